@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead contracts`: what an administrator changes in a set of contracts. Each wish may be
-repeated at any time.
-"""
+"""`gridstead contracts`: commands that change a set of contracts. All commands are idempotent."""
 
 from __future__ import annotations
 
@@ -24,15 +22,21 @@ from gridstead.errors import InvalidInput
 app = typer.Typer()
 
 Account = Annotated[
-    str, typer.Argument(metavar="ADDRESS", help="Wallet; capitals, if any, are checked (EIP-55).")
+    str,
+    typer.Argument(metavar="ADDRESS", help="A wallet; a mixed-case address is checked (EIP-55)."),
 ]
 Successor = Annotated[
     Path, typer.Option("--admin-keystore", help="The new administrator's wallet.")
 ]
 
+
+def _range_text(constant: Constant) -> str:
+    least, most = constant_text(constant, constant.least), constant_text(constant, constant.most)
+    return f"{least} to {most}"
+
+
 _CONSTANTS = "\n".join(
-    f"  {one.name}: {one.meaning}; {constant_text(one, one.least)} to {constant_text(one, one.most)}"
-    for one in CONSTANTS
+    f"  {constant.name}: {constant.meaning}; {_range_text(constant)}" for constant in CONSTANTS
 )
 
 
@@ -44,14 +48,17 @@ def grant(
     grid: GridOptions,
     sender: SenderOptions,
 ) -> None:
-    """Give a wallet a role in every contract that knows it; nothing is sent where it has it.
+    """Grant a role to a wallet in every contract that has the role.
 
-    A matcher matches jobs and approves providers: the wallet of the meta-scheduler service. An
-    admin gives roles, closes the set and withdraws fees; to replace the administrator use hand-over
-    instead.
+    The role matcher is for the wallet of the meta-scheduler service: it matches jobs and approves
+    providers. The role admin grants roles, closes the set and withdraws fees. To replace the
+    administrator, use hand-over instead. A contract in which the wallet already has the role is
+    left unchanged.
     """
-    wanted, account = parse_role(role), parse_recipient(address)
-    sender.carry_out(grid, lambda s, me: plans.grant(s, me, wanted, account), accounts=(account,))
+    granted, account = parse_role(role), parse_recipient(address)
+    sender.carry_out(
+        grid, lambda state, me: plans.grant(state, me, granted, account), accounts=(account,)
+    )
 
 
 @app.command()
@@ -62,57 +69,61 @@ def revoke(
     grid: GridOptions,
     sender: SenderOptions,
 ) -> None:
-    """Take a role from a wallet in every contract; with the admin's role also what was offered to
-    it.
+    """Revoke a role of a wallet in every contract.
 
-    The last admin of a contract cannot lose the role. "contract" is what MetaScheduler itself is in
-    the contracts behind it: status says if anybody else has it.
+    With the role admin, contracts that are offered to the wallet are no longer offered. The last
+    admin of a contract cannot lose the role. The role contract is that of MetaScheduler in the
+    other contracts; status reports if another account has it.
     """
-    wanted, account = parse_role(role, Role), parse_address(address)
-    sender.carry_out(grid, lambda s, me: plans.revoke(s, me, wanted, account), accounts=(account,))
+    revoked, account = parse_role(role, Role), parse_address(address)
+    sender.carry_out(
+        grid, lambda state, me: plans.revoke(state, me, revoked, account), accounts=(account,)
+    )
 
 
 @app.command(
     "set-constant",
-    help=f"Set a number of the grid and show the old and the new one.\n\n\b\n{_CONSTANTS}",
+    help=f"Set a constant of the grid and print its old and new value.\n\n\b\n{_CONSTANTS}",
 )
 @expanded(without={"first_block"})
 def set_constant(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="One of the above.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="In the unit that is given there.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One of the names above.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="A number, in the unit above.")],
     grid: GridOptions,
     sender: SenderOptions,
 ) -> None:
-    """Set a number of the grid."""
+    """Set a constant of the grid."""
     constant = plans.find_constant(name)
     number = _parse_value(constant, value)
     sender.carry_out(
-        grid, lambda s, me: plans.set_constant(s, me, constant, number), constant=constant
+        grid,
+        lambda state, me: plans.set_constant(state, me, constant, number),
+        constant=constant,
     )
 
 
 @app.command("open")
 @expanded(without={"first_block"})
 def open_(grid: GridOptions, sender: SenderOptions) -> None:
-    """Let a closed set take new jobs again."""
-    sender.carry_out(grid, lambda s, me: plans.set_open(s, me, is_open=True))
+    """Open a closed set, so that it accepts new jobs again."""
+    sender.carry_out(grid, lambda state, me: plans.set_open(state, me, is_open=True))
 
 
 @app.command()
 @expanded(without={"first_block"})
 def close(grid: GridOptions, sender: SenderOptions) -> None:
-    """Let a set take no new jobs; those it has go on to their end."""
-    sender.carry_out(grid, lambda s, me: plans.set_open(s, me, is_open=False))
+    """Close a set, so that it accepts no new jobs. The jobs that it has continue."""
+    sender.carry_out(grid, lambda state, me: plans.set_open(state, me, is_open=False))
 
 
 @app.command()
 @expanded()
 def seal(grid: GridOptions, sender: SenderOptions) -> None:
-    """Leave JobRepository without an admin, for good: nobody can name a second writer and reach the
-    escrow.
+    """Remove the admin of JobRepository permanently. This is irreversible.
 
-    MetaScheduler stays its writer; all else goes on, hand-over and take-over too. There is no way
-    back.
+    Afterwards nobody can grant a second contract the right to write job records, which would give
+    it access to the escrow. MetaScheduler continues to write them. All other commands continue to
+    work, including hand-over and take-over.
     """
     sender.carry_out(grid, plans.seal)
 
@@ -120,18 +131,24 @@ def seal(grid: GridOptions, sender: SenderOptions) -> None:
 @app.command("hand-over")
 @expanded()
 def hand_over(address: Account, grid: GridOptions, sender: SenderOptions) -> None:
-    """Step one of two: make another wallet admin beside yours and offer it what yours owns. Yours
-    loses nothing yet.
+    """Step 1 of 2 to replace the administrator: grant the new wallet your rights.
+
+    The new wallet becomes an admin, and the contracts that your wallet owns are offered to it. Your
+    wallet keeps its rights until step 2, take-over.
     """
     new_owner = parse_recipient(address)
-    sender.carry_out(grid, lambda s, me: plans.hand_over(s, me, new_owner), accounts=(new_owner,))
+    sender.carry_out(
+        grid, lambda state, me: plans.hand_over(state, me, new_owner), accounts=(new_owner,)
+    )
 
 
 @app.command("take-over")
 @expanded(instead={"admin_keystore": Successor})
 def take_over(grid: GridOptions, sender: SenderOptions) -> None:
-    """Step two of two, as the new administrator: accept what is offered, then end the old one's
-    role.
+    """Step 2 of 2 to replace the administrator, as the new administrator.
+
+    The new wallet accepts the contracts that are offered to it, and revokes the role of the old
+    administrator.
     """
     sender.carry_out(grid, plans.take_over)
 
@@ -140,7 +157,6 @@ def _parse_value(constant: Constant, text: str) -> int:
     if constant.unit == "wei":
         return parse_credits(text)
     if not (text.isascii() and text.isdecimal()) or len(text) > len(str(2**256)):
-        allowed = f"from {constant_text(constant, constant.least)} to {constant_text(constant, constant.most)}"
-        hint = f"Give a whole number {allowed}, without the unit."
+        hint = f"Give a whole number from {_range_text(constant)}, without the unit."
         raise InvalidInput(f"invalid {constant.name} {text[:80]!r}", hint=hint)
     return int(text)

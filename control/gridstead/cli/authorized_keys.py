@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead authorized-keys`: the supervisor's ssh keys on login hosts."""
+"""`gridstead authorized-keys`: the supervisor's SSH keys on login hosts."""
 
 from __future__ import annotations
 
@@ -11,21 +11,25 @@ import typer
 from gridstead.cli.output import console
 from gridstead.wiring.authorized_keys import fetch as fetch_keys
 
-app = typer.Typer(help="The supervisor's ssh keys, on login hosts.", no_args_is_help=True)
+app = typer.Typer(help="Manage the supervisor's SSH keys on a login host.", no_args_is_help=True)
 app.callback()(lambda: None)
 
 
 @app.command()
 def fetch(
     endpoint: Annotated[
-        str, typer.Option("--endpoint", help="host:port of the supervisor's SshAPI.")
+        str, typer.Option("--endpoint", help="The supervisor's SshAPI, as host:port.")
     ],
-    ca: Annotated[Path, typer.Option("--ca", help="PEM of the CA that signed its certificate.")],
+    ca: Annotated[
+        Path, typer.Option("--ca", help="PEM file of the CA of the supervisor's certificate.")
+    ],
     output: Annotated[
         Path,
-        typer.Option("--output", help="File to keep them in; left alone if none are to be had."),
+        typer.Option(
+            "--output", help="File to write the keys to; unchanged if they cannot be fetched."
+        ),
     ],
 ) -> None:
-    """Fetch the public keys that the supervisor logs in with as wallet users."""
+    """Fetch the public keys with which the supervisor logs in as a wallet's user."""
     changed = fetch_keys(endpoint, ca, output)
     console.print(f"{output}: {'changed' if changed else 'unchanged'}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead-bore SERVER PORT`: opens a port of this host to everybody, at a bore server.
+"""`gridstead-bore SERVER PORT`: exposes a port of this host on a bore server, for every client.
 
-Runs beside a task, in its network. SERVER is ``host:port``. The token is the first line of the
-standard input, as a command line is for everybody to read; an empty one is none. It goes on until
-it is killed: a connection that ends is made again.
+It runs next to a task, in the task's network. SERVER is ``host:port``. The token is the first line
+of the standard input, because every user can read a command line; an empty line means no token. The
+command runs until it is killed, and reconnects when a connection ends.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ _STDOUT, _STDERR = 1, 2
 
 
 def main() -> None:
-    """Run until killed."""
+    """Run until the process is killed."""
     host, _, port = sys.argv[1].rpartition(":")
     token = sys.stdin.readline().rstrip("\n")
     bore = BoreTunnel(
         host=host.strip("[]"), port=int(port), target_port=int(sys.argv[2]), token=token
     )
-    logging.getLogger("paramiko").addHandler(
-        logging.NullHandler()
-    )  # what matters of its errors is told below
+    # The errors of paramiko that matter are reported below.
+    logging.getLogger("paramiko").addHandler(logging.NullHandler())
     while True:
         try:
             forward(bore, partial(write_all, _STDOUT))

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands of a grid user share: settings, the customer's view of the contracts, how a job
-is shown.
-"""
+"""Code that the commands of a grid user share: settings, clients of the grid, output of a job."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD, JobState
 from gridstead.errors import ConfigError, InvalidInput
 
-if TYPE_CHECKING:  # the chain's library takes seconds to import; only commands that need it do
+if TYPE_CHECKING:  # the chain's library takes seconds to import, so only some commands import it
     from gridstead.adapters.chain.customer import Customer
     from gridstead.adapters.chain.ledger import ChainLedger
     from gridstead.adapters.chain.wallet import Wallet
@@ -29,18 +27,18 @@ Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help=f"Settings file; else ${CONFIG_VARIABLE}, else ~/.config/gridstead/client.toml.",
+        help=f"Settings file; default ${CONFIG_VARIABLE} or ~/.config/gridstead/client.toml.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JobNumber = Annotated[
-    str, typer.Argument(metavar="JOB", help="Job number, decimal or 0x and hexadecimal digits.")
+    str, typer.Argument(metavar="JOB", help="Job number, decimal or hexadecimal with 0x.")
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridClient:
-    """A grid user at a terminal."""
+    """The settings, wallet and clients of a grid user at a terminal."""
 
     settings: ClientSettings
     wallet: Wallet
@@ -48,21 +46,21 @@ class GridClient:
     ledger: ChainLedger
 
     def job(self, number: int) -> Job:
-        """Return a job as the newest block has it.
+        """Return a job at the newest block.
 
         Raises:
-            InvalidInput: There is no such job.
+            InvalidInput: If the job does not exist.
         """
         job = self.ledger.jobs([number], at_block=self.ledger.head()).get(number)
         if job is None:
             raise InvalidInput(
-                f"there is no job {number}", hint="`gridstead job list` shows yours."
+                f"there is no job {number}", hint="Run `gridstead job list` to list your jobs."
             )
         return job
 
 
 def waiting_reason(client: GridClient, job: Job) -> str | None:
-    """Return why a pending job has no provider yet, if the grid tells."""
+    """Return why a pending job has no provider, None if unknown or not pending."""
     from gridstead.adapters.queue_view import pending_reason  # noqa: PLC0415 - see above
 
     url = client.settings.queue_url
@@ -72,23 +70,24 @@ def waiting_reason(client: GridClient, job: Job) -> str | None:
 
 
 def settings_file(config: Path | None) -> Path:
-    """Return where the user's settings are.
+    """Return the path of the user's settings file.
 
     Raises:
-        ConfigError: There is no such file.
+        ConfigError: If the file does not exist.
     """
-    named = os.environ.get(CONFIG_VARIABLE)
-    path = config or (
-        Path(named) if named else Path("~/.config/gridstead/client.toml").expanduser()
-    )
+    default = os.environ.get(CONFIG_VARIABLE) or "~/.config/gridstead/client.toml"
+    path = config or Path(default).expanduser()
     if not path.exists():
-        hint = f"Give --config FILE or set ${CONFIG_VARIABLE}; docs/reference/settings.md shows a client's settings."
+        hint = (
+            f"Give --config FILE or set ${CONFIG_VARIABLE};"
+            " docs/reference/settings.md describes the client's settings."
+        )
         raise ConfigError(f"cannot read {path}", detail="it does not exist", hint=hint)
     return path
 
 
 def open_client(config: Path | None) -> GridClient:
-    """Return the user that the settings describe, connected."""
+    """Return the clients of the user in the settings file."""
     from gridstead.wiring.client import open_customer  # noqa: PLC0415 - see above
 
     settings = load(ClientSettings, settings_file(config))
@@ -100,31 +99,30 @@ def parse_job_number(text: str) -> int:
     """Return a job number.
 
     Raises:
-        InvalidInput: It is neither a decimal nor a hexadecimal number.
+        InvalidInput: If the text is not a decimal or hexadecimal number, or is out of range.
     """
+    invalid = InvalidInput(
+        f"invalid job number {text[:80]!r}", hint="Give a number such as 7 or 0x7."
+    )
     try:
         number = int(text, 16) if text.startswith("0x") else int(text)
     except ValueError as error:
-        raise InvalidInput(
-            f"invalid job number {text[:80]!r}", hint="Give a number such as 7 or 0x7."
-        ) from error
+        raise invalid from error
     if not 0 <= number < 2**256:
-        raise InvalidInput(
-            f"invalid job number {text[:80]!r}", hint="Give a number such as 7 or 0x7."
-        )
+        raise invalid
     return number
 
 
 def exit_code(job: Job) -> int:
-    """Return what a shell would say of the job's end: its code, or 128 and the signal that ended
-    it.
-    """
+    """Return the job's exit code as in a shell: 128 plus the signal if a signal ended it."""
     code, signal = job.exit_code >> 8, job.exit_code & 0x7F
-    return code or (128 + signal if signal else 0)
+    if code == 0 and signal:
+        return 128 + signal
+    return code
 
 
 def cost_so_far(job: Job, now: int) -> int:
-    """Return what the job has cost, wei: settled, or by the running clock."""
+    """Return the job's cost, wei: the final cost, or the cost of a running job until now."""
     if job.state in COLD:
         return job.final_cost
     if job.state is not JobState.RUNNING:
@@ -133,7 +131,7 @@ def cost_so_far(job: Job, now: int) -> int:
 
 
 def to_json(job: Job) -> dict[str, object]:
-    """Return a job for machines. Units: wei, Unix seconds, MB."""
+    """Return a job as JSON. Units: wei, Unix seconds, MB."""
     resources = job.resources
     return {
         "number": job.id.number,

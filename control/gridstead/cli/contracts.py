@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead contracts`: put a grid's contracts on a chain, look at them; administration.py changes
-them.
+"""`gridstead contracts`: commands that deploy and inspect a grid's contracts.
+
+The commands that change a set are in administration.py.
 """
 
 from __future__ import annotations
@@ -14,20 +15,19 @@ from gridstead.cli.client import Json
 from gridstead.cli.contracts_options import AdminPassword, ChainId, DryRun, GridOptions, RpcUrl
 from gridstead.cli.contracts_output import emit_plan, emit_status
 from gridstead.cli.option_groups import expanded
-from gridstead.cli.output import parse_credits, tell
-from gridstead.domain.contract_checks import check_contracts
-from gridstead.domain.diagnostic import exit_code
+from gridstead.cli.output import parse_credits, print_note
+from gridstead.domain.contract_checks import check_contracts, exit_code
 
-app = typer.Typer(help="Contracts of a grid, for its administrators.", no_args_is_help=True)
+app = typer.Typer(help="Administer the contracts of a grid.", no_args_is_help=True)
 app.callback()(lambda: None)
 
 AdminKeystore = Annotated[
-    Path, typer.Option("--admin-keystore", help="Wallet that will own the contracts.")
+    Path, typer.Option("--admin-keystore", help="Key file of the wallet that owns the contracts.")
 ]
 DeploymentFile = Annotated[
     Path,
     typer.Option(
-        "--deployment", help="Where each step is written; with it a broken-off run goes on."
+        "--deployment", help="File that records each step; an interrupted run continues from it."
     ),
 ]
 
@@ -39,24 +39,24 @@ def deploy(
     admin_password_file: AdminPassword,
     deployment: DeploymentFile,
     meta_scheduler: Annotated[
-        str, typer.Option("--meta-scheduler", help="Wallet that will match jobs.")
+        str, typer.Option("--meta-scheduler", help="Address of the wallet that matches jobs.")
     ],
     supply: Annotated[
         str,
         typer.Option(
-            "--supply", help="Credits that the administrator gets when Credit is created."
+            "--supply", help="Credits that the administrator receives when Credit is created."
         ),
     ] = "1000000",
     chain_id: ChainId = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Deploy and wire what is missing, and verify all of it on the chain; running it again changes
-    nothing.
+    """Deploy a grid's contracts, grant the roles, and verify the set on the chain.
 
-    The last step cannot be undone: JobRepository is sealed, so that nobody can name a second writer
-    and reach the escrow. It is left out if events tell of somebody else who ever had a role there,
-    or are not to be had.
+    The command is idempotent: only the missing steps are sent. The last step is irreversible: it
+    seals JobRepository, so that nobody can grant a second contract the right to write job records
+    and so reach the escrow. This step is skipped if another account ever had a role there, or if
+    the node does not have the events that show it.
     """
     operator, amount = parse_recipient(meta_scheduler), parse_credits(supply)
     from gridstead.wiring import deployment as wiring  # noqa: PLC0415 - takes a second to import
@@ -68,13 +68,13 @@ def deploy(
     if dry_run:
         emit_plan(wiring.plan_deployment(node, order), as_json=as_json)
         return
-    made = wiring.deploy(node, order, tell=tell)
+    deployed = wiring.deploy(node, order, tell=print_note)
     grid = find_set(ContractsLocation(rpc_url=rpc_url, deployment=deployment))
-    state = grid.inspect(count_escrow=False, tell=tell)
-    diagnostics = check_contracts(state, expected=made.contracts)
-    extra = {"changed": bool(made.steps), "sent": len(made.steps)}
-    emit_status(state, diagnostics, extra=extra, as_json=as_json)
-    raise typer.Exit(exit_code(diagnostics))
+    state = grid.inspect(count_escrow=False, tell=print_note)
+    findings = check_contracts(state, expected=deployed.contracts)
+    extra = {"changed": bool(deployed.steps), "sent": len(deployed.steps)}
+    emit_status(state, findings, extra=extra, as_json=as_json)
+    raise typer.Exit(exit_code(findings))
 
 
 @app.command()
@@ -83,30 +83,30 @@ def status(
     options: GridOptions,
     skip_escrow: Annotated[
         bool,
-        typer.Option(
-            "--skip-escrow", help="Do not add up the locks of all jobs, which takes a while."
-        ),
+        typer.Option("--skip-escrow", help="Do not add up the escrow of all jobs, which is slow."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show a set of contracts: addresses, code, roles, owners, constants, money, and what is not
-    right with it.
+    """Check a set of contracts and print its addresses, code, roles, owners and constants.
 
-    The exit code is of the gravest finding: 70 the escrow does not add up, 77 somebody has power
-    that nobody should have, 76 a contract has other code than this release's, 78 something is not
-    wired; 0 if there are only notes.
+    The exit code is that of the most serious finding: 70 if the credits do not cover the escrow, 77
+    if an account has a right that it must not have, 76 if the code of a contract is not this
+    release's, 78 if a role or an owner is missing, 0 if there are only notes.
     """
     grid = options.find()
-    state = grid.inspect(count_escrow=not skip_escrow, tell=tell)
-    diagnostics = check_contracts(state, expected=grid.expected)
-    emit_status(state, diagnostics, extra={}, as_json=as_json)
-    raise typer.Exit(exit_code(diagnostics))
+    state = grid.inspect(count_escrow=not skip_escrow, tell=print_note)
+    findings = check_contracts(state, expected=grid.expected)
+    emit_status(state, findings, extra={}, as_json=as_json)
+    raise typer.Exit(exit_code(findings))
 
 
 def parse_recipient(text: str) -> str:
-    """Return an address that will be given power, in lower case; its capitals, if any, must fit
-    (EIP-55).
+    """Return the address of an account that receives a right, lower case.
+
+    Raises:
+        InvalidInput: If the address is mixed-case and its checksum is wrong (EIP-55).
     """
-    from gridstead.wiring.administration import parse_recipient as parse  # noqa: PLC0415 - takes a second to import
+    # Takes a second to import.
+    from gridstead.wiring.administration import parse_recipient as parse  # noqa: PLC0415
 
     return parse(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the commands on a set of contracts name the set, and the administrator that acts on it."""
+"""Options that select a set of contracts, and the administrator's wallet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from gridstead.cli.client import Json
 from gridstead.cli.contracts_output import emit_outcome
-from gridstead.cli.output import tell
+from gridstead.cli.output import print_note
 from gridstead.domain.administration import Change, Constant
 from gridstead.domain.deployment import GridState
 from gridstead.domain.ids import parse_address
@@ -20,21 +20,21 @@ from gridstead.domain.ids import parse_address
 if TYPE_CHECKING:  # the chain's library takes a second to import
     from gridstead.wiring.administration import GridContracts
 
-RpcUrl = Annotated[str, typer.Option("--rpc-url", help="JSON-RPC endpoint.")]
+RpcUrl = Annotated[str, typer.Option("--rpc-url", help="URL of the node's JSON-RPC endpoint.")]
 AdminPassword = Annotated[
-    Path, typer.Option("--admin-password-file", help="File with its password.")
+    Path, typer.Option("--admin-password-file", help="File with the password of the key file.")
 ]
 ChainId = Annotated[
-    int | None, typer.Option("--chain-id", min=1, help="EIP-155 id that the endpoint must serve.")
+    int | None, typer.Option("--chain-id", min=1, help="Fail if the node has another chain id.")
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say exactly what would be sent, and send nothing.")
+    bool, typer.Option("--dry-run", help="Print the transactions instead of sending them.")
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridOptions:
-    """Which set of contracts."""
+    """The options that select a set of contracts."""
 
     rpc_url: RpcUrl
     contract: Annotated[
@@ -48,13 +48,16 @@ class GridOptions:
     first_block: Annotated[
         int | None,
         typer.Option(
-            "--first-block", min=0, help="Where the set begins, for nodes that search few blocks."
+            "--first-block",
+            min=0,
+            help="First block of the set; needed if the node limits the search for events.",
         ),
     ] = None
 
     def find(self) -> GridContracts:
         """Return the set of contracts that the options name."""
-        from gridstead.wiring.administration import ContractsLocation, find_set  # noqa: PLC0415 - takes a second to import
+        # Takes a second to import.
+        from gridstead.wiring.administration import ContractsLocation, find_set  # noqa: PLC0415
 
         address = parse_address(self.contract) if self.contract is not None else None
         return find_set(
@@ -70,9 +73,11 @@ class GridOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SenderOptions:
-    """The administrator's wallet, and how it is to send and to tell."""
+    """The administrator's wallet, and the options of a command that sends transactions."""
 
-    admin_keystore: Annotated[Path, typer.Option("--admin-keystore", help="Wallet that sends.")]
+    admin_keystore: Annotated[
+        Path, typer.Option("--admin-keystore", help="Key file of the administrator's wallet.")
+    ]
     admin_password_file: AdminPassword
     dry_run: DryRun = False
     as_json: Json = False
@@ -85,26 +90,23 @@ class SenderOptions:
         accounts: tuple[str, ...] = (),
         constant: Constant | None = None,
     ) -> None:
-        """Make the changes that are planned for this wallet, unless it is a dry run, and print what
-        came of it.
+        """Send the planned changes, unless it is a dry run, and print the result.
 
         Args:
-            options: Which set they are made in.
-            plan: Returns the changes from the state of the set and the wallet's address.
-            accounts: Wallets whose roles the plan looks at, beside this one.
-            constant: The number that is set, if the wish is to set one.
+            options: The set of contracts.
+            plan: Returns the changes, given the state of the set and the wallet's address.
+            accounts: Other accounts whose roles the plan reads.
+            constant: The constant that is set; None if no constant is set.
         """
-        from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415 - takes a second to import
+        # Takes a second to import.
+        from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415
 
-        address, files = (
-            keystore_address(self.admin_keystore),
-            (self.admin_keystore, self.admin_password_file),
-        )
+        address = keystore_address(self.admin_keystore)
         outcome = options.find().carry_out(
             lambda state: plan(state, address),
-            files,
+            (self.admin_keystore, self.admin_password_file),
             accounts=accounts,
             dry_run=self.dry_run,
-            tell=tell,
+            tell=print_note,
         )
         emit_outcome(outcome, dry_run=self.dry_run, constant=constant, as_json=self.as_json)

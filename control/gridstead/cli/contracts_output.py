@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a set of contracts is shown: tables for people, one JSON document for machines."""
+"""Prints a set of contracts: as tables for people, or as one JSON document."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from gridstead.cli.output import credits_text, emit_json, emit_record, emit_table, say
+from gridstead.cli.output import credits_text, emit_json, emit_record, emit_table, print_line
 from gridstead.domain.administration import CONSTANTS, Constant
-from gridstead.domain.deployment import GridState
-from gridstead.domain.diagnostic import Diagnostic, Severity, exit_code
+from gridstead.domain.contract_checks import Finding, FindingKind, exit_code
+from gridstead.domain.deployment import Escrow, GridState, Holder, Ownership
 
 if TYPE_CHECKING:  # the chain's library takes a second to import
-    from gridstead.adapters.chain.administrator import AdministrationResult
+    from gridstead.adapters.chain.administrator import AdministrationResult, SentStep
     from gridstead.adapters.chain.steps import TransactionStep
 
+Columns = tuple[str, ...]
+Rows = list[tuple[object, ...]]
 
 _SHOWN_BYTES = 1000
 _FEW_WEI = 10**6
+_CONSTANTS = {constant.name: constant for constant in CONSTANTS}
 
 
 def constant_text(constant: Constant, value: int) -> str:
-    """Return a constant's value with its unit, credits for wei."""
+    """Return a constant's value with its unit; wei are converted to credits."""
     if constant.unit != "wei":
         return f"{value} {constant.unit}"
     return f"{value} wei" if value < _FEW_WEI else f"{credits_text(value)} credits"
@@ -35,71 +38,77 @@ def emit_status(
     extra: Mapping[str, object],
     as_json: bool,
 ) -> None:
-    """Print a set of contracts and what is wrong with it."""
+    """Print a set of contracts and the findings about it."""
     if as_json:
         emit_json({**extra, **_to_json(state, diagnostics)})
         return
     emit_record(_summary(state) | dict(extra))
-    for columns, rows in _tables(state):
-        say("")
+    for columns, rows in (_contracts(state), _holders(state), _owners(state), _constants(state)):
+        print_line("")
         emit_table(columns, rows)
-    say("")
-    _emit_diagnostics(diagnostics)
+    print_line("")
+    _emit_findings(findings)
 
 
 def emit_plan(steps: Sequence[TransactionStep], *, as_json: bool) -> None:
-    """Print what would be sent."""
+    """Print the transactions that would be sent."""
     if as_json:
-        emit_json({"dry_run": True, "changed": False, "steps": _steps(steps)})
+        emit_json({"dry_run": True, "changed": False, "steps": _steps_json(steps)})
         return
     if not steps:
-        say("nothing would be sent")
+        print_line("no transaction would be sent")
         return
-    emit_table(
-        ("NONCE", "TO", "CALL", "GAS", "AFTERWARDS"),
-        [
-            (one.nonce, one.to or f"creates {one.creates}", _call(one), one.gas or "", one.title)
-            for one in steps
-        ],
-    )
-    for one in steps:
-        size = (len(one.data) - 2) // 2
-        say(
-            f"{one.nonce}: {one.data if size <= _SHOWN_BYTES else f'{size} bytes of code and arguments'}"
-        )
+    rows: Rows = []
+    for step in steps:
+        recipient = step.to or f"creates {step.creates}"
+        rows.append((step.nonce, recipient, _call(step), step.gas or "", step.title))
+    emit_table(("NONCE", "TO", "CALL", "GAS", "AFTERWARDS"), rows)
+    for step in steps:
+        size = (len(step.data) - 2) // 2
+        data = step.data if size <= _SHOWN_BYTES else f"{size} bytes of code and arguments"
+        print_line(f"{step.nonce}: {data}")
 
 
 def emit_outcome(
     outcome: AdministrationResult, *, dry_run: bool, constant: Constant | None, as_json: bool
 ) -> None:
-    """Print what a wish came to: what was sent, and what it changed."""
-    old, new = _constant_values(outcome, constant)
+    """Print the transactions that were sent, or would be, and the constant that they change."""
     if as_json:
-        told: dict[str, object] = {
-            "dry_run": dry_run,
-            "changed": bool(outcome.done),
-            "steps": _steps(outcome.steps),
-        }
-        told["transactions"] = [
-            {"title": d.step.title, "hash": d.hash, "block": d.block, "gas": d.gas}
-            for d in outcome.done
-        ]
-        if constant is not None:
-            told |= {"constant": constant.name, "unit": constant.unit, "old": old, "new": new}
-        emit_json(told | {"roles": _roles(outcome.after), "owners": _owners(outcome.after)})
+        emit_json(_outcome_json(outcome, dry_run=dry_run, constant=constant))
         return
+    old, new = _constant_values(outcome, constant)
     if constant is not None and old is not None and new is not None:
-        say(
-            f"{constant.name} is {constant_text(constant, new)}, it was {constant_text(constant, old)}"
-        )
+        before, after = constant_text(constant, old), constant_text(constant, new)
+        print_line(f"{constant.name} is {after}, it was {before}")
     if dry_run:
         emit_plan(outcome.steps, as_json=False)
         return
     if not outcome.steps:
-        say("it is so already: nothing was sent")
+        print_line("nothing to change: no transaction was sent")
         return
-    for one in outcome.done:
-        say(f"{one.step.title} (block {one.block}, gas {one.gas}, transaction {one.hash})")
+    for sent in outcome.done:
+        where = f"block {sent.block}, gas {sent.gas}, transaction {sent.hash}"
+        print_line(f"{sent.step.title} ({where})")
+
+
+def _outcome_json(
+    outcome: AdministrationResult, *, dry_run: bool, constant: Constant | None
+) -> dict[str, object]:
+    document: dict[str, object] = {
+        "dry_run": dry_run,
+        "changed": bool(outcome.done),
+        "steps": _steps_json(outcome.steps),
+        "transactions": list(map(_sent_json, outcome.done)),
+    }
+    if constant is not None:
+        old, new = _constant_values(outcome, constant)
+        document |= {"constant": constant.name, "unit": constant.unit, "old": old, "new": new}
+    roles = list(map(_holder_json, outcome.after.holders))
+    return document | {"roles": roles, "owners": list(map(_owner_json, outcome.after.owners))}
+
+
+def _sent_json(sent: SentStep) -> dict[str, object]:
+    return {"title": sent.step.title, "hash": sent.hash, "block": sent.block, "gas": sent.gas}
 
 
 def _constant_values(
@@ -110,92 +119,122 @@ def _constant_values(
     return outcome.before.constants.get(constant.name), outcome.after.constants.get(constant.name)
 
 
-def _steps(steps: Iterable[TransactionStep]) -> list[dict[str, object]]:
+def _steps_json(steps: Iterable[TransactionStep]) -> list[dict[str, object]]:
     from gridstead.adapters.chain.steps import to_json  # noqa: PLC0415 - takes a second to import
 
-    return [to_json(one) for one in steps]
+    return list(map(to_json, steps))
 
 
 def _call(step: TransactionStep) -> str:
-    called = f"{step.contract}.{step.function}" if step.contract else step.function
-    return f"{called}({', '.join(step.arguments)})"
+    function = f"{step.contract}.{step.function}" if step.contract else step.function
+    return f"{function}({', '.join(step.arguments)})"
 
 
 def _summary(state: GridState) -> dict[str, object]:
-    shown: dict[str, object] = {
+    fees = "not counted" if state.fees is None else f"{credits_text(state.fees)} credits"
+    summary: dict[str, object] = {
         "chain": state.chain_id,
         "block": state.block,
         "version": state.version or "DeepSquare 1.2",
         "first block": "unknown" if state.first_block is None else state.first_block,
-        "new jobs": "taken" if state.accepts_jobs else "refused",
-        "accrued fees": "not counted"
-        if state.fees is None
-        else f"{credits_text(state.fees)} credits",
+        "new jobs": "accepted" if state.accepts_jobs else "refused",
+        "accrued fees": fees,
     }
     escrow = state.escrow
     if escrow is None:
-        return shown
+        return summary
     sum_ = "adds up" if escrow.surplus >= 0 else "DOES NOT ADD UP"
-    text = f"{credits_text(escrow.balance)} credits for {escrow.hot_jobs} jobs that lock {credits_text(escrow.escrowed)}"
-    return shown | {"escrow": f"{text}: {sum_}", "jobs": escrow.jobs}
+    text = (
+        f"{credits_text(escrow.balance)} credits for {escrow.hot_jobs} jobs"
+        f" with {credits_text(escrow.escrowed)} in escrow: {sum_}"
+    )
+    return summary | {"escrow": text, "jobs": escrow.jobs}
 
 
-def _tables(state: GridState) -> list[tuple[tuple[str, ...], list[tuple[object, ...]]]]:
-    known = {one.name: one for one in CONSTANTS}
-    constants: list[tuple[object, ...]] = [
-        (
-            known[name].name,
-            constant_text(known[name], value),
-            constant_text(known[name], known[name].least),
-            constant_text(known[name], known[name].most),
-            known[name].meaning,
-        )
-        for name, value in state.constants.items()
-    ]
-    return [
-        (
-            ("CONTRACT", "ADDRESS", "CODE", "CODE HASH"),
-            [
-                (one.contract, one.address, one.code.value, one.code_hash or "")
-                for one in state.contracts
-            ],
-        ),
-        (
-            ("ROLE", "CONTRACT", "HELD BY"),
-            sorted((one.role.value, one.contract, one.account) for one in state.holders),
-        ),
-        (
-            ("CONTRACT", "OWNER", "OFFERED TO"),
-            [(one.contract, one.owner, one.offered_to or "") for one in state.owners],
-        ),
-        (("CONSTANT", "VALUE", "LEAST", "MOST", "MEANING"), constants),
-    ]
+def _contracts(state: GridState) -> tuple[Columns, Rows]:
+    rows: Rows = []
+    for placed in state.placed:
+        rows.append((placed.contract, placed.address, placed.code.value, placed.code_hash or ""))
+    return ("CONTRACT", "ADDRESS", "CODE", "CODE HASH"), rows
 
 
-def _emit_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
-    for diagnostic in diagnostics:
-        label = "note" if diagnostic.severity is Severity.NOTE else "WRONG"
-        say(f"{label}: {diagnostic.what}")
-        if diagnostic.hint:
-            say(f"  {diagnostic.hint}")
-    if exit_code(diagnostics) == 0:
-        say("everything is as it should be")
+def _holders(state: GridState) -> tuple[Columns, Rows]:
+    rows = [(holder.role.value, holder.contract, holder.account) for holder in state.holders]
+    return ("ROLE", "CONTRACT", "HELD BY"), [*sorted(rows)]
 
 
-def _roles(state: GridState) -> list[dict[str, object]]:
-    return [
-        asdict(one) | {"role": one.role.value, "given_by": one.given_by or None}
-        for one in state.holders
-    ]
+def _owners(state: GridState) -> tuple[Columns, Rows]:
+    rows: Rows = []
+    for ownership in state.owners:
+        rows.append((ownership.contract, ownership.owner, ownership.offered_to or ""))
+    return ("CONTRACT", "OWNER", "OFFERED TO"), rows
 
 
-def _owners(state: GridState) -> list[dict[str, object]]:
-    return [asdict(one) | {"offered_to": one.offered_to or None} for one in state.owners]
+def _constants(state: GridState) -> tuple[Columns, Rows]:
+    rows: Rows = []
+    for name, value in state.constants.items():
+        constant = _CONSTANTS[name]
+        numbers = (value, constant.least, constant.most)
+        texts = [constant_text(constant, number) for number in numbers]
+        rows.append((name, *texts, constant.meaning))
+    return ("CONSTANT", "VALUE", "LEAST", "MOST", "MEANING"), rows
 
 
-def _to_json(state: GridState, diagnostics: Sequence[Diagnostic]) -> dict[str, object]:
-    known, escrow = {one.name: one for one in CONSTANTS}, state.escrow
-    code = exit_code(diagnostics)
+def _emit_findings(findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        label = "note" if finding.kind is FindingKind.NOTE else "WRONG"
+        print_line(f"{label}: {finding.text}")
+        if finding.hint:
+            print_line(f"  {finding.hint}")
+    if exit_code(tuple(findings)) == 0:
+        print_line("all checks passed")
+
+
+def _holder_json(holder: Holder) -> dict[str, object]:
+    return asdict(holder) | {"role": holder.role.value, "given_by": holder.given_by or None}
+
+
+def _owner_json(ownership: Ownership) -> dict[str, object]:
+    return asdict(ownership) | {"offered_to": ownership.offered_to or None}
+
+
+def _constant_json(name: str, value: int) -> dict[str, object]:
+    constant = _CONSTANTS[name]
+    return {
+        "name": name,
+        "value": value,
+        "unit": constant.unit,
+        "least": constant.least,
+        "most": constant.most,
+    }
+
+
+def _escrow_json(escrow: Escrow | None) -> dict[str, object] | None:
+    if escrow is None:
+        return None
+    return {
+        "balance_wei": escrow.balance,
+        "escrowed_wei": escrow.escrowed,
+        "accrued_fees_wei": escrow.fees,
+        "surplus_wei": escrow.surplus,
+        "jobs": escrow.jobs,
+        "hot_jobs": escrow.hot_jobs,
+        "adds_up": escrow.surplus >= 0,
+    }
+
+
+def _finding_json(finding: Finding) -> dict[str, object]:
+    return {
+        "kind": finding.kind.name.lower(),
+        "text": finding.text,
+        "hint": finding.hint or None,
+    }
+
+
+def _to_json(state: GridState, findings: Sequence[Finding]) -> dict[str, object]:
+    code = exit_code(tuple(findings))
+    contracts = [asdict(placed) | {"code": placed.code.value} for placed in state.placed]
+    constants = [_constant_json(name, value) for name, value in state.constants.items()]
     return {
         "chain_id": state.chain_id,
         "block": state.block,
@@ -203,35 +242,16 @@ def _to_json(state: GridState, diagnostics: Sequence[Diagnostic]) -> dict[str, o
         "generation": 2 if state.version else 1,
         "first_block": state.first_block,
         "accepts_jobs": state.accepts_jobs,
-        "contracts": [asdict(one) | {"code": one.code.value} for one in state.contracts],
-        "roles": _roles(state),
-        "owners": _owners(state),
-        "constants": [
-            {
-                "name": name,
-                "value": value,
-                "unit": known[name].unit,
-                "least": known[name].least,
-                "most": known[name].most,
-            }
-            for name, value in state.constants.items()
-        ],
+        "contracts": contracts,
+        "roles": list(map(_holder_json, state.holders)),
+        "owners": list(map(_owner_json, state.owners)),
+        "constants": constants,
         "accrued_fees_wei": state.fees,
-        "escrow": None
-        if escrow is None
-        else {
-            "balance_wei": escrow.balance,
-            "escrowed_wei": escrow.escrowed,
-            "accrued_fees_wei": escrow.fees,
-            "surplus_wei": escrow.surplus,
-            "jobs": escrow.jobs,
-            "hot_jobs": escrow.hot_jobs,
-            "adds_up": escrow.surplus >= 0,
-        },
+        "escrow": _escrow_json(state.escrow),
         "verdict": {
             "right": code == 0,
             "exit_code": code,
-            "findings": [_diagnostic_json(diagnostic) for diagnostic in diagnostics],
+            "findings": list(map(_finding_json, findings)),
         },
     }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead credit`: credits of a wallet, and how many of them the grid may lock."""
+"""`gridstead credit`: the credits of a wallet, and its allowance for the grid."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from gridstead.cli.client import Config, Json, open_client
 from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, parse_credits
 from gridstead.domain.ids import parse_address
 
-app = typer.Typer(help="Credits: what you have, what the grid may lock.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show and transfer credits, and set your allowance for the grid.", no_args_is_help=True
+)
 
 
 @app.command()
 def balance(
     address: Annotated[
-        str | None, typer.Argument(metavar="[ADDRESS]", help="Wallet; yours if not given.")
+        str | None, typer.Argument(metavar="[ADDRESS]", help="A wallet; default is your wallet.")
     ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Show a wallet's credits, and for your own what the grid may lock."""
-    asked = parse_address(address) if address else None
+    """Print the credits of a wallet; for your own wallet also its allowance and its coins."""
+    requested = parse_address(address) if address else None
     client = open_client(config)
-    wallet = asked or client.customer.address
+    wallet = requested or client.customer.address
     record: dict[str, object] = {"address": wallet, "balance_wei": client.customer.balance(wallet)}
     if wallet == client.customer.address:
         record |= {
@@ -35,41 +37,46 @@ def balance(
     if as_json:
         emit_json(record)
         return
-    shown = {
-        key.removesuffix("_wei"): credits_text(int(str(v))) if key.endswith("_wei") else v
-        for key, v in record.items()
-    }
+    shown: dict[str, object] = {}
+    for key, value in record.items():
+        if key.endswith("_wei"):
+            shown[key.removesuffix("_wei")] = credits_text(int(str(value)))
+        else:
+            shown[key] = value
     emit_record(shown)
 
 
 @app.command()
 def allow(
     credits_: Annotated[
-        str, typer.Argument(metavar="CREDITS", help="From now on; 0 allows nothing.")
+        str, typer.Argument(metavar="CREDITS", help="The new allowance; 0 revokes it.")
     ],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Set how many of your credits the grid may lock; `gridstead submit` does it by itself when it
-    must.
+    """Set your allowance: how many of your credits the grid may hold in escrow.
+
+    `gridstead submit` raises the allowance itself if necessary.
     """
     amount = parse_credits(credits_)
     client = open_client(config)
     client.customer.allow(amount)
     record = {"address": client.customer.address, "allowance_wei": amount}
-    emit_done(record, f"the grid may lock {credits_text(amount)} credits", as_json=as_json)
+    sentence = f"the grid may hold {credits_text(amount)} credits in escrow"
+    emit_done(record, sentence, as_json=as_json)
 
 
 @app.command()
 def transfer(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Who gets them.")],
-    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="How many.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient's wallet.")],
+    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="Number of credits.")],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Give a wallet some of your credits."""
-    receiver, amount = parse_address(address), parse_credits(credits_)
+    """Transfer some of your credits to another wallet."""
+    recipient, amount = parse_address(address), parse_credits(credits_)
     client = open_client(config)
-    client.customer.transfer(receiver, amount)
-    record = {"address": receiver, "amount_wei": amount}
-    emit_done(record, f"{credits_text(amount)} credits went to {receiver}", as_json=as_json)
+    client.customer.transfer(recipient, amount)
+    record = {"address": recipient, "amount_wei": amount}
+    sentence = f"transferred {credits_text(amount)} credits to {recipient}"
+    emit_done(record, sentence, as_json=as_json)

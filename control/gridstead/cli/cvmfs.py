@@ -70,7 +70,7 @@ def probe(
     tell(f"{name}: revision {manifest.revision}, published {published_at}, signatures valid")
     tell(f"settings for {SETTINGS}:")
     listed = ", ".join(f'"{key}"' for key in keys)
-    say(f'[[repositories]]\nname = "{name}"\nurl = "{url}"\npublic_key_files = [{listed}]')
+    print_line(f'[[repositories]]\nname = "{name}"\nurl = "{url}"\npublic_key_files = [{listed}]')
 
 
 @app.command()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead devnet`: a grid on a development chain, whose coins come from nowhere."""
+"""`gridstead devnet`: a grid on a development chain, on which coins can be minted."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ import typer
 from gridstead.cli.client import Json
 from gridstead.cli.contracts import AdminKeystore, DeploymentFile
 from gridstead.cli.contracts_options import AdminPassword, RpcUrl
-from gridstead.cli.output import credits_text, emit_done, parse_credits, tell
+from gridstead.cli.output import credits_text, emit_done, parse_credits, print_note
 from gridstead.domain.ids import parse_address
 
-app = typer.Typer(help="A grid on a development chain (anvil).", no_args_is_help=True)
+app = typer.Typer(help="Set up a grid on a development chain (anvil).", no_args_is_help=True)
 
 COIN = 10**18
 ADMIN_COINS = 1_000_000 * COIN
 GAS_COINS = 1_000 * COIN
 SUPPLY = 1_000_000 * COIN
 
-ChainId = Annotated[
-    int, typer.Option("--chain-id", help="EIP-155 id that the endpoint must serve.")
-]
+ChainId = Annotated[int, typer.Option("--chain-id", help="Fail if the node has another chain id.")]
 
 
 @app.command()
@@ -32,17 +30,25 @@ def init(
     admin_keystore: AdminKeystore,
     admin_password_file: AdminPassword,
     meta_scheduler_keystore: Annotated[
-        Path, typer.Option("--meta-scheduler-keystore", help="Wallet that matches jobs.")
+        Path,
+        typer.Option("--meta-scheduler-keystore", help="Key file of the wallet that matches jobs."),
     ],
     deployment: DeploymentFile,
     fund_keystore: Annotated[
-        list[Path], typer.Option("--fund-keystore", help="Wallet that needs gas; repeat it.")
+        list[Path],
+        typer.Option(
+            "--fund-keystore", help="Key file of a wallet that needs coins for gas; repeatable."
+        ),
     ],
     chain_id: ChainId = 179188,
     as_json: Json = False,
 ) -> None:
-    """Deploy the contracts and pay the services' gas; prints "changed" if it did anything."""
-    from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415 - takes a second to import
+    """Deploy the contracts and give the services coins for gas.
+
+    Prints "changed" if anything was changed.
+    """
+    # Both take a second to import.
+    from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415
     from gridstead.wiring import deployment as wiring  # noqa: PLC0415
 
     admin = (admin_keystore, admin_password_file)
@@ -50,35 +56,27 @@ def init(
 
     def note(line: str) -> None:
         steps.append(line)
-        tell(line)
+        print_note(line)
 
     node = wiring.check_chain(rpc_url, chain_id)
-    if wiring.mint_devnet_coins(
-        node, keystore_address(admin_keystore), least=ADMIN_COINS // 2, amount=ADMIN_COINS
-    ):
-        note("the administrator has coins")
+    admin_address = keystore_address(admin_keystore)
+    if wiring.mint_devnet_coins(node, admin_address, least=ADMIN_COINS // 2, amount=ADMIN_COINS):
+        note(f"{admin_address} has coins")
     operator = keystore_address(meta_scheduler_keystore)
     order = wiring.DeploymentRequest(admin=admin, path=deployment, operator=operator, supply=SUPPLY)
     wiring.deploy(node, order, tell=note, renew=True)
-    for address in wiring.fund(
-        node,
-        admin,
-        [keystore_address(k) for k in fund_keystore],
-        least=GAS_COINS // 2,
-        amount=GAS_COINS,
-    ):
+    wallets = list(map(keystore_address, fund_keystore))
+    funded = wiring.fund(node, admin, wallets, least=GAS_COINS // 2, amount=GAS_COINS)
+    for address in funded:
         note(f"{address} has coins for gas")
-    emit_done(
-        {"changed": bool(steps), "steps": steps},
-        "changed" if steps else "nothing to do",
-        as_json=as_json,
-    )
+    record = {"changed": bool(steps), "steps": steps}
+    emit_done(record, "changed" if steps else "nothing to do", as_json=as_json)
 
 
 @app.command()
 def fund(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Wallet of a customer.")],
-    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="New credits for it.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="A customer's wallet.")],
+    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="Credits to mint.")],
     rpc_url: RpcUrl,
     admin_keystore: AdminKeystore,
     admin_password_file: AdminPassword,
@@ -86,8 +84,9 @@ def fund(
     chain_id: ChainId = 179188,
     as_json: Json = False,
 ) -> None:
-    """Give a wallet new credits, and coins for gas."""
-    from gridstead.wiring import deployment as wiring  # noqa: PLC0415 - takes a second to import
+    """Mint credits for a wallet, and give it coins for gas."""
+    # Takes a second to import.
+    from gridstead.wiring import deployment as wiring  # noqa: PLC0415
 
     wallet, amount = parse_address(address), parse_credits(credits_)
     admin = (admin_keystore, admin_password_file)
@@ -95,8 +94,5 @@ def fund(
     wiring.fund(node, admin, [wallet], least=GAS_COINS // 2, amount=GAS_COINS)
     wiring.mint(node, admin, parse_address(contract), wallet, amount)
     record = {"address": wallet, "amount_wei": amount}
-    emit_done(
-        record,
-        f"{wallet} has {credits_text(amount)} credits more, and coins for gas",
-        as_json=as_json,
-    )
+    sentence = f"minted {credits_text(amount)} credits for {wallet}, which has coins for gas"
+    emit_done(record, sentence, as_json=as_json)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead job`: look at jobs, cancel them, read their output."""
+"""`gridstead job`: show jobs, cancel them, read their output."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,7 +21,15 @@ from gridstead.cli.client import (
     to_json,
     waiting_reason,
 )
-from gridstead.cli.job_output import JobOutput, JobStream, only, show, show_as_json, show_raw
+from gridstead.cli.job_output import (
+    JobOutput,
+    JobStream,
+    OutputLine,
+    only,
+    show,
+    show_as_json,
+    show_raw,
+)
 from gridstead.cli.output import (
     credits_text,
     emit_done,
@@ -37,7 +45,9 @@ from gridstead.domain.lifecycle import COLD, JobState
 if TYPE_CHECKING:
     from gridstead.adapters.chain.job_history import HistoryEvent
 
-app = typer.Typer(help="Jobs: list, look at, cancel, read their output.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, show, cancel and top up jobs; read their output.", no_args_is_help=True
+)
 
 _STATES = {
     "JobRequested": JobState.PENDING.name,
@@ -50,33 +60,27 @@ _STATES = {
 
 @app.command("list")
 def list_(config: Config = None, as_json: Json = False) -> None:
-    """List your jobs, newest last."""
+    """List your jobs, oldest first."""
     client = open_client(config)
     jobs = client.ledger.jobs(client.customer.job_numbers(), at_block=client.ledger.head())
     if as_json:
         emit_json([to_json(jobs[number]) for number in sorted(jobs)])
         return
     now = int(time.time())
-    rows = [
-        (
-            n,
-            j.name,
-            j.state.name,
-            moment(j.submitted_at),
-            credits_text(cost_so_far(j, now)),
-            credits_text(j.escrow),
-        )
-        for n, j in sorted(jobs.items())
-    ]
-    emit_table(("JOB", "NAME", "STATE", "SUBMITTED", "COST", "LOCK"), rows)
+    rows = []
+    for number, job in sorted(jobs.items()):
+        cost, escrow = credits_text(cost_so_far(job, now)), credits_text(job.escrow)
+        submitted = moment(job.submitted_at)
+        rows.append((number, job.name, job.state.name, submitted, cost, escrow))
+    emit_table(("JOB", "NAME", "STATE", "SUBMITTED", "COST", "ESCROW"), rows)
 
 
 @app.command()
 def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
     """Show one job."""
-    wanted = parse_job_number(number)
+    job_number = parse_job_number(number)
     client = open_client(config)
-    job = client.job(wanted)
+    job = client.job(job_number)
     if as_json:
         emit_json(to_json(job) | {"waits_because": waiting_reason(client, job)})
         return
@@ -105,35 +109,37 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
 
 @app.command()
 def history(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Show what happened to a job and when."""
-    wanted = parse_job_number(number)
+    """Show the history of a job: each event with its time and block."""
+    job_number = parse_job_number(number)
     client = open_client(config)
-    client.job(wanted)
-    steps = client.customer.job_history(wanted)
+    client.job(job_number)
+    events = client.customer.job_history(job_number)
     if as_json:
-        emit_json([to_record(step) for step in steps])
+        emit_json(list(map(to_record, events)))
         return
-    emit_table(
-        ("STATE", "TIME", "BLOCK"),
-        [(_state_after(m.event, m.numbers), moment(m.occurred_at), m.block) for m in steps],
-    )
+    rows = []
+    for event in events:
+        state = _state_after(event.event, event.numbers)
+        rows.append((state, moment(event.occurred_at), event.block))
+    emit_table(("STATE", "TIME", "BLOCK"), rows)
 
 
-def to_record(step: HistoryEvent) -> dict[str, object]:
-    """Return what happened to a job for machines. Units: wei, Unix seconds."""
-    state = _state_after(step.event, step.numbers)
-    record = {
-        "event": step.event,
-        "state": state,
-        "block": step.block,
-        "at": step.occurred_at,
-        **step.numbers,
+def to_record(event: HistoryEvent) -> dict[str, object]:
+    """Return a history event as JSON. Units: wei, Unix seconds."""
+    record: dict[str, object] = {
+        "event": event.event,
+        "state": _state_after(event.event, event.numbers),
+        "block": event.block,
+        "at": event.occurred_at,
+        **event.numbers,
     }
-    return record | ({"evidence": step.evidence} if step.evidence else {})
+    if event.evidence:
+        record["evidence"] = event.evidence
+    return record
 
 
 def _state_after(event: str, numbers: Mapping[str, int]) -> str:
-    """Return the state that an event left, or the event if it left the state alone."""
+    """Return the job's state after an event, or the event if it does not change the state."""
     if event in {"JobSettled", "JobRefunded"}:
         return JobState(numbers["status"]).name
     return _STATES.get(event, event)
@@ -141,73 +147,78 @@ def _state_after(event: str, numbers: Mapping[str, int]) -> str:
 
 @app.command()
 def cancel(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Cancel a job; what it used is billed, the rest comes back."""
-    wanted = parse_job_number(number)
+    """Cancel a job. The time that it has run is billed, the rest of its escrow is refunded."""
+    job_number = parse_job_number(number)
     client = open_client(config)
-    client.job(wanted)
-    client.customer.cancel_job(wanted)
-    after = client.job(wanted)
-    done = f"job {wanted} is being stopped by its provider"
+    client.job(job_number)
+    client.customer.cancel_job(job_number)
+    after = client.job(job_number)
+    sentence = f"job {job_number} is cancelled; its provider stops it"
     if after.state is JobState.CANCELLED:
-        done = f"job {wanted} is cancelled; {credits_text(after.escrow - after.final_cost)} credits came back"
-    emit_done(to_json(after), done, as_json=as_json)
+        refund = credits_text(after.escrow - after.final_cost)
+        sentence = f"job {job_number} is cancelled; {refund} credits were refunded"
+    emit_done(to_json(after), sentence, as_json=as_json)
 
 
 @app.command()
 def topup(
     number: JobNumber,
-    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="How many more to lock.")],
+    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="Credits to add.")],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Lock more credits for a job that is claimed or runs, so that it may run longer."""
-    wanted, amount = parse_job_number(number), parse_credits(credits_)
+    """Add credits to the escrow of a claimed or running job, so that it can run longer."""
+    job_number, amount = parse_job_number(number), parse_credits(credits_)
     client = open_client(config)
-    client.job(wanted)
+    client.job(job_number)
     if client.customer.allowance() < amount:
         client.customer.allow(amount)
-    client.customer.top_up(wanted, amount)
-    done = f"{credits_text(amount)} more credits are locked for job {wanted}"
-    emit_done(to_json(client.job(wanted)), done, as_json=as_json)
+    client.customer.top_up(job_number, amount)
+    sentence = f"added {credits_text(amount)} credits to the escrow of job {job_number}"
+    emit_done(to_json(client.job(job_number)), sentence, as_json=as_json)
 
 
 @app.command()
 def watch(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Show a job's states, output and cost until it ends; Ctrl-C stops watching and leaves the job
-    alone.
+    """Show a job's states, output and cost until it ends.
+
+    Ctrl-C stops this command, but not the job.
     """
-    wanted = parse_job_number(number)
-    watch_job(open_client(config), wanted, as_json=as_json)
+    job_number = parse_job_number(number)
+    watch_job(open_client(config), job_number, as_json=as_json)
 
 
 @app.command()
 def logs(
     number: JobNumber,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Stay until the job has ended.")
+        bool, typer.Option("--follow", "-f", help="Print new output until the job has ended.")
     ] = False,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Print what the job wrote as it is; your terminal acts on it."),
+        typer.Option("--raw", help="Do not escape control characters; your terminal runs them."),
     ] = False,
-    stream: Annotated[
-        JobStream | None, typer.Option(help="Of its two streams print only this one.")
-    ] = None,
+    stream: Annotated[JobStream | None, typer.Option(help="Print only this stream.")] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Print a job's output, control characters as escapes; only a workflow with `enableLogging:
-    true` has one.
+    """Print a job's output, with control characters as escape sequences.
+
+    Output is recorded only for a workflow with `enableLogging: true`.
     """
-    wanted = parse_job_number(number)
+    job_number = parse_job_number(number)
     client = open_client(config)
-    job = client.job(wanted)
-    print_line = show_as_json if as_json else show_raw if raw else show
-    output = JobOutput(client, job, only(stream, print_line) if stream else print_line)
+    job = client.job(job_number)
+    print_output: Callable[[OutputLine], None] = show_raw if raw else show
+    if as_json:
+        print_output = show_as_json
+    if stream:
+        print_output = only(stream, print_output)
+    output = JobOutput(client, job, print_output)
     try:
         if follow and job.state not in COLD:
             output.start()
-            wait_for_end(client, wanted)
+            wait_for_end(client, job_number)
         output.drain()
     except KeyboardInterrupt:
         output.stop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's output as it comes, printed by a thread of its own."""
+"""Prints a job's output while it is written, in a separate thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from enum import StrEnum, auto
 from typing import TYPE_CHECKING
 
 from gridstead.cli.client import GridClient
-from gridstead.cli.output import say, tell
+from gridstead.cli.output import print_line, print_note
 from gridstead.domain.job import Job
 from gridstead.domain.log import Stream, log_identity_of
 from gridstead.errors import GridsteadError, Transient
@@ -23,16 +23,16 @@ if TYPE_CHECKING:  # takes a second to import
 
 
 class JobStream(StrEnum):
-    """What `--stream` takes."""
+    """The values of `--stream`."""
 
     STDOUT = auto()
     STDERR = auto()
 
 
-_BESIDE = frozenset({Stream.STDERR, Stream.GRID})
+_TO_STDERR = frozenset({Stream.STDERR, Stream.GRID})
 _OTHER = {JobStream.STDOUT: Stream.STDERR, JobStream.STDERR: Stream.STDOUT}
 
-PATIENCE_S = 5.0
+IDLE_TIMEOUT_S = 5.0
 RETRY_S = 1.0
 POLL_S = 0.05
 
@@ -42,10 +42,10 @@ class OutputLine:
     """A line of a job's output.
 
     Attributes:
-        number: In the log, from 1.
-        data: Without its end, as the job wrote it: it may hold anything.
+        number: Its number in the log, from 1.
+        data: The bytes that the job wrote, without the line end; any bytes are possible.
         timestamp_ns: When it was written, nanoseconds since the epoch.
-        stream: Where it came from.
+        stream: The stream that it was written to.
     """
 
     number: int
@@ -55,16 +55,16 @@ class OutputLine:
 
     @property
     def text(self) -> str:
-        """The line as text; what is no UTF-8 is replaced."""
+        """The line as text; bytes that are not UTF-8 are replaced."""
         return self.data.decode(errors="replace")
 
 
 class JobOutput:
-    """Shows a job's lines, each once and in order; goes on where it was after an outage.
+    """Prints the lines of a job's output, each once and in order; continues after an outage.
 
     Args:
-        client: The job's owner.
-        job: Whose output.
+        client: The job's customer.
+        job: The job.
         show: Prints a line.
     """
 
@@ -75,27 +75,29 @@ class JobOutput:
         self._stopped = False
         self._shown = 0
         self._resume = 0
-        self._moved_at = 0.0
+        self._received_at = 0.0
         self.error: GridsteadError | None = None
 
     def start(self) -> None:
-        """Begin to show lines as they come."""
-        self._client.wallet.open()  # takes a second, and should be over before there are lines
+        """Start to print lines as they are written."""
+        self._client.wallet.open()  # takes a second, so open it before the first line
         threading.Thread(target=self._run, kwargs={"until_now": False}, daemon=True).start()
 
     def drain(self) -> None:
-        """Show what there is until now; gives up when nothing comes for seconds. Lines may go on to
-        come beside it.
+        """Print the lines that exist now.
+
+        Returns early if no line is received for ``IDLE_TIMEOUT_S``. A thread that ``start``
+        created continues to print.
         """
         self._client.wallet.open()
-        self._moved_at = time.monotonic()
+        self._received_at = time.monotonic()
         thread = threading.Thread(target=self._run, kwargs={"until_now": True}, daemon=True)
         thread.start()
-        while thread.is_alive() and time.monotonic() - self._moved_at <= PATIENCE_S:
+        while thread.is_alive() and time.monotonic() - self._received_at <= IDLE_TIMEOUT_S:
             time.sleep(POLL_S)
 
     def stop(self) -> None:
-        """Print nothing any more; threads end with the process."""
+        """Stop printing. The threads end with the process."""
         with self._printing:
             self._stopped = True
 
@@ -118,30 +120,32 @@ class JobOutput:
     def _show(self, lines: Lines) -> None:
         with self._printing:
             for number, data in enumerate(lines.lines, lines.first):
-                if not self._stopped and number > self._shown:
-                    self._print(
-                        OutputLine(
-                            number=number,
-                            data=data,
-                            timestamp_ns=lines.timestamp_ns,
-                            stream=lines.stream,
-                        )
-                    )
-                    self._shown = number
+                if self._stopped or number <= self._shown:
+                    continue
+                line = OutputLine(
+                    number=number, data=data, timestamp_ns=lines.timestamp_ns, stream=lines.stream
+                )
+                self._print(line)
+                self._shown = number
             self._resume = max(self._resume, lines.resume)
-            self._moved_at = time.monotonic()
+            self._received_at = time.monotonic()
             self.error = None
 
 
 def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterator[Lines]:
-    """Yield the lines of a job's output behind a place; does not end by itself unless that is
-    wanted.
+    """Yield the lines of a job's output.
+
+    Args:
+        client: The job's customer.
+        job: The job.
+        after: The position after which to start; 0 for the beginning.
+        until_now: End after the lines that exist now; else wait for more lines forever.
     """
     from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415 - takes a second to import
     from gridstead.adapters.logger import LoggerClient, LogQuery  # noqa: PLC0415
 
     peer = client.settings.logger
-    query = LogQuery(
+    request = Wanted(
         owner=job.customer,
         log_name=job.id.slurm_name,
         log_identity=log_identity_of(job.job_key),
@@ -150,7 +154,7 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
     )
     logger = LoggerClient(GrpcPeer(address=peer.endpoint, ca=peer.ca_file))
     try:
-        yield from logger.read(query, now=int(time.time()), sign=client.wallet.sign_text)
+        yield from logger.read(request, now=int(time.time()), sign=client.wallet.sign_text)
     finally:
         logger.close()
 
@@ -158,26 +162,35 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
 def only(
     stream: JobStream, show_line: Callable[[OutputLine], None]
 ) -> Callable[[OutputLine], None]:
-    """Return what shows a line unless it is known to be of the job's other stream."""
-    return lambda line: None if line.stream is _OTHER[stream] else show_line(line)
+    """Return a function that prints a line unless it is of the job's other stream."""
+
+    def show_if_selected(line: OutputLine) -> None:
+        if line.stream is not _OTHER[stream]:
+            show_line(line)
+
+    return show_if_selected
 
 
 def show(line: OutputLine) -> None:
-    """Print a line without what a terminal would act on; on stderr if it is stderr's or not of the
-    job.
+    """Print a line with control characters escaped.
+
+    Lines of stderr and messages of the grid are printed on stderr.
     """
-    (tell if line.stream in _BESIDE else say)(line.text)
+    if line.stream in _TO_STDERR:
+        print_note(line.text)
+    else:
+        print_line(line.text)
 
 
 def show_raw(line: OutputLine) -> None:
-    """Print a line as the job wrote it; on stderr if it is stderr's or not of the job."""
-    into = (sys.stderr if line.stream in _BESIDE else sys.stdout).buffer
-    into.write(line.data + b"\n")
-    into.flush()
+    """Print a line unchanged; on stderr if it is of stderr or a message of the grid."""
+    stream = sys.stderr if line.stream in _TO_STDERR else sys.stdout
+    stream.buffer.write(line.data + b"\n")
+    stream.buffer.flush()
 
 
 def show_as_json(line: OutputLine) -> None:
-    """Print one JSON object per line, as the output may have no end."""
+    """Print a line as a JSON object on one line; the output as a whole may never end."""
     record = {
         "line": line.text,
         "number": line.number,

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead-log-writer FILE [STDERR]`: a job's output to standard output, and to the grid's
-logger.
+"""`gridstead-log-writer FILE [STDERR]`: copies a job's output to stdout and to the grid's logger.
 
-Runs beside a job on its node. The job's stdout is its standard input, and STDERR is the number of
-the descriptor that its stderr comes by; without one both come by standard input and are not told
-apart. What waits for the logger lies beside FILE; a writer that is started again after it was
-killed goes on with that. FILE has one value per line: the logger's ``host:port``, a CA file or
-nothing, the log's owner, its name, its token. Whatever happens to the logger, the input is read to
-its end and the exit code is 0.
+It runs next to a job, on the job's node. It reads the job's stdout from its standard input, and the
+job's stderr from the file descriptor STDERR. Without STDERR it reads both from the standard input,
+and cannot distinguish them. Output that the logger has not received is spooled in FILE's folder; a
+writer that is restarted after a kill continues with the spool. FILE has one value per line: the
+logger's ``host:port``, a CA file or nothing, the log's owner, its name, its token. Errors of the
+logger have no effect: the input is read to its end and the exit code is 0.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from gridstead.errors import ConfigError
 
 _STDIN, _STDOUT = 0, 1
 _SPOOL = "spool"
-_LINES = 6  # five values and what follows the last line end: nothing
+_LINES = 6  # five values, and the empty text after the last line end
 
 
 def main() -> None:
@@ -33,14 +32,14 @@ def main() -> None:
     try:
         spool = Spool(access_file.with_name(_SPOOL))
     except OSError as error:
-        sys.exit(f"gridstead: no place for output on its way to the logger: {error}")
+        sys.exit(f"gridstead: cannot create the spool for the logger: {error}")
     sender = LogSender(spool, lambda: _connect(access_file))
     sender.start()
     pump(_sources(sys.argv[2:]), _STDOUT, spool)
     lost = sender.finish()
     if lost:
         write_all(_STDOUT, b"gridstead: %d lines did not reach the logger\n" % lost)
-    os._exit(0)  # a stuck connection must not hold up the end of the job
+    os._exit(0)  # so that a stuck connection does not delay the end of the job
 
 
 def _sources(stderr: Sequence[str]) -> Mapping[int, Stream]:
@@ -50,14 +49,16 @@ def _sources(stderr: Sequence[str]) -> Mapping[int, Stream]:
 
 
 def _connect(access_file: Path) -> Send:
-    # Imported here, in the sender's thread: the input is read while grpc loads.
+    # Imported here, in the sender's thread, so that the input is read while grpc is imported.
     from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415
     from gridstead.adapters.logger import LoggerClient, WriteAccess  # noqa: PLC0415
 
     values = access_file.read_text(encoding="utf-8").split("\n")
-    if len(values) != _LINES or not all(values[place] for place in (0, 2, 3, 4)):
-        raise ConfigError(f"cannot send the output: {access_file} does not say where")
+    if len(values) != _LINES:
+        raise ConfigError(f"cannot send the output: {access_file} does not have 5 lines")
     address, ca, owner, log_name, token, _ = values
+    if not (address and owner and log_name and token):
+        raise ConfigError(f"cannot send the output: a value is missing in {access_file}")
     client = LoggerClient(GrpcPeer(address=address, ca=Path(ca) if ca else None))
     access = WriteAccess(owner=owner, log_name=log_name, token=token)
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `gridstead` command: one sub-command group per module, and one place where errors become exit
-codes.
-"""
+"""The `gridstead` command: one group of commands per module; converts errors to exit codes."""
 
 from __future__ import annotations
 
@@ -26,20 +24,21 @@ from gridstead.cli import (
     wallet,
     workflow,
 )
-from gridstead.cli.output import emit_error, say
+from gridstead.cli.output import emit_error, print_line
 from gridstead.errors import GridsteadError
 
 HELP = """Run jobs on a decentralised HPC grid, or run a provider of one.
 
-A first job, once ~/.config/gridstead/client.toml names the grid and your wallet:
+To run a first job, with the grid and your wallet in ~/.config/gridstead/client.toml:
 
 \b
   gridstead workflow init
   gridstead submit workflow.yaml --credits 100 --watch
 
-Every command takes --help, and all but the services' take --json. An error says what, why and what to do on stderr;
-the exit code tells its kind: 2 wrong usage, 65 your input, 69 refused, 75 try again later, 76 a peer broke its
-format, 78 settings or keys, 130 interrupted; `gridstead contracts status` has 70 and 77 of its own.
+Every command has --help, and all except those of the services have --json. An error is printed on
+stderr: what failed, why, and what to do. Exit codes: 2 wrong usage, 65 invalid input, 69 refused,
+75 try again later, 76 unexpected answer of another program, 78 settings or keys, 130 interrupted.
+`gridstead contracts status` also uses 70 and 77.
 """
 
 app = typer.Typer(
@@ -64,12 +63,12 @@ app.command("check-config")(service.check_config)
 service.add_to(app, {"cvmfs": cvmfs.app})
 
 
-def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so
-    if wanted:
+def _print_version(is_given: bool) -> None:  # noqa: FBT001 - typer passes it by position
+    if is_given:
         try:
-            say(f"gridstead {version('gridstead')}")
+            print_line(f"gridstead {version('gridstead')}")
         except PackageNotFoundError:
-            say("gridstead of a checkout")
+            print_line("gridstead (version unknown: not installed)")
         raise typer.Exit
 
 
@@ -78,21 +77,21 @@ def options(
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and end."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
-    """Take the options that stand before any command."""
+    """Define the options of the `gridstead` command itself."""
 
 
 def main() -> None:
-    """Run the command line; an expected failure is three lines and an exit code of its kind, never
-    a traceback.
+    """Run the command line.
+
+    An expected error is printed in up to three lines, without a traceback, and sets the exit code.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, io.TextIOWrapper
-        ):  # names from strangers may hold what the terminal cannot show
+        # Other users choose names; the encoding of the terminal may not have their characters.
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         app()

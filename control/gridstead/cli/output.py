@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the command line speaks: tables for people, JSON for machines, errors in three parts on
-stderr.
+"""Prints the output of the command line: tables, JSON, and errors on stderr.
 
-Nothing that is printed is markup: names, labels and errors come from strangers.
+No text is interpreted as markup, because other users choose names, labels and errors.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from rich.text import Text
 from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow
 
 WEI_PER_CREDIT = 10**18
-WIDE = 250  # columns of a table that goes into a file or a pipe
+WIDE = 250  # characters per line of a table in a file or a pipe
 _LARGEST = 2**256 - 1
 
 _CREDITS = re.compile(r"([0-9]{1,60})(?:\.([0-9]{1,18}))?")
@@ -27,22 +26,21 @@ _CREDITS = re.compile(r"([0-9]{1,60})(?:\.([0-9]{1,18}))?")
 
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    return Console(
-        stderr=stderr, highlight=False, markup=False, width=None if stream.isatty() else WIDE
-    )
+    width = None if stream.isatty() else WIDE
+    return Console(stderr=stderr, highlight=False, markup=False, width=width)
 
 
 console = _console(stderr=False)
 errors = _console(stderr=True)
 
 
-def say(text: str) -> None:
-    """Print a line of ours on stdout, as it is."""
+def print_line(text: str) -> None:
+    """Print a line on stdout, without wrapping."""
     console.print(printable(text), soft_wrap=True)
 
 
-def tell(text: str) -> None:
-    """Print a line beside the result, on stderr."""
+def print_note(text: str) -> None:
+    """Print a line on stderr, so that stdout has only the result."""
     errors.print(printable(text), soft_wrap=True)
 
 
@@ -52,15 +50,15 @@ def emit_json(value: object) -> None:
 
 
 def emit_done(record: Mapping[str, object], sentence: str, *, as_json: bool) -> None:
-    """Print what a command has done: a record for machines or a sentence for people."""
+    """Print the result of a command: a record as JSON, or a sentence."""
     if as_json:
         emit_json(record)
         return
-    say(sentence)
+    print_line(sentence)
 
 
 def emit_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under named columns; cells are plain text."""
+    """Print a table; cells are plain text."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -70,7 +68,7 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None
 
 
 def emit_record(record: Mapping[str, object]) -> None:
-    """Print one thing, a line per property."""
+    """Print a record, one line per field."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -80,52 +78,66 @@ def emit_record(record: Mapping[str, object]) -> None:
 
 
 def emit_error(error: GridsteadError, *, as_json: bool = False) -> None:
-    """Print an error on stderr: what, why, what to do."""
+    """Print an error on stderr: message, detail and hint."""
     if as_json:
-        told: dict[str, object] = {"code": error.code, "message": error.message}
-        told |= {"detail": error.detail, "hint": error.hint, "exit_code": error.exit_code}
-        if isinstance(error, InvalidWorkflow):
-            told["problems"] = [
-                {"path": one.path, "line": one.line, "reason": one.reason, "hint": one.hint}
-                for one in error.problems
-            ]
-        sys.stderr.write(json.dumps({"error": told}, indent=2) + "\n")
+        sys.stderr.write(json.dumps({"error": _error_json(error)}, indent=2) + "\n")
         return
-    tell(f"error: {error.message}")
+    print_note(f"error: {error.message}")
     if isinstance(error, InvalidWorkflow) and len(error.problems) > 1:
         for problem in error.problems:
-            tell(f"  {problem}" + (f" ({problem.hint})" if problem.hint else ""))
+            print_note(f"  {problem}" + (f" ({problem.hint})" if problem.hint else ""))
     elif error.detail:
-        tell(f"  {error.detail}")
+        print_note(f"  {error.detail}")
     if error.hint:
-        tell(f"  hint: {error.hint}")
+        print_note(f"  hint: {error.hint}")
+
+
+def _error_json(error: GridsteadError) -> dict[str, object]:
+    document: dict[str, object] = {
+        "code": error.code,
+        "message": error.message,
+        "detail": error.detail,
+        "hint": error.hint,
+        "exit_code": error.exit_code,
+    }
+    if isinstance(error, InvalidWorkflow):
+        problems = []
+        for problem in error.problems:
+            place = {"path": problem.path, "line": problem.line}
+            problems.append(place | {"reason": problem.reason, "hint": problem.hint})
+        document["problems"] = problems
+    return document
 
 
 def printable(text: str) -> str:
-    """Return a text without what a terminal would act on; lines and tabs stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+    """Return a text with control characters escaped, except line ends and tabs."""
+    return "".join(map(_printable_character, text))
+
+
+def _printable_character(character: str) -> str:
+    if character.isprintable() or character in "\n\t":
+        return character
+    return repr(character)[1:-1]
 
 
 def credits_text(wei: int) -> str:
-    """Return an amount in credits, exact, without trailing zeros."""
+    """Return an amount in credits, without rounding or trailing zeros."""
     whole, rest = divmod(wei, WEI_PER_CREDIT)
     fraction = f"{rest:018d}".rstrip("0")
     return f"{whole}.{fraction}" if fraction else str(whole)
 
 
 def parse_credits(text: str) -> int:
-    """Return an amount of credits as wei, exact.
+    """Return an amount of credits in wei, without rounding.
 
     Raises:
-        InvalidInput: It is not a number, is negative, has more than 18 decimals, or is more than a
-            contract can count.
+        InvalidInput: If the text is not a number, is negative, has more than 18 decimals, or is
+            larger than a contract can store.
     """
+    wei = _LARGEST + 1
     match = _CREDITS.fullmatch(text.strip())
-    wei = (
-        int(match[1]) * WEI_PER_CREDIT + int((match[2] or "").ljust(18, "0"))
-        if match
-        else _LARGEST + 1
-    )
+    if match:
+        wei = int(match[1]) * WEI_PER_CREDIT + int((match[2] or "").ljust(18, "0"))
     if wei > _LARGEST:
         raise InvalidInput(
             f"invalid amount of credits {text[:80]!r}",

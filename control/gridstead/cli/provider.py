@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider`: who offers machines, on which terms; and one's own site (site.py)."""
+"""`gridstead provider`: the providers of the grid. The commands on your own site are in site.py."""
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Annotated
 
 import typer
@@ -15,11 +16,12 @@ from gridstead.domain.job import Provider
 from gridstead.errors import InvalidInput
 
 app = typer.Typer(
-    help="Providers of the grid, and your own site: apply, verify, plan.", no_args_is_help=True
+    help="Show and administer providers, and operate your own site: apply, verify, plan.",
+    no_args_is_help=True,
 )
 app.add_typer(site.app)
 
-Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Wallet of the provider.")]
+Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The provider's wallet.")]
 
 
 def _state(provider: Provider) -> str:
@@ -53,57 +55,58 @@ def _providers(client: GridClient) -> list[Provider]:
 
 @app.command("list")
 def list_(config: Config = None, as_json: Json = False) -> None:
-    """List everybody who ever asked to be a provider."""
-    records = [_to_json(provider) for provider in _providers(open_client(config))]
+    """List all providers that ever registered."""
+    records = list(map(_to_json, _providers(open_client(config))))
     if as_json:
         emit_json(records)
         return
-    rows = [
-        (r["address"], r["state"], r["nodes"], r["cpus"], r["memory_mb"], r["gpus"])
-        for r in records
-    ]
-    emit_table(("ADDRESS", "STATE", "NODES", "CPUS", "MEMORY MB", "GPUS"), rows)
+    keys = ("address", "state", "nodes", "cpus", "memory_mb", "gpus")
+    to_row = itemgetter(*keys)
+    emit_table(("ADDRESS", "STATE", "NODES", "CPUS", "MEMORY MB", "GPUS"), [*map(to_row, records)])
 
 
 @app.command()
 def status(address: Address, config: Config = None, as_json: Json = False) -> None:
-    """Show one provider: hardware, prices, labels."""
-    wanted = parse_address(address)
+    """Show the hardware, prices and labels of one provider."""
+    wallet = parse_address(address)
     client = open_client(config)
-    found = client.ledger.providers([wanted], at_block=client.ledger.head()).get(wanted)
-    if found is None:
+    provider = client.ledger.providers([wallet], at_block=client.ledger.head()).get(wallet)
+    if provider is None:
         raise InvalidInput(
-            f"{wanted} never asked to be a provider",
-            hint="`gridstead provider list` shows who did.",
+            f"{wallet} is not registered as a provider",
+            hint="Run `gridstead provider list` to list the providers.",
         )
-    record = _to_json(found)
+    record = _to_json(provider)
     if as_json:
         emit_json(record)
         return
-    shown = {
-        k.replace("_wei", " (credits)"): credits_text(int(str(v))) if k.endswith("_wei") else v
-        for k, v in record.items()
-    }
+    shown: dict[str, object] = {}
+    for key, value in record.items():
+        if key.endswith("_wei"):
+            shown[key.replace("_wei", " (credits)")] = credits_text(int(str(value)))
+        else:
+            shown[key] = value
     emit_record(shown)
 
 
 @app.command()
 def approve(address: Address, config: Config = None, as_json: Json = False) -> None:
-    """Let a provider that waits take part; for administrators of the grid."""
-    wanted = parse_address(address)
+    """Approve a provider that waits for approval. Only for administrators of the grid."""
+    wallet = parse_address(address)
     client = open_client(config)
-    client.customer.approve_provider(wanted)
-    emit_done({"address": wanted, "state": "joined"}, f"{wanted} may take jobs", as_json=as_json)
+    client.customer.approve_provider(wallet)
+    record = {"address": wallet, "state": "joined"}
+    emit_done(record, f"provider {wallet} is approved", as_json=as_json)
 
 
 @app.command()
 def remove(address: Address, config: Config = None, as_json: Json = False) -> None:
-    """Take a provider out of the grid: it gets no new jobs and may end those it has; for
-    administrators of the grid.
+    """Remove a provider from the grid. Only for administrators of the grid.
+
+    The provider gets no new jobs, and may end the jobs that it has.
     """
-    wanted = parse_address(address)
+    wallet = parse_address(address)
     client = open_client(config)
-    client.customer.remove_provider(wanted)
-    emit_done(
-        {"address": wanted, "state": "not joined"}, f"{wanted} gets no more jobs", as_json=as_json
-    )
+    client.customer.remove_provider(wallet)
+    record = {"address": wallet, "state": "not joined"}
+    emit_done(record, f"provider {wallet} is removed", as_json=as_json)

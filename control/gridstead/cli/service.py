@@ -18,36 +18,40 @@ from gridstead.logs import set_up
 
 Config = Annotated[
     Path | None,
-    typer.Option("--config", help="Settings file; /etc/gridstead/<service>.toml if not given."),
+    typer.Option("--config", help="Settings file; default /etc/gridstead/<service>.toml."),
 ]
 
 CLIENT = "client"
 
 _HELP = {
-    "agent": "On the controller: the supervisor's only way into Slurm.",
-    "cvmfs": "Keeps replicas of CVMFS repositories and serves them.",
-    "job-definitions": "Takes workflows, keeps scripts, hands them to the provider that holds the job.",
-    "ldap-connector": "Makes a directory user of each wallet that asks for a job.",
-    "logger": "Keeps jobs' output and streams it to its owner.",
+    "agent": "Runs on the Slurm controller and executes the supervisor's requests.",
+    "cvmfs": "Replicates CVMFS repositories and serves the replicas.",
+    "job-definitions": "Stores job scripts and gives each one to the provider that runs the job.",
+    "ldap-connector": "Creates a directory user for each wallet that requests a job.",
+    "logger": "Stores the output of jobs and streams it to their customers.",
     "meta-scheduler": "Matches pending jobs to providers.",
-    "supervisor": "Claims jobs, runs them in Slurm, settles them.",
-    "user-directories": "Makes homes and caches on the shared storage.",
+    "supervisor": "Claims jobs, runs them in Slurm, and settles them.",
+    "user-directories": "Creates home and cache directories on the shared storage.",
 }
 
 
 def settings_path(service: str, config: Path | None) -> Path:
-    """Return where a service's settings are."""
+    """Return the path of a service's settings file."""
     return config or Path("/etc/gridstead") / f"{service}.toml"
 
 
 def add_to(app: typer.Typer, groups: Mapping[str, typer.Typer]) -> None:
-    """Add a group with a run command for each service; some have a group of more commands already."""
+    """Add a command group with a run command for each service.
+
+    Args:
+        app: The application.
+        groups: The groups of services that have other commands, by service.
+    """
     for service, text in _HELP.items():
         group = groups.get(service, typer.Typer())
         group.info.help, group.info.no_args_is_help = text, True
-        group.command("run", help=f"{text} Runs until it is stopped; logs JSON lines on stdout.")(
-            _runner(service)
-        )
+        run_help = f"{text} Runs until it is stopped, and logs JSON lines on stdout."
+        group.command("run", help=run_help)(_runner(service))
         group.callback()(lambda: None)
         app.add_typer(group, name=service)
 
@@ -69,8 +73,9 @@ def check_config(
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Check the settings file of a service, or of you as a client; contacts nothing and changes
-    nothing.
+    """Check the settings file of a service, or of the client.
+
+    The command contacts no other program and changes nothing.
     """
     models: dict[str, type[Settings]] = {CLIENT: ClientSettings, **FILES}
     if service not in models:
@@ -79,6 +84,5 @@ def check_config(
         )
     path = settings_file(config) if service == CLIENT else settings_path(service, config)
     load(models[service], path)
-    emit_done(
-        {"service": service, "file": str(path), "good": True}, f"{path}: good", as_json=as_json
-    )
+    record = {"service": service, "file": str(path), "good": True}
+    emit_done(record, f"{path}: good", as_json=as_json)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider apply|verify|plan|drift|runs`: a provider's own site, from the machine that
-runs Ansible.
-"""
+"""`gridstead provider apply|verify|plan|drift|runs`: commands that run Ansible on your own site."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridstead.cli.client import Json
-from gridstead.cli.output import emit_json, emit_record, emit_table, say
+from gridstead.cli.output import emit_json, emit_record, emit_table, print_line
 from gridstead.cli.site_progress import SiteProgress, interruptible
 from gridstead.cli.watch import INTERRUPTED, moment
 from gridstead.domain.diagnostic import exit_code
@@ -24,7 +22,7 @@ from gridstead.domain.run_record import RunRecord
 from gridstead.domain.verification import Verification, to_report
 from gridstead.errors import ConfigError, InvalidInput
 
-if TYPE_CHECKING:  # Ansible is only on machines that run it
+if TYPE_CHECKING:  # Ansible is installed only on machines that run playbooks
     from gridstead.ports.playbooks import DriftMetrics
     from gridstead.services.site import SiteService, RunObserver
 
@@ -32,24 +30,22 @@ app = typer.Typer()
 
 Inventory = Annotated[
     str | None,
-    typer.Option(
-        "--inventory", "-i", help="Your inventory; without it the one that ansible.cfg names."
-    ),
+    typer.Option("--inventory", "-i", help="Your inventory; default is the one in ansible.cfg."),
 ]
 Limit = Annotated[
     str | None,
-    typer.Option("--limit", "-l", help="Only these hosts or groups, as Ansible writes patterns."),
+    typer.Option("--limit", "-l", help="Run only on these hosts or groups (an Ansible pattern)."),
 ]
 Tags = Annotated[
     str | None,
     typer.Option(
-        "--tags", "-t", help="Only tasks with one of these tags, with commas: slurm_configure."
+        "--tags", "-t", help="Run only tasks with these tags, comma-separated: slurm_configure."
     ),
 ]
 Checkout = Annotated[
     Path | None,
     typer.Option(
-        "--checkout", help="Folder with the playbooks; without it the current one or one above."
+        "--checkout", help="Folder with the playbooks; default is the current or a parent folder."
     ),
 ]
 
@@ -62,11 +58,11 @@ def apply(
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    r"""Make your site what its inventory says: run site.yml, which ends with a verification.
+    r"""Configure your site as its inventory says: run site.yml, which also verifies the site.
 
-    Safe to repeat: what is as it must be stays alone. `gridstead provider plan` tells before what
-    would change. One interrupt (Ctrl-C) ends the run after the current task, a second one
-    interrupts that; run it again to go on.
+    The command is idempotent. `gridstead provider plan` shows in advance what would change. Ctrl-C
+    ends the run after the current task; a second Ctrl-C interrupts the task. Run the command again
+    to continue.
 
     \b
       gridstead provider apply -i inventory/mine
@@ -78,9 +74,10 @@ def apply(
     if as_json:
         emit_json(asdict(record))
     else:
-        say(f"{sum(map(len, record.changed.values()))} changes on {len(record.changed)} hosts")
+        changes = sum(map(len, record.changed.values()))
+        print_line(f"{changes} changes on {len(record.changed)} hosts")
         _emit_waiting(record)
-    _end(record)
+    _exit_if_interrupted(record)
 
 
 @app.command()
@@ -90,49 +87,47 @@ def verify(
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    """Look whether your site works: services, doors, keys, nodes. Changes nothing, is safe at any
-    time.
+    """Check that your site works: services, open ports, keys, nodes. It changes nothing.
 
-    Looks at everything, then tells all that is wrong and who must act. The exit code is 78 if
-    anything is wrong.
+    All checks are run, then all findings are printed, with who must act. The exit code is 78 if
+    there is a finding.
     """
+    order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit)
     with _opened(checkout, "verify") as (site, watch):
-        record, found = site.verify(
-            PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit), watch
-        )
-    if found is not None:
-        _emit_verification(found, as_json=as_json)
-    _end(record)
-    if found is not None and found.diagnostics:
-        raise typer.Exit(exit_code(found.diagnostics))
+        record, verification = site.verify(order, watch)
+    if verification is not None:
+        _emit_verification(verification, as_json=as_json)
+    _exit_if_interrupted(record)
+    if verification is not None and verification.findings:
+        raise typer.Exit(ConfigError.exit_code)
 
 
-@app.command()
-def plan(
+@app.command("plan")
+def show_plan(
     inventory: Inventory = None,
     limit: Limit = None,
     tags: Tags = None,
     diff: Annotated[
-        bool, typer.Option("--diff", help="Show what would change in files; secrets stay secret.")
+        bool, typer.Option("--diff", help="Show the changes of files, except of secret files.")
     ] = False,
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what `apply` would change now, and change nothing.
+    """Show what `apply` would change now. It changes nothing.
 
-    Which files and services of which hosts, which daemons would restart or be reconfigured, which
-    nodes would drain, and which jobs run there meanwhile. What Ansible cannot foresee in check
-    mode, such as a program's own database, it does not tell.
+    The output has the files and services that would change on each host, the daemons that would be
+    restarted or reconfigured, the nodes that would be drained, and the jobs that run on them.
+    Changes that Ansible cannot detect in check mode are not shown, such as in a database.
     """
     order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit, tags=tags)
     with _opened(checkout, "plan") as (site, watch):
-        record, found = site.plan_site(order, watch)
-    if found is not None:
+        record, site_plan = site.plan_site(order, watch)
+    if site_plan is not None:
         if as_json:
-            emit_json(_plan_record(found))
+            emit_json(_plan_json(site_plan))
         else:
-            _emit_plan(found, diff=diff)
-    _end(record)
+            _emit_plan(site_plan, diff=diff)
+    _exit_if_interrupted(record)
 
 
 @app.command()
@@ -142,71 +137,69 @@ def drift(
     metrics: Annotated[
         Path | None,
         typer.Option(
-            "--metrics", help="File NAME.prom to write for node_exporter's textfile collector."
+            "--metrics", help="File NAME.prom to write, for node_exporter's textfile collector."
         ),
     ] = None,
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    r"""Tell how far your site has drifted from its inventory: what `apply` would change. Changes
-    nothing.
+    r"""Show the drift of your site: what `apply` would change. It changes nothing.
 
-    The exit code is 78 if anything would change. Made for a timer, once a night:
-    docs/howto/provider.md has one.
+    The exit code is 78 if anything would change. Run it from a timer, for example every night; see
+    docs/howto/provider.md.
 
-    \b gridstead provider drift -i inventory/mine --metrics
-      /var/lib/prometheus/node-exporter/gridstead_drift.prom
+    \b
+      gridstead provider drift -i inventory/mine \
+        --metrics /var/lib/prometheus/node-exporter/gridstead_drift.prom
     """
     order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit)
     with _opened(checkout, "drift") as (site, watch):
-        record, found = site.drift(order, watch, _metrics(metrics))
-    if found is not None:
+        record, task_counts = site.drift(order, watch, _metrics(metrics))
+    if task_counts is not None:
         if as_json:
-            emit_json({"tasks": found, "changed": record.changed})
+            emit_json({"tasks": task_counts, "changed": record.changed})
         elif record.changed:
-            emit_table(
-                ("HOST", "TASK"),
-                [(host, task) for host, tasks in record.changed.items() for task in tasks],
-            )
+            _emit_drift(record.changed)
         else:
-            say(f"{len(found)} hosts are as the inventory says")
-    _end(record)
+            print_line(f"no drift on {len(task_counts)} hosts")
+    _exit_if_interrupted(record)
     if record.changed:
         raise typer.Exit(ConfigError.exit_code)
 
 
 @app.command()
 def runs(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Show this one whole.")] = None,
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Show all fields of this run.")
+    ] = None,
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    """List what was run on your sites from this machine, by you: when, from which commit, and what
-    came of it.
-    """
+    """List your runs on your sites from this machine: time, commit, and outcome."""
     records = _site(checkout).runs()
     if run is not None:
-        found = next((one for one in records if one.id == run), None)
-        if found is None:
-            raise InvalidInput(f"no run {run[:80]!r}", hint="`gridstead provider runs` lists them.")
-        emit_json(asdict(found))
+        selected = [record for record in records if record.id == run]
+        if not selected:
+            hint = "Run `gridstead provider runs` to list the runs."
+            raise InvalidInput(f"there is no run {run[:80]!r}", hint=hint)
+        emit_json(asdict(selected[0]))
         return
     if as_json:
-        emit_json([asdict(one) for one in records])
+        emit_json(list(map(asdict, records)))
         return
     columns = ("RUN", "WHEN", "BY", "COMMIT", "INVENTORY", "OUTCOME", "CHANGES", "FAILED ON")
-    emit_table(columns, [_row(one) for one in records])
+    emit_table(columns, list(map(_row, records)))
 
 
 def _row(record: RunRecord) -> tuple[object, ...]:
-    at = record.circumstances
+    circumstances = record.circumstances
     changes = sum(map(len, record.changed.values()))
-    failed = ", ".join(one.host for one in record.failed)
+    failed = ", ".join(failure.host for failure in record.failed)
     return (
         record.id,
-        moment(at.started_at),
-        at.by,
-        at.commit,
+        moment(circumstances.started_at),
+        circumstances.by,
+        circumstances.commit,
         record.inventory or "",
         record.outcome,
         changes,
@@ -215,15 +208,16 @@ def _row(record: RunRecord) -> tuple[object, ...]:
 
 
 def _path(inventory: str | None) -> str | None:
-    """Return an inventory as Ansible finds it from its own folder: a path becomes absolute, a list
-    of hosts stays.
+    """Return an inventory for Ansible, which runs in another folder.
+
+    A path is made absolute; a comma-separated list of hosts is returned unchanged.
     """
     if inventory is None or "," in inventory:
         return inventory
     path = Path(inventory).resolve()
     if not path.exists():
         raise InvalidInput(
-            f"no inventory {inventory[:80]!r}",
+            f"there is no inventory {inventory[:80]!r}",
             hint="Copy inventory/example and list your hosts in it.",
         )
     return str(path)
@@ -231,9 +225,9 @@ def _path(inventory: str | None) -> str | None:
 
 def _site(checkout: Path | None) -> SiteService:
     if find_spec("ansible_runner") is None:
-        hint = "Run `make setup` in the checkout on the machine that runs Ansible, and use the gridstead of its .venv."
+        hint = "Run `make setup` in the checkout, and use the gridstead command of its .venv."
         raise ConfigError("cannot run playbooks: ansible-runner is not installed", hint=hint)
-    from gridstead.wiring.site import open_site  # noqa: PLC0415 - only there, see above
+    from gridstead.wiring.site import open_site  # noqa: PLC0415 - needs Ansible, see above
 
     return open_site(checkout)
 
@@ -241,7 +235,7 @@ def _site(checkout: Path | None) -> SiteService:
 def _metrics(path: Path | None) -> DriftMetrics | None:
     if path is None:
         return None
-    from gridstead.wiring.site import open_drift_metrics  # noqa: PLC0415 - only there, see above
+    from gridstead.wiring.site import open_drift_metrics  # noqa: PLC0415 - needs Ansible, see above
 
     return open_drift_metrics(path)
 
@@ -249,86 +243,92 @@ def _metrics(path: Path | None) -> DriftMetrics | None:
 @contextmanager
 def _opened(checkout: Path | None, command: str) -> Iterator[tuple[SiteService, RunObserver]]:
     site = _site(checkout)
-    from gridstead.ports.playbooks import Stop  # noqa: PLC0415 - with the rest
-    from gridstead.services.site import RunObserver  # noqa: PLC0415
+    from gridstead.ports.playbooks import Stop  # noqa: PLC0415 - needs Ansible, see above
+    from gridstead.services.site import Watch  # noqa: PLC0415 - needs Ansible, see above
 
     stop = Stop()
     with SiteProgress(command) as progress, interruptible(stop):
-        yield site, RunObserver(notify=progress.tell, stop=stop)
+        yield site, Watch(tell=progress.show, stop=stop)
 
 
-def _end(record: RunRecord) -> None:
+def _exit_if_interrupted(record: RunRecord) -> None:
     if record.outcome is RunOutcome.INTERRUPTED:
         raise typer.Exit(INTERRUPTED)
 
 
 def _emit_waiting(record: RunRecord) -> None:
     for host, names in record.waiting.items():
-        say(f"{host}: settings changed, not yet in force: {', '.join(names)}")
+        print_line(f"{host}: changed settings that need a restart: {', '.join(names)}")
 
 
 def _emit_verification(verification: Verification, *, as_json: bool) -> None:
     if as_json:
-        emit_json(to_report(verification))
+        emit_json(asdict(verification))
         return
-    diagnostics = verification.diagnostics
-    if not diagnostics:
-        say(f"{verification.checked} checks passed on {len(verification.hosts)} hosts")
+    checks, findings = verification.looked_at, verification.findings
+    if not findings:
+        print_line(f"{checks} checks passed on {len(verification.hosts)} hosts")
         return
-    say(f"{len(diagnostics)} of {verification.checked} checks failed")
-    for diagnostic in diagnostics:
-        hint = f": {diagnostic.hint}" if diagnostic.hint else ""
-        emit_record(
-            {
-                "": ", ".join(diagnostic.where),
-                "must be": diagnostic.what,
-                "is": diagnostic.seen,
-                "must act": f"{diagnostic.who}{hint}",
-            }
-        )
+    print_line(f"{len(findings)} of {checks} checks failed")
+    for finding in findings:
+        action = f"{finding.who}: {finding.hint}" if finding.hint else finding.who
+        record = {"must be": finding.what, "is": finding.seen, "must act": action}
+        emit_record({"": f"{finding.host}, {finding.role}"} | record)
 
 
-def _plan_record(found: SitePlan) -> Mapping[str, object]:
+def _emit_drift(changed: Mapping[str, Iterable[str]]) -> None:
+    rows = []
+    for host, tasks in changed.items():
+        rows += [(host, task) for task in tasks]
+    emit_table(("HOST", "TASK"), rows)
+
+
+def _plan_json(site_plan: SitePlan) -> Mapping[str, object]:
+    jobs: dict[str, object] | None = None
+    if site_plan.jobs is not None:
+        jobs = {host: list(map(asdict, on_host)) for host, on_host in site_plan.jobs.items()}
     return {
-        "changes": [
-            {"host": one.host, "task": str(one.task), "targets": one.targets, "diff": one.diff}
-            for one in found.changes
-        ],
-        "effects": [asdict(one) for one in found.effects],
-        "drains": found.drains,
-        "jobs": None
-        if found.jobs is None
-        else {h: [asdict(job) for job in jobs] for h, jobs in found.jobs.items()},
+        "changes": list(map(_change_json, site_plan.changes)),
+        "effects": list(map(asdict, site_plan.effects)),
+        "drains": site_plan.drains,
+        "jobs": jobs,
     }
 
 
-def _emit_plan(found: SitePlan, *, diff: bool) -> None:
-    if not found.changes and not found.effects:
-        say("nothing would change")
+def _change_json(change: HostFinished) -> dict[str, object]:
+    return {
+        "host": change.host,
+        "task": str(change.task),
+        "targets": change.targets,
+        "diff": change.diff,
+    }
+
+
+def _emit_plan(site_plan: SitePlan, *, diff: bool) -> None:
+    if not site_plan.changes and not site_plan.effects:
+        print_line("nothing would change")
         return
-    emit_table(
-        ("HOST", "TASK", "OF"),
-        [(one.host, one.task, ", ".join(one.targets)) for one in found.changes],
-    )
+    rows = [(change.host, change.task, ", ".join(change.targets)) for change in site_plan.changes]
+    emit_table(("HOST", "TASK", "OF"), rows)
     if diff:
-        for one in found.changes:
-            _emit_diff(one)
-    say("")
-    jobs = found.jobs
-    for effect in found.effects:
-        say(f"{effect.host}: {effect}")
-    if found.drains:
-        say(f"drain first: {', '.join(found.drains)} (playbooks/drain.yml waits for their jobs)")
-    if jobs is None:
-        say("which jobs are in the way is not known: Slurm could not be asked")
+        for change in site_plan.changes:
+            _emit_diff(change)
+    print_line("")
+    for effect in site_plan.effects:
+        print_line(f"{effect.host}: {effect}")
+    if site_plan.drains:
+        nodes = ", ".join(site_plan.drains)
+        print_line(f"drain first: {nodes} (playbooks/drain.yml waits for their jobs)")
+    if site_plan.jobs is None:
+        print_line("the jobs on these nodes are unknown, because Slurm does not answer")
         return
-    for host, there in jobs.items():
-        if there:
-            listed = ", ".join(f"{job.id} of {job.user} until {job.ends_at}" for job in there)
-            say(f"{len(there)} jobs run on {host}: {listed}")
+    for host, jobs in site_plan.jobs.items():
+        if jobs:
+            listed = ", ".join(f"{job.id} of {job.user} until {job.ends_at}" for job in jobs)
+            print_line(f"{len(jobs)} jobs run on {host}: {listed}")
 
 
 def _emit_diff(change: HostFinished) -> None:
     if change.diff:
-        say(f"{change.host}, {change.task}")
-        say(change.diff)
+        print_line(f"{change.host}, {change.task}")
+        print_line(change.diff)

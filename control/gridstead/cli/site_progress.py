@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live view of a run on a site, and how Ctrl-C ends one."""
+"""Shows the progress of a run on a site, and stops the run on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Self
 from rich.status import Status
 from rich.text import Text
 
-from gridstead.cli.output import errors, printable, tell
+from gridstead.cli.output import errors, print_note, printable
 from gridstead.domain.playbook import (
     HostFinished,
     PlaybookEvent,
@@ -29,11 +29,13 @@ SHOWN = {TaskOutcome.CHANGED, TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
 
 @dataclass(slots=True)
 class SiteProgress:
-    """Shows play, task, how many hosts have done it, and the time: on a terminal; elsewhere a line
-    for each play.
+    """Shows the progress of a run.
+
+    On a terminal this is a live line with the play, the task, the number of hosts that have
+    finished the task, and the time. Otherwise it is a line per play.
 
     Attributes:
-        command: What runs.
+        command: The name of the command.
     """
 
     command: str
@@ -54,47 +56,46 @@ class SiteProgress:
             self._status.stop()
 
     def __rich__(self) -> Text:
-        """Return the line as it is now."""
+        """Return the current line."""
         minutes, seconds = divmod(int(time.monotonic() - self.since), 60)
-        parts = (
-            self.play or self.command,
-            self.task,
-            f"{self.done} hosts done" if self.task else "",
-        )
-        return Text(printable(" · ".join([*filter(None, parts), f"{minutes}:{seconds:02}"])))
+        parts = [self.play or self.command]
+        if self.task:
+            parts += [self.task, f"{self.done} hosts done"]
+        parts.append(f"{minutes}:{seconds:02}")
+        return Text(printable(" · ".join(parts)))
 
-    def tell(self, event: PlaybookEvent) -> None:
-        """Take an event."""
+    def show(self, event: PlaybookEvent) -> None:
+        """Show the progress that an event reports."""
         match event:
             case PlayStarted(name=name):
                 self.play, self.task = name, ""
                 if self._status is None:
-                    tell(f"{self.command}: {name}")
+                    print_note(f"{self.command}: {name}")
             case TaskStarted(task=task):
                 self.task, self.done = str(task), 0
             case HostFinished():
                 self.done += 1
                 if event.outcome in SHOWN:
-                    tell(f"{event.outcome:<11} {event.host}  {event.task}")
+                    print_note(f"{event.outcome:<11} {event.host}  {event.task}")
             case _:
                 pass
 
 
 @contextmanager
 def interruptible(stop: Stop) -> Iterator[None]:
-    """Let an interrupt or a request to terminate be a wish to stop, as long as this lasts."""
+    """Turn SIGINT and SIGTERM into requests to stop the run, inside the context."""
 
-    def hear(_signal: int, _frame: FrameType | None) -> None:
-        stop.request()
-        tell(
-            "ends after this task; once more interrupts it"
-            if stop.requests == 1
-            else "interrupting"
-        )
+    def handle_signal(_signal: int, _frame: FrameType | None) -> None:
+        stop.wish()
+        if stop.wishes == 1:
+            print_note("stopping after this task; press Ctrl-C again to interrupt the task")
+        else:
+            print_note("interrupting the task")
 
-    before = {number: signal.signal(number, hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    previous = {number: signal.signal(number, handle_signal) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

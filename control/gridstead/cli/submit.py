@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead submit`: from a workflow to a job."""
+"""`gridstead submit`: submits a workflow as a job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridstead.cli.client import Config, GridClient, Json, exit_code, open_client, to_json
-from gridstead.cli.output import credits_text, emit_done, parse_credits, tell
+from gridstead.cli.output import credits_text, emit_done, parse_credits, print_note
 from gridstead.cli.watch import INTERRUPTED
 from gridstead.cli.watch import watch as watch_job
 from gridstead.cli.workflow import Strict, read_workflow
@@ -34,104 +34,107 @@ _AFFINITY = re.compile(r"([^=<>!:]+)(<=|>=|==|!=|<|>|=|:in:)(.*)")
 
 def submit(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Workflow, YAML; - for standard input.")
+        Path, typer.Argument(metavar="FILE", help="Workflow file (YAML), or - for standard input.")
     ],
     credits_: Annotated[
-        str, typer.Option("--credits", help="Credits to lock; what is not used comes back.")
+        str,
+        typer.Option("--credits", help="Credits to hold in escrow; unused credits are refunded."),
     ],
     name: Annotated[
-        str | None, typer.Option("--name", help="At most 32 bytes; the file's name if not given.")
+        str | None,
+        typer.Option("--name", help="Job name, at most 32 bytes; default is the file's name."),
     ] = None,
     uses: Annotated[
         list[str] | None,
-        typer.Option("--uses", help="Label that the provider must have: key=value."),
+        typer.Option("--uses", help="Label that the provider must have, as key=value."),
     ] = None,
     affinity: Annotated[
         list[str] | None,
-        typer.Option("--affinity", help="Condition on a label: key>=value, key:in:text."),
+        typer.Option("--affinity", help="Condition on a label, as key>=value or key:in:text."),
     ] = None,
     watch: Annotated[
         bool,
         typer.Option(
             "--watch",
             "-w",
-            help="Stay and show states, output and cost; Ctrl-C leaves the job alone.",
+            help="Show states, output and cost until the job ends; Ctrl-C does not stop the job.",
         ),
     ] = False,
     use_exit_code: Annotated[
-        bool, typer.Option("--exit-code", "-e", help="With --watch: end with the job's exit code.")
+        bool, typer.Option("--exit-code", "-e", help="With --watch: exit with the job's exit code.")
     ] = False,
     strict: Strict = False,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Submit a workflow: store its script, lock credits, ask for a job.
+    """Submit a workflow: store its script, request a job, and hold credits in escrow.
 
-    What is wrong with the workflow, the options, your key or your credits is told before anything
-    is stored or sent.
+    The workflow, the options, your key and your credits are checked before anything is stored or
+    sent.
     """
     if use_exit_code and not watch:
-        raise InvalidInput(
-            "--exit-code needs --watch", hint="Without --watch nobody waits for the job's end."
-        )
+        raise InvalidInput("--exit-code needs --watch", hint="Add --watch to wait for the job.")
     workflow = read_workflow(file, strict=strict)
     request = _request(
         workflow, parse_credits(credits_), _name(name, file), uses or (), affinity or ()
     )
     client = open_client(config)
-    number = _ask(client, workflow, request)
+    number = _store_and_request(client, workflow, request)
     if watch:
-        end = watch_job(client, number, as_json=as_json)
+        ended = watch_job(client, number, as_json=as_json)
         if use_exit_code:
-            sys.exit(exit_code(end) or (0 if end.state is JobState.FINISHED else 1))
+            failed = ended.state is not JobState.FINISHED
+            sys.exit(exit_code(ended) or int(failed))
         return
-    locked = f"job {number} asks for a provider; {credits_text(request.escrow)} credits are locked"
-    emit_done(
-        to_json(client.job(number)),
-        f"{locked}\nfollow it: gridstead job watch {number}",
-        as_json=as_json,
+    sentence = (
+        f"submitted job {number} with {credits_text(request.escrow)} credits in escrow\n"
+        f"to watch it: gridstead job watch {number}"
     )
+    emit_done(to_json(client.job(number)), sentence, as_json=as_json)
 
 
 def _request(
     workflow: Workflow, escrow: int, name: str, uses: Iterable[str], affinity: Iterable[str]
 ) -> JobRequest:
-    """Return the request of the job, whose script is not stored yet."""
-    from gridstead.adapters.chain.customer import JobRequest  # noqa: PLC0415 - takes a second to import
+    """Return the request for the job; the hash of its script is added later."""
+    # Takes a second to import.
+    from gridstead.adapters.chain.customer import JobRequest  # noqa: PLC0415
 
-    asked = workflow.resources
+    requested = workflow.resources
     resources = Resources(
-        gpus=asked.gpus,
-        tasks=asked.tasks,
-        cpus_per_task=asked.cpus_per_task,
-        memory_per_cpu_mb=asked.mem_per_cpu,
+        gpus=requested.gpus,
+        tasks=requested.tasks,
+        cpus_per_task=requested.cpus_per_task,
+        memory_per_cpu_mb=requested.mem_per_cpu,
     )
     return JobRequest(
         resources=resources,
         batch_location_hash="",
         escrow=escrow,
         name=name,
-        uses=tuple(_use(one) for one in uses),
-        affinity=tuple(_affinity(one) for one in affinity),
+        uses=tuple(map(_parse_label, uses)),
+        affinity=tuple(map(_parse_affinity, affinity)),
     )
 
 
-def _ask(client: GridClient, workflow: Workflow, request: JobRequest) -> int:
-    from gridstead.adapters.job_definitions import submit_workflow  # noqa: PLC0415 - takes a second to import
+def _store_and_request(client: GridClient, workflow: Workflow, request: JobRequest) -> int:
+    """Store the workflow's script, request the job, and return its number."""
+    # Takes a second to import.
+    from gridstead.adapters.job_definitions import submit_workflow  # noqa: PLC0415
 
     settings, customer = client.settings, client.customer
     client.wallet.open()
     _check_funds(client, request.escrow)
     try:
-        stored = submit_workflow(
+        batch_location_hash = submit_workflow(
             settings.job_definitions_url,
             workflow.to_graphql(),
             ca=settings.ca_file,
             customer=customer.address,
         )
-        return customer.submit_job(replace(request, batch_location_hash=stored))
+        return customer.submit_job(replace(request, batch_location_hash=batch_location_hash))
     except KeyboardInterrupt:
-        tell("interrupted; the job may have been asked for: gridstead job list")
+        print_note("interrupted; the job may have been submitted, check with: gridstead job list")
         sys.exit(INTERRUPTED)
 
 
@@ -143,40 +146,44 @@ def _name(name: str | None, file: Path) -> str:
 
 
 def _check_funds(client: GridClient, escrow: int) -> None:
-    """Refuse before anything is stored or sent."""
+    """Check the escrow and the wallet's credits and coins.
+
+    Raises:
+        InvalidInput: If the escrow is too low, or the wallet cannot pay for it or for gas.
+    """
     least, balance = client.customer.minimum_escrow(), client.customer.balance()
     if escrow < least:
         raise InvalidInput(
-            f"--credits {credits_text(escrow)} is less than a job must lock",
-            detail=f"at least {credits_text(least)}",
-            hint="Lock more; what is not used comes back.",
+            f"--credits {credits_text(escrow)} is less than the minimum escrow of a job",
+            detail=f"the minimum is {credits_text(least)}",
+            hint="Give more credits; unused credits are refunded.",
         )
     if balance < escrow:
         raise InvalidInput(
-            f"wallet {client.customer.address} has {credits_text(balance)} credits",
-            detail=f"--credits asks to lock {credits_text(escrow)}",
-            hint="Lock less, or get credits.",
+            f"wallet {client.customer.address} has only {credits_text(balance)} credits",
+            detail=f"--credits is {credits_text(escrow)}",
+            hint="Give fewer credits, or transfer credits to the wallet.",
         )
     if client.customer.coins() == 0:
         raise InvalidInput(
             f"wallet {client.customer.address} has no coins to pay for gas",
-            hint="Get some of the chain's own coin.",
+            hint="Send coins of the chain to the wallet.",
         )
 
 
-def _use(text: str) -> Label:
+def _parse_label(text: str) -> Label:
     match = _USE.fullmatch(text)
     if match is None:
         raise InvalidInput(f"invalid --uses {text[:80]!r}", hint="Write key=value.")
     return Label(key=match[1], value=match[2])
 
 
-def _affinity(text: str) -> Affinity:
+def _parse_affinity(text: str) -> Affinity:
     match = _AFFINITY.fullmatch(text)
     if match is None:
         raise InvalidInput(
             f"invalid --affinity {text[:80]!r}",
-            hint="Write key>=value, with <, <=, ==, >=, >, !=, or key:in:text.",
+            hint="Write key>=value (or <, <=, ==, >, !=), or key:in:text.",
         )
     operator = {"=": "==", ":in:": "in"}.get(match[2], match[2])
     return Affinity(key=match[1], operator=operator, value=match[3])

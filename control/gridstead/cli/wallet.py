@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead wallet`: key files."""
+"""`gridstead wallet`: creates key files and prints their addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from gridstead.cli.client import Json
 from gridstead.cli.output import emit_done
 
-app = typer.Typer(help="Wallets: the key that pays or is paid.", no_args_is_help=True)
+app = typer.Typer(help="Create and show wallets (key files).", no_args_is_help=True)
 
 Keystore = Annotated[Path, typer.Option("--keystore", help="V3 key file.")]
 
@@ -24,19 +24,20 @@ def new(
     ],
     as_json: Json = False,
 ) -> None:
-    """Make a new key and write its key file, which must not exist yet."""
-    from gridstead.adapters.chain.wallet import create_wallet  # noqa: PLC0415 - takes a second to import
+    """Create a key and write it to a new key file."""
+    # Takes a second to import.
+    from gridstead.adapters.chain.wallet import create_wallet  # noqa: PLC0415
 
     wallet = create_wallet(keystore, password_file)
-    emit_done(
-        {"address": wallet.address, "keystore": str(keystore)}, wallet.address, as_json=as_json
-    )
+    record = {"address": wallet.address, "keystore": str(keystore)}
+    emit_done(record, wallet.address, as_json=as_json)
 
 
 @app.command()
 def address(keystore: Keystore, as_json: Json = False) -> None:
-    """Print the address of a key file; needs no password."""
-    from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415 - takes a second to import
+    """Print the address of a key file. The password is not needed."""
+    # Takes a second to import.
+    from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415
 
-    found = keystore_address(keystore)
-    emit_done({"address": found, "keystore": str(keystore)}, found, as_json=as_json)
+    wallet = keystore_address(keystore)
+    emit_done({"address": wallet, "keystore": str(keystore)}, wallet, as_json=as_json)

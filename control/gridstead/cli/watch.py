@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live view of one job: states with their times, output as it comes, cost so far."""
+"""Shows one job until it ends: its states with their times, its output, its cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gridstead.cli.client import GridClient, cost_so_far, exit_code, to_json, waiting_reason
 from gridstead.cli.job_output import JobOutput
-from gridstead.cli.output import credits_text, emit_json, errors, say, tell
+from gridstead.cli.output import credits_text, emit_json, errors, print_line, print_note
 from gridstead.domain.job import Job
 from gridstead.domain.lifecycle import COLD, JobState
 from gridstead.errors import Transient
@@ -23,31 +23,31 @@ INTERRUPTED = 130
 MEANINGS = {
     JobState.PENDING: "waits for a provider",
     JobState.META_SCHEDULED: "matched to a provider",
-    JobState.SCHEDULED: "claimed; waits in the cluster",
-    JobState.RUNNING: "runs",
+    JobState.SCHEDULED: "claimed; waits in the cluster's queue",
+    JobState.RUNNING: "running",
     JobState.CANCELLED: "cancelled",
     JobState.FINISHED: "finished",
     JobState.FAILED: "failed",
     JobState.OUT_OF_CREDITS: "stopped at the end of its paid time",
-    JobState.PANICKED: "lost by its provider; it costs nothing",
+    JobState.PANICKED: "lost by its provider; it is not billed",
 }
 
 
-def clock(at: float) -> str:
-    """Return a time of day as people read it, local time."""
-    return time.strftime("%H:%M:%S", time.localtime(at))
+def clock(timestamp: float) -> str:
+    """Return the time of day, local time."""
+    return time.strftime("%H:%M:%S", time.localtime(timestamp))
 
 
-def moment(at: float) -> str:
-    """Return day and time as people read them, local time; a dash for what has not happened."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if at else "-"
+def moment(timestamp: float) -> str:
+    """Return date and time, local time; a dash for 0."""
+    if not timestamp:
+        return "-"
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp))
 
 
 def watch(client: GridClient, number: int, *, as_json: bool) -> Job:
-    """Show a job until it is cold and return it. An interrupt ends the program and leaves the job
-    alone.
-    """
-    output = JobOutput(client, client.job(number), lambda line: say(f"    {line.text}"))
+    """Show a job until it has ended, and return it. Ctrl-C exits, but does not stop the job."""
+    output = JobOutput(client, client.job(number), lambda line: print_line(f"    {line.text}"))
     if not as_json:
         output.start()
     try:
@@ -56,22 +56,22 @@ def watch(client: GridClient, number: int, *, as_json: bool) -> Job:
             output.drain()
     except KeyboardInterrupt:
         output.stop()
-        tell(
-            f"stopped watching; job {number} goes on: gridstead job watch {number}, gridstead job cancel {number}"
-        )
+        print_note(f"stopped watching; job {number} is not affected")
+        print_note(f"to continue: gridstead job watch {number}")
+        print_note(f"to cancel the job: gridstead job cancel {number}")
         sys.exit(INTERRUPTED)
     output.stop()
     if as_json:
         emit_json(to_json(job))
         return job
     if output.error is not None:
-        tell(f"the output could not be read to its end: {output.error}")
-    say(summary(job))
+        print_note(f"could not read all output: {output.error}")
+    print_line(summary(job))
     return job
 
 
 def wait_for_end(client: GridClient, number: int) -> None:
-    """Return when a job is cold, however often the chain does not answer."""
+    """Return when a job has ended; retries as long as the chain does not answer."""
     while True:
         with suppress(Transient):
             if client.job(number).state in COLD:
@@ -86,13 +86,13 @@ def _follow(client: GridClient, number: int, *, quiet: bool) -> Job:
             try:
                 job = client.job(number)
             except Transient as error:
-                status.update(Text(f"{error.message}; trying again"))
+                status.update(Text(f"{error.message}; retrying"))
                 time.sleep(POLL_S)
                 continue
             if job.state is not seen:
                 seen = job.state
                 if not quiet:
-                    say(f"{clock(time.time())}  {job.state.name:<15} {MEANINGS[job.state]}")
+                    print_line(f"{clock(time.time())}  {job.state.name:<15} {MEANINGS[job.state]}")
             if job.state in COLD:
                 return job
             status.update(Text(_status(client, job)))
@@ -108,8 +108,8 @@ def _status(client: GridClient, job: Job) -> str:
 
 
 def summary(job: Job) -> str:
-    """Return the last line of a job: how it ended and what it cost."""
+    """Return a sentence with the job's final state, exit code and cost."""
     ended = f"job {job.id.number} is {job.state.name}, exit code {exit_code(job)}"
-    cost = f"cost {credits_text(job.final_cost)} of {credits_text(job.escrow)} credits; the rest came back"
     reason = f" ({job.last_error})" if job.last_error else ""
-    return f"{ended}{reason}; {cost}"
+    cost, escrow = credits_text(job.final_cost), credits_text(job.escrow)
+    return f"{ended}{reason}; cost {cost} of {escrow} credits; the rest was refunded"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead workflow`: write and check a workflow; contacts nothing but hosts of modules that it
-is told.
+"""`gridstead workflow`: creates, checks and renders workflows.
+
+The commands contact no other program, except the module hosts that are given as options.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Annotated
 import typer
 
 from gridstead.cli.client import Json
-from gridstead.cli.output import emit_done, emit_json, tell
+from gridstead.cli.output import emit_done, emit_json, print_note
 from gridstead.errors import InvalidInput
 from gridstead.wiring.modules import open_modules
 from gridstead.workflow.json_schema import json_schema
@@ -23,30 +24,37 @@ from gridstead.workflow.parse import check_workflow
 from gridstead.workflow.render import render as render_script
 from gridstead.workflow.schema import ModuleSource, Workflow
 
-app = typer.Typer(help="Workflows: what a job does, in YAML.", no_args_is_help=True)
+app = typer.Typer(
+    help="Create, check and render workflows, the YAML files that describe jobs.",
+    no_args_is_help=True,
+)
 
 MAX_BYTES = 256 * 1024
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow, YAML; - for standard input.")]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Workflow file (YAML), or - for standard input.")
+]
 
-Strict = Annotated[bool, typer.Option("--strict", help="A field in a wrong place is an error.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Fail if a field is in a wrong place, instead of warning.")
+]
 
 Hosts = Annotated[
     list[str],
     typer.Option(
         "--module-host",
         metavar="HOST",
-        help="Fetch modules from this host; as often as there are hosts.",
+        help="Host from which modules may be fetched; repeatable.",
     ),
 ]
 Authority = Annotated[
     Path | None,
-    typer.Option("--module-ca-file", metavar="FILE", help="Who vouches for these hosts."),
+    typer.Option("--module-ca-file", metavar="FILE", help="CA file for these hosts (PEM)."),
 ]
 
 
 class Template(StrEnum):
-    """Workflows to start from."""
+    """The workflow templates."""
 
     HELLO_WORLD = "hello-world"
     FOR_LOOP = "for-loop"
@@ -59,23 +67,25 @@ class Template(StrEnum):
 def read_workflow(
     path: Path, *, strict: bool = False, modules: Callable[[ModuleSource], str] | None = None
 ) -> Workflow:
-    """Return the workflow of a file; what stands in a wrong place is told on stderr, or an error if
-    strict.
+    """Return the workflow of a file.
 
-    Its modules are in it if there is something to fetch them with.
+    Args:
+        path: The file; ``-`` for standard input.
+        strict: Whether a field in a wrong place is an error, or a warning on stderr.
+        modules: Fetches a module, whose steps are then in the workflow; None not to fetch modules.
 
     Raises:
-        InvalidInput: The file cannot be read, is no text, or breaks a rule.
+        InvalidInput: If the file cannot be read, is not UTF-8, or breaks a rule.
     """
     try:
         with sys.stdin.buffer if str(path) == "-" else path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         checked = check_workflow(data.decode(), strict=strict, modules=modules)
     except (OSError, ValueError) as error:
-        hint = "`gridstead workflow init` writes one to start from."
+        hint = "Run `gridstead workflow init` to create a workflow."
         raise InvalidInput(f"cannot read {path}", detail=str(error), hint=hint) from error
     for warning in checked.warnings:
-        tell(f"warning: {warning}. {warning.hint or ''}".rstrip())
+        print_note(f"warning: {warning}. {warning.hint or ''}".rstrip())
     return checked.workflow
 
 
@@ -87,8 +97,9 @@ def validate(
     module_ca_file: Authority = None,
     as_json: Json = False,
 ) -> None:
-    """Check a workflow; every broken rule is told at once. With hosts to fetch them from, its
-    modules too.
+    """Check a workflow and print all errors.
+
+    With --module-host, its modules are fetched and checked too.
     """
     modules = open_modules(module_host, module_ca_file) if module_host else None
     workflow = read_workflow(file, strict=strict, modules=modules)
@@ -103,10 +114,9 @@ def render(
     module_ca_file: Authority = None,
     as_json: Json = False,
 ) -> None:
-    """Print the batch script that a provider will run."""
-    script = render_script(
-        read_workflow(file, strict=strict, modules=open_modules(module_host, module_ca_file))
-    )
+    """Print the batch script that a provider runs for a workflow."""
+    modules = open_modules(module_host, module_ca_file)
+    script = render_script(read_workflow(file, strict=strict, modules=modules))
     if as_json:
         emit_json({"script": script})
         return
@@ -115,33 +125,27 @@ def render(
 
 @app.command()
 def schema() -> None:
-    """Print the language as a JSON Schema, for editors."""
+    """Print the JSON Schema of workflows, for editors."""
     emit_json(json_schema())
 
 
 @app.command()
 def init(
     template: Annotated[
-        Template, typer.Option("--template", "-t", help="What to start from.")
+        Template, typer.Option("--template", "-t", help="The template to copy.")
     ] = Template.HELLO_WORLD,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write; must not exist.")
+        Path, typer.Option("--output", "-o", help="File to create; it must not exist.")
     ] = Path("workflow.yaml"),
     as_json: Json = False,
 ) -> None:
-    """Write a first workflow to start from."""
-    text = (
-        resources.files("gridstead.workflow")
-        .joinpath("templates", f"{template.value}.yaml")
-        .read_text()
-    )
+    """Create a workflow file from a template."""
+    templates = resources.files("gridstead.workflow").joinpath("templates")
+    text = templates.joinpath(f"{template.value}.yaml").read_text()
     try:
         with output.open("x") as file:
             file.write(text)
     except OSError as error:
         raise InvalidInput(f"cannot write {output}", detail=str(error)) from error
-    emit_done(
-        {"file": str(output)},
-        f"wrote {output}; try: gridstead workflow validate {output}",
-        as_json=as_json,
-    )
+    sentence = f"created {output}; to check it: gridstead workflow validate {output}"
+    emit_done({"file": str(output)}, sentence, as_json=as_json)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line in this process: an exception that is not an expected failure ends the test."""
+"""Runs the command line in this process; an unexpected exception fails the test."""
 
 import sys
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gridstead.cli.main import main
 
 @dataclass(frozen=True)
 class Done:
-    """What a command left: exit code, and both outputs."""
+    """The result of a command: exit code, stdout and stderr."""
 
     code: int
     out: str
@@ -20,7 +20,7 @@ class Done:
 
 @pytest.fixture
 def gridstead(monkeypatch, capsys):
-    """Runs `gridstead` with arguments."""
+    """Returns a function that runs `gridstead` with arguments."""
     monkeypatch.delenv("GRIDSTEAD_CONFIG", raising=False)
     monkeypatch.setenv("HOME", "/nonexistent")
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people get wrong, and what the command line says to it: what, why, what to do, and an exit
-code by kind.
-"""
+"""Invalid input of users: the error message, its detail and hint, and the exit code."""
 
 import json
 import subprocess
@@ -46,13 +44,13 @@ BAD_WORKFLOWS = {
     "a name of 1 MB": (GOOD.replace("a step", "x" * 2**20), "is larger than 256 KiB"),
     "a name that is too long": (GOOD.replace("a step", "x" * 129), "has more than 128 characters"),
     "broken YAML": (GOOD + "  - {", "is not valid YAML"),
-    "a bomb": ("a: &a [1]\nb: *a\n", "is an alias"),
-    "a network that there is not": (
+    "an alias": ("a: &a [1]\nb: *a\n", "is an alias"),
+    "an unknown network": (
         GOOD.replace('command: "true"', 'command: "true", network: bridge'),
         "must be 'host', 'slirp4netns' or 'pasta'",
     ),
-    "nothing": ("", "is empty"),
-    "bytes": (b"\xff\xfe\x00", "cannot read"),
+    "an empty file": ("", "is empty"),
+    "no text": (b"\xff\xfe\x00", "cannot read"),
 }
 
 
@@ -80,18 +78,18 @@ def settings(tmp_path):
     "command", [("workflow", "validate"), ("workflow", "render"), ("submit", "--credits", "100")]
 )
 @pytest.mark.parametrize("kind", BAD_WORKFLOWS)
-def test_a_bad_workflow_is_refused_before_anybody_is_asked(gridstead, workflow, command, kind):
-    content, told = BAD_WORKFLOWS[kind]
+def test_invalid_workflow_is_refused_locally(gridstead, workflow, command, kind):
+    content, expected = BAD_WORKFLOWS[kind]
 
     done = gridstead(*command, workflow(content))
 
     assert (done.code, done.out) == (INPUT, "")
     assert done.err.startswith("error: ")
-    assert told in done.err
+    assert expected in done.err
     assert len(done.err) < 2000
 
 
-def test_all_problems_of_a_workflow_are_told_line_by_line(gridstead, workflow):
+def test_all_errors_of_a_workflow_are_printed(gridstead, workflow):
     done = gridstead("workflow", "validate", workflow(GOOD.replace("tasks: 1", "taks: 1")))
 
     lines = done.err.splitlines()
@@ -99,16 +97,14 @@ def test_all_problems_of_a_workflow_are_told_line_by_line(gridstead, workflow):
     assert any("Did you mean tasks?" in line for line in lines[1:])
 
 
-def test_a_field_in_a_wrong_place_is_a_warning_and_an_error_where_that_is_wanted(
-    gridstead, workflow
-):
+def test_misplaced_field_is_a_warning_or_with_strict_an_error(gridstead, workflow):
     file = workflow(GOOD + "network: host\n")
 
     done = gridstead("workflow", "validate", file)
     assert (done.code, done.out) == (0, f"{file}: valid\n")
     assert done.err.startswith("warning: line ")
-    assert ": network: is in a wrong place" in done.err
-    assert done.err.endswith("steps[].run.network.\n")
+    assert "network: " in done.err
+    assert "steps[].run.network" in done.err
 
     for command in (
         ("workflow", "validate"),
@@ -117,10 +113,10 @@ def test_a_field_in_a_wrong_place_is_a_warning_and_an_error_where_that_is_wanted
     ):
         done = gridstead(*command, "--strict", file)
         assert (done.code, done.out) == (INPUT, "")
-        assert "steps[].run.network." in done.err
+        assert "steps[].run.network" in done.err
 
 
-def test_an_error_is_json_where_json_was_asked_for(gridstead, workflow):
+def test_error_is_json_with_json_option(gridstead, workflow):
     done = gridstead("workflow", "validate", workflow(GOOD.replace("64", "-64")), "--json")
 
     error = json.loads(done.err)["error"]
@@ -129,7 +125,7 @@ def test_an_error_is_json_where_json_was_asked_for(gridstead, workflow):
 
 
 @pytest.mark.parametrize("file", ["absent.yaml", "/", "x" * 5000])
-def test_a_workflow_that_cannot_be_read_is_told(gridstead, file):
+def test_unreadable_workflow_is_refused(gridstead, file):
     done = gridstead("workflow", "validate", file)
 
     assert done.code == INPUT
@@ -140,7 +136,7 @@ def test_a_workflow_that_cannot_be_read_is_told(gridstead, file):
 @pytest.mark.parametrize(
     "amount", ["", "-5", "abc", "1e3", "nan", "0.0000000000000000001", "9" * 61, str(2**256)]
 )
-def test_a_bad_amount_is_refused_before_anybody_is_asked(gridstead, workflow, amount):
+def test_invalid_amount_is_refused_locally(gridstead, workflow, amount):
     done = gridstead("submit", workflow(GOOD), f"--credits={amount}")
 
     assert done.code == INPUT
@@ -149,9 +145,9 @@ def test_a_bad_amount_is_refused_before_anybody_is_asked(gridstead, workflow, am
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
-        (["--name", "x" * 33], "33 bytes of 32"),
+        (["--name", "x" * 33], "33 bytes, at most 32"),
         (["--name", "\udcff"], "it is not UTF-8"),
         (["--uses", "novalue"], "Write key=value."),
         (["--uses", "key=\udcff"], "it is not UTF-8"),
@@ -159,29 +155,27 @@ def test_a_bad_amount_is_refused_before_anybody_is_asked(gridstead, workflow, am
         (["--exit-code"], "needs --watch"),
     ],
 )
-def test_a_bad_option_is_refused_before_anybody_is_asked(gridstead, workflow, options, told):
+def test_invalid_option_is_refused_locally(gridstead, workflow, options, expected):
     done = gridstead("submit", workflow(GOOD), "--credits", "100", *options)
 
     assert done.code == INPUT
-    assert told in done.err
+    assert expected in done.err
 
 
 @pytest.mark.parametrize("resources", ["tasks: 2000000", "tasks: 1000000, memPerCpu: 2147483647"])
-def test_a_job_that_no_contract_can_count_is_refused_before_anybody_is_asked(
-    gridstead, workflow, resources
-):
-    text = GOOD.replace("tasks: 1, ", f"{resources}, ").replace(
-        ", memPerCpu: 64", "" if "mem" in resources else ", memPerCpu: 64"
-    )
+def test_too_many_resources_are_refused_locally(gridstead, workflow, resources):
+    text = GOOD.replace("tasks: 1, ", f"{resources}, ")
+    if "mem" in resources:
+        text = text.replace(", memPerCpu: 64", "")
 
     done = gridstead("submit", workflow(text), "--credits", "100")
 
     assert done.code == INPUT
-    assert "more than the grid can count" in done.err
+    assert "requests more resources than the grid allows" in done.err
 
 
 @pytest.mark.parametrize("number", ["", "x", "-1", "1.5", "0xzz", str(2**256), "9" * 5000])
-def test_a_bad_job_number_is_told(gridstead, number):
+def test_invalid_job_number_is_refused(gridstead, number):
     for command in (("get",), ("history",), ("cancel",), ("watch",), ("logs",)):
         done = gridstead("job", *command, "--", number)
 
@@ -198,14 +192,14 @@ def test_a_bad_job_number_is_told(gridstead, number):
         ("provider", "remove"),
     ],
 )
-def test_a_bad_address_is_told(gridstead, command):
+def test_invalid_address_is_refused(gridstead, command):
     done = gridstead(*command, "0x12")
 
     assert done.code == INPUT
     assert "invalid address" in done.err
 
 
-def test_settings_that_are_not_there_are_told_with_where_they_may_be(gridstead):
+def test_missing_settings_file_is_an_error_with_a_hint(gridstead):
     for command in (("job", "list"), ("check-config", "client")):
         done = gridstead(*command)
 
@@ -214,7 +208,7 @@ def test_settings_that_are_not_there_are_told_with_where_they_may_be(gridstead):
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "expected"),
     [
         (
             "confirmations",
@@ -230,17 +224,15 @@ def test_settings_that_are_not_there_are_told_with_where_they_may_be(gridstead):
         ("[chain]", "[chain]\nx = " + "[" * 5000, "is not TOML"),
     ],
 )
-def test_a_typo_in_the_clients_settings_is_told_with_its_key(
-    gridstead, settings, before, after, told
-):
+def test_error_in_client_settings_names_the_key(gridstead, settings, before, after, expected):
     for command in (("job", "list"), ("check-config", "client")):
         done = gridstead(*command, "--config", settings(CLIENT.replace(before, after)))
 
         assert done.code == CONFIG
-        assert told in done.err
+        assert expected in done.err
 
 
-def test_settings_of_other_bytes_than_text_are_told(gridstead, tmp_path):
+def test_settings_that_are_not_utf8_are_refused(gridstead, tmp_path):
     (tmp_path / "settings.toml").write_bytes(b"\xff\xfe")
 
     assert (
@@ -248,7 +240,7 @@ def test_settings_of_other_bytes_than_text_are_told(gridstead, tmp_path):
     )
 
 
-def test_good_settings_of_a_client_are_good(gridstead, settings):
+def test_valid_client_settings_pass_the_check(gridstead, settings):
     file = settings(CLIENT)
 
     done = gridstead("check-config", "client", "--config", file, "--json")
@@ -258,7 +250,7 @@ def test_good_settings_of_a_client_are_good(gridstead, settings):
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_typo_in_a_services_settings_is_told_with_its_key(gridstead, settings, service):
+def test_error_in_service_settings_names_the_key(gridstead, settings, service):
     for command in (("check-config", service), (service, "run")):
         done = gridstead(*command, "--config", settings("log_levle = 'info'\n"))
 
@@ -266,7 +258,7 @@ def test_a_typo_in_a_services_settings_is_told_with_its_key(gridstead, settings,
         assert "log_levle: unknown key, did you mean log_level?" in done.err
 
 
-def test_a_service_that_is_none_is_told_with_those_that_are(gridstead):
+def test_unknown_service_is_refused_with_the_known_ones(gridstead):
     done = gridstead("check-config", "slurm")
 
     assert done.code == INPUT
@@ -276,14 +268,14 @@ def test_a_service_that_is_none_is_told_with_those_that_are(gridstead):
 @pytest.mark.parametrize(
     "arguments", [("submit",), ("nonsense",), ("job", "get"), ("job", "list", "--colour")]
 )
-def test_wrong_usage_is_told_with_where_help_is(gridstead, arguments):
+def test_wrong_usage_refers_to_help(gridstead, arguments):
     done = gridstead(*arguments)
 
     assert done.code == USAGE
     assert "--help" in done.err
 
 
-def test_a_key_file_that_is_none_is_told(gridstead, tmp_path):
+def test_invalid_key_file_is_refused(gridstead, tmp_path):
     for content in ("", "[]", "{}", '{"address": "0x12"}'):
         (tmp_path / "key").write_text(content)
 
@@ -293,7 +285,7 @@ def test_a_key_file_that_is_none_is_told(gridstead, tmp_path):
         assert done.err.startswith("error: cannot read wallet")
 
 
-def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path):
+def test_closed_pipe_causes_no_traceback(tmp_path):
     """As in ``gridstead ... | head -1``."""
     (tmp_path / "workflow.yaml").write_text(GOOD)
     command = [COMMAND, "workflow", "render", tmp_path / "workflow.yaml"]
@@ -302,6 +294,6 @@ def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path):
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         process.stdout.close()
-        told = process.stderr.read()
+        errors = process.stderr.read()
 
-    assert told == ""
+    assert errors == ""

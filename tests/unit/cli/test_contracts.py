@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `gridstead contracts` refuses before it asks anybody: the field, the value, what is allowed."""
+"""Input that `gridstead contracts` refuses locally: field, value and allowed values are printed."""
 
 import json
 
@@ -15,7 +15,7 @@ WHERE = ("--rpc-url=http://127.0.0.1:1", f"--contract={GOOD}")
 
 @pytest.fixture
 def administer(gridstead, tmp_path):
-    """Runs a command with a wallet, on an endpoint where nobody listens."""
+    """Returns a function that runs a command with a wallet, and an endpoint without a node."""
     key, password = tmp_path / "key", tmp_path / "password"
     key.write_text(json.dumps({"address": "cd" * 20}))
     password.write_text("a secret\n")
@@ -28,7 +28,7 @@ def administer(gridstead, tmp_path):
 
 
 @pytest.mark.parametrize("role", ["minter", "", "ADMINS", "contract", "0x00", "x" * 5000])
-def test_a_role_that_there_is_not_is_refused(administer, role):
+def test_unknown_role_is_refused(administer, role):
     done = administer("grant", role, GOOD)
 
     assert (done.code, done.out) == (INPUT, "")
@@ -41,7 +41,7 @@ def test_a_role_that_there_is_not_is_refused(administer, role):
 @pytest.mark.parametrize(
     "address", ["", "0x", "0x12", GOOD + "0", "root", "\x1b[31m" + GOOD, "x" * 5000]
 )
-def test_an_address_that_is_none_is_refused(administer, command, address):
+def test_invalid_address_is_refused(administer, command, address):
     role = () if command == "hand-over" else ("admin",)
 
     done = administer(command, *role, address)
@@ -52,7 +52,7 @@ def test_an_address_that_is_none_is_refused(administer, command, address):
 
 
 @pytest.mark.parametrize("command", ["grant", "hand-over"])
-def test_a_mistyped_address_gets_no_power(administer, command):
+def test_wrong_checksum_of_an_address_is_refused(administer, command):
     role = () if command == "hand-over" else ("admin",)
     wrong = MIXED.replace("aA", "aB")
 
@@ -64,12 +64,12 @@ def test_a_mistyped_address_gets_no_power(administer, command):
 
 
 @pytest.mark.parametrize("address", [MIXED, MIXED.lower(), "0x" + MIXED[2:].upper()])
-def test_an_address_with_good_capitals_or_none_goes_through(administer, address):
+def test_address_with_valid_or_no_checksum_is_accepted(administer, address):
     assert "could not reach the chain" in administer("grant", "admin", address).err
 
 
 @pytest.mark.parametrize("name", ["fee", "", "deepsquareCat", "x" * 5000])
-def test_a_constant_that_there_is_not_is_refused(administer, name):
+def test_unknown_constant_is_refused(administer, name):
     done = administer("set-constant", name, "1")
 
     assert done.code == INPUT
@@ -78,7 +78,7 @@ def test_a_constant_that_there_is_not_is_refused(administer, name):
 
 
 @pytest.mark.parametrize("value", ["", "x", "1.5", "1e3", "٣", " 5", "0x5", "9" * 200])
-def test_a_value_that_is_no_number_is_refused_with_the_bounds(administer, value):
+def test_invalid_value_is_refused_with_the_bounds(administer, value):
     done = administer("set-constant", "deepsquareCut", value)
 
     assert (done.code, done.out) == (INPUT, "")
@@ -86,24 +86,24 @@ def test_a_value_that_is_no_number_is_refused_with_the_bounds(administer, value)
     assert "from 0 percent to 100 percent" in done.err
 
 
-def test_an_amount_that_is_none_is_refused(administer):
+def test_invalid_amount_is_refused(administer):
     done = administer("set-constant", "minimumAmount", "lots")
 
     assert done.code == INPUT
     assert "invalid amount of credits" in done.err
 
 
-def test_the_units_and_bounds_of_every_constant_stand_in_the_help(gridstead):
+def test_help_has_unit_and_bounds_of_every_constant(gridstead):
     done = gridstead("contracts", "set-constant", "--help")
 
     assert done.code == 0
-    for one in CONSTANTS:
-        assert one.name in done.out
-        assert one.meaning in done.out
+    for constant in CONSTANTS:
+        assert constant.name in done.out
+        assert constant.meaning in done.out
     assert "345600 s to 2592000 s" in done.out
 
 
-def test_contracts_that_nobody_names_are_told(gridstead):
+def test_missing_deployment_file_is_an_error(gridstead):
     done = gridstead(
         "contracts",
         "status",
@@ -115,7 +115,7 @@ def test_contracts_that_nobody_names_are_told(gridstead):
     assert "cannot read the deployment /nonexistent/deployment.json" in done.err
 
 
-def test_an_error_is_json_where_json_was_asked_for(gridstead):
+def test_error_is_json_with_json_option(gridstead):
     done = gridstead(
         "contracts", "status", "--contract=0x12", "--rpc-url=http://127.0.0.1:1", "--json"
     )
@@ -124,7 +124,7 @@ def test_an_error_is_json_where_json_was_asked_for(gridstead):
     assert (error["code"], error["exit_code"]) == ("invalid-input", INPUT)
 
 
-def test_a_wallet_that_cannot_be_read_is_told_before_the_chain_is_asked(gridstead):
+def test_unreadable_wallet_is_an_error_before_the_chain_is_read(gridstead):
     done = gridstead(
         "contracts",
         "close",
@@ -138,5 +138,5 @@ def test_a_wallet_that_cannot_be_read_is_told_before_the_chain_is_asked(gridstea
 
 
 @pytest.mark.parametrize("option", ["--chain-id=0", "--chain-id=x", "--first-block=-1"])
-def test_an_option_out_of_range_is_wrong_usage(gridstead, option):
+def test_option_out_of_range_is_wrong_usage(gridstead, option):
     assert gridstead("contracts", "status", *WHERE, option).code == USAGE

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's output on the terminal, over a logger that comes and goes."""
+"""A job's output on the terminal, with a logger that fails at times."""
 
 import json
 import threading
@@ -33,55 +33,51 @@ def lines(first, *data):
 
 @pytest.fixture
 def connections(monkeypatch):
-    """What each connection to the logger is asked, and sets what it yields: lines, then perhaps an
-    error.
-    """
+    """Replaces the logger: records the requests, and returns prepared lines or errors."""
     monkeypatch.setattr(job_output, "RETRY_S", 0.001)
     monkeypatch.setattr(job_output, "POLL_S", 0.001)
-    monkeypatch.setattr(job_output, "PATIENCE_S", 0.3)
-    asked, waiting = [], []
+    monkeypatch.setattr(job_output, "IDLE_TIMEOUT_S", 0.3)
+    requests, prepared = [], []
 
     def read(_client, _job, *, after, until_now):
-        asked.append((after, until_now))
-        for one in waiting.pop(0) if waiting else [LoggerUnavailable("gone")]:
-            if isinstance(one, Exception):
-                raise one
-            yield one
+        requests.append((after, until_now))
+        for item in prepared.pop(0) if prepared else [LoggerUnavailable("gone")]:
+            if isinstance(item, Exception):
+                raise item
+            yield item
 
     monkeypatch.setattr(job_output, "read", read)
-    return SimpleNamespace(asked=asked, set=waiting.extend)
+    return SimpleNamespace(requests=requests, prepare=prepared.extend)
 
 
-def shown(seen=None):
-    output = JobOutput(
-        CLIENT, None, lambda line: None if seen is None else seen.append((line.number, line.data))
-    )
+def drain():
+    """Return the output after a drain, and the lines that it printed."""
+    printed = []
+    output = JobOutput(CLIENT, None, lambda line: printed.append((line.number, line.data)))
     output.drain()
     output.stop()
-    return output
+    return output, printed
 
 
-def test_a_broken_stream_goes_on_where_it_was(connections):
+def test_broken_stream_is_resumed(connections):
     gone = LoggerUnavailable("gone")
-    connections.set([[lines(1, b"a", b"b"), gone], [gone], [lines(3, b"c")]])
-    seen = []
+    connections.prepare([[lines(1, b"a", b"b"), gone], [gone], [lines(3, b"c")]])
 
-    output = shown(seen)
+    output, printed = drain()
 
-    assert (seen, output.error) == ([(1, b"a"), (2, b"b"), (3, b"c")], None)
-    assert connections.asked == [(0, True), (2, True), (2, True)]
-
-
-def test_lines_that_come_again_are_shown_once(connections):
-    connections.set([[lines(1, b"a", b"b"), lines(1, b"a", b"b", b"c"), lines(2, b"b")]])
-    seen = []
-
-    shown(seen)
-
-    assert seen == [(1, b"a"), (2, b"b"), (3, b"c")]
+    assert (printed, output.error) == ([(1, b"a"), (2, b"b"), (3, b"c")], None)
+    assert connections.requests == [(0, True), (2, True), (2, True)]
 
 
-def test_what_follows_and_what_is_drained_is_shown_once(connections, monkeypatch):
+def test_repeated_lines_are_printed_once(connections):
+    connections.prepare([[lines(1, b"a", b"b"), lines(1, b"a", b"b", b"c"), lines(2, b"b")]])
+
+    _, printed = drain()
+
+    assert printed == [(1, b"a"), (2, b"b"), (3, b"c")]
+
+
+def test_lines_from_start_and_drain_are_printed_once(connections, monkeypatch):
     following = threading.Event()
 
     def read(_client, _job, *, after, until_now):
@@ -92,42 +88,45 @@ def test_what_follows_and_what_is_drained_is_shown_once(connections, monkeypatch
             yield lines(number, LOG[number - 1])
 
     monkeypatch.setattr(job_output, "read", read)
-    seen = []
-    output = JobOutput(CLIENT, None, lambda line: seen.append(line.data))
+    printed = []
+    output = JobOutput(CLIENT, None, lambda line: printed.append(line.data))
 
     output.start()
     assert following.wait(10)
     output.drain()
     output.stop()
 
-    assert seen == LOG
+    assert printed == LOG
 
 
-def test_a_refusal_is_final_and_kept(connections):
-    connections.set([[NotAllowed("could not read at the logger")], [lines(1, b"never")]])
-    seen = []
+def test_refusal_is_not_retried(connections):
+    connections.prepare([[NotAllowed("could not read at the logger")], [lines(1, b"never")]])
 
-    output = shown(seen)
+    output, printed = drain()
 
-    assert seen == []
+    assert printed == []
     assert isinstance(output.error, NotAllowed)
 
 
-def test_a_logger_that_does_not_answer_is_not_an_empty_log(connections):
-    assert isinstance(shown().error, LoggerUnavailable)
+def test_unreachable_logger_is_an_error(connections):
+    output, _ = drain()
+
+    assert isinstance(output.error, LoggerUnavailable)
 
 
-def test_an_empty_log_is_no_error(connections):
-    connections.set([[]])
+def test_empty_log_is_no_error(connections):
+    connections.prepare([[]])
 
-    assert shown().error is None
+    output, _ = drain()
+
+    assert output.error is None
 
 
 class TestShow:
     def line(self, data, stream=Stream.STDOUT):
         return OutputLine(number=3, data=data, timestamp_ns=7, stream=stream)
 
-    def test_terminal_gets_no_escapes_unless_raw(self, capfdbinary):
+    def test_control_characters_are_escaped_unless_raw(self, capfdbinary):
         data = b"\x1b]0;owned\x07 red \x1b[31m \xff \r over"
 
         show(self.line(data))
@@ -140,29 +139,30 @@ class TestShow:
 
     @pytest.mark.parametrize("print_line", [show, show_raw])
     @pytest.mark.parametrize("stream", [Stream.STDERR, Stream.GRID])
-    def test_stderr_and_what_the_grid_says_go_to_stderr(self, capfdbinary, print_line, stream):
+    def test_stderr_and_grid_messages_go_to_stderr(self, capfdbinary, print_line, stream):
         print_line(self.line(b"bad", stream))
 
         assert capfdbinary.readouterr() == (b"", b"bad\n")
 
     @pytest.mark.parametrize(
-        ("wanted", "hidden"), [(JobStream.STDOUT, Stream.STDERR), (JobStream.STDERR, Stream.STDOUT)]
+        ("selected", "hidden"),
+        [(JobStream.STDOUT, Stream.STDERR), (JobStream.STDERR, Stream.STDOUT)],
     )
-    def test_one_stream_hides_only_what_is_known_to_be_of_the_other(self, wanted, hidden):
-        seen = []
+    def test_selected_stream_hides_only_the_other_stream(self, selected, hidden):
+        printed = []
         for stream in Stream:
-            only(wanted, seen.append)(self.line(b"", stream))
+            only(selected, printed.append)(self.line(b"", stream))
 
-        assert {line.stream for line in seen} == set(Stream) - {hidden}
+        assert {line.stream for line in printed} == set(Stream) - {hidden}
 
-    def test_json_tells_number_and_stream(self, capsys):
+    def test_json_has_number_and_stream(self, capsys):
         show_as_json(self.line(b"\xff\x1b", Stream.STDERR))
 
-        told = capsys.readouterr().out
-        assert json.loads(told) == {
+        out = capsys.readouterr().out
+        assert json.loads(out) == {
             "line": "\ufffd\x1b",
             "number": 3,
             "stream": "stderr",
             "timestamp_ns": 7,
         }
-        assert "\x1b" not in told
+        assert "\x1b" not in out

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles of options: a command has their fields as options of its own, and gets them back as one
-value.
-"""
+"""Groups of options: the fields are options of the command, which receives them as one value."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ def run(command, *arguments):
     return CliRunner().invoke(app, arguments)
 
 
-def test_a_bundles_fields_are_options_and_come_back_as_one_value():
+def test_fields_are_options_and_are_passed_as_one_value():
     seen = []
 
     @expanded()
@@ -48,7 +46,7 @@ def test_a_bundles_fields_are_options_and_come_back_as_one_value():
     assert seen == [("a", Place(host="b", port=2), Way(key="c"))]
 
 
-def test_options_without_a_default_come_first_else_they_stay_in_their_places():
+def test_options_without_a_default_come_first():
     @expanded()
     def command(place: Place, way: Way, count: Annotated[int, typer.Option()] = 0) -> None:
         """Do nothing."""
@@ -56,7 +54,7 @@ def test_options_without_a_default_come_first_else_they_stay_in_their_places():
     assert list(inspect.signature(command).parameters) == ["host", "key", "port", "count"]
 
 
-def test_a_field_that_a_command_does_without_is_no_option_and_keeps_its_default():
+def test_excluded_field_is_no_option_and_has_its_default():
     seen = []
 
     @expanded(without={"port"})
@@ -68,7 +66,7 @@ def test_a_field_that_a_command_does_without_is_no_option_and_keeps_its_default(
     assert seen == [Place(host="b", port=1)]
 
 
-def test_a_command_may_word_an_option_in_its_own_way():
+def test_command_can_replace_an_option_text():
     @expanded(instead={"host": Other})
     def command(place: Place) -> None:
         """Do nothing."""
@@ -79,7 +77,7 @@ def test_a_command_may_word_an_option_in_its_own_way():
     assert "Which." in shown
 
 
-def test_a_required_field_is_required():
+def test_field_without_default_is_a_required_option():
     @expanded()
     def command(place: Place) -> None:
         """Do nothing."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the command line speaks."""
+"""The output of the command line."""
 
 import json
 
@@ -15,7 +15,7 @@ from gridstead.cli.output import (
     emit_record,
     emit_table,
     parse_credits,
-    say,
+    print_line,
 )
 from gridstead.errors import InvalidInput
 
@@ -23,7 +23,7 @@ SERVICES_RUN = {"run", "fetch", "mount"}
 
 
 def commands(command, path=()):
-    """Yield each command with its words."""
+    """Yield the path and the object of each command."""
     for name, inner in getattr(command, "commands", {}).items():
         yield from commands(inner, (*path, name))
     if not hasattr(command, "commands"):
@@ -34,14 +34,14 @@ ALL = dict(commands(typer.main.get_command(app)))
 
 
 @given(st.integers(0, 2**256 - 1))
-def test_an_amount_is_read_back_as_it_was_shown(wei):
+def test_parse_credits_reverses_credits_text(wei):
     assert parse_credits(credits_text(wei)) == wei
 
 
-def test_strangers_text_is_neither_markup_nor_control(capsys):
+def test_text_is_not_interpreted_as_markup_or_control_characters(capsys):
     evil = "[/bold][red]x\x1b[2J\u202e"
 
-    say(evil)
+    print_line(evil)
     emit_table(("A",), [(evil,)])
     emit_record({"a": evil})
 
@@ -50,7 +50,7 @@ def test_strangers_text_is_neither_markup_nor_control(capsys):
     assert "\x1b" not in out
 
 
-def test_an_error_stands_on_stderr_in_three_parts(capsys):
+def test_error_is_printed_on_stderr_with_detail_and_hint(capsys):
     emit_error(InvalidInput("cannot do it", detail="[a] fact", hint="Do something else."))
 
     out, err = capsys.readouterr()
@@ -58,11 +58,11 @@ def test_an_error_stands_on_stderr_in_three_parts(capsys):
     assert err == "error: cannot do it\n  [a] fact\n  hint: Do something else.\n"
 
 
-def test_an_error_as_json_has_its_code(capsys):
+def test_error_json_has_its_code(capsys):
     emit_error(InvalidInput("cannot do it"), as_json=True)
 
-    told = json.loads(capsys.readouterr().err)["error"]
-    assert told == {
+    document = json.loads(capsys.readouterr().err)["error"]
+    assert document == {
         "code": "invalid-input",
         "message": "cannot do it",
         "detail": None,
@@ -71,33 +71,33 @@ def test_an_error_as_json_has_its_code(capsys):
     }
 
 
-def test_the_version_is_told(gridstead):
+def test_version_is_printed(gridstead):
     done = gridstead("--version")
 
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("gridstead ")
 
 
-@pytest.mark.parametrize("words", ALL, ids=" ".join)
-def test_every_command_and_option_is_explained(words):
-    command = ALL[words]
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_and_option_has_a_help_text(path):
+    command = ALL[path]
 
     assert command.help
     assert [p.name for p in command.params if not getattr(p, "help", None)] == []
 
 
-JSON_ALONE = {("workflow", "schema")}
+JSON_ONLY = {("workflow", "schema")}
 
 
 @pytest.mark.parametrize(
-    "words",
-    [words for words in ALL if words[-1] not in SERVICES_RUN and words not in JSON_ALONE],
+    "path",
+    [path for path in ALL if path[-1] not in SERVICES_RUN and path not in JSON_ONLY],
     ids=" ".join,
 )
-def test_every_command_but_the_services_can_answer_in_json(words):
-    assert any("--json" in p.opts for p in ALL[words].params)
+def test_every_command_except_services_has_json_option(path):
+    assert any("--json" in p.opts for p in ALL[path].params)
 
 
-@pytest.mark.parametrize("words", sorted(JSON_ALONE), ids=" ".join)
-def test_what_is_json_alone_needs_no_option(gridstead, words):
-    assert json.loads(gridstead(*words).out)
+@pytest.mark.parametrize("path", sorted(JSON_ONLY), ids=" ".join)
+def test_json_only_command_prints_json_without_option(gridstead, path):
+    assert json.loads(gridstead(*path).out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `gridstead workflow` writes is of use: templates are valid, the schema is one."""
+"""`gridstead workflow`: templates are valid, and the schema is printed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_template_is_a_valid_workflow(gridstead, tmp_path, template):
     assert check_workflow(file.read_text(), strict=True).warnings == ()
 
 
-def test_every_template_is_offered():
+def test_every_template_file_is_an_option():
     folder = Path("control/gridstead/workflow/templates")
 
     assert {template.value for template in Template} == {
@@ -31,7 +31,7 @@ def test_every_template_is_offered():
     }
 
 
-def test_file_that_is_there_stays(gridstead, tmp_path):
+def test_existing_file_is_not_replaced(gridstead, tmp_path):
     file = tmp_path / "workflow.yaml"
     file.write_text("mine")
 
