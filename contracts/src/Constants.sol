@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {Owned} from "./access/Owned.sol";
 import {IConstants} from "./interfaces/IConstants.sol";
 
-/// @notice Constants as IConstants describes it; the interface holds the documentation.
+/// @notice Implements IConstants; the documentation is in the interface.
 contract Constants is IConstants, Owned {
     uint256 public constant MAX_CUT = 100;
     uint64 public constant MAX_MINUTES = 5_256_000;
@@ -25,7 +25,7 @@ contract Constants is IConstants, Owned {
 
     event ConstantChanged(string name, uint256 value);
 
-    /// @notice Sets minimumAmount: above 0, and at most what a lock may be.
+    /// @notice Sets minimumAmount: from 1 to the largest escrow.
     function setMinimumAmount(uint256 _minimumAmount) external onlyOwner {
         _bound(_minimumAmount, 1, type(uint128).max);
         minimumAmount = _minimumAmount;
@@ -74,7 +74,8 @@ contract Constants is IConstants, Owned {
         emit ConstantChanged("startTimeout", _startTimeout);
     }
 
-    /// @notice Sets settleGrace: 4 to 30 days, so that an outage of days costs a provider nothing.
+    /// @notice Sets settleGrace: 4 to 30 days, so that a provider loses nothing by an outage of
+    /// some days.
     function setSettleGrace(uint64 _settleGrace) external onlyOwner {
         _bound(_settleGrace, MIN_SETTLE_GRACE, MAX_SETTLE_GRACE);
         settleGrace = _settleGrace;

@@ -4,17 +4,20 @@ pragma solidity 0.8.37;
 import {Owned} from "./access/Owned.sol";
 import {ICredit} from "./interfaces/ICredit.sol";
 
-/// @notice Credit as ICredit describes it; the interface holds the documentation.
+/// @notice Implements ICredit; the documentation is in the interface.
 contract Credit is ICredit, Owned {
     string public constant name = "Credit";
     string public constant symbol = "CRED";
     uint8 public constant decimals = 18;
-    bytes32 private constant PERMIT_TYPEHASH =
-        keccak256("Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)");
-    bytes32 private constant DOMAIN_TYPEHASH =
-        keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
-    /// @dev Signatures above half the curve's order could be mirrored, so they are refused.
-    uint256 private constant HALF_ORDER = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0;
+    bytes32 private constant PERMIT_TYPEHASH = keccak256(
+        "Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)"
+    );
+    bytes32 private constant DOMAIN_TYPEHASH = keccak256(
+        "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
+    );
+    /// @dev Signatures with s above half the curve's order are malleable and are refused.
+    uint256 private constant HALF_ORDER =
+        0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0;
 
     uint256 public totalSupply;
     mapping(address account => uint256) public balanceOf;
@@ -82,8 +85,9 @@ contract Credit is ICredit, Owned {
         bytes32 message = keccak256(
             abi.encode(PERMIT_TYPEHASH, tokenOwner, spender, value, nonces[tokenOwner]++, deadline)
         );
-        address signer =
-            ecrecover(keccak256(abi.encodePacked("\x19\x01", DOMAIN_SEPARATOR(), message)), v, r, s);
+        address signer = ecrecover(
+            keccak256(abi.encodePacked("\x19\x01", DOMAIN_SEPARATOR(), message)), v, r, s
+        );
         require(signer != address(0) && signer == tokenOwner, "ERC20Permit: invalid signature");
         _approve(tokenOwner, spender, value);
     }
@@ -91,7 +95,13 @@ contract Credit is ICredit, Owned {
     /// @inheritdoc ICredit
     function DOMAIN_SEPARATOR() public view returns (bytes32) {
         return keccak256(
-            abi.encode(DOMAIN_TYPEHASH, keccak256(bytes(name)), keccak256("1"), block.chainid, address(this))
+            abi.encode(
+                DOMAIN_TYPEHASH,
+                keccak256(bytes(name)),
+                keccak256("1"),
+                block.chainid,
+                address(this)
+            )
         );
     }
 

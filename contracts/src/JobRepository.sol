@@ -7,7 +7,7 @@ import {Lifecycle} from "./libraries/Lifecycle.sol";
 import {Record, Records} from "./libraries/Records.sol";
 import {Job, JobCost, JobDefinition, JobId, JobStatus, JobTerms, JobTime} from "./Types.sol";
 
-/// @notice JobRepository as IJobRepository describes it; the interface holds the documentation.
+/// @notice Implements IJobRepository; the documentation is in the interface.
 contract JobRepository is IJobRepository, Roles {
     using Records for Record;
 
@@ -34,7 +34,7 @@ contract JobRepository is IJobRepository, Roles {
         Record storage record = _records[jobId];
         record.customer = customer;
         record.submitTime = uint40(block.timestamp);
-        record.stateBlock = uint32(block.number); // At a block a second, 2^32 are 136 years.
+        record.stateBlock = uint32(block.number); // 2^32 blocks, one per second, are 136 years.
         record.delegateSpendingAuthority = delegateSpendingAuthority;
         record.maxCost = _toUint128(maxCost);
         record.setDefinition(definition);
@@ -43,10 +43,13 @@ contract JobRepository is IJobRepository, Roles {
     }
 
     /// @inheritdoc IJobRepository
-    function setMatched(JobId jobId, address provider, uint256 price) external onlyRole(METASCHEDULER_ROLE) {
+    function setMatched(JobId jobId, address provider, uint256 price)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
         Record storage record = _move(jobId, JobStatus.META_SCHEDULED);
         record.provider = provider;
-        record.pricePerMinute = uint96(price); // Definitions.sol says why it fits.
+        record.pricePerMinute = uint96(price); // Below 2^96, see Definitions.sol.
     }
 
     /// @inheritdoc IJobRepository
@@ -55,7 +58,7 @@ contract JobRepository is IJobRepository, Roles {
         record.provider = address(0);
         record.pricePerMinute = 0;
         record.claimTime = 0;
-        // The next claim tells the whole lock, so nothing waits to be told any more.
+        // The next claim emits the minutes of the whole escrow, so no top-up is pending.
         if (record.pendingTopUp != 0) record.pendingTopUp = 0;
     }
 
@@ -156,7 +159,7 @@ contract JobRepository is IJobRepository, Roles {
         }
     }
 
-    /// @notice The fields of a record; zeros if there is none.
+    /// @notice The fields of a record; zeros if the job does not exist.
     function jobs(JobId id)
         external
         view
@@ -209,7 +212,13 @@ contract JobRepository is IJobRepository, Roles {
     function resources(JobId jobId)
         external
         view
-        returns (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks, uint256 maxCost)
+        returns (
+            uint256 gpus,
+            uint256 memPerCpu,
+            uint256 cpusPerTask,
+            uint256 ntasks,
+            uint256 maxCost
+        )
     {
         Record storage record = _existing(jobId);
         return (record.gpus, record.memPerCpu, record.cpusPerTask, record.ntasks, record.maxCost);
@@ -241,7 +250,8 @@ contract JobRepository is IJobRepository, Roles {
         newCursor = cursor + howMany;
     }
 
-    /// @notice The job at a position of a customer's list. Panics (0x32) behind its end.
+    /// @notice The job at a position of a customer's list. Panics (0x32) if the position is after
+    /// its end.
     function jobIdByCustomer(address customer, uint256 index) external view returns (JobId) {
         return JobId.wrap(bytes32(uint256(_idsByCustomer[customer][index])));
     }
@@ -261,7 +271,8 @@ contract JobRepository is IJobRepository, Roles {
     function isCancelling(JobId jobId, address provider) external view returns (bool) {
         Record storage record = _records[jobId];
         JobStatus status = record.status;
-        // Also what has ended by another's hand: the provider may have it in its own queue still.
+        // Also true for a job that another account has ended: it may still be in the provider's
+        // Slurm queue.
         bool wanted = status == JobStatus.CANCELLED || status == JobStatus.PANICKED
             || (status == JobStatus.RUNNING && record.hasCancelRequest);
         return wanted && record.provider == provider;
@@ -270,10 +281,12 @@ contract JobRepository is IJobRepository, Roles {
     /// @inheritdoc IJobRepository
     function isToppedUp(JobId jobId, address provider) external view returns (bool) {
         Record storage record = _records[jobId];
-        return record.pendingTopUp != 0 && record.provider == provider && !Lifecycle.isCold(record.status);
+        return
+            record.pendingTopUp != 0 && record.provider == provider
+                && !Lifecycle.isCold(record.status);
     }
 
-    // Inside.
+    // Internal functions.
 
     /// @dev The only place where a job changes its state.
     function _move(JobId jobId, JobStatus to) private returns (Record storage record) {

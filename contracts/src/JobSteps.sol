@@ -11,10 +11,12 @@ import {Billing} from "./libraries/Billing.sol";
 import {Definitions} from "./libraries/Definitions.sol";
 import {JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "./Types.sol";
 
-/// @notice The steps of a job's life: what each does to records, queues and credits. Who may take a step is
-/// judged by MetaScheduler, before; whether the step is legal by JobRepository, on the way.
-/// @dev Credits are pulled in last: if the pull fails, all that went before it is undone with it. They are paid out
-/// last too, when the record already says that the job has ended, so a token that calls back finds nothing to take.
+/// @notice The steps of a job: the effects of each on records, queues and credits. MetaScheduler
+/// checks before a step whether the caller may take it; JobRepository checks whether the transition
+/// is legal.
+/// @dev Credits are pulled last: if the pull fails, the whole call reverts. Credits are also paid
+/// out last, when the record already has its final state, so a reentrant call of the token cannot
+/// obtain more.
 abstract contract JobSteps is IMetaScheduler {
     uint256 internal constant SECONDS_PER_MINUTE = 60;
     uint256 private constant NEVER = type(uint256).max;
@@ -44,11 +46,11 @@ abstract contract JobSteps is IMetaScheduler {
     function _match(JobId jobId, address provider, uint256 maxPrice) internal {
         (bool valid, ProviderPrices memory prices) = providerManager.schedulingTerms(provider);
         if (!valid) revert ProviderNotJoined();
-        (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks, uint256 lock) =
+        (uint256 gpus, uint256 memPerCpu, uint256 cpusPerTask, uint256 ntasks, uint256 escrow) =
             jobs.resources(jobId);
         uint256 price = Definitions.pricePerMinute(gpus, memPerCpu, cpusPerTask, ntasks, prices);
         if (price > maxPrice) revert PriceAboveLimit(price, maxPrice);
-        if (price > lock) revert InsufficientFunds(lock, price);
+        if (price > escrow) revert InsufficientFunds(escrow, price);
 
         jobs.setMatched(jobId, provider, price);
         emit JobMatched(jobId, provider, price);
@@ -58,7 +60,9 @@ abstract contract JobSteps is IMetaScheduler {
     function _claim(JobId jobId) internal {
         (address customer, uint256 maxCost, uint256 price, JobDefinition memory definition) =
             jobs.setClaimed(jobId);
-        emit ClaimJobEvent(customer, msg.sender, jobId, Billing.minutesDown(maxCost, price), definition);
+        emit ClaimJobEvent(
+            customer, msg.sender, jobId, Billing.minutesDown(maxCost, price), definition
+        );
         emit JobClaimed(jobId, msg.sender);
     }
 
@@ -90,7 +94,7 @@ abstract contract JobSteps is IMetaScheduler {
     ) internal {
         uint256 cost = 0;
         uint256 fee = 0;
-        // Who never ran is not billed, and a panic is the provider's own fault.
+        // A job that never ran is not billed. A panic is the provider's fault.
         if (job.status == JobStatus.RUNNING && to != JobStatus.PANICKED) {
             time = _capped(jobId, job, time);
             cost = Billing.costDown(time, job.pricePerMinute);
@@ -102,21 +106,26 @@ abstract contract JobSteps is IMetaScheduler {
 
         jobs.setEnded(jobId, to, cost, exitCode, lastError);
         accruedFees += fee;
-        emit JobSettled(jobId, job.provider, to, cost, fee, uint64(time), evidence); // Capped, or 0.
+        emit JobSettled(jobId, job.provider, to, cost, fee, uint64(time), evidence); // Capped.
         _pay(job.provider, cost - fee);
         _pay(job.customer, job.maxCost - cost);
     }
 
-    /// @dev The seconds that may be billed: those reported, at most those since the start.
+    /// @dev The billed seconds: the reported ones, but at most the seconds since the start.
     function _capped(JobId jobId, JobTerms memory job, uint256 time) private returns (uint256) {
         uint256 elapsed = block.timestamp - job.startTime;
         if (time <= elapsed) return time;
-        emit BilledTooMuchEvent(jobId, job.provider, (time + SECONDS_PER_MINUTE - 1) / SECONDS_PER_MINUTE);
+        emit BilledTooMuchEvent(
+            jobId, job.provider, (time + SECONDS_PER_MINUTE - 1) / SECONDS_PER_MINUTE
+        );
         return elapsed;
     }
 
-    /// @dev Ends a job without a bill and tells its provider, unless a request to cancel told it already.
-    function _endUnpaid(JobId jobId, JobTerms memory job, JobStatus to, string memory lastError) internal {
+    /// @dev Ends a job without a bill, and adds it to its provider's cancelling queue unless a
+    /// request to cancel has already added it.
+    function _endUnpaid(JobId jobId, JobTerms memory job, JobStatus to, string memory lastError)
+        internal
+    {
         jobs.setEnded(jobId, to, 0, 0, lastError);
         emit JobRefunded(jobId, job.customer, job.provider, to, job.maxCost);
         if (job.provider != address(0) && !job.hasCancelRequest) {
@@ -135,7 +144,7 @@ abstract contract JobSteps is IMetaScheduler {
     }
 
     function _topUp(JobId jobId, JobTerms memory job, address payer, uint256 amount) internal {
-        if (amount == 0) return; // Accepted, for who sends it; there is nothing to tell the provider.
+        if (amount == 0) return; // Accepted for compatibility; nothing changes.
         bool isFirst = jobs.addTopUp(jobId, amount);
         emit JobToppedUp(jobId, job.provider, amount);
         if (isFirst) _queue(IProviderJobQueues.Kind.TOP_UP, job.provider, jobId);
@@ -146,7 +155,8 @@ abstract contract JobSteps is IMetaScheduler {
         emit ClaimNextCancellingJobEvent(jobs.terms(jobId).customer, msg.sender, jobId);
     }
 
-    /// @dev Told are the minutes of the whole lock less those told before, so no fraction is ever lost.
+    /// @dev Emits the minutes of the whole escrow minus those emitted before, so no fraction of a
+    /// minute is lost.
     function _claimTopUp(JobId jobId) internal {
         (uint256 before, uint256 later, uint256 price) = jobs.takeTopUp(jobId);
         uint64 told = Billing.minutesDown(later, price) - Billing.minutesDown(before, price);
@@ -166,14 +176,17 @@ abstract contract JobSteps is IMetaScheduler {
         if (msg.sender != job.provider) revert JobProviderOnly(msg.sender, job.provider);
     }
 
-    /// @dev Calls this contract as the same caller, so one element fails or succeeds as a whole and alone.
+    /// @dev Calls this contract with the same caller, so that each element is atomic and
+    /// independent of the others.
     function _attempt(JobId jobId, bytes memory call) internal {
         (bool ok, bytes memory reason) = address(this).delegatecall(call);
         if (!ok) emit BatchElementSkipped(jobId, reason);
     }
 
     function _expiry(JobId jobId, JobTerms memory job) private view returns (uint256) {
-        if (job.status == JobStatus.META_SCHEDULED) return job.stateBlock + constants.claimJobTimeout();
+        if (job.status == JobStatus.META_SCHEDULED) {
+            return job.stateBlock + constants.claimJobTimeout();
+        }
         if (job.status == JobStatus.SCHEDULED) return job.claimTime + constants.startTimeout();
         if (job.status == JobStatus.PENDING) return NEVER;
         uint256 end = job.startTime + Billing.paidSecondsUp(job.maxCost, job.pricePerMinute);
@@ -184,7 +197,7 @@ abstract contract JobSteps is IMetaScheduler {
         return end + constants.settleGrace();
     }
 
-    /// @dev The whole minutes that are paid and not yet run; 0 for a job that is overdue.
+    /// @dev The whole minutes that are paid and have not elapsed; 0 for an overdue job.
     function _remainingMinutes(JobTerms memory job) internal view returns (uint256) {
         uint256 paid = Billing.minutesDown(job.maxCost, job.pricePerMinute);
         if (job.status != JobStatus.RUNNING) return paid;
@@ -200,14 +213,17 @@ abstract contract JobSteps is IMetaScheduler {
         return providerJobQueues.pop(kind, msg.sender);
     }
 
-    /// @dev A provider that was removed may still empty its queues; a stranger is told that he is one.
+    /// @dev A removed provider may still empty its queues. For an account that never joined, the
+    /// error says so.
     function _revertEmpty() internal view {
         if (!providerManager.isJoined(msg.sender)) revert ProviderNotJoined();
         revert IProviderJobQueues.NoJob();
     }
 
     function _pull(address from, uint256 amount) internal {
-        require(credit.transferFrom(from, address(this), amount), "MetaScheduler: credits not received");
+        require(
+            credit.transferFrom(from, address(this), amount), "MetaScheduler: credits not received"
+        );
     }
 
     function _pay(address to, uint256 amount) internal {

@@ -13,8 +13,8 @@ import {Definitions} from "./libraries/Definitions.sol";
 import {Lifecycle} from "./libraries/Lifecycle.sol";
 import {JobDefinition, JobId, JobStatus, JobTerms, Match, Settlement, Start} from "./Types.sol";
 
-/// @notice MetaScheduler as IMetaScheduler describes it; the interface holds the documentation.
-/// Here is who may call what; JobSteps.sol is what it does.
+/// @notice Implements IMetaScheduler; the documentation is in the interface.
+/// This contract checks who may call a function; JobSteps.sol has the effects.
 contract MetaScheduler is JobSteps, Roles {
     using Lifecycle for JobStatus;
 
@@ -30,7 +30,7 @@ contract MetaScheduler is JobSteps, Roles {
         IJobRepository _jobs
     ) JobSteps(_credit, _constants, _providerManager, _providerJobQueues, _jobs) {}
 
-    // For customers.
+    // Functions for customers.
 
     /// @inheritdoc IMetaScheduler
     function requestNewJob(
@@ -44,7 +44,8 @@ contract MetaScheduler is JobSteps, Roles {
         if (lockedCredits < minimum) revert InsufficientFunds(lockedCredits, minimum);
         if (!Definitions.isValid(definition)) revert InvalidJobDefinition();
 
-        jobId = jobs.create(msg.sender, definition, lockedCredits, jobName, delegateSpendingAuthority);
+        jobId =
+            jobs.create(msg.sender, definition, lockedCredits, jobName, delegateSpendingAuthority);
         emit NewJobRequestEvent(jobId, msg.sender);
         emit JobRequested(jobId, msg.sender, lockedCredits);
         _pull(msg.sender, lockedCredits);
@@ -61,7 +62,7 @@ contract MetaScheduler is JobSteps, Roles {
         bytes32 r,
         bytes32 s
     ) external returns (JobId) {
-        // Nothing to do on failure: whether the allowance suffices is judged when the credits are pulled.
+        // A failure is ignored: the transfer of the credits checks the allowance.
         try credit.permit(msg.sender, address(this), lockedCredits, deadline, v, r, s) {} catch {}
         return requestNewJob(definition, lockedCredits, jobName, delegateSpendingAuthority);
     }
@@ -71,12 +72,15 @@ contract MetaScheduler is JobSteps, Roles {
         JobTerms memory job = jobs.terms(jobId);
         if (msg.sender != job.customer) revert CustomerOnly(msg.sender, job.customer);
         if (job.status.isCold()) revert JobHotStatusOnly(job.status);
-        if (job.hasCancelRequest) return; // Asked again while it runs: the provider knows.
+        if (job.hasCancelRequest) return; // Requested before: the provider is already notified.
 
         jobs.setCancelRequested(jobId);
         emit JobCancelRequested(jobId, job.provider);
-        if (job.status == JobStatus.RUNNING) _queue(IProviderJobQueues.Kind.CANCELLING, job.provider, jobId);
-        else _endUnpaid(jobId, job, JobStatus.CANCELLED, "");
+        if (job.status == JobStatus.RUNNING) {
+            _queue(IProviderJobQueues.Kind.CANCELLING, job.provider, jobId);
+        } else {
+            _endUnpaid(jobId, job, JobStatus.CANCELLED, "");
+        }
     }
 
     /// @inheritdoc IMetaScheduler
@@ -95,7 +99,8 @@ contract MetaScheduler is JobSteps, Roles {
         ) {
             revert CustomerMetaSchedulerProviderOnly();
         }
-        // Who cancels takes the authority back: a provider that goes on is not to be paid for it.
+        // A request to cancel revokes the authority: a provider that continues the job is not paid
+        // for it.
         if (!job.delegateSpendingAuthority || job.hasCancelRequest) revert NoSpendingAuthority();
         _checkProlongable(job.status);
         uint256 slice = constants.topUpSliceDurationMin();
@@ -112,7 +117,7 @@ contract MetaScheduler is JobSteps, Roles {
         jobs.setDelegateSpendingAuthority(jobId, delegateSpendingAuthority);
     }
 
-    // For the matching service.
+    // Functions for the matching service.
 
     /// @inheritdoc IMetaScheduler
     function metaSchedule(JobId jobId, address provider) external onlyRole(METASCHEDULER_ROLE) {
@@ -132,7 +137,8 @@ contract MetaScheduler is JobSteps, Roles {
         for (uint256 i = 0; i < matches.length; ++i) {
             Match calldata m = matches[i];
             _attempt(
-                m.jobId, abi.encodeCall(this.metaScheduleAtMost, (m.jobId, m.provider, m.maxPricePerMinute))
+                m.jobId,
+                abi.encodeCall(this.metaScheduleAtMost, (m.jobId, m.provider, m.maxPricePerMinute))
             );
         }
     }
@@ -143,13 +149,16 @@ contract MetaScheduler is JobSteps, Roles {
     }
 
     /// @inheritdoc IMetaScheduler
-    function panicJob(JobId jobId, string calldata lastError) external onlyRole(METASCHEDULER_ROLE) {
+    function panicJob(JobId jobId, string calldata lastError)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
         JobTerms memory job = jobs.terms(jobId);
         if (job.status.isCold()) revert JobHotStatusOnly(job.status);
         _endUnpaid(jobId, job, JobStatus.PANICKED, lastError);
     }
 
-    // For providers.
+    // Functions for providers.
 
     /// @inheritdoc IMetaScheduler
     function claimNextJob() external {
@@ -216,7 +225,8 @@ contract MetaScheduler is JobSteps, Roles {
             _attempt(
                 s.jobId,
                 abi.encodeCall(
-                    this.settleJob, (s.jobId, s.status, s.billedSeconds, s.exitCode, s.lastError, s.evidence)
+                    this.settleJob,
+                    (s.jobId, s.status, s.billedSeconds, s.exitCode, s.lastError, s.evidence)
                 )
             );
         }
@@ -234,11 +244,15 @@ contract MetaScheduler is JobSteps, Roles {
         JobStatus to = JobStatus(nextJobStatus);
         if (to == JobStatus.RUNNING) {
             _start(jobId, job, block.timestamp);
-            if (exitCode != 0 || bytes(lastError).length != 0) jobs.setReport(jobId, exitCode, lastError);
+            if (exitCode != 0 || bytes(lastError).length != 0) {
+                jobs.setReport(jobId, exitCode, lastError);
+            }
             return;
         }
         if (!to.isCold()) revert RunningColdStatusOnly(to);
-        _settle(jobId, job, to, jobDurationMinute * SECONDS_PER_MINUTE, exitCode, lastError, bytes32(0));
+        _settle(
+            jobId, job, to, jobDurationMinute * SECONDS_PER_MINUTE, exitCode, lastError, bytes32(0)
+        );
     }
 
     /// @inheritdoc IMetaScheduler
@@ -273,7 +287,7 @@ contract MetaScheduler is JobSteps, Roles {
         }
     }
 
-    // For anyone.
+    // Functions for any account.
 
     /// @inheritdoc IMetaScheduler
     function expireJob(JobId jobId) external {
@@ -282,7 +296,7 @@ contract MetaScheduler is JobSteps, Roles {
         _expire(jobId, job);
     }
 
-    // For the admin.
+    // Functions for the admin.
 
     /// @inheritdoc IMetaScheduler
     function setEnableRequestNewJob(bool enable) external onlyRole(DEFAULT_ADMIN_ROLE) {

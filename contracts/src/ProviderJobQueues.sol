@@ -6,16 +6,17 @@ import {IJobRepository} from "./interfaces/IJobRepository.sol";
 import {IProviderJobQueues} from "./interfaces/IProviderJobQueues.sol";
 import {JobId} from "./Types.sol";
 
-/// @notice ProviderJobQueues as IProviderJobQueues describes it; the interface holds the documentation.
+/// @notice Implements IProviderJobQueues; the documentation is in the interface.
 contract ProviderJobQueues is IProviderJobQueues, Owned {
-    /// @dev Entries [begin, end). Four ids share a slot; what was popped stays, because wiping costs more.
+    /// @dev Entries [begin, end). Four ids share a slot. Popped ids are not deleted, because that
+    /// costs more gas.
     struct Queue {
         uint128 begin;
         uint128 end;
         mapping(uint256 slot => uint256 ids) packed;
     }
 
-    /// @notice How many stale entries are skipped at a time, at most.
+    /// @notice The highest number of stale entries that one call skips.
     uint128 public constant MAX_SKIPPED = 64;
     uint256 private constant LANES = 4;
     uint256 private constant LANE_BITS = 64;
@@ -31,12 +32,17 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
     function push(Kind kind, address provider, JobId jobId) external onlyOwner {
         Queue storage queue = _queues[kind][provider];
         uint128 position = queue.end;
-        queue.packed[position / LANES] |= uint256(JobId.unwrap(jobId)) << (position % LANES * LANE_BITS);
+        queue.packed[position / LANES] |= uint256(JobId.unwrap(jobId))
+        << (position % LANES * LANE_BITS);
         queue.end = position + 1;
     }
 
     /// @inheritdoc IProviderJobQueues
-    function pop(Kind kind, address provider) external onlyOwner returns (JobId jobId, bool isExhausted) {
+    function pop(Kind kind, address provider)
+        external
+        onlyOwner
+        returns (JobId jobId, bool isExhausted)
+    {
         Queue storage queue = _queues[kind][provider];
         uint128 next;
         (jobId, next) = _nextLive(kind, provider, queue.begin);
@@ -45,7 +51,11 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
     }
 
     /// @inheritdoc IProviderJobQueues
-    function peek(Kind kind, address provider, uint256 most) external view returns (JobId[] memory ids) {
+    function peek(Kind kind, address provider, uint256 most)
+        external
+        view
+        returns (JobId[] memory ids)
+    {
         Queue storage queue = _queues[kind][provider];
         uint128 position = queue.begin;
         uint256 size = _size(queue);
@@ -56,7 +66,7 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
             if (JobId.unwrap(ids[live]) == 0) break;
             ++live;
         }
-        // Cuts the array to what was found: its length is its first word.
+        // Truncates the array to the entries found: its length is its first word.
         assembly ("memory-safe") {
             mstore(ids, live)
         }
@@ -111,11 +121,16 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
     }
 
     /// @notice The ends of the queue, as positions.
-    function providerTopUpJobsQueues(address provider) external view returns (int128 _begin, int128 _end) {
+    function providerTopUpJobsQueues(address provider)
+        external
+        view
+        returns (int128 _begin, int128 _end)
+    {
         return _ends(Kind.TOP_UP, provider);
     }
 
-    /// @dev The first live entry from `position` on, or 0 after MAX_SKIPPED stale ones, and the position behind it.
+    /// @dev The first live entry from `position` on, or 0 after MAX_SKIPPED stale entries, and the
+    /// position after it.
     function _nextLive(Kind kind, address provider, uint128 position)
         private
         view
@@ -131,7 +146,8 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
         return (JobId.wrap(0), next);
     }
 
-    /// @dev True also when only stale entries were seen but more lie behind: a claim then makes progress.
+    /// @dev Also true if the first entries are stale and more entries follow: a claim then makes
+    /// progress.
     function _hasNext(Kind kind, address provider) private view returns (bool) {
         Queue storage queue = _queues[kind][provider];
         (JobId jobId, uint128 next) = _nextLive(kind, provider, queue.begin);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice A doubly linked list of the addresses that were approved, oldest first, with the reads and events that
-/// clients page through. An address stands in `data` as a right-aligned word.
+/// @notice A doubly linked list of the approved addresses, oldest first, with the views and events
+/// that clients use to read it in pages. An address is a right-aligned word in `data`.
 abstract contract ProviderList {
     struct Object {
         uint256 id;
@@ -13,7 +13,7 @@ abstract contract ProviderList {
 
     uint256 public head;
     uint256 public tail;
-    /// @notice The id that the next object gets. Ids start at 1; 0 is no object.
+    /// @notice The id of the next object. Ids start at 1; 0 means no object.
     uint256 public idCounter = 1;
     uint256 public elementCount;
     mapping(uint256 id => Object) public objects;
@@ -25,10 +25,10 @@ abstract contract ProviderList {
     event NewHead(uint256 id);
     event NewTail(uint256 id);
 
-    /// @notice Up to `howMany` entries from the object `cursor` on (0: from the first).
+    /// @notice At most `howMany` entries from the object `cursor` on (0: from the first).
     /// @return data The entries, in an array of length `howMany`, filled from its start.
-    /// @return actualLength How many entries were filled in.
-    /// @return newCursor The object behind them, or 0 at the end.
+    /// @return actualLength The number of entries that were filled.
+    /// @return newCursor The object after them, or 0 at the end.
     function fetchPage(uint256 cursor, uint256 howMany)
         external
         view
@@ -43,7 +43,8 @@ abstract contract ProviderList {
         }
     }
 
-    /// @notice The id of the first object from `_from` on (0: from the first) that holds `_hash`, or 0.
+    /// @notice The id of the first object from `_from` on (0: from the first) that contains
+    /// `_hash`, or 0.
     function findIdForDataFrom(bytes32 _hash, uint256 _from) external view returns (uint256) {
         uint256 id = _from == 0 ? head : _from;
         while (id != 0 && objects[id].data != _hash) {
@@ -52,7 +53,7 @@ abstract contract ProviderList {
         return id;
     }
 
-    /// @notice The fields of an object; zeros if there is none.
+    /// @notice The fields of an object; zeros if it does not exist.
     function get(uint256 _id) external view returns (uint256, uint256, uint256, bytes32) {
         Object storage object = objects[_id];
         return (object.id, object.next, object.prev, object.data);
@@ -85,7 +86,7 @@ abstract contract ProviderList {
         emit ObjectRemoved(id);
     }
 
-    /// @dev Makes two objects neighbours. An object without one before it is the head.
+    /// @dev Links two objects. The object without a predecessor is the head.
     function _link(uint256 prev, uint256 next) private {
         if (next != 0) objects[next].prev = prev;
         if (prev == 0) {

@@ -7,14 +7,14 @@ import {Definitions} from "./libraries/Definitions.sol";
 import {ProviderList} from "./ProviderList.sol";
 import {Label, Provider, ProviderHardware, ProviderPrices} from "./Types.sol";
 
-/// @notice ProviderManager as IProviderManager describes it; the interface holds the documentation.
+/// @notice Implements IProviderManager; the documentation is in the interface.
 contract ProviderManager is IProviderManager, ProviderList, Roles {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
     bytes32 public constant METASCHEDULER_CONTRACT_ROLE = keccak256("METASCHEDULER_CONTRACT_ROLE");
-    /// @notice Kept for its readers; registering is free.
+    /// @notice Retained for existing clients; registration is free.
     uint256 public constant PROVIDER_REGISTRATION_TAX = 0;
 
-    /// @dev All that a match and a claim ask for, in one slot.
+    /// @dev The values that a match and a claim read, in one slot.
     struct Standing {
         uint72 gpuPrice;
         uint72 cpuPrice;
@@ -25,7 +25,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         bool isDraining;
     }
 
-    /// @dev What somebody must approve. No nodes: no record.
+    /// @dev The values that need an approval. A record without nodes does not exist.
     struct Profile {
         ProviderHardware hardware;
         Label[] labels;
@@ -41,7 +41,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         _;
     }
 
-    // For providers.
+    // Functions for providers.
 
     /// @inheritdoc IProviderManager
     function register(
@@ -66,7 +66,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
     function setPrices(ProviderPrices calldata prices) external {
         if (!isJoined(msg.sender)) revert NoProvider();
         _checkPrices(prices);
-        // A request that waits must not bring older prices back.
+        // The approval of a waiting request must not restore older prices.
         if (isWaitingForApproval(msg.sender)) _waitingPrices[msg.sender] = prices;
         _activatePrices(msg.sender, prices);
         emit ProviderPricesChanged(
@@ -81,7 +81,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         emit ProviderDrainingChanged(msg.sender, draining);
     }
 
-    // For METASCHEDULER_ROLE and the admin.
+    // Functions for METASCHEDULER_ROLE and the admin.
 
     /// @inheritdoc IProviderManager
     function approve(address provider) external onlyOperator {
@@ -130,14 +130,14 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         emit ProviderBanChanged(provider, false);
     }
 
-    // For MetaScheduler.
+    // Functions for MetaScheduler.
 
     /// @inheritdoc IProviderManager
     function incJobCount(address provider) external onlyRole(METASCHEDULER_CONTRACT_ROLE) {
         ++_standings[provider].jobCount;
     }
 
-    // Reads.
+    // Views.
 
     /// @inheritdoc IProviderManager
     function getProvider(address provider) external view returns (Provider memory) {
@@ -146,7 +146,11 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
     }
 
     /// @inheritdoc IProviderManager
-    function getWaitingForApprovalProvider(address provider) external view returns (Provider memory) {
+    function getWaitingForApprovalProvider(address provider)
+        external
+        view
+        returns (Provider memory)
+    {
         return _view(provider, _waiting[provider], _waitingPrices[provider]);
     }
 
@@ -180,7 +184,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         return (record.addr, record.providerHardware, record.providerPrices, record.isBanned);
     }
 
-    /// @notice The machines of the active record.
+    /// @notice The hardware of the active record.
     function getProviderHardware(address provider) external view returns (ProviderHardware memory) {
         return _active[provider].hardware;
     }
@@ -246,9 +250,9 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         });
     }
 
-    // Inside.
+    // Internal functions.
 
-    /// @dev The casts are safe: both callers have checked the prices, or had them checked at registration.
+    /// @dev The casts are safe, because the prices were checked by the caller or at registration.
     function _activatePrices(address provider, ProviderPrices memory prices) private {
         Standing storage standing = _standings[provider];
         standing.gpuPrice = uint72(prices.gpuPricePerMin);
@@ -280,7 +284,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         if (_sum(hardware.memPerNode) == 0) revert InvalidTotalMem();
     }
 
-    /// @dev A string, because registering has no published error for it.
+    /// @dev Reverts with a string, because the published ABI has no error for it.
     function _checkPrices(ProviderPrices calldata prices) private pure {
         require(Definitions.isBounded(prices), "ProviderManager: price above bound");
     }

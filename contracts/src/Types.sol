@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice Names one job of this contract set: a counter from 1 upwards, never used again.
+/// @notice The id of a job in this set of contracts: a counter from 1 that is never reused.
 type JobId is bytes32;
 
-/// @notice Where a job stands. The first four are hot (escrow locked), the last five are cold (escrow paid out).
+/// @notice The states of a job. The first four are hot (escrow held), the last five are cold
+/// (escrow paid out).
 enum JobStatus {
     PENDING,
     META_SCHEDULED,
@@ -17,7 +18,7 @@ enum JobStatus {
     PANICKED
 }
 
-/// @notice A key and a value, by which providers describe themselves and jobs ask for providers.
+/// @notice A key and a value. Providers have labels, and jobs require them.
 struct Label {
     string key;
     string value;
@@ -29,9 +30,10 @@ struct Affinity {
     bytes2 op;
 }
 
-/// @notice What a job needs and where its script lies.
-/// @dev `gpus` counts the whole job, `memPerCpu` is in MB. `storageType` (0 to 4) is a number here and not an
-/// enum: the decoder would answer a wrong one with an empty revert, we answer InvalidJobDefinition.
+/// @notice The resources of a job and the location of its script.
+/// @dev `gpus` is for the whole job, `memPerCpu` is in MB. `storageType` (0 to 4) is a number and
+/// not an enum: for an invalid enum the decoder reverts without data, but we revert with
+/// InvalidJobDefinition.
 struct JobDefinition {
     uint64 gpus;
     uint64 memPerCpu;
@@ -43,7 +45,7 @@ struct JobDefinition {
     Affinity[] affinity;
 }
 
-/// @notice The money of a job, in wei of Credit. `maxCost` is everything ever locked for it.
+/// @notice The amounts of a job, in wei of Credit. `maxCost` is its escrow with all top-ups.
 struct JobCost {
     uint256 maxCost;
     uint256 finalCost;
@@ -51,7 +53,7 @@ struct JobCost {
     bool delegateSpendingAuthority;
 }
 
-/// @notice The times of a job, in seconds since 1970, but for the block of its last change of state.
+/// @notice The times of a job, in seconds since 1970, and the block of its last transition.
 struct JobTime {
     uint256 submit;
     uint256 start;
@@ -61,7 +63,7 @@ struct JobTime {
     uint256 panicTimestamp;
 }
 
-/// @notice A job as its readers see it.
+/// @notice A job as the views return it.
 struct Job {
     JobId jobId;
     JobStatus status;
@@ -76,8 +78,9 @@ struct Job {
     int64 exitCode;
 }
 
-/// @notice What a decision about a job needs to know, without its texts.
-/// @dev `pricePerMinute` is the price of the whole job, fixed when it was matched. Times are seconds since 1970.
+/// @notice The fields of a job that a decision depends on, without its strings.
+/// @dev `pricePerMinute` is the price of the whole job, fixed at its match. Times are seconds since
+/// 1970.
 struct JobTerms {
     JobStatus status;
     address customer;
@@ -91,7 +94,7 @@ struct JobTerms {
     bool hasCancelRequest;
 }
 
-/// @notice The machines of a provider: one entry per node in each array, memory in MB.
+/// @notice The hardware of a provider: one entry per node in each array, memory in MB.
 struct ProviderHardware {
     uint64 nodes;
     uint64[] gpusPerNode;
@@ -99,14 +102,15 @@ struct ProviderHardware {
     uint64[] memPerNode;
 }
 
-/// @notice The prices of a provider, in wei of Credit per unit and minute. The unit of memory is one MB.
+/// @notice The prices of a provider, in wei of Credit per unit and minute. The unit of memory is
+/// one MB.
 struct ProviderPrices {
     uint256 gpuPricePerMin;
     uint256 cpuPricePerMin;
     uint256 memPricePerMin;
 }
 
-/// @notice A provider as its readers see it.
+/// @notice A provider as the views return it.
 struct Provider {
     address addr;
     ProviderHardware providerHardware;
@@ -115,21 +119,22 @@ struct Provider {
     bool isBanned;
 }
 
-/// @notice One element of a batch of matches, with the highest price of the whole job per minute that it accepts.
+/// @notice An element of a batch of matches, with the highest price per minute of the whole job.
 struct Match {
     JobId jobId;
     address provider;
     uint256 maxPricePerMinute;
 }
 
-/// @notice One element of a batch of starts.
+/// @notice An element of a batch of starts.
 struct Start {
     JobId jobId;
     uint64 startTime;
 }
 
-/// @notice One element of a batch of settlements.
-/// @dev `status` is a number for the reason told at JobDefinition: one bad element must not spoil the batch.
+/// @notice An element of a batch of settlements.
+/// @dev `status` is a number and not an enum, so that an invalid element does not revert the whole
+/// batch.
 struct Settlement {
     JobId jobId;
     uint8 status;

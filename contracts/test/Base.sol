@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice An event as forge hands it over.
+/// @notice An event as forge returns it.
 struct Log {
     bytes32[] topics;
     bytes data;
     address emitter;
 }
 
-/// @notice The part of forge's cheat codes that these tests use.
+/// @notice The cheat codes of forge that these tests use.
 interface Vm {
     function addr(uint256 privateKey) external pure returns (address);
     function cool(address target) external;
@@ -19,14 +19,18 @@ interface Vm {
     function recordLogs() external;
     function revertToState(uint256 snapshot) external returns (bool);
     function roll(uint256 blockNumber) external;
-    function sign(uint256 privateKey, bytes32 digest) external pure returns (uint8 v, bytes32 r, bytes32 s);
+    function sign(uint256 privateKey, bytes32 digest)
+        external
+        pure
+        returns (uint8 v, bytes32 r, bytes32 s);
     function snapshotState() external returns (uint256 snapshot);
     function startPrank(address sender) external;
     function stopPrank() external;
     function warp(uint256 timestamp) external;
 }
 
-/// @notice What a test needs and no more: the cheat codes, assertions with a label, and bounds for fuzzed numbers.
+/// @notice The base of all tests: cheat codes, assertions with a label, and bounds for fuzzed
+/// numbers.
 abstract contract Base {
     Vm internal constant vm = Vm(0x7109709ECfa91a80626fF3989D68f67F5b1DD12D);
 
@@ -45,7 +49,10 @@ abstract contract Base {
         assertEq(uint256(actual), uint256(expected), label);
     }
 
-    function assertEq(string memory actual, string memory expected, string memory label) internal pure {
+    function assertEq(string memory actual, string memory expected, string memory label)
+        internal
+        pure
+    {
         assertEq(keccak256(bytes(actual)), keccak256(bytes(expected)), label);
     }
 

@@ -22,7 +22,7 @@ contract BasicsTest is Grid {
         assertEq(credit.totalSupply(), 4 * FUNDS + 1, "supply");
     }
 
-    function test_credits_go_to_nobody_nowhere() public {
+    function test_transfers_and_approvals_of_the_zero_address_are_refused() public {
         vm.startPrank(ALICE);
         expectString("ERC20: transfer to the zero address");
         credit.transfer(address(0), 1);
@@ -32,7 +32,7 @@ contract BasicsTest is Grid {
         credit.transfer(BOB, FUNDS + 1);
     }
 
-    function test_nobody_has_no_credits_to_move() public {
+    function test_transfers_from_the_zero_address_are_refused() public {
         vm.startPrank(address(0));
         expectString("ERC20: transfer from the zero address");
         credit.transfer(BOB, 0);
@@ -40,7 +40,7 @@ contract BasicsTest is Grid {
         credit.approve(BOB, 0);
     }
 
-    function test_an_allowance_is_spent_once_but_for_the_greatest() public {
+    function test_an_allowance_is_spent_unless_it_is_unlimited() public {
         vm.prank(ALICE);
         credit.approve(BOB, 5);
         vm.startPrank(BOB);
@@ -66,7 +66,7 @@ contract BasicsTest is Grid {
         credit.decreaseAllowance(BOB, 4);
     }
 
-    function test_a_permit_is_refused_when_late_forged_or_mirrored() public {
+    function test_an_expired_forged_or_malleable_permit_is_refused() public {
         expectString("ERC20Permit: expired deadline");
         credit.permit(ALICE, BOB, 1, block.timestamp - 1, 27, "r", "s");
         expectString("ERC20Permit: invalid signature");
@@ -75,7 +75,7 @@ contract BasicsTest is Grid {
         credit.permit(ALICE, BOB, 1, block.timestamp, 27, "r", bytes32(type(uint256).max));
     }
 
-    function testFuzz_a_transfer_keeps_the_sum(uint256 amount) public {
+    function testFuzz_a_transfer_does_not_change_the_total(uint256 amount) public {
         amount = bound(amount, 0, FUNDS);
 
         vm.prank(ALICE);
@@ -86,7 +86,7 @@ contract BasicsTest is Grid {
 
     // Constants
 
-    function test_the_constants_start_as_published() public view {
+    function test_the_constants_start_with_the_published_values() public view {
         assertEq(constants.minimumAmount(), 100e18, "minimum");
         assertEq(constants.cancellationFeeMinute(), 5, "cancellation fee");
         assertEq(constants.billDurationDeltaMinute(), 15, "delta");
@@ -116,7 +116,7 @@ contract BasicsTest is Grid {
 
     // Owners and roles
 
-    function test_only_an_owner_hands_over_or_gives_up() public {
+    function test_only_the_owner_transfers_or_renounces_ownership() public {
         vm.startPrank(ALICE);
         expectString("Ownable: caller is not the owner");
         constants.transferOwnership(ALICE);
@@ -124,13 +124,13 @@ contract BasicsTest is Grid {
         constants.renounceOwnership();
     }
 
-    function test_only_an_owner_offers_the_contract() public {
+    function test_only_the_owner_offers_ownership() public {
         expectString("Ownable: caller is not the owner");
         vm.prank(ALICE);
         constants.offerOwnership(ALICE);
     }
 
-    function test_only_who_was_offered_the_contract_takes_it() public {
+    function test_only_the_pending_owner_accepts_ownership() public {
         constants.offerOwnership(ALICE);
 
         expectString("Ownable2Step: caller is not the new owner");
@@ -140,7 +140,7 @@ contract BasicsTest is Grid {
         constants.acceptOwnership();
     }
 
-    function test_an_offer_ends_with_another_offer_and_with_the_owner_who_made_it() public {
+    function test_an_offer_ends_with_a_new_offer_or_owner() public {
         constants.offerOwnership(ALICE);
         constants.offerOwnership(BOB);
         _expectNoOffer(ALICE);
@@ -158,7 +158,7 @@ contract BasicsTest is Grid {
         assertEq(constants.owner(), address(0), "nobody's");
     }
 
-    function test_an_owner_offers_and_the_new_one_accepts() public {
+    function test_an_offered_contract_is_accepted_by_the_new_owner() public {
         constants.offerOwnership(ALICE);
         assertEq(constants.pendingOwner(), ALICE, "offered");
         assertEq(constants.owner(), address(this), "still the old owner's");
@@ -170,7 +170,7 @@ contract BasicsTest is Grid {
         assertEq(constants.pendingOwner(), address(0), "no offer");
     }
 
-    function test_only_the_admin_gives_and_takes_roles() public {
+    function test_only_the_admin_grants_and_revokes_roles() public {
         vm.startPrank(ALICE);
         (bool given,) = address(meta).call(abi.encodeCall(meta.grantRole, (ROLE, ALICE)));
         (bool taken,) = address(meta).call(abi.encodeCall(meta.revokeRole, (ROLE, MATCHER)));
@@ -178,7 +178,7 @@ contract BasicsTest is Grid {
         assertTrue(!given && !taken, "refused");
     }
 
-    function test_an_owner_hands_over_and_gives_up() public {
+    function test_an_owner_transfers_and_renounces_ownership() public {
         expectString("Ownable: new owner is the zero address");
         constants.transferOwnership(address(0));
 
@@ -190,7 +190,7 @@ contract BasicsTest is Grid {
         assertEq(constants.owner(), address(0), "no owner");
     }
 
-    function test_a_role_is_given_taken_and_given_up() public {
+    function test_a_role_is_granted_revoked_and_renounced() public {
         meta.grantRole(ROLE, ALICE);
         meta.grantRole(ROLE, ALICE);
         assertTrue(meta.hasRole(ROLE, ALICE), "given");
@@ -204,7 +204,7 @@ contract BasicsTest is Grid {
         assertTrue(!meta.hasRole(0, address(this)), "given up");
     }
 
-    function test_the_roles_answer_as_clients_expect() public view {
+    function test_the_role_views_return_what_clients_expect() public view {
         assertEq(meta.getRoleAdmin(ROLE), 0, "admin of roles");
         assertTrue(meta.supportsInterface(0x7965db0b), "access control");
         assertTrue(meta.supportsInterface(0x01ffc9a7), "ERC-165");
@@ -212,7 +212,7 @@ contract BasicsTest is Grid {
         assertTrue(!meta.hasRole(meta.METASCHEDULER_ROLE(), address(this)), "not the deployer's");
     }
 
-    function test_the_contracts_name_each_other_and_their_version() public view {
+    function test_the_contracts_return_their_addresses_and_version() public view {
         assertEq(address(meta.credit()), address(credit), "credit");
         assertEq(address(meta.constants()), address(constants), "constants");
         assertEq(address(meta.providerManager()), address(providers), "providers");

@@ -17,25 +17,25 @@ import {
 } from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Many at once: a bad element is reported and skipped, the rest go through.
+/// @notice Batches: an invalid element is skipped with an event, the others succeed.
 contract BatchesTest is Grid {
     JobId private constant UNKNOWN = JobId.wrap(bytes32(uint256(999)));
 
-    function test_matching_many_needs_the_role_for_each() public {
+    function test_every_element_of_a_match_batch_needs_the_role() public {
         Match[] memory matches = new Match[](1);
-        matches[0] = Match(request(ALICE, LOCK), PROVIDER, PRICE);
+        matches[0] = Match(request(ALICE, ESCROW), PROVIDER, PRICE);
 
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.metaScheduleMany(matches);
 
         assertStatus(matches[0].jobId, JobStatus.PENDING);
     }
 
-    function test_a_bad_match_is_skipped_and_told() public {
+    function test_an_invalid_match_is_skipped_with_an_event() public {
         Match[] memory matches = new Match[](3);
-        matches[0] = Match(request(ALICE, LOCK), PROVIDER, PRICE);
+        matches[0] = Match(request(ALICE, ESCROW), PROVIDER, PRICE);
         matches[1] = Match(UNKNOWN, PROVIDER, PRICE);
-        matches[2] = Match(request(BOB, LOCK), OTHER_PROVIDER, PRICE);
+        matches[2] = Match(request(BOB, ESCROW), OTHER_PROVIDER, PRICE);
 
         _expectSkipped(UNKNOWN, abi.encodeWithSelector(IJobRepository.InvalidJob.selector));
         vm.prank(MATCHER);
@@ -45,10 +45,10 @@ contract BatchesTest is Grid {
         assertStatus(matches[2].jobId, JobStatus.META_SCHEDULED);
     }
 
-    function test_a_match_whose_price_was_raised_meanwhile_is_skipped_and_told() public {
+    function test_a_match_above_its_highest_price_is_skipped_with_an_event() public {
         Match[] memory matches = new Match[](2);
-        matches[0] = Match(request(ALICE, LOCK), PROVIDER, PRICE);
-        matches[1] = Match(request(BOB, LOCK), OTHER_PROVIDER, PRICE);
+        matches[0] = Match(request(ALICE, ESCROW), PROVIDER, PRICE);
+        matches[1] = Match(request(BOB, ESCROW), OTHER_PROVIDER, PRICE);
         vm.prank(PROVIDER);
         providers.setPrices(ProviderPrices(85e17 + 1, 95e16, 8e13));
 
@@ -63,15 +63,15 @@ contract BatchesTest is Grid {
         assertStatus(matches[1].jobId, JobStatus.META_SCHEDULED);
     }
 
-    function test_a_match_whose_lock_does_not_pay_a_minute_is_skipped_and_told() public {
+    function test_a_match_whose_escrow_is_below_a_minute_is_skipped_with_an_event() public {
         Match[] memory matches = new Match[](1);
-        matches[0] = Match(request(ALICE, LOCK), PROVIDER, type(uint256).max);
+        matches[0] = Match(request(ALICE, ESCROW), PROVIDER, type(uint256).max);
         vm.prank(PROVIDER);
-        providers.setPrices(ProviderPrices(LOCK + 1, 0, 0));
+        providers.setPrices(ProviderPrices(ESCROW + 1, 0, 0));
 
         _expectSkipped(
             matches[0].jobId,
-            abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, LOCK, LOCK + 1)
+            abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, ESCROW, ESCROW + 1)
         );
         vm.prank(MATCHER);
         meta.metaScheduleMany(matches);
@@ -79,20 +79,20 @@ contract BatchesTest is Grid {
         assertStatus(matches[0].jobId, JobStatus.PENDING);
     }
 
-    function test_claiming_many_from_an_empty_queue_claims_none() public {
+    function test_a_claim_batch_on_an_empty_queue_claims_nothing() public {
         vm.prank(PROVIDER);
         assertEq(meta.claimJobs(5), 0, "claimed");
     }
 
-    function test_claiming_many_is_for_joined_providers() public {
+    function test_only_a_joined_provider_claims_a_batch() public {
         expectError(IMetaScheduler.ProviderNotJoined.selector);
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.claimJobs(5);
     }
 
-    function test_at_most_so_many_are_claimed() public {
+    function test_a_claim_batch_claims_at_most_the_requested_number() public {
         for (uint256 i = 0; i < 5; ++i) {
-            matched(LOCK);
+            matched(ESCROW);
         }
 
         vm.startPrank(PROVIDER);
@@ -101,7 +101,7 @@ contract BatchesTest is Grid {
         assertEq(queues.getClaimableJobQueueSize(PROVIDER), 0, "left");
     }
 
-    function test_fifty_jobs_with_the_longest_words_are_claimed_within_a_block() public {
+    function test_fifty_jobs_with_the_longest_texts_are_claimed_within_a_block() public {
         JobDefinition memory longest = definition();
         longest.batchLocationHash = string(new bytes(128));
         longest.uses = new Label[](16);
@@ -114,7 +114,7 @@ contract BatchesTest is Grid {
             vm.prank(MATCHER);
             meta.metaSchedule(jobId, PROVIDER);
         }
-        vm.cool(address(jobs)); // As in a transaction of its own.
+        vm.cool(address(jobs)); // As at the start of a transaction.
         vm.cool(address(queues));
 
         vm.prank(PROVIDER);
@@ -123,14 +123,14 @@ contract BatchesTest is Grid {
         assertEq(claimed_, 50, "claimed");
     }
 
-    function test_stale_entries_are_cleared_away_a_bounded_number_at_a_time() public {
+    function test_one_call_removes_a_bounded_number_of_stale_entries() public {
         uint256 stale = 2 * queues.MAX_SKIPPED() + 1;
         for (uint256 i = 0; i < stale; ++i) {
-            JobId cancelled = matched(LOCK);
+            JobId cancelled = matched(ESCROW);
             vm.prank(ALICE);
             meta.cancelJob(cancelled);
         }
-        JobId jobId = matched(LOCK);
+        JobId jobId = matched(ESCROW);
 
         vm.startPrank(PROVIDER);
         assertTrue(queues.hasNextClaimableJob(PROVIDER), "more to look at");
@@ -144,10 +144,10 @@ contract BatchesTest is Grid {
         meta.claimNextJob();
     }
 
-    function test_stale_cancellations_and_top_ups_are_cleared_away_too() public {
+    function test_stale_cancellations_and_top_ups_are_removed() public {
         uint256 stale = queues.MAX_SKIPPED() + 1;
         for (uint256 i = 0; i < stale; ++i) {
-            JobId jobId = running(LOCK);
+            JobId jobId = running(ESCROW);
             vm.startPrank(ALICE);
             meta.topUpJob(jobId, 1e18);
             meta.cancelJob(jobId);
@@ -167,9 +167,9 @@ contract BatchesTest is Grid {
         meta.claimNextTopUpJob();
     }
 
-    function test_a_bad_start_is_skipped_and_told() public {
-        JobId first = claimed(LOCK);
-        JobId second = claimed(LOCK);
+    function test_an_invalid_start_is_skipped_with_an_event() public {
+        JobId first = claimed(ESCROW);
+        JobId second = claimed(ESCROW);
         Start[] memory starts = new Start[](3);
         starts[0] = Start(first, uint64(T0));
         starts[1] = Start(first, uint64(T0));
@@ -183,10 +183,10 @@ contract BatchesTest is Grid {
         assertEq(providers.getJobCount(PROVIDER), 2, "counted");
     }
 
-    function test_bad_settlements_are_skipped_and_told() public {
-        JobId good = running(LOCK);
-        JobId ofOther = request(BOB, LOCK);
-        JobId last = running(LOCK);
+    function test_invalid_settlements_are_skipped_with_an_event() public {
+        JobId good = running(ESCROW);
+        JobId ofOther = request(BOB, ESCROW);
+        JobId last = running(ESCROW);
         pass(60);
         Settlement[] memory all = new Settlement[](4);
         all[0] = _finished(good);
@@ -196,7 +196,8 @@ contract BatchesTest is Grid {
         all[3] = _finished(last);
 
         _expectSkipped(
-            ofOther, abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, PROVIDER, address(0))
+            ofOther,
+            abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, PROVIDER, address(0))
         );
         _expectSkipped(last, abi.encodeWithSignature("Panic(uint256)", 0x21));
         vm.prank(PROVIDER);
@@ -209,10 +210,10 @@ contract BatchesTest is Grid {
         assertConserved();
     }
 
-    function test_a_bad_refusal_is_skipped_and_told() public {
+    function test_an_invalid_refusal_is_skipped_with_an_event() public {
         JobId[] memory ids = new JobId[](2);
         ids[0] = UNKNOWN;
-        ids[1] = matched(LOCK);
+        ids[1] = matched(ESCROW);
 
         _expectSkipped(UNKNOWN, abi.encodeWithSelector(IJobRepository.InvalidJob.selector));
         vm.prank(PROVIDER);
@@ -222,8 +223,8 @@ contract BatchesTest is Grid {
     }
 
     function test_cancellations_and_top_ups_are_taken_in_batches() public {
-        JobId first = running(LOCK);
-        JobId second = running(LOCK);
+        JobId first = running(ESCROW);
+        JobId second = running(ESCROW);
         vm.startPrank(ALICE);
         meta.topUpJob(first, 1e18);
         meta.topUpJob(second, 1e18);

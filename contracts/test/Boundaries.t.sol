@@ -8,18 +8,18 @@ import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {Job, JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice The cheat code that counts calls.
+/// @notice The cheat code that counts calls of a contract.
 interface CallCounter {
     function expectCall(address callee, bytes calldata data, uint64 count) external;
 }
 
-/// @notice Exact values and borders that the campaign of mutants found nobody to hold.
+/// @notice Exact values and boundaries that no other test checks, as the mutation campaign showed.
 contract BoundariesTest is Grid {
     CallCounter private counter = CallCounter(address(vm));
 
     // Lifecycle and Billing
 
-    function test_the_legal_moves_are_these() public pure {
+    function test_the_legal_transitions_are_those_of_the_table() public pure {
         string[9] memory table = [
             "010010001", // from PENDING to META_SCHEDULED, CANCELLED, PANICKED
             "101010001",
@@ -40,14 +40,14 @@ contract BoundariesTest is Grid {
         }
     }
 
-    function test_the_paid_seconds_are_rounded_up_to_the_next() public pure {
+    function test_the_paid_seconds_are_rounded_up() public pure {
         assertEq(Billing.paidSecondsUp(0, 7), 0, "nothing");
         assertEq(Billing.paidSecondsUp(1, 7), 9, "60 / 7 seconds");
         assertEq(Billing.paidSecondsUp(7, 7), 60, "a minute");
         assertEq(Billing.paidSecondsUp(8, 7), 69, "480 / 7 seconds");
     }
 
-    function test_no_lock_buys_more_than_ten_years() public pure {
+    function test_an_escrow_pays_for_at_most_ten_years() public pure {
         assertEq(Billing.MAX_MINUTES, 3650 days / 1 minutes, "ten years");
         assertEq(Billing.minutesDown(type(uint128).max, 1), 5_256_000, "minutes");
         assertEq(Billing.minutesDown(5_255_999, 1), 5_255_999, "a minute less");
@@ -57,7 +57,7 @@ contract BoundariesTest is Grid {
 
     // JobRepository
 
-    function test_every_write_of_the_repository_is_metaschedulers_alone() public {
+    function test_every_write_of_the_repository_needs_the_role() public {
         bytes4[9] memory writes = [
             IJobRepository.create.selector,
             IJobRepository.setMatched.selector,
@@ -76,14 +76,14 @@ contract BoundariesTest is Grid {
         _expectRefusal(IJobRepository.setReport.selector);
     }
 
-    function test_a_record_knows_its_own_id() public {
-        JobId jobId = request(ALICE, LOCK);
+    function test_a_record_has_its_own_id() public {
+        JobId jobId = request(ALICE, ESCROW);
 
         assertEq(JobId.unwrap(jobOf(jobId).jobId), JobId.unwrap(jobId), "id");
     }
 
-    function test_the_old_getter_answers_the_whole_record() public {
-        JobId jobId = matched(LOCK);
+    function test_the_published_getter_returns_the_whole_record() public {
+        JobId jobId = matched(ESCROW);
 
         (JobId id, JobStatus status, address customer, address provider,,,, bytes32 name,,,) =
             jobs.jobs(jobId);
@@ -95,20 +95,20 @@ contract BoundariesTest is Grid {
         assertEq(name, "job", "name");
     }
 
-    function test_terms_are_read_in_the_order_of_the_question() public {
+    function test_terms_are_returned_in_the_requested_order() public {
         JobId[] memory ids = new JobId[](2);
-        (ids[1], ids[0]) = (request(ALICE, LOCK), request(BOB, 2 * LOCK));
+        (ids[1], ids[0]) = (request(ALICE, ESCROW), request(BOB, 2 * ESCROW));
 
         JobTerms[] memory terms = jobs.termsMany(ids);
 
         assertEq(terms.length, 2, "how many");
         assertEq(terms[0].customer, BOB, "first");
-        assertEq(terms[0].maxCost, 2 * LOCK, "its lock");
+        assertEq(terms[0].maxCost, 2 * ESCROW, "its escrow");
         assertEq(terms[1].customer, ALICE, "second");
     }
 
-    function test_any_exit_code_and_the_shortest_error_are_kept() public {
-        JobId jobId = running(LOCK);
+    function test_any_exit_code_and_the_shortest_error_are_stored() public {
+        JobId jobId = running(ESCROW);
 
         vm.prank(PROVIDER);
         meta.settleJob(jobId, uint8(JobStatus.FAILED), 0, 1, "!", bytes32(0));
@@ -118,7 +118,7 @@ contract BoundariesTest is Grid {
     }
 
     function test_a_job_that_is_refunded_has_no_exit_code_and_no_cost() public {
-        JobId jobId = request(ALICE, LOCK);
+        JobId jobId = request(ALICE, ESCROW);
 
         vm.prank(ALICE);
         meta.cancelJob(jobId);
@@ -127,8 +127,8 @@ contract BoundariesTest is Grid {
         assertEq(jobOf(jobId).cost.finalCost, 0, "cost");
     }
 
-    function test_the_least_waiting_top_up_goes_with_a_refusal() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_refusal_clears_the_smallest_pending_top_up() public {
+        JobId jobId = claimed(ESCROW);
         credit.approve(address(meta), 1);
         meta.topUpJob(jobId, 1);
 
@@ -136,34 +136,34 @@ contract BoundariesTest is Grid {
         meta.refuseJob(jobId);
 
         assertEq(jobOf(jobId).cost.pendingTopUp, 0, "waiting");
-        assertEq(jobOf(jobId).cost.maxCost, LOCK + 1, "lock");
+        assertEq(jobOf(jobId).cost.maxCost, ESCROW + 1, "escrow");
     }
 
-    function test_a_job_that_did_not_panic_has_no_time_of_panic() public {
-        JobId jobId = running(LOCK);
+    function test_a_job_that_did_not_panic_has_no_panic_time() public {
+        JobId jobId = running(ESCROW);
         settle(jobId, JobStatus.FAILED, 0);
 
         assertEq(jobOf(jobId).time.end, block.timestamp, "end");
         assertEq(jobOf(jobId).time.panicTimestamp, 0, "panic");
     }
 
-    function test_the_greatest_lock_fits_the_record() public {
+    function test_the_largest_escrow_fits_the_record() public {
         credit.mint(ALICE, type(uint128).max - FUNDS);
 
         JobId jobId = request(ALICE, type(uint128).max);
 
-        assertEq(jobOf(jobId).cost.maxCost, type(uint128).max, "lock");
+        assertEq(jobOf(jobId).cost.maxCost, type(uint128).max, "escrow");
     }
 
-    function test_one_label_alone_is_kept() public {
+    function test_a_single_label_is_stored() public {
         JobDefinition memory uses = definition();
         uses.uses = labels();
         JobDefinition memory affinity = definition();
         affinity.affinity = labelled().affinity;
 
         vm.startPrank(ALICE);
-        JobId first = meta.requestNewJob(uses, LOCK, "job", false);
-        JobId second = meta.requestNewJob(affinity, LOCK, "job", false);
+        JobId first = meta.requestNewJob(uses, ESCROW, "job", false);
+        JobId second = meta.requestNewJob(affinity, ESCROW, "job", false);
 
         assertEq(jobOf(first).definition.uses[0].value, "linux", "label");
         assertEq(jobOf(first).definition.affinity.length, 0, "no condition");
@@ -171,9 +171,9 @@ contract BoundariesTest is Grid {
         assertEq(jobOf(second).definition.uses.length, 0, "no label");
     }
 
-    function test_many_records_are_read_in_the_order_of_the_question() public {
+    function test_many_records_are_returned_in_the_requested_order() public {
         JobId[] memory ids = new JobId[](2);
-        (ids[0], ids[1]) = (matched(LOCK), request(BOB, LOCK));
+        (ids[0], ids[1]) = (matched(ESCROW), request(BOB, ESCROW));
 
         Job[] memory records = jobs.getMany(ids);
 
@@ -181,8 +181,8 @@ contract BoundariesTest is Grid {
         assertEq(records[1].customerAddr, BOB, "customer of the second");
     }
 
-    function test_the_last_page_of_a_customer_holds_the_rest() public {
-        (JobId first, JobId second) = (request(ALICE, LOCK), request(ALICE, LOCK));
+    function test_the_last_page_of_a_customer_has_the_remaining_jobs() public {
+        (JobId first, JobId second) = (request(ALICE, ESCROW), request(ALICE, ESCROW));
 
         (JobId[] memory page, uint256 cursor) = jobs.getByCustomerPage(ALICE, 1, 5);
 
@@ -193,18 +193,18 @@ contract BoundariesTest is Grid {
         assertEq(JobId.unwrap(page[0]), JobId.unwrap(first), "first");
     }
 
-    function test_memory_is_bounded_over_all_processors() public {
+    function test_the_memory_of_all_cpus_is_bounded() public {
         JobDefinition memory greatest = definition();
         (greatest.ntasks, greatest.cpusPerTask, greatest.memPerCpu) = (8, 4, uint64(1 << 34));
         vm.startPrank(ALICE);
-        meta.requestNewJob(greatest, LOCK, "job", false);
+        meta.requestNewJob(greatest, ESCROW, "job", false);
         ++greatest.memPerCpu;
 
         expectError(IMetaScheduler.InvalidJobDefinition.selector);
-        meta.requestNewJob(greatest, LOCK, "job", false);
+        meta.requestNewJob(greatest, ESCROW, "job", false);
     }
 
-    function test_the_highest_prices_are_taken() public {
+    function test_the_highest_prices_are_accepted() public {
         ProviderPrices memory highest = ProviderPrices({
             gpuPricePerMin: type(uint72).max,
             cpuPricePerMin: type(uint72).max,
@@ -214,13 +214,15 @@ contract BoundariesTest is Grid {
         vm.prank(PROVIDER);
         providers.setPrices(highest);
 
-        assertEq(providers.getProvider(PROVIDER).providerPrices.gpuPricePerMin, type(uint72).max, "price");
+        assertEq(
+            providers.getProvider(PROVIDER).providerPrices.gpuPricePerMin, type(uint72).max, "price"
+        );
     }
 
     // Times
 
-    function test_a_start_between_claim_and_now_is_kept_and_told() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_start_between_claim_and_now_is_stored_and_emitted() public {
+        JobId jobId = claimed(ESCROW);
         pass(100);
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobStarted(jobId, PROVIDER, uint64(T0 + 40));
@@ -231,45 +233,51 @@ contract BoundariesTest is Grid {
         assertEq(jobOf(jobId).time.start, T0 + 40, "start");
     }
 
-    function test_a_match_expires_counted_from_its_own_block() public {
-        JobId jobId = request(ALICE, LOCK);
+    function test_the_claim_timeout_starts_at_the_block_of_the_match() public {
+        JobId jobId = request(ALICE, ESCROW);
         vm.roll(2000);
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, PROVIDER);
         vm.roll(2010);
 
         vm.expectRevert(
-            abi.encodeWithSelector(IMetaScheduler.NotExpired.selector, JobStatus.META_SCHEDULED, 2010)
+            abi.encodeWithSelector(
+                IMetaScheduler.NotExpired.selector, JobStatus.META_SCHEDULED, 2010
+            )
         );
         meta.expireJob(jobId);
     }
 
-    function test_a_job_that_has_just_ended_is_cold_and_not_unexpired() public {
-        JobId jobId = running(LOCK);
+    function test_a_job_that_has_just_ended_cannot_expire() public {
+        JobId jobId = running(ESCROW);
         settle(jobId, JobStatus.PANICKED, 0);
 
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.PANICKED));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.PANICKED)
+        );
         meta.expireJob(jobId);
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.PANICKED));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.PANICKED)
+        );
         vm.prank(MATCHER);
         meta.panicJob(jobId, "again");
     }
 
     // Payments and queues
 
-    function test_a_payment_of_nothing_moves_no_credits() public {
+    function test_a_payment_of_zero_makes_no_transfer() public {
         constants.setDeepsquareCut(100);
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
         pass(1 days);
         counter.expectCall(address(credit), abi.encodeWithSelector(credit.transfer.selector), 0);
 
         settle(jobId, JobStatus.FINISHED, 1 days);
 
-        assertEq(meta.accruedFees(), LOCK, "all of it is the fee");
+        assertEq(meta.accruedFees(), ESCROW, "all of it is the fee");
     }
 
     function test_a_cancelled_job_without_provider_enters_no_queue() public {
-        JobId jobId = request(ALICE, LOCK);
+        JobId jobId = request(ALICE, ESCROW);
 
         vm.prank(ALICE);
         meta.cancelJob(jobId);
@@ -277,8 +285,8 @@ contract BoundariesTest is Grid {
         assertEq(queues.getCancellingJobQueueSize(address(0)), 0, "entries");
     }
 
-    function test_a_panic_after_a_request_to_cancel_is_not_told_twice() public {
-        JobId jobId = running(LOCK);
+    function test_a_panic_after_a_request_to_cancel_adds_no_second_entry() public {
+        JobId jobId = running(ESCROW);
         vm.prank(ALICE);
         meta.cancelJob(jobId);
 
@@ -288,11 +296,16 @@ contract BoundariesTest is Grid {
         assertEq(queues.getCancellingJobQueueSize(PROVIDER), 1, "entries");
     }
 
-    /// @dev Arguments of zeros: who calls is judged before what they say.
+    /// @dev The arguments are zeros, because the caller is checked before them.
     function _expectRefusal(bytes4 selector) private {
-        vm.prank(STRANGER);
-        (bool ok, bytes memory reason) = address(jobs).call(abi.encodePacked(selector, new bytes(320)));
+        vm.prank(OUTSIDER);
+        (bool ok, bytes memory reason) =
+            address(jobs).call(abi.encodePacked(selector, new bytes(320)));
         assertTrue(!ok, "refused");
-        assertEq(bytes32(bytes4(reason)), bytes32(bytes4(keccak256("Error(string)"))), "by name of the role");
+        assertEq(
+            bytes32(bytes4(reason)),
+            bytes32(bytes4(keccak256("Error(string)"))),
+            "by name of the role"
+        );
     }
 }

@@ -4,11 +4,12 @@ pragma solidity 0.8.37;
 import {MetaScheduler} from "../src/MetaScheduler.sol";
 import {JobDefinition, JobId} from "../src/Types.sol";
 
-/// @notice A token that calls a contract back in the middle of each transfer, as some do, and may refuse to move.
+/// @notice A token that calls a contract back during each transfer, as some tokens do, and can
+/// refuse transfers.
 contract CallingToken {
     mapping(address account => uint256) public balanceOf;
     bool public isRefusing;
-    /// @notice Whether the last call back went through.
+    /// @notice Whether the last callback succeeded.
     bool public succeeded;
     address private _target;
     bytes private _call;
@@ -47,7 +48,7 @@ contract CallingToken {
     }
 }
 
-/// @notice A customer that is a contract and does what the token tells it.
+/// @notice A customer that is a contract and makes the calls that the token requests.
 contract Customer {
     MetaScheduler private immutable META;
 
@@ -55,8 +56,8 @@ contract Customer {
         META = meta;
     }
 
-    function request(JobDefinition calldata definition, uint256 lock) external returns (JobId) {
-        return META.requestNewJob(definition, lock, "job", false);
+    function request(JobDefinition calldata definition, uint256 escrow) external returns (JobId) {
+        return META.requestNewJob(definition, escrow, "job", false);
     }
 
     function cancel(JobId jobId) external {

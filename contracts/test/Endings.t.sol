@@ -7,12 +7,13 @@ import {Billing} from "../src/libraries/Billing.sol";
 import {Job, JobId, JobStatus, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Every way in which an escrow ends without a settlement: cancel, panic, expiry; and the admin's fees.
+/// @notice The ends of an escrow without a settlement: cancellation, panic, expiry; and withdrawal
+/// of the fees.
 contract EndingsTest is Grid {
     // cancelJob
 
-    function test_only_its_customer_cancels_a_job() public {
-        JobId jobId = request(ALICE, LOCK);
+    function test_only_the_customer_cancels_a_job() public {
+        JobId jobId = request(ALICE, ESCROW);
 
         vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.CustomerOnly.selector, BOB, ALICE));
         vm.prank(BOB);
@@ -20,18 +21,20 @@ contract EndingsTest is Grid {
     }
 
     function test_a_cold_job_is_not_cancelled() public {
-        JobId jobId = request(ALICE, LOCK);
+        JobId jobId = request(ALICE, ESCROW);
         _cancel(jobId);
 
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED)
+        );
         _cancel(jobId);
     }
 
     function test_a_pending_job_is_cancelled_with_a_full_refund() public {
-        JobId jobId = request(ALICE, LOCK);
+        JobId jobId = request(ALICE, ESCROW);
 
         vm.expectEmit(true, true, true, true, address(meta));
-        emit IMetaScheduler.JobRefunded(jobId, ALICE, address(0), JobStatus.CANCELLED, LOCK);
+        emit IMetaScheduler.JobRefunded(jobId, ALICE, address(0), JobStatus.CANCELLED, ESCROW);
         _cancel(jobId);
 
         Job memory job = jobOf(jobId);
@@ -42,7 +45,7 @@ contract EndingsTest is Grid {
     }
 
     function test_cancelling_a_matched_job_reaches_its_provider() public {
-        JobId jobId = matched(LOCK);
+        JobId jobId = matched(ESCROW);
 
         _cancel(jobId);
 
@@ -53,7 +56,7 @@ contract EndingsTest is Grid {
     }
 
     function test_cancelling_a_claimed_job_reaches_its_provider() public {
-        JobId jobId = claimed(LOCK);
+        JobId jobId = claimed(ESCROW);
 
         _cancel(jobId);
 
@@ -62,8 +65,8 @@ contract EndingsTest is Grid {
         _expectCancellation(jobId);
     }
 
-    function test_cancelling_a_running_job_asks_its_provider_once() public {
-        JobId jobId = running(LOCK);
+    function test_cancelling_a_running_job_notifies_its_provider_once() public {
+        JobId jobId = running(ESCROW);
 
         _cancel(jobId);
         _cancel(jobId);
@@ -73,8 +76,8 @@ contract EndingsTest is Grid {
         _expectCancellation(jobId);
     }
 
-    function test_a_cancelled_run_is_billed_until_it_ends() public {
-        JobId jobId = running(LOCK);
+    function test_a_cancelled_running_job_is_billed_until_it_ends() public {
+        JobId jobId = running(ESCROW);
         pass(120);
         _cancel(jobId);
 
@@ -84,8 +87,8 @@ contract EndingsTest is Grid {
         assertConserved();
     }
 
-    function test_a_request_to_cancel_what_has_finished_is_skipped() public {
-        JobId jobId = running(LOCK);
+    function test_a_cancellation_of_a_finished_job_is_skipped() public {
+        JobId jobId = running(ESCROW);
         _cancel(jobId);
         settle(jobId, JobStatus.FINISHED, 0);
 
@@ -94,8 +97,8 @@ contract EndingsTest is Grid {
         meta.claimNextCancellingJob();
     }
 
-    function test_a_removed_provider_still_learns_what_to_cancel() public {
-        JobId jobId = running(LOCK);
+    function test_a_removed_provider_still_claims_its_cancellations() public {
+        JobId jobId = running(ESCROW);
         providers.remove(PROVIDER);
 
         _cancel(jobId);
@@ -103,16 +106,16 @@ contract EndingsTest is Grid {
         _expectCancellation(jobId);
     }
 
-    function test_a_stranger_has_no_cancellations() public {
+    function test_an_unknown_account_has_no_cancellations() public {
         expectError(IMetaScheduler.ProviderNotJoined.selector);
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.claimNextCancellingJob();
     }
 
     // panicJob
 
     function test_only_the_matching_service_panics_a_job() public {
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
 
         vm.prank(PROVIDER);
         (bool ok,) = address(meta).call(abi.encodeCall(meta.panicJob, (jobId, "no")));
@@ -121,16 +124,18 @@ contract EndingsTest is Grid {
     }
 
     function test_a_cold_job_does_not_panic() public {
-        JobId jobId = request(ALICE, LOCK);
+        JobId jobId = request(ALICE, ESCROW);
         _cancel(jobId);
 
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED)
+        );
         vm.prank(MATCHER);
         meta.panicJob(jobId, "too late");
     }
 
     function test_a_panic_refunds_in_full_and_reaches_the_provider() public {
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
         pass(3600);
 
         vm.prank(MATCHER);
@@ -147,27 +152,29 @@ contract EndingsTest is Grid {
     // expireJob
 
     function test_a_pending_job_does_not_expire() public {
-        JobId jobId = request(ALICE, LOCK);
+        JobId jobId = request(ALICE, ESCROW);
         pass(3650 days);
 
         _expectNotExpired(jobId, JobStatus.PENDING, type(uint256).max);
     }
 
     function test_a_cold_job_does_not_expire() public {
-        JobId jobId = request(ALICE, LOCK);
+        JobId jobId = request(ALICE, ESCROW);
         _cancel(jobId);
 
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.JobHotStatusOnly.selector, JobStatus.CANCELLED)
+        );
         meta.expireJob(jobId);
     }
 
     function test_an_unclaimed_match_expires_after_its_blocks() public {
-        JobId jobId = matched(LOCK);
+        JobId jobId = matched(ESCROW);
         vm.roll(1010);
         _expectNotExpired(jobId, JobStatus.META_SCHEDULED, 1010);
         vm.roll(1011);
 
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.expireJob(jobId);
 
         assertStatus(jobId, JobStatus.PENDING);
@@ -175,12 +182,12 @@ contract EndingsTest is Grid {
     }
 
     function test_a_claimed_job_that_does_not_start_expires_with_a_full_refund() public {
-        JobId jobId = claimed(LOCK);
+        JobId jobId = claimed(ESCROW);
         pass(7 days);
         _expectNotExpired(jobId, JobStatus.SCHEDULED, T0 + 7 days);
         pass(1);
 
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.expireJob(jobId);
 
         assertStatus(jobId, JobStatus.PANICKED);
@@ -188,45 +195,47 @@ contract EndingsTest is Grid {
         _expectCancellation(jobId);
     }
 
-    function test_a_run_that_is_not_settled_expires_after_paid_time_and_grace() public {
-        JobId jobId = running(LOCK);
-        uint256 expiry = T0 + Billing.paidSecondsUp(LOCK, PRICE) + 7 days;
+    function test_an_unsettled_running_job_expires_after_paid_time_and_grace() public {
+        JobId jobId = running(ESCROW);
+        uint256 expiry = T0 + Billing.paidSecondsUp(ESCROW, PRICE) + 7 days;
         vm.warp(expiry);
         _expectNotExpired(jobId, JobStatus.RUNNING, expiry);
         pass(1);
 
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.expireJob(jobId);
 
         assertStatus(jobId, JobStatus.PANICKED);
         assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
     }
 
-    function test_a_run_that_is_to_be_cancelled_expires_the_grace_after_the_request() public {
+    function test_a_running_job_expires_the_grace_after_a_request_to_cancel() public {
         vm.prank(PROVIDER);
-        providers.setPrices(ProviderPrices(0, 0, 1)); // The lock buys ten years and more.
-        JobId jobId = running(LOCK);
+        providers.setPrices(ProviderPrices(0, 0, 1)); // The escrow pays for more than ten years.
+        JobId jobId = running(ESCROW);
         pass(3 days);
         _cancel(jobId);
         pass(1 days);
-        _cancel(jobId); // Asked again: the first time counts.
+        _cancel(jobId); // Requested again: the first request counts.
         vm.warp(T0 + 10 days);
         _expectNotExpired(jobId, JobStatus.RUNNING, T0 + 10 days);
         pass(1);
 
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.expireJob(jobId);
 
         assertStatus(jobId, JobStatus.PANICKED);
         assertEq(credit.balanceOf(ALICE), FUNDS, "customer");
     }
 
-    function test_a_request_to_cancel_an_overdue_run_gives_no_more_time() public {
-        JobId jobId = running(LOCK);
-        pass(Billing.paidSecondsUp(LOCK, PRICE) + 1 days);
+    function test_a_request_to_cancel_an_overdue_job_does_not_extend_it() public {
+        JobId jobId = running(ESCROW);
+        pass(Billing.paidSecondsUp(ESCROW, PRICE) + 1 days);
         _cancel(jobId);
 
-        _expectNotExpired(jobId, JobStatus.RUNNING, T0 + Billing.paidSecondsUp(LOCK, PRICE) + 7 days);
+        _expectNotExpired(
+            jobId, JobStatus.RUNNING, T0 + Billing.paidSecondsUp(ESCROW, PRICE) + 7 days
+        );
     }
 
     function test_a_provider_that_returns_within_the_grace_is_paid_in_full() public {
@@ -241,22 +250,22 @@ contract EndingsTest is Grid {
     // withdrawAdmin
 
     function test_only_the_admin_withdraws() public {
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         (bool ok,) = address(meta).call(abi.encodeCall(meta.withdrawAdmin, (0)));
 
         assertTrue(!ok, "refused");
     }
 
     function test_the_escrow_cannot_be_withdrawn() public {
-        request(ALICE, LOCK);
+        request(ALICE, ESCROW);
 
         vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, 0, 1));
         meta.withdrawAdmin(1);
     }
 
     function test_exactly_the_fees_can_be_withdrawn() public {
-        JobId jobId = running(LOCK);
-        request(BOB, LOCK);
+        JobId jobId = running(ESCROW);
+        request(BOB, ESCROW);
         pass(60);
         settle(jobId, JobStatus.FINISHED, 60);
         uint256 fees = meta.accruedFees();

@@ -6,7 +6,7 @@ import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
 import {JobId, JobStatus} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice The cheat codes that keep events.
+/// @notice The cheat codes that record events.
 interface EventLog {
     struct Log {
         bytes32[] topics;
@@ -18,12 +18,12 @@ interface EventLog {
     function getRecordedLogs() external returns (Log[] memory);
 }
 
-/// @notice What the contracts tell, and to whom they listen, that the campaign of mutants found nobody to hold.
+/// @notice Events and rights that no other test checks, as the mutation campaign showed.
 contract EventsTest is Grid {
     EventLog private eventLog = EventLog(address(vm));
 
-    function test_every_move_is_told_with_both_states() public {
-        JobId jobId = request(ALICE, LOCK);
+    function test_every_transition_event_has_both_states() public {
+        JobId jobId = request(ALICE, ESCROW);
         vm.expectEmit(true, true, true, true, address(jobs));
         emit IJobRepository.JobTransitionEvent(jobId, JobStatus.PENDING, JobStatus.META_SCHEDULED);
 
@@ -31,20 +31,21 @@ contract EventsTest is Grid {
         meta.metaSchedule(jobId, PROVIDER);
     }
 
-    function test_a_request_is_told_with_its_lock() public {
+    function test_a_request_event_has_the_escrow() public {
         JobId first = JobId.wrap(bytes32(uint256(1)));
         vm.expectEmit(true, true, true, true, address(jobs));
         emit IJobRepository.JobCreated(first);
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.NewJobRequestEvent(first, ALICE);
         vm.expectEmit(true, true, true, true, address(meta));
-        emit IMetaScheduler.JobRequested(first, ALICE, LOCK);
+        emit IMetaScheduler.JobRequested(first, ALICE, ESCROW);
 
-        request(ALICE, LOCK);
+        request(ALICE, ESCROW);
     }
 
-    function test_a_request_to_cancel_is_told_in_every_state() public {
-        JobId[4] memory ids = [running(LOCK), claimed(LOCK), matched(LOCK), request(ALICE, LOCK)];
+    function test_a_request_to_cancel_emits_an_event_in_every_state() public {
+        JobId[4] memory ids =
+            [running(ESCROW), claimed(ESCROW), matched(ESCROW), request(ALICE, ESCROW)];
         for (uint256 i = 0; i < ids.length; ++i) {
             address provider = jobOf(ids[i]).providerAddr;
             vm.expectEmit(true, true, true, true, address(meta));
@@ -55,16 +56,16 @@ contract EventsTest is Grid {
         }
     }
 
-    function test_a_job_that_never_ran_is_told_without_cost_and_time() public {
-        JobId jobId = claimed(LOCK);
+    function test_the_refund_event_of_a_job_that_never_ran_has_no_cost_and_time() public {
+        JobId jobId = claimed(ESCROW);
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobSettled(jobId, PROVIDER, JobStatus.FAILED, 0, 0, 0, bytes32(0));
 
         settle(jobId, JobStatus.FAILED, 600);
     }
 
-    function test_a_bill_of_exactly_the_elapsed_time_is_not_told_as_too_much() public {
-        JobId jobId = running(LOCK);
+    function test_a_bill_of_the_elapsed_time_emits_no_billed_too_much_event() public {
+        JobId jobId = running(ESCROW);
         pass(60);
         eventLog.recordLogs();
 
@@ -73,8 +74,8 @@ contract EventsTest is Grid {
         _assertNotTold(IMetaScheduler.BilledTooMuchEvent.selector);
     }
 
-    function test_a_refusal_is_told_with_its_provider() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_refusal_event_has_the_provider() public {
+        JobId jobId = claimed(ESCROW);
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobUnmatched(jobId, PROVIDER);
 
@@ -82,8 +83,8 @@ contract EventsTest is Grid {
         meta.refuseJob(jobId);
     }
 
-    function test_a_top_up_is_told_with_its_amount() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_top_up_event_has_the_amount() public {
+        JobId jobId = claimed(ESCROW);
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobToppedUp(jobId, PROVIDER, 7);
 
@@ -91,16 +92,16 @@ contract EventsTest is Grid {
         meta.topUpJob(jobId, 7);
     }
 
-    function test_a_top_up_of_nothing_is_not_told() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_top_up_of_zero_emits_no_event() public {
+        JobId jobId = claimed(ESCROW);
 
         meta.topUpJob(jobId, 0);
 
         assertEq(queues.getTopUpJobQueueSize(PROVIDER), 0, "entries");
     }
 
-    function test_a_withdrawal_of_fees_is_told() public {
-        JobId jobId = running(LOCK);
+    function test_a_withdrawal_of_fees_emits_an_event() public {
+        JobId jobId = running(ESCROW);
         pass(600);
         settle(jobId, JobStatus.FINISHED, 600);
         uint256 fees = meta.accruedFees();
@@ -110,8 +111,8 @@ contract EventsTest is Grid {
         meta.withdrawAdmin(fees);
     }
 
-    function test_what_is_claimed_in_a_batch_is_told_one_by_one() public {
-        JobId jobId = running(LOCK);
+    function test_a_claim_batch_emits_one_event_per_job() public {
+        JobId jobId = running(ESCROW);
         credit.approve(address(meta), PRICE);
         meta.topUpJob(jobId, PRICE);
         vm.prank(ALICE);
@@ -127,9 +128,9 @@ contract EventsTest is Grid {
         meta.claimTopUps(9);
     }
 
-    function test_a_batch_tells_of_no_element_that_went_through() public {
+    function test_a_batch_emits_no_skip_event_for_a_valid_element() public {
         JobId[] memory ids = new JobId[](1);
-        ids[0] = claimed(LOCK);
+        ids[0] = claimed(ESCROW);
         eventLog.recordLogs();
 
         vm.prank(PROVIDER);
@@ -139,18 +140,18 @@ contract EventsTest is Grid {
         assertStatus(ids[0], JobStatus.PENDING);
     }
 
-    // Who may, and how much
+    // Rights and limits
 
     function test_only_the_admin_closes_the_set() public {
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         (bool ok,) = address(meta).call(abi.encodeCall(meta.setEnableRequestNewJob, (false)));
 
         assertTrue(!ok, "refused");
         assertTrue(meta.enableRequestNewJob(), "open");
     }
 
-    function test_nobody_but_the_matching_service_takes_a_job_back() public {
-        JobId jobId = claimed(LOCK);
+    function test_only_the_matching_service_takes_a_job_back() public {
+        JobId jobId = claimed(ESCROW);
 
         vm.prank(ALICE);
         (bool ok,) = address(meta).call(abi.encodeCall(meta.timeoutJob, (jobId)));
@@ -159,8 +160,8 @@ contract EventsTest is Grid {
         assertStatus(jobId, JobStatus.SCHEDULED);
     }
 
-    function test_no_more_top_ups_are_taken_than_asked_for() public {
-        (JobId first, JobId second) = (running(LOCK), running(LOCK));
+    function test_a_top_up_batch_takes_at_most_the_requested_number() public {
+        (JobId first, JobId second) = (running(ESCROW), running(ESCROW));
         meta.topUpJob(first, 0);
         credit.approve(address(meta), 2);
         meta.topUpJob(first, 1);
@@ -172,28 +173,30 @@ contract EventsTest is Grid {
         assertEq(meta.claimTopUps(1), 0, "none");
     }
 
-    function test_the_remaining_minutes_are_those_paid_less_those_run() public {
+    function test_the_remaining_minutes_are_paid_minus_elapsed() public {
         vm.prank(ALICE);
-        JobId jobId = meta.requestNewJob(definition(), LOCK, "job", true); // Pays for 70 minutes.
+        JobId jobId = meta.requestNewJob(definition(), ESCROW, "job", true); // Pays for 70 minutes.
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, PROVIDER);
         vm.startPrank(PROVIDER);
         meta.claimNextJob();
         meta.setJobRunning(jobId, uint64(block.timestamp));
         pass(40 minutes - 1);
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.RemainingTimeAboveLimit.selector, 31, 30));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.RemainingTimeAboveLimit.selector, 31, 30)
+        );
         meta.topUpJobDelegate(jobId);
         pass(1);
 
         meta.topUpJobDelegate(jobId);
 
-        assertEq(jobOf(jobId).cost.maxCost, LOCK + 30 * PRICE, "lock");
+        assertEq(jobOf(jobId).cost.maxCost, ESCROW + 30 * PRICE, "escrow");
     }
 
     function _assertNotTold(bytes32 topic) private {
         EventLog.Log[] memory logs = eventLog.getRecordedLogs();
         for (uint256 i = 0; i < logs.length; ++i) {
-            assertTrue(logs[i].topics[0] != topic, "not told");
+            assertTrue(logs[i].topics[0] != topic, "no such event");
         }
     }
 }

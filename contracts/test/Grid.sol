@@ -19,19 +19,21 @@ import {
 } from "../src/Types.sol";
 import {Base} from "./Base.sol";
 
-/// @notice A whole set of contracts with two customers and two approved providers, and words for what they do.
+/// @notice A complete set of contracts with two customers and two approved providers, and helpers
+/// for their calls.
 abstract contract Grid is Base {
     address internal constant ALICE = address(0xA11CE);
     address internal constant BOB = address(0xB0B);
     address internal constant PROVIDER = address(0xC105);
     address internal constant OTHER_PROVIDER = address(0xC106);
     address internal constant MATCHER = address(0x3A7C);
-    address internal constant STRANGER = address(0x57A9);
+    address internal constant OUTSIDER = address(0x57A9);
 
-    uint256 internal constant LOCK = 1000e18;
+    uint256 internal constant ESCROW = 1000e18;
     uint256 internal constant FUNDS = 1_000_000e18;
     uint256 internal constant T0 = 1_800_000_000;
-    // 3 tasks of 2 processors with 100 MB each and 1 GPU, at PRICES: 14.248 credits a minute.
+    // 3 tasks with 2 CPUs of 100 MB each, and 1 GPU. At PRICES this costs 14.248 credits per
+    // minute.
     uint256 internal constant PRICE = 14_248e15;
 
     Credit internal credit;
@@ -96,7 +98,7 @@ abstract contract Grid is Base {
         result.affinity[0] = Affinity({label: labels()[0], op: "=="});
     }
 
-    // Words for what people do.
+    // Calls of customers and providers.
 
     function join(address provider, ProviderPrices memory prices_) internal {
         vm.prank(provider);
@@ -110,25 +112,25 @@ abstract contract Grid is Base {
         credit.approve(address(meta), type(uint256).max);
     }
 
-    function request(address customer, uint256 lock) internal returns (JobId) {
+    function request(address customer, uint256 escrow) internal returns (JobId) {
         vm.prank(customer);
-        return meta.requestNewJob(definition(), lock, "job", false);
+        return meta.requestNewJob(definition(), escrow, "job", false);
     }
 
-    function matched(uint256 lock) internal returns (JobId jobId) {
-        jobId = request(ALICE, lock);
+    function matched(uint256 escrow) internal returns (JobId jobId) {
+        jobId = request(ALICE, escrow);
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, PROVIDER);
     }
 
-    function claimed(uint256 lock) internal returns (JobId jobId) {
-        jobId = matched(lock);
+    function claimed(uint256 escrow) internal returns (JobId jobId) {
+        jobId = matched(escrow);
         vm.prank(PROVIDER);
         meta.claimNextJob();
     }
 
-    function running(uint256 lock) internal returns (JobId jobId) {
-        jobId = claimed(lock);
+    function running(uint256 escrow) internal returns (JobId jobId) {
+        jobId = claimed(escrow);
         vm.prank(PROVIDER);
         meta.setJobRunning(jobId, uint64(block.timestamp));
     }
@@ -142,7 +144,7 @@ abstract contract Grid is Base {
         vm.warp(block.timestamp + time);
     }
 
-    // Questions.
+    // Views and assertions.
 
     function statusOf(JobId jobId) internal view returns (uint256) {
         return uint256(jobs.terms(jobId).status);
@@ -156,7 +158,7 @@ abstract contract Grid is Base {
         return jobs.get(jobId);
     }
 
-    /// @dev What the contract holds must be exactly the locks of hot jobs and the fees.
+    /// @dev The contract's balance must be exactly the escrow of hot jobs plus the fees.
     function assertConserved() internal view {
         uint256 locked = 0;
         for (uint256 id = 1; id <= jobs.jobIdCounter(); ++id) {

@@ -11,7 +11,7 @@ import {LibraryCaller} from "./LibraryCaller.sol";
 contract LibrariesTest is Base {
     LibraryCaller private caller = new LibraryCaller();
 
-    function test_a_move_to_the_same_state_is_named_so() public {
+    function test_a_transition_to_the_same_state_has_its_own_error() public {
         for (uint8 state = 0; state < 9; ++state) {
             expectError(Lifecycle.SameStatusError.selector);
             caller.check(JobStatus(state), JobStatus(state));
@@ -28,7 +28,7 @@ contract LibrariesTest is Base {
         }
     }
 
-    function test_every_other_illegal_move_is_refused_with_both_states() public {
+    function test_an_illegal_transition_is_refused_with_both_states() public {
         uint256 legal = 0;
         for (uint8 from = 0; from < 4; ++from) {
             for (uint8 to = 0; to < 9; ++to) {
@@ -37,7 +37,9 @@ contract LibrariesTest is Base {
                     ++legal;
                     caller.check(JobStatus(from), JobStatus(to));
                 } else {
-                    vm.expectRevert(abi.encodeWithSelector(Lifecycle.InvalidTransition.selector, from, to));
+                    vm.expectRevert(
+                        abi.encodeWithSelector(Lifecycle.InvalidTransition.selector, from, to)
+                    );
                     caller.check(JobStatus(from), JobStatus(to));
                 }
             }
@@ -45,19 +47,25 @@ contract LibrariesTest is Base {
         assertEq(legal, 3 + 4 + 5 + 5, "legal moves");
     }
 
-    function test_a_price_of_zero_buys_the_longest_time() public pure {
+    function test_a_price_of_zero_pays_for_the_maximum_time() public pure {
         assertEq(Billing.minutesDown(0, 0), Billing.MAX_MINUTES, "minutes");
         assertEq(Billing.paidSecondsUp(0, 0), Billing.MAX_MINUTES * 60, "seconds");
     }
 
-    function testFuzz_cost_is_less_than_one_wei_below_the_exact_one(uint64 time, uint96 price) public pure {
+    function testFuzz_cost_is_less_than_one_wei_below_the_exact_one(uint64 time, uint96 price)
+        public
+        pure
+    {
         uint256 cost = Billing.costDown(time, price);
 
         assertTrue(cost * 60 <= uint256(time) * price, "not above");
         assertTrue(uint256(time) * price - cost * 60 < 60, "less than one wei below");
     }
 
-    function testFuzz_cost_never_falls_as_time_goes_on(uint64 time, uint64 more, uint96 price) public pure {
+    function testFuzz_the_cost_never_falls_with_time(uint64 time, uint64 more, uint96 price)
+        public
+        pure
+    {
         uint256 later = uint256(time) + more;
 
         assertTrue(Billing.costDown(time, price) <= Billing.costDown(later, price), "monotone");
@@ -72,11 +80,11 @@ contract LibrariesTest is Base {
         assertTrue(fee * 100 <= uint256(cost) * cut, "rounded down");
     }
 
-    function testFuzz_the_told_minutes_are_paid_for(uint128 amount, uint96 price) public pure {
-        uint256 told = Billing.minutesDown(amount, price);
+    function testFuzz_the_emitted_minutes_are_paid_for(uint128 amount, uint96 price) public pure {
+        uint256 minutes_ = Billing.minutesDown(amount, price);
 
-        assertTrue(told * price <= amount, "covered");
-        assertTrue(told * 60 <= Billing.paidSecondsUp(amount, price), "within the deadline");
+        assertTrue(minutes_ * price <= amount, "covered");
+        assertTrue(minutes_ * 60 <= Billing.paidSecondsUp(amount, price), "within the deadline");
     }
 
     function testFuzz_no_valid_definition_overflows_a_price(
@@ -99,7 +107,11 @@ contract LibrariesTest is Base {
         });
 
         uint256 price = Definitions.pricePerMinute(
-            definition.gpus, definition.memPerCpu, definition.cpusPerTask, definition.ntasks, dearest
+            definition.gpus,
+            definition.memPerCpu,
+            definition.cpusPerTask,
+            definition.ntasks,
+            dearest
         );
 
         assertTrue(caller.isValid(definition), "valid");
@@ -111,7 +123,9 @@ contract LibrariesTest is Base {
         assertTrue(!caller.isValid(_definition((1 << 20) + 1, 1, 1, 1, 4)), "too many gpus");
         assertTrue(caller.isValid(_definition(0, 1, 1 << 10, 1 << 10, 4)), "most cpus");
         assertTrue(!caller.isValid(_definition(0, 1, (1 << 10) + 1, 1 << 10, 4)), "too many cpus");
-        assertTrue(!caller.isValid(_definition(0, 1, type(uint64).max, type(uint64).max, 4)), "absurd cpus");
+        assertTrue(
+            !caller.isValid(_definition(0, 1, type(uint64).max, type(uint64).max, 4)), "absurd cpus"
+        );
         assertTrue(caller.isValid(_definition(0, 1 << 39, 1, 1, 4)), "most memory");
         assertTrue(!caller.isValid(_definition(0, (1 << 39) + 1, 1, 1, 4)), "too much memory");
         assertTrue(!caller.isValid(_definition(0, 1, 1, 1, 5)), "unknown storage");
@@ -131,7 +145,7 @@ contract LibrariesTest is Base {
         assertTrue(!caller.isValid(_worded(22, 2, 1, 65)), "long value of a condition");
     }
 
-    /// @dev Labels are used and conditions in turn; only the last one has the lengths.
+    /// @dev Labels and conditions alternate; only the last one has the given lengths.
     function _worded(uint256 hash, uint256 count, uint256 key, uint256 value)
         private
         pure
@@ -147,11 +161,13 @@ contract LibrariesTest is Base {
         else result.uses[count / 2] = last;
     }
 
-    function _definition(uint64 gpus, uint64 memPerCpu, uint64 cpusPerTask, uint64 ntasks, uint8 storageType)
-        private
-        pure
-        returns (JobDefinition memory result)
-    {
+    function _definition(
+        uint64 gpus,
+        uint64 memPerCpu,
+        uint64 cpusPerTask,
+        uint64 ntasks,
+        uint8 storageType
+    ) private pure returns (JobDefinition memory result) {
         result.gpus = gpus;
         result.memPerCpu = memPerCpu;
         result.cpusPerTask = cpusPerTask;

@@ -6,7 +6,8 @@ import {Definitions} from "../src/libraries/Definitions.sol";
 import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {JobDefinition, JobStatus, ProviderPrices} from "../src/Types.sol";
 
-/// @notice The pure functions, made callable: by forge, and by the Python tests that compare them with the domain.
+/// @notice Exposes the pure functions to forge, and to the Python tests that compare them with the
+/// domain.
 contract LibraryCaller {
     function check(JobStatus from, JobStatus to) external pure {
         Lifecycle.check(from, to);

@@ -7,25 +7,25 @@ import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {JobId, JobStatus, JobTerms} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice From the match to the start of a job, and the way back to PENDING.
+/// @notice Transitions from the match to the start of a job, and back to PENDING.
 contract LifeTest is Grid {
     // metaSchedule
 
     function test_only_the_matching_service_matches() public {
-        JobId jobId = request(ALICE, LOCK);
+        JobId jobId = request(ALICE, ESCROW);
 
         expectString(
             "AccessControl: account 0x00000000000000000000000000000000000057a9 is missing role "
             "0x34fe770ac2473ec704bda003df1f7ec520ba6602bc5ebb22f4d41610283d996e"
         );
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.metaSchedule(jobId, PROVIDER);
     }
 
     function test_a_provider_that_is_not_joined_is_not_matched() public {
-        JobId jobId = request(ALICE, LOCK);
+        JobId jobId = request(ALICE, ESCROW);
 
-        _refuseMatch(jobId, STRANGER);
+        _refuseMatch(jobId, OUTSIDER);
         providers.ban(PROVIDER);
         _refuseMatch(jobId, PROVIDER);
         vm.prank(OTHER_PROVIDER);
@@ -34,23 +34,25 @@ contract LifeTest is Grid {
     }
 
     function test_a_matched_job_is_not_matched_again() public {
-        JobId jobId = matched(LOCK);
+        JobId jobId = matched(ESCROW);
 
         expectError(Lifecycle.SameStatusError.selector);
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, OTHER_PROVIDER);
     }
 
-    function test_a_match_at_a_price_above_its_limit_is_refused_with_both() public {
-        JobId jobId = request(ALICE, LOCK);
+    function test_a_match_above_its_highest_price_is_refused() public {
+        JobId jobId = request(ALICE, ESCROW);
 
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.PriceAboveLimit.selector, PRICE, PRICE - 1));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.PriceAboveLimit.selector, PRICE, PRICE - 1)
+        );
         vm.prank(MATCHER);
         meta.metaScheduleAtMost(jobId, PROVIDER, PRICE - 1);
     }
 
-    function test_a_match_at_its_limit_goes_through() public {
-        JobId jobId = request(ALICE, LOCK);
+    function test_a_match_at_its_highest_price_succeeds() public {
+        JobId jobId = request(ALICE, ESCROW);
 
         vm.prank(MATCHER);
         meta.metaScheduleAtMost(jobId, PROVIDER, PRICE);
@@ -58,17 +60,18 @@ contract LifeTest is Grid {
         assertEq(jobs.pricePerMinute(jobId), PRICE, "price");
     }
 
-    function test_only_the_matching_service_matches_within_a_limit() public {
-        JobId jobId = request(ALICE, LOCK);
+    function test_only_the_matching_service_matches_with_a_highest_price() public {
+        JobId jobId = request(ALICE, ESCROW);
 
         vm.prank(PROVIDER);
-        (bool ok,) = address(meta).call(abi.encodeCall(meta.metaScheduleAtMost, (jobId, PROVIDER, PRICE)));
+        (bool ok,) =
+            address(meta).call(abi.encodeCall(meta.metaScheduleAtMost, (jobId, PROVIDER, PRICE)));
 
         assertTrue(!ok, "refused");
     }
 
     function test_a_match_fixes_provider_and_price() public {
-        JobId jobId = request(ALICE, LOCK);
+        JobId jobId = request(ALICE, ESCROW);
 
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobMatched(jobId, PROVIDER, PRICE);
@@ -84,14 +87,14 @@ contract LifeTest is Grid {
 
     // claimNextJob
 
-    function test_a_stranger_claims_nothing() public {
+    function test_an_unknown_account_claims_nothing() public {
         expectError(IMetaScheduler.ProviderNotJoined.selector);
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.claimNextJob();
     }
 
     function test_a_banned_provider_claims_nothing() public {
-        matched(LOCK);
+        matched(ESCROW);
         providers.ban(PROVIDER);
 
         expectError(IMetaScheduler.ProviderNotJoined.selector);
@@ -105,15 +108,15 @@ contract LifeTest is Grid {
         meta.claimNextJob();
     }
 
-    function test_nobody_claims_the_job_of_another() public {
-        matched(LOCK);
+    function test_a_provider_does_not_claim_the_job_of_another() public {
+        matched(ESCROW);
 
         expectError(IProviderJobQueues.NoJob.selector);
         vm.prank(OTHER_PROVIDER);
         meta.claimNextJob();
     }
 
-    function test_a_claim_tells_customer_time_and_definition() public {
+    function test_a_claim_event_has_customer_time_and_definition() public {
         vm.prank(ALICE);
         JobId jobId = meta.requestNewJob(labelled(), 100e18, "job", false);
         vm.prank(MATCHER);
@@ -128,8 +131,8 @@ contract LifeTest is Grid {
         assertEq(jobs.terms(jobId).claimTime, block.timestamp, "claim time");
     }
 
-    function test_a_stale_entry_never_brings_the_job_of_another() public {
-        JobId jobId = matched(LOCK);
+    function test_a_stale_entry_never_yields_the_job_of_another_provider() public {
+        JobId jobId = matched(ESCROW);
         vm.prank(PROVIDER);
         meta.refuseJob(jobId);
         vm.prank(MATCHER);
@@ -143,7 +146,7 @@ contract LifeTest is Grid {
     function test_jobs_are_claimed_in_the_order_of_their_matches() public {
         JobId[] memory ids = new JobId[](6);
         for (uint256 i = 0; i < 6; ++i) {
-            ids[i] = matched(LOCK);
+            ids[i] = matched(ESCROW);
         }
 
         for (uint256 i = 0; i < 6; ++i) {
@@ -156,16 +159,18 @@ contract LifeTest is Grid {
 
     // setJobRunning
 
-    function test_only_the_jobs_provider_says_that_it_runs() public {
-        JobId jobId = claimed(LOCK);
+    function test_only_the_jobs_provider_starts_it() public {
+        JobId jobId = claimed(ESCROW);
 
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, ALICE, PROVIDER));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, ALICE, PROVIDER)
+        );
         vm.prank(ALICE);
         meta.setJobRunning(jobId, uint64(T0));
     }
 
-    function test_an_unclaimed_job_does_not_run() public {
-        JobId jobId = matched(LOCK);
+    function test_an_unclaimed_job_cannot_be_started() public {
+        JobId jobId = matched(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -176,30 +181,30 @@ contract LifeTest is Grid {
         meta.setJobRunning(jobId, uint64(T0));
     }
 
-    function test_a_start_is_told_once() public {
-        JobId jobId = running(LOCK);
+    function test_a_job_is_started_once() public {
+        JobId jobId = running(ESCROW);
 
         expectError(Lifecycle.SameStatusError.selector);
         vm.prank(PROVIDER);
         meta.setJobRunning(jobId, uint64(T0));
     }
 
-    function testFuzz_a_start_lies_between_claim_and_now(uint64 told, uint256 passed) public {
-        JobId jobId = claimed(LOCK);
+    function testFuzz_a_start_lies_between_claim_and_now(uint64 reported, uint256 passed) public {
+        JobId jobId = claimed(ESCROW);
         uint256 claim = block.timestamp;
         passed = bound(passed, 0, 30 days);
         pass(passed);
 
         vm.prank(PROVIDER);
-        meta.setJobRunning(jobId, told);
+        meta.setJobRunning(jobId, reported);
 
         uint256 start = jobs.terms(jobId).startTime;
         assertTrue(start >= claim && start <= claim + passed, "saturated");
-        if (told >= claim && told <= claim + passed) assertEq(start, told, "kept");
+        if (reported >= claim && reported <= claim + passed) assertEq(start, reported, "kept");
     }
 
     function test_a_provider_that_was_cut_off_is_paid_for_the_whole_run() public {
-        JobId jobId = claimed(LOCK);
+        JobId jobId = claimed(ESCROW);
         pass(3600);
         vm.prank(PROVIDER);
         meta.setJobRunning(jobId, uint64(block.timestamp - 1800));
@@ -210,7 +215,7 @@ contract LifeTest is Grid {
     }
 
     function test_a_started_job_is_counted() public {
-        running(LOCK);
+        running(ESCROW);
 
         assertEq(providers.getJobCount(PROVIDER), 1, "count");
         assertEq(providers.jobCountByProvider(PROVIDER), 1, "count by its other name");
@@ -219,17 +224,19 @@ contract LifeTest is Grid {
     // refuseJob and timeoutJob
 
     function test_only_the_jobs_provider_refuses_it() public {
-        JobId jobId = matched(LOCK);
+        JobId jobId = matched(ESCROW);
 
         vm.expectRevert(
-            abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, OTHER_PROVIDER, PROVIDER)
+            abi.encodeWithSelector(
+                IMetaScheduler.JobProviderOnly.selector, OTHER_PROVIDER, PROVIDER
+            )
         );
         vm.prank(OTHER_PROVIDER);
         meta.refuseJob(jobId);
     }
 
     function test_a_running_job_is_not_refused() public {
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -240,8 +247,8 @@ contract LifeTest is Grid {
         meta.refuseJob(jobId);
     }
 
-    function test_a_refused_job_waits_again_without_provider_price_and_claim() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_refused_job_is_pending_without_provider_and_price() public {
+        JobId jobId = claimed(ESCROW);
 
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobRefusedEvent(jobId, PROVIDER, ALICE);
@@ -257,7 +264,7 @@ contract LifeTest is Grid {
     }
 
     function test_a_job_matched_twice_with_the_same_provider_is_claimed_once() public {
-        JobId jobId = matched(LOCK);
+        JobId jobId = matched(ESCROW);
         vm.prank(PROVIDER);
         meta.refuseJob(jobId);
         vm.prank(MATCHER);
@@ -270,8 +277,8 @@ contract LifeTest is Grid {
         assertStatus(jobId, JobStatus.SCHEDULED);
     }
 
-    function test_only_the_matching_service_times_a_job_out() public {
-        JobId jobId = claimed(LOCK);
+    function test_only_the_matching_service_calls_timeout_job() public {
+        JobId jobId = claimed(ESCROW);
         vm.prank(MATCHER);
         meta.timeoutJob(jobId);
         assertStatus(jobId, JobStatus.PENDING);

@@ -5,15 +5,17 @@ import {IMetaScheduler} from "../src/interfaces/IMetaScheduler.sol";
 import {JobId, JobStatus, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice A price and the lock that must pay it: who raises its price just before a match gets no job by it.
+/// @notice Prices and the escrow that must cover them: a provider that raises its price before a
+/// match gets no job.
 contract PricesTest is Grid {
     uint256 private constant SMALL_LOCK = 100e18;
 
-    function test_a_lock_that_does_not_pay_a_minute_is_not_matched() public {
+    function test_an_escrow_below_the_price_of_a_minute_is_not_matched() public {
         JobId jobId = request(ALICE, SMALL_LOCK);
         _ask(SMALL_LOCK + 1);
-        bytes memory refusal =
-            abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, SMALL_LOCK, SMALL_LOCK + 1);
+        bytes memory refusal = abi.encodeWithSelector(
+            IMetaScheduler.InsufficientFunds.selector, SMALL_LOCK, SMALL_LOCK + 1
+        );
 
         vm.expectRevert(refusal);
         vm.prank(MATCHER);
@@ -25,7 +27,7 @@ contract PricesTest is Grid {
         assertStatus(jobId, JobStatus.PENDING);
     }
 
-    function test_a_price_above_limit_and_lock_is_told_with_the_limit() public {
+    function test_a_price_above_limit_and_escrow_is_refused_with_the_limit() public {
         JobId jobId = request(ALICE, SMALL_LOCK);
         _ask(SMALL_LOCK + 1);
 
@@ -36,7 +38,7 @@ contract PricesTest is Grid {
         meta.metaScheduleAtMost(jobId, PROVIDER, PRICE);
     }
 
-    function test_a_lock_that_pays_just_one_minute_is_matched() public {
+    function test_an_escrow_for_exactly_one_minute_is_matched() public {
         JobId jobId = request(ALICE, SMALL_LOCK);
         _ask(SMALL_LOCK);
 
@@ -47,9 +49,11 @@ contract PricesTest is Grid {
         assertEq(jobs.pricePerMinute(jobId), SMALL_LOCK, "price");
     }
 
-    /// @dev The whole price stands on the job's one GPU.
+    /// @dev The job's single GPU has the whole price.
     function _ask(uint256 price) private {
         vm.prank(PROVIDER);
-        providers.setPrices(ProviderPrices({gpuPricePerMin: price, cpuPricePerMin: 0, memPricePerMin: 0}));
+        providers.setPrices(
+            ProviderPrices({gpuPricePerMin: price, cpuPricePerMin: 0, memPricePerMin: 0})
+        );
     }
 }

@@ -16,7 +16,7 @@ contract ProvidersTest is Grid {
         _expectRefused(hardware(), IProviderManager.Banned.selector, PROVIDER);
     }
 
-    function test_machines_must_make_sense() public {
+    function test_invalid_hardware_is_refused() public {
         ProviderHardware memory none;
         _expectRefused(none, IProviderManager.InvalidNodesCount.selector, NEW);
         ProviderHardware memory short = hardware();
@@ -36,7 +36,7 @@ contract ProvidersTest is Grid {
         providers.register(hardware(), ProviderPrices(1 << 72, 0, 0), labels());
     }
 
-    function test_who_registers_waits_and_is_not_scheduled() public {
+    function test_a_new_provider_waits_for_approval_and_is_not_matched() public {
         _register(NEW);
 
         Provider memory waiting = providers.getWaitingForApprovalProvider(NEW);
@@ -64,7 +64,7 @@ contract ProvidersTest is Grid {
 
     // approve, remove, ban, unban
 
-    function test_only_operators_decide_about_providers() public {
+    function test_only_operators_approve_remove_and_ban_providers() public {
         _register(NEW);
 
         vm.startPrank(NEW);
@@ -80,7 +80,7 @@ contract ProvidersTest is Grid {
         }
     }
 
-    function test_the_role_may_decide_like_the_admin() public {
+    function test_the_role_has_the_rights_of_the_admin_over_providers() public {
         providers.grantRole(providers.METASCHEDULER_ROLE(), MATCHER);
         _register(NEW);
 
@@ -90,14 +90,14 @@ contract ProvidersTest is Grid {
         assertTrue(providers.isValidForScheduling(NEW), "valid");
     }
 
-    function test_who_does_not_wait_is_not_approved() public {
+    function test_a_provider_without_a_waiting_record_is_not_approved() public {
         expectError(IProviderManager.WaitingApprovalOnly.selector);
         providers.approve(NEW);
         expectError(IProviderManager.AlreadyDone.selector);
         providers.approve(PROVIDER);
     }
 
-    function test_who_was_banned_while_waiting_is_not_approved() public {
+    function test_a_provider_banned_while_waiting_is_not_approved() public {
         _register(NEW);
         providers.ban(NEW);
 
@@ -135,7 +135,7 @@ contract ProvidersTest is Grid {
 
     // setPrices, setDraining
 
-    function test_who_is_not_joined_sets_neither_prices_nor_draining() public {
+    function test_a_provider_that_is_not_joined_cannot_set_prices_or_draining() public {
         vm.startPrank(NEW);
         expectError(IProviderManager.NoProvider.selector);
         providers.setPrices(prices());
@@ -149,7 +149,7 @@ contract ProvidersTest is Grid {
         providers.setPrices(ProviderPrices(0, 0, 1 << 56));
     }
 
-    function test_new_prices_need_no_approval_and_outlive_a_waiting_request() public {
+    function test_new_prices_need_no_approval_and_survive_a_waiting_request() public {
         vm.startPrank(PROVIDER);
         providers.register(hardware(), prices(), labels());
         providers.setPrices(ProviderPrices(1, 2, 3));
@@ -162,7 +162,7 @@ contract ProvidersTest is Grid {
     }
 
     function test_a_draining_provider_finishes_its_queue() public {
-        matched(LOCK);
+        matched(ESCROW);
         vm.startPrank(PROVIDER);
         providers.setDraining(true);
 
@@ -173,7 +173,7 @@ contract ProvidersTest is Grid {
 
     // incJobCount
 
-    function test_only_metascheduler_counts_jobs() public {
+    function test_only_metascheduler_increments_the_job_count() public {
         (bool ok,) = address(providers).call(abi.encodeCall(providers.incJobCount, (PROVIDER)));
 
         assertTrue(!ok, "refused");
@@ -181,14 +181,16 @@ contract ProvidersTest is Grid {
 
     // Reads
 
-    function test_an_unknown_address_has_a_record_of_zeros() public view {
+    function test_an_unknown_address_has_an_empty_record() public view {
         address[2] memory unknown = [NEW, address(0)];
         for (uint256 i = 0; i < 2; ++i) {
             Provider memory none;
             bytes32 zeros = keccak256(abi.encode(none));
             assertEq(keccak256(abi.encode(providers.getProvider(unknown[i]))), zeros, "active");
             assertEq(
-                keccak256(abi.encode(providers.getWaitingForApprovalProvider(unknown[i]))), zeros, "waiting"
+                keccak256(abi.encode(providers.getWaitingForApprovalProvider(unknown[i]))),
+                zeros,
+                "waiting"
             );
             assertTrue(!providers.isWaitingForApproval(unknown[i]), "not waiting");
             assertTrue(!providers.isValidForScheduling(unknown[i]), "not valid");
@@ -198,7 +200,7 @@ contract ProvidersTest is Grid {
         }
     }
 
-    function test_the_old_getters_answer_the_same_records() public {
+    function test_the_published_getters_return_the_same_records() public {
         (address addr, ProviderHardware memory machines, ProviderPrices memory asked, bool banned) =
             providers.providers(PROVIDER);
         assertEq(addr, PROVIDER, "address");
@@ -212,7 +214,7 @@ contract ProvidersTest is Grid {
         assertEq(asked.gpuPricePerMin, 85e17, "waiting price");
     }
 
-    function test_providers_are_listed_by_page_oldest_first() public {
+    function test_providers_are_listed_in_pages_oldest_first() public {
         _register(NEW);
         providers.approve(NEW);
 
@@ -230,7 +232,7 @@ contract ProvidersTest is Grid {
         assertEq(all, 3, "more than there are");
     }
 
-    function test_the_list_closes_over_who_is_removed() public {
+    function test_the_list_has_no_gap_after_a_removal() public {
         _register(NEW);
         providers.approve(NEW);
         uint256 middle = providers.findIdForDataFrom(_word(OTHER_PROVIDER), 0);
@@ -254,7 +256,9 @@ contract ProvidersTest is Grid {
         providers.register(hardware(), prices(), labels());
     }
 
-    function _expectRefused(ProviderHardware memory machines, bytes4 error_, address provider) private {
+    function _expectRefused(ProviderHardware memory machines, bytes4 error_, address provider)
+        private
+    {
         expectError(error_);
         vm.prank(provider);
         providers.register(machines, prices(), labels());

@@ -7,15 +7,15 @@ import {Job, JobDefinition, JobId, JobStatus} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
 contract RequestTest is Grid {
-    function test_a_closed_set_takes_no_new_job() public {
+    function test_a_closed_set_accepts_no_new_job() public {
         meta.setEnableRequestNewJob(false);
 
         expectError(IMetaScheduler.NewJobRequestDisabled.selector);
-        request(ALICE, LOCK);
+        request(ALICE, ESCROW);
     }
 
-    function test_a_closed_set_lets_its_jobs_go_on() public {
-        JobId jobId = matched(LOCK);
+    function test_a_closed_set_continues_its_jobs() public {
+        JobId jobId = matched(ESCROW);
         meta.setEnableRequestNewJob(false);
         vm.startPrank(PROVIDER);
         meta.claimNextJob();
@@ -28,20 +28,22 @@ contract RequestTest is Grid {
         assertEq(credit.balanceOf(address(meta)), meta.accruedFees(), "drained");
     }
 
-    function test_who_asked_for_no_cancellation_is_told_the_time_of_the_request() public {
-        JobId jobId = request(ALICE, LOCK);
+    function test_the_cancel_time_of_a_new_job_is_its_request_time() public {
+        JobId jobId = request(ALICE, ESCROW);
         pass(60);
 
         assertEq(jobOf(jobId).time.cancelRequestTimestamp, T0, "as published");
         assertTrue(!jobOf(jobId).hasCancelRequest, "no request");
     }
 
-    function test_a_lock_below_the_minimum_is_refused_with_both_amounts() public {
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, 100e18 - 1, 100e18));
+    function test_an_escrow_below_the_minimum_is_refused_with_both_amounts() public {
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.InsufficientFunds.selector, 100e18 - 1, 100e18)
+        );
         request(ALICE, 100e18 - 1);
     }
 
-    function test_a_lock_that_no_record_can_hold_is_refused() public {
+    function test_an_escrow_too_large_for_the_record_is_refused() public {
         expectError(IJobRepository.InvalidJob.selector);
         request(ALICE, 1 << 128);
     }
@@ -51,58 +53,60 @@ contract RequestTest is Grid {
 
         expectError(IMetaScheduler.InvalidJobDefinition.selector);
         vm.prank(ALICE);
-        meta.requestNewJob(empty, LOCK, "job", false);
+        meta.requestNewJob(empty, ESCROW, "job", false);
     }
 
-    function test_a_customer_without_allowance_is_told_by_the_token() public {
+    function test_a_request_without_allowance_fails_with_the_tokens_error() public {
         vm.prank(ALICE);
         credit.approve(address(meta), 0);
 
         expectString("ERC20: insufficient allowance");
-        request(ALICE, LOCK);
+        request(ALICE, ESCROW);
     }
 
-    function test_a_customer_without_credits_is_told_by_the_token() public {
+    function test_a_request_without_credits_fails_with_the_tokens_error() public {
         expectString("ERC20: transfer amount exceeds balance");
         request(ALICE, FUNDS + 1);
     }
 
-    function test_a_request_locks_the_credits_and_stores_the_job() public {
+    function test_a_request_holds_the_credits_and_stores_the_job() public {
         vm.prank(ALICE);
-        JobId jobId = meta.requestNewJob(labelled(), LOCK, "my job", true);
+        JobId jobId = meta.requestNewJob(labelled(), ESCROW, "my job", true);
 
         Job memory job = jobOf(jobId);
         assertEq(uint256(JobId.unwrap(jobId)), 1, "first id");
         assertEq(job.customerAddr, ALICE, "customer");
         assertEq(job.providerAddr, address(0), "provider");
-        assertEq(keccak256(abi.encode(job.definition)), keccak256(abi.encode(labelled())), "definition");
-        assertEq(job.cost.maxCost, LOCK, "lock");
+        assertEq(
+            keccak256(abi.encode(job.definition)), keccak256(abi.encode(labelled())), "definition"
+        );
+        assertEq(job.cost.maxCost, ESCROW, "escrow");
         assertTrue(job.cost.delegateSpendingAuthority, "delegate");
         assertEq(job.time.submit, T0, "submit");
         assertEq(job.time.blockNumberStateChange, 1000, "block");
         assertEq(job.jobName, "my job", "name");
-        assertEq(credit.balanceOf(ALICE), FUNDS - LOCK, "customer's credits");
+        assertEq(credit.balanceOf(ALICE), FUNDS - ESCROW, "customer's credits");
         assertConserved();
     }
 
-    function test_a_hash_of_more_than_a_slot_is_kept_whole() public {
+    function test_a_hash_longer_than_a_slot_is_stored_completely() public {
         JobDefinition memory wanted = definition();
         wanted.batchLocationHash = "https://example.org/a/rather/long/place/for/a/script.json";
 
         vm.prank(ALICE);
-        JobId jobId = meta.requestNewJob(wanted, LOCK, "job", false);
+        JobId jobId = meta.requestNewJob(wanted, ESCROW, "job", false);
 
         assertEq(jobOf(jobId).definition.batchLocationHash, wanted.batchLocationHash, "hash");
     }
 
-    function test_a_permit_saves_the_approval() public {
+    function test_a_permit_replaces_the_approval() public {
         uint256 key = 0xCAFE;
         address customer = vm.addr(key);
-        credit.transfer(customer, LOCK);
-        (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, _permit(customer, LOCK, 0));
+        credit.transfer(customer, ESCROW);
+        (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, _permit(customer, ESCROW, 0));
 
         vm.prank(customer);
-        meta.requestNewJobWithPermit(definition(), LOCK, "job", false, block.timestamp, v, r, s);
+        meta.requestNewJobWithPermit(definition(), ESCROW, "job", false, block.timestamp, v, r, s);
 
         assertEq(credit.balanceOf(customer), 0, "locked");
         assertConserved();
@@ -111,27 +115,29 @@ contract RequestTest is Grid {
     function test_a_used_permit_is_ignored_when_the_allowance_suffices() public {
         uint256 key = 0xCAFE;
         address customer = vm.addr(key);
-        credit.transfer(customer, LOCK);
-        (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, _permit(customer, LOCK, 0));
-        credit.permit(customer, address(meta), LOCK, block.timestamp, v, r, s);
+        credit.transfer(customer, ESCROW);
+        (uint8 v, bytes32 r, bytes32 s) = vm.sign(key, _permit(customer, ESCROW, 0));
+        credit.permit(customer, address(meta), ESCROW, block.timestamp, v, r, s);
 
         vm.prank(customer);
-        meta.requestNewJobWithPermit(definition(), LOCK, "job", false, block.timestamp, v, r, s);
+        meta.requestNewJobWithPermit(definition(), ESCROW, "job", false, block.timestamp, v, r, s);
 
         assertEq(credit.balanceOf(customer), 0, "locked");
     }
 
-    function test_a_forged_permit_without_an_allowance_is_told_by_the_token() public {
+    function test_a_forged_permit_without_allowance_fails_with_the_tokens_error() public {
         vm.startPrank(ALICE);
-        credit.approve(address(meta), LOCK - 1);
+        credit.approve(address(meta), ESCROW - 1);
 
         expectString("ERC20: insufficient allowance");
-        meta.requestNewJobWithPermit(definition(), LOCK, "job", false, block.timestamp, 27, "r", "s");
+        meta.requestNewJobWithPermit(
+            definition(), ESCROW, "job", false, block.timestamp, 27, "r", "s"
+        );
     }
 
-    function test_the_jobs_of_a_customer_are_listed_in_order_and_by_page() public {
+    function test_the_jobs_of_a_customer_are_listed_in_order_and_in_pages() public {
         for (uint256 i = 0; i < 7; ++i) {
-            request(i % 2 == 0 ? ALICE : BOB, LOCK);
+            request(i % 2 == 0 ? ALICE : BOB, ESCROW);
         }
 
         JobId[] memory all = jobs.getByCustomer(ALICE);
@@ -149,9 +155,14 @@ contract RequestTest is Grid {
         assertEq(behind, 9, "cursor stays");
     }
 
-    function _permit(address customer, uint256 value, uint256 nonce) private view returns (bytes32) {
-        bytes32 typeHash =
-            keccak256("Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)");
+    function _permit(address customer, uint256 value, uint256 nonce)
+        private
+        view
+        returns (bytes32)
+    {
+        bytes32 typeHash = keccak256(
+            "Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)"
+        );
         bytes32 message =
             keccak256(abi.encode(typeHash, customer, address(meta), value, nonce, block.timestamp));
         return keccak256(abi.encodePacked("\x19\x01", credit.DOMAIN_SEPARATOR(), message));

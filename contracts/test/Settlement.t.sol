@@ -13,25 +13,27 @@ contract SettlementTest is Grid {
     }
 
     function test_only_the_jobs_provider_settles_it() public {
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
 
         vm.expectRevert(
-            abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, OTHER_PROVIDER, PROVIDER)
+            abi.encodeWithSelector(
+                IMetaScheduler.JobProviderOnly.selector, OTHER_PROVIDER, PROVIDER
+            )
         );
         vm.prank(OTHER_PROVIDER);
         meta.settleJob(jobId, uint8(JobStatus.FINISHED), 60, 0, "", bytes32(0));
     }
 
-    function test_a_status_that_does_not_exist_is_refused_with_data() public {
-        JobId jobId = running(LOCK);
+    function test_an_unknown_status_is_refused_with_revert_data() public {
+        JobId jobId = running(ESCROW);
 
         vm.expectRevert(abi.encodeWithSignature("Panic(uint256)", 0x21));
         vm.prank(PROVIDER);
         meta.settleJob(jobId, 9, 60, 0, "", bytes32(0));
     }
 
-    function test_a_hot_status_is_no_settlement() public {
-        JobId jobId = running(LOCK);
+    function test_a_hot_status_cannot_be_settled() public {
+        JobId jobId = running(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(IMetaScheduler.RunningColdStatusOnly.selector, JobStatus.PENDING)
@@ -40,16 +42,18 @@ contract SettlementTest is Grid {
     }
 
     function test_a_job_is_settled_once() public {
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
         pass(60);
         settle(jobId, JobStatus.FINISHED, 60);
 
-        vm.expectRevert(abi.encodeWithSelector(Lifecycle.JobHotStatusOnly.selector, JobStatus.FINISHED));
+        vm.expectRevert(
+            abi.encodeWithSelector(Lifecycle.JobHotStatusOnly.selector, JobStatus.FINISHED)
+        );
         settle(jobId, JobStatus.FAILED, 60);
     }
 
-    function test_a_job_that_never_ran_does_not_finish() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_job_that_never_ran_cannot_finish() public {
+        JobId jobId = claimed(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -59,8 +63,8 @@ contract SettlementTest is Grid {
         settle(jobId, JobStatus.FINISHED, 60);
     }
 
-    function test_a_job_that_never_ran_is_refunded_in_full_whatever_is_reported() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_job_that_never_ran_is_refunded_in_full() public {
+        JobId jobId = claimed(ESCROW);
         pass(600);
 
         settle(jobId, JobStatus.FAILED, 600);
@@ -72,21 +76,24 @@ contract SettlementTest is Grid {
     }
 
     function test_a_running_job_is_billed_by_the_second() public {
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
         pass(100);
 
         vm.expectEmit(true, true, true, true, address(meta));
-        emit IMetaScheduler.JobSettled(jobId, PROVIDER, JobStatus.FINISHED, 21_372e15, 42_744e14, 90, "e");
+        emit IMetaScheduler.JobSettled(
+            jobId, PROVIDER, JobStatus.FINISHED, 21_372e15, 42_744e14, 90, "e"
+        );
         vm.prank(PROVIDER);
         meta.settleJob(jobId, uint8(JobStatus.FINISHED), 90, 0, "", "e");
     }
 
-    function test_a_settlement_carries_the_hash_of_its_evidence() public {
-        JobId first = running(LOCK);
-        JobId second = running(LOCK);
+    function test_a_settlement_event_has_the_hash_of_its_evidence() public {
+        JobId first = running(ESCROW);
+        JobId second = running(ESCROW);
         Settlement[] memory both = new Settlement[](2);
         both[0] = Settlement(first, uint8(JobStatus.FINISHED), 0, 0, "", keccak256("first record"));
-        both[1] = Settlement(second, uint8(JobStatus.PANICKED), 0, 0, "", keccak256("second record"));
+        both[1] =
+            Settlement(second, uint8(JobStatus.PANICKED), 0, 0, "", keccak256("second record"));
 
         for (uint256 i = 0; i < 2; ++i) {
             vm.expectEmit(true, true, true, true, address(meta));
@@ -98,8 +105,8 @@ contract SettlementTest is Grid {
         meta.settleMany(both);
     }
 
-    function test_customer_provider_and_fee_share_the_lock() public {
-        JobId jobId = running(LOCK);
+    function test_the_escrow_is_divided_between_customer_provider_and_fee() public {
+        JobId jobId = running(ESCROW);
         pass(60);
 
         settle(jobId, JobStatus.FINISHED, 60);
@@ -111,8 +118,8 @@ contract SettlementTest is Grid {
         assertConserved();
     }
 
-    function test_a_bill_above_the_time_since_the_start_is_capped_and_told() public {
-        JobId jobId = running(LOCK);
+    function test_a_bill_above_the_elapsed_time_is_capped_with_an_event() public {
+        JobId jobId = running(ESCROW);
         pass(60);
 
         vm.expectEmit(true, true, true, true, address(meta));
@@ -122,7 +129,7 @@ contract SettlementTest is Grid {
         assertEq(jobOf(jobId).cost.finalCost, PRICE, "one minute");
     }
 
-    function test_a_bill_is_never_above_the_lock() public {
+    function test_a_bill_never_exceeds_the_escrow() public {
         JobId jobId = running(100e18);
         pass(540);
 
@@ -134,8 +141,8 @@ contract SettlementTest is Grid {
         assertConserved();
     }
 
-    function test_a_job_of_no_time_costs_nothing() public {
-        JobId jobId = running(LOCK);
+    function test_a_job_of_zero_seconds_costs_nothing() public {
+        JobId jobId = running(ESCROW);
         pass(600);
 
         settle(jobId, JobStatus.FINISHED, 0);
@@ -145,7 +152,7 @@ contract SettlementTest is Grid {
     }
 
     function test_a_panic_of_the_provider_costs_nothing() public {
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
         pass(600);
 
         settle(jobId, JobStatus.PANICKED, 600);
@@ -154,10 +161,12 @@ contract SettlementTest is Grid {
         assertEq(credit.balanceOf(PROVIDER), 0, "provider");
     }
 
-    function test_the_price_is_the_one_of_the_match() public {
-        JobId jobId = matched(LOCK);
+    function test_the_price_is_fixed_at_the_match() public {
+        JobId jobId = matched(ESCROW);
         vm.startPrank(PROVIDER);
-        providers.setPrices(ProviderPrices({gpuPricePerMin: 1, cpuPricePerMin: 1, memPricePerMin: 1}));
+        providers.setPrices(
+            ProviderPrices({gpuPricePerMin: 1, cpuPricePerMin: 1, memPricePerMin: 1})
+        );
         meta.claimNextJob();
         meta.setJobRunning(jobId, uint64(block.timestamp));
         vm.stopPrank();
@@ -172,7 +181,7 @@ contract SettlementTest is Grid {
     function test_a_price_of_zero_works_from_match_to_settlement() public {
         vm.prank(PROVIDER);
         providers.setPrices(ProviderPrices(0, 0, 0));
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
         pass(3600);
 
         settle(jobId, JobStatus.FINISHED, 3600);
@@ -182,7 +191,7 @@ contract SettlementTest is Grid {
     }
 
     function test_a_removed_provider_is_paid_for_its_running_job() public {
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
         providers.remove(PROVIDER);
         pass(60);
 
@@ -192,7 +201,7 @@ contract SettlementTest is Grid {
     }
 
     function test_a_banned_provider_is_paid_for_its_running_job() public {
-        JobId jobId = running(LOCK);
+        JobId jobId = running(ESCROW);
         providers.ban(PROVIDER);
         pass(60);
 
@@ -201,8 +210,8 @@ contract SettlementTest is Grid {
         assertEq(credit.balanceOf(PROVIDER), 113_984e14, "provider");
     }
 
-    function test_the_record_keeps_error_exit_code_and_end() public {
-        JobId jobId = running(LOCK);
+    function test_the_record_has_error_exit_code_and_end_time() public {
+        JobId jobId = running(ESCROW);
         pass(60);
 
         vm.prank(PROVIDER);
@@ -214,8 +223,8 @@ contract SettlementTest is Grid {
         assertEq(job.time.end, block.timestamp, "end");
     }
 
-    function test_the_old_call_bills_whole_minutes() public {
-        JobId jobId = claimed(LOCK);
+    function test_the_published_call_bills_whole_minutes() public {
+        JobId jobId = claimed(ESCROW);
         vm.startPrank(PROVIDER);
         meta.providerSetJobStatus(jobId, uint8(JobStatus.RUNNING), 0, "", 0);
         pass(600);
@@ -225,8 +234,8 @@ contract SettlementTest is Grid {
         assertEq(jobOf(jobId).time.start, T0, "start");
     }
 
-    function test_the_old_call_keeps_what_is_said_of_a_start() public {
-        JobId jobId = claimed(LOCK);
+    function test_the_published_call_stores_the_report_of_a_start() public {
+        JobId jobId = claimed(ESCROW);
         vm.startPrank(PROVIDER);
         meta.providerSetJobStatus(jobId, uint8(JobStatus.RUNNING), 0, "x", 0);
         assertEq(jobOf(jobId).lastError, "x", "error");
@@ -237,8 +246,8 @@ contract SettlementTest is Grid {
         assertTrue(jobOf(jobId).exitCode == 7, "that of the end");
     }
 
-    function test_the_exit_code_of_the_end_replaces_that_of_the_start() public {
-        JobId jobId = claimed(LOCK);
+    function test_the_final_exit_code_replaces_the_one_of_the_start() public {
+        JobId jobId = claimed(ESCROW);
         vm.startPrank(PROVIDER);
         meta.providerSetJobStatus(jobId, uint8(JobStatus.RUNNING), 0, "", 1);
         assertTrue(jobOf(jobId).exitCode == 1, "of the start");
@@ -248,8 +257,8 @@ contract SettlementTest is Grid {
         assertTrue(jobOf(jobId).exitCode == 0, "of the end");
     }
 
-    function test_the_old_call_bills_no_minute_beyond_the_elapsed_time() public {
-        JobId jobId = running(LOCK);
+    function test_the_published_call_bills_at_most_the_elapsed_time() public {
+        JobId jobId = running(ESCROW);
         pass(90);
 
         vm.expectEmit(true, true, true, true, address(meta));
@@ -260,8 +269,8 @@ contract SettlementTest is Grid {
         assertEq(jobOf(jobId).cost.finalCost, PRICE * 90 / 60, "ninety seconds");
     }
 
-    function test_the_old_call_takes_any_number_of_minutes() public {
-        JobId jobId = running(LOCK);
+    function test_the_published_call_accepts_any_number_of_minutes() public {
+        JobId jobId = running(ESCROW);
         pass(60);
 
         vm.prank(PROVIDER);
@@ -270,36 +279,40 @@ contract SettlementTest is Grid {
         assertEq(jobOf(jobId).cost.finalCost, PRICE, "capped");
     }
 
-    function test_the_old_call_takes_no_other_hot_status() public {
-        JobId jobId = claimed(LOCK);
+    function test_the_published_call_refuses_other_hot_states() public {
+        JobId jobId = claimed(ESCROW);
 
         vm.expectRevert(
-            abi.encodeWithSelector(IMetaScheduler.RunningColdStatusOnly.selector, JobStatus.SCHEDULED)
+            abi.encodeWithSelector(
+                IMetaScheduler.RunningColdStatusOnly.selector, JobStatus.SCHEDULED
+            )
         );
         vm.prank(PROVIDER);
         meta.providerSetJobStatus(jobId, uint8(JobStatus.SCHEDULED), 0, "", 0);
     }
 
-    function testFuzz_the_three_shares_add_up_to_the_lock(
-        uint256 lock,
+    function testFuzz_the_three_shares_add_up_to_the_escrow(
+        uint256 escrow,
         uint64 elapsed,
         uint64 reported,
         uint256 cut,
         uint256 gpuPrice
     ) public {
-        lock = bound(lock, 100e18, FUNDS);
+        escrow = bound(escrow, 100e18, FUNDS);
         cut = bound(cut, 0, 100);
         constants.setDeepsquareCut(cut);
         vm.prank(PROVIDER);
-        providers.setPrices(ProviderPrices(bound(gpuPrice, 0, lock - 1e4 < 1e21 ? lock - 1e4 : 1e21), 7, 3));
-        JobId jobId = running(lock);
+        providers.setPrices(
+            ProviderPrices(bound(gpuPrice, 0, escrow - 1e4 < 1e21 ? escrow - 1e4 : 1e21), 7, 3)
+        );
+        JobId jobId = running(escrow);
         pass(bound(elapsed, 0, 365 days));
 
         settle(jobId, JobStatus.FINISHED, reported);
 
         uint256 paid = credit.balanceOf(PROVIDER);
-        uint256 refund = credit.balanceOf(ALICE) + lock - FUNDS;
-        assertEq(paid + meta.accruedFees() + refund, lock, "shares");
+        uint256 refund = credit.balanceOf(ALICE) + escrow - FUNDS;
+        assertEq(paid + meta.accruedFees() + refund, escrow, "shares");
         assertEq(paid + meta.accruedFees(), jobOf(jobId).cost.finalCost, "cost");
         assertConserved();
     }

@@ -5,7 +5,7 @@ import {IProviderJobQueues} from "../src/interfaces/IProviderJobQueues.sol";
 import {JobId, JobTerms} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice What MetaScheduler alone writes and everybody reads: queues and records.
+/// @notice Queues and records, which only MetaScheduler writes and every account reads.
 contract StoresTest is Grid {
     JobId private constant UNKNOWN = JobId.wrap(bytes32(uint256(999)));
 
@@ -18,10 +18,10 @@ contract StoresTest is Grid {
         queues.pop(IProviderJobQueues.Kind.CLAIMABLE, PROVIDER);
     }
 
-    function test_a_look_into_the_queue_lists_live_jobs_in_order() public {
-        JobId first = matched(LOCK);
-        JobId gone = matched(LOCK);
-        JobId last = matched(LOCK);
+    function test_peek_returns_live_jobs_in_order() public {
+        JobId first = matched(ESCROW);
+        JobId gone = matched(ESCROW);
+        JobId last = matched(ESCROW);
         vm.prank(ALICE);
         meta.cancelJob(gone);
 
@@ -35,8 +35,8 @@ contract StoresTest is Grid {
     }
 
     function test_the_ends_of_the_queues_can_be_read() public {
-        JobId jobId = claimed(LOCK);
-        matched(LOCK);
+        JobId jobId = claimed(ESCROW);
+        matched(ESCROW);
         vm.startPrank(ALICE);
         meta.topUpJob(jobId, 1e18);
         meta.cancelJob(jobId);
@@ -54,7 +54,7 @@ contract StoresTest is Grid {
     // JobRepository
 
     function test_only_metascheduler_writes_records() public {
-        JobId jobId = matched(LOCK);
+        JobId jobId = matched(ESCROW);
 
         vm.prank(MATCHER);
         (bool ok,) = address(jobs).call(abi.encodeCall(jobs.setClaimed, (jobId)));
@@ -62,7 +62,7 @@ contract StoresTest is Grid {
         assertTrue(!ok, "refused");
     }
 
-    function test_a_repository_whose_admin_resigned_keeps_its_writer() public {
+    function test_a_repository_without_admin_keeps_its_writer() public {
         bytes32 role = jobs.METASCHEDULER_ROLE();
         jobs.renounceRole(0, address(this));
 
@@ -75,21 +75,22 @@ contract StoresTest is Grid {
 
     function test_many_records_are_read_at_once() public {
         JobId[] memory ids = new JobId[](2);
-        ids[0] = request(ALICE, LOCK);
-        ids[1] = matched(2 * LOCK);
+        ids[0] = request(ALICE, ESCROW);
+        ids[1] = matched(2 * ESCROW);
 
         JobTerms[] memory terms = jobs.termsMany(ids);
 
-        assertEq(jobs.getMany(ids)[1].cost.maxCost, 2 * LOCK, "whole records");
+        assertEq(jobs.getMany(ids)[1].cost.maxCost, 2 * ESCROW, "whole records");
         assertEq(terms[0].provider, address(0), "first provider");
         assertEq(terms[1].provider, PROVIDER, "second provider");
     }
 
-    function test_the_old_getter_answers_zeros_for_no_job() public {
-        JobId jobId = request(ALICE, LOCK);
+    function test_the_published_getter_returns_zeros_for_an_unknown_job() public {
+        JobId jobId = request(ALICE, ESCROW);
 
         (bool ok, bytes memory known) = address(jobs).call(abi.encodeCall(jobs.jobs, (jobId)));
-        (bool okUnknown, bytes memory unknown) = address(jobs).call(abi.encodeCall(jobs.jobs, (UNKNOWN)));
+        (bool okUnknown, bytes memory unknown) =
+            address(jobs).call(abi.encodeCall(jobs.jobs, (UNKNOWN)));
 
         assertTrue(ok && okUnknown, "no revert");
         assertEq(abi.decode(known, (bytes32)), JobId.unwrap(jobId), "known");

@@ -11,7 +11,7 @@ import {JobId, JobStatus} from "../src/Types.sol";
 import {CallingToken, Customer} from "./Doubles.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Tokens that misbehave: no credit is gained by calling back, and none is lost by a refusal.
+/// @notice Hostile tokens: a reentrant call gains no credits, and a refused transfer loses none.
 contract TokensTest is Grid {
     CallingToken private token;
     Customer private customer;
@@ -29,20 +29,20 @@ contract TokensTest is Grid {
         meta.grantRole(meta.METASCHEDULER_ROLE(), MATCHER);
         join(PROVIDER, prices());
         customer = new Customer(meta);
-        token.mint(address(customer), 10 * LOCK);
-        token.mint(ALICE, LOCK);
-        request(ALICE, LOCK); // Somebody else's credits, which must stay.
+        token.mint(address(customer), 10 * ESCROW);
+        token.mint(ALICE, ESCROW);
+        request(ALICE, ESCROW); // Credits of another customer, which must not move.
     }
 
-    function test_a_token_that_refuses_a_pull_makes_no_job() public {
+    function test_a_refused_pull_creates_no_job() public {
         token.refuse(true);
 
         expectString("MetaScheduler: credits not received");
-        customer.request(definition(), LOCK);
+        customer.request(definition(), ESCROW);
     }
 
-    function test_a_token_that_refuses_a_payment_leaves_the_job_as_it_was() public {
-        JobId jobId = customer.request(definition(), LOCK);
+    function test_a_refused_payment_leaves_the_job_unchanged() public {
+        JobId jobId = customer.request(definition(), ESCROW);
         token.refuse(true);
 
         expectString("MetaScheduler: credits not sent");
@@ -51,34 +51,36 @@ contract TokensTest is Grid {
         assertStatus(jobId, JobStatus.PENDING);
     }
 
-    function test_cancelling_again_from_within_a_refund_gains_nothing() public {
-        JobId jobId = customer.request(definition(), LOCK);
+    function test_a_reentrant_cancel_during_a_refund_gains_nothing() public {
+        JobId jobId = customer.request(definition(), ESCROW);
         token.arm(address(customer), abi.encodeCall(customer.cancel, (jobId)));
 
         customer.cancel(jobId);
 
         assertTrue(!token.succeeded(), "refused");
-        _assertShares(10 * LOCK, LOCK);
+        _assertShares(10 * ESCROW, ESCROW);
     }
 
-    function test_cancelling_from_within_ones_own_request_gains_nothing() public {
-        token.arm(address(customer), abi.encodeCall(customer.cancel, (JobId.wrap(bytes32(uint256(2))))));
+    function test_a_reentrant_cancel_during_a_request_gains_nothing() public {
+        token.arm(
+            address(customer), abi.encodeCall(customer.cancel, (JobId.wrap(bytes32(uint256(2)))))
+        );
 
-        JobId jobId = customer.request(definition(), LOCK);
+        JobId jobId = customer.request(definition(), ESCROW);
 
         assertTrue(token.succeeded(), "cancelled");
         assertStatus(jobId, JobStatus.CANCELLED);
-        _assertShares(10 * LOCK, LOCK);
+        _assertShares(10 * ESCROW, ESCROW);
     }
 
-    function test_requesting_again_from_within_a_refund_locks_what_it_says() public {
-        JobId jobId = customer.request(definition(), LOCK);
-        token.arm(address(customer), abi.encodeCall(customer.request, (definition(), 2 * LOCK)));
+    function test_a_reentrant_request_during_a_refund_holds_its_escrow() public {
+        JobId jobId = customer.request(definition(), ESCROW);
+        token.arm(address(customer), abi.encodeCall(customer.request, (definition(), 2 * ESCROW)));
 
         customer.cancel(jobId);
 
         assertTrue(token.succeeded(), "requested");
-        _assertShares(8 * LOCK, 3 * LOCK);
+        _assertShares(8 * ESCROW, 3 * ESCROW);
     }
 
     function _assertShares(uint256 ofCustomer, uint256 ofEscrow) private view {

@@ -10,7 +10,7 @@ contract TopUpsTest is Grid {
     // topUpJob
 
     function test_a_job_that_is_not_claimed_is_not_topped_up() public {
-        JobId jobId = matched(LOCK);
+        JobId jobId = matched(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -20,26 +20,26 @@ contract TopUpsTest is Grid {
         _topUp(jobId, 1e18);
     }
 
-    function test_a_top_up_of_nothing_changes_nothing() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_top_up_of_zero_changes_nothing() public {
+        JobId jobId = claimed(ESCROW);
 
         _topUp(jobId, 0);
 
         assertTrue(!queues.hasTopUpJob(PROVIDER), "queue");
     }
 
-    function test_a_top_up_adds_to_the_lock_and_reaches_the_provider() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_top_up_adds_to_the_escrow_and_reaches_the_provider() public {
+        JobId jobId = claimed(ESCROW);
 
         _topUp(jobId, 50e18);
 
-        assertEq(jobOf(jobId).cost.maxCost, LOCK + 50e18, "lock");
+        assertEq(jobOf(jobId).cost.maxCost, ESCROW + 50e18, "escrow");
         assertEq(jobOf(jobId).cost.pendingTopUp, 50e18, "pending");
         assertTrue(queues.hasTopUpJob(PROVIDER), "queue");
         assertConserved();
     }
 
-    function test_anyone_may_pay_for_a_job_and_the_rest_goes_to_its_customer() public {
+    function test_anyone_may_top_up_a_job_and_its_customer_is_refunded() public {
         JobId jobId = running(100e18);
         vm.prank(BOB);
         meta.topUpJob(jobId, 50e18);
@@ -50,7 +50,7 @@ contract TopUpsTest is Grid {
         assertEq(credit.balanceOf(BOB), FUNDS - 50e18, "payer");
     }
 
-    function test_two_waiting_top_ups_take_one_entry() public {
+    function test_two_pending_top_ups_have_one_queue_entry() public {
         JobId jobId = running(100e18);
 
         _topUp(jobId, 10e18);
@@ -61,14 +61,14 @@ contract TopUpsTest is Grid {
 
     // claimNextTopUpJob
 
-    function test_a_stranger_has_no_top_ups() public {
+    function test_an_unknown_account_has_no_top_ups() public {
         expectError(IMetaScheduler.ProviderNotJoined.selector);
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.claimNextTopUpJob();
     }
 
-    function test_an_ended_job_is_not_prolonged() public {
-        JobId jobId = running(LOCK);
+    function test_an_ended_job_is_not_extended() public {
+        JobId jobId = running(ESCROW);
         _topUp(jobId, 50e18);
         settle(jobId, JobStatus.FINISHED, 0);
 
@@ -77,18 +77,18 @@ contract TopUpsTest is Grid {
         meta.claimNextTopUpJob();
     }
 
-    function test_a_refused_job_takes_its_waiting_top_up_along() public {
-        JobId jobId = claimed(LOCK);
+    function test_a_refusal_clears_the_pending_top_up() public {
+        JobId jobId = claimed(ESCROW);
         _topUp(jobId, 50e18);
         vm.prank(PROVIDER);
         meta.refuseJob(jobId);
 
         assertEq(jobOf(jobId).cost.pendingTopUp, 0, "nothing pending");
-        assertEq(jobOf(jobId).cost.maxCost, LOCK + 50e18, "lock");
+        assertEq(jobOf(jobId).cost.maxCost, ESCROW + 50e18, "escrow");
         assertTrue(!queues.hasTopUpJob(PROVIDER), "queue");
     }
 
-    function test_the_minutes_of_fractions_are_not_lost() public {
+    function test_fractions_of_minutes_are_not_lost() public {
         JobId jobId = running(100e18); // 7 minutes and 0.264 credits
 
         _expectMinutes(jobId, 139e17, 0); // 0.08 short of a minute
@@ -97,27 +97,29 @@ contract TopUpsTest is Grid {
         _expectMinutes(jobId, 1, 1);
     }
 
-    function testFuzz_told_minutes_add_up_to_those_of_the_whole_lock(uint128[8] calldata amounts) public {
+    function testFuzz_emitted_minutes_add_up_to_those_of_the_escrow(uint128[8] calldata amounts)
+        public
+    {
         JobId jobId = claimed(100e18);
-        uint256 lock = 100e18;
+        uint256 escrow = 100e18;
         for (uint256 i = 0; i < amounts.length; ++i) {
             uint256 amount = bound(amounts[i], 1, 1000e18);
-            _expectMinutes(jobId, amount, uint64((lock + amount) / PRICE - lock / PRICE));
-            lock += amount;
+            _expectMinutes(jobId, amount, uint64((escrow + amount) / PRICE - escrow / PRICE));
+            escrow += amount;
         }
     }
 
     // topUpJobDelegate
 
-    function test_a_stranger_tops_nothing_up_for_the_customer() public {
+    function test_an_unknown_account_cannot_top_up_for_the_customer() public {
         JobId jobId = _delegated(100e18);
 
         expectError(IMetaScheduler.CustomerMetaSchedulerProviderOnly.selector);
-        vm.prank(STRANGER);
+        vm.prank(OUTSIDER);
         meta.topUpJobDelegate(jobId);
     }
 
-    function test_without_authority_nobody_tops_up() public {
+    function test_a_delegated_top_up_needs_authority() public {
         JobId jobId = running(100e18);
 
         expectError(IMetaScheduler.NoSpendingAuthority.selector);
@@ -125,7 +127,7 @@ contract TopUpsTest is Grid {
         meta.topUpJobDelegate(jobId);
     }
 
-    function test_a_cancelled_run_is_topped_up_by_nobody_for_the_customer() public {
+    function test_a_cancelled_job_has_no_delegated_top_up() public {
         JobId jobId = _delegated(100e18);
         vm.prank(ALICE);
         meta.cancelJob(jobId);
@@ -141,15 +143,17 @@ contract TopUpsTest is Grid {
         assertEq(credit.balanceOf(ALICE), left, "customer");
     }
 
-    function test_authority_is_the_customers_to_give() public {
+    function test_only_the_customer_sets_the_authority() public {
         JobId jobId = running(100e18);
 
-        vm.expectRevert(abi.encodeWithSelector(IMetaScheduler.CustomerOnly.selector, PROVIDER, ALICE));
+        vm.expectRevert(
+            abi.encodeWithSelector(IMetaScheduler.CustomerOnly.selector, PROVIDER, ALICE)
+        );
         vm.prank(PROVIDER);
         meta.setDelegateSpendingAuthority(jobId, true);
     }
 
-    function test_a_job_that_is_not_claimed_is_not_topped_up_by_others() public {
+    function test_an_unclaimed_job_has_no_delegated_top_up() public {
         JobId jobId = matched(100e18);
         vm.prank(ALICE);
         meta.setDelegateSpendingAuthority(jobId, true);
@@ -163,23 +167,25 @@ contract TopUpsTest is Grid {
         meta.topUpJobDelegate(jobId);
     }
 
-    function test_a_job_with_time_left_is_not_topped_up_by_others() public {
-        JobId jobId = _delegated(LOCK);
+    function test_a_job_with_time_left_has_no_delegated_top_up() public {
+        JobId jobId = _delegated(ESCROW);
 
         vm.expectRevert(
-            abi.encodeWithSelector(IMetaScheduler.RemainingTimeAboveLimit.selector, LOCK / PRICE, 30)
+            abi.encodeWithSelector(
+                IMetaScheduler.RemainingTimeAboveLimit.selector, ESCROW / PRICE, 30
+            )
         );
         vm.prank(PROVIDER);
         meta.topUpJobDelegate(jobId);
     }
 
-    function test_a_slice_is_bought_from_the_customers_allowance() public {
+    function test_a_delegated_top_up_uses_the_customers_allowance() public {
         JobId jobId = _delegated(100e18);
 
         vm.prank(MATCHER);
         meta.topUpJobDelegate(jobId);
 
-        assertEq(jobOf(jobId).cost.maxCost, 100e18 + 30 * PRICE, "lock");
+        assertEq(jobOf(jobId).cost.maxCost, 100e18 + 30 * PRICE, "escrow");
         assertEq(credit.balanceOf(ALICE), FUNDS - 100e18 - 30 * PRICE, "customer");
         assertConserved();
     }
@@ -194,14 +200,16 @@ contract TopUpsTest is Grid {
         assertEq(jobOf(jobId).cost.pendingTopUp, 30 * PRICE, "pending");
     }
 
-    function test_a_claimed_job_counts_its_time_from_its_start() public {
-        JobId jobId = claimed(LOCK);
+    function test_the_time_of_a_claimed_job_starts_at_its_start() public {
+        JobId jobId = claimed(ESCROW);
         vm.prank(ALICE);
         meta.setDelegateSpendingAuthority(jobId, true);
         pass(1 days);
 
         vm.expectRevert(
-            abi.encodeWithSelector(IMetaScheduler.RemainingTimeAboveLimit.selector, LOCK / PRICE, 30)
+            abi.encodeWithSelector(
+                IMetaScheduler.RemainingTimeAboveLimit.selector, ESCROW / PRICE, 30
+            )
         );
         vm.prank(PROVIDER);
         meta.topUpJobDelegate(jobId);
@@ -212,16 +220,16 @@ contract TopUpsTest is Grid {
         meta.topUpJob(jobId, amount);
     }
 
-    function _delegated(uint256 lock) private returns (JobId jobId) {
-        jobId = running(lock);
+    function _delegated(uint256 escrow) private returns (JobId jobId) {
+        jobId = running(escrow);
         vm.prank(ALICE);
         meta.setDelegateSpendingAuthority(jobId, true);
     }
 
-    function _expectMinutes(JobId jobId, uint256 amount, uint64 told) private {
+    function _expectMinutes(JobId jobId, uint256 amount, uint64 minutes_) private {
         _topUp(jobId, amount);
         vm.expectEmit(true, true, true, true, address(meta));
-        emit IMetaScheduler.ClaimNextTopUpJobEvent(jobId, PROVIDER, told);
+        emit IMetaScheduler.ClaimNextTopUpJobEvent(jobId, PROVIDER, minutes_);
         vm.prank(PROVIDER);
         meta.claimNextTopUpJob();
     }

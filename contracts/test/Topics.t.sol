@@ -6,7 +6,8 @@ import {JobId, JobStatus} from "../src/Types.sol";
 import {Log} from "./Base.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice A node filters events by topics, so who follows his own jobs pays for no other's.
+/// @notice A node filters events by topic, so that an account reads only the events of its own
+/// jobs.
 contract TopicsTest is Grid {
     bytes32[] private ofProviders = [
         IMetaScheduler.JobMatched.selector,
@@ -19,7 +20,7 @@ contract TopicsTest is Grid {
         IMetaScheduler.JobRefunded.selector
     ];
 
-    function test_a_provider_finds_every_step_of_its_jobs_by_its_address_alone() public {
+    function test_a_provider_finds_all_events_of_its_jobs_by_address() public {
         vm.recordLogs();
         uint256 last = _live(ALICE, PROVIDER);
         _live(BOB, OTHER_PROVIDER);
@@ -30,7 +31,7 @@ contract TopicsTest is Grid {
         }
     }
 
-    function test_a_customer_finds_requests_and_refunds_by_his_address_alone() public {
+    function test_a_customer_finds_requests_and_refunds_by_address() public {
         vm.recordLogs();
         uint256 last = _live(ALICE, PROVIDER);
         _live(BOB, OTHER_PROVIDER);
@@ -40,7 +41,7 @@ contract TopicsTest is Grid {
         _expectFound(logs, IMetaScheduler.JobRefunded.selector, ALICE, last);
     }
 
-    function test_a_change_of_an_offer_is_found_by_its_provider() public {
+    function test_a_provider_finds_changes_of_its_offer_by_address() public {
         vm.recordLogs();
         vm.startPrank(PROVIDER);
         providers.setPrices(prices());
@@ -52,10 +53,11 @@ contract TopicsTest is Grid {
         assertEq(logs[1].topics[1], _word(PROVIDER), "draining");
     }
 
-    /// @dev One job runs and is settled, another is given back and panics: all events of a provider's jobs.
+    /// @dev One job runs and is settled, another is refused and panics; together they emit all
+    /// events of a provider.
     function _live(address customer, address provider) private returns (uint256 last) {
-        JobId first = request(customer, LOCK);
-        JobId second = request(customer, LOCK);
+        JobId first = request(customer, ESCROW);
+        JobId second = request(customer, ESCROW);
         _match(first, provider);
         vm.startPrank(provider);
         meta.claimNextJob();
@@ -81,8 +83,12 @@ contract TopicsTest is Grid {
         meta.metaSchedule(jobId, provider);
     }
 
-    /// @dev There are such events with that address in a topic, and all are about jobs up to `last`.
-    function _expectFound(Log[] memory logs, bytes32 kind, address account, uint256 last) private pure {
+    /// @dev Checks that such events have the address in a topic, and that all are about jobs up to
+    /// `last`.
+    function _expectFound(Log[] memory logs, bytes32 kind, address account, uint256 last)
+        private
+        pure
+    {
         bool isFound = false;
         for (uint256 i = 0; i < logs.length; ++i) {
             bytes32[] memory topics = logs[i].topics;

@@ -1,67 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The invariants of contracts/README.md are numbered without a gap and each names what holds it."""
+"""The invariants of contracts/README.md are numbered without gaps, and each names its tests."""
 
 import re
 
-LEAST = 25
-MENDED = 13
+MINIMUM = 25
+FIXED_FAULTS = 13
+# An item of a numbered list ends before the next item or a blank line.
+INVARIANT = re.compile(r"^(\d+)\. (.*?)(?=^\d+\. |^$)", re.MULTILINE | re.DOTALL)
 
 
-def written(contracts_dir):
-    """Return the names of all forge tests, those of the campaigns included."""
+def forge_tests(contracts_dir):
+    """Return the names of all forge tests, including the invariants."""
     text = "".join(path.read_text() for path in contracts_dir.glob("test/**/*.t.sol"))
     return set(re.findall(r"function ((?:test|testFuzz|invariant)_\w+)\(", text))
 
 
+def page(contracts_dir):
+    return (contracts_dir / "README.md").read_text()
+
+
 def invariants(contracts_dir):
-    return re.findall(r"^(\d+)\. (.*)$", (contracts_dir / "README.md").read_text(), re.MULTILINE)
+    return INVARIANT.findall(page(contracts_dir))
 
 
-def test_every_test_that_the_page_names_exists(contracts_dir):
-    named = set(
-        re.findall(
-            r"`((?:test|testFuzz|invariant)_\w+)`", (contracts_dir / "README.md").read_text()
-        )
-    )
+def test_every_named_test_exists(contracts_dir):
+    named = set(re.findall(r"`((?:test|testFuzz|invariant)_\w+)`", page(contracts_dir)))
 
-    assert sorted(named - written(contracts_dir)) == []
+    assert sorted(named - forge_tests(contracts_dir)) == []
 
 
-def test_every_file_that_the_page_names_exists(contracts_dir):
-    named = set(
-        re.findall(r"`((?:src|test|tests)/[\w/.]+)`", (contracts_dir / "README.md").read_text())
-    )
-    places = (contracts_dir, contracts_dir.parent)
+def test_every_named_file_exists(contracts_dir):
+    named = set(re.findall(r"`((?:src|test|tests)/[\w/.]+)`", page(contracts_dir)))
 
-    assert [
-        name for name in sorted(named) if not any((place / name).exists() for place in places)
-    ] == []
+    missing = []
+    for name in sorted(named):
+        if not (contracts_dir / name).exists() and not (contracts_dir.parent / name).exists():
+            missing.append(name)
+    assert missing == []
 
 
-def test_the_invariants_are_numbered_and_each_names_a_test(contracts_dir):
-    numbers = [int(number) for number, _ in invariants(contracts_dir)]
+def test_invariants_are_numbered_and_name_a_test(contracts_dir):
+    items = invariants(contracts_dir)
+    numbers = [int(number) for number, _ in items]
+    texts = [text for _, text in items]
 
     assert numbers == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= LEAST
-    assert [
-        text
-        for _, text in invariants(contracts_dir)
-        if not re.search(r"`(test|testFuzz|invariant)_", text)
-    ] == []
+    assert len(numbers) >= MINIMUM
+    assert [text for text in texts if not re.search(r"`(test|testFuzz|invariant)_", text)] == []
 
 
-def test_every_campaign_holds_an_invariant(contracts_dir):
-    campaigns = {name for name in written(contracts_dir) if name.startswith("invariant_")}
+def test_every_campaign_is_named_by_an_invariant(contracts_dir):
+    campaigns = {name for name in forge_tests(contracts_dir) if name.startswith("invariant_")}
     cited = "".join(text for _, text in invariants(contracts_dir))
 
     assert campaigns
     assert [name for name in sorted(campaigns) if f"`{name}`" not in cited] == []
 
 
-def test_every_mended_point_names_a_test(contracts_dir):
-    rows = re.findall(
-        r"^\| (\d+) [^|]+\| (.+) \|$", (contracts_dir / "README.md").read_text(), re.MULTILINE
-    )
+def test_every_fixed_fault_names_a_test(contracts_dir):
+    rows = re.findall(r"^\| (\d+) [^|]+\| (.+) \|$", page(contracts_dir), re.MULTILINE)
 
-    assert [int(number) for number, _ in rows] == list(range(1, MENDED + 1))
+    assert [int(number) for number, _ in rows] == list(range(1, FIXED_FAULTS + 1))
     assert [number for number, tests in rows if not re.search(r"`(test|testFuzz)_", tests)] == []

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice A contract with one owner, who may hand it over or give it up. Wording and events of OpenZeppelin 4.
-/// @dev Two ways to hand over: at once, as clients know it, or by an offer that the new owner takes, so that a
-/// contract is never lost to an address that nobody can call from.
+/// @notice A contract with one owner, who may transfer or renounce the ownership. Errors and events
+/// are those of OpenZeppelin 4.
+/// @dev The ownership is transferred either at once, as in OpenZeppelin, or by an offer that the
+/// new owner accepts. An offer to an address that nobody controls does not lose the contract.
 abstract contract Owned {
     address public owner;
-    /// @notice Who was offered the contract and may accept it; 0 if nobody was.
+    /// @notice The account that may accept the contract; 0 if it is not offered.
     address public pendingOwner;
 
     event OwnershipTransferred(address indexed previousOwner, address indexed newOwner);
@@ -21,30 +22,33 @@ abstract contract Owned {
         _setOwner(msg.sender);
     }
 
-    /// @notice Offers the contract to `newOwner` in place of an earlier offer; the zero address withdraws it.
+    /// @notice Offers the contract to `newOwner`, and replaces an earlier offer; the zero address
+    /// withdraws the offer.
     function offerOwnership(address newOwner) external onlyOwner {
         pendingOwner = newOwner;
         emit OwnershipOffered(msg.sender, newOwner);
     }
 
-    /// @notice Takes the contract that was offered to the caller.
+    /// @notice Accepts the contract that is offered to the caller.
     function acceptOwnership() external {
         require(msg.sender == pendingOwner, "Ownable2Step: caller is not the new owner");
         _setOwner(msg.sender);
     }
 
-    /// @notice Gives the contract to `newOwner` at once. Warning: a wrong address has it for good.
+    /// @notice Transfers the contract to `newOwner` at once. Warning: a transfer to a wrong address
+    /// is permanent.
     function transferOwnership(address newOwner) external onlyOwner {
         require(newOwner != address(0), "Ownable: new owner is the zero address");
         _setOwner(newOwner);
     }
 
-    /// @notice Leaves the contract without an owner. Warning: there is no way back.
+    /// @notice Renounces the ownership, so that the contract has no owner. Warning: this is
+    /// permanent.
     function renounceOwnership() external onlyOwner {
         _setOwner(address(0));
     }
 
-    /// @dev An offer ends with the owner who made it.
+    /// @dev Also withdraws the offer of the previous owner.
     function _setOwner(address newOwner) private {
         delete pendingOwner;
         emit OwnershipTransferred(owner, newOwner);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice Accounts by role. Interface, events and wording of OpenZeppelin 4's AccessControl, which clients decode.
-/// @dev Every role is administered by DEFAULT_ADMIN_ROLE; the deployer holds that one first.
+/// @notice Roles of accounts. Functions, events and errors are those of OpenZeppelin 4's
+/// AccessControl, which clients decode.
+/// @dev DEFAULT_ADMIN_ROLE administers every role; the deployer has it first.
 abstract contract Roles {
     bytes32 public constant DEFAULT_ADMIN_ROLE = 0x00;
     bytes4 private constant ERC165_ID = 0x01ffc9a7;
@@ -26,17 +27,17 @@ abstract contract Roles {
         _grant(DEFAULT_ADMIN_ROLE, msg.sender);
     }
 
-    /// @notice Gives `role` to `account`. Nothing happens if it has it.
+    /// @notice Grants `role` to `account`. Nothing happens if the account already has it.
     function grantRole(bytes32 role, address account) external onlyRole(DEFAULT_ADMIN_ROLE) {
         _grant(role, account);
     }
 
-    /// @notice Takes `role` from `account`. Nothing happens if it does not have it.
+    /// @notice Revokes `role` of `account`. Nothing happens if the account does not have it.
     function revokeRole(bytes32 role, address account) external onlyRole(DEFAULT_ADMIN_ROLE) {
         _revoke(role, account);
     }
 
-    /// @notice Gives up one's own role.
+    /// @notice Renounces a role of the caller.
     function renounceRole(bytes32 role, address account) external {
         require(account == msg.sender, "AccessControl: can only renounce roles for self");
         _revoke(role, account);

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice The token of account: an ERC-20 of 18 decimals with ERC-2612 permits, minted by its owner.
-/// @dev Reverts with the strings of OpenZeppelin 4, because clients know no errors of this contract.
+/// @notice The grid's token: an ERC-20 of 18 decimals with ERC-2612 permits, minted by its owner.
+/// @dev Reverts with the strings of OpenZeppelin 4, because the published ABI has no errors of this
+/// contract.
 interface ICredit {
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
 
-    /// @notice Makes `amountWei` new credits for `account`. For the owner only.
+    /// @notice Mints `amountWei` credits for `account`. Only the owner may call it.
     function mint(address account, uint256 amountWei) external;
 
-    /// @notice Moves `amount` from the caller to `to`.
+    /// @notice Transfers `amount` from the caller to `to`.
     function transfer(address to, uint256 amount) external returns (bool);
 
-    /// @notice Moves `amount` from `from` to `to` out of the caller's allowance. The greatest allowance never shrinks.
+    /// @notice Transfers `amount` from `from` to `to` and reduces the caller's allowance. The
+    /// largest allowance is unlimited and is not reduced.
     function transferFrom(address from, address to, uint256 amount) external returns (bool);
 
-    /// @notice Lets `spender` take up to `amount` from the caller.
+    /// @notice Sets the allowance of `spender` for the caller's credits to `amount`.
     function approve(address spender, uint256 amount) external returns (bool);
 
-    /// @notice Raises the allowance of `spender` by `addedValue`.
+    /// @notice Increases the allowance of `spender` by `addedValue`.
     function increaseAllowance(address spender, uint256 addedValue) external returns (bool);
 
-    /// @notice Lowers the allowance of `spender` by `subtractedValue`.
+    /// @notice Decreases the allowance of `spender` by `subtractedValue`.
     function decreaseAllowance(address spender, uint256 subtractedValue) external returns (bool);
 
     /// @notice Sets the allowance that `tokenOwner` signed for `spender` (ERC-2612).
@@ -36,18 +38,18 @@ interface ICredit {
         bytes32 s
     ) external;
 
-    /// @notice The number that the next permit of `tokenOwner` must carry.
+    /// @notice The nonce of the next permit of `tokenOwner`.
     function nonces(address tokenOwner) external view returns (uint256);
 
-    /// @notice The domain that a permit is signed for (EIP-712).
+    /// @notice The domain separator of a permit (EIP-712).
     function DOMAIN_SEPARATOR() external view returns (bytes32);
 
-    /// @notice What `spender` may still take from `tokenOwner`.
+    /// @notice The allowance of `spender` for the credits of `tokenOwner`.
     function allowance(address tokenOwner, address spender) external view returns (uint256);
 
-    /// @notice What `account` has.
+    /// @notice The balance of `account`.
     function balanceOf(address account) external view returns (uint256);
 
-    /// @notice What all accounts have together.
+    /// @notice The sum of all balances.
     function totalSupply() external view returns (uint256);
 }

@@ -3,12 +3,12 @@ pragma solidity 0.8.37;
 
 import {JobDefinition, JobId, JobStatus, Match, Settlement, Start} from "../Types.sol";
 
-/// @notice The one contract that customers, providers and the matching service call: it judges callers, moves
-/// the escrow and leaves the records to JobRepository.
+/// @notice The contract that customers, providers and the matching service call. It checks the
+/// rights of callers and transfers the escrow; JobRepository stores the records.
 ///
 /// Assumptions on Credit:
-/// - a transfer moves exactly its amount, or returns false or reverts and moves nothing;
-/// - for liveness: a transfer out of this contract's own balance to a customer or provider succeeds.
+/// - a transfer either moves exactly its amount, or moves nothing and returns false or reverts;
+/// - for liveness: a transfer from this contract's balance to a customer or provider succeeds.
 interface IMetaScheduler {
     // Events of the published ABI. None of their fields is indexed.
     event BilledTooMuchEvent(JobId _jobId, address _providerAddr, uint256 _billingAmount);
@@ -24,7 +24,8 @@ interface IMetaScheduler {
     event JobRefusedEvent(JobId _jobId, address _providerAddr, address _customerAddr);
     event NewJobRequestEvent(JobId _jobId, address _customerAddr);
 
-    // Events of our own: by their indexed fields a provider or a customer follows its own jobs alone.
+    // Our own events. Their indexed fields let a provider or a customer read the events of its own
+    // jobs only.
     event JobRequested(JobId indexed jobId, address indexed customer, uint256 locked);
     event JobMatched(JobId indexed jobId, address indexed provider, uint256 pricePerMinute);
     event JobUnmatched(JobId indexed jobId, address indexed provider);
@@ -66,15 +67,17 @@ interface IMetaScheduler {
     error RunningColdStatusOnly(JobStatus current);
     error RunningScheduledStatusOnly(JobStatus current);
     // Errors of our own.
-    /// @notice The provider asks for more than the match accepts. Both are prices of the whole job per minute.
+    /// @notice The provider's price is above the highest price of the match. Both are per minute of
+    /// the whole job.
     error PriceAboveLimit(uint256 price, uint256 limit);
-    /// @notice The job cannot be expired yet. `expiry` is a block for META_SCHEDULED, else seconds since 1970;
-    /// it is the greatest number for a PENDING job, which its customer cancels himself.
+    /// @notice The job has not expired. `expiry` is a block number for META_SCHEDULED, else seconds
+    /// since 1970. For a PENDING job, which never expires, it is the largest number; its customer
+    /// can cancel it.
     error NotExpired(JobStatus current, uint256 expiry);
 
-    // For customers.
+    // Functions for customers.
 
-    /// @notice Locks credits of the caller and asks for a job. Returns its id.
+    /// @notice Requests a job, holds credits of the caller in escrow, and returns the job's id.
     function requestNewJob(
         JobDefinition calldata definition,
         uint256 lockedCredits,
@@ -82,8 +85,9 @@ interface IMetaScheduler {
         bool delegateSpendingAuthority
     ) external returns (JobId);
 
-    /// @notice requestNewJob with the allowance signed instead of sent (ERC-2612) for exactly `lockedCredits`.
-    /// A permit that fails is ignored: somebody may have used it already, and the allowance then suffices.
+    /// @notice requestNewJob with a permit (ERC-2612) for exactly `lockedCredits` instead of an
+    /// earlier allowance. A permit that fails is ignored: it may have been used already, and then
+    /// the allowance suffices.
     function requestNewJobWithPermit(
         JobDefinition calldata definition,
         uint256 lockedCredits,
@@ -95,64 +99,76 @@ interface IMetaScheduler {
         bytes32 s
     ) external returns (JobId);
 
-    /// @notice Ends a job that does not run, with a full refund, or asks its provider to end a running one.
-    /// In both cases the provider, if any, finds the job in its cancelling queue.
+    /// @notice Ends a job that has not started, with a full refund, or requests its provider to end
+    /// a running job. In both cases the job is added to the cancelling queue of its provider, if it
+    /// has one.
     function cancelJob(JobId jobId) external;
 
-    /// @notice Locks more credits of the caller for a claimed or running job.
-    /// Warning: what is left over goes to the customer, not to the caller.
+    /// @notice Adds credits of the caller to the escrow of a claimed or running job.
+    /// Warning: unused credits are refunded to the customer, not to the caller.
     function topUpJob(JobId jobId, uint256 amount) external;
 
-    /// @notice Locks the price of one slice more, from the customer's allowance, when no more than a slice remains.
-    /// Delegating lets the job's provider spend that allowance, slice by slice, for as long as it says that the job
-    /// runs. A request to cancel ends the authority (NoSpendingAuthority), for the customer's own call too.
+    /// @notice Adds the price of one slice to the escrow, from the customer's allowance, if at most
+    /// one slice remains.
+    /// Warning: with this authority, the job's provider can spend the allowance slice by slice for
+    /// as long as it reports that the job runs. A request to cancel ends the authority
+    /// (NoSpendingAuthority), also for the customer.
     function topUpJobDelegate(JobId jobId) external;
 
-    /// @notice Sets whether provider and matching service may top up the caller's job.
+    /// @notice Sets whether the provider and the matching service may top up the caller's job.
     function setDelegateSpendingAuthority(JobId jobId, bool delegateSpendingAuthority) external;
 
-    // For the matching service (METASCHEDULER_ROLE).
+    // Functions for the matching service (METASCHEDULER_ROLE).
 
-    /// @notice Gives a PENDING job to a provider and fixes the price. Reverts with InsufficientFunds(lock, price) if
-    /// the lock does not pay one minute at that price.
+    /// @notice Matches a PENDING job to a provider and fixes the price. Reverts with
+    /// InsufficientFunds(escrow, price) if the escrow does not pay for one minute at that price.
     function metaSchedule(JobId jobId, address provider) external;
 
-    /// @notice metaSchedule, unless the price of the whole job per minute is above a limit: providers change their
-    /// prices freely, also between the choice of the matching service and its transaction.
+    /// @notice metaSchedule, with a highest price per minute of the whole job. A provider may
+    /// change its prices at any time, also between the decision of the matching service and its
+    /// transaction.
     function metaScheduleAtMost(JobId jobId, address provider, uint256 maxPricePerMinute) external;
 
-    /// @notice metaScheduleAtMost for each element; a bad one is reported by BatchElementSkipped.
+    /// @notice metaScheduleAtMost for each element. An invalid element is skipped and emits
+    /// BatchElementSkipped.
     function metaScheduleMany(Match[] calldata matches) external;
 
-    /// @notice Takes a job that does not run from its provider, back to PENDING, without waiting for its time.
+    /// @notice Returns a job that has not started to PENDING, without waiting for a timeout.
     function timeoutJob(JobId jobId) external;
 
     /// @notice Ends any hot job with a full refund.
     function panicJob(JobId jobId, string calldata lastError) external;
 
-    // For providers.
+    // Functions for providers.
 
-    /// @notice Claims the oldest job of the caller's queue. Reverts with NoJob if the queue is empty.
+    /// @notice Claims the oldest job of the caller's queue. Reverts with NoJob if the queue is
+    /// empty.
     function claimNextJob() external;
 
-    /// @notice Claims up to `most` jobs, oldest first, with one ClaimJobEvent each. Never reverts for an empty queue.
+    /// @notice Claims at most `most` jobs, oldest first, and emits a ClaimJobEvent for each.
+    /// Succeeds if the queue is empty.
     function claimJobs(uint256 most) external returns (uint256 claimed);
 
-    /// @notice Gives a job back that does not run yet.
+    /// @notice Refuses a claimed job that has not started; it becomes PENDING.
     function refuseJob(JobId jobId) external;
 
-    /// @notice refuseJob for each element; a bad one is reported by BatchElementSkipped.
+    /// @notice refuseJob for each element. An invalid element is skipped and emits
+    /// BatchElementSkipped.
     function refuseMany(JobId[] calldata jobIds) external;
 
-    /// @notice Reports that a job runs since `startTime`, saturated to between its claim and now.
+    /// @notice Reports that a job runs since `startTime`, which is limited to the time between its
+    /// claim and now.
     function setJobRunning(JobId jobId, uint64 startTime) external;
 
-    /// @notice setJobRunning for each element; a bad one is reported by BatchElementSkipped.
+    /// @notice setJobRunning for each element. An invalid element is skipped and emits
+    /// BatchElementSkipped.
     function setRunningMany(Start[] calldata starts) external;
 
-    /// @notice Ends a job and pays: floor(seconds * price per minute / 60), at most the lock, for at most the
-    /// seconds since its start; nothing if it never ran or if it PANICKED.
-    /// @param evidence The hash of the accounting record behind the bill; emitted, not judged.
+    /// @notice Ends a job and pays its provider floor(seconds * price per minute / 60), at most the
+    /// escrow. The seconds are limited to those since its start. A job that never ran or that
+    /// PANICKED costs nothing.
+    /// @param evidence The hash of the accounting record that the bill is based on. It is emitted,
+    /// but not checked.
     function settleJob(
         JobId jobId,
         uint8 status,
@@ -162,10 +178,12 @@ interface IMetaScheduler {
         bytes32 evidence
     ) external;
 
-    /// @notice settleJob for each element; a bad one is reported by BatchElementSkipped.
+    /// @notice settleJob for each element. An invalid element is skipped and emits
+    /// BatchElementSkipped.
     function settleMany(Settlement[] calldata settlements) external;
 
-    /// @notice The old form of setJobRunning (the job runs since now) and of settleJob (in whole minutes).
+    /// @notice The published form of setJobRunning (the start is now) and of settleJob (in whole
+    /// minutes).
     function providerSetJobStatus(
         JobId jobId,
         uint8 nextJobStatus,
@@ -174,37 +192,39 @@ interface IMetaScheduler {
         int64 exitCode
     ) external;
 
-    /// @notice Takes the oldest cancellation of the caller's queue. Reverts with NoJob if the queue is empty.
+    /// @notice Removes the oldest cancellation from the caller's queue. Reverts with NoJob if the
+    /// queue is empty.
     function claimNextCancellingJob() external;
 
-    /// @notice Takes up to `most` cancellations, oldest first, with one event each.
+    /// @notice Removes at most `most` cancellations, oldest first, and emits an event for each.
     function claimCancellations(uint256 most) external returns (uint256 claimed);
 
-    /// @notice Takes the oldest top-up of the caller's queue. Reverts with NoJob if the queue is empty.
-    /// The minutes told add up to exactly those that the whole lock buys.
+    /// @notice Removes the oldest top-up from the caller's queue. Reverts with NoJob if the queue
+    /// is empty. The emitted minutes add up to exactly those that the whole escrow pays for.
     function claimNextTopUpJob() external;
 
-    /// @notice Takes up to `most` top-ups, oldest first, with one event each.
+    /// @notice Removes at most `most` top-ups, oldest first, and emits an event for each.
     function claimTopUps(uint256 most) external returns (uint256 claimed);
 
-    // For anyone.
+    // Functions for any account.
 
-    /// @notice Ends what its provider left lying: an unclaimed match goes back to PENDING after claimJobTimeout
-    /// blocks; a claimed job that did not start in startTimeout seconds and a running one that was not settled
-    /// settleGrace seconds after its paid time, or after a request to cancel it, become PANICKED with a full refund.
+    /// @notice Ends the current step of a job after its timeout. An unclaimed match returns to
+    /// PENDING after claimJobTimeout blocks. Two kinds of jobs become PANICKED with a full refund:
+    /// a claimed job that has not started after startTimeout seconds, and a running job that is
+    /// unsettled settleGrace seconds after its paid time or after a request to cancel it.
     function expireJob(JobId jobId) external;
 
-    // For the admin (DEFAULT_ADMIN_ROLE).
+    // Functions for the admin (DEFAULT_ADMIN_ROLE).
 
-    /// @notice Opens or closes this set of contracts for new jobs. Jobs that exist go on.
+    /// @notice Opens or closes this set of contracts for new jobs. Existing jobs continue.
     function setEnableRequestNewJob(bool enable) external;
 
-    /// @notice Sends accrued fees to the caller. The escrow is out of reach.
+    /// @notice Transfers accrued fees to the caller. The escrow cannot be withdrawn.
     function withdrawAdmin(uint256 amount) external;
 
-    /// @notice The fees that were earned and not withdrawn.
+    /// @notice The fees that have accrued and are not withdrawn.
     function accruedFees() external view returns (uint256);
 
-    /// @notice The version of this ABI. Plain DeepSquare 1.2 has no such call.
+    /// @notice The version of this ABI. Plain DeepSquare 1.2 does not have this function.
     function version() external view returns (string memory);
 }

@@ -4,11 +4,11 @@ pragma solidity 0.8.37;
 import {JobId} from "../Types.sol";
 import {IJobRepository} from "./IJobRepository.sol";
 
-/// @notice Three first-in-first-out queues per provider: jobs to claim, to cancel and to prolong.
-/// Shapes: an entry goes stale when its job moves on; stale entries count in the sizes, are skipped when popped,
-/// and one call looks at no more than a fixed number of them.
+/// @notice Three first-in-first-out queues per provider: jobs to claim, to cancel and to extend.
+/// Shapes: an entry becomes stale when its job changes state. Stale entries count in the sizes and
+/// are skipped by a pop. One call skips at most a fixed number of them.
 interface IProviderJobQueues {
-    /// @notice Which queue.
+    /// @notice The kinds of queues.
     enum Kind {
         CLAIMABLE,
         CANCELLING,
@@ -17,20 +17,24 @@ interface IProviderJobQueues {
 
     error NoJob();
 
-    /// @notice Appends a job. For the owner (MetaScheduler) only.
+    /// @notice Appends a job. Only the owner (MetaScheduler) may call it.
     function push(Kind kind, address provider, JobId jobId) external;
 
-    /// @notice Removes the first live entry, with at most 64 stale ones before it.
-    /// For the owner (MetaScheduler) only.
-    /// @return jobId The job, or 0 if there was none among the entries looked at.
-    /// @return isExhausted Whether the queue is empty now. If `jobId` is 0 and it is not, asking again goes on.
+    /// @notice Removes the first live entry, and at most 64 stale entries before it. Only the owner
+    /// (MetaScheduler) may call it.
+    /// @return jobId The job, or 0 if no live entry was found.
+    /// @return isExhausted Whether the queue is empty now. If `jobId` is 0 and the queue is not
+    /// empty, another call continues the search.
     function pop(Kind kind, address provider) external returns (JobId jobId, bool isExhausted);
 
-    /// @notice Up to `most` live entries from the front, oldest first. A job may be listed twice if it was given
-    /// back and matched again; it can be claimed once.
-    function peek(Kind kind, address provider, uint256 most) external view returns (JobId[] memory ids);
+    /// @notice At most `most` live entries, oldest first. A job that was refused and matched again
+    /// may be listed twice; it can be claimed once.
+    function peek(Kind kind, address provider, uint256 most)
+        external
+        view
+        returns (JobId[] memory ids);
 
-    /// @notice The repository that says which entries are live.
+    /// @notice The repository that decides which entries are live.
     function jobs() external view returns (IJobRepository);
 
     /// @notice Entries of the queue, with stale ones.
@@ -42,12 +46,12 @@ interface IProviderJobQueues {
     /// @notice Entries of the queue, with stale ones.
     function getTopUpJobQueueSize(address provider) external view returns (uint256 length);
 
-    /// @notice Whether a claim finds a job, or at least stale entries to clear away.
+    /// @notice Whether a claim finds a job, or at least removes stale entries.
     function hasNextClaimableJob(address provider) external view returns (bool);
 
-    /// @notice Whether a claim of a cancellation finds a job, or at least stale entries to clear away.
+    /// @notice Whether a claim of a cancellation finds a job, or at least removes stale entries.
     function hasCancellingJob(address provider) external view returns (bool);
 
-    /// @notice Whether a claim of a top-up finds a job, or at least stale entries to clear away.
+    /// @notice Whether a claim of a top-up finds a job, or at least removes stale entries.
     function hasTopUpJob(address provider) external view returns (bool);
 }

@@ -3,17 +3,20 @@ pragma solidity 0.8.37;
 
 import {Label, Provider, ProviderHardware, ProviderPrices} from "../Types.sol";
 
-/// @notice Who may take jobs, with which machines and at which prices. A provider registers itself, a
-/// METASCHEDULER_ROLE account approves; a change of machines or labels waits for a new approval while the old
-/// record stays active.
-/// @dev No view reverts for an unknown address: it answers a record of zeros.
+/// @notice The providers, with their hardware and prices. A provider registers itself, and an
+/// account with METASCHEDULER_ROLE approves it. A change of hardware or labels needs a new
+/// approval; until then the old record stays active.
+/// @dev No view reverts for an unknown address; it returns a record of zeros.
 interface IProviderManager {
     event ProviderWaitingForApproval(address addr);
     event ProviderApproved(address addr);
     event ProviderRemoved(address addr);
     event ProviderBanChanged(address addr, bool status);
     event ProviderPricesChanged(
-        address indexed provider, uint256 gpuPricePerMin, uint256 cpuPricePerMin, uint256 memPricePerMin
+        address indexed provider,
+        uint256 gpuPricePerMin,
+        uint256 cpuPricePerMin,
+        uint256 memPricePerMin
     );
     event ProviderDrainingChanged(address indexed provider, bool draining);
 
@@ -26,32 +29,35 @@ interface IProviderManager {
     error NoProvider();
     error WaitingApprovalOnly();
 
-    /// @notice Asks for approval of the caller's machines, prices and labels; replaces an earlier request.
+    /// @notice Requests approval of the caller's hardware, prices and labels; replaces an earlier
+    /// request.
     function register(
         ProviderHardware calldata hardware,
         ProviderPrices calldata prices,
         Label[] calldata labels
     ) external;
 
-    /// @notice Changes the caller's prices for jobs matched from now on. Joined providers only.
+    /// @notice Changes the caller's prices for future matches. Only joined providers may call it.
     function setPrices(ProviderPrices calldata prices) external;
 
-    /// @notice Stops or resumes matches of new jobs with the caller. Joined providers only.
+    /// @notice Stops or resumes matches of new jobs to the caller. Only joined providers may call
+    /// it.
     function setDraining(bool draining) external;
 
     /// @notice Makes the waiting record of `provider` the active one.
     function approve(address provider) external;
 
-    /// @notice Removes a provider. It gets no new jobs but may end those it has.
+    /// @notice Removes a provider. It gets no new jobs, but may end its existing jobs.
     function remove(address provider) external;
 
-    /// @notice Bans a provider. It gets no new jobs but may end those it has, and cannot register again.
+    /// @notice Bans a provider. It gets no new jobs, may end its existing jobs, and cannot register
+    /// again.
     function ban(address provider) external;
 
     /// @notice Lifts a ban.
     function unban(address provider) external;
 
-    /// @notice Counts a started job. For METASCHEDULER_CONTRACT_ROLE only.
+    /// @notice Counts a started job. Only METASCHEDULER_CONTRACT_ROLE may call it.
     function incJobCount(address provider) external;
 
     /// @notice The active record.
@@ -60,13 +66,13 @@ interface IProviderManager {
     /// @notice The record that waits for approval.
     function getWaitingForApprovalProvider(address provider) external view returns (Provider memory);
 
-    /// @notice Whether a provider is approved and not banned: it may claim.
+    /// @notice Whether a provider is approved and not banned, so that it may claim jobs.
     function isJoined(address provider) external view returns (bool);
 
     /// @notice Whether a provider is draining.
     function isDraining(address provider) external view returns (bool);
 
-    /// @notice Whether a provider is joined and not draining: it may be matched.
+    /// @notice Whether a provider is joined and not draining, so that jobs may be matched to it.
     function isValidForScheduling(address provider) external view returns (bool);
 
     /// @notice isValidForScheduling and the prices, in one call.

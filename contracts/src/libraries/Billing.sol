@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice What a job costs. Every result is rounded down, so that the customer never pays for a fraction of a
-/// wei that was not used, and the three shares of a lock (customer, provider, fee) add up to it exactly.
-/// @dev Inputs are within the bounds of Definitions.sol: a price per minute is below 2^96 and a time below 2^64,
-/// so no product here comes near 2^256.
+/// @notice The cost of a job. Amounts are rounded down, so that the customer never pays more than
+/// the exact cost, and the three shares of an escrow (customer, provider, fee) add up to it
+/// exactly.
+/// @dev The arguments are within the bounds of Definitions.sol: a price per minute is below 2^96
+/// and a time below
+/// 2^64, so no product overflows.
 library Billing {
-    /// @notice Ten years: the longest time that a lock buys. It stands for "unlimited" when the price is 0.
+    /// @notice Ten years: the longest time that an escrow pays for. It represents "unlimited" if
+    /// the price is 0.
     uint64 internal constant MAX_MINUTES = 5_256_000;
     uint256 private constant SECONDS_PER_MINUTE = 60;
     uint256 private constant PERCENT = 100;
@@ -16,12 +19,12 @@ library Billing {
         return time * pricePerMinute / SECONDS_PER_MINUTE;
     }
 
-    /// @notice The part of a cost that is not the provider's, at a cut in percent.
+    /// @notice The fee, which is `cutPercent` of a cost; the provider receives the rest.
     function feeDown(uint256 cost, uint256 cutPercent) internal pure returns (uint256) {
         return cost * cutPercent / PERCENT;
     }
 
-    /// @notice The whole minutes that an amount buys, at most MAX_MINUTES.
+    /// @notice The whole minutes that an amount pays for, at most MAX_MINUTES.
     function minutesDown(uint256 amount, uint256 pricePerMinute) internal pure returns (uint64) {
         if (pricePerMinute == 0) return MAX_MINUTES;
         uint256 bought = amount / pricePerMinute;
@@ -29,7 +32,8 @@ library Billing {
     }
 
     /// @notice The seconds after which an amount is used up, rounded up, at most MAX_MINUTES.
-    /// @dev Up, because it only opens a deadline against the provider.
+    /// @dev Rounded up in favour of the provider, because it is used for a deadline of the provider
+    /// only.
     function paidSecondsUp(uint256 amount, uint256 pricePerMinute) internal pure returns (uint256) {
         uint256 longest = MAX_MINUTES * SECONDS_PER_MINUTE;
         if (pricePerMinute == 0) return longest;

@@ -3,12 +3,12 @@ pragma solidity 0.8.37;
 
 import {Affinity, JobDefinition, Label, ProviderPrices} from "../Types.sol";
 
-/// @notice Bounds of what a job may ask for and a provider may charge, and the price that follows from both.
-/// @dev The bounds are generous (a million processors, half an exabyte of memory, 4,722 credits per processor and
-/// minute) and are chosen so that a job's price per minute always fits 96 bits:
-/// 2^20 * 2^72 + 2^39 * 2^56 + 2^20 * 2^72 < 2^96.
-/// Texts are bounded because their provider reads all of them when it claims: without bounds a few huge jobs would
-/// make its claims larger than a block. Ids of scripts are 22 characters today, and addresses of scripts once were.
+/// @notice The bounds of job definitions and of prices, and the price of a job.
+/// @dev The bounds are generous: a million CPUs, half an exabyte of memory, 4,722 credits per CPU
+/// and minute. They are chosen so that a job's price per minute always fits into 96 bits:
+/// 2^20 * 2^72 + 2^39 * 2^56 + 2^20 * 2^72 < 2^96. Strings are bounded because a claim emits all of
+/// them: without bounds, the claim of a few huge jobs would not fit into a block. Ids of scripts
+/// have 22 characters today; earlier, the field had addresses of scripts.
 library Definitions {
     uint256 internal constant MAX_GPUS = 1 << 20;
     uint256 internal constant MAX_CPUS = 1 << 20;
@@ -20,7 +20,7 @@ library Definitions {
     uint256 internal constant MAX_UNIT_PRICE = type(uint72).max;
     uint256 internal constant MAX_MEMORY_PRICE = type(uint56).max;
 
-    /// @notice Whether a job asks for something, and for no more and in no more words than the bounds.
+    /// @notice Whether a job's resources are above 0 and, like its strings, within the bounds.
     function isValid(JobDefinition calldata definition) internal pure returns (bool) {
         uint256 tasks = definition.ntasks;
         uint256 cpusPerTask = definition.cpusPerTask;
@@ -28,13 +28,18 @@ library Definitions {
         if (tasks == 0 || cpusPerTask == 0 || memPerCpu == 0) return false;
         // Each factor is below 2^64, so neither product can overflow before it is compared.
         return definition.gpus <= MAX_GPUS && tasks * cpusPerTask <= MAX_CPUS
-            && tasks * cpusPerTask * memPerCpu <= MAX_MEMORY_MB && definition.storageType <= MAX_STORAGE_TYPE
+            && tasks * cpusPerTask * memPerCpu <= MAX_MEMORY_MB
+            && definition.storageType <= MAX_STORAGE_TYPE
             && bytes(definition.batchLocationHash).length <= MAX_HASH_BYTES
             && areBounded(definition.uses, definition.affinity);
     }
 
-    /// @notice Whether a job's labels are few and short.
-    function areBounded(Label[] calldata uses, Affinity[] calldata affinity) internal pure returns (bool) {
+    /// @notice Whether the number and the lengths of a job's labels are within the bounds.
+    function areBounded(Label[] calldata uses, Affinity[] calldata affinity)
+        internal
+        pure
+        returns (bool)
+    {
         if (uses.length + affinity.length > MAX_LABELS) return false;
         for (uint256 i = 0; i < uses.length; ++i) {
             if (!_isShort(uses[i])) return false;
@@ -59,11 +64,13 @@ library Definitions {
         uint256 ntasks,
         ProviderPrices memory prices
     ) internal pure returns (uint256) {
-        return ntasks * cpusPerTask * (prices.cpuPricePerMin + memPerCpu * prices.memPricePerMin) + gpus
-            * prices.gpuPricePerMin;
+        return ntasks * cpusPerTask * (prices.cpuPricePerMin + memPerCpu * prices.memPricePerMin)
+            + gpus * prices.gpuPricePerMin;
     }
 
     function _isShort(Label calldata label) private pure returns (bool) {
-        return bytes(label.key).length <= MAX_LABEL_BYTES && bytes(label.value).length <= MAX_LABEL_BYTES;
+        return
+            bytes(label.key).length <= MAX_LABEL_BYTES
+                && bytes(label.value).length <= MAX_LABEL_BYTES;
     }
 }

@@ -3,8 +3,8 @@ pragma solidity 0.8.37;
 
 import {JobStatus} from "../Types.sol";
 
-/// @notice Which moves a job may make. The Python table `gridstead.domain.lifecycle` is compared with this one
-/// over all pairs of states.
+/// @notice The legal transitions of a job. A test compares the Python table
+/// `gridstead.domain.lifecycle` with this one for all pairs of states.
 library Lifecycle {
     error InvalidTransition(JobStatus from, JobStatus to);
     error JobHotStatusOnly(JobStatus current);
@@ -15,10 +15,12 @@ library Lifecycle {
         return status >= JobStatus.CANCELLED;
     }
 
-    /// @notice Whether a job may go from `from` to `to` in one step.
+    /// @notice Whether the transition of a job from `from` to `to` is legal.
     function isLegal(JobStatus from, JobStatus to) internal pure returns (bool) {
         if (from == JobStatus.PENDING) {
-            return to == JobStatus.META_SCHEDULED || to == JobStatus.CANCELLED || to == JobStatus.PANICKED;
+            return
+                to == JobStatus.META_SCHEDULED || to == JobStatus.CANCELLED
+                    || to == JobStatus.PANICKED;
         }
         if (from == JobStatus.META_SCHEDULED) {
             return to == JobStatus.PENDING || to == JobStatus.SCHEDULED || to == JobStatus.CANCELLED
@@ -31,7 +33,7 @@ library Lifecycle {
         return from == JobStatus.RUNNING && isCold(to);
     }
 
-    /// @notice Reverts unless the move is legal, with the most telling error first.
+    /// @notice Reverts unless the transition is legal, with the most specific error.
     function check(JobStatus from, JobStatus to) internal pure {
         if (from == to) revert SameStatusError();
         if (isCold(from)) revert JobHotStatusOnly(from);

@@ -13,10 +13,11 @@ import {
     Label
 } from "../Types.sol";
 
-/// @notice How a job is stored.
-/// @dev Packed by when a value is written: a move of state costs one slot, a match one more, and so on.
+/// @notice The storage layout of a job.
+/// @dev Values that are written together share a slot: a transition writes one slot, a match one
+/// more, and so on.
 struct Record {
-    // Slot 0: written by every move.
+    // Slot 0: written by every transition.
     address customer;
     JobStatus status;
     uint40 submitTime;
@@ -26,7 +27,7 @@ struct Record {
     // Slot 1: written by a match.
     address provider;
     uint96 pricePerMinute;
-    // Slot 2: written once, and by top-ups.
+    // Slot 2: written by the request and by top-ups.
     uint128 maxCost;
     uint40 memPerCpu;
     uint24 gpus;
@@ -39,12 +40,12 @@ struct Record {
     uint40 claimTime;
     uint40 startTime;
     uint40 endTime;
-    bool hasExitCode; // One came before the end.
+    bool hasExitCode; // A report before the end had an exit code.
     // Slot 4: written by top-ups, cancellations and failures.
     uint128 pendingTopUp;
     int64 exitCode;
     uint40 cancelRequestTime;
-    // One slot each; texts of up to 31 bytes need no more.
+    // One slot each; a string of up to 31 bytes needs no second slot.
     bytes32 name;
     string batchLocationHash;
     string lastError;
@@ -52,9 +53,10 @@ struct Record {
     Affinity[] affinity;
 }
 
-/// @notice A stored job and what its readers see of it.
+/// @notice Conversions between a stored job and the structs that views return.
 library Records {
-    /// @notice Stores a definition in a new record. The casts are safe within the bounds of Definitions.sol.
+    /// @notice Stores a definition in a new record. The casts are safe within the bounds of
+    /// Definitions.sol.
     function setDefinition(Record storage record, JobDefinition calldata definition) internal {
         record.gpus = uint24(definition.gpus);
         record.memPerCpu = uint40(definition.memPerCpu);
@@ -75,7 +77,11 @@ library Records {
     }
 
     /// @notice The definition as it was requested.
-    function toDefinition(Record storage record) internal view returns (JobDefinition memory definition) {
+    function toDefinition(Record storage record)
+        internal
+        view
+        returns (JobDefinition memory definition)
+    {
         definition.gpus = record.gpus;
         definition.memPerCpu = record.memPerCpu;
         definition.cpusPerTask = record.cpusPerTask;
@@ -88,7 +94,7 @@ library Records {
         }
     }
 
-    /// @notice The record as readers see it.
+    /// @notice The record as the struct that views return.
     function toJob(Record storage record, JobId jobId) internal view returns (Job memory job) {
         job.jobId = jobId;
         job.status = record.status;
@@ -105,7 +111,9 @@ library Records {
             submit: record.submitTime,
             start: record.startTime,
             end: record.endTime,
-            cancelRequestTimestamp: record.hasCancelRequest ? record.cancelRequestTime : record.submitTime,
+            cancelRequestTimestamp: record.hasCancelRequest
+                ? record.cancelRequestTime
+                : record.submitTime,
             blockNumberStateChange: record.stateBlock,
             panicTimestamp: record.status == JobStatus.PANICKED ? record.endTime : 0
         });
@@ -115,7 +123,7 @@ library Records {
         job.exitCode = record.exitCode;
     }
 
-    /// @notice The record without its texts.
+    /// @notice The record without its strings.
     function toTerms(Record storage record) internal view returns (JobTerms memory) {
         return JobTerms({
             status: record.status,

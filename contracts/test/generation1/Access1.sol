@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice Owners and roles as the contracts of line 1.2 have them: nothing of ours beside them.
+/// @notice Owners and roles as in the contracts of version 1.2, without our additions.
 abstract contract Owned1 {
     address public owner = msg.sender;
 
@@ -50,7 +50,7 @@ abstract contract Roles1 {
     }
 
     function _checkRole(bytes32 role) internal view {
-        // Clients show the text; none takes it apart, so the double leaves the digits out.
+        // Clients print the text but do not parse it, so the double omits the addresses.
         require(hasRole[role][msg.sender], "AccessControl: account is missing role");
     }
 }

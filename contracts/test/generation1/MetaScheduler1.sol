@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {Job, JobCost, JobDefinition, JobId, JobStatus, JobTime, ProviderPrices} from "../../src/Types.sol";
+import {
+    Job,
+    JobCost,
+    JobDefinition,
+    JobId,
+    JobStatus,
+    JobTime,
+    ProviderPrices
+} from "../../src/Types.sol";
 import {Roles1} from "./Access1.sol";
 import {Constants1, Credit1} from "./Money1.sol";
 import {ProviderManager1} from "./ProviderManager1.sol";
 import {JobRepository1, ProviderJobQueues1} from "./Records1.sol";
 import {Tools1} from "./Tools1.sol";
 
-/// @notice A double of the DeepSquare contracts, line 1.2: what clients of ours meet on a grid of that line.
-/// Same selectors, events, errors and order of checks; bills whole minutes, at least one, at the prices of the
-/// settlement, with a slack of 15 minutes, a panic of the provider included; its faults are kept, they are the point.
+/// @notice A double of the DeepSquare contracts, version 1.2, for tests of our clients on such a
+/// grid. It has the same selectors, events, errors and order of checks. It bills whole minutes, at
+/// least one, at the prices at settlement, with a slack of 15 minutes, also if the provider panics.
+/// It has the faults of the original on purpose.
 contract MetaScheduler1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
 
@@ -92,8 +101,13 @@ contract MetaScheduler1 is Roles1 {
         emit NewJobRequestEvent(jobId, msg.sender);
     }
 
-    function metaSchedule(JobId _jobId, address _providerAddr) external onlyRole(METASCHEDULER_ROLE) {
-        if (!providerManager.isValidForScheduling(_providerAddr)) revert ProviderNotJoined();
+    function metaSchedule(JobId _jobId, address _providerAddr)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
+        if (!providerManager.isValidForScheduling(_providerAddr)) {
+            revert ProviderNotJoined();
+        }
         jobs.setJobStatus(_jobId, JobStatus.META_SCHEDULED);
         jobs.setProviderAddr(_jobId, _providerAddr);
         providerJobQueues.pushClaimableJob(_providerAddr, _jobId);
@@ -117,7 +131,9 @@ contract MetaScheduler1 is Roles1 {
     ) external {
         Job memory job = _ofProvider(_jobId);
         bool ends = Tools1.isCold(_nextJobStatus);
-        if (_nextJobStatus != JobStatus.RUNNING && !ends) revert RunningColdStatusOnly(_nextJobStatus);
+        if (_nextJobStatus != JobStatus.RUNNING && !ends) {
+            revert RunningColdStatusOnly(_nextJobStatus);
+        }
         if (bytes(_lastError).length > 0) jobs.setLastError(_jobId, _lastError);
         jobs.setExitCode(_jobId, _exitCode);
         jobs.setJobStatus(_jobId, _nextJobStatus);
@@ -150,7 +166,7 @@ contract MetaScheduler1 is Roles1 {
             providerJobQueues.pushCancellingJob(job.providerAddr, _jobId);
             return;
         }
-        jobs.setJobStatus(_jobId, JobStatus.CANCELLED); // Its provider is not told.
+        jobs.setJobStatus(_jobId, JobStatus.CANCELLED); // Its provider is not notified.
         _end(job, 0, 0);
     }
 
@@ -199,7 +215,10 @@ contract MetaScheduler1 is Roles1 {
         jobs.setCost(_jobId, job.cost);
     }
 
-    function panicJob(JobId _jobId, string calldata _lastError) external onlyRole(METASCHEDULER_ROLE) {
+    function panicJob(JobId _jobId, string calldata _lastError)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
         Job memory job = jobs.get(_jobId);
         if (Tools1.isCold(job.status)) revert JobHotStatusOnly(job.status);
         jobs.setLastError(_jobId, _lastError);
@@ -211,7 +230,7 @@ contract MetaScheduler1 is Roles1 {
         enableRequestNewJob = _enable;
     }
 
-    /// @dev Of whatever the contract holds, the customers' locks included.
+    /// @dev Withdraws any part of the contract's balance, including the customers' escrow.
     function withdrawAdmin(uint256 _amount) external onlyRole(DEFAULT_ADMIN_ROLE) {
         credit.transfer(msg.sender, _amount);
     }
@@ -244,7 +263,8 @@ contract MetaScheduler1 is Roles1 {
         credit.transferFrom(payer, address(this), amount);
     }
 
-    /// @dev What the minutes cost at the provider's prices of now: at least one minute, at most the lock.
+    /// @dev The cost of the minutes at the provider's current prices: at least one minute, at most
+    /// the escrow.
     function _bill(Job memory job, uint256 reported) private returns (uint256 cost) {
         uint256 elapsed = (block.timestamp - job.time.start) / 60;
         uint256 minutes_ = reported;
@@ -253,8 +273,8 @@ contract MetaScheduler1 is Roles1 {
             minutes_ = elapsed;
         }
         if (minutes_ == 0) minutes_ = 1;
-        cost =
-            minutes_ * Tools1.perMinute(job.definition, providerManager.getProviderPrices(job.providerAddr));
+        cost = minutes_
+            * Tools1.perMinute(job.definition, providerManager.getProviderPrices(job.providerAddr));
         if (cost > job.cost.maxCost) cost = job.cost.maxCost;
     }
 

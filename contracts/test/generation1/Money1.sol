@@ -3,7 +3,7 @@ pragma solidity 0.8.37;
 
 import {Owned1} from "./Access1.sol";
 
-/// @notice The numbers of line 1.2. Nothing bounds them.
+/// @notice The constants of version 1.2. They have no bounds.
 contract Constants1 is Owned1 {
     uint256 public minimumAmount = 100e18;
     uint256 public cancellationFeeMinute = 5; // no settlement reads it
@@ -37,7 +37,8 @@ contract Constants1 is Owned1 {
     }
 }
 
-/// @notice The token of line 1.2: ERC-20 with the two calls that change an allowance, and no permit.
+/// @notice The token of version 1.2: ERC-20 with two functions that change an allowance, without
+/// permits.
 contract Credit1 is Owned1 {
     string public constant name = "Credit";
     string public constant symbol = "CRED";

@@ -4,8 +4,8 @@ pragma solidity 0.8.37;
 import {Label, Provider, ProviderHardware, ProviderPrices} from "../../src/Types.sol";
 import {Roles1} from "./Access1.sol";
 
-/// @notice Providers of line 1.2: prices have no bound, and whatever changes needs a new approval.
-/// The linked list that pages through addresses is left out: our clients read events instead.
+/// @notice Providers of version 1.2: prices have no bound, and every change needs a new approval.
+/// The linked list of addresses is omitted, because our clients read events instead.
 contract ProviderManager1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
     bytes32 public constant METASCHEDULER_CONTRACT_ROLE = keccak256("METASCHEDULER_CONTRACT_ROLE");
@@ -96,7 +96,11 @@ contract ProviderManager1 is Roles1 {
         record.isBanned = isBanned[provider];
     }
 
-    function getWaitingForApprovalProvider(address provider) external view returns (Provider memory record) {
+    function getWaitingForApprovalProvider(address provider)
+        external
+        view
+        returns (Provider memory record)
+    {
         record = _waiting[provider];
         record.isBanned = isBanned[provider];
     }

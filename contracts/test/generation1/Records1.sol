@@ -5,7 +5,7 @@ import {Job, JobCost, JobId, JobStatus, JobTime} from "../../src/Types.sol";
 import {Owned1, Roles1} from "./Access1.sol";
 import {Tools1} from "./Tools1.sol";
 
-/// @notice The records of line 1.2, one setter per field.
+/// @notice The records of version 1.2, with one setter per field.
 contract JobRepository1 is Roles1 {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
 
@@ -42,7 +42,10 @@ contract JobRepository1 is Roles1 {
         emit JobCreated(jobId);
     }
 
-    function setJobStatus(JobId _jobId, JobStatus _newStatus) external onlyRole(METASCHEDULER_ROLE) {
+    function setJobStatus(JobId _jobId, JobStatus _newStatus)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
         Job storage job = _existing(_jobId);
         JobStatus current = job.status;
         Tools1.checkNewJobStatus(current, _newStatus);
@@ -51,7 +54,10 @@ contract JobRepository1 is Roles1 {
         emit JobTransitionEvent(_jobId, current, _newStatus);
     }
 
-    function setProviderAddr(JobId _jobId, address _providerAddr) external onlyRole(METASCHEDULER_ROLE) {
+    function setProviderAddr(JobId _jobId, address _providerAddr)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
         _existing(_jobId).providerAddr = _providerAddr;
     }
 
@@ -66,11 +72,17 @@ contract JobRepository1 is Roles1 {
         job.time.blockNumberStateChange = stateChange;
     }
 
-    function setHasCancelRequest(JobId _jobId, bool _hasCancelRequest) external onlyRole(METASCHEDULER_ROLE) {
+    function setHasCancelRequest(JobId _jobId, bool _hasCancelRequest)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
         _existing(_jobId).hasCancelRequest = _hasCancelRequest;
     }
 
-    function setLastError(JobId _jobId, string calldata _error) external onlyRole(METASCHEDULER_ROLE) {
+    function setLastError(JobId _jobId, string calldata _error)
+        external
+        onlyRole(METASCHEDULER_ROLE)
+    {
         _existing(_jobId).lastError = _error;
     }
 
@@ -96,8 +108,8 @@ contract JobRepository1 is Roles1 {
     }
 }
 
-/// @notice The queues of line 1.2: first in, first out. Of the claimable ones those entries are passed over that are
-/// not META_SCHEDULED any more; whose the job is now, nobody asks.
+/// @notice The queues of version 1.2: first in, first out. A claim skips entries that are not
+/// META_SCHEDULED any more, but does not check the provider of the job.
 contract ProviderJobQueues1 is Owned1 {
     struct Queue {
         uint256 first;

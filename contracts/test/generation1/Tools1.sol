@@ -3,13 +3,14 @@ pragma solidity 0.8.37;
 
 import {JobDefinition, JobStatus, ProviderPrices} from "../../src/Types.sol";
 
-/// @notice The arithmetic and the transition table of line 1.2. Money is wei per whole minute.
+/// @notice The arithmetic and the transition table of version 1.2. Prices are in wei per whole
+/// minute.
 library Tools1 {
     error InvalidTransition(JobStatus from, JobStatus to);
     error JobHotStatusOnly(JobStatus current);
     error SameStatusError();
 
-    /// @dev For each state a bit set of the states that may follow it; none for the cold ones.
+    /// @dev For each state, the bit set of the states that may follow it; 0 for the cold states.
     uint256 private constant AFTER_PENDING = 1 << 1 | 1 << 4 | 1 << 8;
     uint256 private constant AFTER_META_SCHEDULED = 1 << 0 | 1 << 2 | 1 << 4 | 1 << 8;
     uint256 private constant AFTER_SCHEDULED = 1 << 0 | 1 << 3 | 1 << 4 | 1 << 6 | 1 << 8;
@@ -18,15 +19,18 @@ library Tools1 {
     function checkNewJobStatus(JobStatus current, JobStatus next) internal pure {
         if (current == next) revert SameStatusError();
         if (isCold(current)) revert JobHotStatusOnly(current);
-        uint256[4] memory table = [AFTER_PENDING, AFTER_META_SCHEDULED, AFTER_SCHEDULED, AFTER_RUNNING];
-        if (table[uint8(current)] & (1 << uint8(next)) == 0) revert InvalidTransition(current, next);
+        uint256[4] memory table =
+            [AFTER_PENDING, AFTER_META_SCHEDULED, AFTER_SCHEDULED, AFTER_RUNNING];
+        if (table[uint8(current)] & (1 << uint8(next)) == 0) {
+            revert InvalidTransition(current, next);
+        }
     }
 
     function isCold(JobStatus status) internal pure returns (bool) {
         return uint8(status) > uint8(JobStatus.RUNNING);
     }
 
-    /// @dev No bound but these: a job may ask for 2^63 of anything.
+    /// @dev There are no other bounds: a job may request 2^63 of each resource.
     function isValid(JobDefinition memory job) internal pure returns (bool) {
         return job.memPerCpu > 0 && job.cpusPerTask > 0 && job.ntasks > 0;
     }
@@ -40,7 +44,7 @@ library Tools1 {
         return uint256(job.ntasks) * job.cpusPerTask * cpu + job.gpus * prices.gpuPricePerMin;
     }
 
-    /// @dev Cut to 64 bits, so a tiny price gives a wrapped duration; a price of zero panics.
+    /// @dev Truncated to 64 bits, so a tiny price gives a wrong duration; a price of zero panics.
     function toDuration(JobDefinition memory job, ProviderPrices memory prices, uint256 amount)
         internal
         pure

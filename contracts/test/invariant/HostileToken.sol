@@ -5,8 +5,9 @@ interface IInterrupter {
     function interrupt() external;
 }
 
-/// @notice An ERC-20 at its worst within what IMetaScheduler assumes: it may refuse or revert any movement, and
-/// before any movement it may hand control to somebody who calls the grid again. It counts what the grid moves.
+/// @notice The most hostile ERC-20 that the assumptions of IMetaScheduler allow. It can refuse or
+/// revert any transfer, and before a transfer it can call another account, which calls the grid
+/// again. It counts the grid's transfers.
 contract HostileToken {
     enum Mood {
         HONEST,
@@ -21,10 +22,10 @@ contract HostileToken {
     address private immutable MAKER;
     address private _grid;
     Mood private _mood;
-    /// @notice How many movements go well before the mood shows.
+    /// @notice How many transfers succeed before the hostile behaviour starts.
     uint256 private _patience;
 
-    /// @notice All that ever went into the grid, and out of it by account.
+    /// @notice All credits that were ever transferred to the grid, and from the grid by recipient.
     uint256 public pulled;
     mapping(address account => uint256) public received;
 

@@ -5,9 +5,10 @@ import {Constants} from "../../src/Constants.sol";
 import {JobRepository} from "../../src/JobRepository.sol";
 import {Job, JobId, JobStatus} from "../../src/Types.sol";
 
-/// @notice Stands between MetaScheduler and JobRepository, sees every write that takes effect, keeps books of its own
-/// and says what they may never show. Rules are written down here a second time, on purpose.
-/// @dev A broken rule is noted, not thrown: the contracts would take a throw for a failed call and undo the note.
+/// @notice A proxy between MetaScheduler and JobRepository. It sees every write that takes effect,
+/// records every job, and checks rules. The rules are a second, independent implementation.
+/// @dev A broken rule is recorded and does not revert: the contracts would handle a revert as a
+/// failed call and discard the record.
 contract Witness {
     struct Book {
         address customer;
@@ -15,7 +16,7 @@ contract Witness {
         JobStatus status;
         uint256 price;
         uint256 locked;
-        uint256 told;
+        uint256 notified;
         uint256 claimedAt;
         uint256 startedAt;
         uint256 paid;
@@ -24,7 +25,7 @@ contract Witness {
         bytes32 seal;
     }
 
-    /// @dev Bit `to` of mask `from`: the table of legal moves, as the specification prints it.
+    /// @dev Bit `to` of mask `from`: the table of legal transitions, as in the specification.
     uint16[9] private LEGAL = [0x112, 0x115, 0x159, 0x1F0, 0, 0, 0, 0, 0];
     uint256 private constant SECONDS_PER_MINUTE = 60;
 
@@ -35,7 +36,7 @@ contract Witness {
     uint256 public lockedEver;
     uint256 public feesEver;
     mapping(uint256 id => Book) private _books;
-    /// @notice All that was ever owed to an account out of the escrow.
+    /// @notice All credits that the escrow ever owed to an account.
     mapping(address account => uint256) public owed;
     mapping(address provider => uint256) public matchesOf;
     mapping(uint256 from => mapping(uint256 to => uint256)) public moves;
@@ -45,7 +46,7 @@ contract Witness {
         (REPOSITORY, CONSTANTS) = (repository, constants);
     }
 
-    // The empty `bytes` of a payable receive is no call of ours.
+    // A receive function is not needed: no test sends coins.
     fallback(bytes calldata input) external returns (bytes memory answer) {
         bool ok;
         (ok, answer) = address(REPOSITORY).call(input);
@@ -61,7 +62,7 @@ contract Witness {
         return _books[id];
     }
 
-    /// @notice All books, by id less one.
+    /// @notice All records of jobs; the index is the id minus 1.
     function books() external view returns (Book[] memory all) {
         all = new Book[](count);
         for (uint256 i = 0; i < all.length; ++i) {
@@ -73,7 +74,8 @@ contract Witness {
         return LEGAL[from] >> to & 1 == 1;
     }
 
-    /// @notice A hash of the record, which must stay when the job has ended, but for a flag without a meaning then.
+    /// @notice A hash of the record, which must not change after the job has ended. It excludes a
+    /// flag that has no meaning then.
     function sealOf(uint256 id) public view returns (bytes32) {
         Job memory job = REPOSITORY.get(JobId.wrap(bytes32(id)));
         job.cost.delegateSpendingAuthority = false;
@@ -82,7 +84,10 @@ contract Witness {
 
     function _note(bytes4 call, bytes calldata input, bytes memory answer) private {
         if (call == JobRepository.create.selector) {
-            return _created(uint256(bytes32(answer)), address(uint160(_word(input, 0))), _word(input, 2));
+            return
+                _created(
+                    uint256(bytes32(answer)), address(uint160(_word(input, 0))), _word(input, 2)
+                );
         }
         if (input.length < 36) return;
         Book storage b = _books[_word(input, 0)];
@@ -95,38 +100,44 @@ contract Witness {
             (b.provider, b.price, b.claimedAt) = (address(0), 0, 0);
         } else if (call == JobRepository.setClaimed.selector) {
             _move(b, JobStatus.SCHEDULED);
-            (b.told, b.claimedAt) = (b.locked, block.timestamp);
+            (b.notified, b.claimedAt) = (b.locked, block.timestamp);
         } else if (call == JobRepository.setRunning.selector) {
             _move(b, JobStatus.RUNNING);
             b.startedAt = _word(input, 1);
-            _rule(b.claimedAt <= b.startedAt && b.startedAt <= block.timestamp, "start between claim and now");
+            _rule(
+                b.claimedAt <= b.startedAt && b.startedAt <= block.timestamp,
+                "start between claim and now"
+            );
         } else if (call == JobRepository.setEnded.selector) {
             _ended(b, JobStatus(_word(input, 1)), _word(input, 2));
             b.seal = sealOf(_word(input, 0));
         } else if (call == JobRepository.addTopUp.selector) {
-            _rule(b.status == JobStatus.SCHEDULED || b.status == JobStatus.RUNNING, "top-up of a claimed job");
+            _rule(
+                b.status == JobStatus.SCHEDULED || b.status == JobStatus.RUNNING,
+                "top-up of a claimed job"
+            );
             b.locked += _word(input, 1);
             lockedEver += _word(input, 1);
         } else if (call == JobRepository.takeTopUp.selector) {
             (uint256 before, uint256 later) = abi.decode(answer, (uint256, uint256));
-            _rule(before == b.told && later == b.locked, "every credit is told once");
-            b.told = b.locked;
+            _rule(before == b.notified && later == b.locked, "every credit is emitted once");
+            b.notified = b.locked;
         }
     }
 
-    function _created(uint256 id, address customer, uint256 lock) private {
-        _rule(id == ++count, "ids are counted");
+    function _created(uint256 id, address customer, uint256 escrow) private {
+        _rule(id == ++count, "ids are consecutive");
         Book storage b = _books[id];
-        (b.customer, b.locked) = (customer, lock);
-        lockedEver += lock;
+        (b.customer, b.locked) = (customer, escrow);
+        lockedEver += escrow;
     }
 
     function _ended(Book storage b, JobStatus to, uint256 cost) private {
         bool billed = b.status == JobStatus.RUNNING && to != JobStatus.PANICKED;
         _move(b, to);
-        _rule(cost == 0 || billed, "no pay without a run, nor for a panic");
+        _rule(cost == 0 || billed, "no pay without a run or for a panic");
         _rule(cost == 0 || b.claimedAt != 0, "no pay without a claim");
-        _rule(cost <= b.locked, "cost within the lock");
+        _rule(cost <= b.locked, "cost within the escrow");
         _rule(
             cost * SECONDS_PER_MINUTE <= (block.timestamp - b.startedAt) * b.price || cost == 0,
             "cost within the time since the start"
@@ -141,7 +152,7 @@ contract Witness {
 
     function _move(Book storage b, JobStatus to) private {
         (uint256 from, uint256 next) = (uint256(b.status), uint256(to));
-        _rule(isLegal(from, next), "legal move");
+        _rule(isLegal(from, next), "legal transition");
         ++moves[from][next];
         b.status = to;
     }

@@ -8,19 +8,26 @@ import {JobRepository} from "../../src/JobRepository.sol";
 import {MetaScheduler} from "../../src/MetaScheduler.sol";
 import {ProviderJobQueues} from "../../src/ProviderJobQueues.sol";
 import {ProviderManager} from "../../src/ProviderManager.sol";
-import {JobDefinition, JobId, JobStatus, Label, ProviderHardware, ProviderPrices} from "../../src/Types.sol";
+import {
+    JobDefinition,
+    JobId,
+    JobStatus,
+    Label,
+    ProviderHardware,
+    ProviderPrices
+} from "../../src/Types.sol";
 import {Base} from "../Base.sol";
 import {HostileToken, IInterrupter} from "./HostileToken.sol";
 import {Witness} from "./Witness.sol";
 
-/// @notice Somebody with an address of his own who calls what he is told.
+/// @notice An account with its own address that makes the calls of the campaign.
 contract Actor {
     function act(address target, bytes calldata call) external returns (bool, bytes memory) {
         return target.call(call);
     }
 }
 
-/// @notice The contracts, the people and the books of a campaign, and how a call is made and judged.
+/// @notice The contracts, the accounts and the witness of a campaign, and the checks of each call.
 abstract contract World is Base, IInterrupter {
     uint256 internal constant FUNDS = 1_000_000e18;
     uint256 internal constant MAX_JOBS = 20;
@@ -38,7 +45,7 @@ abstract contract World is Base, IInterrupter {
     address[3] public customers;
     address[3] public providers;
     address public matcher = address(new Actor());
-    address public stranger = address(new Actor());
+    address public outsider = address(new Actor());
 
     uint256 public withdrawn;
     uint256 public attempts;
@@ -50,8 +57,8 @@ abstract contract World is Base, IInterrupter {
     bool internal _isHonest;
     uint256 private _interruption;
 
-    /// @dev Runs an action with a token that is up to something in three cases of eight.
-    modifier mischievous(uint256 seed) {
+    /// @dev Runs an action with a token that is hostile in three of eight cases.
+    modifier withHostileToken(uint256 seed) {
         uint256 mood = _part(seed, "mood") % 8;
         _isHonest = mood == 0 || mood > 3;
         _interruption = _part(seed, "interruption");
@@ -72,11 +79,12 @@ abstract contract World is Base, IInterrupter {
             customers[i] = address(new Actor());
             providers[i] = address(new Actor());
             _join(
-                providers[i], ProviderPrices({gpuPricePerMin: 1e18, cpuPricePerMin: 1e17, memPricePerMin: i})
+                providers[i],
+                ProviderPrices({gpuPricePerMin: 1e18, cpuPricePerMin: 1e17, memPricePerMin: i})
             );
             _fund(customers[i]);
         }
-        _fund(stranger);
+        _fund(outsider);
     }
 
     /// @inheritdoc IInterrupter
@@ -87,12 +95,13 @@ abstract contract World is Base, IInterrupter {
         _isInterrupted = false;
     }
 
-    /// @dev What somebody does while credits are on their way.
+    /// @dev The reentrant call during a transfer of credits.
     function _interrupt(uint256 seed) internal virtual;
 
     // Calls.
 
-    /// @dev A call fails with a reason, and never by arithmetic: clients decode the reason.
+    /// @dev A failing call must have a reason, which clients decode, and must not fail by
+    /// arithmetic.
     function _by(address who, address target, bytes memory call) internal returns (bool ok) {
         bytes memory answer;
         (ok, answer) = Actor(who).act(target, call);
@@ -101,7 +110,7 @@ abstract contract World is Base, IInterrupter {
             ++successes;
             return true;
         }
-        _expect(answer.length >= 4, "a failure carries data");
+        _expect(answer.length >= 4, "a failure has revert data");
         if (bytes4(answer) != PANIC) return false;
         uint256 code;
         assembly ("memory-safe") {
@@ -114,7 +123,8 @@ abstract contract World is Base, IInterrupter {
         return _by(who, address(meta), call);
     }
 
-    /// @dev Notes a broken promise. It is not thrown, because an action may run inside a call that swallows it.
+    /// @dev Records a broken rule. It does not revert, because an action may run inside a call that
+    /// ignores a revert.
     function _expect(bool holds, string memory name) internal {
         if (!holds) violation = name;
     }
@@ -129,8 +139,13 @@ abstract contract World is Base, IInterrupter {
         return uint256(keccak256(abi.encode(seed, name)));
     }
 
-    /// @dev In seven cases of eight a job in that state, if there is one; else any id, also of no job.
-    function _job(uint256 seed, JobStatus wanted) internal view returns (JobId, Witness.Book memory) {
+    /// @dev In seven of eight cases a job in that state, if one exists; else any id, also of a job
+    /// that does not exist.
+    function _job(uint256 seed, JobStatus wanted)
+        internal
+        view
+        returns (JobId, Witness.Book memory)
+    {
         uint256 count = witness.count();
         uint256 any = _part(seed, "job") % (count + 2);
         if (_part(seed, "blind") % 8 != 0) {
@@ -143,13 +158,13 @@ abstract contract World is Base, IInterrupter {
         return (JobId.wrap(bytes32(any)), witness.book(any));
     }
 
-    /// @dev In three cases of four the one who may, else anybody.
+    /// @dev In three of four cases the authorised account, else any account.
     function _who(uint256 seed, address rightful) internal view returns (address) {
         uint256 pick = _part(seed, "who") % 16;
         if (pick < 12 && rightful != address(0)) return rightful;
         if (pick % 4 == 0) return customers[pick / 4 % 3];
         if (pick % 4 == 1) return providers[pick / 4 % 3];
-        return pick % 4 == 2 ? matcher : stranger;
+        return pick % 4 == 2 ? matcher : outsider;
     }
 
     function _prices(uint256 seed) internal pure returns (ProviderPrices memory) {
@@ -168,11 +183,15 @@ abstract contract World is Base, IInterrupter {
         result.batchLocationHash = "abcdefghijklmnopqrstuv";
     }
 
-    // Setting up.
+    // Set-up.
 
     function _fund(address customer) private {
         token.mint(customer, FUNDS);
-        _by(customer, address(token), abi.encodeCall(token.approve, (address(meta), type(uint256).max)));
+        _by(
+            customer,
+            address(token),
+            abi.encodeCall(token.approve, (address(meta), type(uint256).max))
+        );
     }
 
     function _join(address provider, ProviderPrices memory prices) internal {

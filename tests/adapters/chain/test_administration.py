@@ -144,7 +144,7 @@ def test_a_refusal_of_the_contract_is_translated(chain):
         )
 
     assert refusal.value.detail == 'Error: "Constants: value out of bounds"'
-    assert "other bounds" in refusal.value.hint
+    assert "bounds of these contracts differ" in refusal.value.hint
     assert isinstance(refusal.value.__cause__, TransactionReverted)
 
 
