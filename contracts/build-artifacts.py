@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compile the contracts and write their artifacts into the Python package, or check those that are
-there.
+"""Compile the contracts and write their artifacts into the Python package, or check them.
 
-Rule 1: an artifact is a function of the sources and foundry.toml alone, so equal sources give equal
-files.
+Rule 1: an artifact depends only on the sources, the compiler version and foundry.toml, so equal
+sources give equal files.
 Rule 2: the package needs neither node nor a compiler; only this script does.
 """
 
@@ -21,7 +20,7 @@ from pathlib import Path
 
 CONTRACTS = Path(__file__).resolve().parent
 ARTIFACTS = CONTRACTS.parent / "control" / "gridstead" / "abi"
-# The settings that the bytecode depends on; the rest of foundry.toml is about tests and style.
+# The settings that the bytecode depends on. The rest of foundry.toml is for tests and style.
 SETTINGS = ("evm_version", "optimizer", "optimizer_runs", "bytecode_hash", "cbor_metadata")
 NAMES = (
     "Constants",
@@ -34,18 +33,16 @@ NAMES = (
 
 
 def find_forge() -> str:
-    """Return the forge that npm installed, or the machine's own where npm has none for it."""
-    found = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
-    own = str(found[0]) if found else shutil.which("forge")
-    if own is None:
+    """Return the path of forge: the one that npm installed, else the one in the PATH."""
+    installed = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
+    forge = str(installed[0]) if installed else shutil.which("forge")
+    if forge is None:
         sys.exit("contracts: forge is not installed (run `npm ci` in contracts/)")
-    return own
+    return forge
 
 
 def hash_sources() -> str:
-    """Return the SHA-256 of everything that the bytecode depends on: settings, compiler version,
-    sources.
-    """
+    """Return the SHA-256 of the settings, the compiler version and the sources."""
     digest = hashlib.sha256()
     compiler = json.loads((CONTRACTS / "package.json").read_text())["devDependencies"]["solc"]
     profile = tomllib.loads((CONTRACTS / "foundry.toml").read_text())["profile"]["default"]
@@ -58,9 +55,7 @@ def hash_sources() -> str:
 
 
 def to_text(name: str, source_hash: str, compiled: dict[str, object]) -> str:
-    """Return one artifact as JSON, with a line for each entry of the ABI so that differences are
-    readable.
-    """
+    """Return one artifact as JSON, with a line per entry of the ABI, for readable diffs."""
     abi = ",\n".join("  " + json.dumps(entry) for entry in compiled["abi"])
     bytecode = compiled["bytecode"]
     links = json.dumps(bytecode["linkReferences"])
@@ -71,7 +66,7 @@ def to_text(name: str, source_hash: str, compiled: dict[str, object]) -> str:
 
 
 def build() -> dict[Path, str]:
-    """Compile and return each artifact's path and text."""
+    """Compile the contracts, and return the text of each artifact by its path."""
     subprocess.run([find_forge(), "build", "--quiet", "src"], cwd=CONTRACTS, check=True)
     source_hash = hash_sources()
     texts = {}
@@ -82,7 +77,7 @@ def build() -> dict[Path, str]:
 
 
 def main() -> int:
-    """Write the artifacts, or with --check say which differ."""
+    """Write the artifacts, or with --check print those that differ."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--check", action="store_true", help="write nothing, exit 1 if an artifact differs"
@@ -94,12 +89,13 @@ def main() -> int:
         for path, text in texts.items():
             path.write_text(text)
         return 0
-    stale = [path for path, text in texts.items() if not path.exists() or path.read_text() != text]
-    for path in stale:
-        print(
-            f"contracts: {path.name} does not match the sources (run contracts/build-artifacts.py)"
-        )
-    return 1 if stale else 0
+    is_stale = False
+    for path, text in texts.items():
+        if path.exists() and path.read_text() == text:
+            continue
+        is_stale = True
+        print(f"contracts: {path.name} differs from the sources (run contracts/build-artifacts.py)")
+    return int(is_stale)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place to try mutants: a copy of the contracts with a compiler that stays up, and its own
-output.
-"""
+"""Tests mutants in a copy of the contracts, with a compiler process that serves all of them."""
 
 from __future__ import annotations
 
@@ -14,8 +12,9 @@ from pathlib import Path
 
 CONTRACTS = Path(__file__).resolve().parents[1]
 MODULES = CONTRACTS / "node_modules"
-# Tests take the contracts' code from where it was built, so a mutant compiles without them; what is
-# random is tried a few times, because a mistake that few cases meet is for the tests to aim at.
+# Dynamic test linking: the tests load the contracts' code from the build output, so a mutant is
+# compiled without the tests. Few fuzz runs, because a test should not depend on chance to kill a
+# mutant.
 SETTINGS = {
     "FOUNDRY_OPTIMIZER": "false",
     "FOUNDRY_DYNAMIC_TEST_LINKING": "true",
@@ -23,10 +22,10 @@ SETTINGS = {
     "FOUNDRY_FUZZ_RUNS": "64",
     "FOUNDRY_INVARIANT_RUNS": "16",
 }
-# The quick tests first: few mutants reach the random sequences.
+# The quick tests first, so that few mutants need the invariant campaigns.
 SELECTIONS = (("--no-match-path", "test/invariant/*"), ("--match-path", "test/invariant/*"))
 TIMEOUT_S = 300
-FRONT = """#!/usr/bin/python3 -SE
+WRAPPER = """#!/usr/bin/python3 -SE
 import socket, sys
 if "--version" in sys.argv:
     print({version!r})
@@ -40,8 +39,8 @@ else:
 """
 
 
-class Verdict(Enum):
-    """What became of a mutant."""
+class MutantResult(Enum):
+    """The result of a mutant."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -49,7 +48,7 @@ class Verdict(Enum):
 
 
 class Bench:
-    """One copy; mutants are tried on it one after the other."""
+    """A copy of the contracts, on which mutants are tested one by one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,29 +61,29 @@ class Bench:
             [folder / "bin/solc", "--version"], capture_output=True, text=True, check=True
         ).stdout
         address = str(folder / "compiler")
-        (folder / "bin/solc").write_text(FRONT.format(version=version.strip(), address=address))
+        (folder / "bin/solc").write_text(WRAPPER.format(version=version.strip(), address=address))
         server = [Path(__file__).with_name("compiler.js"), MODULES / "solc", address]
         self._compiler = subprocess.Popen(["node", *server], stdin=subprocess.PIPE)
         deadline = time.monotonic() + 30
         while not Path(address).exists():
             if time.monotonic() > deadline:
-                raise TimeoutError("the compiler does not start")
+                raise TimeoutError("could not start the compiler")
             time.sleep(0.05)
 
     def close(self) -> None:
-        """End the compiler."""
+        """Stop the compiler."""
         self._compiler.terminate()
         self._compiler.wait()
 
-    def run(self) -> tuple[Verdict, str]:
-        """Build and test what is there; return the verdict and forge's words."""
+    def run(self) -> tuple[MutantResult, str]:
+        """Build and test the copy; return the result and the output of forge."""
         for selection in SELECTIONS:
-            verdict, words = self._run(*selection)
-            if verdict is not Verdict.SURVIVED:
+            result, output = self._run(*selection)
+            if result is not MutantResult.SURVIVED:
                 break
-        return verdict, words
+        return result, output
 
-    def _run(self, *selection: str) -> tuple[Verdict, str]:
+    def _run(self, *selection: str) -> tuple[MutantResult, str]:
         try:
             done = subprocess.run(
                 [self._forge, "test", "--fail-fast", "--threads", "1", *selection],
@@ -96,14 +95,16 @@ class Bench:
                 timeout=TIMEOUT_S,
             )
         except subprocess.TimeoutExpired:
-            return Verdict.KILLED, "no end"
-        words = done.stdout + done.stderr
+            return MutantResult.KILLED, f"no result after {TIMEOUT_S} s"
+        output = done.stdout + done.stderr
         if done.returncode == 0:
-            return Verdict.SURVIVED, words
-        return (Verdict.INVALID if "Compiler run failed" in words else Verdict.KILLED), words
+            return MutantResult.SURVIVED, output
+        if "Compiler run failed" in output:
+            return MutantResult.INVALID, output
+        return MutantResult.KILLED, output
 
-    def try_mutant(self, file: str, text: str) -> Verdict:
-        """Put a text in a file's place, run, and put the file back."""
+    def try_mutant(self, file: str, text: str) -> MutantResult:
+        """Replace a file's text, run the tests, and restore the file."""
         path = self._folder / file
         original = path.read_text()
         path.write_text(text)

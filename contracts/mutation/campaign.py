@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the forge tests notice small mistakes in settlement and life cycle.
+"""Check that the forge tests detect small changes in settlement and life cycle.
 
 Run it as ``python -m contracts.mutation.campaign``. Each mutant is built and tested in a copy of
-its own. At least 95 % must be killed; survivors that behave as the original does are listed in
+the contracts. At least 95 % must be killed. Equivalent mutants are listed in
 contracts/exceptions.toml with the reason, and do not count.
 """
 
@@ -20,7 +20,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from contracts.mutation.bench import CONTRACTS, Bench, Verdict
+from contracts.mutation.bench import CONTRACTS, Bench, MutantResult
 from contracts.mutation.operators import Mutant, mutants_of
 
 FILES = (
@@ -32,14 +32,14 @@ FILES = (
     "src/JobSteps.sol",
     "src/MetaScheduler.sol",
 )
-BAR = 0.95
+MINIMUM_SHARE = 0.95
 WORKERS = min(2, os.cpu_count() or 1)
-NEWS_EVERY = 25
+PROGRESS_EVERY = 25
 
 
 @dataclass(frozen=True)
 class Change:
-    """A mutant as people read it: the lines before and after, with single spaces."""
+    """A mutant for people: the lines before and after the change, with single spaces."""
 
     file: str
     line: int
@@ -51,7 +51,7 @@ class Change:
 
 
 def describe(file: str, source: str, mutant: Mutant) -> Change:
-    """Return a mutant's change, as the whole lines that it touches."""
+    """Return a mutant's change as whole lines."""
     start = source.rfind("\n", 0, mutant.start) + 1
     end = source.find("\n", mutant.start + len(mutant.old))
     after = mutant.apply(source)[start : end + len(mutant.new) - len(mutant.old)]
@@ -61,118 +61,127 @@ def describe(file: str, source: str, mutant: Mutant) -> Change:
 
 @dataclass
 class Campaign:
-    """The mutants that wait and what became of the others; used by several threads."""
+    """The mutants that wait and the results of the others; thread-safe."""
 
     waiting: list[tuple[Change, str]]
     deadline: float
     total: int = 0
-    results: dict[Verdict, list[Change]] = field(
-        default_factory=lambda: {verdict: [] for verdict in Verdict}
+    results: dict[MutantResult, list[Change]] = field(
+        default_factory=lambda: {result: [] for result in MutantResult}
     )
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> tuple[Change, str] | None:
-        """Return the next mutant, or None when there is none or no time is left."""
+        """Return the next mutant, None if none is left or the time is over."""
         with self.lock:
-            return self.waiting.pop() if self.waiting and time.monotonic() < self.deadline else None
+            if not self.waiting or time.monotonic() >= self.deadline:
+                return None
+            return self.waiting.pop()
 
-    def put(self, change: Change, verdict: Verdict) -> None:
-        """Keep a verdict, and tell how far it is now and then."""
+    def put(self, change: Change, result: MutantResult) -> None:
+        """Store a result, and print the progress at intervals."""
         with self.lock:
-            self.results[verdict].append(change)
-            done = sum(len(changes) for changes in self.results.values())
-            if done % NEWS_EVERY == 0:
-                survived = len(self.results[Verdict.SURVIVED])
+            self.results[result].append(change)
+            done = sum(map(len, self.results.values()))
+            if done % PROGRESS_EVERY == 0:
+                survived = len(self.results[MutantResult.SURVIVED])
                 print(f"mutants: {done} of {self.total}, {survived} survived", flush=True)
 
 
 def work(campaign: Campaign, bench: Bench) -> None:
-    """Try mutants until there is none."""
-    while (one := campaign.take()) is not None:
-        change, text = one
+    """Test mutants until none is left."""
+    while True:
+        mutant = campaign.take()
+        if mutant is None:
+            return
+        change, text = mutant
         campaign.put(change, bench.try_mutant(change.file, text))
 
 
 def collect(pattern: str) -> list[tuple[Change, str]]:
-    """Return the mutants of the files whose names contain a text, in an order that is random but
-    always the same.
-    """
-    found = []
+    """Return the mutants of the files whose names contain a text, in a fixed random order."""
+    collected = []
     for file in FILES:
-        if pattern in file:
-            source = (CONTRACTS / file).read_text()
-            found += [
-                (describe(file, source, mutant), mutant.apply(source))
-                for mutant in mutants_of(source)
-            ]
-    random.Random(0).shuffle(found)  # noqa: S311
-    return found
+        if pattern not in file:
+            continue
+        source = (CONTRACTS / file).read_text()
+        mutants = mutants_of(source)
+        collected += [(describe(file, source, mutant), mutant.apply(source)) for mutant in mutants]
+    random.Random(0).shuffle(collected)  # noqa: S311
+    return collected
 
 
 def report(campaign: Campaign, *, is_whole: bool) -> int:
-    """Print the figures; return 0 if they are as they should be."""
+    """Print the figures; return 0 if enough mutants were killed and the exceptions are exact."""
     entries = tomllib.loads((CONTRACTS / "exceptions.toml").read_text()).get("mutant", [])
     equivalent = {(entry["file"], entry["before"], entry["after"]) for entry in entries}
-    survived = {
-        (one.file, one.before, one.after): one for one in campaign.results[Verdict.SURVIVED]
-    }
-    gaps = [one for key, one in survived.items() if key not in equivalent]
-    needless = sorted(equivalent - survived.keys()) if is_whole and not campaign.waiting else []
-    killed = len(campaign.results[Verdict.KILLED])
+    survived = {}
+    for change in campaign.results[MutantResult.SURVIVED]:
+        survived[change.file, change.before, change.after] = change
+    gaps = [change for key, change in survived.items() if key not in equivalent]
+    stale = sorted(equivalent - survived.keys()) if is_whole and not campaign.waiting else []
+    killed = len(campaign.results[MutantResult.KILLED])
     share = killed / max(1, killed + len(gaps))
 
-    for one in gaps:
-        print(f"mutants: nobody notices {one}")
-    for entry in needless:
-        print(
-            f"mutants: contracts/exceptions.toml lists what does not survive: {entry}",
-            file=sys.stderr,
-        )
+    for change in gaps:
+        print(f"mutants: no test detects {change}")
+    for entry in stale:
+        message = f"mutants: contracts/exceptions.toml lists a mutant that was killed: {entry}"
+        print(message, file=sys.stderr)
     if campaign.waiting:
-        print(f"mutants: no time for {len(campaign.waiting)} of {campaign.total}", file=sys.stderr)
-    tried, invalid = campaign.total - len(campaign.waiting), len(campaign.results[Verdict.INVALID])
+        left = f"{len(campaign.waiting)} of {campaign.total}"
+        print(f"mutants: {left} were not tested in time", file=sys.stderr)
+    tested = campaign.total - len(campaign.waiting)
+    invalid = len(campaign.results[MutantResult.INVALID])
+    known = len(survived) - len(gaps)
+    print(f"mutants: {tested} tested, {invalid} do not compile, {known} equivalent")
     print(
-        f"mutants: {tried} tried, {invalid} do not compile, {len(survived) - len(gaps)} equivalent"
+        f"mutants: {killed} killed, {len(gaps)} survived:"
+        f" {share:.1%} killed, minimum {MINIMUM_SHARE:.0%}"
     )
-    print(f"mutants: {killed} killed, {len(gaps)} survived: {share:.1%} killed, bar {BAR:.0%}")
-    return 1 if share < BAR or needless or campaign.waiting else 0
+    return 1 if share < MINIMUM_SHARE or stale or campaign.waiting else 0
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the arguments of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="files whose names contain this", metavar="TEXT")
+    parser.add_argument("--minutes", type=float, default=120, help="stop after this time")
+    parser.add_argument("--workers", type=int, default=WORKERS, help="mutants tested in parallel")
+    return parser.parse_args()
+
+
+def run(campaign: Campaign, folder: Path, workers: int) -> None:
+    """Test all mutants in parallel, each worker with a copy of the contracts in a folder."""
+    benches: list[Bench] = []
+    try:
+        for number in range(workers):
+            benches.append(Bench(folder / str(number)))
+            result, output = benches[-1].run()
+            if result is not MutantResult.SURVIVED:
+                sys.exit(f"mutants: the tests fail on the original:\n{output}")
+        threads = []
+        for bench in benches:
+            threads.append(threading.Thread(target=work, args=(campaign, bench), daemon=True))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+    finally:
+        campaign.deadline = 0
+        for bench in benches:
+            bench.close()
 
 
 def main() -> int:
     """Run the campaign."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="files whose names contain this", metavar="TEXT")
-    parser.add_argument("--minutes", type=float, default=120, help="give up after this time")
-    parser.add_argument(
-        "--workers", type=int, default=WORKERS, help="mutants tried at the same time"
-    )
-    arguments = parser.parse_args()
-
+    arguments = parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("mutants: stopped"))
-    began = time.monotonic()
+    started = time.monotonic()
     waiting = collect(arguments.only)
-    campaign = Campaign(waiting, began + arguments.minutes * 60, total=len(waiting))
+    campaign = Campaign(waiting, started + arguments.minutes * 60, total=len(waiting))
     with tempfile.TemporaryDirectory(prefix="gridstead-mutants-") as folder:
-        benches = []
-        try:
-            for number in range(arguments.workers):
-                benches.append(Bench(Path(folder) / str(number)))
-                verdict, words = benches[-1].run()
-                if verdict is not Verdict.SURVIVED:
-                    sys.exit(f"mutants: the tests fail without a mistake:\n{words}")
-            threads = [
-                threading.Thread(target=work, args=(campaign, bench), daemon=True)
-                for bench in benches
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        finally:
-            campaign.deadline = 0
-            for bench in benches:
-                bench.close()
-    print(f"mutants: {time.monotonic() - began:.0f} s")
+        run(campaign, Path(folder), arguments.workers)
+    print(f"mutants: {time.monotonic() - started:.0f} s")
     return report(campaign, is_whole=not arguments.only)
 
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles what it is sent over a socket, one request a connection, so that the compiler starts once for many mutants.
-// Usage: node compiler.js SOLC SOCKET; it ends with its standard input, so with whoever started it.
+// Compiles the sources that it receives over a socket, one request per connection, so that the
+// compiler starts once for many mutants.
+// Usage: node compiler.js SOLC SOCKET. It exits when its standard input ends, and so with the
+// process that started it.
 const net = require("node:net");
 const [, , solcPath, socketPath] = process.argv;
 const solc = require(solcPath);

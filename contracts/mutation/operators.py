@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mutants of a Solidity source: texts that differ from it by one small mistake that a person
-could make.
+"""The mutants of a Solidity source: copies with one small change that a person could make.
 
-Rule 1: text in, text out; whether a mutant compiles is for the compiler to say.
-Rule 2: forge's formatter wrote the source, so a binary operator has white space on both sides.
-Comments, strings, imports, and what stands outside contracts and libraries are left alone.
+Rule 1: the functions convert text to text. Only the compiler decides whether a mutant compiles.
+Rule 2: the source is formatted by forge, so a binary operator has white space on both sides.
+Comments, strings, imports, and code outside contracts and libraries are not changed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ WORDS = {"true": "false", "false": "true"}
 BINARY = COMPARISONS | ARITHMETIC | LOGIC | ASSIGNMENTS
 STATES = tuple(state.name for state in JobState)
 KINDS = ("CLAIMABLE", "CANCELLING", "TOP_UP")
-# What takes parentheses and is not called, or whose parameters would only take other names.
+# Words before parentheses that are not calls, or whose parameters would only be renamed.
 NOT_CALLS = re.compile(
     r"catch|constructor|error|event|for|function|if|mapping|modifier|returns|type|while"
 )
@@ -37,22 +36,22 @@ KEPT = ("if", "for", "while", "unchecked", "assembly", "try", "using", "_;")
 
 @dataclass(frozen=True)
 class Mutant:
-    """One mistake: what stands at an offset of the source, and what stands there instead."""
+    """One change: the text at an offset of the source, and its replacement."""
 
     start: int
     old: str
     new: str
 
     def apply(self, source: str) -> str:
-        """Return the source with the mistake."""
+        """Return the changed source."""
         return source[: self.start] + self.new + source[self.start + len(self.old) :]
 
 
 def mutants_of(source: str) -> tuple[Mutant, ...]:
     """Return every mutant of a source once, by offset."""
     masked = _mask(source)
-    begins = re.search(r"^(abstract contract|contract|library) ", masked, re.MULTILINE)
-    if begins is None:
+    first = re.search(r"^(abstract contract|contract|library) ", masked, re.MULTILINE)
+    if first is None:
         return ()
     finders = (
         _tokens,
@@ -64,21 +63,17 @@ def mutants_of(source: str) -> tuple[Mutant, ...]:
         _ternaries,
         _modifiers,
     )
-    found = {mutant for find in finders for mutant in find(masked) if mutant.start > begins.end()}
-    # What was masked is taken from the source again.
-    whole = {
-        Mutant(
-            one.start, source[one.start : one.start + len(one.old)], _unmask(one, source, masked)
-        )
-        for one in found
-    }
-    return tuple(
-        sorted((one for one in whole if one.old != one.new), key=lambda one: (one.start, one.new))
-    )
+    mutants: set[Mutant] = set()
+    for find in finders:
+        for mutant in find(masked):
+            unmasked = _unmask(mutant, source, masked)
+            if mutant.start > first.end() and unmasked.old != unmasked.new:
+                mutants.add(unmasked)
+    return tuple(sorted(mutants, key=lambda mutant: (mutant.start, mutant.new)))
 
 
 def _mask(source: str) -> str:
-    """Return the source with its comments and the insides of its strings as spaces."""
+    """Return the source with spaces in place of comments and of the contents of strings."""
 
     def blank(match: re.Match[str]) -> str:
         text = match.group()
@@ -87,14 +82,15 @@ def _mask(source: str) -> str:
     return re.sub(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', blank, source, flags=re.DOTALL)
 
 
-def _unmask(mutant: Mutant, source: str, masked: str) -> str:
-    """Return a mutant's new text with the strings that it took over from the old one."""
-    strings = {}
-    for match in re.finditer(r'"[^"]*"', masked[mutant.start : mutant.start + len(mutant.old)]):
-        strings.setdefault(
-            match.group(), source[mutant.start + match.start() : mutant.start + match.end()]
-        )
-    return re.sub(r'"[^"]*"', lambda match: strings.get(match.group(), match.group()), mutant.new)
+def _unmask(mutant: Mutant, source: str, masked: str) -> Mutant:
+    """Return the mutant of the source, given that of the masked source."""
+    end = mutant.start + len(mutant.old)
+    old = source[mutant.start : end]
+    strings: dict[str, str] = {}
+    for match in re.finditer(r'"[^"]*"', masked[mutant.start : end]):
+        strings.setdefault(match.group(), old[match.start() : match.end()])
+    new = re.sub(r'"[^"]*"', lambda match: strings.get(match.group(), match.group()), mutant.new)
+    return Mutant(mutant.start, old, new)
 
 
 def _tokens(masked: str) -> Iterator[Mutant]:
@@ -113,7 +109,7 @@ def _numbers(masked: str) -> Iterator[Mutant]:
 
 
 def _members(masked: str) -> Iterator[Mutant]:
-    """Another member of the same enumeration."""
+    """Yield mutants with another member of an enumeration."""
     for name, members in (("JobStatus", STATES), ("Kind", KINDS)):
         for match in re.finditer(rf"\b{name}\.([A-Z_]+)\b", masked):
             other = members[(members.index(match.group(1)) + 1) % len(members)]
@@ -121,7 +117,7 @@ def _members(masked: str) -> Iterator[Mutant]:
 
 
 def _conditions(masked: str) -> Iterator[Mutant]:
-    """A branch that is always or never taken."""
+    """Yield mutants with a branch that is always or never taken."""
     for match in re.finditer(r"\bif \(", masked):
         condition = masked[match.end() : _closing(masked, match.end() - 1)]
         for constant in ("true", "false"):
@@ -129,7 +125,7 @@ def _conditions(masked: str) -> Iterator[Mutant]:
 
 
 def _statements(masked: str) -> Iterator[Mutant]:
-    """A statement left out."""
+    """Yield mutants without a statement."""
     for body_start, body_end in _bodies(masked):
         for match in re.finditer(
             r"(?<=[;{}\n])\s*([^\s;{}][^;{}]*(\{[^;{}]*\}[^;{}]*)*;)", masked[body_start:body_end]
@@ -144,13 +140,13 @@ def _statements(masked: str) -> Iterator[Mutant]:
 
 
 def _bodies(masked: str) -> Iterator[tuple[int, int]]:
-    """Where the body of each function and constructor begins and ends."""
+    """Yield start and end of the body of each function and constructor."""
     for match in re.finditer(r"^    (function|constructor)\b[^;{]*\{", masked, re.MULTILINE):
         yield match.end() - 1, _closing(masked, match.end() - 1, "{", "}")
 
 
 def _swaps(masked: str) -> Iterator[Mutant]:
-    """Two neighbouring arguments in each other's place."""
+    """Yield mutants with two adjacent arguments swapped."""
     for match in re.finditer(r"(?:\b(function|event|error|modifier) +)?\b([A-Za-z_]\w*)\(", masked):
         if match.group(1) or NOT_CALLS.fullmatch(match.group(2)):
             continue
@@ -163,18 +159,23 @@ def _swaps(masked: str) -> Iterator[Mutant]:
 
 
 def _arguments(masked: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each argument between two offsets."""
     depth = 0
-    for at in range(start, end + 1):
-        if at == end or (masked[at] == "," and depth == 0):
-            text = masked[start:at]
+    for offset in range(start, end + 1):
+        character = masked[offset]
+        if offset == end or (character == "," and depth == 0):
+            text = masked[start:offset]
             if text.strip():
                 yield start + len(text) - len(text.lstrip()), start + len(text.rstrip())
-            start = at + 1
-        depth += (masked[at] in "([{") - (masked[at] in ")]}")
+            start = offset + 1
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
 
 
 def _ternaries(masked: str) -> Iterator[Mutant]:
-    """The two results of a choice in each other's place."""
+    """Yield mutants with the two results of a conditional expression swapped."""
     for match in re.finditer(r" \? ([^?:;]+?)(\s+: )([^?:;,]+?)(?=[;,]|\)?;)", masked):
         first, between, second = match.groups()
         surplus = _depth(second, "(", ")")
@@ -184,19 +185,22 @@ def _ternaries(masked: str) -> Iterator[Mutant]:
 
 
 def _modifiers(masked: str) -> Iterator[Mutant]:
-    """A call that anybody may make."""
+    """Yield mutants without an access modifier."""
     for match in re.finditer(r"(?<=\s)(onlyRole\(\w+\)|onlyOwner)(?=\s)", masked):
         yield Mutant(match.start(), match.group(), "")
 
 
-def _closing(text: str, at: int, opening: str = "(", closing: str = ")") -> int:
-    """Return where the bracket at an offset closes."""
+def _closing(text: str, start: int, opening: str = "(", closing: str = ")") -> int:
+    """Return the offset of the bracket that closes the one at an offset."""
     depth = 0
-    for position in range(at, len(text)):
-        depth += (text[position] == opening) - (text[position] == closing)
+    for offset in range(start, len(text)):
+        if text[offset] == opening:
+            depth += 1
+        elif text[offset] == closing:
+            depth -= 1
         if depth == 0:
-            return position
-    raise ValueError(f"no bracket closes the one at {at}")
+            return offset
+    raise ValueError(f"no bracket closes the one at {start}")
 
 
 def _depth(text: str, opening: str, closing: str) -> int:

@@ -20,16 +20,18 @@ BLOCK_GAS_LIMIT = 30_000_000
 
 
 def _tool(name):
-    """Return the path of a program, this checkout's or the machine's own; without it fail in CI and
-    skip elsewhere.
+    """Return the path of a program: that of this checkout, else the one in the PATH.
+
+    If it is missing, the test fails in CI and is skipped elsewhere.
     """
-    found = sorted(CONTRACTS.glob(f"node_modules/@foundry-rs/{name}-*/bin/{name}"))
-    found += ROOT.glob(f".venv/{name}/bin/{name}")
-    path = found[0] if found else shutil.which(name)
+    installed = sorted(CONTRACTS.glob(f"node_modules/@foundry-rs/{name}-*/bin/{name}"))
+    installed += ROOT.glob(f".venv/{name}/bin/{name}")
+    path = installed[0] if installed else shutil.which(name)
     if path is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(
-            f"{name} is not installed (make setup)"
-        )
+        message = f"{name} is not installed (make setup)"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
     return Path(path)
 
 
@@ -50,8 +52,9 @@ def slither():
 
 @pytest.fixture(scope="session")
 def forge(forge_path):
-    """Return a function that runs forge in contracts/, with more of an environment, and returns
-    what it did.
+    """Return a function that runs forge in contracts/ and returns the finished process.
+
+    Its keyword arguments are added to the environment.
     """
 
     def run(*arguments, **environment):
@@ -69,21 +72,19 @@ def forge(forge_path):
 
 @pytest.fixture(scope="session")
 def exceptions():
-    """Return a function that gives the entries of contracts/exceptions.toml that one job key lets
-    pass.
-    """
+    """Return a function that returns the entries of a table of contracts/exceptions.toml."""
     document = tomllib.loads((CONTRACTS / "exceptions.toml").read_text())
     assert all(entry["reason"] for entries in document.values() for entry in entries)
 
-    def read(job_key):
-        return document.get(job_key, [])
+    def read(table):
+        return document.get(table, [])
 
     return read
 
 
 @pytest.fixture(scope="session")
 def compiled(forge):
-    """Return a function that reads a compiled contract, those of the forge tests included."""
+    """Return a function that reads a compiled contract; also one of the forge tests."""
     built = forge("build", "--quiet")
     assert built.returncode == 0, built.stderr
 
@@ -106,7 +107,7 @@ def artifact():
 
 @pytest.fixture(scope="session")
 def chain():
-    """Return web3 on a fresh chain that mines each transaction at once."""
+    """Return web3 on a new chain that mines each transaction at once."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -133,7 +134,7 @@ def chain():
 
 @pytest.fixture(scope="session")
 def deploy(chain):
-    """Return a function that deploys a contract from the first account and returns it."""
+    """Return a function that deploys a contract from the first account, and returns it."""
 
     def create(abi, bytecode, *arguments):
         factory = chain.eth.contract(abi=abi, bytecode=bytecode)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contracts' calls cost on a real chain: every figure is the gas that a receipt says was
-used.
+"""Measures the gas of the contracts' calls on a real chain: the gas used in the receipt.
 
-Rule: a figure depends on the contracts alone, so what a call carries is fixed: addresses of anvil's
-own accounts, a script's id of 22 characters, no labels, a record's hash without zero bytes.
+Rule: a figure depends only on the contracts, so the arguments of calls are fixed: addresses of
+anvil's accounts, a script's id of 22 characters, no labels, an evidence hash without zero bytes.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ Figures = dict[str, int]
 
 
 class GasGrid:
-    """A set of contracts on a fresh chain: an admin, a matcher, and customers and providers that
-    have done nothing.
-    """
+    """A set of contracts on a new chain, with an admin, a matcher, customers and providers."""
 
     def __init__(self, chain, create) -> None:
         self.chain = chain
@@ -65,7 +62,7 @@ class GasGrid:
         self.spend(self.admin, self.providers.functions.approve(self.provider))
 
     def spend(self, sender: str, call) -> int:
-        """Mine a call in a block of its own and return the gas used."""
+        """Mine a call in a separate block, and return the gas used."""
         receipt = self.chain.eth.wait_for_transaction_receipt(
             call.transact({"from": sender, "gas": 20_000_000})
         )
@@ -82,48 +79,48 @@ class GasGrid:
         return self.chain.eth.get_block("latest").timestamp
 
     def pass_time(self, seconds: int) -> None:
-        """Let the next block be that much later."""
+        """Set the next block's time to this many seconds later."""
         self.chain.provider.make_request("evm_increaseTime", [seconds])
 
     def mine(self, blocks: int) -> None:
         """Mine empty blocks."""
         self.chain.provider.make_request("anvil_mine", [hex(blocks)])
 
-    # One job, through the calls of the published ABI.
+    # One job, with the calls of the published ABI.
 
     def request(self) -> int:
         """Return the gas of a request by the known customer."""
         return self.spend(self.customer, self.meta.requestNewJob(DEFINITION, LOCK, NAME, True))
 
     def match(self) -> int:
-        """Return the gas of giving the last job to the provider."""
+        """Return the gas of matching the last job to the provider."""
         return self.spend(self.matcher, self.meta.metaSchedule(self.newest()[0], self.provider))
 
     def claim(self) -> int:
-        """Return the gas of claiming it."""
+        """Return the gas of claiming the job."""
         return self.spend(self.provider, self.meta.claimNextJob())
 
     def start(self) -> int:
-        """Return the gas of saying that it runs."""
+        """Return the gas of starting the job."""
         return self.spend(
             self.provider, self.meta.providerSetJobStatus(self.newest()[0], RUNNING, 0, "", 0)
         )
 
     def end(self) -> int:
-        """Return the gas of settling it after a minute."""
+        """Return the gas of settling the job after a minute."""
         self.pass_time(60)
         return self.spend(
             self.provider, self.meta.providerSetJobStatus(self.newest()[0], FINISHED, 1, "", 0)
         )
 
     def take_to(self, step: str) -> bytes:
-        """Take a new job as far as a step, the step included, and return its id."""
+        """Create a job, make the steps up to this one, and return its id."""
         for name in STEPS[: STEPS.index(step) + 1]:
             getattr(self, name)()
         return self.newest()[0]
 
     def sign_permit(self, owner: str, deadline: int) -> tuple[int, bytes, bytes]:
-        """Return the owner's signature of a permit for the lock, as v, r and s."""
+        """Return the owner's signature of a permit for the escrow, as v, r and s."""
         names = ("owner", "spender", "value", "nonce", "deadline")
         kinds = ("address", "address", "uint256", "uint256", "uint256")
         nonce = self.credit.functions.nonces(owner).call()
@@ -151,17 +148,22 @@ class GasGrid:
         return signature[64], signature[:32], signature[32:64]
 
 
-def measure_life(grid: GasGrid) -> tuple[Figures, Figures]:
-    """Return the gas of each step of a life: of the first job of a customer and a provider, and of
-    a later one.
-    """
-    lives = [{step: getattr(grid, step)() for step in STEPS} for _ in range(1 + LATER)]
-    later = {step: sum(life[step] for life in lives[1:]) // LATER for step in STEPS}
-    return lives[0], later
+def measure_job(grid: GasGrid) -> tuple[Figures, Figures]:
+    """Return the gas of each step, for the first job of a customer and provider and a later job."""
+    first = _measure_steps(grid)
+    totals = dict.fromkeys(STEPS, 0)
+    for _ in range(LATER):
+        for step, gas in _measure_steps(grid).items():
+            totals[step] += gas
+    return first, {step: total // LATER for step, total in totals.items()}
+
+
+def _measure_steps(grid: GasGrid) -> Figures:
+    return {step: getattr(grid, step)() for step in STEPS}
 
 
 def measure_batches(grid: GasGrid) -> Figures:
-    """Return the gas of each step per job, with all but the requests in batches of 50."""
+    """Return the gas of each step per job; all steps except the requests in batches of 50."""
     requests = sum(grid.request() for _ in range(BATCH))
     ids = grid.newest(BATCH)
     meta, provider = grid.meta, grid.provider
@@ -180,12 +182,11 @@ def measure_batches(grid: GasGrid) -> Figures:
 
 
 def measure_others(grid: GasGrid) -> Figures:
-    """Return the gas of calls that are not part of every life: the mean of four after a first,
-    where there are more.
-    """
-    return {name: _measure_later(grid, measure) for name, measure in OTHERS.items()} | {
-        name: measure(grid) for name, measure in ONCE.items()
-    }
+    """Return the gas of the other calls: the mean of four later calls, or of a single call."""
+    figures = {name: _measure_later(grid, measure) for name, measure in OTHERS.items()}
+    for name, measure in ONCE.items():
+        figures[name] = measure(grid)
+    return figures
 
 
 def _measure_later(grid: GasGrid, measure: Callable[[GasGrid], int]) -> int:
@@ -202,7 +203,7 @@ def _permit(grid: GasGrid) -> int:
 
 
 def _on_job(step: str, sender: str, call: str, *arguments: object) -> Callable[[GasGrid], int]:
-    """Return a measurement of one call on a job that was taken to a step."""
+    """Return a function that measures one call on a job that has reached a step."""
 
     def measure(grid: GasGrid) -> int:
         job = grid.take_to(step)
@@ -234,7 +235,9 @@ def _our_settlement(grid: GasGrid) -> int:
 
 def _delegated_top_up(grid: GasGrid) -> int:
     job = grid.take_to("start")
-    grid.pass_time(45 * 60)  # The lock buys 70 minutes, and a slice is bought from 30 on.
+    grid.pass_time(
+        45 * 60
+    )  # The escrow pays for 70 minutes. A slice can be added if at most 30 remain.
     return grid.spend(grid.provider, grid.meta.topUpJobDelegate(job))
 
 
@@ -259,7 +262,7 @@ def _withdraw(grid: GasGrid) -> int:
 
 
 DAY = 86_400
-# In this order: a claim of a queue follows what filled it.
+# The order matters: a call that claims from a queue follows the one that fills the queue.
 OTHERS: dict[str, Callable[[GasGrid], int]] = {
     "requestNewJobWithPermit": _permit,
     "cancelJob, pending": _on_job("request", "customer", "cancelJob"),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""contracts/gas.md: the figures as people read them, and read back."""
+"""Renders and parses contracts/gas.md."""
 
 from __future__ import annotations
 
-# What the contracts of DeepSquare 1.2 use on the same path; the last is an estimate.
+# The gas of the contracts of DeepSquare 1.2 for the same steps; the last figure is an estimate.
 REFERENCE = {
     "request": 635_000,
     "match": 293_000,
@@ -18,16 +18,17 @@ CALLS = {
     "start": ("providerSetJobStatus, RUNNING", "setRunningMany"),
     "end": ("providerSetJobStatus, FINISHED", "settleMany"),
 }
-BARS = {"later": 600_000, "batched": 420_000}
+LIMITS = {"later": 600_000, "batched": 420_000}
 HEAD = """# Gas
 
-What `make gas` measured on anvil; it writes this page anew. A test fails when a figure grows by more than 2 %.
+`make gas` measures these figures on anvil and writes this page. A test fails if a figure grows by
+more than 2 %.
 
-## One whole life
+## One whole job
 
-A script's id of 22 characters, no labels. First: the first job of its customer and of its provider. Later: the mean
-of the four that follow. In batches: per job, with 50 in each batch and the requests one by one. DeepSquare 1.2: its
-own contracts on the same path.
+The job has a script id of 22 characters and no labels. First: the first job of its customer and of
+its provider. Later: the mean of the next four jobs. In batches: per job, with 50 jobs per batch
+and single requests. DeepSquare 1.2: its contracts for the same steps.
 
 | step | calls | DeepSquare 1.2 | first | later | in batches |
 |---|---|---:|---:|---:|---:|
@@ -47,40 +48,30 @@ def render(
 ) -> str:
     """Return the page."""
     columns = (REFERENCE, first, later, batched)
-    rows = [
-        _row(
-            step,
-            f"`{old}` or `{new}`" if old != new else f"`{old}`",
-            *(column[step] for column in columns),
-        )
-        for step, (old, new) in CALLS.items()
-    ]
-    sums = _row("**sum**", "", *(sum(column.values()) for column in columns))
-    bars = _row("bar", "", "", "", *BARS.values())
-    return (
-        HEAD
-        + "".join([*rows, sums, bars])
-        + OTHERS_HEAD
-        + "".join(_row(*one) for one in others.items())
-    )
+    rows = []
+    for step, (single, batch) in CALLS.items():
+        calls = f"`{single}` or `{batch}`" if single != batch else f"`{single}`"
+        figures = [column[step] for column in columns]
+        rows.append(_row(step, calls, *figures))
+    sums = [sum(column.values()) for column in columns]
+    rows.append(_row("**sum**", "", *sums))
+    rows.append(_row("limit", "", "", "", *LIMITS.values()))
+    other_rows = [_row(*item) for item in others.items()]
+    return "".join([HEAD, *rows, OTHERS_HEAD, *other_rows])
 
 
 def parse(page: str) -> Table:
-    """Return the figures of each row of a page, by the row's name; without those of the other
-    contracts.
-    """
+    """Return the figures of each row of a page by the row's name, without those of DeepSquare."""
     table = {}
     for line in page.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        numbers = tuple(
-            int(cell.replace(",", "")) for cell in cells if cell.replace(",", "").isdigit()
-        )
+        cells = [cell.strip().replace(",", "") for cell in line.strip("|").split("|")]
+        numbers = tuple(int(cell) for cell in cells if cell.isdigit())
         if numbers:
-            table[cells[0]] = numbers[1:] if len(numbers) > len(BARS) else numbers
+            name = line.strip("|").split("|")[0].strip()
+            table[name] = numbers[1:] if len(numbers) > len(LIMITS) else numbers
     return table
 
 
 def _row(*cells: str | int) -> str:
-    return (
-        "| " + " | ".join(f"{cell:,}" if isinstance(cell, int) else cell for cell in cells) + " |\n"
-    )
+    texts = [f"{cell:,}" if isinstance(cell, int) else cell for cell in cells]
+    return f"| {' | '.join(texts)} |\n"

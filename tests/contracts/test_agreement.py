@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The domain decides as the contracts do: the same table of moves, the same formulas, to the wei."""
+"""The domain and the contracts have the same table of transitions and the same exact formulas."""
 
 import random
 
 import pytest
-from tests.contracts.ledger.paid_time import told_minutes_floor
+from tests.contracts.ledger.paid_time import emitted_minutes_floor
 from web3.exceptions import ContractLogicError
 
 from gridstead.adapters.chain.abi import reason
@@ -36,12 +36,12 @@ def numbers():
 
 
 def any_number(numbers, bits):
-    """Return a number of any length, so that small and great ones are equally likely."""
+    """Return a number of a random bit length, so that small numbers are as likely as large ones."""
     return numbers.getrandbits(numbers.randint(1, bits))
 
 
 @pytest.mark.parametrize("from_state", JobState)
-def test_the_table_of_moves_is_the_same(solidity, from_state):
+def test_transition_table_is_the_same(solidity, from_state):
     python = [is_legal(from_state, to_state) for to_state in JobState]
 
     assert python == [solidity.isLegal(from_state, to_state).call() for to_state in JobState]
@@ -56,9 +56,7 @@ def expected_refusal(from_state, to_state):
 
 
 @pytest.mark.parametrize("from_state", JobState)
-def test_the_contract_refuses_exactly_the_illegal_moves_with_the_most_telling_error(
-    solidity, from_state
-):
+def test_contract_refuses_exactly_the_illegal_transitions(solidity, from_state):
     for to_state in JobState:
         if is_legal(from_state, to_state):
             solidity.check(from_state, to_state).call()
@@ -71,14 +69,14 @@ def test_the_contract_refuses_exactly_the_illegal_moves_with_the_most_telling_er
         )
 
 
-def test_a_cost_is_the_same(solidity, numbers):
+def test_cost_is_the_same(solidity, numbers):
     for _ in range(SAMPLES):
         seconds, price = any_number(numbers, 64), any_number(numbers, 96)
 
         assert cost_floor(seconds, price) == solidity.costDown(seconds, price).call()
 
 
-def test_a_price_is_the_same(solidity, numbers):
+def test_price_is_the_same(solidity, numbers):
     for _ in range(SAMPLES):
         gpus, memory, cpus, tasks = (any_number(numbers, bits) for bits in (20, 19, 10, 10))
         gpu, cpu, mb = (any_number(numbers, bits) for bits in (72, 72, 56))
@@ -90,44 +88,44 @@ def test_a_price_is_the_same(solidity, numbers):
         assert python == solidity.pricePerMinute(gpus, memory, cpus, tasks, (gpu, cpu, mb)).call()
 
 
-def test_a_bill_is_divided_the_same_way(solidity, numbers):
+def test_bill_is_divided_the_same_way(solidity, numbers):
     for _ in range(SAMPLES):
-        lock, seconds, price = (
+        escrow, seconds, price = (
             any_number(numbers, 128),
             any_number(numbers, 32),
             any_number(numbers, 96),
         )
         cut = numbers.randint(0, 100)
 
-        bill = settle(escrow=lock, seconds=seconds, price_per_min=price, fee_percent=cut)
+        bill = settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=cut)
 
-        cost = min(lock, solidity.costDown(seconds, price).call())
+        cost = min(escrow, solidity.costDown(seconds, price).call())
         assert (bill.cost, bill.fee) == (cost, solidity.feeDown(cost, cut).call())
-        assert bill.provider + bill.fee + bill.refund == lock
+        assert bill.provider + bill.fee + bill.refund == escrow
 
 
-def some_locks(numbers):
-    """Yield locks and prices: any, and those around the longest time and around whole minutes."""
+def escrows_and_prices(numbers):
+    """Yield escrows and prices: random ones, and ones near the longest time and whole minutes."""
     for _ in range(SAMPLES):
         price = any_number(numbers, 96)
         yield any_number(numbers, 128), price
         longest = min(LONGEST_MIN * price, 2**128 - 2)
         yield from ((max(0, longest + more), price) for more in (-1, 0, 1))
         yield max(0, numbers.randint(1, 10**6) * price + numbers.choice([-1, 0, 1])), price
-    yield from ((lock, price) for lock in (0, 1, 2**128 - 1) for price in (0, 1, 2**96 - 1))
+    yield from ((escrow, price) for escrow in (0, 1, 2**128 - 1) for price in (0, 1, 2**96 - 1))
 
 
-def test_the_minutes_of_a_lock_are_the_same(solidity, numbers):
-    for lock, price in some_locks(numbers):
-        assert told_minutes_floor(lock, price) == solidity.minutesDown(lock, price).call()
+def test_paid_minutes_are_the_same(solidity, numbers):
+    for escrow, price in escrows_and_prices(numbers):
+        assert emitted_minutes_floor(escrow, price) == solidity.minutesDown(escrow, price).call()
 
 
-def test_the_seconds_of_a_lock_are_the_same(solidity, numbers):
-    for lock, price in some_locks(numbers):
-        assert paid_seconds_ceil(lock, price) == solidity.paidSecondsUp(lock, price).call()
+def test_paid_seconds_are_the_same(solidity, numbers):
+    for escrow, price in escrows_and_prices(numbers):
+        assert paid_seconds_ceil(escrow, price) == solidity.paidSecondsUp(escrow, price).call()
 
 
-def around(numbers, bound):
+def near(numbers, bound):
     return numbers.choice(
         [0, 1, max(0, bound - 1), bound, bound + 1, 2**64 - 1, any_number(numbers, 64)]
     )
@@ -136,9 +134,9 @@ def around(numbers, bound):
 def test_the_same_resources_are_valid(solidity, numbers):
     seen = set()
     for _ in range(5 * SAMPLES):
-        gpus, tasks = around(numbers, MAX_GPUS), numbers.choice([0, 1, 7, any_number(numbers, 22)])
-        cpus = around(numbers, MAX_CPUS // max(1, tasks))
-        memory = around(numbers, MAX_MEMORY_MB // max(1, tasks * cpus))
+        gpus, tasks = near(numbers, MAX_GPUS), numbers.choice([0, 1, 7, any_number(numbers, 22)])
+        cpus = near(numbers, MAX_CPUS // max(1, tasks))
+        memory = near(numbers, MAX_MEMORY_MB // max(1, tasks * cpus))
         resources = Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)
 
         assert (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The artifacts in the package, the sources and the lock file belong together."""
+"""The artifacts in the package match the sources and the lock file."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ NAMES = (
 EIP_170_LIMIT = 24_576
 
 
-def test_every_artifact_carries_the_hash_of_the_sources(artifact, contracts_dir):
+def test_every_artifact_has_the_hash_of_the_sources(artifact, contracts_dir):
     build_artifacts = load(contracts_dir / "build-artifacts.py")
 
     hashes = {name: artifact(name)["source_hash"] for name in NAMES}
@@ -26,7 +26,7 @@ def test_every_artifact_carries_the_hash_of_the_sources(artifact, contracts_dir)
     assert hashes == dict.fromkeys(NAMES, build_artifacts.hash_sources())
 
 
-def test_compiling_the_sources_gives_the_artifacts(compiled, contracts_dir):
+def test_compiled_sources_equal_the_artifacts(compiled, contracts_dir):
     done = subprocess.run(
         [sys.executable, contracts_dir / "build-artifacts.py", "--check"],
         capture_output=True,
@@ -41,7 +41,7 @@ def test_no_artifact_needs_linking(artifact):
     assert {name: artifact(name)["link_references"] for name in NAMES} == {key: {} for key in NAMES}
 
 
-def test_every_contract_fits_the_size_limit_of_the_chain(compiled, contracts_dir):
+def test_every_contract_is_within_the_size_limit(compiled, contracts_dir):
     for name in NAMES:
         compiled(f"{name}.sol", name)
         document = json.loads((contracts_dir / "out" / f"{name}.sol" / f"{name}.json").read_text())
@@ -50,7 +50,7 @@ def test_every_contract_fits_the_size_limit_of_the_chain(compiled, contracts_dir
         assert size <= EIP_170_LIMIT, name
 
 
-def test_the_lock_file_names_no_registry(contracts_dir):
+def test_lock_file_names_no_registry(contracts_dir):
     lock = json.loads((contracts_dir / "package-lock.json").read_text())
 
     assert [path for path, entry in lock["packages"].items() if "resolved" in entry] == []

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contracts' own tests pass."""
+"""The forge tests pass, and the sources are formatted and lint-free."""
 
 
-def test_forge_finds_no_failure(forge):
+def test_forge_tests_pass(forge):
     done = forge("test")
 
     assert done.returncode == 0, done.stdout
 
 
-def test_the_sources_are_formatted(forge):
+def test_sources_are_formatted(forge):
     done = forge("fmt", "--check")
 
     assert done.returncode == 0, done.stdout
 
 
-def test_the_linter_has_nothing_to_say(forge):
+def test_linter_reports_nothing(forge):
     done = forge("lint", "src")
 
     assert (done.returncode, done.stderr) == (0, "")

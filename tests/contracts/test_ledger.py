@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ledger in plain Python and the contracts agree on every call of random sequences, to the wei.
+"""A ledger model in Python and the contracts agree exactly on every call of random sequences.
 
-``GRIDSTEAD_LEDGER_SEQUENCES`` says how many sequences are played (100), ``GRIDSTEAD_LEDGER_SEED``
-which is the first: a failure names the seed that plays its sequence alone.
+``GRIDSTEAD_LEDGER_SEQUENCES`` is the number of sequences (100), ``GRIDSTEAD_LEDGER_SEED`` the first
+seed. A failure prints the seed that repeats its sequence.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def _play(campaign, seeds):
 
 def _with_fee_rounded_up(**terms: int) -> Bill:
     bill = settle(**terms)
-    more = min(1, bill.provider) if bill.cost * terms["fee_percent"] % 100 else 0
+    if bill.cost * terms["fee_percent"] % 100 == 0:
+        return bill
+    more = min(1, bill.provider)
     return replace(bill, fee=bill.fee + more, provider=bill.provider - more)
 
 
@@ -42,21 +44,19 @@ def campaign():
     anvil = Anvil("--timestamp", "1800000000")
     node = Node(anvil.url)
     try:
-        made = Campaign(node, fund=lambda address: anvil.fund(address, 10**6))
-        yield made
+        yield Campaign(node, fund=lambda address: anvil.fund(address, 10**6))
     finally:
         node.close()
         anvil.kill()
 
 
 @pytest.mark.timeout(60 + SECONDS_PER_SEQUENCE * SEQUENCES)
-def test_the_ledger_and_the_contracts_agree_on_every_call(campaign):
+def test_model_and_contracts_agree_on_every_call(campaign):
     _play(campaign, range(SEED, SEED + SEQUENCES))
 
     replay = campaign.replay
-    print(
-        f"{SEQUENCES} sequences from seed {SEED}: {replay.calls} calls, {replay.refusals.total()} refusals"
-    )
+    refusals = replay.refusals.total()
+    print(f"{SEQUENCES} sequences from seed {SEED}: {replay.calls} calls, {refusals} refusals")
     if SEQUENCES >= ENOUGH_FOR_COVERAGE:
         assert gaps(replay) == {}
 
@@ -66,44 +66,44 @@ WRONG_RULES = {
     "a deadline is rounded down": (
         steps,
         "paid_seconds_ceil",
-        lambda lock, price: paid_seconds_ceil(lock, price) - 1,
+        lambda escrow, price: paid_seconds_ceil(escrow, price) - 1,
     ),
     "a cancelled job may run to its paid end": (
         steps,
         "awaited_end",
-        lambda job: job.started_at + paid_seconds_ceil(job.lock, job.price),
+        lambda job: job.started_at + paid_seconds_ceil(job.escrow, job.price),
     ),
     "a finished job may run again": (records, "is_legal", lambda start, end: end != start),
     "a banned provider may claim": (
         providers,
         "is_joined",
-        lambda model, one: providers.standing(model, one).approved,
+        lambda model, provider: providers.standing(model, provider).approved,
     ),
-    "a cancelled job spends its customer's credits": (
+    "a cancelled job has a delegated top-up": (
         meta_scheduler,
         "may_spend",
         lambda job: job.delegates,
     ),
-    "a lock need not pay a minute": (meta_scheduler, "pays_a_minute", lambda *_: True),
-    "a queue skips nothing": (records, "is_live", lambda *_: True),
+    "an escrow may pay less than a minute": (meta_scheduler, "pays_a_minute", lambda *_: True),
+    "a queue skips no stale entry": (records, "is_live", lambda *_: True),
 }
 
-# The seed of a sequence that shows the rule to be wrong; it is played before all others.
+# The seed of a sequence that detects the wrong rule; it is played first.
 SHOWN_BY = {
     "a fee is rounded up": 20261128,
     "a deadline is rounded down": 20261157,
     "a cancelled job may run to its paid end": 20261189,
     "a finished job may run again": 20261121,
     "a banned provider may claim": 20261120,
-    "a cancelled job spends its customer's credits": 20261135,
-    "a lock need not pay a minute": 20261130,
-    "a queue skips nothing": 20261121,
+    "a cancelled job has a delegated top-up": 20261135,
+    "an escrow may pay less than a minute": 20261130,
+    "a queue skips no stale entry": 20261121,
 }
 
 
 @pytest.mark.parametrize("rule", WRONG_RULES)
-def test_a_wrong_rule_is_found(campaign, monkeypatch, rule):
-    """The comparison is not blind: whatever part of the model is spoilt, some sequence shows it."""
+def test_wrong_rule_of_the_model_is_detected(campaign, monkeypatch, rule):
+    """If any rule of the model is wrong, some sequence detects it."""
     module, name, wrong = WRONG_RULES[rule]
     monkeypatch.setattr(module, name, wrong)
 

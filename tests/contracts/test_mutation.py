@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The campaign of mutants makes each kind of mistake, and none where none can be made."""
+"""The mutation operators make each kind of change, and only valid ones."""
 
 import pytest
 from contracts.mutation.campaign import Change, describe
@@ -19,19 +19,19 @@ contract C {
 
 
 def mutate(body, head=""):
-    """Return what each mutant makes of the body of a function."""
+    """Return the body of a function after each mutation."""
     source = FRAME % (head, body)
     before, after = source.split(body, maxsplit=1)
     changed = [mutant.apply(source) for mutant in mutants_of(source)]
     return {
-        one.removeprefix(before).removesuffix(after).strip()
-        for one in changed
-        if one.startswith(before)
+        mutated.removeprefix(before).removesuffix(after).strip()
+        for mutated in changed
+        if mutated.startswith(before)
     }
 
 
 @pytest.mark.parametrize(
-    ("body", "mistakes"),
+    ("body", "mutations"),
     [
         ("x = a < b;", {"", "x = a <= b;"}),
         ("x = a + b;", {"", "x = a - b;"}),
@@ -52,11 +52,11 @@ def mutate(body, head=""):
         ('emit Told("x", a); // a < b', {"// a < b", 'emit Told(a, "x"); // a < b'}),
     ],
 )
-def test_each_mistake_is_made(body, mistakes):
-    assert mutate(body) == mistakes
+def test_every_operator_makes_its_mutants(body, mutations):
+    assert mutate(body) == mutations
 
 
-def test_a_modifier_is_forgotten():
+def test_access_modifier_is_removed():
     source = FRAME % (" onlyOwner", "        g();")
 
     assert source.replace(" onlyOwner", " ") in {
@@ -64,8 +64,8 @@ def test_a_modifier_is_forgotten():
     }
 
 
-def test_a_change_is_told_by_its_lines():
+def test_change_is_described_by_its_lines():
     source = FRAME % ("", "        x =\n            a < b;")
-    mutant = next(one for one in mutants_of(source) if one.new == "<=")
+    mutant = next(mutated for mutated in mutants_of(source) if mutated.new == "<=")
 
     assert describe("C.sol", source, mutant) == Change("C.sol", 9, "a < b;", "a <= b;")

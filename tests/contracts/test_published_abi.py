@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients of DeepSquare 1.2 call, read and decode is there, under the same selectors, topics
-and shapes.
-"""
+"""Clients of DeepSquare 1.2 find every function, event and error with the same selectors."""
 
 from pathlib import Path
 
@@ -17,7 +15,7 @@ EVERY_CONTRACT = (
     "ProviderJobQueues",
     "ProviderManager",
 )
-# Errors of the library Tools: our contracts raise them where the library did.
+# Errors of the library Tools: our contracts revert with them in the same cases.
 RAISED_BY = {"Tools": ("JobRepository",)}
 
 
@@ -34,11 +32,11 @@ def to_type(parameter):
     kind = parameter["type"]
     if not kind.startswith("tuple"):
         return kind
-    return f"({','.join(to_type(part) for part in parameter['components'])}){kind.removeprefix('tuple')}"
+    return to_types(parameter["components"]) + kind.removeprefix("tuple")
 
 
 def to_types(parameters):
-    return f"({','.join(to_type(parameter) for parameter in parameters)})"
+    return f"({','.join(map(to_type, parameters))})"
 
 
 def to_entry(entry):
@@ -59,7 +57,7 @@ def to_entry(entry):
 
 
 @pytest.mark.parametrize(("contract", "entry"), [(row[0], list(row[1:])) for row in published()])
-def test_the_published_entry_is_answered(artifact, contract, entry):
+def test_published_entry_exists(artifact, contract, entry):
     names = RAISED_BY.get(contract, (contract,))
 
     assert any(entry == to_entry(own) for name in names for own in artifact(name)["abi"])
@@ -67,13 +65,13 @@ def test_the_published_entry_is_answered(artifact, contract, entry):
 
 @pytest.mark.parametrize("name", EVERY_CONTRACT)
 def test_no_function_is_overloaded(artifact, name):
-    """Clients and our own adapter look functions up by name."""
+    """Clients and our adapter find functions by name."""
     names = [entry["name"] for entry in artifact(name)["abi"] if entry["type"] == "function"]
 
     assert sorted(set(names)) == sorted(names)
 
 
-def test_no_event_of_ours_takes_a_published_topic_with_other_indexing(artifact):
+def test_no_event_has_a_published_topic_with_other_indexes(artifact):
     topics = {row[2]: row[4] for row in published() if row[1] == "event"}
 
     for name in EVERY_CONTRACT:

@@ -32,11 +32,9 @@ def test_every_named_test_exists(contracts_dir):
 def test_every_named_file_exists(contracts_dir):
     named = set(re.findall(r"`((?:src|test|tests)/[\w/.]+)`", page(contracts_dir)))
 
-    missing = []
-    for name in sorted(named):
-        if not (contracts_dir / name).exists() and not (contracts_dir.parent / name).exists():
-            missing.append(name)
-    assert missing == []
+    in_contracts = {name for name in named if (contracts_dir / name).exists()}
+    in_repository = {name for name in named if (contracts_dir.parent / name).exists()}
+    assert sorted(named - in_contracts - in_repository) == []
 
 
 def test_invariants_are_numbered_and_name_a_test(contracts_dir):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beside each forge test lies a tree of its cases, and the two say the same.
+"""Each file of forge tests has a tree of its cases, with the same names.
 
 Rule 1: a leaf is the name of a test in words: ``a job is settled once`` is
-``test_a_job_is_settled_once``, or that name with ``testFuzz_`` or ``invariant_`` before it. Every
-leaf has its test and every test its leaf.
-Rule 2: where a function refuses something, the cases of refusal come first.
+``test_a_job_is_settled_once``, or that name with the prefix ``testFuzz_`` or ``invariant_``. Every
+leaf has a test and every test has a leaf.
+Rule 2: the cases in which a function refuses a call come first.
 """
 
 import re
@@ -24,7 +24,7 @@ def tree_of(path):
 
 
 def read(tree):
-    """Return the nodes of a tree as (depth, text), and refuse what is not drawn as one."""
+    """Return the nodes of a tree as (depth, text); fail if the file is not a tree."""
     nodes = []
     for line in filter(None, tree.read_text().splitlines()):
         match = NODE.fullmatch(line)
@@ -43,15 +43,15 @@ def leaves(nodes):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_test_has_its_leaf_and_every_leaf_its_test(path):
+def test_tests_and_leaves_are_the_same(path):
     tests = [name.replace("_", " ") for name in TEST.findall(path.read_text())]
 
-    assert tree_of(path).exists(), f"write {tree_of(path).name} beside it"
+    assert tree_of(path).exists(), f"{tree_of(path).name} is missing"
     assert sorted(leaves(read(tree_of(path)))) == sorted(tests)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_cases_of_refusal_come_first(path):
+def test_refusals_come_first(path):
     first_below, late = None, []
     for depth, text in read(tree_of(path)):
         if depth == 0:
@@ -64,7 +64,7 @@ def test_cases_of_refusal_come_first(path):
     assert late == []
 
 
-def test_there_is_no_tree_without_tests():
+def test_every_tree_has_tests():
     assert [
         tree.name
         for tree in sorted(TESTS.rglob("*.tree"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is allowed: roles as in OpenZeppelin 4's AccessControl, owners as in its Ownable."""
+"""Rights of callers: roles as in OpenZeppelin 4's AccessControl, owners as in its Ownable."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def require_role(model: ContractModel, contract: str, role: bytes) -> None:
 
 
 def require_owner(model: ContractModel, contract: str) -> None:
-    """Refuse a caller that does not own the contract."""
+    """Refuse a caller that is not the owner of the contract."""
     demand(model.sender == model.state.owners[contract], "Ownable: caller is not the owner")
 
 
 def grant_role(model: ContractModel, role: bytes, account: str, *, contract: str) -> None:
-    """Give a role; once is as good as twice."""
+    """Grant a role; a second grant has no effect."""
     require_role(model, contract, ADMIN_ROLE)
     if (contract, role, account) not in model.state.members:
         model.state.members |= {(contract, role, account)}
@@ -38,65 +38,63 @@ def grant_role(model: ContractModel, role: bytes, account: str, *, contract: str
 
 
 def revoke_role(model: ContractModel, role: bytes, account: str, *, contract: str) -> None:
-    """Take a role."""
+    """Revoke a role."""
     require_role(model, contract, ADMIN_ROLE)
-    _take(model, contract, role, account)
+    _revoke(model, contract, role, account)
 
 
 def renounce_role(model: ContractModel, role: bytes, account: str, *, contract: str) -> None:
-    """Give up the caller's own role."""
+    """Renounce a role of the caller."""
     demand(account == model.sender, "AccessControl: can only renounce roles for self")
-    _take(model, contract, role, account)
+    _revoke(model, contract, role, account)
 
 
-def _take(model: ContractModel, contract: str, role: bytes, account: str) -> None:
+def _revoke(model: ContractModel, contract: str, role: bytes, account: str) -> None:
     if (contract, role, account) in model.state.members:
         model.state.members -= {(contract, role, account)}
         model.emit(contract, "RoleRevoked", role, account, model.sender)
 
 
 def offer_ownership(model: ContractModel, account: str, *, contract: str) -> None:
-    """Offer the contract, in place of an earlier offer."""
+    """Offer the contract; replaces an earlier offer."""
     require_owner(model, contract)
     model.state.offers[contract] = account
     model.emit(contract, "OwnershipOffered", model.sender, account)
 
 
 def accept_ownership(model: ContractModel, *, contract: str) -> None:
-    """Take a contract that was offered."""
+    """Accept a contract that is offered to the caller."""
     offered = model.state.offers.get(contract, NOBODY)
     demand(model.sender == offered, "Ownable2Step: caller is not the new owner")
-    _own(model, contract, model.sender)
+    _set_owner(model, contract, model.sender)
 
 
 def transfer_ownership(model: ContractModel, account: str, *, contract: str) -> None:
-    """Give the contract away at once."""
+    """Transfer the contract at once."""
     require_owner(model, contract)
     demand(account != NOBODY, "Ownable: new owner is the zero address")
-    _own(model, contract, account)
+    _set_owner(model, contract, account)
 
 
 def renounce_ownership(model: ContractModel, *, contract: str) -> None:
-    """Leave the contract without an owner."""
+    """Renounce the ownership of the contract."""
     require_owner(model, contract)
-    _own(model, contract, NOBODY)
+    _set_owner(model, contract, NOBODY)
 
 
-def _own(model: ContractModel, contract: str, account: str) -> None:
+def _set_owner(model: ContractModel, contract: str, account: str) -> None:
     model.emit(contract, "OwnershipTransferred", model.state.owners[contract], account)
     model.state.owners[contract] = account
     model.state.offers.pop(contract, None)
 
 
-def refuse_strangers(model: ContractModel, *_: object, contract: str, role: bytes) -> None:
-    """Refuse everybody: only another contract of the grid has the role, and it never calls from
-    outside.
-    """
+def refuse_all_accounts(model: ContractModel, *_: object, contract: str, role: bytes) -> None:
+    """Refuse every account: only another contract of the grid has the role."""
     require_role(model, contract, role)
     raise AssertionError(f"{model.sender} has a role in {contract} that no account may have")
 
 
 def refuse_non_owners(model: ContractModel, *_: object, contract: str) -> None:
-    """Refuse everybody: another contract of the grid is the owner."""
+    """Refuse every account: another contract of the grid is the owner."""
     require_owner(model, contract)
     raise AssertionError(f"{model.sender} owns {contract}, which no account may")

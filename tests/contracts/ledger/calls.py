@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be called: each function of the contracts beside what the model does for it, and one
-call on both sides.
-"""
+"""The functions of the contracts with their models, and a call for both sides."""
 
 from __future__ import annotations
 
@@ -36,10 +34,10 @@ def _ownership(contract: str) -> dict[str, Act]:
 
 
 _NO_WRITER = partial(
-    access.refuse_strangers, contract="JobRepository", role=access.META_SCHEDULER_ROLE
+    access.refuse_all_accounts, contract="JobRepository", role=access.META_SCHEDULER_ROLE
 )
 _NO_COUNTER = partial(
-    access.refuse_strangers, contract="ProviderManager", role=access.CONTRACT_ROLE
+    access.refuse_all_accounts, contract="ProviderManager", role=access.CONTRACT_ROLE
 )
 _NO_OWNER = partial(access.refuse_non_owners, contract="ProviderJobQueues")
 
@@ -126,11 +124,11 @@ MODEL: dict[str, dict[str, Act]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call, as the model and as the chain take it: the arguments are those of the wire.
+    """A call for the model and for the chain; the arguments are in the form of the ABI.
 
     Attributes:
-        wait: Seconds from the block before to the one of this call.
-        blocks: How many blocks further it is mined, at least 1.
+        wait: Seconds between the previous block and the block of this call.
+        blocks: Blocks between the previous call and this one, at least 1.
     """
 
     sender: str
@@ -145,8 +143,9 @@ class Call:
         return f"{when}: {self.sender} {self.contract}.{self.function}{describe(self.arguments)}"
 
     def play(self, model: ContractModel) -> tuple[str, tuple[str, ...]] | None:
-        """Let time pass and call the model; return the error, if it is refused: then nothing else
-        changed.
+        """Advance the time and call the model; return the error of a refused call, else None.
+
+        A refused call changes only the time.
         """
         model.now += self.wait
         model.block += self.blocks
@@ -157,12 +156,12 @@ class Call:
         return None if refused is None else refused.reason
 
     def data(self) -> str:
-        """Return what the chain is sent: 0x and hexadecimal digits."""
+        """Return the transaction's data, 0x and hexadecimal digits."""
         return artifact(self.contract).functions[self.function].encode(*self.arguments)
 
 
 def describe(value: Any) -> str:
-    """Return a value in few words: ids as numbers, long texts cut."""
+    """Return a short text for a value: ids as numbers, long texts truncated."""
     if isinstance(value, tuple):
         return f"({', '.join(map(describe, value))})"
     if isinstance(value, bytes) and len(value) == 32:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contracts' side: signed transactions, one per block, their receipts, their reasons, and what
-views answer.
-"""
+"""The chain's side: sends signed transactions, one per block, and reads their results and views."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ _TOP_CALL = {"tracer": "callTracer", "tracerConfig": {"onlyTopCall": True}}
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """What became of a call: its error, if it was refused; block, time of the block, events."""
+    """The result of a call: its error if it was refused, its block, the block's time, events."""
 
     reason: tuple[str, tuple[str, ...]] | None
     block: int
@@ -40,9 +38,9 @@ class Chain:
     """A chain that mines a block for each transaction.
 
     Args:
-        node: anvil.
-        chain_id: Its id.
-        wallets: Who may send, by address.
+        node: The anvil node.
+        chain_id: The chain's id.
+        wallets: The wallets that send calls.
     """
 
     def __init__(self, node: Node, chain_id: int, wallets: Iterable[Wallet]) -> None:
@@ -65,7 +63,7 @@ class Chain:
         return self._addresses[name]
 
     def send(self, call: Call, *, time: int) -> Mined:
-        """Mine a call in a block of that time, after the blocks that it waits for."""
+        """Mine a call in a block with this time, after the call's empty blocks."""
         self._node.ask("evm_setNextBlockTimestamp", time)
         for _ in range(call.blocks - 1):
             self._node.ask("evm_mine")
@@ -79,23 +77,20 @@ class Chain:
         )
 
     def read(self, views: list[View]) -> list[tuple[Any, ...]]:
-        """Return what the views answer in the newest block."""
+        """Return the results of the views at the newest block."""
         requests = []
-        for one in views:
-            data = _data(one.contract, one.function, one.arguments)
-            requests.append(
-                ("eth_call", [{"to": self._addresses[one.contract], "data": data}, "latest"])
-            )
-        return [
-            _answer(view, raw) for view, raw in zip(views, self._node.batch(requests), strict=True)
-        ]
+        for view in views:
+            data = _data(view.contract, view.function, view.arguments)
+            call = {"to": self._addresses[view.contract], "data": data}
+            requests.append(("eth_call", [call, "latest"]))
+        return list(map(_answer, views, self._node.batch(requests)))
 
     def save(self) -> None:
-        """Keep the chain as it is now."""
+        """Take a snapshot of the chain."""
         self._saved = (self._node.ask("evm_snapshot"), dict(self._nonces))
 
     def restore(self) -> None:
-        """Bring back what was kept."""
+        """Restore the snapshot."""
         snapshot, self._nonces = self._saved
         self._node.ask("evm_revert", snapshot)
         self.save()
@@ -117,9 +112,8 @@ class Chain:
     def _event(self, log: Mapping[str, Any]) -> LedgerEvent:
         names = {address: name for name, address in self._addresses.items()}
         contract = names[log["address"].lower()]
-        (kind,) = (
-            one for one in artifact(contract).events.values() if one.topic == log["topics"][0]
-        )
+        by_topic = {event.topic: event for event in artifact(contract).events.values()}
+        kind = by_topic[log["topics"][0]]
         values = tuple(kind.decode(log).values())
         if kind.name == "BatchElementSkipped":
             job_id, refusal = values

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a campaign must have seen, by the contracts' own ABIs and the table of moves, to prove
-something.
-"""
+"""What a campaign must cover, derived from the contracts' ABIs and the table of transitions."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ from tests.contracts.ledger.replay import Replay
 
 from gridstead.domain.lifecycle import LEGAL
 
-# Roles never change their administrator; the one writer of records keeps its role.
-NEVER_TOLD = {
+# The admin role of a role never changes, and the writer of records keeps its role.
+NEVER_EMITTED = {
     ("JobRepository", "RoleRevoked"),
     *((contract, "RoleAdminChanged") for contract in MODEL),
 }
-# Only another contract of the grid may call these, so each is called, and refused.
+# Only another contract of the grid may call these functions, so every call is refused.
 NEVER_ACCEPTED = {(contract, name) for contract in INNER for name in MODEL[contract]}
 NEVER_ACCEPTED |= {("ProviderManager", "incJobCount")}
 TEXTS = {
@@ -46,38 +44,41 @@ PANICS = {"0x11", "0x21"}
 
 
 def gaps(replay: Replay) -> dict[str, list]:
-    """Return what was never seen of that which exists, by its kind; nothing if all was seen."""
-    texts = {arguments[0] for name, arguments in replay.refusals if name == "Error"}
-    found = {
-        "moves": {(start, end) for start, ends in LEGAL.items() for end in ends}
-        - set(replay.moves),
-        "functions that no sequence called": _entries("function") - set(replay.called),
-        "functions that were always refused": _entries("function")
-        - NEVER_ACCEPTED
-        - set(replay.accepted),
-        "errors": {name for _, name in _entries("error")} - {name for name, _ in replay.refusals},
-        "events": _entries("event") - NEVER_TOLD - set(replay.told),
-        "texts": {words for words in TEXTS if not any(text.startswith(words) for text in texts)},
-        "panics": PANICS - {arguments[0] for name, arguments in replay.refusals if name == "Panic"},
+    """Return what the campaign has not covered, sorted, by kind; empty if all is covered."""
+    texts = tuple(arguments[0] for name, arguments in replay.refusals if name == "Error")
+    panics = {arguments[0] for name, arguments in replay.refusals if name == "Panic"}
+    transitions: set[tuple[object, object]] = set()
+    for start, ends in LEGAL.items():
+        transitions |= {(start, end) for end in ends}
+    functions = _entries("function")
+    errors = {name for _, name in _entries("error")}
+    missing = {
+        "transitions": transitions - set(replay.moves),
+        "functions that were never called": functions - set(replay.called),
+        "functions that were always refused": functions - NEVER_ACCEPTED - set(replay.accepted),
+        "errors": errors - {name for name, _ in replay.refusals},
+        "events": _entries("event") - NEVER_EMITTED - set(replay.events),
+        "texts": {text for text in TEXTS if not _is_any_prefixed(texts, text)},
+        "panics": PANICS - panics,
     }
-    return {kind: _sorted(missing) for kind, missing in found.items() if missing}
+    return {kind: _sorted(items) for kind, items in missing.items() if items}
+
+
+def _is_any_prefixed(texts: Iterable[str], prefix: str) -> bool:
+    return any(text.startswith(prefix) for text in texts)
 
 
 @cache
 def _entries(kind: str) -> frozenset[tuple[str, str]]:
-    """Return contract and name of each entry of the ABIs of that kind; of functions those that
-    write.
-    """
-    found = set()
+    """Return contract and name of each entry of this kind in the ABIs, except views."""
+    entries: set[tuple[str, str]] = set()
     for contract in MODEL:
         abi = json.loads((files("gridstead") / "abi" / f"{contract}.json").read_text())["abi"]
-        entries = [one for one in abi if one["type"] == kind]
-        found |= {
-            (contract, one["name"])
-            for one in entries
-            if one.get("stateMutability") not in ("view", "pure")
-        }
-    return frozenset(found)
+        for entry in abi:
+            is_view = entry.get("stateMutability") in ("view", "pure")
+            if entry["type"] == kind and not is_view:
+                entries.add((contract, entry["name"]))
+    return frozenset(entries)
 
 
 def _sorted(things: Iterable[object]) -> list:

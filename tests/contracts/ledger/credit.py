@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Credit: balances and allowances, in the wording of OpenZeppelin 4; allowances by signature as in
-ERC-2612.
-"""
+"""Credit: balances and allowances with the errors of OpenZeppelin 4, and permits (ERC-2612)."""
 
 from __future__ import annotations
 
@@ -16,34 +14,34 @@ CREDIT = "Credit"
 
 
 def transfer(model: ContractModel, to: str, amount: int) -> None:
-    """Send credits of the caller."""
+    """Transfer credits of the caller."""
     move(model, model.sender, to, amount)
 
 
 def transfer_from(model: ContractModel, source: str, to: str, amount: int) -> None:
-    """Send credits of another that he allowed the caller."""
+    """Transfer credits of another account from the caller's allowance."""
     spend(model, model.sender, source, to, amount)
 
 
 def approve(model: ContractModel, spender: str, amount: int) -> None:
-    """Allow credits of the caller."""
+    """Set an allowance for the caller's credits."""
     _allow(model, model.sender, spender, amount)
 
 
 def increase_allowance(model: ContractModel, spender: str, amount: int) -> None:
-    """Allow more."""
+    """Increase an allowance."""
     _allow(model, model.sender, spender, checked(allowance(model, model.sender, spender) + amount))
 
 
 def decrease_allowance(model: ContractModel, spender: str, amount: int) -> None:
-    """Allow less."""
+    """Decrease an allowance."""
     allowed = allowance(model, model.sender, spender)
     demand(allowed >= amount, "ERC20: decreased allowance below zero")
     _allow(model, model.sender, spender, allowed - amount)
 
 
 def mint(model: ContractModel, account: str, amount: int) -> None:
-    """Make credits."""
+    """Mint credits."""
     require_owner(model, CREDIT)
     demand(account != NOBODY, "ERC20: mint to the zero address")
     checked(sum(model.state.balances.values()) + amount)
@@ -52,7 +50,7 @@ def mint(model: ContractModel, account: str, amount: int) -> None:
 
 
 def use_permit(model: ContractModel, owner: str, spender: str, value: int, *signed: Any) -> None:
-    """Allow what the owner signed: with the deadline, and v, r and s."""
+    """Set the allowance that the owner signed; ``signed`` is deadline, v, r and s."""
     deadline, v, r, s = signed
     demand(model.now <= deadline, "ERC20Permit: expired deadline")
     demand(int.from_bytes(s) <= permit.HALF_ORDER, "ECDSA: invalid signature 's' value")
@@ -66,7 +64,7 @@ def use_permit(model: ContractModel, owner: str, spender: str, value: int, *sign
 
 
 def spend(model: ContractModel, spender: str, source: str, to: str, amount: int) -> None:
-    """Send credits within an allowance; one without end is not used up."""
+    """Transfer credits from an allowance; an unlimited allowance is not reduced."""
     allowed = allowance(model, source, spender)
     if allowed != MAX_UINT:
         demand(allowed >= amount, "ERC20: insufficient allowance")
@@ -75,7 +73,7 @@ def spend(model: ContractModel, spender: str, source: str, to: str, amount: int)
 
 
 def move(model: ContractModel, source: str, to: str, amount: int) -> None:
-    """Send credits."""
+    """Transfer credits."""
     demand(source != NOBODY, "ERC20: transfer from the zero address")
     demand(to != NOBODY, "ERC20: transfer to the zero address")
     demand(balance(model, source) >= amount, "ERC20: transfer amount exceeds balance")
@@ -90,7 +88,7 @@ def balance(model: ContractModel, account: str) -> int:
 
 
 def allowance(model: ContractModel, owner: str, spender: str) -> int:
-    """Return what the spender may send of the owner's credits, wei."""
+    """Return the spender's allowance for the owner's credits, wei."""
     return model.state.allowances.get((owner, spender), 0)
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that keep the house: of the admin and the owners, about providers' standing, about credits."""
+"""Calls of the admin and the owners, calls about providers' standing, and calls of Credit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import filterfalse
 from random import Random
 from typing import TypeVar
 
@@ -25,25 +27,25 @@ class Keeper:
     """Draws calls.
 
     Args:
-        random: Where chance comes from.
-        world: The model.
-        cast: Who plays.
-        wild: Where signatures come from.
+        random: The source of randomness.
+        model: The model.
+        cast: The accounts.
+        random_calls: The source of signatures.
     """
 
     def __init__(
         self, random: Random, model: ContractModel, cast: Cast, random_calls: RandomCalls
     ) -> None:
         self._random = random
-        self._world = model
+        self._model = model
         self._cast = cast
-        self._wild = random_calls
+        self._random_calls = random_calls
 
-    # The admin and the owners.
+    # Calls of the admin and the owners.
 
     def withdraw(self) -> Call:
-        """Withdraw fees, or a wei more."""
-        amount = self._world.state.fees + self._random.choice([0, 0, 1, -1])
+        """Withdraw the fees, or one wei more or less."""
+        amount = self._model.state.fees + self._random.choice([0, 0, 1, -1])
         return Call(self._cast.admin.address, GRID, "withdrawAdmin", (max(0, amount),))
 
     def open_or_close(self) -> Call:
@@ -52,17 +54,17 @@ class Keeper:
             self._cast.admin.address,
             GRID,
             "setEnableRequestNewJob",
-            (not self._world.state.takes_jobs,),
+            (not self._model.state.takes_jobs,),
         )
 
     def open(self) -> Call:
         """Open the set if it is closed."""
-        if self._world.state.takes_jobs:
+        if self._model.state.takes_jobs:
             raise NothingToDo
         return self.open_or_close()
 
     def set_constant(self) -> Call:
-        """Set a constant to a bound, its neighbours or its default."""
+        """Set a constant to a bound, a value near a bound, or its default."""
         name = self._random.choice(list(constants.DEFAULTS))
         least, most = constants.BOUNDS[name]
         usual = constants.DEFAULTS[name]
@@ -72,80 +74,73 @@ class Keeper:
         return Call(self._owner("Constants"), "Constants", constants.setter(name), (value,))
 
     def hand_over(self) -> Call:
-        """Offer, give or give up a contract."""
+        """Offer, transfer or renounce a contract."""
         contract = self._random.choice(["Constants", "Credit"])
         function = self._random.choice(
             ["offerOwnership"] * 4 + ["transferOwnership"] * 2 + ["renounceOwnership"]
         )
-        to = (
-            ()
-            if function == "renounceOwnership"
-            else (self._random.choice([self._wild.account(), NOBODY]),)
-        )
-        return Call(self._owner(contract), contract, function, to)
+        arguments: tuple[str, ...] = ()
+        if function != "renounceOwnership":
+            arguments = (self._random.choice([self._random_calls.account(), NOBODY]),)
+        return Call(self._owner(contract), contract, function, arguments)
 
     def accept(self) -> Call:
-        """Take a contract that was offered."""
-        offers = self._world.state.offers.items()
-        contract, offered = self._choice([one for one in offers if self._is_somebody(one[1])])
-        return Call(offered, contract, "acceptOwnership")
+        """Accept a contract that is offered."""
+        offers = []
+        for contract, account in self._model.state.offers.items():
+            if self._has_wallet(account):
+                offers.append((contract, account))
+        contract, account = self._choice(offers)
+        return Call(account, contract, "acceptOwnership")
 
     def change_role(self) -> Call:
-        """Give somebody a role, take it back, or let him give it up."""
+        """Grant, revoke or renounce a role."""
         contract = self._random.choice([GRID, MANAGER])
         role = self._random.choice([ADMIN_ROLE, META_SCHEDULER_ROLE])
-        accounts = {one.address for one in self._cast.wallets} - {
-            self._cast.admin.address,
-            self._cast.operator.address,
-        }
-        holders = [
-            one for one in sorted(accounts) if (contract, role, one) in self._world.state.members
-        ]
+        privileged = {self._cast.admin.address, self._cast.operator.address}
+        accounts = sorted({wallet.address for wallet in self._cast.wallets} - privileged)
+        members = self._model.state.members
+        holders = [account for account in accounts if (contract, role, account) in members]
         if not holders or self._random.random() < 0.2:
-            return Call(
-                self._cast.admin.address,
-                contract,
-                "grantRole",
-                (role, self._random.choice(sorted(accounts))),
-            )
+            arguments = (role, self._random.choice(accounts))
+            return Call(self._cast.admin.address, contract, "grantRole", arguments)
         holder = self._random.choice(holders)
         if self._random.random() < 0.5:
             return Call(holder, contract, "renounceRole", (role, holder))
         return Call(self._cast.admin.address, contract, "revokeRole", (role, holder))
 
-    # Providers' standing.
+    # Calls about providers' standing.
 
     def administer(self) -> Call:
-        """Approve, remove, ban or unban a provider, mostly one for which it makes sense."""
-        wanted: dict[str, Callable[[str], bool]] = {
-            "approve": lambda one: one in self._world.state.waiting,
-            "remove": lambda one: providers.standing(self._world, one).approved,
-            "ban": lambda one: providers.is_joined(self._world, one),
-            "unban": lambda one: providers.standing(self._world, one).banned,
+        """Approve, remove, ban or unban a provider, usually a provider in the right standing."""
+        is_suitable: dict[str, Callable[[str], bool]] = {
+            "approve": lambda provider: provider in self._model.state.waiting,
+            "remove": lambda provider: providers.standing(self._model, provider).approved,
+            "ban": lambda provider: providers.is_joined(self._model, provider),
+            "unban": lambda provider: providers.standing(self._model, provider).banned,
         }
         function = self._random.choice(["approve", "approve", "remove", "ban", "unban"])
-        everybody = self._random.random() < 0.2
-        able = [one for one in self._cast.providers if everybody or wanted[function](one)]
+        candidates = list(self._cast.providers)
+        if self._random.random() >= 0.2:
+            candidates = list(filter(is_suitable[function], candidates))
         sender = self._random.choice([self._cast.operator.address, self._cast.admin.address])
-        return Call(sender, MANAGER, function, (self._choice(able),))
+        return Call(sender, MANAGER, function, (self._choice(candidates),))
 
     def rejoin(self) -> Call:
-        """Bring a provider back by the next step that it needs."""
-        lost = [one for one in self._cast.providers if not providers.is_joined(self._world, one)]
-        provider = self._choice(lost)
+        """Make the next step with which a provider joins again."""
+        is_joined = partial(providers.is_joined, self._model)
+        provider = self._choice(list(filterfalse(is_joined, self._cast.providers)))
         operator = self._cast.operator.address
-        if providers.standing(self._world, provider).banned and self._random.random() < 0.8:
+        if providers.standing(self._model, provider).banned and self._random.random() < 0.8:
             return Call(operator, MANAGER, "unban", (provider,))
-        if provider in self._world.state.waiting:
+        if provider in self._model.state.waiting:
             return Call(operator, MANAGER, "approve", (provider,))
         return self._registration(provider)
 
     def offer(self) -> Call:
-        """Change what a provider offers."""
-        provider, prices = (
-            self._random.choice(self._cast.providers),
-            self._random.choice(PRICE_LISTS[:4]),
-        )
+        """Change the offer of a provider."""
+        provider = self._random.choice(self._cast.providers)
+        prices = self._random.choice(PRICE_LISTS[:4])
         match self._random.choice(["register", "prices", "drain", "resume", "resume"]):
             case "register":
                 return self._registration(provider)
@@ -157,32 +152,41 @@ class Keeper:
 
     def _registration(self, provider: str) -> Call:
         if self._random.random() < 0.3:
-            return Call(provider, MANAGER, "register", self._wild.arguments(MANAGER, "register"))
+            return Call(
+                provider, MANAGER, "register", self._random_calls.arguments(MANAGER, "register")
+            )
         prices = self._random.choice(PRICE_LISTS[:4])
         return Call(provider, MANAGER, "register", (setup.HARDWARE, prices, setup.LABELS))
 
-    # Credits.
+    # Calls of Credit.
 
     def allow(self) -> Call:
-        """Allow the grid a customer's credits."""
+        """Set the grid's allowance for a customer's credits."""
         customer = self._random.choice(self._cast.customers)
         amount = self._random.choice([0, 1000 * COIN, *[MAX_UINT] * 4])
-        return Call(customer, "Credit", "approve", (self._world.grid, amount))
+        return Call(customer, "Credit", "approve", (self._model.grid, amount))
 
     def permit(self) -> Call:
-        """Allow by a signature that somebody else sends."""
+        """Set an allowance with a permit that another account sends."""
         customer = self._random.choice(self._cast.customers)
         value = self._random.choice([0, 200 * COIN, MAX_UINT])
         owner = self._random.choice([customer, customer, ""])
-        arguments = (customer, self._world.grid, value, *self._wild.permission(value, owner))
-        return Call(self._wild.account(), "Credit", "permit", arguments)
+        arguments = (
+            customer,
+            self._model.grid,
+            value,
+            *self._random_calls.permission(value, owner),
+        )
+        return Call(self._random_calls.account(), "Credit", "permit", arguments)
 
     def move(self) -> Call:
-        """Make or send credits, or change what is allowed, by amounts near what there is."""
+        """Mint or transfer credits, or change an allowance."""
         customer = self._random.choice(self._cast.customers)
-        other = self._random.choice([self._wild.account(), self._wild.account(), NOBODY])
+        other = self._random.choice(
+            [self._random_calls.account(), self._random_calls.account(), NOBODY]
+        )
         amount = self._random.choice([0, 1, 100 * COIN, MAX_UINT])
-        spender = self._random.choice([other, self._world.grid])
+        spender = self._random.choice([other, self._model.grid])
         return self._random.choice(
             [
                 Call(
@@ -194,16 +198,21 @@ class Keeper:
                 Call(customer, "Credit", "transfer", (other, amount)),
                 Call(customer, "Credit", "increaseAllowance", (spender, amount)),
                 Call(customer, "Credit", "decreaseAllowance", (spender, amount)),
-                Call(self._wild.account(), "Credit", "transferFrom", (customer, other, amount)),
+                Call(
+                    self._random_calls.account(),
+                    "Credit",
+                    "transferFrom",
+                    (customer, other, amount),
+                ),
             ]
         )
 
     def _owner(self, contract: str) -> str:
-        owner = self._world.state.owners[contract]
-        return owner if self._is_somebody(owner) else self._cast.admin.address
+        owner = self._model.state.owners[contract]
+        return owner if self._has_wallet(owner) else self._cast.admin.address
 
-    def _is_somebody(self, account: str) -> bool:
-        return any(one.address == account for one in self._cast.wallets)
+    def _has_wallet(self, account: str) -> bool:
+        return account in {wallet.address for wallet in self._cast.wallets}
 
     def _choice(self, some: Sequence[T]) -> T:
         if not some:

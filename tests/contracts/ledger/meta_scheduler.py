@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MetaScheduler: who may ask what of it; what a step then does to jobs and credits is told in
-steps.py.
-"""
+"""MetaScheduler: the rights of callers. The effects of a step are in steps.py."""
 
 from __future__ import annotations
 
@@ -18,40 +16,42 @@ from tests.contracts.ledger.steps import GRID
 from gridstead.domain.billing import SECONDS_PER_MINUTE, price_per_minute
 from gridstead.domain.lifecycle import COLD, JobState
 
-# For customers.
+# Functions for customers.
 
 
 def request(
-    model: ContractModel, definition: tuple, lock: int, name: bytes, delegates: bool
-) -> None:  # noqa: FBT001
-    """Lock credits of the caller and ask for a job."""
+    model: ContractModel,
+    definition: tuple,
+    escrow: int,
+    name: bytes,
+    delegates: bool,  # noqa: FBT001 - the order of the ABI
+) -> None:
+    """Request a job and hold credits of the caller in escrow."""
     if not model.state.takes_jobs:
         raise Refused("NewJobRequestDisabled")
     least = model.state.constants["minimumAmount"]
-    if lock < least:
-        raise Refused("InsufficientFunds", lock, least)
+    if escrow < least:
+        raise Refused("InsufficientFunds", escrow, least)
     if not records.is_valid(definition):
         raise Refused("InvalidJobDefinition")
-    job = records.create(model, definition, lock, name, delegates=delegates)
+    job = records.create(model, definition, escrow, name, delegates=delegates)
     model.emit(GRID, "NewJobRequestEvent", job.id, model.sender)
-    model.emit(GRID, "JobRequested", job.id, model.sender, lock)
-    steps.pull(model, model.sender, lock)
+    model.emit(GRID, "JobRequested", job.id, model.sender, escrow)
+    steps.pull(model, model.sender, escrow)
 
 
 def request_with_permit(model: ContractModel, *arguments: object) -> None:
-    """Do as ``request``, after a permit for exactly the lock; one that fails does not matter by
-    itself.
-    """
-    asked, (deadline, v, r, s) = arguments[:4], arguments[4:]
-    lock = asked[1]
+    """Request a job after a permit for exactly the escrow; a permit that fails is ignored."""
+    job, (deadline, v, r, s) = arguments[:4], arguments[4:]
+    escrow = job[1]
     model.attempt(
-        lambda: credit.use_permit(model, model.sender, model.grid, lock, deadline, v, r, s)
+        lambda: credit.use_permit(model, model.sender, model.grid, escrow, deadline, v, r, s)
     )
-    request(model, *asked)
+    request(model, *job)
 
 
 def cancel(model: ContractModel, job_id: bytes) -> None:
-    """End a job that does not run; ask the provider to end one that does."""
+    """End a job that has not started; request the provider to end a running job."""
     job = _own(model, job_id)
     _require_hot(job)
     if job.cancel_requested:
@@ -65,12 +65,12 @@ def cancel(model: ContractModel, job_id: bytes) -> None:
 
 
 def top_up(model: ContractModel, job_id: bytes, amount: int) -> None:
-    """Lock more credits of the caller for a job."""
+    """Add credits of the caller to the escrow of a job."""
     steps.top_up(model, steps.toppable(records.find(model, job_id)), model.sender, amount)
 
 
 def top_up_delegate(model: ContractModel, job_id: bytes) -> None:
-    """Lock another slice's price of the customer's credits, if less than a slice of time remains."""
+    """Add the price of a slice from the customer's credits, if at most a slice remains."""
     job = records.find(model, job_id)
     if model.sender not in (job.customer, job.provider) and not has_role(
         model, GRID, META_SCHEDULER_ROLE
@@ -87,17 +87,15 @@ def top_up_delegate(model: ContractModel, job_id: bytes) -> None:
 
 
 def set_delegates(model: ContractModel, job_id: bytes, delegates: bool) -> None:  # noqa: FBT001
-    """Say whether others may top a job up; also of one that has ended."""
+    """Set whether other accounts may top up a job; also for a job that has ended."""
     records.change(model, _own(model, job_id), delegates=delegates)
 
 
-# For the matching service.
+# Functions for the matching service.
 
 
 def match(model: ContractModel, job_id: bytes, provider: str, limit: int = MAX_UINT) -> None:
-    """Give a job to a provider and fix its price, if a minute of the whole job costs no more than
-    the limit.
-    """
+    """Match a job and fix its price, if the price per minute is at most the limit."""
     require_role(model, GRID, META_SCHEDULER_ROLE)
     if not providers.is_valid_for_scheduling(model, provider):
         raise Refused("ProviderNotJoined")
@@ -106,14 +104,14 @@ def match(model: ContractModel, job_id: bytes, provider: str, limit: int = MAX_U
     if price > limit:
         raise Refused("PriceAboveLimit", price, limit)
     if not pays_a_minute(job, price):
-        raise Refused("InsufficientFunds", job.lock, price)
+        raise Refused("InsufficientFunds", job.escrow, price)
     records.move(model, job, JobState.META_SCHEDULED, provider=provider, price=price)
     model.emit(GRID, "JobMatched", job_id, provider, price)
     records.push(model, Kind.CLAIMABLE, replace(job, provider=provider))
 
 
 def time_out(model: ContractModel, job_id: bytes) -> None:
-    """Take a job that does not run from its provider."""
+    """Return a job that has not started to PENDING."""
     require_role(model, GRID, META_SCHEDULER_ROLE)
     steps.unmatch(model, records.find(model, job_id))
 
@@ -126,53 +124,53 @@ def panic(model: ContractModel, job_id: bytes, error: str) -> None:
     steps.end_unpaid(model, job, JobState.PANICKED, error)
 
 
-# For providers.
+# Functions for providers.
 
 
 def claim_next(model: ContractModel) -> None:
     """Claim the oldest job of the caller."""
     _require_joined(model)
-    _take_one(model, Kind.CLAIMABLE, steps.claim)
+    _claim_one(model, Kind.CLAIMABLE, steps.claim)
 
 
 def claim_many(model: ContractModel, most: int) -> None:
-    """Claim up to so many jobs."""
+    """Claim at most ``most`` jobs."""
     _require_joined(model)
-    _take_many(model, Kind.CLAIMABLE, steps.claim, most)
+    _claim_many(model, Kind.CLAIMABLE, steps.claim, most)
 
 
 def claim_next_cancellation(model: ContractModel) -> None:
-    """Take the oldest cancellation of the caller."""
-    _take_one(model, Kind.CANCELLING, steps.tell_cancellation)
+    """Claim the oldest cancellation of the caller."""
+    _claim_one(model, Kind.CANCELLING, steps.emit_cancellation)
 
 
 def claim_cancellations(model: ContractModel, most: int) -> None:
-    """Take up to so many cancellations."""
-    _take_many(model, Kind.CANCELLING, steps.tell_cancellation, most)
+    """Claim at most ``most`` cancellations."""
+    _claim_many(model, Kind.CANCELLING, steps.emit_cancellation, most)
 
 
 def claim_next_top_up(model: ContractModel) -> None:
-    """Take the oldest top-up of the caller."""
-    _take_one(model, Kind.TOP_UP, steps.tell_top_up)
+    """Claim the oldest top-up of the caller."""
+    _claim_one(model, Kind.TOP_UP, steps.emit_top_up)
 
 
 def claim_top_ups(model: ContractModel, most: int) -> None:
-    """Take up to so many top-ups."""
-    _take_many(model, Kind.TOP_UP, steps.tell_top_up, most)
+    """Claim at most ``most`` top-ups."""
+    _claim_many(model, Kind.TOP_UP, steps.emit_top_up, most)
 
 
 def refuse(model: ContractModel, job_id: bytes) -> None:
-    """Give a job back that does not run yet."""
+    """Refuse a job that has not started."""
     steps.unmatch(model, _assigned(model, job_id))
 
 
 def start(model: ContractModel, job_id: bytes, started_at: int) -> None:
-    """Say that a job runs, and since when."""
+    """Report the start time of a job."""
     steps.start(model, _assigned(model, job_id), started_at)
 
 
 def settle(model: ContractModel, job_id: bytes, status: int, *report: Any) -> None:
-    """End a job and pay, by the second."""
+    """Settle a job, with a bill in seconds."""
     job = _assigned(model, job_id)
     to = _to_state(status)
     if to not in COLD:
@@ -183,7 +181,7 @@ def settle(model: ContractModel, job_id: bytes, status: int, *report: Any) -> No
 def set_status(
     model: ContractModel, job_id: bytes, status: int, minutes: int, error: str, exit_code: int
 ) -> None:
-    """Start a job now, or end it and pay by whole minutes: the call of the published ABI."""
+    """Start a job now, or settle it with a bill in whole minutes: the published call."""
     job = _assigned(model, job_id)
     to = _to_state(status)
     if to is JobState.RUNNING:
@@ -195,11 +193,11 @@ def set_status(
         raise Refused("RunningColdStatusOnly", status)
 
 
-# For anyone, and for the admin.
+# Functions for any account, and for the admin.
 
 
 def expire(model: ContractModel, job_id: bytes) -> None:
-    """End what a provider left lying."""
+    """End the current step of a job after its timeout."""
     job = records.find(model, job_id)
     _require_hot(job)
     steps.expire(model, job)
@@ -212,7 +210,7 @@ def open_or_close(model: ContractModel, takes_jobs: bool) -> None:  # noqa: FBT0
 
 
 def withdraw(model: ContractModel, amount: int) -> None:
-    """Send accrued fees to the caller."""
+    """Transfer accrued fees to the caller."""
     require_role(model, GRID, ADMIN_ROLE)
     if amount > model.state.fees:
         raise Refused("InsufficientFunds", model.state.fees, amount)
@@ -222,8 +220,9 @@ def withdraw(model: ContractModel, amount: int) -> None:
 
 
 def each(model: ContractModel, elements: Iterable[tuple], *, act: Callable[..., None]) -> None:
-    """Act for each element (a job's id first); one that is refused is told, with the reason, and
-    changes nothing.
+    """Run an action for each element; its first value is a job's id.
+
+    A refused element changes nothing and emits an event with the reason.
     """
     for element in elements:
         refused = model.attempt(lambda element=element: act(model, *element))
@@ -232,20 +231,18 @@ def each(model: ContractModel, elements: Iterable[tuple], *, act: Callable[..., 
 
 
 def refuse_many(model: ContractModel, job_ids: Iterable[bytes]) -> None:
-    """Do ``refuse`` for each."""
+    """Refuse several jobs."""
     each(model, [(job_id,) for job_id in job_ids], act=refuse)
 
 
 def may_spend(job: Job) -> bool:
-    """Return whether its customer's credits may prolong a job: he said so, and has not asked to
-    cancel it since.
-    """
+    """Return whether a delegated top-up is allowed: authority is given, and no cancel request."""
     return job.delegates and not job.cancel_requested
 
 
 def pays_a_minute(job: Job, price: int) -> bool:
-    """Return whether the lock of a job pays a minute at a price, without which it is not matched."""
-    return price <= job.lock
+    """Return whether the escrow of a job pays for a minute at a price, as a match requires."""
+    return price <= job.escrow
 
 
 def _own(model: ContractModel, job_id: bytes) -> Job:
@@ -278,20 +275,22 @@ def _to_state(status: int) -> JobState:
     return JobState(status)
 
 
-def _take_one(model: ContractModel, kind: Kind, tell: Callable[[ContractModel, Job], None]) -> None:
+def _claim_one(
+    model: ContractModel, kind: Kind, emit: Callable[[ContractModel, Job], None]
+) -> None:
     job, is_empty = records.pop(model, kind)
     if job is not None:
-        tell(model, job)
+        emit(model, job)
     elif is_empty:
         _require_joined(model)
         raise Refused("NoJob")
 
 
-def _take_many(
-    model: ContractModel, kind: Kind, tell: Callable[[ContractModel, Job], None], most: int
+def _claim_many(
+    model: ContractModel, kind: Kind, emit: Callable[[ContractModel, Job], None], most: int
 ) -> None:
     for _ in range(min(most, 10**6)):
         job, _ = records.pop(model, kind)
         if job is None:
             return
-        tell(model, job)
+        emit(model, job)

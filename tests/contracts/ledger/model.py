@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world in which the modelled contracts act: a state, a clock, a caller, the events so far."""
+"""The environment of the modelled contracts: state, clock, caller, and emitted events."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ MAX_UINT = 2**256 - 1
 
 
 class Refused(Exception):
-    """A contract refuses: name and arguments of its error, the arguments as text."""
+    """A contract refuses a call: name and arguments of its error, the arguments as text."""
 
     def __init__(self, name: str, *arguments: object) -> None:
         super().__init__(name, *arguments)
-        self.reason = (name, tuple(str(one) for one in arguments))
+        self.reason = (name, tuple(map(str, arguments)))
 
 
-def demand(condition: bool, words: str) -> None:  # noqa: FBT001
-    """Refuse with a text, as Solidity's require does."""
+def demand(condition: bool, message: str) -> None:  # noqa: FBT001
+    """Refuse with a text unless the condition holds, as Solidity's require."""
     if not condition:
-        raise Refused("Error", words)
+        raise Refused("Error", message)
 
 
 def checked(number: int) -> int:
-    """Return a sum or difference that fits a word; else panic as checked arithmetic does."""
+    """Return a number that fits into a word; else panic like checked arithmetic."""
     if not 0 <= number <= MAX_UINT:
         raise Refused("Panic", "0x11")
     return number
@@ -35,7 +35,7 @@ def checked(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEvent:
-    """What a contract tells; the values in the order of its ABI."""
+    """An event of a contract; the values are in the order of the ABI."""
 
     contract: str
     name: str
@@ -43,11 +43,11 @@ class LedgerEvent:
 
 
 class ContractModel:
-    """The modelled contracts' world.
+    """The environment of the modelled contracts.
 
     Args:
-        addresses: Of the contracts, by name, lower case.
-        chain_id: As signed messages name it.
+        addresses: The contracts' addresses by name, lower case.
+        chain_id: The chain id in signed messages.
     """
 
     def __init__(self, addresses: Mapping[str, str], chain_id: int) -> None:
@@ -61,20 +61,20 @@ class ContractModel:
 
     @property
     def grid(self) -> str:
-        """Address of MetaScheduler, which holds the escrow."""
+        """The address of MetaScheduler, which holds the escrow."""
         return self.addresses["MetaScheduler"]
 
     def emit(self, contract: str, name: str, *values: Any) -> None:
-        """Tell an event."""
+        """Emit an event."""
         self.events.append(LedgerEvent(contract, name, values))
 
     def attempt(self, act: Callable[[], object]) -> Refused | None:
-        """Act as a whole or not at all; return the refusal, if any."""
-        state, told = self.state.copy(), len(self.events)
+        """Run an action atomically; return its refusal, None if it succeeds."""
+        state, count = self.state.copy(), len(self.events)
         try:
             act()
         except Refused as refused:
             self.state = state
-            del self.events[told:]
+            del self.events[count:]
             return refused
         return None

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the chain tells a provider of the time that a lock pays for; the rest of the arithmetic is
-domain.billing's.
-"""
+"""The paid minutes that the contracts emit; the other formulas are in domain.billing."""
 
 from __future__ import annotations
 
 from gridstead.domain.billing import LONGEST_MIN, paid_minutes_floor
 
 
-def told_minutes_floor(lock: int, price_per_min: int) -> int:
-    """Return the minutes that the chain tells a provider of a lock: the whole ones it pays for, at
-    most LONGEST_MIN.
+def emitted_minutes_floor(escrow: int, price_per_min: int) -> int:
+    """Return the whole minutes that an escrow pays for, at most LONGEST_MIN.
 
     Guarantee: equals ``Billing.minutesDown`` in contracts/src/libraries/Billing.sol for every
         input.
     """
-    paid = paid_minutes_floor(lock, price_per_min)
+    paid = paid_minutes_floor(escrow, price_per_min)
     return LONGEST_MIN if paid is None else min(paid, LONGEST_MIN)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signed allowances: the EIP-712 text of ERC-2612, its signature, and whose it is."""
+"""Permits: the EIP-712 digest of ERC-2612, its signature, and the signer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORD, _RECOVERY_BASE = "bytes32", 27
 
 
 def digest(credit: str, chain_id: int, allowed: tuple[str, str, int, int, int]) -> bytes:
-    """Return what is signed to allow (owner, spender, value, nonce, deadline)."""
+    """Return the digest of a permit for (owner, spender, value, nonce, deadline)."""
     domain = (DOMAIN, keccak(text="Credit"), keccak(text="1"), chain_id, credit)
     separator = keccak(encode([_WORD, _WORD, _WORD, "uint256", "address"], domain))
     types = [_WORD, "address", "address", "uint256", "uint256", "uint256"]
@@ -28,13 +28,13 @@ def digest(credit: str, chain_id: int, allowed: tuple[str, str, int, int, int]) 
 
 
 def sign(key: bytes, message: bytes) -> tuple[int, bytes, bytes]:
-    """Return v, r and s."""
+    """Return v, r and s of the signature."""
     signature = keys.PrivateKey(key).sign_msg_hash(message)
     return signature.v + _RECOVERY_BASE, signature.r.to_bytes(32), signature.s.to_bytes(32)
 
 
 def signer(message: bytes, v: int, r: bytes, s: bytes) -> str | None:
-    """Return whose signature it is, None if it is nobody's."""
+    """Return the signer's address, None if the signature is invalid."""
     try:
         signature = keys.Signature(vrs=(v - _RECOVERY_BASE, int.from_bytes(r), int.from_bytes(s)))
         return signature.recover_public_key_from_msg_hash(message).to_address()

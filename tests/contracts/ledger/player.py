@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the next call: mostly a wise one, now and then a wild one, and how much time passes
-before.
-"""
+"""Chooses the next call: usually a sensible one, sometimes a random one, and the time before it."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from tests.contracts.ledger.sensible_calls import NothingToDo, SensibleCalls
 from tests.contracts.ledger.setup import Cast
 
 SHORTEST, LONGEST = 30, 40
-WILD = 0.2
+RANDOM_SHARE = 0.2
 Play = Callable[[], Call]
 
 
@@ -25,24 +23,27 @@ class Player:
     """Plays one sequence.
 
     Args:
-        seed: What makes it repeatable: the same seed and the same rules give the same calls.
-        world: The model, which the calls change meanwhile.
-        cast: Who plays.
+        seed: The same seed and the same rules give the same calls.
+        model: The model, which the calls change.
+        cast: The accounts.
     """
 
     def __init__(self, seed: int, model: ContractModel, cast: Cast) -> None:
         self._random = Random(seed)
-        self._wild = RandomCalls(self._random, model, cast)
-        parts = (self._random, model, cast, self._wild)
+        self._random_calls = RandomCalls(self._random, model, cast)
+        parts = (self._random, model, cast, self._random_calls)
         self._plays = _weighted(SensibleCalls(*parts), Keeper(*parts))
 
     def calls(self) -> Iterator[Call]:
-        """Yield calls, each chosen when those before it were played."""
+        """Yield calls; each is chosen after the previous call was played."""
         for _ in range(self._random.randint(SHORTEST, LONGEST)):
-            call = self._wild.call() if self._random.random() < WILD else self._wise()
-            yield self._after_a_while(call)
+            if self._random.random() < RANDOM_SHARE:
+                call = self._random_calls.call()
+            else:
+                call = self._sensible()
+            yield self._with_wait(call)
 
-    def _wise(self) -> Call:
+    def _sensible(self) -> Call:
         while True:
             (play,) = self._random.choices(list(self._plays), list(self._plays.values()))
             try:
@@ -50,7 +51,7 @@ class Player:
             except NothingToDo:
                 continue
 
-    def _after_a_while(self, call: Call) -> Call:
+    def _with_wait(self, call: Call) -> Call:
         if call.wait or call.blocks > 1:
             return call
         chance = self._random.random()

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ProviderManager: who may take jobs, with which machines, at which prices, and the list of those
-approved.
-"""
+"""ProviderManager: the providers, with hardware and prices, and the list of approved providers."""
 
 from __future__ import annotations
 
@@ -19,14 +17,14 @@ MAX_MEMORY_PRICE = 2**56 - 1
 
 
 def standing(model: ContractModel, provider: str) -> Standing:
-    """Return where a provider stands; a stranger stands nowhere."""
+    """Return the standing of a provider; an unknown account has the default standing."""
     return model.state.standings.get(provider, Standing())
 
 
 def is_joined(model: ContractModel, provider: str) -> bool:
     """Return whether a provider may claim."""
-    one = standing(model, provider)
-    return one.approved and not one.banned
+    current = standing(model, provider)
+    return current.approved and not current.banned
 
 
 def is_valid_for_scheduling(model: ContractModel, provider: str) -> bool:
@@ -35,7 +33,7 @@ def is_valid_for_scheduling(model: ContractModel, provider: str) -> bool:
 
 
 def register(model: ContractModel, hardware: tuple, prices: tuple, labels: tuple) -> None:
-    """Ask for approval; an earlier request is replaced."""
+    """Request approval; replaces an earlier request."""
     if standing(model, model.sender).banned:
         raise Refused("Banned")
     nodes, *per_node = hardware
@@ -55,24 +53,22 @@ def register(model: ContractModel, hardware: tuple, prices: tuple, labels: tuple
 
 
 def set_prices(model: ContractModel, prices: tuple) -> None:
-    """Change the caller's prices for later matches; a request that waits must not bring older ones
-    back.
-    """
+    """Change the caller's prices for later matches, and those of its waiting request."""
     if not is_joined(model, model.sender):
         raise Refused("NoProvider")
     new = _bounded(prices)
     waiting = model.state.waiting.get(model.sender)
     if waiting is not None:
         model.state.waiting[model.sender] = replace(waiting, prices=new)
-    _stand(model, model.sender, prices=new)
+    _set_standing(model, model.sender, prices=new)
     model.emit(MANAGER, "ProviderPricesChanged", model.sender, *prices)
 
 
 def set_draining(model: ContractModel, draining: bool) -> None:  # noqa: FBT001
-    """Stop or resume matches with the caller."""
+    """Stop or resume matches to the caller."""
     if not is_joined(model, model.sender):
         raise Refused("NoProvider")
-    _stand(model, model.sender, draining=draining)
+    _set_standing(model, model.sender, draining=draining)
     model.emit(MANAGER, "ProviderDrainingChanged", model.sender, draining)
 
 
@@ -86,32 +82,32 @@ def approve(model: ContractModel, provider: str) -> None:
         raise Refused("AlreadyDone" if old.approved else "WaitingApprovalOnly")
     record = model.state.waiting.pop(provider)
     model.state.active[provider] = record
-    _stand(model, provider, approved=True, prices=record.prices)
+    _set_standing(model, provider, approved=True, prices=record.prices)
     if not old.approved:
         _append(model, provider)
     model.emit(MANAGER, "ProviderApproved", provider)
 
 
 def remove(model: ContractModel, provider: str) -> None:
-    """Take a provider off the list; a ban and a waiting request stay."""
+    """Remove a provider from the list; a ban and a waiting request are kept."""
     _require_operator(model)
     if not standing(model, provider).approved:
         raise Refused("NoProvider")
     del model.state.active[provider]
-    _stand(model, provider, approved=False, draining=False)
+    _set_standing(model, provider, approved=False, draining=False)
     _unlist(model, provider)
     model.emit(MANAGER, "ProviderRemoved", provider)
 
 
 def ban(model: ContractModel, provider: str) -> None:
-    """Shut a provider out."""
+    """Ban a provider."""
     _require_operator(model)
     old = standing(model, provider)
     if old.banned:
         raise Refused("AlreadyDone")
     if not old.approved and provider not in model.state.waiting:
         raise Refused("NoProvider")
-    _stand(model, provider, banned=True)
+    _set_standing(model, provider, banned=True)
     model.emit(MANAGER, "ProviderBanChanged", provider, True)
 
 
@@ -120,16 +116,16 @@ def unban(model: ContractModel, provider: str) -> None:
     _require_operator(model)
     if not standing(model, provider).banned:
         raise Refused("AlreadyDone")
-    _stand(model, provider, banned=False)
+    _set_standing(model, provider, banned=False)
     model.emit(MANAGER, "ProviderBanChanged", provider, False)
 
 
 def count_start(model: ContractModel, provider: str) -> None:
-    """Count a job that a provider started."""
-    _stand(model, provider, started_jobs=standing(model, provider).started_jobs + 1)
+    """Count a started job of a provider."""
+    _set_standing(model, provider, started_jobs=standing(model, provider).started_jobs + 1)
 
 
-def _stand(model: ContractModel, provider: str, **changes: object) -> None:
+def _set_standing(model: ContractModel, provider: str, **changes: object) -> None:
     model.state.standings[provider] = replace(standing(model, provider), **changes)
 
 

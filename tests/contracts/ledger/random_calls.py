@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any function by anybody with anything: arguments by their types, drawn from values at the edges."""
+"""Random calls: any function, any account, and arguments from values near boundaries."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DEFINITION = (
 HARDWARE = "(uint64,uint64[],uint64[],uint64[])"
 PRICES = "(uint256,uint256,uint256)"
 LABELS = "(string,string)[]"
-# What only contracts of the grid may write: with a role there the admin could break what the model
-# takes for granted.
+# The contracts that only contracts of the grid may write. With a role there, the admin could break
+# the assumptions of the model.
 INNER = ("JobRepository", "ProviderJobQueues")
 
 SCRIPT = "abcdefghijklmnopqrstuv"
@@ -79,19 +79,19 @@ class RandomCalls:
     """Draws calls.
 
     Args:
-        random: Where chance comes from.
-        world: The model, for what exists.
-        cast: Who plays.
+        random: The source of randomness.
+        model: The model, for existing jobs and nonces.
+        cast: The accounts.
     """
 
     def __init__(self, random: Random, model: ContractModel, cast: Cast) -> None:
         self._random = random
-        self._world = model
+        self._model = model
         self._cast = cast
         self._functions = [(contract, name) for contract, acts in MODEL.items() for name in acts]
 
     def call(self) -> Call:
-        """Return a call of any function by anybody."""
+        """Return a call of any function by any account."""
         contract, function = self._random.choice(self._functions)
         return Call(
             self._sender(contract, function), contract, function, self.arguments(contract, function)
@@ -101,29 +101,31 @@ class RandomCalls:
         """Return arguments of a function."""
         inputs = artifact(contract).functions[function].inputs
         values = tuple(self._value(kind, function) for kind in inputs)
-        return (
-            values[:4] + self.permission(values[1]) if function.endswith("WithPermit") else values
-        )
+        if function.endswith("WithPermit"):
+            return values[:4] + self.permission(values[1])
+        return values
 
     def job_id(self) -> bytes:
-        """Return a job's id, now and then one of no job."""
-        known = list(self._world.state.jobs)
+        """Return a job's id; sometimes of a job that does not exist."""
+        known = list(self._model.state.jobs)
         if known and self._random.random() < 0.9:
             return self._random.choice(known)
         return self._random.choice([0, len(known) + 1, 2**64 + 1, MAX_UINT]).to_bytes(32)
 
     def account(self) -> str:
-        """Return somebody."""
+        """Return any account."""
         return self._random.choice(self._cast.wallets).address
 
     def permission(self, value: int, owner: str = "") -> tuple[int, int, bytes, bytes]:
-        """Return deadline and signature of a permit for the grid: of the owner, or of chance."""
-        deadline = self._world.now + self._random.choice([0, 10**6, 10**6, 10**6])
-        anybody = self._random.choice(self._cast.wallets)
-        wallet = next((one for one in self._cast.wallets if one.address == owner), anybody)
-        used = self._world.state.permits_used.get(wallet.address, 0)
-        allowed = (wallet.address, self._world.grid, value, used, deadline)
-        digest = permit.digest(self._world.addresses["Credit"], self._world.chain_id, allowed)
+        """Return deadline and signature of a permit for the grid, by the owner or any wallet."""
+        deadline = self._model.now + self._random.choice([0, 10**6, 10**6, 10**6])
+        wallet = self._random.choice(self._cast.wallets)
+        for candidate in self._cast.wallets:
+            if candidate.address == owner:
+                wallet = candidate
+        used = self._model.state.permits_used.get(wallet.address, 0)
+        allowed = (wallet.address, self._model.grid, value, used, deadline)
+        digest = permit.digest(self._model.addresses["Credit"], self._model.chain_id, allowed)
         v, r, s = permit.sign(self._cast.key_of(wallet), digest)
         if not owner and self._random.random() < 0.3:
             s = (permit.ORDER - int.from_bytes(s)).to_bytes(32)
@@ -137,12 +139,12 @@ class RandomCalls:
         if kind == "bytes32":
             return self.job_id()
         if kind == "address":
-            return self._random.choice([self.account(), self.account(), NOBODY, self._world.grid])
+            return self._random.choice([self.account(), self.account(), NOBODY, self._model.grid])
         if kind.endswith("[]"):
-            return tuple(
-                self._value(kind[:-2], function) for _ in range(self._random.randint(0, 4))
-            )
-        return tuple(self._value(one, function) for one in kind.strip("()").split(","))
+            count = self._random.randint(0, 4)
+            return tuple(self._value(kind[:-2], function) for _ in range(count))
+        members = kind.strip("()").split(",")
+        return tuple(self._value(member, function) for member in members)
 
     def _pools(self, function: str) -> dict[str, tuple]:
         pools: dict[str, tuple] = {

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JobRepository and ProviderJobQueues: the jobs, the one way to move them, and who waits to be told
-what.
-"""
+"""JobRepository and ProviderJobQueues: the job records, their transitions, and the queues."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from gridstead.domain.billing import Resources
 from gridstead.domain.lifecycle import COLD, JobState, is_legal
 
 REPOSITORY = "JobRepository"
-MAX_LOCK = 2**128 - 1
+MAX_ESCROW = 2**128 - 1
 MAX_SKIPPED = 64
 MAX_STORAGE_TYPE = 4
 MAX_HASH_BYTES = 128
@@ -24,38 +23,37 @@ MAX_LABEL_BYTES = 64
 
 
 def to_resources(definition: tuple) -> Resources:
-    """Return what of a definition the price depends on."""
+    """Return the resources in a definition, on which the price depends."""
     gpus, memory, cpus, tasks = definition[:4]
     return Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)
 
 
 def is_valid(definition: tuple) -> bool:
-    """Return whether a definition is taken: something is asked for, no more and in no more words
-    than the bounds.
-    """
+    """Return whether the resources and the texts of a definition are within the bounds."""
     *_, script, storage_type, uses, affinity = definition
     labels = [*uses, *(label for label, _ in affinity)]
+    texts = itertools.chain.from_iterable(labels)
     return (
         to_resources(definition).is_valid
         and storage_type <= MAX_STORAGE_TYPE
         and len(script.encode()) <= MAX_HASH_BYTES
         and len(labels) <= MAX_LABELS
-        and all(len(text.encode()) <= MAX_LABEL_BYTES for label in labels for text in label)
+        and all(len(text.encode()) <= MAX_LABEL_BYTES for text in texts)
     )
 
 
 def create(
-    model: ContractModel, definition: tuple, lock: int, name: bytes, *, delegates: bool
+    model: ContractModel, definition: tuple, escrow: int, name: bytes, *, delegates: bool
 ) -> Job:
     """Store a job of the caller."""
-    _fit(lock)
+    _fit(escrow)
     job = Job(
         id=(len(model.state.jobs) + 1).to_bytes(32),
         customer=model.sender,
         definition=definition,
         resources=to_resources(definition),
         name=name,
-        lock=lock,
+        escrow=escrow,
         delegates=delegates,
         submitted_at=model.now,
         cancel_requested_at=model.now,
@@ -74,12 +72,12 @@ def find(model: ContractModel, job_id: bytes) -> Job:
 
 
 def change(model: ContractModel, job: Job, **changes: object) -> None:
-    """Change what is known of a job, but for its state."""
+    """Change fields of a job, except its state."""
     model.state.jobs[job.id] = replace(find(model, job.id), **changes)
 
 
 def move(model: ContractModel, job: Job, to: JobState, **changes: object) -> None:
-    """Move a job to another state, if the table says so."""
+    """Change the state of a job if the transition is legal."""
     if to is job.state:
         raise Refused("SameStatusError")
     if job.state in COLD:
@@ -91,14 +89,12 @@ def move(model: ContractModel, job: Job, to: JobState, **changes: object) -> Non
 
 
 def unmatch(model: ContractModel, job: Job) -> None:
-    """Take a job from its provider; the next claim tells the whole lock, so no top-up waits any
-    more.
-    """
+    """Return a job to PENDING. The next claim emits the whole escrow, so no top-up is pending."""
     move(model, job, JobState.PENDING, provider=NOBODY, price=0, claimed_at=0, pending_top_up=0)
 
 
 def report(model: ContractModel, job: Job, exit_code: int, error: str) -> None:
-    """Keep what a provider says of a job; no error leaves the one that is there."""
+    """Store a provider's report about a job; an empty error keeps the stored one."""
     change(model, job, exit_code=exit_code, error=error or job.error)
 
 
@@ -124,40 +120,42 @@ def end(
 
 
 def top_up(model: ContractModel, job: Job, amount: int) -> None:
-    """Add to the lock, and tell the provider unless it has something to be told already."""
+    """Add to the escrow; add a queue entry unless a top-up is already pending."""
     change(
-        model, job, lock=_fit(job.lock + _fit(amount)), pending_top_up=job.pending_top_up + amount
+        model,
+        job,
+        escrow=_fit(job.escrow + _fit(amount)),
+        pending_top_up=job.pending_top_up + amount,
     )
     if not job.pending_top_up:
         push(model, Kind.TOP_UP, job)
 
 
 def push(model: ContractModel, kind: Kind, job: Job) -> None:
-    """Put a job into a queue of its provider."""
+    """Append a job to a queue of its provider."""
     queue = model.state.queues.get((kind, job.provider), Queue())
     model.state.queues[kind, job.provider] = replace(queue, entries=(*queue.entries, job.id))
 
 
 def pop(model: ContractModel, kind: Kind) -> tuple[Job | None, bool]:
-    """Take the caller's oldest entry that still means something; stale ones are dropped, a bounded
-    number at a time.
+    """Remove the caller's oldest live entry, and at most MAX_SKIPPED stale entries before it.
 
     Returns:
-        Its job, None if none was found; whether the queue is empty now.
+        The entry's job, None if no live entry was found; and whether the queue is empty now.
     """
     queue = model.state.queues.get((kind, model.sender), Queue())
-    found, taken = None, queue.taken
+    job, taken = None, queue.taken
     for job_id in queue.waiting[:MAX_SKIPPED]:
         taken += 1
         if is_live(model, kind, job_id, model.sender):
-            found = find(model, job_id)
+            job = find(model, job_id)
             break
     model.state.queues[kind, model.sender] = replace(queue, taken=taken)
-    return found, taken == len(queue.entries)
+    return job, taken == len(queue.entries)
 
 
 def is_live(model: ContractModel, kind: Kind, job_id: bytes, provider: str) -> bool:
-    """Return whether an entry still means something to the provider."""
+    """Return whether an entry is live: its job still has this provider and the right state."""
     job = find(model, job_id)
     return job.provider == provider and _LIVE[kind](job)
 
@@ -175,6 +173,6 @@ _LIVE: dict[Kind, Callable[[Job], bool]] = {
 
 
 def _fit(amount: int) -> int:
-    if amount > MAX_LOCK:
+    if amount > MAX_ESCROW:
         raise Refused("InvalidJob")
     return amount

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays each call on both sides and compares everything that can be seen of it."""
+"""Plays each call on the model and on the chain, and compares all visible results."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ class Disagreement(AssertionError):
 
 
 class Replay:
-    """Both sides, in step.
+    """The model and the chain, with the same calls.
 
     Args:
-        world: The model, as the chain is now.
+        model: The model, in the current state of the chain.
         chain: The contracts.
-        accounts: Whose credits and records are compared.
+        accounts: The accounts whose credits and records are compared.
 
     Attributes:
-        refusals: How often each error was seen, by its reason: name and arguments; those of batch
-            elements too.
-        told: How often each event was seen, by contract and name.
-        moves: How often each move between two states was seen.
-        called: How often each function was called, by contract and name.
-        accepted: How often it did not fail.
+        refusals: The count of each error, by name and arguments, including those of batch elements.
+        events: The count of each event, by contract and name.
+        moves: The count of each transition, by its two states.
+        called: The count of calls of each function, by contract and name.
+        accepted: The count of successful calls of each function.
     """
 
     def __init__(self, model: ContractModel, chain: Chain, accounts: Iterable[str]) -> None:
@@ -40,30 +39,29 @@ class Replay:
         self.chain = chain
         self.accounts = tuple(accounts)
         self.refusals: Counter[tuple[str, tuple[str, ...]]] = Counter()
-        self.told: Counter[tuple[str, str]] = Counter()
+        self.events: Counter[tuple[str, str]] = Counter()
         self.moves: Counter[tuple[int, int]] = Counter()
         self.called: Counter[tuple[str, str]] = Counter()
         self.accepted: Counter[tuple[str, str]] = Counter()
 
     @property
     def calls(self) -> int:
-        """How many calls were played."""
+        """The number of calls that were played."""
         return self.called.total()
 
     def play(self, call: Call) -> None:
         """Play one call.
 
         Raises:
-            Disagreement: The contracts did something else than the model.
+            Disagreement: If the contracts and the model differ.
         """
         refusal = call.play(self.model)
         mined = self.chain.send(call, time=self.model.now)
         _same("block and time", (self.model.block, self.model.now), (mined.block, mined.time))
         _same("outcome", refusal, mined.reason)
-        for expected, told in zip_longest(
-            map(_plain, self.model.events), map(_plain, mined.events)
-        ):
-            _same("events", expected, told)
+        expected_events = map(_plain, self.model.events)
+        for expected, emitted in zip_longest(expected_events, map(_plain, mined.events)):
+            _same("events", expected, emitted)
         views = list(of_every_call(self.model, self.accounts))
         if call.contract != "MetaScheduler":
             views += of_everything_else(self.model, self.accounts)
@@ -71,16 +69,13 @@ class Replay:
         self._count(call, mined)
 
     def compare_all(self) -> None:
-        """Compare everything that is known."""
-        self.compare(
-            [
-                *of_every_call(self.model, self.accounts),
-                *of_everything_else(self.model, self.accounts),
-            ]
-        )
+        """Compare the results of all views."""
+        views = list(of_every_call(self.model, self.accounts))
+        views += of_everything_else(self.model, self.accounts)
+        self.compare(views)
 
     def compare(self, views: list[View]) -> None:
-        """Ask the contracts and compare their answers."""
+        """Read the views from the chain and compare their results."""
         for view, answer in zip(views, self.chain.read(views), strict=True):
             _same(f"{view.contract}.{view.function}{describe(view.arguments)}", view.answer, answer)
 
@@ -91,7 +86,7 @@ class Replay:
         else:
             self.refusals[mined.reason] += 1
         for event in mined.events:
-            self.told[event.contract, event.name] += 1
+            self.events[event.contract, event.name] += 1
             if event.name == "JobTransitionEvent":
                 self.moves[event.values[1:]] += 1
             if event.name == "BatchElementSkipped":

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that make sense where things stand, so that jobs live, most to their end: what actors of a
-grid do.
-"""
+"""Calls that are usually valid in the current state, so that most jobs run to their end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TypeVar
 
@@ -28,76 +27,81 @@ T = TypeVar("T")
 
 
 class NothingToDo(Exception):
-    """A play needs something that there is not now."""
+    """The call needs a job or a provider that does not exist now."""
 
 
 class SensibleCalls:
     """Draws calls.
 
     Args:
-        random: Where chance comes from.
-        world: The model.
-        cast: Who plays.
-        wild: Where a bad element of a batch comes from.
+        random: The source of randomness.
+        model: The model.
+        cast: The accounts.
+        random_calls: The source of invalid elements for batches.
     """
 
     def __init__(
         self, random: Random, model: ContractModel, cast: Cast, random_calls: RandomCalls
     ) -> None:
         self._random = random
-        self._world = model
+        self._model = model
         self._cast = cast
-        self._wild = random_calls
+        self._random_calls = random_calls
 
-    # Customers.
+    # Calls of customers.
 
     def request(self) -> Call:
-        """Ask for a job."""
+        """Request a job."""
         customer = self._random.choice((self._cast.rich.address,) * 4 + (self._cast.poor.address,))
-        least = self._world.state.constants["minimumAmount"]
-        lock = least + self._random.choice(
+        least = self._model.state.constants["minimumAmount"]
+        escrow = least + self._random.choice(
             [0, 0, 0, 1, 50 * COIN, 50 * COIN, 900 * COIN, 900 * COIN, -1]
         )
-        return Call(customer, GRID, "requestNewJob", self._asked(lock))
+        return Call(customer, GRID, "requestNewJob", self._request_arguments(escrow))
 
     def request_with_permit(self) -> Call:
-        """Ask for a job with a signed allowance, which now and then is of no use."""
+        """Request a job with a permit, which is sometimes invalid."""
         customer = self._random.choice(self._cast.customers)
-        lock = self._world.state.constants["minimumAmount"] + self._random.choice([0, 33])
-        permission = self._wild.permission(lock, customer)
-        return Call(customer, GRID, "requestNewJobWithPermit", (*self._asked(lock), *permission))
+        escrow = self._model.state.constants["minimumAmount"] + self._random.choice([0, 33])
+        permission = self._random_calls.permission(escrow, customer)
+        return Call(
+            customer,
+            GRID,
+            "requestNewJobWithPermit",
+            (*self._request_arguments(escrow), *permission),
+        )
 
     def cancel(self) -> Call:
         """Cancel a job."""
         return self._cancellation(self._job(S.PENDING, S.META_SCHEDULED, S.SCHEDULED))
 
     def cancel_run(self) -> Call:
-        """Ask for the end of a run."""
+        """Request to cancel a running job."""
         return self._cancellation(self._job(S.RUNNING))
 
     def _cancellation(self, job: Job) -> Call:
         return Call(job.customer, GRID, "cancelJob", (job.id,))
 
     def top_up(self) -> Call:
-        """Prolong a job, by fractions of a minute and of a wei's price too."""
+        """Top up a job, also by less than the price of a minute."""
         job = self._job(S.SCHEDULED, S.RUNNING)
         amount = self._random.choice([0, 1, job.price - 1, job.price, 3 * job.price + 1, 50 * COIN])
         payer = self._random.choice([job.customer, self._cast.rich.address])
         return Call(payer, GRID, "topUpJob", (job.id, max(0, amount)))
 
     def top_up_delegate(self) -> Call:
-        """Prolong a job with the customer's credits, some time after it ran out of paid time too."""
-        some = self._jobs(*S) if self._random.random() < 0.1 else self._jobs(S.SCHEDULED, S.RUNNING)
-        able = [job for job in some if job.delegates or self._random.random() < 0.2]
-        job = self._choice(able)
+        """Top up a job with the customer's credits, also after its paid time."""
+        states = tuple(S) if self._random.random() < 0.1 else (S.SCHEDULED, S.RUNNING)
+        jobs = self._jobs(*states)
+        job = self._choice([job for job in jobs if job.delegates or self._random.random() < 0.2])
         sender = self._random.choice([job.customer, job.provider, self._cast.operator.address])
-        known = [one.address for one in self._cast.wallets]
-        sender = sender if sender in known else job.customer
+        if sender not in {wallet.address for wallet in self._cast.wallets}:
+            sender = job.customer
         wait = self._random.choice([0, 1500, 3000, 60 * 200])
         return Call(sender, GRID, "topUpJobDelegate", (job.id,), wait=wait)
 
     def delegate(self) -> Call:
-        """Say who may prolong a job."""
+        """Set whether other accounts may top up a job."""
         job = self._job(*S)
         return Call(
             job.customer,
@@ -106,16 +110,16 @@ class SensibleCalls:
             (job.id, self._random.random() < 0.8),
         )
 
-    # The matching service.
+    # Calls of the matching service.
 
     def match(self) -> Call:
-        """Match a job, in the old way."""
+        """Match a job with the published call."""
         return Call(
             self._operator, GRID, "metaSchedule", (self._job(S.PENDING).id, self._free_provider())
         )
 
     def match_at_most(self) -> Call:
-        """Match a job, at a limit near its price."""
+        """Match a job with a highest price near its price."""
         job, provider = self._job(S.PENDING), self._free_provider()
         return Call(
             self._operator,
@@ -125,31 +129,31 @@ class SensibleCalls:
         )
 
     def match_many(self) -> Call:
-        """Match all jobs that wait, most of them well."""
+        """Match all pending jobs, usually with a valid price."""
         pending = self._jobs(S.PENDING)
         provider = self._free_provider()
         matches = [(job.id, provider, self._limit(job, provider)) for job in pending]
         return Call(
-            self._operator, GRID, "metaScheduleMany", (self._spoiled("metaScheduleMany", matches),)
+            self._operator, GRID, "metaScheduleMany", (self._shuffled("metaScheduleMany", matches),)
         )
 
     def time_out(self) -> Call:
-        """Take a job from a provider."""
+        """Take a job back from its provider."""
         return Call(self._operator, GRID, "timeoutJob", (self._job(*sorted(HOT)).id,))
 
     def panic(self) -> Call:
-        """End a job for the grid's own reasons."""
+        """Panic a job."""
         job = self._job(*sorted(HOT))
         return Call(self._operator, GRID, "panicJob", (job.id, self._random.choice(TEXTS)))
 
-    # Providers.
+    # Calls of providers.
 
     def claim(self) -> Call:
         """Claim one job."""
         return Call(self._waiting(Kind.CLAIMABLE), GRID, "claimNextJob")
 
     def claim_many(self) -> Call:
-        """Claim some jobs."""
+        """Claim several jobs."""
         return Call(
             self._waiting(Kind.CLAIMABLE),
             GRID,
@@ -158,30 +162,30 @@ class SensibleCalls:
         )
 
     def take_other(self) -> Call:
-        """Take a cancellation or a top-up, one or several."""
-        waiting = {kind for (kind, _), queue in self._world.state.queues.items() if queue.waiting}
+        """Claim one or several cancellations or top-ups."""
+        waiting = {kind for (kind, _), queue in self._model.state.queues.items() if queue.waiting}
         kind = self._choice(sorted(waiting - {Kind.CLAIMABLE}))
-        one, many = {
+        single, batch = {
             Kind.CANCELLING: ("claimNextCancellingJob", "claimCancellations"),
             Kind.TOP_UP: ("claimNextTopUpJob", "claimTopUps"),
         }[kind]
         if self._random.random() < 0.5:
-            return Call(self._waiting(kind), GRID, one)
-        return Call(self._waiting(kind), GRID, many, (self._random.choice([1, 3, 50]),))
+            return Call(self._waiting(kind), GRID, single)
+        return Call(self._waiting(kind), GRID, batch, (self._random.choice([1, 3, 50]),))
 
     def refuse(self) -> Call:
-        """Give a job back."""
+        """Refuse a job."""
         job = self._job(S.META_SCHEDULED, S.SCHEDULED, S.RUNNING)
         return Call(job.provider, GRID, "refuseJob", (job.id,))
 
     def refuse_many(self) -> Call:
-        """Give all jobs of a provider back."""
+        """Refuse all jobs of a provider."""
         mine = self._of_one_provider(S.META_SCHEDULED, S.SCHEDULED)
-        ids = self._spoiled("refuseMany", [job.id for job in mine])
+        ids = self._shuffled("refuseMany", [job.id for job in mine])
         return Call(mine[0].provider, GRID, "refuseMany", (ids,))
 
     def start(self) -> Call:
-        """Start a job, by the old or the added call, at a time that may be skewed."""
+        """Start a job with the published or our own call, at a time that may be skewed."""
         job = self._job(S.SCHEDULED)
         if self._random.random() < 0.4:
             said = self._random.choice([("", 0), ("slow disk", 0), ("", -2)])
@@ -191,54 +195,51 @@ class SensibleCalls:
     def start_many(self) -> Call:
         """Start all jobs of a provider."""
         mine = self._of_one_provider(S.SCHEDULED)
-        starts = self._spoiled("setRunningMany", [(job.id, self._started_at(job)) for job in mine])
+        starts = self._shuffled("setRunningMany", [(job.id, self._started_at(job)) for job in mine])
         return Call(mine[0].provider, GRID, "setRunningMany", (starts,))
 
     def settle(self) -> Call:
-        """End a job with a bill by the second."""
+        """Settle a job with a bill in seconds."""
         job = self._job(S.RUNNING, S.RUNNING, S.RUNNING, S.SCHEDULED)
         wait = self._run()
         return Call(job.provider, GRID, "settleJob", self._settlement(job, wait), wait=wait)
 
     def settle_many(self) -> Call:
-        """End all running jobs of a provider."""
+        """Settle all running jobs of a provider."""
         mine, wait = self._of_one_provider(S.RUNNING), self._run()
-        settlements = self._spoiled("settleMany", [self._settlement(job, wait) for job in mine])
+        settlements = self._shuffled("settleMany", [self._settlement(job, wait) for job in mine])
         return Call(mine[0].provider, GRID, "settleMany", (settlements,), wait=wait)
 
     def settle_by_minutes(self) -> Call:
-        """End a job by the old call."""
+        """Settle a job with the published call."""
         job, wait = self._job(S.RUNNING, S.RUNNING, S.SCHEDULED, S.META_SCHEDULED), self._run()
         _, status, seconds, exit_code, error, _ = self._settlement(job, wait)
         arguments = (job.id, status, seconds // 60, error, exit_code)
         return Call(job.provider, GRID, "providerSetJobStatus", arguments, wait=wait)
 
-    # Anyone.
+    # Calls of any account.
 
     def expire(self) -> Call:
-        """Expire a job at the last moment at which it is refused, or at the first at which it is
-        not.
-        """
+        """Expire a job in the last second before its timeout, or in the first second after it."""
         return self._expiry(self._job(S.META_SCHEDULED, S.SCHEDULED, S.RUNNING))
 
     def expire_cancelled(self) -> Call:
-        """Expire a run that its customer wants to end, at one of these moments."""
-        return self._expiry(
-            self._choice([job for job in self._jobs(S.RUNNING) if job.cancel_requested])
-        )
+        """Expire a running job with a request to cancel, at one of these times."""
+        cancelled = [job for job in self._jobs(S.RUNNING) if job.cancel_requested]
+        return self._expiry(self._choice(cancelled))
 
     def _expiry(self, job: Job) -> Call:
-        last = steps.expiry(self._world, job)
+        last = steps.expiry(self._model, job)
         late = self._random.randint(0, 1)
-        call = Call(self._wild.account(), GRID, "expireJob", (job.id,))
+        call = Call(self._random_calls.account(), GRID, "expireJob", (job.id,))
         if job.state is not S.META_SCHEDULED:
-            return replace(call, wait=max(0, last + late - self._world.now))
-        blocks = last + late - self._world.block
+            return replace(call, wait=max(0, last + late - self._model.now))
+        blocks = last + late - self._model.block
         if blocks > 40:
             raise NothingToDo
         return replace(call, blocks=max(1, blocks))
 
-    # Where things stand.
+    # Selection of jobs and providers.
 
     @property
     def _operator(self) -> str:
@@ -250,9 +251,10 @@ class SensibleCalls:
         return self._random.choice(some)
 
     def _jobs(self, *states: JobState) -> list[Job]:
-        return [
-            job for state in states for job in self._world.state.jobs.values() if job.state is state
-        ]
+        selected: list[Job] = []
+        for state in states:
+            selected += [job for job in self._model.state.jobs.values() if job.state is state]
+        return selected
 
     def _job(self, *states: JobState) -> Job:
         return self._choice(self._jobs(*states))
@@ -262,36 +264,33 @@ class SensibleCalls:
         return [job for job in self._jobs(*states) if job.provider == provider]
 
     def _free_provider(self) -> str:
-        able = [
-            one
-            for one in self._cast.providers
-            if providers.is_valid_for_scheduling(self._world, one)
-        ]
-        return self._choice(able)
+        is_valid = partial(providers.is_valid_for_scheduling, self._model)
+        return self._choice(list(filter(is_valid, self._cast.providers)))
 
     def _waiting(self, kind: Kind) -> str:
-        """Return a provider with something in a queue, stale or not; now and then any."""
-        queues = self._world.state.queues
-        able = [one for one in self._cast.providers if queues.get((kind, one), Queue()).waiting]
-        return self._choice(able if self._random.random() < 0.9 else list(self._cast.providers))
+        """Return a provider with entries in a queue; sometimes any provider."""
+        if self._random.random() >= 0.9:
+            return self._choice(list(self._cast.providers))
+        return self._choice(list(filter(partial(self._has_entries, kind), self._cast.providers)))
 
-    # What they say.
+    def _has_entries(self, kind: Kind, provider: str) -> bool:
+        return bool(self._model.state.queues.get((kind, provider), Queue()).waiting)
 
-    def _asked(self, lock: int) -> tuple:
+    # Arguments of calls.
+
+    def _request_arguments(self, escrow: int) -> tuple:
         pool = BAD_DEFINITIONS if self._random.random() < 0.08 else (*DEFINITIONS[:3], *DEFINITIONS)
         definition = self._random.choice(pool)
-        return definition, max(0, lock), b"job".ljust(32, b"\0"), self._random.random() < 0.6
+        return definition, max(0, escrow), b"job".ljust(32, b"\0"), self._random.random() < 0.6
 
     def _limit(self, job: Job, provider: str) -> int:
-        price = price_per_minute(job.resources, providers.standing(self._world, provider).prices)
-        return (
-            max(0, price + self._random.choice([0, 0, 1, -1]))
-            if self._random.random() < 0.6
-            else MAX_UINT
-        )
+        price = price_per_minute(job.resources, providers.standing(self._model, provider).prices)
+        if self._random.random() >= 0.6:
+            return MAX_UINT
+        return max(0, price + self._random.choice([0, 0, 1, -1]))
 
     def _started_at(self, job: Job) -> int:
-        now = self._world.now
+        now = self._model.now
         return self._random.choice(
             [now, job.claimed_at, (job.claimed_at + now) // 2, job.claimed_at - 50, now + 50, 0]
         )
@@ -300,9 +299,9 @@ class SensibleCalls:
         return self._random.choice([0, 1, 59, 61, 600, 3600, 86400])
 
     def _settlement(self, job: Job, wait: int) -> tuple[bytes, int, int, int, str, bytes]:
-        elapsed = max(0, self._world.now + wait - job.started_at) if job.state is S.RUNNING else 0
-        told = [elapsed, elapsed, elapsed // 2, elapsed - 1, elapsed + 1, elapsed + 900, 0]
-        seconds = min(max(0, self._random.choice(told)), 2**64 - 1)
+        elapsed = max(0, self._model.now + wait - job.started_at) if job.state is S.RUNNING else 0
+        reports = [elapsed, elapsed, elapsed // 2, elapsed - 1, elapsed + 1, elapsed + 900, 0]
+        seconds = min(max(0, self._random.choice(reports)), 2**64 - 1)
         status = self._random.choice(
             [S.FINISHED, *sorted(COLD), S.META_SCHEDULED, BEYOND_ALL_STATES]
         )
@@ -315,12 +314,10 @@ class SensibleCalls:
             job.id,
         )
 
-    def _spoiled(self, function: str, elements: list) -> tuple:
-        """Return the elements in any order, now and then with one among them that nobody would
-        send.
-        """
+    def _shuffled(self, function: str, elements: list) -> tuple:
+        """Return the elements in a random order, sometimes with an invalid one."""
         if self._random.random() < 0.4:
-            (extra,) = self._wild.arguments(GRID, function)
+            (extra,) = self._random_calls.arguments(GRID, function)
             elements = [*elements, *extra]
         self._random.shuffle(elements)
         return tuple(elements)

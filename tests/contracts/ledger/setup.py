@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid before the first random call: who plays, and what was set up."""
+"""The grid before the first random call: the accounts, and the set-up of the contracts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SUPPLY = 10**7 * COIN
 MILLI = COIN // 1000
 HARDWARE = (2, (1, 1), (64, 64), (10**6, 10**6))
 LABELS = (("os", "linux"), ("region", "ch"))
-# Of the reference's worked bills; of a few wei, so that every rounding shows; and none at all.
+# Prices of the examples of DeepSquare, prices of a few wei to test rounding, and prices of 0.
 WORKED, ODD, FREE = (8500 * MILLI, 950 * MILLI, 8 * MILLI // 100), (7, 3, 1), (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who plays. The second customer is poor, the third provider is new, the stranger is nobody."""
+    """The accounts. One customer has few credits, one provider is new, the outsider has no role."""
 
     admin: Wallet
     operator: Wallet
@@ -34,36 +34,36 @@ class Cast:
     first: Wallet
     second: Wallet
     new: Wallet
-    stranger: Wallet
+    outsider: Wallet
 
     @property
     def wallets(self) -> tuple[Wallet, ...]:
-        """Everybody."""
-        people = (self.admin, self.operator, self.rich, self.poor)
-        return *people, self.first, self.second, self.new, self.stranger
+        """All wallets."""
+        others = (self.admin, self.operator, self.rich, self.poor)
+        return *others, self.first, self.second, self.new, self.outsider
 
-    def key_of(self, one: Wallet) -> bytes:
-        """Return the key of one of them."""
-        return (1 + self.wallets.index(one)).to_bytes(32)
+    def key_of(self, wallet: Wallet) -> bytes:
+        """Return the private key of one of the wallets."""
+        return (1 + self.wallets.index(wallet)).to_bytes(32)
 
     @property
     def customers(self) -> tuple[str, str]:
-        """Who asks for jobs."""
+        """The addresses of the customers."""
         return self.rich.address, self.poor.address
 
     @property
     def providers(self) -> tuple[str, str, str]:
-        """Who runs them."""
+        """The addresses of the providers."""
         return self.first.address, self.second.address, self.new.address
 
 
 def cast() -> Cast:
-    """Return the same people each time."""
+    """Return the accounts; they are the same each time."""
     return Cast(*(wallet(number) for number in range(1, 9)))
 
 
-def found(chain: Chain, admin: str) -> ContractModel:
-    """Create the contracts and return the model of them."""
+def create_grid(chain: Chain, admin: str) -> ContractModel:
+    """Deploy the contracts, and return their model."""
     addresses = {"Credit": chain.create(admin, "Credit", SUPPLY)}
     for name in ("Constants", "ProviderManager", "JobRepository"):
         addresses[name] = chain.create(admin, name)
@@ -83,7 +83,7 @@ def found(chain: Chain, admin: str) -> ContractModel:
 
 
 def set_up(model: ContractModel, people: Cast) -> Iterator[Call]:
-    """Yield the calls that wire the contracts, give out credits and approve two providers."""
+    """Yield the calls that grant the roles, distribute credits and approve two providers."""
     admin, grid = people.admin.address, model.grid
     yield Call(admin, "JobRepository", "grantRole", (META_SCHEDULER_ROLE, grid))
     yield Call(admin, "ProviderManager", "grantRole", (CONTRACT_ROLE, grid))

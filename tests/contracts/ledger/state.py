@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contracts remember, as plain values: records never change, tables are replaced.
+"""The storage of the contracts, as plain values: records are immutable.
 
-So a copy of the whole state is a copy of a few dictionaries, and a call that fails is undone by
-putting it back.
+A copy of the state is therefore a copy of a few dictionaries, and a failed call is reverted by
+restoring the copy.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One job: what was asked, what was locked, where it stands.
+    """A job.
 
     Attributes:
-        definition: As it was requested, in the order of the wire.
-        resources: What of it the price depends on.
-        lock: Everything ever locked, wei.
-        pending_top_up: What of the lock its provider was not told of, wei.
-        price: Of one minute, wei, fixed by the match; 0 without one.
+        definition: The requested definition, in the order of the ABI.
+        resources: The resources in the definition, on which the price depends.
+        escrow: All credits that were ever held for the job, wei.
+        pending_top_up: The part of the escrow that its provider has not claimed, wei.
+        price: The price per minute, wei, fixed at the match; 0 before the match.
     """
 
     id: bytes
@@ -43,7 +43,7 @@ class Job:
     definition: tuple
     resources: Resources
     name: bytes
-    lock: int
+    escrow: int
     delegates: bool
     submitted_at: int
     state_block: int
@@ -63,7 +63,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a provider stands, whatever its machines are."""
+    """The standing of a provider."""
 
     approved: bool = False
     banned: bool = False
@@ -74,7 +74,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What of a provider somebody must approve; hardware and labels in the order of the wire."""
+    """The record of a provider that needs an approval; in the order of the ABI."""
 
     hardware: tuple
     labels: tuple
@@ -83,21 +83,22 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Everything that was ever put into a queue, and how much of it was taken or skipped."""
+    """All entries that were ever in a queue, and how many of them were removed."""
 
     entries: tuple[bytes, ...] = ()
     taken: int = 0
 
     @property
     def waiting(self) -> tuple[bytes, ...]:
-        """The entries that were not taken yet, stale ones included."""
+        """The entries in the queue, including stale ones."""
         return self.entries[self.taken :]
 
 
 @dataclass(slots=True)
 class State:
-    """All of it. Accounts and contracts are lower-case addresses, except that owners and roles name
-    contracts.
+    """The state of all contracts.
+
+    Accounts are lower-case addresses. Owners and roles have the names of contracts as keys.
     """
 
     # Credit
@@ -124,5 +125,5 @@ class State:
     takes_jobs: bool = True
 
     def copy(self) -> State:
-        """Return a state that changes independently."""
-        return State(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
+        """Return an independent copy."""
+        return State(**{part.name: copy(getattr(self, part.name)) for part in fields(self)})

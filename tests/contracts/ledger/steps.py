@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a job's life, once it is judged that the caller may take them."""
+"""The steps of a job, after the rights of the caller were checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tests.contracts.ledger import credit, providers, records
 from tests.contracts.ledger.model import MAX_UINT, ContractModel, Refused
-from tests.contracts.ledger.paid_time import told_minutes_floor
+from tests.contracts.ledger.paid_time import emitted_minutes_floor
 from tests.contracts.ledger.state import NOBODY, Job, Kind
 
 from gridstead.domain.billing import SECONDS_PER_MINUTE, paid_seconds_ceil
@@ -20,7 +20,7 @@ NO_EVIDENCE = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a provider says of a job that ended."""
+    """A provider's report about a job that has ended."""
 
     seconds: int
     exit_code: int
@@ -29,15 +29,15 @@ class Report:
 
 
 def claim(model: ContractModel, job: Job) -> None:
-    """Give a matched job to its provider, and tell how long it may run."""
+    """Mark a matched job as claimed, and emit the minutes that are paid."""
     records.move(model, job, JobState.SCHEDULED, claimed_at=model.now)
-    told = told_minutes_floor(job.lock, job.price)
-    model.emit(GRID, "ClaimJobEvent", job.customer, job.provider, job.id, told, job.definition)
+    minutes = emitted_minutes_floor(job.escrow, job.price)
+    model.emit(GRID, "ClaimJobEvent", job.customer, job.provider, job.id, minutes, job.definition)
     model.emit(GRID, "JobClaimed", job.id, job.provider)
 
 
 def unmatch(model: ContractModel, job: Job) -> None:
-    """Take a job that does not run from its provider."""
+    """Return a job that has not started to PENDING."""
     if job.state not in (JobState.META_SCHEDULED, JobState.SCHEDULED):
         raise Refused("MetaScheduledScheduledStatusOnly", int(job.state))
     records.unmatch(model, job)
@@ -46,7 +46,7 @@ def unmatch(model: ContractModel, job: Job) -> None:
 
 
 def start(model: ContractModel, job: Job, started_at: int) -> None:
-    """Let a job run since a time between its claim and now."""
+    """Mark a job as running since a time, which is limited to between its claim and now."""
     since = max(job.claimed_at, min(started_at, model.now))
     records.move(model, job, JobState.RUNNING, started_at=since)
     providers.count_start(model, job.provider)
@@ -54,9 +54,7 @@ def start(model: ContractModel, job: Job, started_at: int) -> None:
 
 
 def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None:
-    """End a job: pay for what ran, refund the rest, keep the fee. A panic is the provider's fault
-    and costs nothing.
-    """
+    """End a job: pay the provider, refund the rest, keep the fee. A panic costs nothing."""
     seconds = 0
     if job.state is JobState.RUNNING and to is not JobState.PANICKED:
         seconds = min(report.seconds, model.now - job.started_at)
@@ -64,35 +62,36 @@ def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None
             minutes = -(-report.seconds // SECONDS_PER_MINUTE)
             model.emit(GRID, "BilledTooMuchEvent", job.id, job.provider, minutes)
     cut = model.state.constants["deepsquareCut"]
-    bill = divide(escrow=job.lock, seconds=seconds, price_per_min=job.price, fee_percent=cut)
+    bill = divide(escrow=job.escrow, seconds=seconds, price_per_min=job.price, fee_percent=cut)
     records.end(model, job, to, cost=bill.cost, exit_code=report.exit_code, error=report.error)
     model.state.fees += bill.fee
-    told = (job.provider, to, bill.cost, bill.fee, seconds, report.evidence)
-    model.emit(GRID, "JobSettled", job.id, *told)
+    values = (job.provider, to, bill.cost, bill.fee, seconds, report.evidence)
+    model.emit(GRID, "JobSettled", job.id, *values)
     pay(model, job.provider, bill.provider)
     pay(model, job.customer, bill.refund)
 
 
 def end_unpaid(model: ContractModel, job: Job, to: JobState, error: str = "") -> None:
-    """End a job with a full refund, and tell its provider unless a request to cancel told it
-    already.
+    """End a job with a full refund.
+
+    The job is added to its provider's cancelling queue, unless a request to cancel has added it.
     """
     records.end(model, job, to, error=error)
-    model.emit(GRID, "JobRefunded", job.id, job.customer, job.provider, to, job.lock)
+    model.emit(GRID, "JobRefunded", job.id, job.customer, job.provider, to, job.escrow)
     if job.provider != NOBODY and not job.cancel_requested:
         records.push(model, Kind.CANCELLING, job)
-    pay(model, job.customer, job.lock)
+    pay(model, job.customer, job.escrow)
 
 
 def toppable(job: Job) -> Job:
-    """Return the job, if it takes top-ups: it is claimed or runs."""
+    """Return the job; refuse one that is neither claimed nor running."""
     if job.state not in (JobState.SCHEDULED, JobState.RUNNING):
         raise Refused("RunningScheduledStatusOnly", int(job.state))
     return job
 
 
 def top_up(model: ContractModel, job: Job, payer: str, amount: int) -> None:
-    """Lock more for a job; nothing more is as good as no call."""
+    """Add to the escrow of a job; 0 has no effect."""
     if not amount:
         return
     records.top_up(model, job, amount)
@@ -100,22 +99,21 @@ def top_up(model: ContractModel, job: Job, payer: str, amount: int) -> None:
     pull(model, payer, amount)
 
 
-def tell_cancellation(model: ContractModel, job: Job) -> None:
-    """Tell a provider that a job is to end."""
+def emit_cancellation(model: ContractModel, job: Job) -> None:
+    """Emit the event that tells a provider to cancel a job."""
     model.emit(GRID, "ClaimNextCancellingJobEvent", job.customer, model.sender, job.id)
 
 
-def tell_top_up(model: ContractModel, job: Job) -> None:
-    """Tell a provider how many minutes more the whole lock buys than what it was told of."""
-    untold = told_minutes_floor(job.lock, job.price) - told_minutes_floor(
-        job.lock - job.pending_top_up, job.price
-    )
+def emit_top_up(model: ContractModel, job: Job) -> None:
+    """Emit the additional minutes that the pending top-up pays for."""
+    total = emitted_minutes_floor(job.escrow, job.price)
+    before = emitted_minutes_floor(job.escrow - job.pending_top_up, job.price)
     records.change(model, job, pending_top_up=0)
-    model.emit(GRID, "ClaimNextTopUpJobEvent", job.id, model.sender, untold)
+    model.emit(GRID, "ClaimNextTopUpJobEvent", job.id, model.sender, total - before)
 
 
 def expire(model: ContractModel, job: Job) -> None:
-    """End what was left lying beyond its time; an unclaimed match waits for another provider."""
+    """End the current step of a job after its timeout; an unclaimed match becomes PENDING."""
     last = expiry(model, job)
     by_block = job.state is JobState.META_SCHEDULED
     if (model.block if by_block else model.now) <= last:
@@ -127,7 +125,7 @@ def expire(model: ContractModel, job: Job) -> None:
 
 
 def expiry(model: ContractModel, job: Job) -> int:
-    """Return the last block (of a match) or second in which a hot job does not expire yet."""
+    """Return the last block (of a match) or second before a hot job expires."""
     constants = model.state.constants
     match job.state:
         case JobState.META_SCHEDULED:
@@ -141,25 +139,23 @@ def expiry(model: ContractModel, job: Job) -> int:
 
 
 def awaited_end(job: Job) -> int:
-    """Return when a run must be over: its lock is used up, or its customer asked to cancel it
-    before that.
-    """
-    paid = job.started_at + paid_seconds_ceil(job.lock, job.price)
+    """Return when a running job must end: at the end of its paid time, or when it is cancelled."""
+    paid = job.started_at + paid_seconds_ceil(job.escrow, job.price)
     return min(paid, job.cancel_requested_at) if job.cancel_requested else paid
 
 
 def remaining_minutes(model: ContractModel, job: Job) -> int:
-    """Return the whole minutes that are paid and not yet run; 0 for a job that is overdue."""
+    """Return the whole minutes that are paid and have not elapsed; 0 for an overdue job."""
     run = (model.now - job.started_at) // SECONDS_PER_MINUTE if job.state is JobState.RUNNING else 0
-    return max(0, told_minutes_floor(job.lock, job.price) - run)
+    return max(0, emitted_minutes_floor(job.escrow, job.price) - run)
 
 
 def pull(model: ContractModel, source: str, amount: int) -> None:
-    """Take credits into the escrow."""
+    """Transfer credits into the escrow."""
     credit.spend(model, model.grid, source, model.grid, amount)
 
 
 def pay(model: ContractModel, to: str, amount: int) -> None:
-    """Send credits out of the escrow, unless there are none to send."""
+    """Transfer credits out of the escrow; 0 makes no transfer."""
     if amount:
         credit.move(model, model.grid, to, amount)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contracts' views must answer, by the model. Text is bytes here, as the decoder of
-answers has it.
-"""
+"""The expected results of the contracts' views. Texts are bytes, as the decoder returns them."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ _HAS = ("hasNextClaimableJob", "hasCancellingJob", "hasTopUpJob")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A question to a contract, and the answer of the model."""
+    """A call of a view, and the expected result."""
 
     contract: str
     function: str
@@ -42,20 +40,20 @@ class View:
 
 
 def to_wire(value: Any) -> Any:
-    """Return a value as it is decoded from the wire: texts as bytes, addresses as they are."""
+    """Return a value as the decoder returns it: texts as bytes, addresses unchanged in type."""
     if isinstance(value, tuple):
-        return tuple(to_wire(one) for one in value)
+        return tuple(map(to_wire, value))
     if isinstance(value, str) and not is_address(value):
         return value.encode()
     return value
 
 
 def of_every_call(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]:
-    """Yield what most calls change: all jobs, all credits, all queues."""
+    """Yield the views that most calls affect: all jobs, credits and queues."""
     jobs = tuple(model.state.jobs.values())
     ids = tuple(job.id for job in jobs)
-    yield View(REPOSITORY, "getMany", (ids,), (tuple(_job(job) for job in jobs),))
-    yield View(REPOSITORY, "termsMany", (ids,), (tuple(_terms(job) for job in jobs),))
+    yield View(REPOSITORY, "getMany", (ids,), (tuple(map(_job, jobs)),))
+    yield View(REPOSITORY, "termsMany", (ids,), (tuple(map(_terms, jobs)),))
     yield View(GRID, "accruedFees", (), (model.state.fees,))
     for account in (*accounts, model.grid):
         yield View("Credit", "balanceOf", (account,), (credit.balance(model, account),))
@@ -67,7 +65,7 @@ def of_every_call(model: ContractModel, accounts: Iterable[str]) -> Iterator[Vie
 
 
 def of_everything_else(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]:
-    """Yield the rest of what is known."""
+    """Yield the other views."""
     yield View(GRID, "enableRequestNewJob", (), (model.state.takes_jobs,))
     yield View(REPOSITORY, "jobIdCounter", (), (len(model.state.jobs),))
     yield from ((View("Constants", name, (), (model.state.constants[name],))) for name in DEFAULTS)
@@ -95,20 +93,23 @@ def _account(model: ContractModel, account: str) -> Iterator[View]:
     yield View("Credit", "nonces", (account,), (model.state.permits_used.get(account, 0),))
     owned = tuple(job.id for job in model.state.jobs.values() if job.customer == account)
     yield View(REPOSITORY, "getByCustomer", (account,), (owned,))
-    one = providers.standing(model, account)
-    prices = one.prices if one.approved else FREE
+    standing = providers.standing(model, account)
+    prices = standing.prices if standing.approved else FREE
     valid = providers.is_valid_for_scheduling(model, account)
     yield View(MANAGER, "schedulingTerms", (account,), (valid, _prices(prices)))
     yield View(MANAGER, "isJoined", (account,), (providers.is_joined(model, account),))
-    yield View(MANAGER, "isBanned", (account,), (one.banned,))
-    yield View(MANAGER, "isDraining", (account,), (one.draining,))
+    yield View(MANAGER, "isBanned", (account,), (standing.banned,))
+    yield View(MANAGER, "isDraining", (account,), (standing.draining,))
     active, waiting = model.state.active.get(account), model.state.waiting.get(account)
     yield View(MANAGER, "isWaitingForApproval", (account,), (waiting is not None,))
     yield View(
-        MANAGER, "getProvider", (account,), (_provider(account, active, prices, banned=one.banned),)
+        MANAGER,
+        "getProvider",
+        (account,),
+        (_provider(account, active, prices, banned=standing.banned),),
     )
     asked = FREE if waiting is None else waiting.prices
-    record = _provider(account, waiting, asked, banned=one.banned)
+    record = _provider(account, waiting, asked, banned=standing.banned)
     yield View(MANAGER, "getWaitingForApprovalProvider", (account,), (record,))
     for kind in Kind:
         queue = model.state.queues.get((kind, account), Queue())
@@ -117,7 +118,7 @@ def _account(model: ContractModel, account: str) -> Iterator[View]:
 
 
 def _job(job: Job) -> tuple:
-    cost = (job.lock, job.final_cost, job.pending_top_up, job.delegates)
+    cost = (job.escrow, job.final_cost, job.pending_top_up, job.delegates)
     panicked_at = job.ended_at if job.state is JobState.PANICKED else 0
     time = (
         job.submitted_at,
@@ -137,7 +138,7 @@ def _job(job: Job) -> tuple:
 def _terms(job: Job) -> tuple:
     times = (job.claimed_at, job.started_at, job.state_block)
     flags = (job.delegates, job.cancel_requested)
-    return (job.state, job.customer, job.provider, job.price, job.lock, *times, *flags)
+    return (job.state, job.customer, job.provider, job.price, job.escrow, *times, *flags)
 
 
 def _prices(prices: Prices) -> tuple[int, int, int]:
@@ -156,9 +157,7 @@ def _live(model: ContractModel, kind: Kind, provider: str) -> tuple[bool, ...]:
 
 
 def _peeked(model: ContractModel, kind: Kind, provider: str) -> tuple[bytes, ...]:
-    """Return the live entries that are seen without skipping more stale ones in a row than the
-    bound.
-    """
+    """Return the live entries up to the first MAX_SKIPPED stale entries in a row."""
     queue = model.state.queues.get((kind, provider), Queue())
     seen, stale = [], 0
     for job_id, live in zip(queue.waiting, _live(model, kind, provider), strict=True):
@@ -171,8 +170,6 @@ def _peeked(model: ContractModel, kind: Kind, provider: str) -> tuple[bytes, ...
 
 
 def _has_next(model: ContractModel, kind: Kind, provider: str) -> bool:
-    """Return whether a claim makes progress: something live is in reach, or something lies beyond
-    it.
-    """
+    """Return whether a claim makes progress: it finds a live entry, or skips stale entries."""
     live = _live(model, kind, provider)
     return any(live[: records.MAX_SKIPPED]) or len(live) > records.MAX_SKIPPED
