@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from tests.adapters.chain.contracts_command import ContractsCli
-from tests.adapters.chain.deploying import ADMIN, Site, UnsealedDevnet
+from tests.adapters.chain.deploying import ADMIN, DeploymentSite, UnsealedDevnet
 from tests.adapters.chain.generations import GENERATIONS, OURS
 from tests.devnet import COIN, Devnet
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL, FakeLedger
@@ -37,17 +37,17 @@ NO_EVIDENCE = "0x" + "00" * 32
 
 @pytest.fixture(scope="session")
 def devnets(tmp_path_factory):
-    """A chain of each kind for the whole session, made when the first test asks for it."""
-    made = {}
+    """A chain of each kind for the whole session, created for the first test that needs it."""
+    created = {}
 
     def of(name):
-        if name not in made:
-            made[name] = DEVNETS[name](tmp_path_factory.mktemp("devnet"))
-        return made[name]
+        if name not in created:
+            created[name] = DEVNETS[name](tmp_path_factory.mktemp("devnet"))
+        return created[name]
 
     yield of
-    for one in made.values():
-        one.close()
+    for devnet in created.values():
+        devnet.close()
 
 
 @pytest.fixture(scope="session")
@@ -57,12 +57,12 @@ def devnet(devnets):
 
 
 @contextmanager
-def as_it_was(devnet):
-    """Give a chain back as it was."""
+def restored(devnet):
+    """Restore the chain's snapshot afterwards."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
     yield devnet
-    # A block that is in the making while anvil reverts stays, above blocks that are gone. To mine
-    # waits for such a one.
+    # A block that is being mined while anvil reverts remains, above blocks that are removed.
+    # evm_mine waits for such a block.
     devnet.anvil.rpc("anvil_dropAllTransactions")
     devnet.anvil.rpc("evm_mine")
     devnet.anvil.rpc("evm_revert", snapshot)
@@ -72,39 +72,37 @@ def as_it_was(devnet):
 
 @pytest.fixture
 def generation(request):
-    """The kind of the contracts, as in ``generations.py``; ours, whole and sealed, unless a test
-    asks for others.
-    """
+    """The kind of the contracts, as in ``generations.py``; by default ours, complete and sealed."""
     return getattr(request, "param", "ours")
 
 
 @pytest.fixture
 def expected(generation):
-    """What rightly differs between the generations."""
+    """The expected differences between the generations."""
     return GENERATIONS[generation]
 
 
 @pytest.fixture
 def chain(devnets, generation):
-    """The chain as it was after the contracts were deployed."""
-    with as_it_was(devnets(generation)) as devnet:
+    """The chain in its state after the deployment of the contracts."""
+    with restored(devnets(generation)) as devnet:
         yield devnet
 
 
 @pytest.fixture
 def site(chain, tmp_path, monkeypatch):
-    """A chain where nobody has deployed yet as this administrator, and a place for the file."""
+    """A chain on which this administrator has deployed nothing, and the path of a new file."""
     monkeypatch.setattr("gridstead.adapters.chain.direct.POLL_S", 0.01)
     chain.anvil.fund(ADMIN.address)
-    made = Site(chain, tmp_path / "deployment.json")
-    yield made
-    for node in made.nodes:
+    deployment_site = DeploymentSite(chain, tmp_path / "deployment.json")
+    yield deployment_site
+    for node in deployment_site.nodes:
         node.close()
 
 
 @pytest.fixture
 def contracts_cli(chain, tmp_path, monkeypatch, capsys):
-    """Somebody who administers the contracts at a terminal."""
+    """An administrator of the contracts at a terminal."""
     monkeypatch.setattr("gridstead.adapters.chain.direct.POLL_S", 0.01)
     opened = []
 
@@ -112,9 +110,8 @@ def contracts_cli(chain, tmp_path, monkeypatch, capsys):
         opened.append(Node(url))
         return opened[-1]
 
-    monkeypatch.setattr(
-        "gridstead.wiring.deployment.Node", open_node
-    )  # a process would close it by ending
+    # In a process of its own, the command would close the node by its exit.
+    monkeypatch.setattr("gridstead.wiring.deployment.Node", open_node)
     yield ContractsCli(chain, tmp_path, monkeypatch, capsys)
     for node in opened:
         node.close()
@@ -192,7 +189,7 @@ class RealGrid:
         self.provider, self.customer = devnet.provider.address, devnet.customer.address
 
     def _act(self, wallet, call):
-        """Send one call as its wallet would, outside of any outbox."""
+        """Send one call of a wallet, without an outbox."""
         sender = Customer(self.devnet.node, self.devnet.contracts, wallet)
         payload = encode([call], self.devnet.contracts)
         sender._direct.transact(payload.to, payload.data, name=type(call).__name__)
@@ -263,30 +260,29 @@ class RealGrid:
         self.devnet.anvil.reorg(depth)
 
     def balances(self):
-        return self.devnet.as_customer.balance(self.customer), self.devnet.as_customer.balance(
-            self.provider
-        )
+        balance = self.devnet.as_customer.balance
+        return balance(self.customer), balance(self.provider)
 
 
 @pytest.fixture(params=["fake", *GENERATIONS])
 def grid(request, devnets):
     """The grid in memory, and on real chains of both generations."""
     if request.param == "fake":
-        made = FakeGrid()
-        made.ledger.mint(made.customer, 10**6 * COIN)
-        yield made
+        fake = FakeGrid()
+        fake.ledger.mint(fake.customer, 10**6 * COIN)
+        yield fake
         return
-    with as_it_was(devnets(request.param)) as devnet:
+    with restored(devnets(request.param)) as devnet:
         yield RealGrid(devnet)
 
 
 @pytest.fixture
 def provider_account(chain):
-    """The provider's write side."""
+    """The provider's account on the chain."""
     return ChainAccount(chain.node, chain.contracts, chain.provider)
 
 
 @pytest.fixture
 def big():
-    """What a larger job asks for."""
+    """The resources of a larger job."""
     return Resources(gpus=1, tasks=2, cpus_per_task=3, memory_per_cpu_mb=500)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Somebody who runs `gridstead contracts` in this process."""
+"""Runs `gridstead contracts` in this process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.wallet import create_wallet
 from gridstead.cli.main import main
 
-ADMIN, NEW_OWNER, POOR = 1, 71, 72  # numbers of wallets; the first has deployed
+ADMIN, NEW_OWNER, POOR = 1, 71, 72  # numbers of wallets; ADMIN has deployed the contracts
 INPUT, REFUSED, LATER, CONFIG = 65, 69, 75, 78
 NOWHERE = "0x" + "12" * 20
 
 
 class ContractsCli:
-    """Somebody who runs `gridstead contracts` with some wallets."""
+    """Runs `gridstead contracts` with several wallets."""
 
     def __init__(self, chain, folder, monkeypatch, capsys):
         self.chain, self.folder, self._patch, self._capsys = chain, folder, monkeypatch, capsys
@@ -32,11 +32,12 @@ class ContractsCli:
 
     def read(self, *arguments, contract=None, **options):
         """Run a command without a wallet; return exit code, stdout and stderr."""
-        where = {"rpc-url": self.chain.anvil.url} | options
-        if "deployment" not in where:
-            where["contract"] = contract or self.chain.addresses["MetaScheduler"]
-        words = [*arguments, *(f"--{key}={value}" for key, value in where.items())]
-        self._patch.setattr(sys, "argv", ["gridstead", "contracts", *map(str, words)])
+        options = {"rpc-url": self.chain.anvil.url} | options
+        if "deployment" not in options:
+            options["contract"] = contract or self.chain.addresses["MetaScheduler"]
+        option_texts = [f"--{key}={value}" for key, value in options.items()]
+        words = ["gridstead", "contracts", *map(str, arguments), *option_texts]
+        self._patch.setattr(sys, "argv", words)
         with pytest.raises(SystemExit) as end:
             main()
         return end.value.code or 0, *self._capsys.readouterr()
@@ -64,4 +65,5 @@ def inspect(chain):
 
 
 def holders(status, role):
-    return {(one["contract"], one["account"]) for one in status["roles"] if one["role"] == role}
+    entries = [entry for entry in status["roles"] if entry["role"] == role]
+    return {(entry["contract"], entry["account"]) for entry in entries}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deployments that are made to be cut short."""
+"""Deployments that are interrupted at any step."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Crash(BaseException):
 
 
 class MortalNode(Node):
-    """A node whose client dies at a transaction: before it is sent, or after the node has it."""
+    """A node whose client dies at transaction number ``position``, before or after it is sent."""
 
-    def __init__(self, url, at, *, sent):
+    def __init__(self, url, position, *, sent):
         super().__init__(url)
-        self.left, self.sent = at, sent
+        self.left, self.sent = position, sent
 
     def batch(self, requests):
         self.left -= [method for method, _ in requests].count(SENDING)
@@ -45,7 +45,7 @@ class MortalNode(Node):
 
 
 class MiningNode(Node):
-    """A node that mines a block whenever somebody looks for a receipt."""
+    """A node that mines a block whenever a receipt is requested."""
 
     def batch(self, requests):
         if any(method == "eth_getTransactionReceipt" for method, _ in requests):
@@ -54,9 +54,7 @@ class MiningNode(Node):
 
 
 class UnsealedDevnet(Devnet):
-    """A chain with the grid's contracts as a deployment leaves them that is cut short before its
-    last step.
-    """
+    """A chain with the contracts of a deployment that was interrupted before its last step."""
 
     def _deploy(self, directory):
         path, node = directory / "deployment.json", MortalNode(self.anvil.url, STEPS, sent=False)
@@ -68,11 +66,11 @@ class UnsealedDevnet(Devnet):
         return read(path).contracts
 
 
-class Site:
-    """Where contracts are to be deployed."""
+class DeploymentSite:
+    """A chain and the path of a deployment file."""
 
     def __init__(self, chain, path):
-        self.chain, self.path, self.told, self.nodes = chain, path, [], []
+        self.chain, self.path, self.reported, self.nodes = chain, path, [], []
 
     def node(self, kind, *arguments, **options):
         self.nodes.append(kind(self.chain.anvil.url, *arguments, **options))
@@ -80,23 +78,23 @@ class Site:
 
     def deployment(self, node=None, admin=ADMIN, **options):
         return Deployment(
-            node or self.chain.node, admin, self.path, report=self.told.append, **options
+            node or self.chain.node, admin, self.path, report=self.reported.append, **options
         )
 
     def run(self, node=None, **options):
         return self.deployment(node, **options).run(operator=OPERATOR.address, supply=COIN)
 
-    def plan(self):
+    def plan_steps(self):
         return self.deployment().plan_steps(operator=OPERATOR.address, supply=COIN)
 
-    def crash(self, at, *, sent):
-        """Run until transaction number ``at`` kills the run."""
+    def crash(self, position, *, sent):
+        """Run until transaction number ``position`` kills the run."""
         with pytest.raises(Crash):
-            self.run(self.node(MortalNode, at, sent=sent))
+            self.run(self.node(MortalNode, position, sent=sent))
         self.settle()
 
     def settle(self):
-        """Wait until a node that mines at once has mined what it has."""
+        """Wait until a node that mines at once has mined all pending transactions."""
         end = time.monotonic() + 60
         while self.chain.anvil.rpc("anvil_getAutomine") and self.used() < self.used("pending"):
             assert time.monotonic() < end
@@ -106,17 +104,16 @@ class Site:
 
     def created(self):
         """Return the addresses of all contracts that the administrator ever created, in order."""
-        places = [address_of(ADMIN.address, nonce) for nonce in range(self.used())]
-        return [
-            one for one in places if len(self.chain.anvil.rpc("eth_getCode", one, "latest")) > 2
-        ]
+        addresses = [address_of(ADMIN.address, nonce) for nonce in range(self.used())]
+        return list(filter(self._has_code, addresses))
+
+    def _has_code(self, address):
+        return self.chain.anvil.rpc("eth_getCode", address, "latest") != "0x"
 
     def check(self, addresses, *, others=0):
-        """Assert that the set is whole, that nothing was created twice, and that no transaction was
-        sent twice.
-        """
+        """Assert that the set is complete, and that no contract and no transaction was repeated."""
         contracts = find_contracts(self.chain.node, addresses["MetaScheduler"])
-        state = Inspector(self.chain.node, contracts, report=self.told.append).inspect()
+        state = Inspector(self.chain.node, contracts, report=self.reported.append).inspect()
         assert check_contracts(state, expected=addresses) == ()
         assert state.addresses == addresses
         assert sorted(self.created()) == sorted(addresses.values())

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the two generations of contracts rightly differ, in one place; in all else the same tests
-hold for both.
-"""
+"""The expected differences between the two generations of contracts."""
 
 from __future__ import annotations
 
@@ -14,23 +12,22 @@ from gridstead.domain.lifecycle import JobState
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """What a test may expect of a grid.
+    """The expected behaviour of a generation.
 
     Attributes:
-        version: What MetaScheduler answers; empty if it has no such call.
-        batch: Most calls in one transaction.
-        claims: Most jobs that one claim takes.
-        unit_s: Bills are in whole units of so many seconds, rounded down.
-        least_s: Billed at least, once a job ran.
-        panic_is_free: Whether a provider's panic costs nothing; if not, it costs as little as can
-            be billed.
-        keeps_start: Whether a start may be told later; if not, a job starts when it is told.
-        fixes_price: Whether a match fixes the price; if not, it is the provider's of now.
-        tells_provider: Whether a provider hears of jobs that are cancelled before they run.
-        settles_when_removed: Whether a provider that was removed may still settle what it runs.
-        requests: Transactions that ask for a job of a customer who has not allowed anything yet.
-        own_events: Whether events of ours stand beside the published ones.
-        ends_claimed: Whether anybody but the provider can end a job that it claimed and let lie.
+        version: The version of MetaScheduler; empty if it has no version.
+        batch: The highest number of calls in one transaction.
+        claims: The highest number of jobs that one claim takes.
+        unit_s: The unit of billed time, rounded down.
+        least_s: The minimum billed time of a job that ran.
+        panic_is_free: Whether a provider's panic costs nothing; else it costs the minimum bill.
+        keeps_start: Whether a start may be reported later; else the job starts at the report.
+        fixes_price: Whether a match fixes the price; else the provider's current price counts.
+        tells_provider: Whether a provider is notified of jobs that are cancelled before they run.
+        settles_when_removed: Whether a removed provider may settle its running jobs.
+        requests: The transactions of a job request without an earlier allowance.
+        own_events: Whether our own events are emitted next to the published ones.
+        ends_claimed: Whether another account can end a claimed job that never starts.
     """
 
     version: str
@@ -48,9 +45,7 @@ class Generation:
     ends_claimed: bool
 
     def billed_s(self, seconds: int, state: JobState = JobState.FINISHED) -> int:
-        """Return the seconds that a customer pays of those that a provider reports of a job that
-        ran.
-        """
+        """Return the seconds that are billed for the reported seconds of a job that ran."""
         if state is JobState.PANICKED:
             return 0 if self.panic_is_free else self.least_s
         return max(self.least_s, seconds // self.unit_s * self.unit_s)
@@ -88,8 +83,8 @@ PLAIN = Generation(
 )
 GENERATIONS = {"ours": OURS, "1.2": PLAIN}
 
-# Runs a test that uses the fixture ``chain`` on both.
+# Runs a test that uses the fixture ``chain`` on both generations.
 on_both = pytest.mark.parametrize("generation", list(GENERATIONS), indirect=True)
 
-# Runs it on ours while JobRepository still has an admin.
+# Runs a test on our contracts while JobRepository still has an admin.
 on_unsealed = pytest.mark.parametrize("generation", ["unsealed"], indirect=True)

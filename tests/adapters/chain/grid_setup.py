@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole grid around a real chain: every service that speaks to it is real, Slurm and the
-directory are fakes.
-"""
+"""A grid on a real chain, with real services, and fakes for Slurm and the directory."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ CONFIRMATIONS = 2
 
 
 class GridServices:
-    """Chain, services, and a clock that goes as the chain's blocks do."""
+    """Chain, services, and a clock that follows the chain's blocks."""
 
     def __init__(self, devnet, directory, *, batch):
         self.grid = RealGrid(devnet)
@@ -35,13 +33,10 @@ class GridServices:
         devnet.anvil.rpc("evm_setAutomine", False)
         self.anvil = devnet.anvil
         self.sync()
-        self.provider = self._office(devnet, devnet.provider, directory, batch)
-        self.operator = self._office(devnet, devnet.operator, directory, batch)
-        self.slurm, self.journal, self.cursor = (
-            FakeScheduler(self.clock),
-            MemoryJournal(),
-            MemoryCursor(),
-        )
+        self.provider = self._sender(devnet, devnet.provider, directory, batch)
+        self.operator = self._sender(devnet, devnet.operator, directory, batch)
+        self.slurm, self.journal = FakeScheduler(self.clock), MemoryJournal()
+        self.cursor = MemoryCursor()
         self.users, self.failpoint = FakeDirectory(), None
         self.rules = Rules(
             chain_id=devnet.contracts.chain_id,
@@ -63,27 +58,24 @@ class GridServices:
         )
         self.start()
 
-    def _office(self, devnet, who, directory, batch):
+    def _sender(self, devnet, wallet, directory, batch):
         wallet_sender = WalletSender(
-            devnet, who, directory, batch=batch, confirmations=CONFIRMATIONS
+            devnet, wallet, directory, batch=batch, confirmations=CONFIRMATIONS
         )
         wallet_sender.clock = self.clock
         wallet_sender.restart()
         return wallet_sender
 
     def _slack(self, devnet):
-        constants = devnet.contracts.constants
-        return (
-            None
-            if devnet.contracts.has_batches
-            else devnet.as_admin._value(constants.slack_minutes())
-        )
+        if devnet.contracts.has_batches:
+            return None
+        return devnet.as_admin._value(devnet.contracts.constants.slack_minutes())
 
     def start(self):
-        """Start the supervisor, as a new process over the same disk."""
+        """Start the supervisor, like a new process with the same disk."""
         devnet = self.grid.devnet
         claims = ChainLedger(devnet.node, devnet.contracts, claims_of=self.grid.provider)
-        peers = SupervisorPorts(
+        ports = SupervisorPorts(
             clock=self.clock,
             ledger=self.ledger,
             follower=Follower(claims, self.cursor),
@@ -93,7 +85,7 @@ class GridServices:
             reports=FakeReports(),
             scripts=FakeScripts(),
         )
-        self.supervisor = Supervisor(peers, self.rules, failpoint=self._failpoint)
+        self.supervisor = Supervisor(ports, self.rules, failpoint=self._failpoint)
 
     def _failpoint(self, name):
         if name == self.failpoint:
@@ -101,7 +93,7 @@ class GridServices:
             raise Killed(name)
 
     def step(self, seconds=2):
-        """Let every service tick once, and mine a block."""
+        """Run one tick of every service, and mine a block."""
         self.registration.tick()
         self.connector.tick()
         self.matching.tick()
@@ -114,7 +106,7 @@ class GridServices:
         self.pass_time(seconds)
 
     def pass_time(self, seconds):
-        """Mine a block so much later."""
+        """Mine a block this many seconds later."""
         self.anvil.rpc("evm_increaseTime", seconds)
         self.anvil.mine()
         self.sync()
@@ -123,7 +115,7 @@ class GridServices:
         self.clock.seconds = self.ledger.head().timestamp
 
     def until(self, is_so, most=60):
-        """Step until something is so."""
+        """Step until a condition holds."""
         for _ in range(most):
             if is_so():
                 return
@@ -131,17 +123,16 @@ class GridServices:
         raise AssertionError([str(entry) for entry in self.provider.outbox.entries()])
 
     def join(self):
-        """Have the provider register itself and be approved."""
-        self.until(
-            lambda: (
-                self.ledger.waiting_provider(self.grid.provider, at_block=self.ledger.head())
-                is not None
-            )
-        )
+        """Step until the provider has registered, and approve it."""
+        self.until(self._is_registered)
         self.by_hand(self.grid.approve)
 
+    def _is_registered(self):
+        head = self.ledger.head()
+        return self.ledger.waiting_provider(self.grid.provider, at_block=head) is not None
+
     def by_hand(self, act, *arguments, **fields):
-        """Do what a person does: sent and mined at once."""
+        """Make a call of a person, whose transaction is mined at once."""
         self.anvil.rpc("evm_setAutomine", True)
         try:
             return act(*arguments, **fields)
@@ -150,7 +141,7 @@ class GridServices:
             self.sync()
 
     def request(self, script="script-1", **fields):
-        """Ask for a job and return its number."""
+        """Request a job and return its number."""
         return self.by_hand(self.grid.request, script, resources=SMALL, **fields)
 
     def job(self, number):
@@ -158,24 +149,26 @@ class GridServices:
 
     def attempt(self, number):
         """Return the newest Slurm job of a job of the grid."""
-        return self.slurm.attempts(where=lambda one: one.job_key == self.job(number).job_key)[-1]
+        return self._attempts(number)[-1]
+
+    def _attempts(self, number):
+        job_key = self.job(number).job_key
+        return self.slurm.attempts(where=lambda attempt: attempt.job_key == job_key)
 
     def submitted(self, number):
-        """Step until a job is in Slurm and return its id there."""
-        self.until(
-            lambda: self.slurm.attempts(where=lambda one: one.job_key == self.job(number).job_key)
-        )
+        """Step until a job is in Slurm, and return its Slurm job id."""
+        self.until(lambda: self._attempts(number))
         return self.attempt(number).slurm_job_id
 
     def running(self, number, state):
-        """Step until a job runs in Slurm and the chain knows, and return its id there."""
+        """Step until a job runs in Slurm and its start is on the chain; return its Slurm job id."""
         slurm_job_id = self.submitted(number)
         self.slurm.start(slurm_job_id)
         self.until(lambda: self.job(number).state is state)
         return slurm_job_id
 
     def settled(self, number):
-        """Step until a job is settled and everything that was sent is final."""
+        """Step until a job is settled and all calls are final."""
         self.until(
             lambda: self.job(number).state in COLD and not self.provider.outbox.open_entries()
         )

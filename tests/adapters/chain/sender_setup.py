@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wallet's outbox and sender on a real chain, which can die and start again, and jobs for them to
-act on.
-"""
+"""A wallet's outbox and sender on a real chain, which can crash and restart, and jobs for them."""
 
 from __future__ import annotations
 
@@ -21,15 +19,15 @@ BOUNDARIES = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """The process dies."""
 
 
 class WalletSender:
-    """A wallet's outbox in a file, and the sender that serves it; both can die and start again."""
+    """A wallet's outbox in a file, and its sender; both can crash and restart."""
 
-    def __init__(self, chain, who, directory, **policy):
-        self.chain, self.who = chain, who
-        self.url = f"sqlite:///{directory}/{who.address}.db"
+    def __init__(self, chain, wallet, directory, **policy):
+        self.chain, self.wallet = chain, wallet
+        self.url = f"sqlite:///{directory}/{wallet.address}.db"
         self.clock = FakeClock()
         self.policy = DispatchPolicy(**({"confirmations": 2} | policy))
         self.ledger = ChainLedger(chain.node, chain.contracts)
@@ -39,7 +37,7 @@ class WalletSender:
     def _open(self):
         self.database = Database(self.url)
         self.outbox = SqlOutbox(self.database, self.clock)
-        account = ChainAccount(self.chain.node, self.chain.contracts, self.who)
+        account = ChainAccount(self.chain.node, self.chain.contracts, self.wallet)
         ports = SenderPorts(
             clock=self.clock,
             ledger=self.ledger,
@@ -83,12 +81,11 @@ class WalletSender:
     def reasons(self):
         return [entry.reason for entry in self.outbox.entries()]
 
-    def raws(self):
+    def hashes(self):
+        """Return the hashes of all stored transactions, in order."""
         with self.database.begin() as connection:
-            return [
-                row.hash
-                for row in connection.exec_driver_sql("SELECT hash FROM transactions ORDER BY id")
-            ]
+            rows = connection.exec_driver_sql("SELECT hash FROM transactions ORDER BY id")
+            return [row.hash for row in rows]
 
     def close(self):
         self.database.close()
@@ -116,6 +113,6 @@ def job(grid, number):
     return grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
 
 
-def settlement(one, state=JobState.FINISHED, **fields):
+def settlement(ended_job, state=JobState.FINISHED, **fields):
     values = {"seconds": 0, "exit_code": 0, "error": "", "evidence": NO_EVIDENCE} | fields
-    return Settle(job_key=one.job_key, state=state, **values)
+    return Settle(job_key=ended_job.job_key, state=state, **values)

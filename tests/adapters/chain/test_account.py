@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node's answer to a signed transaction means."""
+"""The interpretation of a node's answer to a signed transaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRANSACTION = Transaction(
 
 
 class AnsweringNode:
-    """A node that answers every request alike."""
+    """A node that gives the same answer to every request."""
 
     def __init__(self, answer):
         self._answer = answer
@@ -32,23 +32,23 @@ class AnsweringNode:
 
 
 class Key:
-    """A wallet of which only the address is asked."""
+    """A wallet that has only an address."""
 
     address = WALLET
 
 
-class AskedNode(AnsweringNode):
-    """A node that remembers what it was asked."""
+class RecordingNode(AnsweringNode):
+    """A node that records the requests."""
 
-    asked = ()
+    requests = ()
 
     def batch(self, requests):
-        self.asked = (*self.asked, *requests)
+        self.requests = (*self.requests, *requests)
         return super().batch(requests)
 
 
-def refusing(words, *, code=-32000):
-    return AnsweringNode(RpcError(code=code, message=words, data=""))
+def refusing(message, *, code=-32000):
+    return AnsweringNode(RpcError(code=code, message=message, data=""))
 
 
 def send(node):
@@ -56,44 +56,44 @@ def send(node):
 
 
 @pytest.mark.parametrize(
-    ("words", "taken"),
+    ("message", "taken"),
     [
         ("already known", Taken.TAKEN),
         ("nonce too low: next nonce 5", Taken.STALE),
         ("replacement transaction underpriced", Taken.UNDERPRICED),
     ],
 )
-def test_known_words_of_a_node_are_told_apart(words, taken):
-    assert send(refusing(words)) == Reply(taken=taken)
-    assert send_raw(refusing(words), "0x02", WALLET) is taken
+def test_known_error_messages_are_classified(message, taken):
+    assert send(refusing(message)) == Reply(taken=taken)
+    assert send_raw(refusing(message), "0x02", WALLET) is taken
 
 
-@pytest.mark.parametrize("words", ["exceeds block gas limit", "oversized data", "something new"])
-def test_any_other_refusal_is_about_the_transaction(words):
-    assert send(refusing(words)) == Reply(taken=Taken.REFUSED, words=words)
-    with pytest.raises(ChainUnavailable, match=words):
-        send_raw(refusing(words), "0x02", WALLET)
+@pytest.mark.parametrize("message", ["exceeds block gas limit", "oversized data", "something new"])
+def test_unknown_error_message_refuses_the_transaction(message):
+    assert send(refusing(message)) == Reply(taken=Taken.REFUSED, words=message)
+    with pytest.raises(ChainUnavailable, match=message):
+        send_raw(refusing(message), "0x02", WALLET)
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("message", "code"),
     [("Too Many Requests", 429), ("daily limit", -32005), ("txpool is full", -32000)],
 )
-def test_refusal_for_lack_of_room_is_waited_out(words, code):
-    assert send(refusing(words, code=code)) == Reply(taken=Taken.LATER, words=words)
-    with pytest.raises(ChainUnavailable, match=words):
-        send_raw(refusing(words, code=code), "0x02", WALLET)
+def test_overload_of_the_node_is_retried_later(message, code):
+    assert send(refusing(message, code=code)) == Reply(taken=Taken.LATER, words=message)
+    with pytest.raises(ChainUnavailable, match=message):
+        send_raw(refusing(message, code=code), "0x02", WALLET)
 
 
-def test_wallet_without_coins_is_the_operators_matter():
-    words = "insufficient funds for gas * price + value"
+def test_wallet_without_coins_is_a_config_error():
+    message = "insufficient funds for gas * price + value"
 
-    assert send(refusing(words)) == Reply(taken=Taken.POOR, words=words)
+    assert send(refusing(message)) == Reply(taken=Taken.POOR, words=message)
     with pytest.raises(ConfigError, match="cannot pay"):
-        send_raw(refusing(words), "0x02", WALLET)
+        send_raw(refusing(message), "0x02", WALLET)
 
 
-def test_call_that_no_block_could_hold_is_refused_in_simulation():
+def test_call_above_the_block_gas_limit_reverts_in_simulation():
     payload = Payload(to=WALLET, data="0x", gas=None)
 
     with pytest.raises(TransactionReverted):
@@ -103,7 +103,7 @@ def test_call_that_no_block_could_hold_is_refused_in_simulation():
 
 
 @pytest.mark.parametrize(
-    ("words", "taken"),
+    ("message", "taken"),
     [
         ("FeeTooLow, MaxFeePerGas too low", Taken.UNDERPRICED),
         ("FeeTooLowToCompete", Taken.UNDERPRICED),
@@ -117,8 +117,8 @@ def test_call_that_no_block_could_hold_is_refused_in_simulation():
         ("Internal error", Taken.LATER),
     ],
 )
-def test_words_of_other_nodes_are_understood(words, taken):
-    assert account_module._to_reply(RpcError(code=-32010, message=words, data="")).taken is taken
+def test_error_messages_of_other_nodes_are_classified(message, taken):
+    assert account_module._to_reply(RpcError(code=-32010, message=message, data="")).taken is taken
 
 
 ROOM = 2_000_000
@@ -128,7 +128,7 @@ ROOM = 2_000_000
     ("limit", "estimate", "gas"),
     [(10, 90_000, 810_000), (50, 90_000, 1_950_000), (1, 300_000, 400_000), (50, 1_600_000, ROOM)],
 )
-def test_claim_has_gas_for_jobs_that_come_before_it_is_mined(limit, estimate, gas):
+def test_claim_has_gas_for_jobs_that_are_matched_later(limit, estimate, gas):
     account = ChainAccount(AnsweringNode(hex(estimate)), grid("2.0.0"), Key())
 
     assert account.gas([[ClaimJobs(limit=limit)]], room=ROOM) == (gas,)
@@ -138,14 +138,15 @@ def test_claim_has_gas_for_jobs_that_come_before_it_is_mined(limit, estimate, ga
     ("limit", "room", "jobs"), [(50, 30_000_000, 50), (50, ROOM, 29), (50, 100_000, 1)]
 )
 @pytest.mark.parametrize("estimate", [90_000, 1_600_000])
-def test_claim_is_of_as_many_jobs_as_a_block_has_room_for(limit, room, jobs, estimate):
-    """What no block could hold would be refused for ever; the rest is claimed in a later block."""
-    node, wallet = AskedNode(hex(estimate)), wallet_of(b"\x01" * 32)
+def test_claim_is_limited_to_the_available_gas(limit, room, jobs, estimate):
+    """A larger claim would be refused forever; the other jobs are claimed in a later block."""
+    node, wallet = RecordingNode(hex(estimate)), wallet_of(b"\x01" * 32)
     account, claim = ChainAccount(node, grid("2.0.0"), wallet), [ClaimJobs(limit=limit)]
     (gas,) = account.gas([claim], room=room)
     signed = account.sign(claim, entry_ids=(1,), nonce=0, gas=gas, fees=TRANSACTION.fees)
 
     data = grid("2.0.0").meta_scheduler.claim_jobs(jobs).data
-    assert [one["data"] for _, (one,) in node.asked] == [data]
+    ((_, (call,)),) = node.requests
+    assert call["data"] == data
     assert data.removeprefix("0x") in signed.raw
     assert gas <= room

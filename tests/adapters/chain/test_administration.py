@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
@@ -26,7 +27,13 @@ from tests.devnet import COIN, wallet
 from gridstead.adapters.chain.administrator import Administrator
 from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node, RpcError
-from gridstead.domain.administration import CONSTANTS, hand_over, set_constant, take_over
+from gridstead.domain.administration import (
+    CONSTANTS,
+    find_constant,
+    hand_over,
+    set_constant,
+    take_over,
+)
 from gridstead.domain.contract_checks import check_contracts
 from gridstead.domain.deployment import ROLE_CONTRACTS, Role
 from gridstead.errors import NotAllowed, TransactionReverted
@@ -34,7 +41,7 @@ from gridstead.errors import NotAllowed, TransactionReverted
 GOVERNED = (
     "MetaScheduler",
     "ProviderManager",
-)  # the contracts with an admin, once JobRepository is sealed
+)  # the contracts that have an admin after JobRepository is sealed
 SEALED_OR_NOT = pytest.mark.parametrize(
     ("generation", "governed"),
     [("ours", GOVERNED), ("unsealed", ROLE_CONTRACTS)],
@@ -42,7 +49,7 @@ SEALED_OR_NOT = pytest.mark.parametrize(
 )
 
 
-def test_a_role_is_granted_once_and_revoked_once(contracts_cli):
+def test_role_is_granted_once_and_revoked_once(contracts_cli):
     account = wallet(NEW_OWNER).address
     before = contracts_cli.sent()
 
@@ -56,8 +63,13 @@ def test_a_role_is_granted_once_and_revoked_once(contracts_cli):
     )
     assert ("ProviderManager", account) in holders(contracts_cli.status()[1], "matcher")
     code, out, _ = contracts_cli.run("revoke", "matcher", account, "--json")
-    assert (code, [one["function"] for one in json.loads(out)["steps"]]) == (0, ["revokeRole"] * 2)
-    assert account not in {one for _, one in holders(contracts_cli.status()[1], "matcher")}
+    functions = [step["function"] for step in json.loads(out)["steps"]]
+    assert (code, functions) == (0, ["revokeRole"] * 2)
+    assert account not in accounts(contracts_cli.status()[1], "matcher")
+
+
+def accounts(status, role):
+    return {account for _, account in holders(status, role)}
 
 
 COMMANDS = {
@@ -70,35 +82,32 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_dry_run_says_what_would_be_sent_and_changes_nothing(contracts_cli, chain, command):
+def test_dry_run_prints_the_transactions_and_changes_nothing(contracts_cli, chain, command):
     before = inspect(chain)
 
     code, out, _ = contracts_cli.run(*COMMANDS[command], "--dry-run", "--json")
 
-    told = json.loads(out)
-    assert (code, told["dry_run"], told["changed"], told["transactions"]) == (0, True, False, [])
+    plan = json.loads(out)
+    assert (code, plan["dry_run"], plan["changed"], plan["transactions"]) == (0, True, False, [])
     assert inspect(chain) == before
-    assert [one["nonce"] for one in told["steps"]] == [
-        contracts_cli.sent() + place for place in range(len(told["steps"]))
-    ]
-    assert all(
-        one["gas"] > 21_000 and one["to"] in chain.addresses.values() for one in told["steps"]
-    )
+    for nonce, step in enumerate(plan["steps"], contracts_cli.sent()):
+        assert step["nonce"] == nonce
+        assert step["gas"] > 21_000
+        assert step["to"] in chain.addresses.values()
     done = json.loads(contracts_cli.run(*COMMANDS[command], "--json")[1])
-    assert [(one["to"], one["data"], one["nonce"]) for one in done["steps"]] == [
-        (one["to"], one["data"], one["nonce"]) for one in told["steps"]
-    ]
-    for one, mined in zip(done["steps"], done["transactions"], strict=True):
-        assert chain.anvil.rpc("eth_getTransactionByHash", mined["hash"])["input"] == one["data"]
+    to_transaction = itemgetter("to", "data", "nonce")
+    assert list(map(to_transaction, done["steps"])) == list(map(to_transaction, plan["steps"]))
+    for step, mined in zip(done["steps"], done["transactions"], strict=True):
+        assert chain.anvil.rpc("eth_getTransactionByHash", mined["hash"])["input"] == step["data"]
 
 
-def test_a_constant_is_set_and_old_and_new_are_shown(contracts_cli):
+def test_set_constant_prints_the_old_and_the_new_value(contracts_cli):
     code, out, _ = contracts_cli.run("set-constant", "minimum-amount", "0.5")
     assert (code, out.splitlines()[0]) == (0, "minimumAmount is 0.5 credits, it was 100 credits")
 
     code, out, _ = contracts_cli.run("set-constant", "minimumAmount", "0.5", "--json")
-    told = json.loads(out)
-    assert (code, told["old"], told["new"], told["unit"], told["steps"]) == (
+    result = json.loads(out)
+    assert (code, result["old"], result["new"], result["unit"], result["steps"]) == (
         0,
         COIN // 2,
         COIN // 2,
@@ -107,18 +116,15 @@ def test_a_constant_is_set_and_old_and_new_are_shown(contracts_cli):
     )
 
 
-@pytest.mark.parametrize("constant", CONSTANTS, ids=lambda one: one.name)
-def test_the_bounds_are_the_contracts(chain, constant):
-    """So nothing is refused here that the contract would take, nor the other way round."""
-    node, contract, setter = (
-        chain.node,
-        chain.contracts.constants,
-        f"set{constant.name[0].upper()}{constant.name[1:]}",
-    )
+@pytest.mark.parametrize("constant", CONSTANTS, ids=lambda constant: constant.name)
+def test_bounds_equal_those_of_the_contract(chain, constant):
+    """The command line and the contract refuse the same values."""
+    node, contract = chain.node, chain.contracts.constants
+    setter = f"set{constant.name[0].upper()}{constant.name[1:]}"
 
-    def is_taken(value):
+    def is_accepted(value):
         if value < 0:
-            return False  # the argument cannot even be written
+            return False  # cannot be encoded
         call = {
             "from": wallet(ADMIN).address,
             "to": contract.address,
@@ -127,13 +133,13 @@ def test_the_bounds_are_the_contracts(chain, constant):
         (answer,) = node.batch([("eth_call", [call, "latest"])])
         return not isinstance(answer, RpcError)
 
-    assert (is_taken(constant.least), is_taken(constant.most)) == (True, True)
-    assert (is_taken(constant.least - 1), is_taken(constant.most + 1)) == (False, False)
+    assert (is_accepted(constant.least), is_accepted(constant.most)) == (True, True)
+    assert (is_accepted(constant.least - 1), is_accepted(constant.most + 1)) == (False, False)
 
 
-def test_a_refusal_of_the_contract_is_translated(chain):
-    """As of contracts with other bounds than this release knows."""
-    cut = next(one for one in CONSTANTS if one.name == "deepsquareCut")
+def test_refusal_of_the_contract_has_a_hint(chain):
+    """For example of contracts whose bounds differ from this release's."""
+    cut = find_constant("deepsquareCut")
     wider = type(cut)(name=cut.name, unit=cut.unit, least=0, most=1000, meaning="")
     inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)
     administrator = Administrator(chain.node, inspector, wallet(ADMIN), report=lambda _: None)
@@ -148,7 +154,7 @@ def test_a_refusal_of_the_contract_is_translated(chain):
     assert isinstance(refusal.value.__cause__, TransactionReverted)
 
 
-def test_a_set_is_closed_for_new_jobs_and_opened_again(contracts_cli, chain):
+def test_set_is_closed_and_opened(contracts_cli, chain):
     assert contracts_cli.run("close")[0] == 0
     assert contracts_cli.status()[1]["accepts_jobs"] is False
     with pytest.raises(TransactionReverted, match="NewJobRequestDisabled"):
@@ -158,7 +164,7 @@ def test_a_set_is_closed_for_new_jobs_and_opened_again(contracts_cli, chain):
 
 
 @SEALED_OR_NOT
-def test_the_admin_is_handed_over_in_two_steps(contracts_cli, governed):
+def test_administrator_is_replaced_in_two_steps(contracts_cli, governed):
     old, new = wallet(ADMIN).address, wallet(NEW_OWNER).address
     assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == REFUSED
 
@@ -166,44 +172,43 @@ def test_the_admin_is_handed_over_in_two_steps(contracts_cli, governed):
     assert contracts_cli.run("set-constant", "deepsquareCut", "21")[0] == 0
     assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
 
-    code, found = contracts_cli.status()
+    code, status = contracts_cli.status()
     assert code == 0
-    assert holders(found, "admin") == {(one, new) for one in governed}
-    assert {o["contract"]: o["owner"] for o in found["owners"] if o["contract"] in {"Constants", "Credit"}} == {
-        "Constants": new, "Credit": new,
-    }  # fmt: skip
-    assert old not in {one for _, one in holders(found, "admin")}
+    assert holders(status, "admin") == {(contract, new) for contract in governed}
+    owners = {entry["contract"]: entry["owner"] for entry in status["owners"]}
+    assert (owners["Constants"], owners["Credit"]) == (new, new)
+    assert old not in accounts(status, "admin")
     sent = contracts_cli.sent(NEW_OWNER)
-    assert (
-        contracts_cli.run("take-over", by=NEW_OWNER)[0]
-        == contracts_cli.run("hand-over", new)[0]
-        == 0
-    )
+    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
+    assert contracts_cli.run("hand-over", new)[0] == 0
     assert contracts_cli.sent(NEW_OWNER) == sent
     assert contracts_cli.run("set-constant", "deepsquareCut", "22")[0] == REFUSED
 
 
 @pytest.mark.parametrize(
-    ("generation", "governed", "at", "waits"),
+    ("generation", "governed", "position", "waits"),
     [
-        *(("unsealed", ROLE_CONTRACTS, at, False) for at in range(1, 6)),
-        *(("ours", GOVERNED, at, False) for at in range(1, 5)),
+        *(("unsealed", ROLE_CONTRACTS, position, False) for position in range(1, 6)),
+        *(("ours", GOVERNED, position, False) for position in range(1, 5)),
         ("ours", GOVERNED, 1, True),
     ],
     indirect=["generation"],
 )
-def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twice(
-    chain, governed, at, waits
+def test_interrupted_change_of_admin_is_finished_without_repetition(
+    chain, governed, position, waits
 ):
-    """Also when the last transaction was in no block yet when the process died."""
+    """Also if the last transaction was pending when the process died."""
     old, new = wallet(ADMIN), wallet(NEW_OWNER)
     chain.anvil.fund(new.address)
 
-    def carry_out(node, who, plan):
+    def carry_out(node, sender, plan):
         inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)
-        Administrator(node, inspector, who, report=lambda _: None).carry_out(
+        Administrator(node, inspector, sender, report=lambda _: None).carry_out(
             plan, accounts=(old.address, new.address)
         )
+
+    def count(sender, block):
+        return int(chain.node.ask("eth_getTransactionCount", sender.address, block), 16)
 
     class MiningLate(Node):
         def batch(self, requests):
@@ -212,42 +217,34 @@ def test_a_change_of_admin_that_dies_anywhere_is_finished_and_sends_nothing_twic
                 super().batch([("evm_mine", [])])
             return answers
 
-    for who, plan in (
+    for sender, plan in (
         (old, lambda state: hand_over(state, old.address, new.address)),
         (new, lambda state: take_over(state, new.address)),
     ):
-        before = int(chain.node.ask("eth_getTransactionCount", who.address, "latest"), 16)
-        mortal = MortalNode(chain.anvil.url, at, sent=True)
+        before = count(sender, "latest")
+        mortal = MortalNode(chain.anvil.url, position, sent=True)
         chain.anvil.rpc("evm_setAutomine", not waits)
         with pytest.raises(Crash):
-            carry_out(mortal, who, plan)
+            carry_out(mortal, sender, plan)
         mortal.close()
-        assert (
-            int(chain.node.ask("eth_getTransactionCount", who.address, "pending"), 16)
-            == before + at
-        )
-        patient = MiningLate(chain.anvil.url)
-        carry_out(patient, who, plan)
-        patient.close()
-        assert (
-            int(chain.node.ask("eth_getTransactionCount", who.address, "latest"), 16)
-            == before + len(governed) + 2
-        )
+        assert count(sender, "pending") == before + position
+        mining = MiningLate(chain.anvil.url)
+        carry_out(mining, sender, plan)
+        mining.close()
+        assert count(sender, "latest") == before + len(governed) + 2
         assert all(inspect(chain).accounts(contract, Role.ADMIN) for contract in governed)
 
     state = inspect(chain)
-    assert [one.hint for one in check_contracts(state)] == (
-        [] if state.is_sealed else ["Run `gridstead contracts seal`."]
-    )
-    assert {one.contract for one in state.holders if one.role is Role.ADMIN} == set(governed)
+    hints = [finding.hint for finding in check_contracts(state)]
+    assert hints == ([] if state.is_sealed else ["Run `gridstead contracts seal`."])
+    admins = [holder for holder in state.holders if holder.role is Role.ADMIN]
+    assert {holder.contract for holder in admins} == set(governed)
     assert state.accounts("MetaScheduler", Role.ADMIN) == (new.address,)
 
 
 @SEALED_OR_NOT
-def test_who_takes_over_knows_from_whom_or_is_told_how(contracts_cli, chain, governed):
-    """A search that begins too late does not see who was admin before; the old one must not stay
-    unseen.
-    """
+def test_take_over_needs_the_old_admin(contracts_cli, chain, governed):
+    """A search that starts too late does not find the old admin, who must not keep the role."""
     old, new = wallet(ADMIN).address, wallet(NEW_OWNER).address
     middle = chain.node.ask("eth_blockNumber")
     assert contracts_cli.run("hand-over", new)[0] == 0
@@ -262,15 +259,8 @@ def test_who_takes_over_knows_from_whom_or_is_told_how(contracts_cli, chain, gov
             before,
         )
 
-    assert (
-        old
-        in {
-            one
-            for _, one in holders(
-                contracts_cli.status("--first-block", late["first-block"])[1], "admin"
-            )
-        }
-    ) is True
+    _, late_status = contracts_cli.status("--first-block", late["first-block"])
+    assert old in accounts(late_status, "admin")
     assert contracts_cli.run("grant", "admin", wallet(POOR).address)[0] == 0
     code, _, err = contracts_cli.run("take-over", by=NEW_OWNER)
     assert (code, f"{wallet(POOR).address} is still admin of MetaScheduler" in err) == (
@@ -279,11 +269,12 @@ def test_who_takes_over_knows_from_whom_or_is_told_how(contracts_cli, chain, gov
     )
     assert contracts_cli.run("revoke", "admin", wallet(POOR).address, by=NEW_OWNER)[0] == 0
     assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
-    assert holders(contracts_cli.status()[1], "admin") == {(one, new) for one in governed}
+    admins = holders(contracts_cli.status()[1], "admin")
+    assert admins == {(contract, new) for contract in governed}
 
 
 @on_unsealed
-def test_a_repository_is_sealed_and_the_grid_goes_on(contracts_cli, chain):
+def test_sealed_set_continues_to_work(contracts_cli, chain):
     assert contracts_cli.run("seal", by=NEW_OWNER)[0] == REFUSED
     before = contracts_cli.sent()
 
@@ -293,16 +284,13 @@ def test_a_repository_is_sealed_and_the_grid_goes_on(contracts_cli, chain):
     assert (check_contracts(inspect(chain)), inspect(chain).is_sealed) == ((), True)
     assert contracts_cli.status()[0] == 0
     RealGrid(chain).request("script-1")
-    assert (
-        contracts_cli.run("hand-over", wallet(NEW_OWNER).address)[0]
-        == contracts_cli.run("take-over", by=NEW_OWNER)[0]
-        == 0
-    )
+    assert contracts_cli.run("hand-over", wallet(NEW_OWNER).address)[0] == 0
+    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
     assert (check_contracts(inspect(chain)), inspect(chain).is_sealed) == ((), True)
 
 
-def bad(contracts_cli):
-    """Return commands that cannot be right, their exit code, and words of the one error."""
+def invalid_commands(contracts_cli):
+    """Return invalid commands with their options, exit code, and a text of the error."""
     good = wallet(NEW_OWNER).address
     nobody, credit = wallet(ADMIN).address, contracts_cli.chain.addresses["Credit"]
     return {
@@ -360,10 +348,10 @@ def bad(contracts_cli):
     }
 
 
-def test_what_cannot_be_right_is_one_clear_error_and_sends_nothing(contracts_cli):
+def test_invalid_command_prints_one_error_and_sends_nothing(contracts_cli):
     before = contracts_cli.sent(), contracts_cli.sent(NEW_OWNER)
 
-    for what, (arguments, options, code, words) in bad(contracts_cli).items():
+    for what, (arguments, options, code, words) in invalid_commands(contracts_cli).items():
         done = contracts_cli.run(*arguments, **options)
         assert (what, done[0], done[1]) == (what, code, "")
         assert (what, words in done[2]) == (what, True), done[2]
@@ -372,7 +360,7 @@ def test_what_cannot_be_right_is_one_clear_error_and_sends_nothing(contracts_cli
     assert (contracts_cli.sent(), contracts_cli.sent(NEW_OWNER)) == before
 
 
-def test_a_wallet_without_coins_is_told(contracts_cli, chain):
+def test_wallet_without_coins_is_an_error(contracts_cli, chain):
     assert contracts_cli.run("grant", "admin", wallet(POOR).address)[0] == 0
 
     code, _, err = contracts_cli.run("grant", "matcher", NOWHERE, by=POOR)

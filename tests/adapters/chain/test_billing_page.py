@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contracts bill the example of docs/explanation/billing.md as the page says."""
+"""The contracts bill the example of docs/explanation/billing.md with the figures of the page."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from gridstead.domain.calls import Register, Settle
 from gridstead.domain.lifecycle import JobState
 
 
-def test_the_worked_example_is_settled_as_the_page_says(chain):
+def test_example_is_settled_with_the_figures_of_the_page(chain):
     example = read_example(PAGE.read_text())
     given, expected = example.given, example.bill
     grid = RealGrid(chain)
-    # The page's moments, ahead of the chain's clock, which goes on meanwhile.
-    later = grid.ledger.head().timestamp + 600 - given["started, Unix seconds"]
-    started, settled = (
-        given["started, Unix seconds"] + later,
-        given["time of the settling block"] + later,
-    )
+    # The times of the page, moved to the future of the chain's clock.
+    offset = grid.ledger.head().timestamp + 600 - given["started, Unix seconds"]
+    started = given["started, Unix seconds"] + offset
+    settled = given["time of the settling block"] + offset
     grid._act(chain.provider, Register(hardware=HARDWARE, prices=example.prices, labels=()))
     grid.approve()
     chain.anvil.rpc("evm_setNextBlockTimestamp", started - 10)
@@ -33,7 +31,7 @@ def test_the_worked_example_is_settled_as_the_page_says(chain):
     chain.anvil.rpc("evm_setNextBlockTimestamp", settled - 1)
     grid.run(number, started)
     chain.anvil.rpc("evm_setNextBlockTimestamp", settled)
-    # A second more than there were since the start: the bound is billed.
+    # One second more than the elapsed time: the elapsed time is billed.
     bound = expected["seconds since the start, on chain"]
     snapshot = chain.anvil.rpc("evm_snapshot")
     settle(grid, number, bound + 1)
@@ -42,11 +40,11 @@ def test_the_worked_example_is_settled_as_the_page_says(chain):
     chain.anvil.rpc("evm_setNextBlockTimestamp", settled)
     settle(grid, number, expected["billed seconds"])
 
-    told = history_event(chain, number).numbers
+    numbers = history_event(chain, number).numbers
     after = grid.balances()
     assert chain.as_customer.fee_percent() == given["fee, percent"]
     assert job(grid, number).price_per_min == expected["price per minute, credits"]
-    assert (told["billedSeconds"], told["cost"], told["fee"]) == (
+    assert (numbers["billedSeconds"], numbers["cost"], numbers["fee"]) == (
         expected["billed seconds"],
         expected["cost, credits"],
         expected["fee"],
@@ -77,5 +75,6 @@ def settle(grid, number, seconds):
 
 
 def history_event(chain, number):
-    (settled,) = [one for one in chain.as_customer.job_history(number) if one.event == "JobSettled"]
+    history = chain.as_customer.job_history(number)
+    (settled,) = [event for event in history if event.event == "JobSettled"]
     return settled

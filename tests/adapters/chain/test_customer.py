@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people ask of the contracts, on a real chain."""
+"""The contracts' functions for customers, on a real chain."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ from gridstead.services.follower import Follower
 
 
 def request(**fields):
-    return JobRequest(
-        **({"resources": SMALL, "batch_location_hash": "script-1", "escrow": 200 * COIN} | fields)
-    )
+    defaults = {"resources": SMALL, "batch_location_hash": "script-1", "escrow": 200 * COIN}
+    return JobRequest(**(defaults | fields))
 
 
 @pytest.fixture
@@ -35,21 +34,21 @@ def ledger(chain):
 
 
 @pytest.fixture
-def stranger(chain):
+def outsider(chain):
     """A customer with coins and no credits."""
     chain.anvil.fund(wallet(55).address)
     return Customer(chain.node, chain.contracts, wallet(55))
 
 
 @on_both
-def test_credits_are_counted_allowed_and_given(chain, stranger):
-    chain.as_admin.transfer(stranger.address, 7)
-    chain.as_admin.mint(stranger.address, 3)
-    stranger.allow(5)
+def test_credits_are_transferred_minted_and_allowed(chain, outsider):
+    chain.as_admin.transfer(outsider.address, 7)
+    chain.as_admin.mint(outsider.address, 3)
+    outsider.allow(5)
 
-    assert (stranger.balance(), stranger.allowance()) == (10, 5)
-    assert chain.as_admin.balance(stranger.address) == 10
-    assert stranger.coins() > 0
+    assert (outsider.balance(), outsider.allowance()) == (10, 5)
+    assert chain.as_admin.balance(outsider.address) == 10
+    assert outsider.coins() > 0
 
 
 @on_both
@@ -58,51 +57,49 @@ def test_constants_are_read(chain):
 
 
 @on_both
-def test_mint_is_for_the_owner(chain, stranger):
+def test_only_the_owner_mints(chain, outsider):
     with pytest.raises(TransactionReverted, match="caller is not the owner"):
-        stranger.mint(stranger.address, 1)
+        outsider.mint(outsider.address, 1)
 
 
 @on_both
-def test_job_without_credits_is_refused_in_the_contracts_words(chain, stranger):
-    stranger.allow(10**30)
+def test_job_without_credits_fails_with_the_contracts_error(chain, outsider):
+    outsider.allow(10**30)
 
     with pytest.raises(TransactionReverted, match="transfer amount exceeds balance"):
-        stranger.request_job(request())
+        outsider.request_job(request())
 
 
 @on_both
-def test_job_without_allowance_is_refused(chain, stranger):
-    chain.as_admin.transfer(stranger.address, 10**21)
+def test_job_without_allowance_is_refused(chain, outsider):
+    chain.as_admin.transfer(outsider.address, 10**21)
 
     with pytest.raises(TransactionReverted, match="insufficient allowance"):
-        stranger.request_job(request())
+        outsider.request_job(request())
 
 
 @on_both
-def test_job_and_the_leave_to_lock_are_asked_for_together_where_they_can_be(
-    chain, stranger, expected
-):
-    chain.as_admin.transfer(stranger.address, 500 * COIN)
-    before = sent(chain, stranger)
+def test_job_and_its_allowance_take_one_transaction_with_a_permit(chain, outsider, expected):
+    chain.as_admin.transfer(outsider.address, 500 * COIN)
+    before = sent(chain, outsider)
 
-    first = stranger.submit_job(request())
-    assert sent(chain, stranger) - before == expected.requests
-    assert (stranger.allowance(), stranger.balance()) == (0, 300 * COIN)
-    stranger.allow(200 * COIN)
-    second = stranger.submit_job(request())
-    assert sent(chain, stranger) - before == expected.requests + 2
-    assert stranger.job_numbers() == (first, second)
+    first = outsider.submit_job(request())
+    assert sent(chain, outsider) - before == expected.requests
+    assert (outsider.allowance(), outsider.balance()) == (0, 300 * COIN)
+    outsider.allow(200 * COIN)
+    second = outsider.submit_job(request())
+    assert sent(chain, outsider) - before == expected.requests + 2
+    assert outsider.job_numbers() == (first, second)
     with pytest.raises(TransactionReverted, match="transfer amount exceeds balance"):
-        stranger.submit_job(request())
+        outsider.submit_job(request())
 
 
-def sent(chain, who):
-    return int(chain.anvil.rpc("eth_getTransactionCount", who.address, "latest"), 16)
+def sent(chain, customer):
+    return int(chain.anvil.rpc("eth_getTransactionCount", customer.address, "latest"), 16)
 
 
 @on_both
-def test_too_small_a_lock_is_refused_with_both_amounts(chain):
+def test_escrow_below_the_minimum_is_refused_with_both_amounts(chain):
     with pytest.raises(TransactionReverted) as refusal:
         chain.as_customer.request_job(request(escrow=5))
 
@@ -110,13 +107,13 @@ def test_too_small_a_lock_is_refused_with_both_amounts(chain):
     assert refusal.value.arguments == ("5", str(100 * COIN))
 
 
-def test_too_long_a_name_is_refused_here(chain):
+def test_name_that_is_too_long_is_refused_locally(chain):
     with pytest.raises(InvalidInput, match="33 bytes"):
         chain.as_customer.request_job(request(name="x" * 33))
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"batch_location_hash": "x" * 129}, "129 bytes"),
         ({"uses": (Label(key="x" * 65, value=""),)}, "65 bytes"),
@@ -124,19 +121,17 @@ def test_too_long_a_name_is_refused_here(chain):
         ({"uses": (Label(key="zone", value="lab"),) * 17}, "17 labels, at most 16"),
     ],
 )
-def test_more_words_than_the_contracts_take_are_refused_here(fields, told):
-    with pytest.raises(InvalidInput, match=told):
+def test_text_above_a_limit_of_the_contracts_is_refused_locally(fields, expected):
+    with pytest.raises(InvalidInput, match=expected):
         request(**fields)
 
 
 @on_both
-def test_as_many_words_as_the_contracts_take_are_taken(chain):
+def test_text_at_the_limits_of_the_contracts_is_accepted(chain):
     longest = Label(key="x" * 64, value="x" * 64)
 
-    assert (
-        chain.as_customer.request_job(request(batch_location_hash="x" * 128, uses=(longest,) * 16))
-        > 0
-    )
+    largest = request(batch_location_hash="x" * 128, uses=(longest,) * 16)
+    assert chain.as_customer.request_job(largest) > 0
 
 
 @on_both
@@ -148,7 +143,7 @@ def test_jobs_are_listed_by_customer(chain):
 
 
 @on_both
-def test_jobs_asked_for_at_once_are_numbered_in_order(chain, ledger):
+def test_jobs_requested_together_are_numbered_in_order(chain, ledger):
     names = ["first", "second", "third"]
 
     numbers = chain.as_customer.request_jobs([request(name=name) for name in names])
@@ -157,7 +152,7 @@ def test_jobs_asked_for_at_once_are_numbered_in_order(chain, ledger):
     assert [jobs[number].name for number in numbers] == names
 
 
-def test_name_that_is_too_long_asks_for_none_of_the_jobs_beside_it(chain):
+def test_one_invalid_name_requests_none_of_the_jobs(chain):
     with pytest.raises(InvalidInput, match="33 bytes"):
         chain.as_customer.request_jobs([request(), request(name="x" * 33)])
 
@@ -172,16 +167,16 @@ def test_bare_equals_sign_is_the_operator_of_equality(chain, ledger):
     )
     number = chain.as_customer.request_job(request(affinity=affinity))
 
-    found = ledger.jobs([number], at_block=ledger.head())[number].affinity
-    assert found == (
+    affinity_read = ledger.jobs([number], at_block=ledger.head())[number].affinity
+    assert affinity_read == (
         Affinity(key="a", operator="==", value="b"),
         Affinity(key="a", operator="in", value="c"),
     )
 
 
 @on_both
-def test_text_that_is_no_text_spoils_nothing(chain, ledger):
-    """Anybody can store bytes that are not UTF-8; the others' jobs must stay readable."""
+def test_bytes_that_are_not_utf8_do_not_affect_other_jobs(chain, ledger):
+    """Any account can store bytes that are not UTF-8; the other jobs must remain readable."""
     good = chain.as_customer.request_job(request())
     contract = chain.contracts.meta_scheduler
     definition = (0, 1, 1, 1, "XXXX", 0, [("XXXX", "XXXX")], [])
@@ -197,7 +192,7 @@ def test_text_that_is_no_text_spoils_nothing(chain, ledger):
 
 
 @on_both
-def test_job_history_tell_times_and_money(chain, expected):
+def test_job_history_has_times_and_amounts(chain, expected):
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -210,26 +205,28 @@ def test_job_history_tell_times_and_money(chain, expected):
     grid.settle(number, JobState.FINISHED, seconds=61)
     job = grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
 
-    told = chain.as_customer.job_history(number)
+    history = chain.as_customer.job_history(number)
 
-    assert [one.event for one in told] == [
+    assert [event.event for event in history] == [
         "JobRequested",
         "JobMatched",
         "JobClaimed",
         "JobStarted",
         "JobSettled",
     ]
-    assert [one.occurred_at for one in told] == sorted(one.occurred_at for one in told)
-    assert told[3].numbers["startTime"] in {start, start + 1}
-    assert told[4].numbers["status"] == JobState.FINISHED
+    times = [event.occurred_at for event in history]
+    assert times == sorted(times)
+    requested, *_, started, settled = [event.numbers for event in history]
+    assert started["startTime"] in {start, start + 1}
+    assert settled["status"] == JobState.FINISHED
     cost = billing_oracle.cost(expected.billed_s(61), job.price_per_min)
-    assert told[4].numbers["cost"] == job.final_cost == cost
+    assert settled["cost"] == job.final_cost == cost
     if expected.own_events:
-        assert (told[0].numbers["locked"], told[4].numbers["billedSeconds"]) == (200 * COIN, 61)
+        assert (requested["locked"], settled["billedSeconds"]) == (200 * COIN, 61)
 
 
 @on_both
-def test_job_history_tell_a_job_that_came_back_and_was_given_up(chain, expected):
+def test_job_history_of_a_refused_and_cancelled_job(chain, expected):
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -240,17 +237,15 @@ def test_job_history_tell_a_job_that_came_back_and_was_given_up(chain, expected)
     grid.cancel(number)
     grid.cancel(other)
 
-    told = [
-        one for one in chain.as_customer.job_history(number) if one.event != "JobCancelRequested"
-    ]
+    history = chain.as_customer.job_history(number)
 
-    lived = ["JobRequested", "JobMatched", "JobClaimed", "JobUnmatched", "JobRefunded"]
-    assert [one.event for one in told] == lived
-    assert told[-1].numbers == {"status": JobState.CANCELLED, "amount": 100 * COIN}
+    names = [event.event for event in history if event.event != "JobCancelRequested"]
+    assert names == ["JobRequested", "JobMatched", "JobClaimed", "JobUnmatched", "JobRefunded"]
+    assert history[-1].numbers == {"status": JobState.CANCELLED, "amount": 100 * COIN}
 
 
 @on_both
-def test_every_wallet_that_asked_to_be_a_provider_is_listed(chain):
+def test_every_registered_provider_is_listed(chain):
     grid = RealGrid(chain)
     grid.register()
     grid.register()
@@ -261,14 +256,14 @@ def test_every_wallet_that_asked_to_be_a_provider_is_listed(chain):
     assert chain.as_customer.provider_addresses() == (chain.provider.address,)
 
 
-def test_address_without_contracts_is_the_operators_matter(chain):
+def test_address_without_contracts_is_a_config_error(chain):
     for address in ("0x" + "12" * 20, chain.contracts.credit.address):
         with pytest.raises(ConfigError, match="cannot find the grid's contracts"):
             find_contracts(chain.node, address)
 
 
 @on_both
-def test_fees_and_gas_are_asked_of_the_node(chain, provider_account):
+def test_fees_and_gas_are_read_from_the_node(chain, provider_account):
     fees = provider_account.fees()
 
     assert 0 < fees.tip < fees.max_fee
@@ -310,7 +305,7 @@ def test_follower_reads_a_real_chain_through_a_reorg(chain, ledger):
     assert cursor.load() == ledger.head()
 
 
-def test_dead_endpoint_and_strange_answers_are_the_chains_absence(chain):
+def test_dead_endpoint_and_invalid_answers_are_chain_unavailable(chain):
     url = chain.node._url
     for broken in ("http://127.0.0.1:9", f"{url}/nothing-here?%zz"):
         chain.node._url = broken

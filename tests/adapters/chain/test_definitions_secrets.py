@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing that a customer, a provider or the operator keeps to himself is in the service's output
-or its store.
-"""
+"""No secret of a customer, a provider or the operator is in the service's output or its store."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ LIMITS = {"unused_mib": 1, "upload_mib_per_hour": 4}
 
 
 def new_secret():
-    """A text with characters that each way of writing it down writes in its own."""
+    """Return a text with characters that every encoding changes."""
     return f"hush/{secrets.token_hex(8)}+{secrets.token_hex(8)}="
 
 
@@ -37,10 +35,8 @@ def new_key():
     return base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def ways_to_write(secret):
-    """A secret as it may stand somewhere: as it is, escaped for a URL, in base64 at any place of a
-    longer text.
-    """
+def encodings(secret):
+    """Yield the encodings of a secret: plain, URL-escaped, base64 at any offset."""
     text = secret.encode()
     for before in range(3):
         whole = base64.b64encode(b"x" * before + text)
@@ -50,37 +46,39 @@ def ways_to_write(secret):
     yield from (text, text.hex().encode(), quote(secret, safe="").encode(), quote(secret).encode())
 
 
-def found(kept, data):
-    """Which secrets stand in some data."""
-    return [
-        kind for kind, secret in kept.items() if any(way in data for way in ways_to_write(secret))
-    ]
+def leaked(kept, data):
+    """Return the names of the secrets that are in the data."""
+    return [name for name, secret in kept.items() if is_in(data, secret)]
+
+
+def is_in(data, secret):
+    return any(encoding in data for encoding in encodings(secret))
 
 
 @pytest.mark.parametrize(
-    "write", [str, lambda one: quote(one, safe=""), lambda one: repr(one.encode().hex())]
+    "write", [str, lambda text: quote(text, safe=""), lambda text: repr(text.encode().hex())]
 )
-def test_scan_finds_what_is_written(write):
+def test_scan_detects_an_encoded_secret(write):
     kept = {"password": new_secret()}
 
-    assert found(kept, f"before {write(kept['password'])} after".encode()) == ["password"]
+    assert leaked(kept, f"before {write(kept['password'])} after".encode()) == ["password"]
 
 
 @pytest.mark.parametrize("before", range(6))
-def test_scan_finds_what_is_inside_of_base64(before):
+def test_scan_detects_a_secret_inside_base64(before):
     kept = {"password": new_secret()}
 
     data = base64.b64encode(b"y" * before + kept["password"].encode() + b"zz")
 
-    assert found(kept, b"{'a': " + data) == ["password"]
+    assert leaked(kept, b"{'a': " + data) == ["password"]
 
 
 @pytest.fixture
 def kept():
-    """What nobody else may know, by what it is."""
+    """The secrets, by name."""
     names = (
-        "input key name", "input key", "output key name", "output key", "password", "token", "command", "variable",
-        "item", "argument",
+        "input key name", "input key", "output key name", "output key", "password", "token",
+        "command", "variable", "item", "argument",
     )  # fmt: skip
     keys = {name: new_key() for name in ("tunnel", "shared key")}
     return (
@@ -90,14 +88,18 @@ def kept():
     )
 
 
-def secretive(kept, **changes):
-    """A workflow with a secret wherever there may be one."""
+def secret_workflow(kept, **changes):
+    """Return a workflow with a secret in every field that may have one."""
 
     def store(which):
         return {
-            "region": "eu", "bucketUrl": "s3://bucket", "path": "/x", "endpointUrl": "https://store.example",
-            "accessKeyId": kept[f"{which} key name"], "secretAccessKey": kept[f"{which} key"],
-        }  # fmt: skip
+            "region": "eu",
+            "bucketUrl": "s3://bucket",
+            "path": "/x",
+            "endpointUrl": "https://store.example",
+            "accessKeyId": kept[f"{which} key name"],
+            "secretAccessKey": kept[f"{which} key"],
+        }
 
     image = {
         "image": "a",
@@ -120,21 +122,21 @@ def secretive(kept, **changes):
     return wire_workflow(**{"steps": [{"for": loop}], "enableLogging": True, **ends, **changes})
 
 
-def wrong_ones(kept):
-    """Requests to GraphQL that are refused, each with what only its caller may know."""
-    job = secretive(kept)
-    broken = secretive(
+def refused_requests(kept):
+    """Yield requests to GraphQL that are refused, each with a secret of its caller."""
+    job = secret_workflow(kept)
+    broken = secret_workflow(
         kept, steps=[{"run": {"command": kept["command"], "shell": kept["password"]}}]
     )
     used = {"source": "git.example/a/b", "args": [{"key": "A", "value": kept["argument"]}]}
     text = f'mutation {{ submit(job: {{env: [{{key: "A", value: "{kept["variable"]}"}}]}}) }}'
     yield {"query": SUBMIT, "variables": {"job": broken}}
-    yield {"query": SUBMIT, "variables": {"job": secretive(kept, steps=[{"use": used}])}}
+    yield {"query": SUBMIT, "variables": {"job": secret_workflow(kept, steps=[{"use": used}])}}
     yield {"query": SUBMIT, "variables": {"job": job | {kept["variable"]: kept["password"]}}}
     yield {"query": SUBMIT, "variables": {"job": job | {"env": kept["password"]}}}
     yield {
         "query": SUBMIT,
-        "variables": {"job": secretive(kept, steps=[{"run": {"command": "'" * 99_000}}] * 4)},
+        "variables": {"job": secret_workflow(kept, steps=[{"run": {"command": "'" * 99_000}}] * 4)},
     }
     yield {"query": SUBMIT_FOR, "variables": {"job": job, "customer": kept["password"]}}
     yield {"query": text}
@@ -148,23 +150,21 @@ def wrong_ones(kept):
 
 
 def ask_graphql(process, kept):
-    """Submit a workflow, then be refused in every way; return the id of the script."""
+    """Submit a workflow, then send requests that are refused; return the script's id."""
     context = ssl.create_default_context(cafile=process.authority.certificate)
     with httpx.Client(verify=context, trust_env=False, timeout=30) as http:
         script_id = http.post(
-            process.url, json={"query": SUBMIT, "variables": {"job": secretive(kept)}}
+            process.url, json={"query": SUBMIT, "variables": {"job": secret_workflow(kept)}}
         ).json()
-        for request in wrong_ones(kept):
+        for request in refused_requests(kept):
             assert http.post(process.url, json=request).json()["errors"], request
-        large = secretive(
+        large = secret_workflow(
             kept, steps=[{"run": {"command": f"echo {kept['command']}" + "x" * 90_000}}]
         )
-        told = [
-            http.post(process.url, json={"query": SUBMIT, "variables": {"job": large}}).text
-            for _ in range(13)
-        ]
-        assert "too many scripts" in told[-1]
-        body = json.dumps({"query": SUBMIT, "variables": {"job": secretive(kept)}}).encode()
+        body = {"query": SUBMIT, "variables": {"job": large}}
+        answers = [http.post(process.url, json=body).text for _ in range(13)]
+        assert "too many scripts" in answers[-1]
+        body = json.dumps({"query": SUBMIT, "variables": {"job": secret_workflow(kept)}}).encode()
         assert http.post(process.url, content=body[:-1]).status_code == 400
         assert http.post(process.url, content=b"[" * 40 + body).status_code == 400
         assert [http.post(process.url, content=body * 500).status_code for _ in range(6)][-2:] == [
@@ -175,7 +175,7 @@ def ask_graphql(process, kept):
 
 
 class Provider:
-    """A wallet that asks for scripts."""
+    """A provider's wallet that requests scripts."""
 
     def __init__(self, process, chain, kept):
         self._process = process
@@ -183,7 +183,7 @@ class Provider:
         self._kept = kept
 
     def ask(self, job, *, signer=None, **changes):
-        """Ask for a job's script, as one should but for the changes."""
+        """Request a job's script, with changes to a valid request."""
         with open_channel(self._process.peer) as channel:
             challenge = AuthAPIStub(channel).Challenge(ChallengeRequest()).challenge
             known = {
@@ -196,13 +196,19 @@ class Provider:
             return SBatchAPIStub(channel).GetSBatch(GetSBatchRequest(**known | changes))
 
     def is_refused(self, job):
-        """Be refused in every way."""
+        """Check that every invalid request is refused."""
         secret = self._kept["password"]
         for changes in (
-            {"signer": wallet(66)}, {"signed_challenge": secret.encode()}, {"challenge": secret.encode()},
-            {"provider_address": secret.encode()}, {"customer_address": b"\x01" * 20}, {"job_id": secret},
-            {"job_id": f"0x{77:064x}"}, {"batch_location_hash": secret}, {"secrets_beside": False},
-        ):  # fmt: skip
+            {"signer": wallet(66)},
+            {"signed_challenge": secret.encode()},
+            {"challenge": secret.encode()},
+            {"provider_address": secret.encode()},
+            {"customer_address": b"\x01" * 20},
+            {"job_id": secret},
+            {"job_id": f"0x{77:064x}"},
+            {"batch_location_hash": secret},
+            {"secrets_beside": False},
+        ):
             with pytest.raises(grpc.RpcError):
                 self.ask(job, **changes)
 
@@ -233,17 +239,12 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, kept):
         process.kill()
 
     output = process.output.read_bytes()
-    assert [
-        event
-        for event in (b"workflow_stored", b"script_given", b"script_unreadable")
-        if event not in output
-    ] == []
+    for event in (b"workflow_stored", b"script_given", b"script_unreadable"):
+        assert event in output
     assert b"Traceback" not in output
-    beside = b"\n".join(answer.secrets.values())
-    assert {"input key", "output key", "password", "token", "tunnel", "shared key"} <= set(
-        found(kept, beside)
-    )
+    delivered = set(leaked(kept, b"\n".join(answer.secrets.values())))
+    assert {"input key", "output key", "password", "token", "tunnel", "shared key"} <= delivered
     assert script_id.encode() in store
     kept["log token"] = answer.log_write_token
-    assert found(kept, output) == []
-    assert found(kept, store) == []
+    assert leaked(kept, output) == []
+    assert leaked(kept, store) == []

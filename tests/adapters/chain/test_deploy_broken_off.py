@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deployments on a real chain, cut short wherever they can be."""
+"""Deployments on a real chain, interrupted at every step."""
 
 from __future__ import annotations
 
+import itertools
 import signal
 import subprocess
 import sys
@@ -33,23 +34,23 @@ from gridstead.errors import ChainUnavailable, TransactionReverted
 COMMAND = Path(sys.executable).with_name("gridstead")
 
 
-@pytest.mark.parametrize("at", range(1, STEPS + 1))
-def test_a_run_that_dies_before_its_transaction_was_written_down_is_finished_by_the_next(site, at):
-    site.crash(at, sent=True)
+@pytest.mark.parametrize("position", range(1, STEPS + 1))
+def test_run_that_dies_after_a_transaction_is_finished_by_the_next_run(site, position):
+    site.crash(position, sent=True)
 
-    assert site.used() == at
+    assert site.used() == position
     site.check(site.run())
 
 
-@pytest.mark.parametrize("at", [1, 4, 6, 7, STEPS])
-def test_a_run_that_dies_before_it_sends_is_finished_by_the_next(site, at):
-    site.crash(at, sent=False)
+@pytest.mark.parametrize("position", [1, 4, 6, 7, STEPS])
+def test_run_that_dies_before_a_transaction_is_finished_by_the_next_run(site, position):
+    site.crash(position, sent=False)
 
-    assert site.used() == at - 1
+    assert site.used() == position - 1
     site.check(site.run())
 
 
-def test_a_run_that_dies_at_every_step_is_finished_in_the_end(site):
+def test_runs_that_die_at_every_step_are_finished(site):
     for step in range(STEPS):
         site.crash(1, sent=step % 2 == 0)
         site.crash(1, sent=True) if step % 2 else None
@@ -57,9 +58,9 @@ def test_a_run_that_dies_at_every_step_is_finished_in_the_end(site):
     site.check(site.run())
 
 
-@pytest.mark.parametrize("at", range(1, STEPS + 1))
-def test_a_transaction_that_still_waits_in_the_pool_is_waited_for(site, at):
-    for _ in range(at - 1):
+@pytest.mark.parametrize("position", range(1, STEPS + 1))
+def test_pending_transaction_is_waited_for(site, position):
+    for _ in range(position - 1):
         site.crash(1, sent=True)
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
@@ -68,13 +69,13 @@ def test_a_transaction_that_still_waits_in_the_pool_is_waited_for(site, at):
     addresses = site.run(site.node(MiningNode))
 
     site.check(addresses)
-    assert read(site.path).intents[at - 1].hashes == hashes
+    assert read(site.path).intents[position - 1].hashes == hashes
 
 
-@pytest.mark.parametrize("at", range(1, STEPS + 1))
-def test_a_transaction_that_is_mined_while_the_next_run_looks_at_it_is_found(site, at):
-    """The plan was made before the block, the transaction is estimated after it."""
-    for _ in range(at - 1):
+@pytest.mark.parametrize("position", range(1, STEPS + 1))
+def test_transaction_mined_during_the_next_run_is_found(site, position):
+    """The plan is made before the block is mined, and the gas is estimated after it."""
+    for _ in range(position - 1):
         site.crash(1, sent=True)
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
@@ -92,10 +93,10 @@ def test_a_transaction_that_is_mined_while_the_next_run_looks_at_it_is_found(sit
         planned = False
 
     site.check(site.run(site.node(LateNode)))
-    assert read(site.path).intents[at - 1].hashes[0] == hashes[0]
+    assert read(site.path).intents[position - 1].hashes[0] == hashes[0]
 
 
-def test_a_transaction_that_became_too_cheap_is_replaced_and_creates_the_same_contract(site):
+def test_underpriced_transaction_is_replaced_with_the_same_nonce(site):
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
     (before,) = read(site.path).intents
@@ -110,13 +111,11 @@ def test_a_transaction_that_became_too_cheap_is_replaced_and_creates_the_same_co
     assert after.max_fee > before.max_fee * 9 // 8
 
 
-def test_a_nonce_that_another_program_took_is_not_mistaken_for_ours(site):
-    """Not even if that program created a contract, at the very address that was meant for one of
-    ours.
-    """
+def test_nonce_used_by_another_program_is_detected(site):
+    """Even if that program has created a contract at an address that was planned for ours."""
     site.crash(2, sent=False)
     other = DirectSender(site.chain.node, ADMIN).transact(
-        "", "0x600160005260016000f3", name="somebody else's"
+        "", "0x600160005260016000f3", name="another program's"
     )
 
     addresses = site.run()
@@ -127,24 +126,25 @@ def test_a_nonce_that_another_program_took_is_not_mistaken_for_ours(site):
     assert site.used() == STEPS + 1
 
 
-@pytest.mark.parametrize("at", [1, 7])
+@pytest.mark.parametrize("position", [1, 7])
 @pytest.mark.parametrize("is_lost", [False, True])
-def test_a_gap_that_a_lost_transaction_of_another_program_left_is_filled(site, at, is_lost):
-    """And nothing is deployed twice, whether ours still waits behind the gap or is lost with it."""
-    for _ in range(at - 1):
+def test_nonce_gap_of_a_lost_transaction_is_filled(site, position, is_lost):
+    """Nothing is deployed twice, whether our transaction is pending after the gap or also lost."""
+    for _ in range(position - 1):
         site.crash(1, sent=True)
     site.chain.anvil.rpc("evm_setAutomine", False)
     before = site.used()
     other = DirectSender(site.chain.node, ADMIN).draft(
-        Payload(to=OPERATOR.address, data="0x", gas=None), nonce=before, name="somebody else's"
+        Payload(to=OPERATOR.address, data="0x", gas=None), nonce=before, name="another program's"
     )
     site.chain.anvil.rpc("eth_sendRawTransaction", other.raw)
     site.crash(1, sent=True)
     intent = read(site.path).intents[-1]
     assert intent.nonce == before + 1
-    for one in (other.hash, *(intent.hashes if is_lost else ())):
-        site.chain.anvil.rpc("anvil_dropTransaction", one)
-    assert site.plan()[0].nonce == before
+    lost_hashes = intent.hashes if is_lost else ()
+    for tx_hash in (other.hash, *lost_hashes):
+        site.chain.anvil.rpc("anvil_dropTransaction", tx_hash)
+    assert site.plan_steps()[0].nonce == before
 
     addresses = site.run(site.node(MiningNode))
 
@@ -152,24 +152,25 @@ def test_a_gap_that_a_lost_transaction_of_another_program_left_is_filled(site, a
     assert read(site.path).intent(intent.step).nonce == before + 1
 
 
-def test_without_receipts_the_code_tells_what_was_created(site):
-    """As from a node that keeps receipts for some time only."""
+def test_created_contracts_are_found_without_receipts(site):
+    """For example from a node that deletes old receipts."""
     site.crash(6, sent=True)
 
     class ForgetfulNode(Node):
         def batch(self, requests):
             answers = super().batch(requests)
-            return [
-                None if method == "eth_getTransactionReceipt" and params[0] in lost else answer
-                for (method, params), answer in zip(requests, answers, strict=True)
-            ]
+            for index, (method, params) in enumerate(requests):
+                if method == "eth_getTransactionReceipt" and params[0] in lost:
+                    answers[index] = None
+            return answers
 
-    lost = {one for intent in read(site.path).intents for one in intent.hashes}
+    hashes = [intent.hashes for intent in read(site.path).intents]
+    lost = set(itertools.chain.from_iterable(hashes))
 
     site.check(site.run(site.node(ForgetfulNode)))
 
 
-def test_contracts_that_a_reorg_took_away_come_back_at_the_same_addresses(site):
+def test_contracts_lost_in_a_reorg_are_created_at_the_same_addresses(site):
     addresses = site.run()
     site.chain.anvil.reorg(STEPS - 2)
     assert site.used() < STEPS
@@ -179,7 +180,7 @@ def test_contracts_that_a_reorg_took_away_come_back_at_the_same_addresses(site):
     site.check(addresses)
 
 
-def test_a_killed_process_leaves_nothing_that_the_next_does_not_find(site, tmp_path):
+def test_killed_process_is_continued_by_the_next_run(site, tmp_path):
     (tmp_path / "password").write_text("a secret\n")
     create_wallet(tmp_path / "key", tmp_path / "password", key=(66).to_bytes(32), iterations=2)
     for _ in range(5):
@@ -193,12 +194,8 @@ def test_a_killed_process_leaves_nothing_that_the_next_does_not_find(site, tmp_p
         "meta-scheduler": OPERATOR.address,
         "supply": "0.000000000000000001",
     }
-    command = [
-        COMMAND,
-        "contracts",
-        "deploy",
-        *(f"--{key}={value}" for key, value in options.items()),
-    ]
+    command = [COMMAND, "contracts", "deploy"]
+    command += [f"--{key}={value}" for key, value in options.items()]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 120
     while site.used("pending") < 6:
@@ -213,14 +210,14 @@ def test_a_killed_process_leaves_nothing_that_the_next_does_not_find(site, tmp_p
     site.check(site.run())
 
 
-def test_two_runs_at_once_are_one_too_many(site):
+def test_second_concurrent_run_is_refused(site):
     with alone(site.path), pytest.raises(InUse, match="another run"):
         site.run()
 
     assert site.used() == 0
 
 
-def test_a_wallet_that_somebody_else_uses_all_the_time_is_told(site, monkeypatch):
+def test_wallet_in_constant_use_by_another_program_is_an_error(site, monkeypatch):
     monkeypatch.setattr(deploying, "ATTEMPTS", 3)
 
     class BusyNode(Node):
@@ -233,14 +230,14 @@ def test_a_wallet_that_somebody_else_uses_all_the_time_is_told(site, monkeypatch
 
         inside = False
 
-    with pytest.raises(ChainUnavailable, match="creation of Credit") as told:
+    with pytest.raises(ChainUnavailable, match="creation of Credit") as error:
         site.run(site.node(BusyNode))
 
-    assert "another program" in told.value.detail
+    assert "another program" in error.value.detail
     assert site.created() == []
 
 
-def test_a_run_that_waited_for_another_does_not_deploy_once_more(site):
+def test_run_after_another_run_deploys_nothing(site):
     late = site.deployment()
     addresses = site.run()
 
@@ -250,22 +247,21 @@ def test_a_run_that_waited_for_another_does_not_deploy_once_more(site):
 
 
 class StingyNode(Node):
-    """A node that says of a creation that it takes less gas than it does."""
+    """A node whose gas estimate of a creation is too low."""
 
     def batch(self, requests):
         answers = super().batch(requests)
-        is_creation = [m == "eth_estimateGas" and "to" not in params[0] for m, params in requests]
-        return [
-            hex(600_000) if stingy else answer
-            for stingy, answer in zip(is_creation, answers, strict=True)
-        ]
+        for index, (method, params) in enumerate(requests):
+            if method == "eth_estimateGas" and "to" not in params[0]:
+                answers[index] = hex(600_000)
+        return answers
 
 
 class StingyMortalNode(StingyNode, MortalNode):
-    """The same, and its client dies."""
+    """The same, with a client that dies."""
 
 
-def test_a_creation_that_failed_is_told_and_done_again(site):
+def test_failed_creation_is_reported_and_repeated(site):
     with pytest.raises(TransactionReverted, match="creation of Credit"):
         site.run(site.node(StingyNode))
     assert (site.created(), read(site.path).intents) == ([], [])
@@ -273,7 +269,7 @@ def test_a_creation_that_failed_is_told_and_done_again(site):
     site.check(site.run(), others=1)
 
 
-def test_a_creation_that_failed_after_its_run_had_died_is_done_again(site):
+def test_creation_that_failed_after_a_crash_is_repeated(site):
     with pytest.raises(Crash):
         site.run(site.node(StingyMortalNode, 1, sent=True))
     site.settle()

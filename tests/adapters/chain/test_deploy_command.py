@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.adapters.chain.contracts_command import CONFIG, INPUT, NEW_OWNER
+from tests.adapters.chain.contracts_command import CONFIG, INPUT, NEW_OWNER, holders
 from tests.devnet import CHAIN_ID, wallet
 
 OPERATOR = wallet(67).address
@@ -15,63 +15,56 @@ STEPS = 12
 
 @pytest.fixture
 def deploy(contracts_cli, tmp_path):
-    """Runs the command with a wallet that has deployed nothing yet."""
+    """Returns a function that runs the command with a wallet that has deployed nothing."""
     file = tmp_path / "grid.json"
 
     def run(*arguments, **options):
-        wanted = {"deployment": file, "meta-scheduler": OPERATOR, "by": NEW_OWNER} | options
-        return contracts_cli.run("deploy", *arguments, **wanted)
+        defaults = {"deployment": file, "meta-scheduler": OPERATOR, "by": NEW_OWNER}
+        return contracts_cli.run("deploy", *arguments, **(defaults | options))
 
     run.file, run.contracts_cli = file, contracts_cli
     return run
 
 
-def test_a_dry_run_tells_every_transaction_and_leaves_no_trace(deploy):
+def test_dry_run_prints_every_transaction_and_changes_nothing(deploy):
     code, out, err = deploy("--dry-run", "--json")
 
-    told = json.loads(out)
-    assert (code, err, told["dry_run"], told["changed"]) == (0, "", True, False)
-    assert [one["nonce"] for one in told["steps"]] == list(range(STEPS))
-    created = [one for one in told["steps"] if "creates" in one]
-    assert [one["to"] for one in created] == [None] * 6
-    assert all(
-        one["gas"] > 0 and one["data_bytes"] > 0 and len(one["data_hash"]) == 66 for one in created
-    )
-    assert all(
-        one["to"] and one["data"].startswith("0x") for one in told["steps"] if one not in created
-    )
+    plan = json.loads(out)
+    assert (code, err, plan["dry_run"], plan["changed"]) == (0, "", True, False)
+    assert [step["nonce"] for step in plan["steps"]] == list(range(STEPS))
+    creations = [step for step in plan["steps"] if "creates" in step]
+    assert [step["to"] for step in creations] == [None] * 6
+    for step in creations:
+        assert step["gas"] > 0
+        assert step["data_bytes"] > 0
+        assert len(step["data_hash"]) == 66
+    for step in plan["steps"]:
+        assert step in creations or (step["to"] and step["data"].startswith("0x"))
     assert (deploy.file.exists(), deploy.contracts_cli.sent(NEW_OWNER)) == (False, 0)
 
 
-def test_what_was_planned_is_what_is_deployed_verified_and_shown(deploy):
+def test_planned_transactions_are_sent_and_the_set_is_verified(deploy):
     planned = json.loads(deploy("--dry-run", "--json")[1])
 
     code, out, err = deploy("--json")
 
-    made = json.loads(out)
-    assert (code, made["changed"], made["sent"], made["verdict"]["right"]) == (0, True, STEPS, True)
-    placed = {one["contract"]: one["address"] for one in made["contracts"]}
-    assert placed == {
-        one["contract"]: one["creates"] for one in planned["steps"] if "creates" in one
-    }
-    assert {one["code"] for one in made["contracts"]} == {"ours"}
-    matchers = {
-        one["contract"]
-        for one in made["roles"]
-        if (one["role"], one["account"]) == ("matcher", OPERATOR)
-    }
-    assert matchers == {"MetaScheduler", "ProviderManager"}
+    status = json.loads(out)
+    assert (code, status["changed"], status["sent"]) == (0, True, STEPS)
+    assert status["verdict"]["right"] is True
+    addresses = {entry["contract"]: entry["address"] for entry in status["contracts"]}
+    creations = [step for step in planned["steps"] if "creates" in step]
+    assert addresses == {step["contract"]: step["creates"] for step in creations}
+    assert {entry["code"] for entry in status["contracts"]} == {"ours"}
+    governed = {"MetaScheduler", "ProviderManager"}
+    assert holders(status, "matcher") == {(contract, OPERATOR) for contract in governed}
     document = json.loads(deploy.file.read_text())
-    assert (document["contracts"], document["first_block"]) == (placed, made["first_block"])
+    assert (document["contracts"], document["first_block"]) == (addresses, status["first_block"])
     assert f"[{STEPS - 1}/{STEPS}] sending: {OPERATOR} is matcher of ProviderManager" in err
     assert f"[{STEPS}/{STEPS}] sending: nobody can name a writer to JobRepository any more" in err
-    assert {one["contract"] for one in made["roles"] if one["role"] == "admin"} == {
-        "MetaScheduler",
-        "ProviderManager",
-    }
+    assert {contract for contract, _ in holders(status, "admin")} == governed
 
 
-def test_a_second_run_shows_the_same_and_sends_nothing(deploy):
+def test_second_run_sends_nothing(deploy):
     deploy()
     sent = deploy.contracts_cli.sent(NEW_OWNER)
 
@@ -82,7 +75,7 @@ def test_a_second_run_shows_the_same_and_sends_nothing(deploy):
     assert deploy("--dry-run")[:2] == (0, "no transaction would be sent\n")
 
 
-def test_a_dry_run_is_readable_too(deploy):
+def test_dry_run_prints_a_table(deploy):
     code, out, _ = deploy("--dry-run")
 
     assert code == 0
@@ -102,7 +95,7 @@ def test_a_dry_run_is_readable_too(deploy):
         ((), {"admin-password-file": "/nonexistent"}, CONFIG, "cannot read wallet"),
     ],
 )
-def test_what_cannot_be_right_is_told_before_anything_is_sent(
+def test_invalid_option_is_an_error_before_the_first_transaction(
     deploy, arguments, options, code, words
 ):
     done = deploy(*arguments, **options)
@@ -112,7 +105,7 @@ def test_what_cannot_be_right_is_told_before_anything_is_sent(
     assert (deploy.file.exists(), deploy.contracts_cli.sent(NEW_OWNER)) == (False, 0)
 
 
-def test_a_deployment_that_is_not_finished_has_no_status(deploy):
+def test_unfinished_deployment_has_no_status(deploy):
     deploy()
     document = json.loads(deploy.file.read_text())
     del document["contracts"]["MetaScheduler"]
@@ -124,7 +117,7 @@ def test_a_deployment_that_is_not_finished_has_no_status(deploy):
     assert "is not finished" in err
 
 
-def test_a_wrong_set_is_shown_with_what_is_wrong_and_what_to_do(deploy):
+def test_wrong_set_is_printed_with_finding_and_hint(deploy):
     deploy()
     document = json.loads(deploy.file.read_text())
     document["contracts"]["Credit"] = "0x" + "12" * 20

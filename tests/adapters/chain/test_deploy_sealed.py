@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last step of a deployment, which cannot be undone: when it is taken, and when it is not."""
+"""The last, irreversible step of a deployment: when it is sent, and when it is skipped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPEN = (Severity.NOTE, ("JobRepository",), "Run `gridstead contracts seal`.")
 
 
 class Unsealed:
-    """A deployment that was cut short before its last step."""
+    """A deployment that was interrupted before its last step."""
 
     def __init__(self, site):
         site.crash(STEPS, sent=False)
@@ -32,7 +32,7 @@ class Unsealed:
         self._contracts = find_contracts(site.chain.node, self.addresses["MetaScheduler"])
 
     def change(self, function, role, account):
-        """Do as the administrator what no plan says, in JobRepository."""
+        """Change a role in JobRepository as the administrator."""
         data = self._contracts.jobs.data(function, role_id(role), account)
         DirectSender(self.site.chain.node, ADMIN).transact(
             self._contracts.jobs.address, data, name=function
@@ -40,36 +40,37 @@ class Unsealed:
 
     def inspect(self):
         return Inspector(
-            self.site.chain.node, self._contracts, report=self.site.told.append
+            self.site.chain.node, self._contracts, report=self.site.reported.append
         ).inspect()
 
     def is_open(self):
-        """Return whether the only diagnostic is that it still has an admin."""
-        (diagnostic,) = check_contracts(self.inspect())
-        return (diagnostic.severity, diagnostic.where, diagnostic.hint) == OPEN and (
-            diagnostic.what.startswith(f"{ADMIN.address} can ")
+        """Return whether the only finding is that JobRepository still has an admin."""
+        (finding,) = check_contracts(self.inspect())
+        return (finding.kind, finding.text) == (
+            FindingKind.NOTE,
+            f"{ADMIN.address} can name {SECOND}",
         )
 
 
 @pytest.fixture
 def unsealed(site):
-    """A deployment that was cut short before its last step."""
+    """A deployment that was interrupted before its last step."""
     return Unsealed(site)
 
 
-def test_a_set_is_sealed_in_the_end(site):
+def test_set_is_sealed_at_the_end(site):
     addresses = site.run()
 
     contracts = find_contracts(site.chain.node, addresses["MetaScheduler"])
-    state = Inspector(site.chain.node, contracts, report=site.told.append).inspect()
+    state = Inspector(site.chain.node, contracts, report=site.reported.append).inspect()
     assert (state.is_sealed, check_contracts(state)) == (True, ())
-    assert site.told[-1].startswith(f"{SEALED}: done in block ")
+    assert site.reported[-1].startswith(f"{SEALED}: done in block ")
 
 
-def test_a_stranger_who_may_write_is_not_made_lasting(unsealed):
+def test_set_with_an_impostor_is_not_sealed(unsealed):
     unsealed.change("grantRole", "METASCHEDULER_ROLE", IMPOSTOR)
 
-    assert unsealed.site.plan() == ()
+    assert unsealed.site.plan_steps() == ()
     assert unsealed.site.run() == unsealed.addresses
 
     writer, admin = check_contracts(unsealed.inspect())
@@ -79,7 +80,7 @@ def test_a_stranger_who_may_write_is_not_made_lasting(unsealed):
     assert (admin.severity, admin.where, admin.hint) == OPEN
 
 
-def test_a_stranger_who_might_write_once_is_left_to_the_administrator(unsealed):
+def test_set_with_a_former_impostor_is_not_sealed(unsealed):
     unsealed.change("grantRole", "METASCHEDULER_ROLE", IMPOSTOR)
     unsealed.change("revokeRole", "METASCHEDULER_ROLE", IMPOSTOR)
 
@@ -88,17 +89,17 @@ def test_a_stranger_who_might_write_once_is_left_to_the_administrator(unsealed):
     assert unsealed.is_open()
 
 
-def test_an_admin_does_not_resign_beside_another_one(unsealed):
-    """It would not be sealed by that, and the first one could not seal it any more."""
+def test_set_with_a_second_admin_is_not_sealed(unsealed):
+    """This would not seal the set, and the first admin could not seal it later."""
     unsealed.change("grantRole", "DEFAULT_ADMIN_ROLE", IMPOSTOR)
 
-    assert unsealed.site.plan() == ()
-    texts = [diagnostic.what for diagnostic in check_contracts(unsealed.inspect())]
-    assert any(text.startswith(f"{ADMIN.address}, {IMPOSTOR} can ") for text in texts)
+    assert unsealed.site.plan_steps() == ()
+    texts = [finding.text for finding in check_contracts(unsealed.inspect())]
+    assert f"{ADMIN.address}, {IMPOSTOR} can name {SECOND}" in texts
 
 
 @pytest.mark.parametrize(
-    "told",
+    "change",
     [
         lambda _: RpcError(code=-32601, message="method not found", data=""),
         lambda _: [],
@@ -106,17 +107,14 @@ def test_an_admin_does_not_resign_beside_another_one(unsealed):
     ],
     ids=["none", "no event", "not the first"],
 )
-def test_a_set_whose_events_the_node_does_not_tell_is_sealed_by_a_run_with_another_node(
-    unsealed, told
-):
+def test_set_is_sealed_only_by_a_node_with_events(unsealed, change):
     class BlindNode(Node):
         def batch(self, requests):
             answers = super().batch(requests)
-            asked = [method == "eth_getLogs" for method, _ in requests]
-            return [
-                told(answer) if logs else answer
-                for logs, answer in zip(asked, answers, strict=True)
-            ]
+            for index, (method, _) in enumerate(requests):
+                if method == "eth_getLogs":
+                    answers[index] = change(answers[index])
+            return answers
 
     site = unsealed.site
     assert site.run(site.node(BlindNode)) == unsealed.addresses
@@ -125,25 +123,23 @@ def test_a_set_whose_events_the_node_does_not_tell_is_sealed_by_a_run_with_anoth
     site.check(site.run())
 
 
-def test_a_set_that_an_earlier_release_left_unsealed_is_sealed_by_the_next_run(unsealed):
+def test_unsealed_set_of_an_earlier_release_is_sealed(unsealed):
     site = unsealed.site
     document = json.loads(site.path.read_text())
     site.path.write_text(
         json.dumps({k: document[k] for k in ("chain_id", "genesis", "admin", "contracts")})
     )
 
-    assert [one.title for one in site.plan()] == [SEALED]
+    assert [step.title for step in site.plan_steps()] == [SEALED]
     site.check(site.run())
 
 
-def test_a_run_with_another_meta_scheduler_goes_on_before_a_seal_that_was_only_written_down(
-    unsealed, monkeypatch
-):
-    """Its new roles come first, so the seal cannot keep the nonce that was meant for it."""
+def test_roles_of_a_new_operator_are_granted_before_a_recorded_seal(unsealed, monkeypatch):
+    """The new roles are granted first, so the seal cannot keep its recorded nonce."""
     monkeypatch.setattr("gridstead.adapters.chain.deploy.TIMEOUT_S", 5.0)
     site = unsealed.site
 
     site.deployment().run(operator=IMPOSTOR, supply=COIN)
 
     assert site.used() == STEPS + 3
-    assert (unsealed.inspect().is_sealed, site.plan()) == (True, ())
+    assert (unsealed.inspect().is_sealed, site.plan_steps()) == (True, ())

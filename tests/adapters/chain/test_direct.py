@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions that are sent at once, when the chain does not do as one would like."""
+"""Transactions that are sent at once, on a chain with errors and delays."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gridstead.errors import ChainUnavailable
 
 @pytest.fixture
 def still(chain):
-    """The chain, and nobody mines."""
+    """The chain, without mining."""
     chain.anvil.rpc("evm_setAutomine", False)
     return chain
 
 
-def test_a_transaction_that_is_not_mined_in_time_is_not_said_to_have_failed(still):
-    with pytest.raises(ChainUnavailable, match="could not confirm transfer of coins") as told:
+def test_pending_transaction_is_not_reported_as_failed(still):
+    with pytest.raises(ChainUnavailable, match="could not confirm transfer of coins") as error:
         DirectSender(still.node, still.admin, timeout_s=0.3).transfer(wallet(90).address, 1)
 
-    assert "is in no block after 0.3 s" in told.value.detail
+    assert "is in no block after 0.3 s" in error.value.detail
 
 
-def test_nothing_is_begun_while_something_waits(still):
+def test_start_waits_for_pending_transactions(still):
     sender = DirectSender(still.node, still.admin, timeout_s=0.3)
     with pytest.raises(ChainUnavailable):
         sender.transfer(wallet(90).address, 1)
@@ -37,9 +37,9 @@ def test_nothing_is_begun_while_something_waits(still):
     sender.wait_for_own()
 
 
-def test_a_transaction_that_another_one_replaced_is_told(still):
+def test_replaced_transaction_is_an_error(still):
     class Replacing(DirectSender):
-        """Another program sends more for the same nonce, and is mined."""
+        """Another program replaces the transaction, and its transaction is mined."""
 
         def give(self, draft):
             taken = super().give(draft)
@@ -48,13 +48,13 @@ def test_a_transaction_that_another_one_replaced_is_told(still):
             DirectSender(still.node, still.admin).transfer(wallet(91).address, 1)
             return taken
 
-    with pytest.raises(ChainUnavailable) as told:
+    with pytest.raises(ChainUnavailable) as error:
         Replacing(still.node, still.admin).transfer(wallet(90).address, 1)
 
-    assert "another transaction of the wallet replaced" in told.value.detail
+    assert "another transaction of the wallet replaced" in error.value.detail
 
 
-def test_a_wallet_that_others_use_all_the_time_is_told(chain):
+def test_wallet_in_constant_use_by_another_program_is_an_error(chain):
     class Crowded(DirectSender):
         def give(self, draft):
             return Taken.STALE

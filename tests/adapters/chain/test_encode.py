@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls for both generations of contracts."""
+"""Encoding of calls for both generations of contracts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def grid(version):
 
 
 def read(payload, signature):
-    """Return the arguments of data that call this function, None if they call another."""
+    """Return the arguments of a call of this function, None if it is a call of another function."""
     data = bytes.fromhex(payload.data[2:])
     if data[:4] != keccak(text=signature)[:4]:
         return None
@@ -103,7 +103,7 @@ def read(payload, signature):
         ),
     ],
 )
-def test_our_contracts_get_batches(call, signature, arguments):
+def test_our_contracts_receive_batches(call, signature, arguments):
     payload = encode([call], grid("2.0.0"))
 
     assert payload.to == grid("").meta_scheduler.address
@@ -131,7 +131,7 @@ def test_our_contracts_get_batches(call, signature, arguments):
         (SETTLE, SET_STATUS, (ID, 6, 1, "bad", 3 << 8)),
     ],
 )
-def test_plain_deepsquare_gets_one_call_and_whole_minutes(call, signature, arguments):
+def test_plain_deepsquare_receives_single_calls_and_whole_minutes(call, signature, arguments):
     payload = encode([call], grid(""))
 
     assert read(payload, signature) == arguments
@@ -150,27 +150,26 @@ def test_registration_goes_to_the_provider_manager(version):
     assert read(payload, signature) == (hardware, (10**18, 10**17, 10**14), (("os", "linux"),))
 
 
-def test_panic_is_told_to_plain_deepsquare_without_a_minute():
-    """Its contracts bill what they are told, and a panic is the provider's own fault."""
+def test_panic_on_plain_deepsquare_has_no_minutes():
+    """Its contracts bill the reported minutes, and a panic is the provider's fault."""
     panic = replace(SETTLE, state=JobState.PANICKED, seconds=500)
 
     assert read(encode([panic], grid("")), SET_STATUS)[2] == 0
 
 
-def test_several_calls_are_one_batch_in_their_order():
-    calls = [
-        Refuse(
-            job_key=JobKey(job_id=JobId(chain_id=1, contract="", number=n), batch_location_hash="")
-        )
-        for n in (3, 1)
-    ]
+def test_several_calls_are_one_batch_in_order():
+    def refuse(number):
+        job_id = JobId(chain_id=1, contract="", number=number)
+        return Refuse(job_key=JobKey(job_id=job_id, batch_location_hash=""))
+
+    calls = [refuse(3), refuse(1)]
 
     payload = encode(calls, grid("2.0.0"))
 
     assert read(payload, "refuseMany(bytes32[])") == (((3).to_bytes(32), (1).to_bytes(32)),)
 
 
-def test_long_error_is_cut_between_characters():
+def test_long_error_is_truncated_between_characters():
     long = Settle(
         job_key=JOB_KEY,
         state=JobState.FAILED,
@@ -187,20 +186,34 @@ def test_long_error_is_cut_between_characters():
     assert settlements[0][4] == "ü" * (ERROR_BYTES // 2)
 
 
+ERROR = "08c379a0"
+
+
+def word(digits):
+    return digits.rjust(64, "0")
+
+
+def selector(signature):
+    return keccak(text=signature)[:4].hex()
+
+
 @pytest.mark.parametrize(
     ("data", "name", "arguments"),
     [
         ("", "unknown", ("0x",)),
         ("12345678", "unknown", ("0x12345678",)),
         ("4e487b71" + "11".rjust(64, "0"), "Panic", ("0x11",)),
-        ("08c379a0" + "20".rjust(64, "0") + "2".rjust(64, "0") + "6869".ljust(64, "0"), "Error", ("hi",)),
-        ("08c379a0" + "20".rjust(64, "0") + "1".rjust(64, "0") + "ff".ljust(64, "0"), "Error", ("\ufffd",)),
+        (ERROR + word("20") + word("2") + "6869".ljust(64, "0"), "Error", ("hi",)),
+        (ERROR + word("20") + word("1") + "ff".ljust(64, "0"), "Error", ("\ufffd",)),
         ("08c379a0ff", "unknown", ("0x08c379a0ff",)),
-        (keccak(text="NoJob()")[:4].hex(), "NoJob", ()),
-        (keccak(text="Empty()")[:4].hex(), "Empty", ()),
-        (keccak(text="InvalidTransition(uint8,uint8)")[:4].hex() + "2".rjust(64, "0") + "5".rjust(64, "0"),
-         "InvalidTransition", ("2", "5")),
+        (selector("NoJob()"), "NoJob", ()),
+        (selector("Empty()"), "Empty", ()),
+        (
+            selector("InvalidTransition(uint8,uint8)") + word("2") + word("5"),
+            "InvalidTransition",
+            ("2", "5"),
+        ),
     ],
-)  # fmt: skip
-def test_reasons_of_all_contracts_are_understood(data, name, arguments):
+)
+def test_errors_of_all_contracts_are_decoded(data, name, arguments):
     assert reason(bytes.fromhex(data)) == (name, arguments)

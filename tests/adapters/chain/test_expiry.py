@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What providers left lying ends by itself: the meta-scheduler and its sender on real chains,
-through days of time.
-"""
+"""Timeouts of jobs: the meta-scheduler and its sender on real chains, over days of chain time."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from gridstead.services.meta_scheduler import MetaScheduler
 
 
 class Operator:
-    """The operator's services on a real chain, and everybody else as a test moves them."""
+    """The operator's services on a real chain; a test makes the calls of the other accounts."""
 
     def __init__(self, chain, directory):
         self.grid = RealGrid(chain)
@@ -38,7 +36,7 @@ class Operator:
         self.timeouts = ledger.timeouts(at_block=ledger.head())
 
     def tick(self):
-        """Let the service decide and its sender finish; return the calls."""
+        """Run one tick of the service and its sender; return the calls."""
         self.service.tick()
         calls = [entry.call for entry in self.wallet_sender.outbox.open_entries()]
         self.wallet_sender.finish()
@@ -46,26 +44,26 @@ class Operator:
         return calls
 
     def matched(self):
-        """Return the number of a job that was just matched."""
+        """Match a job, and return its number."""
         number = self.grid.request("script")
         (call,) = self.tick()
         assert isinstance(call, Match)
         return number
 
     def claimed(self):
-        """Return the number of a claimed job, and when it was claimed."""
+        """Claim a job, and return its number and the time of the claim."""
         number = self.matched()
         self.grid.claim()
         return number, self.grid.ledger.head().timestamp
 
     def running(self):
-        """Return a running job."""
+        """Start a job, and return it."""
         number, claimed_at = self.claimed()
         self.grid.run(number, claimed_at)
         return job(self.grid, number)
 
     def until(self, timestamp):
-        """Mine a block of that time."""
+        """Mine a block with this time."""
         anvil = self.grid.devnet.anvil
         anvil.rpc("evm_setNextBlockTimestamp", timestamp)
         anvil.mine()
@@ -77,13 +75,13 @@ class Operator:
 
 @pytest.fixture
 def operator(chain, tmp_path):
-    made = Operator(chain, tmp_path)
-    yield made
-    made.wallet_sender.close()
+    services = Operator(chain, tmp_path)
+    yield services
+    services.wallet_sender.close()
 
 
 @on_both
-def test_a_match_that_is_not_claimed_goes_back_and_is_matched_again(operator):
+def test_unclaimed_match_expires_and_is_matched_again(operator):
     number = operator.matched()
     since = job(operator.grid, number).state_block
     operator.until_block(since + 10 + MARGIN_BLOCKS)
@@ -101,7 +99,7 @@ def test_a_match_that_is_not_claimed_goes_back_and_is_matched_again(operator):
 
 
 @on_both
-def test_a_claim_that_comes_first_keeps_the_job(operator):
+def test_claim_before_the_expiry_keeps_the_job(operator):
     number = operator.matched()
     operator.until_block(job(operator.grid, number).state_block + 10 + MARGIN_BLOCKS + 1)
     operator.service.tick()
@@ -113,7 +111,7 @@ def test_a_claim_that_comes_first_keeps_the_job(operator):
     assert job(operator.grid, number).state is JobState.SCHEDULED
 
 
-def test_a_claimed_job_that_never_starts_is_refunded(operator):
+def test_claimed_job_that_never_starts_is_refunded(operator):
     customer, provider = operator.grid.balances()
     number, claimed_at = operator.claimed()
     operator.until(claimed_at + operator.timeouts.start_s + MARGIN_S)
@@ -126,7 +124,7 @@ def test_a_claimed_job_that_never_starts_is_refunded(operator):
     assert operator.grid.balances() == (customer, provider)
 
 
-def test_a_run_that_is_never_settled_is_refunded(operator):
+def test_running_job_that_is_never_settled_is_refunded(operator):
     customer, provider = operator.grid.balances()
     run = operator.running()
     end = (
@@ -145,7 +143,7 @@ def test_a_run_that_is_never_settled_is_refunded(operator):
 
 
 @on_both
-def test_an_outage_within_the_grace_costs_a_provider_nothing(operator):
+def test_outage_within_the_grace_costs_a_provider_nothing(operator):
     _, before = operator.grid.balances()
     run = operator.running()
     seconds = paid_seconds_floor(run.escrow, run.price_per_min)
@@ -167,7 +165,7 @@ def test_an_outage_within_the_grace_costs_a_provider_nothing(operator):
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)
-def test_the_old_contracts_are_not_asked_to_end_what_they_cannot(operator):
+def test_plain_deepsquare_gets_no_expiry_that_it_does_not_support(operator):
     _, claimed_at = operator.claimed()
     operator.until(claimed_at + 40 * 86_400)
     assert operator.tick() == []
@@ -177,8 +175,8 @@ def test_the_old_contracts_are_not_asked_to_end_what_they_cannot(operator):
     assert operator.tick() == []
 
 
-def test_our_ends_are_the_contracts_own(operator):
-    """Called too soon, the contract tells when it is time."""
+def test_expiry_times_equal_those_of_the_contract(operator):
+    """The error of a call that is too early has the time of the expiry."""
     running = operator.running().id.number
     stopping = operator.running().id.number
     operator.grid.cancel(stopping)
@@ -188,12 +186,9 @@ def test_our_ends_are_the_contracts_own(operator):
     ]
     assert waiting[3].cancel_requested_at
 
-    told = []
-    for one in waiting:
-        call = Expire(job_key=one.job_key, state=one.state, state_block=one.state_block)
+    for state, early in zip((1, 2, 3, 3), waiting, strict=True):
+        call = Expire(job_key=early.job_key, state=early.state, state_block=early.state_block)
         with pytest.raises(TransactionReverted, match="NotExpired") as refused:
             operator.grid._act(operator.grid.devnet.customer, call)
-        told.append(refused.value.arguments)
-
-    ends = [expiry(one, operator.timeouts, claimed_at=claimed_at) for one in waiting]
-    assert told == [(str(number), str(end)) for number, end in zip((1, 2, 3, 3), ends, strict=True)]
+        end = expiry(early, operator.timeouts, claimed_at=claimed_at)
+        assert refused.value.arguments == (str(state), str(end))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The double of the DeepSquare contracts answers what is published of them, and nothing else."""
+"""The double of the DeepSquare contracts has exactly their published ABI."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from tests.contracts.test_published_abi import published, to_entry
 from tests.generation1 import FILES, compiled
 
-# What the contracts ask of each other; the published table is of what clients ask.
-BETWEEN = {
+# Functions that the contracts call on each other; the published table has those for clients.
+INTERNAL = {
     "JobRepository": {
         *(
             "create",
@@ -27,9 +27,9 @@ BETWEEN = {
     },
     "ProviderManager": {"incJobCount"},
 }
-# What no client of ours looks at is left out: the linked list of providers, reads of single fields,
-# the second ways to give up roles and ownership.
-LEFT_OUT = {
+# Parts that our clients do not use are omitted: the linked list of providers, views of single
+# fields, and the functions to renounce roles and ownership.
+OMITTED = {
     "MetaScheduler": {"getRoleAdmin", "renounceRole", "supportsInterface", "RoleAdminChanged"},
     "JobRepository": {
         "getRoleAdmin",
@@ -83,12 +83,13 @@ def name_of(entry):
 
 
 @pytest.mark.parametrize("contract", FILES)
-def test_double_has_what_is_published(contract):
+def test_double_has_the_published_abi(contract):
     table = [list(row[1:]) for row in published() if row[0] == contract]
-    own = [entry for one in compiled()[contract]["abi"] if (entry := to_entry(one)) is not None]
+    entries = map(to_entry, compiled()[contract]["abi"])
+    own = [entry for entry in entries if entry is not None]
     tools = [list(row[1:]) for row in published() if row[0] == "Tools"]
 
     missing = {name_of(entry) for entry in table if entry not in own}
     added = {name_of(entry) for entry in own if entry not in table and entry not in tools}
-    assert missing == LEFT_OUT[contract]
-    assert added - BETWEEN.get(contract, set()) <= {"JobCreated"}
+    assert missing == OMITTED[contract]
+    assert added - INTERNAL.get(contract, set()) <= {"JobCreated"}

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service as operators run it: processes, a real chain, PostgreSQL, callers with
-wallets.
-"""
+"""The Job Definition service as a process, with a real chain, PostgreSQL and wallets."""
 
 from __future__ import annotations
 
@@ -33,9 +31,13 @@ ROUNDS = int(os.environ.get("GRIDSTEAD_DEFINITION_KILLS", "4"))
 SUBMITTERS = 3
 SECRET = "the-customers-very-own-secret"
 STORE = {
-    "region": "eu", "bucketUrl": "s3://bucket", "path": "/x", "accessKeyId": "AKIA", "secretAccessKey": SECRET,
+    "region": "eu",
+    "bucketUrl": "s3://bucket",
+    "path": "/x",
+    "accessKeyId": "AKIA",
+    "secretAccessKey": SECRET,
     "endpointUrl": "https://store.example",
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def grid(chain):
 
 @pytest.fixture
 def started(chain, tmp_path):
-    """Return a function that starts an instance in a folder of its own."""
+    """Return a function that starts an instance in a separate folder."""
     running = []
 
     def start(name="one", **settings):
@@ -67,7 +69,7 @@ def started(chain, tmp_path):
 
 @pytest.fixture
 def fetch(grid):
-    """Return a function that fetches the script of a job as a provider does."""
+    """Return a function that fetches a job's script as a provider."""
 
     def fetch(process, number, provider):
         job = grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
@@ -85,30 +87,32 @@ def submit(process, **workflow):
     return submit_workflow(process.url, wire_workflow(**workflow), ca=process.authority.certificate)
 
 
-def test_two_instances_on_postgresql_are_one_service(chain, grid, started, fetch, postgresql_url):
-    one, two = (started(name, state_url=postgresql_url) for name in ("one", "two"))
-    script_id = submit(one, input={"s3": STORE})
+def test_two_instances_share_one_database(chain, grid, started, fetch, postgresql_url):
+    first_instance = started("one", state_url=postgresql_url)
+    second_instance = started("two", state_url=postgresql_url)
+    script_id = submit(first_instance, input={"s3": STORE})
     number = grid.request(script_id)
     grid.match(number)
 
-    script = fetch(two, number, chain.provider)
+    script = fetch(second_instance, number, chain.provider)
 
     assert "echo hello" in script.text
     assert SECRET in script.environment["GRIDSTEAD_INPUT"]
-    assert [one.stop(), two.stop()] == [0, 0]
-    for process in (one, two):
+    assert [first_instance.stop(), second_instance.stop()] == [0, 0]
+    for process in (first_instance, second_instance):
         assert SECRET not in process.output.read_text()
         assert "Traceback" not in process.output.read_text()
 
 
-def test_challenge_of_one_instance_is_good_once_at_all(chain, grid, started, postgresql_url):
-    one, two = (started(name, state_url=postgresql_url) for name in ("one", "two"))
-    number = grid.request(submit(one))
+def test_challenge_is_valid_once_for_all_instances(chain, grid, started, postgresql_url):
+    first_instance = started("one", state_url=postgresql_url)
+    second_instance = started("two", state_url=postgresql_url)
+    number = grid.request(submit(first_instance))
     grid.match(number)
     job = grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
     provider = chain.provider
 
-    with open_channel(one.peer) as first, open_channel(two.peer) as second:
+    with open_channel(first_instance.peer) as first, open_channel(second_instance.peer) as second:
         challenge = AuthAPIStub(first).Challenge(ChallengeRequest()).challenge
         request = GetSBatchRequest(
             batch_location_hash=job.batch_location_hash,
@@ -125,10 +129,8 @@ def test_challenge_of_one_instance_is_good_once_at_all(chain, grid, started, pos
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_approved_provider_cannot_read_a_script_by_a_job_of_its_own(chain, grid, started, fetch):
-    """It asks, as another customer, for a job with the id that the chain shows, and it gets that
-    job.
-    """
+def test_provider_cannot_read_a_script_with_its_own_job(chain, grid, started, fetch):
+    """As another customer, it requests a job with the script id on the chain, and runs that job."""
     process = started()
     script_id = submit(process, input={"s3": STORE})
     first = grid.request(script_id)
@@ -159,7 +161,7 @@ class _As:
         return getattr(self._devnet, name)
 
 
-def test_wrong_key_ends_the_start_and_says_who_must_act(started, chain, tmp_path):
+def test_wrong_storage_key_is_a_config_error(started, chain, tmp_path):
     process = started()
     submit(process)
     process.stop()
@@ -171,7 +173,7 @@ def test_wrong_key_ends_the_start_and_says_who_must_act(started, chain, tmp_path
     assert "Put the key back" in process.output.read_text()
 
 
-def test_operator_is_told_how_it_is(chain, grid, started, fetch):
+def test_health_and_metrics_are_served(chain, grid, started, fetch):
     process = started(limits={"requests_per_s": 5})
     number = grid.request(submit(process))
     grid.match(number)
@@ -223,7 +225,7 @@ def test_no_acknowledged_script_is_lost_to_kill_9(chain, started, tmp_path):
 
     database = Database(process.state_url)
     scripts = Scripts(database, ScriptSeal((KEY.encode(),)))
-    lost = [one for one in acknowledged if scripts.get(one) is None]
+    lost = [script_id for script_id in acknowledged if scripts.get(script_id) is None]
     database.close()
     assert len(acknowledged) >= ROUNDS
     assert lost == []

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Port Ledger: the same contract for the grid in memory and on a real chain."""
+"""Port Ledger: the same behaviour of the fake in memory and the adapter on a real chain."""
 
 from __future__ import annotations
+
+from operator import attrgetter
 
 import pytest
 from tests import billing_oracle
@@ -50,7 +52,7 @@ def test_unknown_jobs_are_left_out(grid):
     }
 
 
-def test_job_says_what_was_asked(grid, big):
+def test_job_has_the_requested_values(grid, big):
     uses = (Label(key="os", value="linux"),)
     affinity = (
         Affinity(key="cpu", operator=">=", value="8"),
@@ -58,16 +60,24 @@ def test_job_says_what_was_asked(grid, big):
     )
     number = grid.request("script-1", resources=big, name="my job", uses=uses, affinity=affinity)
 
-    found = job(grid, number)
+    requested_job = job(grid, number)
 
-    assert found.state is JobState.PENDING
-    assert found.id.number == number
-    assert (found.customer, found.provider) == (grid.customer, "")
-    assert (found.resources, found.uses, found.affinity) == (big, uses, affinity)
-    assert (found.batch_location_hash, found.name) == ("script-1", "my job")
-    assert (found.escrow, found.final_cost, found.price_per_min) == (200 * COIN, 0, 0)
-    assert found.submitted_at == grid.ledger.head().timestamp
-    assert found.state_block == grid.ledger.head().number
+    assert requested_job.state is JobState.PENDING
+    assert requested_job.id.number == number
+    assert (requested_job.customer, requested_job.provider) == (grid.customer, "")
+    assert (requested_job.resources, requested_job.uses, requested_job.affinity) == (
+        big,
+        uses,
+        affinity,
+    )
+    assert (requested_job.batch_location_hash, requested_job.name) == ("script-1", "my job")
+    assert (requested_job.escrow, requested_job.final_cost, requested_job.price_per_min) == (
+        200 * COIN,
+        0,
+        0,
+    )
+    assert requested_job.submitted_at == grid.ledger.head().timestamp
+    assert requested_job.state_block == grid.ledger.head().number
 
 
 def test_provider_that_never_registered_is_left_out(grid):
@@ -79,18 +89,18 @@ def test_registered_provider_waits_for_approval(grid):
     labels = (Label(key="zone", value="b"), Label(key="os", value="linux"))
     grid.register(labels)
 
-    found = provider(grid)
+    waiting = provider(grid)
 
-    assert (found.joined, found.waiting, found.banned) == (False, True, False)
-    assert (found.address, found.hardware, found.prices) == (grid.provider, HARDWARE, PRICES)
-    assert found.labels == (labels[1], labels[0])
-    assert grid.ledger.waiting_provider(grid.provider, at_block=grid.ledger.head()) == found
+    assert (waiting.joined, waiting.waiting, waiting.banned) == (False, True, False)
+    assert (waiting.address, waiting.hardware, waiting.prices) == (grid.provider, HARDWARE, PRICES)
+    assert waiting.labels == (labels[1], labels[0])
+    assert grid.ledger.waiting_provider(grid.provider, at_block=grid.ledger.head()) == waiting
 
 
 def test_approved_provider_has_joined(joined):
-    found = provider(joined)
+    approved = provider(joined)
 
-    assert (found.joined, found.waiting, found.banned) == (True, False, False)
+    assert (approved.joined, approved.waiting, approved.banned) == (True, False, False)
     assert joined.ledger.waiting_provider(joined.provider, at_block=joined.ledger.head()) is None
 
 
@@ -99,9 +109,9 @@ def test_matched_job_has_a_price_and_waits_in_the_queue(joined):
 
     joined.match(number)
 
-    found = job(joined, number)
-    assert (found.state, found.provider) == (JobState.META_SCHEDULED, joined.provider)
-    assert found.price_per_min == billing_oracle.price(SMALL, PRICES)
+    matched = job(joined, number)
+    assert (matched.state, matched.provider) == (JobState.META_SCHEDULED, joined.provider)
+    assert matched.price_per_min == billing_oracle.price(SMALL, PRICES)
     sizes = joined.ledger.queue_sizes(joined.provider, at_block=joined.ledger.head())
     assert sizes == QueueSizes(claimable=1, cancelling=0, top_up=0)
 
@@ -112,21 +122,22 @@ def test_claim_empties_the_queue(joined, claimed):
     assert sizes == QueueSizes(claimable=0, cancelling=0, top_up=0)
 
 
-def test_start_is_within_claim_and_now(joined, claimed):
+def test_start_is_between_claim_and_now(joined, claimed):
     claimed_at = joined.ledger.head().timestamp
     joined.pass_time(100)
     joined.run(claimed, claimed_at + 40)
 
     assert job(joined, claimed).state is JobState.RUNNING
-    told = claimed_at + 40 if joined.expected.keeps_start else joined.ledger.head().timestamp
-    assert job(joined, claimed).started_at == told
+    now = joined.ledger.head().timestamp
+    expected = claimed_at + 40 if joined.expected.keeps_start else now
+    assert job(joined, claimed).started_at == expected
 
 
 def test_refused_job_is_pending_again(joined, claimed):
     joined.refuse(claimed)
 
-    found = job(joined, claimed)
-    assert (found.state, found.provider, found.price_per_min) == (JobState.PENDING, "", 0)
+    refused = job(joined, claimed)
+    assert (refused.state, refused.provider, refused.price_per_min) == (JobState.PENDING, "", 0)
 
 
 def test_cancelled_running_job_waits_in_the_cancelling_queue(joined, claimed):
@@ -156,7 +167,7 @@ def test_cancelling_an_ended_job_reverts(grid):
         grid.cancel(number)
 
 
-def test_events_tell_the_life_of_a_job_in_order(joined):
+def test_events_of_a_job_are_in_order(joined):
     first = joined.ledger.head().number + 1
     number = joined.request("script-1")
     joined.match(number)
@@ -165,23 +176,20 @@ def test_events_tell_the_life_of_a_job_in_order(joined):
 
     events = joined.ledger.events(first=first, end=joined.ledger.head())
 
-    telling = [event for event in events if event.kind is not ChainEventKind.JOB_TRANSITION]
-    assert [
-        (event.kind, event.job_number, event.customer, event.provider) for event in telling
-    ] == [
+    transitions = [event for event in events if event.kind is ChainEventKind.JOB_TRANSITION]
+    others = [event for event in events if event not in transitions]
+    to_fields = attrgetter("kind", "job_number", "customer", "provider")
+    assert list(map(to_fields, others)) == [
         (ChainEventKind.JOB_REQUESTED, number, joined.customer, ""),
         (ChainEventKind.JOB_CLAIMED, number, joined.customer, joined.provider),
         (ChainEventKind.JOB_REFUSED, number, joined.customer, joined.provider),
     ]
-    assert [
-        event.job_number for event in events if event.kind is ChainEventKind.JOB_TRANSITION
-    ] == [number] * 3
-    assert [(event.block, event.index) for event in events] == sorted(
-        (event.block, event.index) for event in events
-    )
+    assert [event.job_number for event in transitions] == [number] * 3
+    positions = [(event.block, event.index) for event in events]
+    assert positions == sorted(positions)
 
 
-def test_events_tell_of_providers(grid):
+def test_provider_changes_emit_events(grid):
     first = grid.ledger.head().number + 1
     grid.register()
     grid.approve()
@@ -205,15 +213,16 @@ def test_jobs_of_a_block_are_read_once(chain, monkeypatch):
     grid = RealGrid(chain)
     first, second = (grid.request(f"script-{number}") for number in (1, 2))
     head = grid.ledger.head()
-    one = grid.ledger.jobs([first], at_block=head)
+    first_job = grid.ledger.jobs([first], at_block=head)
     reads, read = [], chain.node.read
-    monkeypatch.setattr(
-        chain.node,
-        "read",
-        lambda views, *, at_block: read(reads.append(at_block.number) or views, at_block=at_block),
-    )
 
-    assert grid.ledger.jobs([first], at_block=head) == one
+    def record(views, *, at_block):
+        reads.append(at_block.number)
+        return read(views, at_block=at_block)
+
+    monkeypatch.setattr(chain.node, "read", record)
+
+    assert grid.ledger.jobs([first], at_block=head) == first_job
     assert reads == []
     both = grid.ledger.jobs([first, second], at_block=head)
     assert grid.ledger.jobs([second, first], at_block=head) == both
@@ -230,7 +239,7 @@ def test_block_is_none_above_the_head(grid):
     assert grid.ledger.block(head.number + 1) is None
 
 
-def test_reorg_replaces_blocks_and_what_they_held(grid):
+def test_reorg_replaces_blocks_and_their_jobs(grid):
     grid.mine(3)
     number = grid.request("script-1")
     gone = grid.ledger.head()
@@ -243,7 +252,7 @@ def test_reorg_replaces_blocks_and_what_they_held(grid):
         grid.ledger.jobs([number], at_block=gone)
 
 
-def test_number_is_given_again_after_a_reorg(grid):
+def test_number_is_reused_after_a_reorg(grid):
     grid.mine(3)
     number = grid.request("script-1")
     grid.reorg(2)
@@ -253,10 +262,10 @@ def test_number_is_given_again_after_a_reorg(grid):
 
 
 def test_timeouts_are_those_of_the_grid_at_a_block(grid):
-    found = grid.ledger.timeouts(at_block=grid.ledger.head())
+    timeouts = grid.ledger.timeouts(at_block=grid.ledger.head())
 
     week = 7 * 86_400 if grid.expected.ends_claimed else None
-    assert found == Timeouts(claim_blocks=10, start_s=week, settle_grace_s=week)
+    assert timeouts == Timeouts(claim_blocks=10, start_s=week, settle_grace_s=week)
 
 
 @on_both

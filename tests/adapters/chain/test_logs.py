@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log entries by range: none is hidden, whoever answers."""
+"""Log entries of a range: none is missed, whichever node answers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from gridstead.wiring.chain import open_chain
 
 
 class Servers:
-    """An endpoint with two servers behind it; one of them has no block above a height and answers
-    some methods.
-    """
+    """An endpoint with two servers; one answers some methods and has no block above a height."""
 
     def __init__(self, node, height, behind):
         self._node, self._height, self._behind = node, height, behind
@@ -34,25 +32,25 @@ class Servers:
         }
 
     def batch(self, requests):
-        return [
-            self._late(m, p) if m in self._behind else self._node.batch([(m, p)])[0]
-            for m, p in requests
-        ]
+        return [self._answer(method, parameters) for method, parameters in requests]
 
-    def _late(self, method, parameters):
-        asked = parameters[0]
+    def _answer(self, method, parameters):
+        if method in self._behind:
+            return self._answer_late(method, parameters)
+        return self._node.batch([(method, parameters)])[0]
+
+    def _answer_late(self, method, parameters):
+        request = parameters[0]
         if method == "eth_getBlockByNumber":
-            return None if int(asked, 16) > self._height else self._node.ask(method, *parameters)
-        if "blockHash" in asked:
-            if asked["blockHash"] not in self._known:
+            return None if int(request, 16) > self._height else self._node.ask(method, *parameters)
+        if "blockHash" in request:
+            if request["blockHash"] not in self._known:
                 return RpcError(code=-32000, message="unknown block", data="")
-            return self._node.ask(method, asked)
-        last = min(int(asked["toBlock"], 16), self._height)
-        return (
-            self._node.ask(method, {**asked, "toBlock": hex(last)})
-            if int(asked["fromBlock"], 16) <= last
-            else []
-        )
+            return self._node.ask(method, request)
+        last = min(int(request["toBlock"], 16), self._height)
+        if int(request["fromBlock"], 16) > last:
+            return []
+        return self._node.ask(method, {**request, "toBlock": hex(last)})
 
 
 BLOCKS, LOGS = "eth_getBlockByNumber", "eth_getLogs"
@@ -60,42 +58,40 @@ BLOCKS, LOGS = "eth_getBlockByNumber", "eth_getLogs"
 
 @pytest.fixture
 def grid(chain):
-    made = RealGrid(chain)
-    made.register()
-    made.approve()
-    return made
+    real_grid = RealGrid(chain)
+    real_grid.register()
+    real_grid.approve()
+    return real_grid
 
 
 @pytest.fixture
-def wanted(chain):
+def log_filter(chain):
     return EventReader(chain.contracts).filter()
 
 
 @pytest.mark.parametrize("behind", [{LOGS}, {BLOCKS}, {LOGS, BLOCKS}])
-def test_newest_log_is_not_hidden_by_a_server_that_lags(grid, chain, wanted, behind):
+def test_newest_log_is_not_missed_on_a_lagging_server(grid, chain, log_filter, behind):
     height = grid.ledger.head().number
     grid.request("script-1")
     node = Servers(chain.node, height, behind)
 
     with pytest.raises(ChainUnavailable):
-        read_logs(node, wanted, first=height, end=grid.ledger.head())
+        read_logs(node, log_filter, first=height, end=grid.ledger.head())
 
 
-def test_older_log_is_not_hidden_by_a_server_that_lags_far(grid, chain, wanted):
+def test_older_log_is_not_missed_on_a_lagging_server(grid, chain, log_filter):
     height = grid.ledger.head().number
     grid.request("script-1")
     grid.mine(PINNED_BLOCKS + 2)
     node = Servers(chain.node, height, {LOGS, BLOCKS})
 
     with pytest.raises(ChainUnavailable):
-        read_logs(node, wanted, first=height, end=grid.ledger.head())
+        read_logs(node, log_filter, first=height, end=grid.ledger.head())
 
 
 @pytest.mark.parametrize("per_read", [1000, 3])
-def test_older_log_is_not_hidden_by_a_server_on_another_fork(
-    grid, chain, wanted, monkeypatch, per_read
-):
-    """Its fork may be deeper than the blocks that are asked for one by one."""
+def test_older_log_is_not_missed_on_another_fork(grid, chain, log_filter, monkeypatch, per_read):
+    """The fork may be deeper than the blocks that are requested one by one."""
     height = grid.ledger.head().number
     grid.request("script-1")
     grid.mine(PINNED_BLOCKS + 6)
@@ -103,45 +99,42 @@ def test_older_log_is_not_hidden_by_a_server_on_another_fork(
 
     def other_fork(requests):
         answers = real(requests)
-        if any(method == LOGS and "toBlock" in asked[0] for method, asked in requests):
-            return [
-                [] if isinstance(answer, list) else {**answer, "hash": "0x00"} for answer in answers
-            ]
+        if any(method == LOGS and "toBlock" in params[0] for method, params in requests):
+            return list(map(of_other_fork, answers))
         return answers
+
+    def of_other_fork(answer):
+        return [] if isinstance(answer, list) else {**answer, "hash": "0x00"}
 
     monkeypatch.setattr(logs_module, "BLOCKS_PER_READ", per_read)
     node = type("Forked", (), {"batch": staticmethod(other_fork)})()
 
     with pytest.raises(ChainUnavailable, match="could not read the chain's events"):
-        read_logs(node, wanted, first=height, end=grid.ledger.head())
+        read_logs(node, log_filter, first=height, end=grid.ledger.head())
 
 
-def test_logs_of_two_histories_are_not_mixed(grid, chain, wanted):
+def test_logs_of_two_forks_are_not_mixed(grid, chain, log_filter):
     head = grid.ledger.head()
     real = chain.node.batch
 
     def forked(requests):
         answers = real(requests)
-        return [
-            {**a, "parentHash": "0x00"}
-            if isinstance(a, dict) and int(a["number"], 16) == head.number
-            else a
-            for a in answers
-        ]
+        for index, answer in enumerate(answers):
+            if isinstance(answer, dict) and int(answer["number"], 16) == head.number:
+                answers[index] = {**answer, "parentHash": "0x00"}
+        return answers
 
     node = type("Forked", (), {"batch": staticmethod(forked)})()
 
     with pytest.raises(ChainUnavailable, match="could not read the chain's events"):
-        read_logs(node, wanted, first=0, end=head)
+        read_logs(node, log_filter, first=0, end=head)
 
 
-def test_log_of_a_block_is_not_hidden_by_a_server_on_another_fork_of_its_height(
-    grid, chain, wanted
-):
+def test_newest_log_is_not_missed_on_another_fork(grid, chain, log_filter):
     before = grid.ledger.head()
     grid.request("script-1")
     head = grid.ledger.head()
-    assert read_logs(chain.node, wanted, first=before.number, end=head)
+    assert read_logs(chain.node, log_filter, first=before.number, end=head)
     grid.reorg(head.number - before.number)
     grid.mine(max(0, head.number - grid.ledger.head().number))
     other = grid.ledger.block(head.number)
@@ -149,57 +142,55 @@ def test_log_of_a_block_is_not_hidden_by_a_server_on_another_fork_of_its_height(
     assert other.hash != head.hash
 
     with pytest.raises(ChainUnavailable, match="could not read the chain's events"):
-        read_logs(chain.node, wanted, first=before.number, end=head)
+        read_logs(chain.node, log_filter, first=before.number, end=head)
 
 
 @pytest.mark.parametrize(("per_read", "pinned"), [(1, 1), (3, 2), (5, 7), (1000, 1), (1000, 50)])
-def test_pages_are_the_whole(grid, chain, wanted, monkeypatch, per_read, pinned):
+def test_pages_have_all_logs(grid, chain, log_filter, monkeypatch, per_read, pinned):
     for place in range(3):
         grid.request(f"script-{place}")
         grid.mine(place)
     head = grid.ledger.head()
-    whole = chain.node.ask(LOGS, {**wanted, "fromBlock": "0x0", "toBlock": hex(head.number)})
+    whole = chain.node.ask(LOGS, {**log_filter, "fromBlock": "0x0", "toBlock": hex(head.number)})
     monkeypatch.setattr(logs_module, "BLOCKS_PER_READ", per_read)
     monkeypatch.setattr(logs_module, "PINNED_BLOCKS", pinned)
 
-    assert read_logs(chain.node, wanted, first=0, end=head) == whole
-    assert read_logs(chain.node, wanted, first=head.number + 1, end=head) == []
+    assert read_logs(chain.node, log_filter, first=0, end=head) == whole
+    assert read_logs(chain.node, log_filter, first=head.number + 1, end=head) == []
 
 
 @on_both
-def test_provider_may_hear_of_its_own_claims_alone(grid, chain, expected):
-    """Our contracts are asked for them by provider; on plain DeepSquare all claims come, and
-    nothing else.
+def test_claims_of_one_provider_are_read(grid, chain, expected):
+    """The events of our contracts are filtered by provider; on plain DeepSquare all claims are
+    read.
     """
     other = chain.operator
-    stranger = Customer(chain.node, chain.contracts, other)
+    other_account = Customer(chain.node, chain.contracts, other)
     register = encode([Register(hardware=HARDWARE, prices=PRICES, labels=())], chain.contracts)
-    stranger._direct.transact(register.to, register.data, name="register")
+    other_account._direct.transact(register.to, register.data, name="register")
     chain.as_admin.approve_provider(other.address)
     mine, theirs = grid.request("script-1"), grid.request("script-2")
     grid.match(mine)
     job = grid.ledger.jobs([theirs], at_block=grid.ledger.head())[theirs]
     match = encode([Match(job_key=job.job_key, provider=other.address)], chain.contracts)
-    stranger._direct.transact(match.to, match.data, name="match")
+    other_account._direct.transact(match.to, match.data, name="match")
     grid.claim()
     claim = encode([ClaimJobs(limit=1)], chain.contracts)
-    stranger._direct.transact(claim.to, claim.data, name="claim")
+    other_account._direct.transact(claim.to, claim.data, name="claim")
 
     ledger = ChainLedger(chain.node, chain.contracts, claims_of=grid.provider)
     events = ledger.events(first=0, end=ledger.head())
 
-    wanted = (
-        [(mine, grid.provider)]
-        if expected.own_events
-        else [(mine, grid.provider), (theirs, other.address)]
-    )
-    assert [(event.job_number, event.provider) for event in events] == wanted
+    claims = [(mine, grid.provider)]
+    if not expected.own_events:
+        claims.append((theirs, other.address))
+    assert [(event.job_number, event.provider) for event in events] == claims
     assert {event.kind for event in events} == {ChainEventKind.JOB_CLAIMED}
 
 
 @on_both
-def test_first_block_above_the_chain_is_told(chain):
-    """Its readers would wait for it in silence."""
+def test_first_block_above_the_head_is_an_error(chain):
+    """Without the check, services would wait for the block without a message."""
     newest = int(chain.node.ask("eth_blockNumber"), 16)
     settings = config.Chain(
         rpc_url=chain.anvil.url,

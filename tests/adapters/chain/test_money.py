@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job costs, on the grid in memory and on both generations of contracts."""
+"""The cost of a job, on the grid in memory and on both generations of contracts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridstead.domain.lifecycle import JobState
 from gridstead.domain.settlement import time_limit_min
 from gridstead.errors import TransactionReverted
 
-DEAR = replace(PRICES, cpu_per_min=10 * PRICES.cpu_per_min)
+HIGHER_PRICES = replace(PRICES, cpu_per_min=10 * PRICES.cpu_per_min)
 
 
 def job(grid, number):
@@ -44,21 +44,25 @@ def claimed(joined):
 
 
 @pytest.mark.parametrize("seconds", [0, 59, 60, 61, 119, 500])
-def test_settlement_divides_the_lock_as_the_formula_says(joined, claimed, seconds):
+def test_settlement_divides_the_escrow_by_the_formula(joined, claimed, seconds):
     customer, earned = joined.balances()
     joined.run(claimed, joined.ledger.head().timestamp)
     joined.pass_time(1000)
     joined.settle(claimed, JobState.FAILED, seconds=seconds, exit_code=3 << 8)
 
-    found = job(joined, claimed)
+    settled = job(joined, claimed)
     billed = joined.expected.billed_s(seconds)
-    bill = billing_oracle.bill(found.escrow, billed, found.price_per_min)
-    assert (found.state, found.exit_code, found.final_cost) == (JobState.FAILED, 3 << 8, bill.cost)
+    bill = billing_oracle.bill(settled.escrow, billed, settled.price_per_min)
+    assert (settled.state, settled.exit_code, settled.final_cost) == (
+        JobState.FAILED,
+        3 << 8,
+        bill.cost,
+    )
     assert joined.balances() == (customer + bill.refund, earned + bill.provider)
 
 
 @pytest.mark.parametrize("seconds", [0, 500])
-def test_panic_of_the_provider_costs_as_little_as_can_be_billed(joined, claimed, seconds):
+def test_panic_of_the_provider_costs_the_minimum(joined, claimed, seconds):
     customer, earned = joined.balances()
     joined.run(claimed, joined.ledger.head().timestamp)
     joined.pass_time(1000)
@@ -78,7 +82,7 @@ def test_job_that_never_ran_costs_nothing(joined, claimed, state):
     assert joined.balances() == (customer + 200 * COIN, earned)
 
 
-def test_bill_is_never_above_the_lock(joined, claimed):
+def test_bill_never_exceeds_the_escrow(joined, claimed):
     customer, _ = joined.balances()
     joined.run(claimed, joined.ledger.head().timestamp)
     joined.pass_time(10**6)
@@ -88,13 +92,11 @@ def test_bill_is_never_above_the_lock(joined, claimed):
     assert joined.balances()[0] == customer
 
 
-def test_prices_that_change_while_a_job_runs(joined, claimed):
-    """A match fixes them on our contracts; on the others the bill, and so the time that is paid,
-    follows them.
-    """
+def test_price_change_of_a_running_job(joined, claimed):
+    """Our contracts fix the price at the match; plain DeepSquare bills the current price."""
     before = job(joined, claimed).price_per_min
     joined.run(claimed, joined.ledger.head().timestamp)
-    joined.register(prices=DEAR)
+    joined.register(prices=HIGHER_PRICES)
     joined.approve()
     joined.pass_time(1000)
     running = job(joined, claimed)
@@ -106,10 +108,8 @@ def test_prices_that_change_while_a_job_runs(joined, claimed):
 
 
 @on_both
-def test_job_whose_provider_was_removed_gets_no_more_time(chain, expected):
-    """Its prices are gone with it on plain DeepSquare; a price of nothing would let the job run for
-    nothing.
-    """
+def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
+    """On plain DeepSquare its prices are unknown; a price of 0 would give unlimited time."""
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -130,9 +130,10 @@ def test_job_whose_provider_was_removed_gets_no_more_time(chain, expected):
 
 @on_both
 @pytest.mark.parametrize(("reported_s", "billed_min"), [(900, 15), (960, 16), (1020, 1), (7200, 1)])
-def test_start_that_is_told_late(chain, expected, reported_s, billed_min):
-    """DeepSquare's contracts bill a quarter of an hour over the time since a start was told; of
-    more they bill none.
+def test_late_report_of_a_start(chain, expected, reported_s, billed_min):
+    """DeepSquare bills up to 15 minutes more than the time since the report of the start.
+
+    If the bill exceeds this, DeepSquare bills only the minimum.
     """
     grid = RealGrid(chain)
     grid.register()
@@ -146,24 +147,24 @@ def test_start_that_is_told_late(chain, expected, reported_s, billed_min):
     grid.pass_time(110)
     grid.settle(number, seconds=reported_s)
 
-    found = job(grid, number)
+    settled = job(grid, number)
     billed_s = reported_s if expected.keeps_start else billed_min * 60
-    assert found.final_cost == billing_oracle.cost(billed_s, found.price_per_min)
+    assert settled.final_cost == billing_oracle.cost(billed_s, settled.price_per_min)
 
 
-def test_top_up_raises_the_lock_and_waits_in_its_queue(joined, claimed):
+def test_top_up_raises_the_escrow_and_is_queued(joined, claimed):
     before = time_limit_min(job(joined, claimed), longest=10**6)
     joined.top_up(claimed, 100 * COIN)
 
-    found = job(joined, claimed)
-    assert found.escrow == 300 * COIN
-    assert time_limit_min(found, longest=10**6) in {before * 3 // 2, before * 3 // 2 + 1}
+    topped_up = job(joined, claimed)
+    assert topped_up.escrow == 300 * COIN
+    assert time_limit_min(topped_up, longest=10**6) in {before * 3 // 2, before * 3 // 2 + 1}
     assert queues(joined) == QueueSizes(claimable=0, cancelling=0, top_up=1)
     joined.claim_top_up()
     assert queues(joined).top_up == 0
 
 
-def test_one_claim_takes_what_the_contracts_can_give(joined):
+def test_one_claim_takes_as_many_jobs_as_the_contracts_allow(joined):
     numbers = [joined.request(f"script-{place}") for place in range(3)]
     for number in numbers:
         joined.match(number)
@@ -175,7 +176,7 @@ def test_one_claim_takes_what_the_contracts_can_give(joined):
     assert queues(joined).claimable == len(numbers) - len(claimed)
 
 
-def test_cancelled_matched_job_is_refunded_and_its_entry_harms_nobody(joined):
+def test_cancelled_matched_job_is_refunded_and_its_entry_is_skipped(joined):
     gone, stays = joined.request("script-1", escrow=100 * COIN), joined.request("script-2")
     joined.match(gone)
     joined.match(stays)
@@ -191,8 +192,8 @@ def test_cancelled_matched_job_is_refunded_and_its_entry_harms_nobody(joined):
     assert (queues(joined).cancelling == 1) is joined.expected.tells_provider
 
 
-def test_queue_of_cancelled_jobs_alone_is_nothing_to_claim(joined):
-    """Who claims from it on plain DeepSquare is refused, so it must not look like work for ever."""
+def test_queue_with_only_cancelled_jobs_is_not_claimable(joined):
+    """On plain DeepSquare a claim would revert, so the queue must not be reported as claimable."""
     number = joined.request("script-1")
     joined.match(number)
     joined.cancel(number)
@@ -211,7 +212,7 @@ def test_running_job_is_cancelled_by_its_provider(joined, claimed):
     joined.pass_time(100)
     joined.settle(claimed, JobState.CANCELLED, seconds=61)
 
-    found = job(joined, claimed)
-    assert (found.state, found.cancel_requested) == (JobState.CANCELLED, True)
+    cancelled = job(joined, claimed)
+    assert (cancelled.state, cancelled.cancel_requested) == (JobState.CANCELLED, True)
     billed_s = joined.expected.billed_s(61)
-    assert found.final_cost == billing_oracle.cost(billed_s, found.price_per_min)
+    assert cancelled.final_cost == billing_oracle.cost(billed_s, cancelled.price_per_min)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node's endpoint holds is told to nobody: whoever runs it for others has a key in its path."""
+"""The URL of a node's endpoint is not in errors, because its path may contain an API key."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,7 +15,7 @@ KEY = "3f9c0ffee"
 
 
 class Answer(BaseHTTPRequestHandler):
-    """Answers 429 on one path, and with a chain's id on any other."""
+    """Answers 429 on one path, and a chain id on any other."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -26,7 +26,7 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Keep quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -39,14 +39,14 @@ def endpoint():
         server.shutdown()
 
 
-def test_a_node_that_refuses_is_told_by_its_status_and_not_by_its_address(endpoint):
+def test_refusal_of_a_node_is_reported_without_its_url(endpoint):
     with pytest.raises(ChainUnavailable) as refused:
         Node(f"{endpoint}/busy/{KEY}").ask("eth_chainId")
 
     assert refused.value.detail == "the node answers 429 Too Many Requests"
 
 
-def test_an_endpoint_of_another_chain_is_told_by_its_setting_and_not_by_its_address(endpoint):
+def test_endpoint_of_another_chain_is_reported_without_its_url(endpoint):
     settings = config.Chain(
         rpc_url=f"{endpoint}/{KEY}", chain_id=8, contract=f"0x{'12' * 20}", confirmations=1
     )

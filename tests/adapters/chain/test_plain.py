@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender on contracts of the first generation: one transaction per call, in order, through
-crashes and reorgs.
-"""
+"""The sender on contracts of the first generation: one transaction per call, in order."""
 
 from __future__ import annotations
 
@@ -32,27 +30,27 @@ def generation():
 
 @pytest.fixture
 def grid(chain):
-    made = RealGrid(chain)
-    made.register()
-    made.approve()
+    real_grid = RealGrid(chain)
+    real_grid.register()
+    real_grid.approve()
     chain.anvil.rpc("evm_setAutomine", False)
-    return made
+    return real_grid
 
 
 @pytest.fixture
 def wallet_sender(grid, tmp_path):
-    """Return a function that opens a wallet's office."""
-    with ExitStack() as opened:
+    """Return a function that opens a wallet's sender."""
+    with ExitStack() as stack:
 
-        def open_one(who):
-            made = WalletSender(grid.devnet, who, tmp_path, batch=1)
-            opened.callback(made.close)
-            return made
+        def open_sender(wallet):
+            sender = WalletSender(grid.devnet, wallet, tmp_path, batch=1)
+            stack.callback(sender.close)
+            return sender
 
-        yield open_one
+        yield open_sender
 
 
-def test_whole_lives_of_jobs_take_a_transaction_per_call(grid, wallet_sender):
+def test_jobs_take_one_transaction_per_call(grid, wallet_sender):
     first, second = requested(grid, 2)
     operator, provider = wallet_sender(grid.devnet.operator), wallet_sender(grid.devnet.provider)
     for number in (first, second):
@@ -79,10 +77,10 @@ def test_whole_lives_of_jobs_take_a_transaction_per_call(grid, wallet_sender):
     assert jobs[first].price_per_min == billing_oracle.price(SMALL, PRICES)
     assert jobs[first].final_cost == 2 * jobs[first].price_per_min
     assert jobs[second].price_per_min == 0
-    assert len(provider.raws()) == 5
+    assert len(provider.hashes()) == 5
 
 
-def test_many_calls_go_one_by_one_in_their_order(grid, wallet_sender):
+def test_calls_are_sent_one_by_one_in_order(grid, wallet_sender):
     numbers = requested(grid, 5)
     operator = wallet_sender(grid.devnet.operator)
     for number in reversed(numbers):
@@ -96,13 +94,11 @@ def test_many_calls_go_one_by_one_in_their_order(grid, wallet_sender):
     changed = {number: job(grid, number).state_block for number in numbers}
 
     assert operator.states() == [SendState.FINAL] * 5
-    assert len(operator.raws()) == 5
+    assert len(operator.hashes()) == 5
     assert sorted(numbers, key=changed.__getitem__) == numbers[::-1]
 
 
-def test_refused_call_is_rejected_with_the_contracts_reason_and_holds_up_no_other(
-    grid, wallet_sender
-):
+def test_refused_call_is_rejected_and_does_not_block_others(grid, wallet_sender):
     first, second = claimed(grid, 2)
     grid.devnet.anvil.rpc("evm_setAutomine", True)
     grid.claim()
@@ -116,14 +112,14 @@ def test_refused_call_is_rejected_with_the_contracts_reason_and_holds_up_no_othe
     assert "InvalidTransition(2, 5)" in provider.reasons()[0]
 
 
-def test_who_lacks_the_role_is_told(grid, wallet_sender):
+def test_missing_role_rejects_the_call(grid, wallet_sender):
     (number,) = requested(grid, 1)
-    stranger = wallet_sender(grid.devnet.provider)
-    stranger.outbox.put("match", Match(job_key=job(grid, number).job_key, provider=grid.provider))
-    stranger.finish()
+    outsider = wallet_sender(grid.devnet.provider)
+    outsider.outbox.put("match", Match(job_key=job(grid, number).job_key, provider=grid.provider))
+    outsider.finish()
 
-    assert stranger.states() == [SendState.REJECTED]
-    assert "missing role" in stranger.reasons()[0]
+    assert outsider.states() == [SendState.REJECTED]
+    assert "missing role" in outsider.reasons()[0]
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
@@ -141,7 +137,7 @@ def test_restart_at_any_boundary_sends_each_call_once(grid, wallet_sender, bound
 
     assert provider.states() == [SendState.FINAL, SendState.FINAL]
     assert job(grid, number).state is JobState.FINISHED
-    assert len(provider.raws()) == 2
+    assert len(provider.hashes()) == 2
 
 
 def test_reorg_sends_the_same_bytes_again(grid, wallet_sender):
@@ -156,4 +152,4 @@ def test_reorg_sends_the_same_bytes_again(grid, wallet_sender):
 
     assert provider.states() == [SendState.FINAL]
     assert job(grid, number).state is JobState.RUNNING
-    assert len(provider.raws()) == 1
+    assert len(provider.hashes()) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command line refuses on a real chain: nothing is stored, nothing is sent."""
+"""Commands that are refused on a real chain: nothing is stored, nothing is sent."""
 
 import json
 import socket
@@ -38,14 +38,14 @@ ca_file = "{folder}/ca"
 
 @pytest.fixture
 def definitions():
-    """Where the Job Definition service would listen: whoever connects is seen."""
+    """A socket in place of the Job Definition service, which detects connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         yield server
 
 
 class Person:
-    """Somebody at a terminal, with a key on the chain."""
+    """A user at a terminal, with a wallet."""
 
     def __init__(self, folder, chain, definitions, number):
         self.folder, self.chain, self.definitions = folder, chain, definitions
@@ -68,11 +68,11 @@ class Person:
         (self.folder / "settings.toml").write_text(SETTINGS.format(**(values | changed)))
 
     def sent(self):
-        """Return how many transactions the wallet has sent, those that wait included."""
+        """Return how many transactions the wallet has sent, including pending ones."""
         return int(self.chain.anvil.rpc("eth_getTransactionCount", self.address, "pending"), 16)
 
     def asked_for_storage(self):
-        """Return whether anybody called the Job Definition service."""
+        """Return whether the Job Definition service was called."""
         try:
             self.definitions.accept()[0].close()
         except BlockingIOError:
@@ -82,134 +82,132 @@ class Person:
 
 @pytest.fixture
 def person(tmp_path, chain, definitions):
-    def made(number=4):
+    def create(number=4):
         return Person(tmp_path, chain, definitions, number)
 
-    return made
+    return create
 
 
-def refused(someone, *arguments):
-    """Run a command that is refused, check that it changed nothing, and return its exit code and
-    words.
-    """
-    before = someone.sent()
-    command = [COMMAND, *arguments, "--config", str(someone.folder / "settings.toml")]
+def refused(user, *arguments):
+    """Run a command that is refused and changes nothing; return its exit code and stderr."""
+    before = user.sent()
+    command = [COMMAND, *arguments, "--config", str(user.folder / "settings.toml")]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
     assert "Traceback" not in done.stderr
-    assert someone.sent() == before
-    assert not someone.asked_for_storage()
+    assert user.sent() == before
+    assert not user.asked_for_storage()
     return done.returncode, done.stderr
 
 
-def submit(someone, *options, credits_=100):
-    return ("submit", str(someone.folder / "workflow.yaml"), "--credits", str(credits_), *options)
+def submit(user, *options, credits_=100):
+    return ("submit", str(user.folder / "workflow.yaml"), "--credits", str(credits_), *options)
 
 
-def test_a_wallet_without_credits_is_told_what_it_has(person, chain):
+def test_insufficient_credits_are_reported_with_the_balance(person, chain):
     poor = person(POOR)
     chain.anvil.fund(poor.address)
 
-    code, told = refused(poor, *submit(poor))
+    code, errors = refused(poor, *submit(poor))
 
     assert code == INPUT
-    assert f"wallet {poor.address} has only 0 credits" in told
-    assert "--credits is 100" in told
+    assert f"wallet {poor.address} has only 0 credits" in errors
+    assert "--credits is 100" in errors
 
 
-def test_a_wallet_that_cannot_pay_for_gas_is_told(person, chain):
+def test_wallet_without_coins_is_refused(person, chain):
     penniless = person(PENNILESS)
     chain.as_admin.transfer(penniless.address, 100 * COIN)
 
-    code, told = refused(penniless, *submit(penniless))
+    code, errors = refused(penniless, *submit(penniless))
 
     assert code == INPUT
-    assert "has no coins to pay for gas" in told
+    assert "has no coins to pay for gas" in errors
 
 
-def test_a_lock_below_the_least_is_told_with_the_least(person):
-    someone = person()
+def test_escrow_below_the_minimum_is_refused_with_the_minimum(person):
+    user = person()
 
-    code, told = refused(someone, *submit(someone, credits_="99.5"))
+    code, errors = refused(user, *submit(user, credits_="99.5"))
 
     assert code == INPUT
-    assert "the minimum is 100" in told
+    assert "the minimum is 100" in errors
 
 
-def test_a_wrong_password_is_told_before_anything_is_stored(person):
-    someone = person()
-    (someone.folder / "password").write_text("another\n")
+def test_wrong_password_is_an_error_before_anything_is_stored(person):
+    user = person()
+    (user.folder / "password").write_text("another\n")
 
-    code, told = refused(someone, *submit(someone))
+    code, errors = refused(user, *submit(user))
 
     assert code == CONFIG
-    assert "cannot open wallet" in told
-    assert "hint: " in told
-    assert "another" not in told
+    assert "cannot open wallet" in errors
+    assert "hint: " in errors
+    assert "another" not in errors
 
 
-def test_a_key_of_another_wallet_is_told_before_anything_is_stored(person):
-    someone = person()
-    key = someone.folder / "key"
+def test_key_of_another_wallet_is_an_error_before_anything_is_stored(person):
+    user = person()
+    key = user.folder / "key"
     key.write_text(json.dumps(json.loads(key.read_text()) | {"address": wallet(POOR).address}))
 
-    code, told = refused(someone, *submit(someone))
+    code, errors = refused(user, *submit(user))
 
     assert code == CONFIG
-    assert "its key is that of" in told
+    assert "its key is that of" in errors
 
 
 @pytest.mark.parametrize("verb", ["get", "history", "cancel", "watch", "logs"])
-def test_a_job_that_is_not_there_is_told(person, verb):
-    code, told = refused(person(), "job", verb, "7")
+def test_unknown_job_is_refused(person, verb):
+    code, errors = refused(person(), "job", verb, "7")
 
     assert code == INPUT
-    assert "there is no job 7" in told
+    assert "there is no job 7" in errors
 
 
-def test_a_job_of_another_is_not_cancelled(person, chain):
+def test_job_of_another_customer_is_not_cancelled(person, chain):
     poor = person(POOR)
     chain.anvil.fund(poor.address)
-    number = other_persons_job(chain)
+    number = job_of_another_customer(chain)
 
-    code, told = refused(poor, "job", "cancel", str(number))
+    code, errors = refused(poor, "job", "cancel", str(number))
 
     assert code == REFUSED
-    assert "contract refused cancelJob" in told
+    assert "contract refused cancelJob" in errors
 
 
-def test_a_chain_that_does_not_answer_may_answer_later(person):
-    someone = person()
-    someone.write_settings(rpc_url="http://127.0.0.1:1")
+def test_unreachable_chain_is_a_transient_error(person):
+    user = person()
+    user.write_settings(rpc_url="http://127.0.0.1:1")
 
-    code, told = refused(someone, *submit(someone))
+    code, errors = refused(user, *submit(user))
 
     assert code == LATER
-    assert "could not reach the chain" in told
+    assert "could not reach the chain" in errors
 
 
-def test_another_chain_at_the_endpoint_is_the_settings_matter(person):
-    someone = person()
-    someone.write_settings(chain_id=1)
+def test_endpoint_of_another_chain_is_a_config_error(person):
+    user = person()
+    user.write_settings(chain_id=1)
 
-    code, told = refused(someone, *submit(someone))
-
-    assert code == CONFIG
-    assert f"serves chain {CHAIN_ID}" in told
-
-
-def test_an_address_without_contracts_is_the_settings_matter(person):
-    someone = person()
-    someone.write_settings(contract="0x" + "12" * 20)
-
-    code, told = refused(someone, *submit(someone))
+    code, errors = refused(user, *submit(user))
 
     assert code == CONFIG
-    assert "Set chain.contract to" in told
+    assert f"serves chain {CHAIN_ID}" in errors
 
 
-def other_persons_job(chain):
-    from tests.adapters.chain.test_customer import request  # noqa: PLC0415 - its shortcut
+def test_address_without_contracts_is_a_config_error(person):
+    user = person()
+    user.write_settings(contract="0x" + "12" * 20)
+
+    code, errors = refused(user, *submit(user))
+
+    assert code == CONFIG
+    assert "Set chain.contract to" in errors
+
+
+def job_of_another_customer(chain):
+    from tests.adapters.chain.test_customer import request  # noqa: PLC0415 - avoids an import cycle
 
     return Customer(chain.node, chain.contracts, chain.customer).request_job(request())

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the contracts refuse, by the published calls: the same errors with the same arguments in
-both generations.
-"""
+"""Both generations refuse the same published calls, with the same errors and arguments."""
 
 from __future__ import annotations
 
@@ -22,19 +20,19 @@ UNKNOWN = 10**9
 NAME = b"x".ljust(32, b"\0")
 DEFINITION = (0, 100, 1, 1, "script", 0, [], [])
 HARDWARE = (1, [0], [4], [1000])
-ASKED = (1, 1, 1)
+PRICES_REQUESTED = (1, 1, 1)
 
 
 @pytest.fixture
 def grid(chain):
-    made = RealGrid(chain)
-    made.register()
-    made.approve()
-    return made
+    real_grid = RealGrid(chain)
+    real_grid.register()
+    real_grid.approve()
+    return real_grid
 
 
 def refused(grid, who, function, *arguments, contract="meta_scheduler"):
-    """Return name and arguments of the error that a call meets."""
+    """Return name and arguments of a call's error."""
     target = getattr(grid.devnet.contracts, contract)
     with pytest.raises(TransactionReverted) as refusal:
         DirectSender(grid.devnet.node, who).transact(
@@ -55,8 +53,8 @@ def set_status(grid, number, state, *, who=None):
     return refused(grid, who or grid.devnet.provider, "providerSetJobStatus", *arguments)
 
 
-def brought_to(grid, state):
-    """Return the number of a job in a state."""
+def job_in(grid, state):
+    """Create a job in a state, and return its number."""
     number = grid.request("script")
     if state is JobState.CANCELLED:
         grid.cancel(number)
@@ -69,7 +67,7 @@ def brought_to(grid, state):
     return number
 
 
-def test_request(grid):
+def test_errors_of_request(grid):
     devnet = grid.devnet
     ask = ("requestNewJob", DEFINITION, 200 * COIN, NAME, False)
 
@@ -83,18 +81,18 @@ def test_request(grid):
             refused(grid, devnet.customer, "requestNewJob", wrong, 200 * COIN, NAME, False)[0]
             == "InvalidJobDefinition"
         )
-    name, (told,) = refused(grid, devnet.provider, *ask)
-    assert (name, told) == ("Error", "ERC20: insufficient allowance")
+    name, (message,) = refused(grid, devnet.provider, *ask)
+    assert (name, message) == ("Error", "ERC20: insufficient allowance")
     done(grid, devnet.admin, "setEnableRequestNewJob", False)
     assert refused(grid, devnet.customer, *ask) == ("NewJobRequestDisabled", ())
 
 
-def test_match(grid):
-    devnet, number = grid.devnet, brought_to(grid, JobState.PENDING)
-    job_id, gone = number.to_bytes(32), brought_to(grid, JobState.CANCELLED).to_bytes(32)
+def test_errors_of_match(grid):
+    devnet, number = grid.devnet, job_in(grid, JobState.PENDING)
+    job_id, gone = number.to_bytes(32), job_in(grid, JobState.CANCELLED).to_bytes(32)
 
-    name, (told,) = refused(grid, devnet.customer, "metaSchedule", job_id, grid.provider)
-    assert (name, "is missing role" in told) == ("Error", True)
+    name, (message,) = refused(grid, devnet.customer, "metaSchedule", job_id, grid.provider)
+    assert (name, "is missing role" in message) == ("Error", True)
     assert refused(grid, devnet.operator, "metaSchedule", job_id, grid.customer) == (
         "ProviderNotJoined",
         (),
@@ -117,13 +115,13 @@ def test_match(grid):
 @pytest.mark.parametrize(
     "function", ["claimNextJob", "claimNextCancellingJob", "claimNextTopUpJob"]
 )
-def test_claims(grid, function):
+def test_errors_of_claims(grid, function):
     assert refused(grid, grid.devnet.customer, function) == ("ProviderNotJoined", ())
     assert refused(grid, grid.devnet.provider, function) == ("NoJob", ())
 
 
-def test_status(grid):
-    devnet, number = grid.devnet, brought_to(grid, JobState.SCHEDULED)
+def test_errors_of_set_status(grid):
+    devnet, number = grid.devnet, job_in(grid, JobState.SCHEDULED)
 
     assert set_status(grid, number, JobState.RUNNING, who=devnet.customer) == (
         "JobProviderOnly",
@@ -138,8 +136,8 @@ def test_status(grid):
     assert set_status(grid, UNKNOWN, JobState.FAILED) == ("InvalidJob", ())
 
 
-def test_refusal(grid):
-    number = brought_to(grid, JobState.RUNNING)
+def test_errors_of_refuse(grid):
+    number = job_in(grid, JobState.RUNNING)
     job_id = number.to_bytes(32)
 
     assert refused(grid, grid.devnet.customer, "refuseJob", job_id) == (
@@ -156,8 +154,8 @@ def test_refusal(grid):
     )
 
 
-def test_cancellation(grid):
-    number = brought_to(grid, JobState.PENDING)
+def test_errors_of_cancel(grid):
+    number = job_in(grid, JobState.PENDING)
     job_id = number.to_bytes(32)
 
     assert refused(grid, grid.devnet.provider, "cancelJob", job_id) == (
@@ -172,20 +170,20 @@ def test_cancellation(grid):
     )
 
 
-def test_top_up(grid):
-    waits, runs = brought_to(grid, JobState.PENDING), brought_to(grid, JobState.RUNNING)
-    stranger = wallet(91)
-    grid.devnet.anvil.fund(stranger.address)
+def test_errors_of_top_up(grid):
+    waits, runs = job_in(grid, JobState.PENDING), job_in(grid, JobState.RUNNING)
+    outsider = wallet(91)
+    grid.devnet.anvil.fund(outsider.address)
 
     assert refused(grid, grid.devnet.customer, "topUpJob", waits.to_bytes(32), 1) == (
         "RunningScheduledStatusOnly",
         ("0",),
     )
     delegate = ("topUpJobDelegate", runs.to_bytes(32))
-    assert refused(grid, stranger, *delegate) == ("CustomerMetaSchedulerProviderOnly", ())
+    assert refused(grid, outsider, *delegate) == ("CustomerMetaSchedulerProviderOnly", ())
     assert refused(grid, grid.devnet.customer, *delegate) == ("NoSpendingAuthority", ())
     allow = ("setDelegateSpendingAuthority", runs.to_bytes(32), True)
-    assert refused(grid, stranger, *allow) == ("CustomerOnly", (stranger.address, grid.customer))
+    assert refused(grid, outsider, *allow) == ("CustomerOnly", (outsider.address, grid.customer))
     done(grid, grid.devnet.customer, *allow)
     paid_min = billing_oracle.paid_seconds(200 * COIN, billing_oracle.price(SMALL, PRICES)) // 60
     assert refused(grid, grid.devnet.provider, *delegate) == (
@@ -194,10 +192,16 @@ def test_top_up(grid):
     )
 
 
-def test_registration(grid):
+def test_errors_of_register(grid):
     def wrong(hardware):
         return refused(
-            grid, grid.devnet.provider, "register", hardware, ASKED, [], contract="providers"
+            grid,
+            grid.devnet.provider,
+            "register",
+            hardware,
+            PRICES_REQUESTED,
+            [],
+            contract="providers",
         )
 
     assert wrong((0, [], [], [])) == ("InvalidNodesCount", ())
@@ -206,17 +210,17 @@ def test_registration(grid):
     assert wrong((1, [0], [4], [0])) == ("InvalidTotalMem", ())
 
 
-def test_administration_of_providers(grid):
+def test_errors_of_provider_administration(grid):
     def by(who, function, address):
         return refused(grid, who, function, address, contract="providers")
 
-    stranger, admin = wallet(91).address, grid.devnet.admin
+    outsider, admin = wallet(91).address, grid.devnet.admin
     assert "is missing role" in by(grid.devnet.customer, "approve", grid.provider)[1][0]
-    assert by(admin, "approve", stranger) == ("WaitingApprovalOnly", ())
+    assert by(admin, "approve", outsider) == ("WaitingApprovalOnly", ())
     assert by(admin, "approve", grid.provider) == ("AlreadyDone", ())
-    assert by(admin, "remove", stranger) == ("NoProvider", ())
+    assert by(admin, "remove", outsider) == ("NoProvider", ())
     assert by(admin, "unban", grid.provider) == ("AlreadyDone", ())
     done(grid, admin, "ban", grid.provider, contract="providers")
     assert by(admin, "ban", grid.provider) == ("AlreadyDone", ())
-    arguments = ("register", HARDWARE, ASKED, [])
+    arguments = ("register", HARDWARE, PRICES_REQUESTED, [])
     assert refused(grid, grid.devnet.provider, *arguments, contract="providers") == ("Banned", ())

@@ -25,36 +25,36 @@ from gridstead.errors import ChainUnavailable, ConfigError
 
 @pytest.fixture
 def manual(chain):
-    """The chain, mining only when told to."""
+    """The chain, which mines only on request."""
     chain.anvil.rpc("evm_setAutomine", False)
     return chain
 
 
 @pytest.fixture
 def grid(chain):
-    made = RealGrid(chain)
-    made.register()
-    made.approve()
-    return made
+    real_grid = RealGrid(chain)
+    real_grid.register()
+    real_grid.approve()
+    return real_grid
 
 
 @pytest.fixture
-def open_office(tmp_path):
+def open_sender(tmp_path):
     opened = []
 
-    def open_one(chain, who, **policy):
-        opened.append(WalletSender(chain, who, tmp_path, **policy))
+    def create(chain, wallet, **policy):
+        opened.append(WalletSender(chain, wallet, tmp_path, **policy))
         return opened[-1]
 
-    yield open_one
-    for one in opened:
-        one.close()
+    yield create
+    for sender in opened:
+        sender.close()
 
 
 @pytest.fixture
-def wallet_sender(grid, manual, open_office):
-    """The provider's."""
-    return open_office(manual, manual.provider)
+def wallet_sender(grid, manual, open_sender):
+    """The provider's sender."""
+    return open_sender(manual, manual.provider)
 
 
 def test_call_is_final_after_its_confirmations(grid, wallet_sender):
@@ -77,14 +77,12 @@ def test_call_is_final_after_its_confirmations(grid, wallet_sender):
         SendState.FINAL,
     ]
     assert job(grid, number).state is JobState.RUNNING
-    assert len(wallet_sender.raws()) == 1
+    assert len(wallet_sender.hashes()) == 1
 
 
-def test_whole_lives_of_jobs_take_one_transaction_per_step(
-    grid, manual, wallet_sender, open_office
-):
+def test_jobs_take_one_transaction_per_step(grid, manual, wallet_sender, open_sender):
     numbers = requested(grid, 40)
-    operator = open_office(manual, manual.operator)
+    operator = open_sender(manual, manual.operator)
     for number in numbers:
         operator.outbox.put(
             f"match:{number}", Match(job_key=job(grid, number).job_key, provider=grid.provider)
@@ -100,19 +98,15 @@ def test_whole_lives_of_jobs_take_one_transaction_per_step(
         wallet_sender.outbox.put(f"end:{number}", settlement(job(grid, number)))
     wallet_sender.finish()
 
-    assert {
-        one.state for one in grid.ledger.jobs(numbers, at_block=grid.ledger.head()).values()
-    } == {JobState.FINISHED}
+    assert states(grid, numbers) == {JobState.FINISHED}
     assert set(operator.states()) | set(wallet_sender.states()) == {SendState.FINAL}
-    assert (len(operator.raws()), len(wallet_sender.raws())) == (1, 3)
+    assert (len(operator.hashes()), len(wallet_sender.hashes())) == (1, 3)
 
 
 @pytest.mark.parametrize("count", [1, 20])
-def test_batches_stay_within_their_gas(grid, manual, wallet_sender, open_office, count):
-    """The ceilings of encode.py hold with some room, and those of whole batches are not far too
-    high either.
-    """
-    operator = open_office(manual, manual.operator)
+def test_batches_stay_within_their_gas_limit(grid, manual, wallet_sender, open_sender, count):
+    """The limits in encode.py are sufficient, and those of large batches are not much too high."""
+    operator = open_sender(manual, manual.operator)
     numbers = requested(grid, count * 3)
     for number in numbers[: 2 * count]:
         operator.outbox.put(
@@ -141,7 +135,7 @@ def test_batches_stay_within_their_gas(grid, manual, wallet_sender, open_office,
 
     assert {*operator.states(), *wallet_sender.states()} == {SendState.FINAL}
     shares = {}
-    for transaction_hash in operator.raws() + wallet_sender.raws():
+    for transaction_hash in operator.hashes() + wallet_sender.hashes():
         used = int(manual.anvil.rpc("eth_getTransactionReceipt", transaction_hash)["gasUsed"], 16)
         limit = int(manual.anvil.rpc("eth_getTransactionByHash", transaction_hash)["gas"], 16)
         shares[f"{used} of {limit}"] = used / limit
@@ -166,13 +160,16 @@ def test_restart_at_any_boundary_sends_each_call_once(grid, wallet_sender, bound
     wallet_sender.finish()
 
     assert set(wallet_sender.states()) == {SendState.FINAL}
-    assert {
-        one.state for one in grid.ledger.jobs(numbers, at_block=grid.ledger.head()).values()
-    } == {JobState.FINISHED}
-    assert len(wallet_sender.raws()) == 2
+    assert states(grid, numbers) == {JobState.FINISHED}
+    assert len(wallet_sender.hashes()) == 2
 
 
-def test_refused_element_is_rejected_with_the_contracts_reason(grid, wallet_sender):
+def states(grid, numbers):
+    jobs = grid.ledger.jobs(numbers, at_block=grid.ledger.head())
+    return {job.state for job in jobs.values()}
+
+
+def test_refused_element_is_rejected_with_the_contracts_error(grid, wallet_sender):
     first, second = claimed(grid, 2)
     now = grid.ledger.head().timestamp
     wallet_sender.outbox.put("good", SetRunning(job_key=job(grid, first).job_key, started_at=now))
@@ -183,19 +180,19 @@ def test_refused_element_is_rejected_with_the_contracts_reason(grid, wallet_send
     assert wallet_sender.reasons()[1] == "InvalidTransition(2, 5)"
 
 
-def test_call_that_would_revert_is_rejected_unsent(grid, manual, open_office):
-    stranger = wallet(77)
-    manual.anvil.fund(stranger.address)
-    wallet_sender = open_office(manual, stranger)
+def test_call_that_would_revert_is_rejected_without_a_transaction(grid, manual, open_sender):
+    outsider = wallet(77)
+    manual.anvil.fund(outsider.address)
+    wallet_sender = open_sender(manual, outsider)
     wallet_sender.outbox.put("claim", ClaimJobs(limit=1))
     wallet_sender.tick()
 
     assert wallet_sender.states() == [SendState.REJECTED]
     assert "ProviderNotJoined" in wallet_sender.reasons()[0]
-    assert wallet_sender.raws() == []
+    assert wallet_sender.hashes() == []
 
 
-def test_queues_can_be_emptied_when_they_are_empty(grid, wallet_sender):
+def test_claims_of_empty_queues_succeed(grid, wallet_sender):
     wallet_sender.outbox.put("cancelling", ClaimCancelling())
     wallet_sender.outbox.put("top_up", ClaimTopUp())
     wallet_sender.finish()
@@ -203,9 +200,9 @@ def test_queues_can_be_emptied_when_they_are_empty(grid, wallet_sender):
     assert wallet_sender.states() == [SendState.FINAL, SendState.FINAL]
 
 
-def test_wallet_without_coins_is_the_operators_matter(grid, manual, open_office):
+def test_wallet_without_coins_is_a_config_error(grid, manual, open_sender):
     poor = wallet(78)
-    wallet_sender = open_office(manual, poor)
+    wallet_sender = open_sender(manual, poor)
     (number,) = requested(grid, 1)
     wallet_sender.outbox.put(
         "match", Match(job_key=job(grid, number).job_key, provider=grid.provider)
@@ -220,7 +217,7 @@ def test_wallet_without_coins_is_the_operators_matter(grid, manual, open_office)
     assert "missing role" in wallet_sender.reasons()[0]
 
 
-def test_pool_that_forgot_gets_the_same_bytes_again(grid, manual, wallet_sender):
+def test_dropped_transaction_is_sent_again(grid, manual, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
         "run",
@@ -232,10 +229,10 @@ def test_pool_that_forgot_gets_the_same_bytes_again(grid, manual, wallet_sender)
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL]
-    assert len(wallet_sender.raws()) == 1
+    assert len(wallet_sender.hashes()) == 1
 
 
-def test_stuck_transaction_is_replaced_by_one_that_offers_more(grid, manual, wallet_sender):
+def test_stuck_transaction_is_replaced_with_higher_fees(grid, manual, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
         "run",
@@ -251,11 +248,11 @@ def test_stuck_transaction_is_replaced_by_one_that_offers_more(grid, manual, wal
         states += wallet_sender.states()
 
     assert states == [SendState.SENT, SendState.SENT, SendState.MINED, SendState.MINED]
-    assert len(wallet_sender.raws()) >= 2
+    assert len(wallet_sender.hashes()) >= 2
     assert job(grid, number).state is JobState.RUNNING
 
 
-def test_reorg_sends_the_same_bytes_again(grid, wallet_sender):
+def test_transaction_lost_in_a_reorg_is_sent_again(grid, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
         "run",
@@ -270,12 +267,10 @@ def test_reorg_sends_the_same_bytes_again(grid, wallet_sender):
 
     assert wallet_sender.states() == [SendState.FINAL]
     assert job(grid, number).state is JobState.RUNNING
-    assert len(wallet_sender.raws()) == 1
+    assert len(wallet_sender.hashes()) == 1
 
 
-def test_reorg_that_takes_the_job_away_rejects_its_calls_and_keeps_the_nonces_going(
-    grid, manual, wallet_sender
-):
+def test_calls_of_a_job_lost_in_a_reorg_are_rejected(grid, manual, wallet_sender):
     manual.anvil.mine()
     survivor = claimed(grid, 1, "survivor")
     (number,) = claimed(grid, 1, "doomed")
@@ -294,7 +289,7 @@ def test_reorg_that_takes_the_job_away_rejects_its_calls_and_keeps_the_nonces_go
 
     grid.reorg(blocks + 2)
     assert grid.ledger.jobs([number], at_block=grid.ledger.head()) == {}
-    old = wallet_sender.raws()
+    old = wallet_sender.hashes()
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.REJECTED, SendState.FINAL]
@@ -302,12 +297,8 @@ def test_reorg_that_takes_the_job_away_rejects_its_calls_and_keeps_the_nonces_go
     assert manual.anvil.rpc("eth_getTransactionReceipt", old[0]) is None
 
 
-def test_number_that_belongs_to_another_customer_after_a_reorg_is_left_alone(
-    grid, manual, wallet_sender
-):
-    """Check 10 of issue 2: the old bytes must never be sent again, whatever state the other job is
-    in.
-    """
+def test_reused_job_number_gets_no_old_call(grid, manual, wallet_sender):
+    """Check 10 of issue 2: the old transaction must never be sent again."""
     manual.anvil.mine()
     (number,) = claimed(grid, 1, "old")
     old_job = job(grid, number)
@@ -320,7 +311,7 @@ def test_number_that_belongs_to_another_customer_after_a_reorg_is_left_alone(
     )
     wallet_sender.tick_and_mine(2)
     assert job(grid, number).state is JobState.FAILED
-    old = wallet_sender.raws()
+    old = wallet_sender.hashes()
 
     grid.reorg(8)
     assert grid.ledger.jobs([number], at_block=grid.ledger.head()) == {}
@@ -333,13 +324,11 @@ def test_number_that_belongs_to_another_customer_after_a_reorg_is_left_alone(
     assert wallet_sender.states() == [SendState.REJECTED, SendState.REJECTED]
     assert job(grid, number).state is JobState.SCHEDULED
     assert job(grid, number).last_error == ""
-    assert all(manual.anvil.rpc("eth_getTransactionByHash", one) is None for one in old)
+    assert not any(manual.anvil.rpc("eth_getTransactionByHash", tx_hash) for tx_hash in old)
 
 
-def test_fresh_chain_gets_nothing_of_the_old_one(grid, manual, wallet_sender, tmp_path):
-    """The second part of check 10: the same chain id, contracts at the same addresses and an outbox
-    half done.
-    """
+def test_new_chain_gets_no_old_call(grid, manual, wallet_sender, tmp_path):
+    """The second part of check 10: same chain id, same addresses, and a partly sent outbox."""
     old, stays = claimed(grid, 2, "old")
     wallet_sender.outbox.put(
         "mined",
@@ -364,14 +353,13 @@ def test_fresh_chain_gets_nothing_of_the_old_one(grid, manual, wallet_sender, tm
 
         assert wallet_sender.states() == [SendState.REJECTED, SendState.REJECTED]
         assert {job(other, number).state for number in numbers} == {JobState.SCHEDULED}
-        assert all(
-            fresh.anvil.rpc("eth_getTransactionByHash", one) is None for one in wallet_sender.raws()
-        )
+        hashes = wallet_sender.hashes()
+        assert not any(fresh.anvil.rpc("eth_getTransactionByHash", tx_hash) for tx_hash in hashes)
     finally:
         fresh.close()
 
 
-def test_chain_without_contracts_is_waited_for(grid, manual, wallet_sender):
+def test_sender_waits_for_contracts(grid, manual, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
         "run",
@@ -390,7 +378,7 @@ def test_chain_without_contracts_is_waited_for(grid, manual, wallet_sender):
     assert wallet_sender.states() == [SendState.FINAL]
 
 
-def test_dead_endpoint_is_waited_for(grid, manual, wallet_sender):
+def test_sender_waits_for_the_endpoint(grid, manual, wallet_sender):
     (number,) = claimed(grid, 1)
     wallet_sender.outbox.put(
         "run",
@@ -428,10 +416,10 @@ def test_batches_stay_within_half_a_block(grid, manual, wallet_sender, request):
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL] * 6
-    assert len(wallet_sender.raws()) == 2
+    assert len(wallet_sender.hashes()) == 2
 
 
-def test_transaction_that_fits_in_no_block_costs_its_own_call_only(
+def test_transaction_above_the_block_gas_limit_rejects_only_its_call(
     grid, manual, wallet_sender, request
 ):
     first, second = claimed(grid, 2)

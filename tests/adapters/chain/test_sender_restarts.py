@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crashes, reorgs and other programs do to a wallet on a real chain: no call is lost, none is
-made twice.
-"""
+"""Crashes, reorgs and other programs with the same wallet: no call is lost or repeated."""
 
 from __future__ import annotations
 
@@ -18,16 +16,16 @@ from gridstead.errors import ConfigError
 
 @pytest.fixture
 def grid(chain):
-    made = RealGrid(chain)
-    made.register()
-    made.approve()
+    real_grid = RealGrid(chain)
+    real_grid.register()
+    real_grid.approve()
     chain.anvil.rpc("evm_setAutomine", False)
-    return made
+    return real_grid
 
 
 @pytest.fixture
 def wallet_sender(grid, tmp_path):
-    """The provider's."""
+    """The provider's sender."""
     opened = WalletSender(grid.devnet, grid.devnet.provider, tmp_path)
     yield opened
     opened.close()
@@ -35,7 +33,7 @@ def wallet_sender(grid, tmp_path):
 
 @pytest.fixture
 def twin(grid, tmp_path):
-    """Another program with the same wallet and a store of its own."""
+    """Another program with the same wallet and a separate store."""
     (tmp_path / "twin").mkdir()
     opened = WalletSender(grid.devnet, grid.devnet.provider, tmp_path / "twin")
     yield opened
@@ -51,18 +49,18 @@ def put_running(wallet_sender, grid, *numbers):
 
 
 def known(wallet_sender):
-    """Return which of the stored transactions the node knows."""
-    asked = wallet_sender.chain.anvil.rpc
-    return [asked("eth_getTransactionByHash", one) is not None for one in wallet_sender.raws()]
+    """Return for each stored transaction whether the node has it."""
+    rpc = wallet_sender.chain.anvil.rpc
+    transactions = [rpc("eth_getTransactionByHash", tx_hash) for tx_hash in wallet_sender.hashes()]
+    return [transaction is not None for transaction in transactions]
 
 
 def states(grid, numbers):
-    return {one.state for one in grid.ledger.jobs(numbers, at_block=grid.ledger.head()).values()}
+    jobs = grid.ledger.jobs(numbers, at_block=grid.ledger.head())
+    return {job.state for job in jobs.values()}
 
 
-def test_transaction_that_was_stored_and_never_sent_is_sent_by_the_next_process(
-    grid, wallet_sender
-):
+def test_stored_transaction_is_sent_by_the_next_process(grid, wallet_sender):
     (number,) = claimed(grid, 1)
     put_running(wallet_sender, grid, number)
 
@@ -73,13 +71,11 @@ def test_transaction_that_was_stored_and_never_sent_is_sent_by_the_next_process(
 
     assert known(wallet_sender) == [True]
     wallet_sender.finish()
-    assert (len(wallet_sender.raws()), wallet_sender.states()) == (1, [SendState.FINAL])
+    assert (len(wallet_sender.hashes()), wallet_sender.states()) == (1, [SendState.FINAL])
     assert states(grid, [number]) == {JobState.RUNNING}
 
 
-def test_transactions_that_were_stored_together_are_sent_together_by_the_next_process(
-    grid, wallet_sender
-):
+def test_stored_transactions_are_sent_by_the_next_process(grid, wallet_sender):
     numbers = claimed(grid, 30)
     wallet_sender.policy = DispatchPolicy(confirmations=2, batch=1)
     wallet_sender.restart()
@@ -92,14 +88,12 @@ def test_transactions_that_were_stored_together_are_sent_together_by_the_next_pr
     assert known(wallet_sender) == [True] * 30
     wallet_sender.finish()
 
-    assert len(wallet_sender.raws()) == 30
+    assert len(wallet_sender.hashes()) == 30
     assert states(grid, numbers) == {JobState.RUNNING}
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "another process"])
-def test_transaction_that_the_node_forgot_in_a_reorg_is_sent_again_as_it_was(
-    grid, wallet_sender, restarts
-):
+def test_transaction_dropped_in_a_reorg_is_sent_again(grid, wallet_sender, restarts):
     (number,) = claimed(grid, 1)
     put_running(wallet_sender, grid, number)
     wallet_sender.tick_and_mine(2)
@@ -114,12 +108,12 @@ def test_transaction_that_the_node_forgot_in_a_reorg_is_sent_again_as_it_was(
 
     assert known(wallet_sender) == [True]
     wallet_sender.finish()
-    assert (len(wallet_sender.raws()), wallet_sender.states()) == (1, [SendState.FINAL])
+    assert (len(wallet_sender.hashes()), wallet_sender.states()) == (1, [SendState.FINAL])
     assert states(grid, [number]) == {JobState.RUNNING}
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "another process"])
-def test_nonce_that_another_program_used_costs_no_call(grid, wallet_sender, twin, restarts):
+def test_nonce_used_by_another_program_loses_no_call(grid, wallet_sender, twin, restarts):
     first, second = claimed(grid, 2)
     put_running(wallet_sender, grid, first)
     wallet_sender.tick()
@@ -164,25 +158,25 @@ def test_replacement_survives_a_crash_before_it_is_sent(grid, wallet_sender):
         wallet_sender.crash_at = "transaction_stored"
         wallet_sender.tick()
     wallet_sender.crash_at = ""
-    assert len(wallet_sender.raws()) == 2
+    assert len(wallet_sender.hashes()) == 2
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL]
     assert states(grid, [number]) == {JobState.RUNNING}
 
 
-def test_wallet_that_runs_dry_goes_on_once_it_is_funded(grid, wallet_sender):
-    """What the node took waits; what it could not be paid for is neither lost nor signed again."""
+def test_wallet_without_coins_continues_after_funding(grid, wallet_sender):
+    """A sent transaction remains pending; an unpaid one is neither lost nor signed again."""
     numbers = claimed(grid, 3)
     put_running(wallet_sender, grid, *numbers)
-    grid.devnet.anvil.rpc("anvil_setBalance", wallet_sender.who.address, "0x1")
+    grid.devnet.anvil.rpc("anvil_setBalance", wallet_sender.wallet.address, "0x1")
     for _ in range(2):
         with pytest.raises(ConfigError, match="cannot pay"):
             wallet_sender.tick()
-    assert len(wallet_sender.raws()) == 1
+    assert len(wallet_sender.hashes()) == 1
 
-    grid.devnet.anvil.fund(wallet_sender.who.address)
+    grid.devnet.anvil.fund(wallet_sender.wallet.address)
     wallet_sender.finish()
 
-    assert len(wallet_sender.raws()) == 1
+    assert len(wallet_sender.hashes()) == 1
     assert states(grid, numbers) == {JobState.RUNNING}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole lives of jobs through the real services on a real chain, on both generations of contracts."""
+"""Jobs from request to payment, with real services on a real chain, on both generations."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gridstead.domain.sending import SendState
 
 pytestmark = on_both
 
-LOCK = 200 * COIN
+ESCROW = 200 * COIN
 RUNNING = JobState.RUNNING
 
 
 @pytest.fixture
 def grid_services(chain, expected, tmp_path):
-    made = GridServices(chain, tmp_path, batch=expected.batch)
-    made.join()
-    yield made
-    made.close()
+    services = GridServices(chain, tmp_path, batch=expected.batch)
+    services.join()
+    yield services
+    services.close()
 
 
 def bill_of(grid_services, expected, job, seconds):
@@ -32,7 +32,7 @@ def bill_of(grid_services, expected, job, seconds):
     return billing_oracle.bill(job.escrow, billed, job.price_per_min)
 
 
-def test_a_job_is_matched_claimed_run_and_paid(grid_services, expected):
+def test_job_is_matched_claimed_run_and_paid(grid_services, expected):
     customer, earned = grid_services.grid.balances()
     number = grid_services.request()
     slurm_job_id = grid_services.running(number, RUNNING)
@@ -43,41 +43,40 @@ def test_a_job_is_matched_claimed_run_and_paid(grid_services, expected):
     attempt = grid_services.attempt(number)
     bill = bill_of(grid_services, expected, job, attempt.elapsed_s)
     assert (job.state, job.final_cost) == (JobState.FINISHED, bill.cost)
-    assert grid_services.grid.balances() == (customer - LOCK + bill.refund, earned + bill.provider)
+    assert grid_services.grid.balances() == (
+        customer - ESCROW + bill.refund,
+        earned + bill.provider,
+    )
     assert [user.address for user in grid_services.users.users()] == [grid_services.grid.customer]
     assert (job.started_at == attempt.started_at) is expected.keeps_start
     assert {*grid_services.provider.states(), *grid_services.operator.states()} == {SendState.FINAL}
     grid_services.until(lambda: grid_services.journal.open_entries() == ())
 
 
-def test_several_jobs_at_once_are_all_paid(grid_services, expected):
+def test_several_jobs_are_all_paid(grid_services, expected):
     numbers = [grid_services.request(f"script-{place}") for place in range(4)]
     ids = [grid_services.submitted(number) for number in numbers]
-    for one in ids:
-        grid_services.slurm.start(one)
+    for slurm_job_id in ids:
+        grid_services.slurm.start(slurm_job_id)
     grid_services.until(
         lambda: all(grid_services.job(number).state is RUNNING for number in numbers)
     )
     grid_services.pass_time(200)
-    for one in ids:
-        grid_services.slurm.end(one)
+    for slurm_job_id in ids:
+        grid_services.slurm.end(slurm_job_id)
     jobs = [grid_services.settled(number) for number in numbers]
 
-    assert {job.state for job in jobs} == {JobState.FINISHED}
-    assert all(
-        job.final_cost
-        == bill_of(
-            grid_services, expected, job, grid_services.attempt(job.id.number).elapsed_s
-        ).cost
-        for job in jobs
-    )
+    for job in jobs:
+        seconds = grid_services.attempt(job.id.number).elapsed_s
+        assert job.state is JobState.FINISHED
+        assert job.final_cost == bill_of(grid_services, expected, job, seconds).cost
     assert len(grid_services.slurm.submissions) == len(numbers)
 
 
 @pytest.mark.parametrize(
     "boundary", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"]
 )
-def test_a_supervisor_that_dies_runs_and_settles_its_job_once(grid_services, boundary):
+def test_supervisor_that_dies_runs_and_settles_its_job_once(grid_services, boundary):
     number = grid_services.request()
     grid_services.failpoint = boundary
     slurm_job_id = grid_services.running(number, RUNNING)
@@ -87,16 +86,12 @@ def test_a_supervisor_that_dies_runs_and_settles_its_job_once(grid_services, bou
 
     assert (grid_services.failpoint, job.state) == (None, JobState.FINISHED)
     assert len(grid_services.slurm.submissions) == 1
-    assert (
-        sum(entry.key.startswith("settle:") for entry in grid_services.provider.outbox.entries())
-        == 1
-    )
+    keys = [entry.key for entry in grid_services.provider.outbox.entries()]
+    assert sum(key.startswith("settle:") for key in keys) == 1
 
 
-def test_a_supervisor_that_was_away_while_its_job_ran(grid_services, expected):
-    """Where the chain can be told of an earlier start nothing is lost; elsewhere a quarter of an
-    hour is paid.
-    """
+def test_supervisor_that_was_down_during_a_job(grid_services, expected):
+    """Our contracts accept the earlier start; plain DeepSquare pays for 15 minutes."""
     number = grid_services.request()
     slurm_job_id = grid_services.submitted(number)
     grid_services.slurm.start(slurm_job_id)
@@ -109,7 +104,7 @@ def test_a_supervisor_that_was_away_while_its_job_ran(grid_services, expected):
     assert billed_min in ({120} if expected.keeps_start else {15, 16})
 
 
-def test_a_node_that_dies_costs_the_customer_as_little_as_can_be_billed(grid_services, expected):
+def test_node_failure_costs_the_customer_the_minimum(grid_services, expected):
     customer, _ = grid_services.grid.balances()
     number = grid_services.request()
     slurm_job_id = grid_services.running(number, RUNNING)
@@ -123,8 +118,8 @@ def test_a_node_that_dies_costs_the_customer_as_little_as_can_be_billed(grid_ser
     assert grid_services.grid.balances()[0] == customer - cost
 
 
-def test_a_job_that_is_cancelled_before_it_runs_leaves_slurm_and_costs_nothing(grid_services):
-    """The contracts of DeepSquare tell its provider nothing; the supervisor sees it for itself."""
+def test_job_cancelled_before_its_start_costs_nothing(grid_services):
+    """Plain DeepSquare does not notify the provider; the supervisor detects the cancellation."""
     customer, _ = grid_services.grid.balances()
     number = grid_services.request()
     slurm_job_id = grid_services.submitted(number)
@@ -138,7 +133,7 @@ def test_a_job_that_is_cancelled_before_it_runs_leaves_slurm_and_costs_nothing(g
     assert grid_services.grid.balances()[0] == customer
 
 
-def test_a_running_job_is_cancelled_and_billed_for_what_it_used(grid_services, expected):
+def test_cancelled_running_job_is_billed_for_its_time(grid_services, expected):
     number = grid_services.request()
     slurm_job_id = grid_services.running(number, RUNNING)
     grid_services.pass_time(100)
@@ -156,11 +151,11 @@ def test_a_running_job_is_cancelled_and_billed_for_what_it_used(grid_services, e
     assert queues == QueueSizes(claimable=0, cancelling=0, top_up=0)
 
 
-def test_a_top_up_prolongs_a_running_job(grid_services):
+def test_top_up_extends_a_running_job(grid_services):
     number = grid_services.request()
     slurm_job_id = grid_services.running(number, RUNNING)
     before = grid_services.slurm.attempt(slurm_job_id).time_limit_min
-    grid_services.by_hand(grid_services.grid.top_up, number, LOCK)
+    grid_services.by_hand(grid_services.grid.top_up, number, ESCROW)
     grid_services.until(
         lambda: (
             grid_services.ledger.queue_sizes(
@@ -173,13 +168,13 @@ def test_a_top_up_prolongs_a_running_job(grid_services):
     assert grid_services.slurm.attempt(slurm_job_id).time_limit_min in {2 * before, 2 * before + 1}
 
 
-def test_a_job_that_slurm_refuses_comes_back_and_is_not_matched_to_the_same_provider_again(
+def test_job_refused_by_slurm_is_not_matched_to_the_provider_again(
     grid_services,
 ):
     grid_services.slurm.reject = "no such partition"
     number = grid_services.request()
     name = grid_services.job(number).id.slurm_name
-    for _ in range(2):  # it is tried three times, a minute apart
+    for _ in range(2):  # there are three attempts, a minute apart
         for _ in range(8):
             grid_services.step()
         assert grid_services.job(number).state is JobState.SCHEDULED
@@ -193,7 +188,7 @@ def test_a_job_that_slurm_refuses_comes_back_and_is_not_matched_to_the_same_prov
     assert grid_services.slurm.submissions == []
 
 
-def test_a_removed_provider_gives_nothing_away_and_is_paid_when_it_can_be(grid_services, expected):
+def test_removed_provider_does_not_extend_jobs_and_is_paid_later(grid_services, expected):
     number = grid_services.request()
     slurm_job_id = grid_services.running(number, RUNNING)
     before = grid_services.slurm.attempt(slurm_job_id).time_limit_min
@@ -217,7 +212,7 @@ def test_a_removed_provider_gives_nothing_away_and_is_paid_when_it_can_be(grid_s
     )
 
 
-def test_a_reorg_takes_a_match_back_and_the_job_is_matched_and_run_again(grid_services):
+def test_job_whose_match_is_lost_in_a_reorg_is_matched_again(grid_services):
     number = grid_services.request()
     grid_services.until(lambda: grid_services.job(number).state is JobState.META_SCHEDULED)
     grid_services.grid.reorg(1)

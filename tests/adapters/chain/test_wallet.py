@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys, signatures and who made them."""
+"""Keys, signatures and their signers."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ def password(tmp_path):
     return path
 
 
-def test_created_wallet_is_the_loaded_one(tmp_path, password):
-    made = create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+def test_created_wallet_can_be_loaded(tmp_path, password):
+    created = create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
 
-    assert load_wallet(tmp_path / "key.json", password).address == made.address
+    assert load_wallet(tmp_path / "key.json", password).address == created.address
     assert stat.S_IMODE((tmp_path / "key.json").stat().st_mode) == 0o600
 
 
 def test_wallet_of_a_given_key_has_its_address(tmp_path, password):
-    made = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=CHEAP)
+    created = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=CHEAP)
 
     assert (
-        made.address == wallet_of(b"\1" * 32).address == Keys.from_key(b"\1" * 32).address.lower()
+        created.address
+        == wallet_of(b"\1" * 32).address
+        == Keys.from_key(b"\1" * 32).address.lower()
     )
 
 
@@ -53,8 +55,8 @@ def test_existing_key_file_is_not_overwritten(tmp_path, password):
         create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
 
 
-def test_a_kill_while_a_wallet_is_written_leaves_no_half_one(tmp_path, password):
-    """Whoever finds the file takes it for a wallet, and makes no other."""
+def test_killed_write_leaves_no_partial_wallet(tmp_path, password):
+    """A program that finds the file uses it as a wallet, and does not create another one."""
     die = f"""
 import os, signal
 from pathlib import Path
@@ -65,14 +67,14 @@ create_wallet(Path({str(tmp_path / "key.json")!r}), Path({str(password)!r}), ite
 
     died = subprocess.run([sys.executable, "-c", die], check=False)
     left = (tmp_path / "key.json").exists()
-    made = create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+    created = create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
 
     assert (died.returncode, left) == (-signal.SIGKILL, False)
-    assert load_wallet(tmp_path / "key.json", password).address == made.address
+    assert load_wallet(tmp_path / "key.json", password).address == created.address
     assert {path.name for path in tmp_path.iterdir()} == {"key.json", "password"}
 
 
-def test_wrong_password_is_the_operators_matter(tmp_path, password):
+def test_wrong_password_is_a_config_error(tmp_path, password):
     create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
     password.write_text("another")
 
@@ -84,7 +86,7 @@ def test_wrong_password_is_the_operators_matter(tmp_path, password):
 @pytest.mark.parametrize(
     "content", ["", "{}", "[]", "null", '{"crypto": {}, "version": 3}', '{"version": 9}']
 )
-def test_file_that_is_no_key_file_is_the_operators_matter(tmp_path, password, content):
+def test_invalid_key_file_is_a_config_error(tmp_path, password, content):
     (tmp_path / "key.json").write_text(content)
 
     with pytest.raises(ConfigError, match="cannot open wallet"):
@@ -110,8 +112,8 @@ def _of_another_derivation(document):
 @pytest.mark.parametrize(
     "foreign", [_of_version_5, _of_another_cipher, _of_no_cipher, _of_another_derivation]
 )
-def test_file_that_is_sealed_in_an_unknown_way_is_the_operators_matter(tmp_path, password, foreign):
-    """The password is right; nobody here knows what to do with it."""
+def test_unsupported_key_file_is_a_config_error(tmp_path, password, foreign):
+    """The password is right, but the version, cipher or key derivation is not supported."""
     path = tmp_path / "key.json"
     create_wallet(path, password, iterations=CHEAP)
     document = json.loads(path.read_text())
@@ -122,25 +124,25 @@ def test_file_that_is_sealed_in_an_unknown_way_is_the_operators_matter(tmp_path,
         load_wallet(path, password)
 
 
-def test_a_key_file_may_have_capitals_in_its_keys_and_its_cipher(tmp_path, password):
+def test_key_file_names_are_case_insensitive(tmp_path, password):
     path = tmp_path / "key.json"
-    made = create_wallet(path, password, iterations=CHEAP)
+    created = create_wallet(path, password, iterations=CHEAP)
     document = json.loads(path.read_text())
     document["Crypto"] = document.pop("crypto") | {"cipher": "AES-128-CTR"}
     path.write_text(json.dumps(document))
 
-    assert load_wallet(path, password).address == made.address
+    assert load_wallet(path, password).address == created.address
 
 
-def test_missing_file_is_the_operators_matter(tmp_path, password):
+def test_missing_file_is_a_config_error(tmp_path, password):
     with pytest.raises(ConfigError, match="cannot read wallet"):
         load_wallet(tmp_path / "nothing", password)
 
 
-def test_key_is_never_shown(tmp_path, password):
-    made = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=CHEAP)
+def test_key_is_not_printed(tmp_path, password):
+    created = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=CHEAP)
 
-    assert "01" * 8 not in repr(made)
+    assert "01" * 8 not in repr(created)
     assert "01" * 8 not in json.dumps((tmp_path / "key.json").read_text())
 
 
@@ -153,7 +155,7 @@ def test_signer_is_recovered_from_both_forms_of_v(text, base):
     assert recover(text, signature) == wallet_of(b"\1" * 32).address
 
 
-def test_another_text_has_another_signer():
+def test_signature_of_another_text_has_another_signer():
     assert recover("b", wallet_of(b"\1" * 32).sign_text("a")) != wallet_of(b"\1" * 32).address
 
 
@@ -169,27 +171,27 @@ def test_another_text_has_another_signer():
         b"\1" * 66,
     ],
 )
-def test_what_is_no_signature_is_refused(signature):
+def test_invalid_signature_is_refused(signature):
     with pytest.raises(InvalidInput, match="invalid signature"):
         recover("a", signature)
 
 
-def test_a_lazy_wallet_opens_its_file_only_to_sign(tmp_path):
+def test_lazy_wallet_opens_its_file_before_the_first_signature(tmp_path):
     keystore, password = tmp_path / "w.json", tmp_path / "p"
     password.write_text("right\n")
-    made = create_wallet(keystore, password, iterations=2**10)
+    created = create_wallet(keystore, password, iterations=2**10)
     password.write_text("wrong\n")
     wallet = lazy_wallet(keystore, password)
-    assert wallet.address == made.address
+    assert wallet.address == created.address
     with pytest.raises(ConfigError, match="cannot open"):
         wallet.sign_text("a")
 
     password.write_text("right\n")
 
-    assert recover("a", wallet.sign_text("a")) == made.address
+    assert recover("a", wallet.sign_text("a")) == created.address
 
 
-def test_a_lazy_wallet_of_a_file_without_an_address_is_refused(tmp_path):
+def test_lazy_wallet_needs_an_address_in_its_file(tmp_path):
     (tmp_path / "w.json").write_text("{}")
 
     with pytest.raises(ConfigError, match="cannot read"):
