@@ -186,11 +186,11 @@ def _refusal(errors: list[dict[str, Any]]) -> InvalidWorkflow | JobDefinitionUna
     return InvalidWorkflow(*map(_problem, errors))
 
 
-def _problem(error: Mapping[str, Any]) -> Problem:
+def _problem(error: Mapping[str, Any]) -> WorkflowProblem:
     extensions = error.get("extensions", {})
     if "original_message" not in extensions:
-        return Problem(path="", reason=str(error["message"]))
-    return Problem(
+        return WorkflowProblem(path="", reason=str(error["message"]))
+    return WorkflowProblem(
         path=str(extensions.get("namespace", "")),
         reason=str(extensions["original_message"]),
         hint=extensions.get("hint"),

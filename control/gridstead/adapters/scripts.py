@@ -137,7 +137,7 @@ class Scripts:
             row = connection.execute(query).one()
         return Holdings(scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes))
 
-    def lock(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         """Return the mutex that all processes sharing the store have in common."""
         return self._database.lock()
 

@@ -16,7 +16,8 @@ from gridstead.cli.contracts_options import AdminPassword, ChainId, DryRun, Grid
 from gridstead.cli.contracts_output import emit_plan, emit_status
 from gridstead.cli.option_groups import expanded
 from gridstead.cli.output import parse_credits, print_note
-from gridstead.domain.contract_checks import check_contracts, exit_code
+from gridstead.domain.contract_checks import check_contracts
+from gridstead.domain.diagnostic import exit_code
 
 app = typer.Typer(help="Administer the contracts of a grid.", no_args_is_help=True)
 app.callback()(lambda: None)
@@ -71,10 +72,10 @@ def deploy(
     deployed = wiring.deploy(node, order, tell=print_note)
     grid = find_set(ContractsLocation(rpc_url=rpc_url, deployment=deployment))
     state = grid.inspect(count_escrow=False, tell=print_note)
-    findings = check_contracts(state, expected=deployed.contracts)
+    diagnostics = check_contracts(state, expected=deployed.contracts)
     extra = {"changed": bool(deployed.steps), "sent": len(deployed.steps)}
-    emit_status(state, findings, extra=extra, as_json=as_json)
-    raise typer.Exit(exit_code(findings))
+    emit_status(state, diagnostics, extra=extra, as_json=as_json)
+    raise typer.Exit(exit_code(diagnostics))
 
 
 @app.command()
@@ -95,9 +96,9 @@ def status(
     """
     grid = options.find()
     state = grid.inspect(count_escrow=not skip_escrow, tell=print_note)
-    findings = check_contracts(state, expected=grid.expected)
-    emit_status(state, findings, extra={}, as_json=as_json)
-    raise typer.Exit(exit_code(findings))
+    diagnostics = check_contracts(state, expected=grid.expected)
+    emit_status(state, diagnostics, extra={}, as_json=as_json)
+    raise typer.Exit(exit_code(diagnostics))
 
 
 def parse_recipient(text: str) -> str:

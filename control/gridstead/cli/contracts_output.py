@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from gridstead.cli.output import credits_text, emit_json, emit_record, emit_table, print_line
 from gridstead.domain.administration import CONSTANTS, Constant
-from gridstead.domain.contract_checks import Finding, FindingKind, exit_code
 from gridstead.domain.deployment import Escrow, GridState, Holder, Ownership
+from gridstead.domain.diagnostic import Diagnostic, Severity, exit_code
 
 if TYPE_CHECKING:  # the chain's library takes a second to import
     from gridstead.adapters.chain.administrator import AdministrationResult, SentStep
@@ -38,7 +38,7 @@ def emit_status(
     extra: Mapping[str, object],
     as_json: bool,
 ) -> None:
-    """Print a set of contracts and the findings about it."""
+    """Print a set of contracts and what is wrong with it."""
     if as_json:
         emit_json({**extra, **_to_json(state, diagnostics)})
         return
@@ -47,7 +47,7 @@ def emit_status(
         print_line("")
         emit_table(columns, rows)
     print_line("")
-    _emit_findings(findings)
+    _emit_diagnostics(diagnostics)
 
 
 def emit_plan(steps: Sequence[TransactionStep], *, as_json: bool) -> None:
@@ -153,7 +153,7 @@ def _summary(state: GridState) -> dict[str, object]:
 
 def _contracts(state: GridState) -> tuple[Columns, Rows]:
     rows: Rows = []
-    for placed in state.placed:
+    for placed in state.contracts:
         rows.append((placed.contract, placed.address, placed.code.value, placed.code_hash or ""))
     return ("CONTRACT", "ADDRESS", "CODE", "CODE HASH"), rows
 
@@ -180,13 +180,13 @@ def _constants(state: GridState) -> tuple[Columns, Rows]:
     return ("CONSTANT", "VALUE", "LEAST", "MOST", "MEANING"), rows
 
 
-def _emit_findings(findings: Sequence[Finding]) -> None:
-    for finding in findings:
-        label = "note" if finding.kind is FindingKind.NOTE else "WRONG"
-        print_line(f"{label}: {finding.text}")
-        if finding.hint:
-            print_line(f"  {finding.hint}")
-    if exit_code(tuple(findings)) == 0:
+def _emit_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
+    for diagnostic in diagnostics:
+        label = "note" if diagnostic.severity is Severity.NOTE else "WRONG"
+        print_line(f"{label}: {diagnostic.what}")
+        if diagnostic.hint:
+            print_line(f"  {diagnostic.hint}")
+    if exit_code(diagnostics) == 0:
         print_line("all checks passed")
 
 
@@ -223,17 +223,9 @@ def _escrow_json(escrow: Escrow | None) -> dict[str, object] | None:
     }
 
 
-def _finding_json(finding: Finding) -> dict[str, object]:
-    return {
-        "kind": finding.kind.name.lower(),
-        "text": finding.text,
-        "hint": finding.hint or None,
-    }
-
-
-def _to_json(state: GridState, findings: Sequence[Finding]) -> dict[str, object]:
-    code = exit_code(tuple(findings))
-    contracts = [asdict(placed) | {"code": placed.code.value} for placed in state.placed]
+def _to_json(state: GridState, diagnostics: Sequence[Diagnostic]) -> dict[str, object]:
+    code = exit_code(diagnostics)
+    contracts = [asdict(placed) | {"code": placed.code.value} for placed in state.contracts]
     constants = [_constant_json(name, value) for name, value in state.constants.items()]
     return {
         "chain_id": state.chain_id,
@@ -251,7 +243,7 @@ def _to_json(state: GridState, findings: Sequence[Finding]) -> dict[str, object]
         "verdict": {
             "right": code == 0,
             "exit_code": code,
-            "findings": list(map(_finding_json, findings)),
+            "findings": list(map(_diagnostic_json, diagnostics)),
         },
     }
 

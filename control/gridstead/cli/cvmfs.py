@@ -14,7 +14,7 @@ import typer
 from rich.status import Status
 
 from gridstead.cli.client import Json
-from gridstead.cli.output import emit_error, emit_json, emit_table, errors, say, tell
+from gridstead.cli.output import emit_error, emit_json, emit_table, errors, print_line, print_note
 from gridstead.config import CvmfsClientSettings, CvmfsSettings, NamedRepository, load
 from gridstead.domain.cvmfs.replica import PullResult, ReplicaState
 from gridstead.errors import GridsteadError, InvalidInput
@@ -67,8 +67,8 @@ def probe(
         emit_json(record)
         return
     published_at = _time(manifest.published_at)
-    tell(f"{name}: revision {manifest.revision}, published {published_at}, signatures valid")
-    tell(f"settings for {SETTINGS}:")
+    print_note(f"{name}: revision {manifest.revision}, published {published_at}, signatures valid")
+    print_note(f"settings for {SETTINGS}:")
     listed = ", ".join(f'"{key}"' for key in keys)
     print_line(f'[[repositories]]\nname = "{name}"\nurl = "{url}"\npublic_key_files = [{listed}]')
 
@@ -227,7 +227,7 @@ def _for_each(
                 emit_error(error, as_json=as_json)
             else:
                 if not as_json:
-                    say(summary(records[-1]))
+                    print_line(summary(records[-1]))
     if as_json:
         emit_json(records)
     if failures:
@@ -284,4 +284,4 @@ class SnapshotProgress:
             self._status.update(line)
         elif time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + PROGRESS_EVERY_S
-            tell(line)
+            print_note(line)

@@ -145,7 +145,7 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
     from gridstead.adapters.logger import LoggerClient, LogQuery  # noqa: PLC0415
 
     peer = client.settings.logger
-    request = Wanted(
+    request = LogQuery(
         owner=job.customer,
         log_name=job.id.slurm_name,
         log_identity=log_identity_of(job.job_key),

@@ -24,7 +24,7 @@ from gridstead.errors import ConfigError, InvalidInput
 
 if TYPE_CHECKING:  # Ansible is installed only on machines that run playbooks
     from gridstead.ports.playbooks import DriftMetrics
-    from gridstead.services.site import SiteService, RunObserver
+    from gridstead.services.site import RunObserver, SiteService
 
 app = typer.Typer()
 
@@ -98,8 +98,8 @@ def verify(
     if verification is not None:
         _emit_verification(verification, as_json=as_json)
     _exit_if_interrupted(record)
-    if verification is not None and verification.findings:
-        raise typer.Exit(ConfigError.exit_code)
+    if verification is not None and verification.diagnostics:
+        raise typer.Exit(exit_code(verification.diagnostics))
 
 
 @app.command("plan")
@@ -244,11 +244,11 @@ def _metrics(path: Path | None) -> DriftMetrics | None:
 def _opened(checkout: Path | None, command: str) -> Iterator[tuple[SiteService, RunObserver]]:
     site = _site(checkout)
     from gridstead.ports.playbooks import Stop  # noqa: PLC0415 - needs Ansible, see above
-    from gridstead.services.site import Watch  # noqa: PLC0415 - needs Ansible, see above
+    from gridstead.services.site import RunObserver  # noqa: PLC0415 - needs Ansible, see above
 
     stop = Stop()
     with SiteProgress(command) as progress, interruptible(stop):
-        yield site, Watch(tell=progress.show, stop=stop)
+        yield site, RunObserver(notify=progress.show, stop=stop)
 
 
 def _exit_if_interrupted(record: RunRecord) -> None:
@@ -263,17 +263,17 @@ def _emit_waiting(record: RunRecord) -> None:
 
 def _emit_verification(verification: Verification, *, as_json: bool) -> None:
     if as_json:
-        emit_json(asdict(verification))
+        emit_json(to_report(verification))
         return
-    checks, findings = verification.looked_at, verification.findings
-    if not findings:
+    checks, diagnostics = verification.checked, verification.diagnostics
+    if not diagnostics:
         print_line(f"{checks} checks passed on {len(verification.hosts)} hosts")
         return
-    print_line(f"{len(findings)} of {checks} checks failed")
-    for finding in findings:
-        action = f"{finding.who}: {finding.hint}" if finding.hint else finding.who
-        record = {"must be": finding.what, "is": finding.seen, "must act": action}
-        emit_record({"": f"{finding.host}, {finding.role}"} | record)
+    print_line(f"{len(diagnostics)} of {checks} checks failed")
+    for diagnostic in diagnostics:
+        action = f"{diagnostic.who}: {diagnostic.hint}" if diagnostic.hint else diagnostic.who
+        record = {"must be": diagnostic.what, "is": diagnostic.seen, "must act": action}
+        emit_record({"": ", ".join(diagnostic.where)} | record)
 
 
 def _emit_drift(changed: Mapping[str, Iterable[str]]) -> None:

@@ -86,8 +86,8 @@ def interruptible(stop: Stop) -> Iterator[None]:
     """Turn SIGINT and SIGTERM into requests to stop the run, inside the context."""
 
     def handle_signal(_signal: int, _frame: FrameType | None) -> None:
-        stop.wish()
-        if stop.wishes == 1:
+        stop.request()
+        if stop.requests == 1:
             print_note("stopping after this task; press Ctrl-C again to interrupt the task")
         else:
             print_note("interrupting the task")

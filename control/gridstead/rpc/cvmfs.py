@@ -23,8 +23,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from gridstead.domain.cvmfs.objects import parse_path
-from gridstead.rpc.status import status_routes
 from gridstead.rpc.peer_limit import Network, PeerLimit
+from gridstead.rpc.status import status_routes
 
 CHANGING_FILES = frozenset(
     {
@@ -89,7 +89,7 @@ def make_app(options: ReplicaServerOptions) -> Starlette:
     routes = [
         Route("/cvmfs/info/v1/repositories.json", repositories, methods=["GET"]),
         Route("/cvmfs/{name}/{path:path}", file, methods=["GET"]),
-        *condition_routes(options.check, options.metrics, options.metrics_for, options.requests),
+        *status_routes(options.check, options.metrics, options.metrics_for, options.requests),
     ]
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False

@@ -194,7 +194,7 @@ def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
 
 def _split(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield an error, or one error for each broken rule, as the wire format requires."""
-    problems: tuple[Problem, ...] = error["extensions"].pop(_RULES, ())
+    problems: tuple[WorkflowProblem, ...] = error["extensions"].pop(_RULES, ())
     if not problems:
         yield error
     for problem in problems:

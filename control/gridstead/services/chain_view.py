@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from gridstead.domain.batches import subject
 from gridstead.domain.calls import Call
 from gridstead.domain.dispatch import TransactionPlan
-from gridstead.domain.objection import objection
 from gridstead.domain.job import Block
+from gridstead.domain.objection import objection
 from gridstead.domain.sending import ChainView, OutboxEntry, Receipt, Refusal, Transaction, Waiting
 from gridstead.errors import ChainUnavailable
 from gridstead.ports import Account, Clock, Ledger
@@ -89,7 +89,7 @@ class ChainViewReader:
             now=self._clock.now(),
             head=head.number,
             nonce=nonce,
-            reached=reached,
+            nonce_at_head=reached,
             entries=snapshot.entries,
             transactions=snapshot.transactions,
             receipts=receipts,
@@ -110,7 +110,7 @@ class ChainViewReader:
         Raises:
             ChainUnavailable: If the chain did not answer, or was reorganised during the read.
         """
-        entry_ids = set(plan.given)
+        entry_ids = set(plan.entry_ids_to_send)
         if self._is_reorganised:
             entry_ids |= _waiting_entries(view)
         if not entry_ids or self._last_read is None:
@@ -200,7 +200,7 @@ def _waiting_entries(view: ChainView) -> set[int]:
     entry_ids: set[int] = set()
     for transaction in view.transactions:
         is_waiting = transaction.hash not in view.receipts
-        if is_waiting and transaction.nonce >= view.first:
+        if is_waiting and transaction.nonce >= view.first_free_nonce:
             entry_ids.update(transaction.entry_ids)
     return entry_ids
 

@@ -47,7 +47,7 @@ class MetaScheduler:
         self._confirmations = confirmations
         self._hot: set[int] = set()
         # By number and customer: after a reorg the number may belong to another customer's job.
-        self._returns: dict[tuple[int, str], Returns] = defaultdict(Returns)
+        self._returns: dict[tuple[int, str], ReturnHistory] = defaultdict(ReturnHistory)
         self._last_claims: dict[str, int] = {}
         self._times: dict[int, int] = {}
         self._due: set[tuple[JobKey, int]] = set()
@@ -210,7 +210,7 @@ class MetaScheduler:
         """Return the provider for a job, or why there is none."""
         if not is_batch_location_hash(job.batch_location_hash):  # no provider could ever run it
             return Choice(provider=None, reason="the script id of the job is malformed")
-        returns = self._returns.get((job.id.number, job.customer), Returns())
+        returns = self._returns.get((job.id.number, job.customer), ReturnHistory())
         resting = returns.resting(head=head, timeouts=timeouts)
         return choose(
             job,

@@ -104,7 +104,7 @@ class ScriptKeeper:
 
     def read_chain(self) -> None:
         """Store which jobs name scripts, up to the newest block."""
-        with self._store.lock():
+        with self._store.exclusive():
             self._follower.follow(self._store_uses)
 
     def sweep(self) -> None:

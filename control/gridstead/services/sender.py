@@ -101,7 +101,7 @@ class Sender:
             ConfigError: If the wallet cannot pay for its transactions.
         """
         ports = self._ports
-        entries = self._without_backoff(ports.transactions.next_entries(self._policy.queued))
+        entries = self._without_backoff(ports.transactions.next_entries(self._policy.max_queued))
         genesis = ports.ledger.block(0)
         if genesis is None:
             raise ChainUnavailable("could not read the chain's first block")
@@ -262,7 +262,7 @@ class Sender:
         self._mark_sent(account_name, taken, now)
         self._withdraw_refused(account_name, refused, view)
         for transaction, reply in zip(transactions, replies, strict=True):
-            self._check_reply(transaction, reply, first_nonce=view.first)
+            self._check_reply(transaction, reply, first_nonce=view.first_free_nonce)
 
     def _note_waiting(self, transaction: Transaction, reply: Reply, now: int) -> None:
         if reply.taken is Taken.POOR:

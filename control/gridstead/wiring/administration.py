@@ -52,7 +52,7 @@ class GridContracts:
 
     def inspect(self, *, count_escrow: bool, tell: Tell) -> GridState:
         """Return the current state of the set."""
-        inspector = Inspector(self.node, self.contracts, tell=tell)
+        inspector = Inspector(self.node, self.contracts, report=tell)
         return inspector.inspect(first_block=self.first_block, count_escrow=count_escrow)
 
     def carry_out(
@@ -65,7 +65,7 @@ class GridContracts:
         tell: Tell,
     ) -> AdministrationResult:
         """Send the transactions of a plan, signed by a wallet."""
-        inspector = Inspector(self.node, self.contracts, tell=tell)
+        inspector = Inspector(self.node, self.contracts, report=tell)
         sender = lazy_wallet(*wallet)
         administrator = Administrator(
             self.node, inspector, sender, report=tell, first_block=self.first_block

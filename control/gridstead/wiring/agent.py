@@ -58,7 +58,7 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
     runner, clock = LocalRunner(), SystemClock()
 
     def new_token() -> str:
-        return text.parse_token(answer(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S)))
+        return text.parse_token(read_output(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S)))
 
     paths, ids = settings.storage, settings.wallet_ids
     rest = Slurmrestd(

@@ -11,4 +11,4 @@ from gridstead.adapters.channel import GrpcPeer
 
 def fetch(endpoint: str, ca: Path, output: Path) -> bool:
     """Write the supervisor's public keys to a file. Return whether the file changed."""
-    return keep_keys(fetch_keys(GrpcPeer(address=endpoint, ca=ca)), output)
+    return write_keys(fetch_keys(GrpcPeer(address=endpoint, ca=ca)), output)

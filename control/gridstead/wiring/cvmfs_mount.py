@@ -76,7 +76,7 @@ def mount(settings: CvmfsClientSettings, repository: MountedRepository, mountpoi
     _mount(repository.name, device, place)
     os.close(device)
     os.write(mounted_writer, b".")
-    tell_systemd("READY=1")
+    notify_systemd("READY=1")
     return _watch(server, place)
 
 
@@ -123,7 +123,7 @@ def _watch(server: int, place: Path) -> int:
         if ended:
             _unmount(place)
             return 1 if os.waitstatus_to_exitcode(status) else 0
-    tell_systemd("STOPPING=1")
+    notify_systemd("STOPPING=1")
     _unmount(place)
     deadline = time.monotonic() + SERVER_EXIT_TIMEOUT_S
     while not os.waitpid(server, os.WNOHANG)[0]:

@@ -65,8 +65,8 @@ def deploy(
 
 def plan_deployment(node: Node, order: DeploymentRequest) -> tuple[TransactionStep, ...]:
     """Return what ``deploy`` would send. Sends and writes nothing and does not open the wallet."""
-    deployment = Deployment(node, lazy_wallet(*order.admin), order.path, tell=lambda _: None)
-    return deployment.estimated(deployment.plan(operator=order.operator, supply=order.supply))
+    deployment = Deployment(node, lazy_wallet(*order.admin), order.path, report=lambda _: None)
+    return deployment.with_gas(deployment.plan_steps(operator=order.operator, supply=order.supply))
 
 
 def check_chain(rpc_url: str, chain_id: int | None) -> Node:

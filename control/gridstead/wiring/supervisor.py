@@ -70,7 +70,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
     )
     rules = _rules(settings, chain, wallet)
     supervisor = Supervisor(
-        ports, rules, submissions_at_once=SUBMISSIONS_AT_ONCE, failpoint=failpoint
+        ports, rules, submission_threads=SUBMISSIONS_AT_ONCE, failpoint=failpoint
     )
     registration = Registration(
         chain.ledger, sending.outbox, scheduler, provider=wallet.address, terms=_terms(settings)

@@ -109,7 +109,7 @@ class _Reader:
             if key in pairs:
                 reason = "is a duplicate key"
                 self.problems.append(
-                    Problem(path=format_path((*path, key)), reason=reason, line=line)
+                    WorkflowProblem(path=format_path((*path, key)), reason=reason, line=line)
                 )
             self.lines.setdefault((*path, key), line)
             pairs.setdefault(key, self.value(next(self.events), (*path, key)))

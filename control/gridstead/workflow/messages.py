@@ -55,12 +55,12 @@ _WITHOUT_VALUE = ("value_error", "literal_error", "string_unicode")
 
 def problems_of(
     details: list[ErrorDetails], prefix: Path, document: Document, root: type[BaseModel] = Workflow
-) -> list[Problem]:
+) -> list[WorkflowProblem]:
     """Return the errors of pydantic for a mapping as problems at their places in a document."""
     return [_problem(detail, prefix, document, root) for detail in _without_repeated(details)]
 
 
-def next_to_job(key: str, document: Document) -> Problem:
+def next_to_job(key: str, document: Document) -> WorkflowProblem:
     """Return the problem of a key next to ``job``."""
     return _unknown((key,), (key,), document, "is not allowed next to job")
 
@@ -71,11 +71,11 @@ def is_misplaced(detail: ErrorDetails) -> bool:
     return detail["type"] == "extra_forbidden" and bool(valid_places(str(loc[-1])))
 
 
-def misplaced(path: Path, prefix: Path, document: Document) -> Problem:
+def misplaced(path: Path, prefix: Path, document: Document) -> WorkflowProblem:
     """Return the problem of a misplaced field, with its valid places below the prefix."""
     name = str(path[-1])
     places = [".".join((*map(str, prefix), place)) for place in valid_places(name)]
-    return Problem(
+    return WorkflowProblem(
         path=format_path(path),
         reason="is in a wrong place and has no effect",
         hint=f"It belongs in {' or '.join(places)}.",
@@ -168,6 +168,6 @@ def _unknown(
         hint = f"Did you mean {near[0]}?"
     elif names:
         hint = f"Known fields here: {', '.join(names)}."
-    return Problem(
+    return WorkflowProblem(
         path=format_path(path), reason=reason, hint=hint, line=line, rule=_RULES["extra_forbidden"]
     )

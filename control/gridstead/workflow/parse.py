@@ -60,7 +60,7 @@ def check_workflow(
 
 def _problems_next_to_job(
     value: Mapping[str, object], document: Document
-) -> tuple[list[Problem], list[Problem]]:
+) -> tuple[list[WorkflowProblem], list[WorkflowProblem]]:
     """Return the warnings and the errors for the keys next to ``job``."""
     warnings, errors = [], []
     for key in value:
@@ -147,10 +147,10 @@ def _steps_with_paths(steps: Iterable[Step], path: Path) -> Iterator[tuple[Path,
 
 def _to_problems(
     reasons: Iterable[tuple[Path, str]], prefix: Path, document: Document
-) -> tuple[Problem, ...]:
+) -> tuple[WorkflowProblem, ...]:
     problems = []
     for place, reason in reasons:
         path = (*prefix, *place)
         line = document.line(path)
-        problems.append(Problem(path=format_path(path), reason=reason, line=line))
+        problems.append(WorkflowProblem(path=format_path(path), reason=reason, line=line))
     return tuple(problems)

@@ -54,7 +54,7 @@ def read(
     value = _without_null_fields(value, prefix)
     mapping, details = _validate(value, model)
     places: list[Path] = []
-    warnings: list[Problem] = []
+    warnings: list[WorkflowProblem] = []
     for detail in filter(is_misplaced, details):
         places.append(detail["loc"])
         warnings.append(misplaced((*prefix, *detail["loc"]), prefix, document))
@@ -69,7 +69,7 @@ def read(
     return ReadWorkflow(model=mapping, warnings=tuple(warnings))
 
 
-def invalid(problems: Iterable[Problem]) -> InvalidWorkflow:
+def invalid(problems: Iterable[WorkflowProblem]) -> InvalidWorkflow:
     """Return the error for one or more problems, in the order of the file and limited in number."""
     ordered = sorted(problems, key=_line)
     shown, more = ordered[:MAX_PROBLEMS], len(ordered) - MAX_PROBLEMS
@@ -78,7 +78,7 @@ def invalid(problems: Iterable[Problem]) -> InvalidWorkflow:
     return InvalidWorkflow(*shown)
 
 
-def _line(problem: Problem) -> int:
+def _line(problem: WorkflowProblem) -> int:
     return problem.line or 0
 
 

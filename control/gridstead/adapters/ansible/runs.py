@@ -157,9 +157,9 @@ class _Running:
 
     def _must_kill(self) -> bool:
         """Pass on a request to stop, and return whether the run must be killed now."""
-        if self._stop.wishes and not self._stop_file.exists():
+        if self._stop.requests and not self._stop_file.exists():
             self._stop_file.touch()
-        if self._stop.wishes > 1 and self._kill_at is None:
+        if self._stop.requests > 1 and self._kill_at is None:
             self._kill_at = time.monotonic() + KILL_AFTER_S
             if self._ansible is not None:
                 # Ansible ends its workers, which are in their own process groups.

@@ -54,8 +54,8 @@ def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[
         admin: The wallet that created the contracts.
     """
     grid = addresses["MetaScheduler"]
-    grants = [_grant(*seat, grid) for seat in SEATS if seat[1] is Role.CONTRACT]
-    grants += [_grant(*seat, operator) for seat in SEATS if seat[1] is Role.MATCHER]
+    grants = [_grant(*seat, grid) for seat in ROLE_NAMES if seat[1] is Role.CONTRACT]
+    grants += [_grant(*seat, operator) for seat in ROLE_NAMES if seat[1] is Role.MATCHER]
     title = f"ProviderJobQueues belongs to {grid}"
     queues = Change(
         contract="ProviderJobQueues", function="transferOwnership", arguments=(grid,), title=title
@@ -69,7 +69,7 @@ def _grant(contract: str, role: Role, account: str) -> Change:
     return Change(
         contract=contract,
         function="grantRole",
-        arguments=(SEATS[contract, role], account),
+        arguments=(ROLE_NAMES[contract, role], account),
         title=f"{account} is {role.value} of {contract}",
     )
 

@@ -25,7 +25,6 @@ from gridstead.domain.deployment import (
     GridState,
     Holder,
     Ownership,
-    Placed,
     Role,
 )
 from gridstead.domain.job import Block
@@ -99,7 +98,7 @@ class Inspector:
             block=head.number,
             version=self._contracts.version,
             first_block=history.first_block if history and history.is_whole else None,
-            placed=tuple(self._placed(name, head) for name in self._all),
+            contracts=tuple(self._placed(name, head) for name in self._all),
             holders=self._holders(grants, sorted(candidates), head),
             owners=owners,
             constants=self._constants(head),
@@ -109,17 +108,17 @@ class Inspector:
             escrow=self._escrow(int(balance or 0), fees or 0, head) if count_escrow else None,
         )
 
-    def _placed(self, name: str, head: Block) -> Placed:
+    def _placed(self, name: str, head: Block) -> DeployedContract:
         address = self._all[name].address
         addresses = {other: contract.address for other, contract in self._all.items()}
         pin = {"blockHash": head.hash, "requireCanonical": True}
         code = str(self._node.ask("eth_getCode", address, pin))
         if len(code) <= len("0x"):
-            return Placed(contract=name, address=address, code=Code.MISSING)
+            return DeployedContract(contract=name, address=address, code=Code.MISSING)
         expected = code_of_release(self._node, name, addresses, at_block=head)
         if expected is None:
-            return Placed(contract=name, address=address, code=Code.UNKNOWN, code_hash=_hash(code))
-        return Placed(
+            return DeployedContract(contract=name, address=address, code=Code.UNKNOWN, code_hash=_hash(code))
+        return DeployedContract(
             contract=name,
             address=address,
             code=Code.OURS if code == expected else Code.FOREIGN,
@@ -144,7 +143,7 @@ class Inspector:
                 givers.setdefault((contract, role, account), "")
         calls: list[ViewArguments] = []
         for contract, role, account in givers:
-            seat = role_id(SEATS[contract, role])
+            seat = role_id(ROLE_NAMES[contract, role])
             calls.append((self._all[contract], "hasRole", (seat, account)))
         holders = []
         for (key, giver), has_role in zip(givers.items(), self._values(calls, head), strict=True):

@@ -38,7 +38,7 @@ class Munge:
         library.munge_decode.argtypes = [ctypes.c_char_p] + [ctypes.c_void_p] * 5
         self._library = library
 
-    def open(self, sealed: bytes) -> OpenedSeal:
+    def open(self, sealed: bytes) -> MungeCredential:
         """Return the payload and the uid of a credential; munged refuses a replayed credential."""
         if len(sealed) > _SEALED_MAX_BYTES or b"\0" in sealed:
             raise NotAllowed("not a MUNGE credential")

@@ -108,4 +108,4 @@ Node = Text | Output | Assign | TemplateBlock
 
 def template_error(line: int, reason: str) -> InvalidWorkflow:
     """Return the error for a problem at a line of a template."""
-    return InvalidWorkflow(Problem(path="template", reason=reason, line=line))
+    return InvalidWorkflow(WorkflowProblem(path="template", reason=reason, line=line))
