@@ -20,7 +20,7 @@ def enter_within(scripts, *, seconds):
     """Be alone, as soon as that can be had."""
     for _ in range(seconds * 10):
         try:
-            with scripts.lock():
+            with scripts.exclusive():
                 return
         except Transient:
             time.sleep(0.1)
@@ -83,7 +83,7 @@ def test_one_at_a_time_is_alone(postgresql_url):
 
     def enter(scripts):
         for _ in range(20):
-            with scripts.lock():
+            with scripts.exclusive():
                 inside.append(1)
                 most.append(len(inside))
                 scripts.holdings()
@@ -105,11 +105,11 @@ def test_instance_that_hangs_does_not_hang_the_others(postgresql_url, monkeypatc
     monkeypatch.setattr(f"{DATABASE}.IDLE_S", 2)
     hung, other = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
 
-    staying = hung.lock()
+    staying = hung.exclusive()
     staying.__enter__()
     with (
         pytest.raises(Transient, match="has kept it locked") as caught,
-        other.lock(),
+        other.exclusive(),
     ):
         pass
     enter_within(other, seconds=20)  # the server has taken the lock away
@@ -126,7 +126,7 @@ def test_thread_that_hangs_does_not_hang_the_others_of_its_process(postgresql_ur
     monkeypatch.setattr(f"{DATABASE}.LOCK_WAIT_S", 0.2)
     scripts = open_scripts(postgresql_url, KEY)
 
-    with scripts.lock(), pytest.raises(Transient, match="kept it locked"), scripts.lock():
+    with scripts.exclusive(), pytest.raises(Transient, match="kept it locked"), scripts.exclusive():
         pass
 
     close(scripts)
@@ -208,7 +208,7 @@ def test_server_that_ended_our_connections_is_asked_again(postgresql_url):
         scripts.get("id")
 
     assert scripts.get("id").record == "text"
-    with scripts.lock():
+    with scripts.exclusive():
         pass
     close(scripts)
 

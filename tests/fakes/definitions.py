@@ -91,7 +91,7 @@ class MemoryScripts:
         size = sum(len(self.records[name]) for name in unused)
         return Holdings(scripts=len(self.records), unused=len(unused), unused_bytes=size)
 
-    def lock(self) -> AbstractContextManager[None]:
+    def exclusive(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def take(self, nonce: str, *, ends_at: int) -> bool:

@@ -266,9 +266,7 @@ def test_data_is_replaced_only_if_a_word_on_the_command_line_says_so(tmp_path, o
     )
 
     assert done.returncode == status, done.stdout
-    assert (
-        "Set -e archive_replace=true" in " ".join(done.stdout.split())
-    ) == bool(status)
+    assert ("Set -e archive_replace=true" in " ".join(done.stdout.split())) == bool(status)
 
 
 def test_an_archive_is_as_old_as_it_is_in_every_time_zone(tmp_path):

@@ -162,7 +162,7 @@ def test_verify_returns_its_findings_although_the_playbook_failed(site, playbook
 
     _, verification = site.verify(REQUEST, OBSERVER)
 
-    assert [finding.who for finding in verification.findings] == ["grid"]
+    assert [diagnostic.who for diagnostic in verification.diagnostics] == ["grid"]
     assert playbooks.requests[0].playbook == VERIFY
 
 

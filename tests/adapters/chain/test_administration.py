@@ -235,7 +235,7 @@ def test_interrupted_change_of_admin_is_finished_without_repetition(
         assert all(inspect(chain).accounts(contract, Role.ADMIN) for contract in governed)
 
     state = inspect(chain)
-    hints = [finding.hint for finding in check_contracts(state)]
+    hints = [diagnostic.hint for diagnostic in check_contracts(state)]
     assert hints == ([] if state.is_sealed else ["Run `gridstead contracts seal`."])
     admins = [holder for holder in state.holders if holder.role is Role.ADMIN]
     assert {holder.contract for holder in admins} == set(governed)

@@ -213,5 +213,5 @@ def test_roles_are_incomplete_without_events(chain):
 
     assert state.first_block is None
     assert state.holds("MetaScheduler", Role.MATCHER, chain.operator.address)
-    assert FindingKind.NOTE in {finding.kind for finding in check_contracts(state)}
+    assert Severity.NOTE in {diagnostic.severity for diagnostic in check_contracts(state)}
     assert grant(state, wallet(NEW_OWNER).address, Role.MATCHER, chain.operator.address) == ()

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from gridstead.adapters.authorized_keys import fetch_keys, write_keys, parse_keys
+from gridstead.adapters.authorized_keys import fetch_keys, parse_keys, write_keys
 from gridstead.adapters.channel import GrpcPeer
 from gridstead.errors import ConfigError, SupervisorUnavailable, UnexpectedOutput
 from gridstead.rpc.ssh_keys import SshKeyServer

@@ -155,7 +155,7 @@ def test_failed_apply_prints_the_hint(gridstead, on):
 
 
 def test_verify_prints_findings_and_fails(gridstead, on):
-    on((record(), Verification(looked_at=9, hosts={"compute1": {}}, findings=(FINDING,))))
+    on((record(), Verification(checked=9, hosts={"compute1": {}}, diagnostics=(DIAGNOSTIC,))))
 
     done = gridstead("provider", "verify")
 
@@ -166,7 +166,7 @@ def test_verify_prints_findings_and_fails(gridstead, on):
 
 
 def test_verify_without_findings_prints_one_line(gridstead, on):
-    on((record(), Verification(looked_at=9, hosts={"compute1": {}}, findings=())))
+    on((record(), Verification(checked=9, hosts={"compute1": {}}, diagnostics=())))
 
     done = gridstead("provider", "verify")
 
@@ -174,7 +174,7 @@ def test_verify_without_findings_prints_one_line(gridstead, on):
 
 
 def test_verify_json_has_hosts_and_findings(gridstead, on):
-    on((record(), Verification(looked_at=1, hosts={"a": {"munge": []}}, findings=(FINDING,))))
+    on((record(), Verification(checked=1, hosts={"a": {"munge": []}}, diagnostics=(DIAGNOSTIC,))))
 
     document = json.loads(gridstead("provider", "verify", "--json").out)
 
@@ -266,7 +266,7 @@ def test_signals_request_a_stop_and_are_restored(capsys):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    assert (stop.wishes, signal.getsignal(signal.SIGINT)) == (2, before)
+    assert (stop.requests, signal.getsignal(signal.SIGINT)) == (2, before)
     first, second = capsys.readouterr().err.splitlines()
     assert "stopping after this task" in first
     assert "interrupting the task" in second

@@ -34,7 +34,7 @@ def job_of(example, price_per_min):
         provider="0x" + "a1" * 20,
         resources=example.resources,
         batch_location_hash=JOB_KEY.batch_location_hash,
-        escrow=example.given["lock, credits"],
+        escrow=example.given["escrow, credits"],
         price_per_min=price_per_min,
         submitted_at=1,
         state_block=1,

@@ -117,7 +117,9 @@ class Inspector:
             return DeployedContract(contract=name, address=address, code=Code.MISSING)
         expected = code_of_release(self._node, name, addresses, at_block=head)
         if expected is None:
-            return DeployedContract(contract=name, address=address, code=Code.UNKNOWN, code_hash=_hash(code))
+            return DeployedContract(
+                contract=name, address=address, code=Code.UNKNOWN, code_hash=_hash(code)
+            )
         return DeployedContract(
             contract=name,
             address=address,
