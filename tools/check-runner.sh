@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
-# For programs of several checks, which source it: each check runs even if an earlier one failed,
-# and says how it went and how long it took; one failure fails the whole.
+# Functions for programs that run several checks. Each check runs even if an earlier check failed,
+# and prints its result and its duration. The program fails if one check fails.
 
 program=${0##*/}
 started=$SECONDS
@@ -22,7 +22,7 @@ part() {
     fi
 }
 
-# Says how the whole went; the last command of a program.
+# Prints the result of all checks. Must be the last command of the program.
 finish() {
     if ((${#failed[@]})); then
         printf '%s: failed after %d s: %s\n' "$program" $((SECONDS - started)) "${failed[*]}" >&2

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Refuse words of a private vocabulary; tools/words.toml has the lists.
+"""Report words of a private vocabulary; tools/words.toml has the lists.
 
 Usage: check_words.py [PATH ...]      default: every tracked file
-Prints one line per place, ``file:line: word: what to write instead``, and exits with 1 if any.
+Prints one line for each place, ``file:line: word: what to write instead``. The exit code is 1 if
+there is a place.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 WORDS = "tools/words.toml"
 SKIPPED = (
     WORDS,
-    "CHANGELOG.md",  # names what was before
+    "CHANGELOG.md",  # contains former names
     "LICENSE",
     "*_pb2*",
     "*/recorded/*",  # the output of other programs
@@ -35,7 +37,7 @@ SKIPPED = (
 
 @dataclass(frozen=True)
 class Place:
-    """A word that must not be there. ``line`` counts from 1."""
+    """A place with a banned word. ``line`` counts from 1."""
 
     path: str
     line: int
@@ -47,7 +49,7 @@ class Place:
 
 
 def text_places(path: str, text: str, banned: dict[str, str]) -> Iterator[Place]:
-    """Yield the banned words of any text."""
+    """Yield the places of banned words in a text."""
     pattern = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, banned))})(?![\w-])", re.IGNORECASE)
     for number, line in enumerate(text.splitlines(), 1):
         for match in pattern.finditer(line):
@@ -58,7 +60,7 @@ def text_places(path: str, text: str, banned: dict[str, str]) -> Iterator[Place]
 def python_places(
     path: str, text: str, identifiers: dict[str, str], names: dict[str, str]
 ) -> Iterator[Place]:
-    """Yield banned variables and parameters, and classes and functions without a qualified name."""
+    """Yield the places that bind a banned variable, parameter, class or function name."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             bound, banned = node.id, identifiers
@@ -73,7 +75,7 @@ def python_places(
 
 
 def places(path: str, words: dict[str, dict[str, str]]) -> Iterator[Place]:
-    """Yield every place of one file; a binary file has none."""
+    """Yield every place of one file; nothing for a binary file."""
     try:
         text = (CHECKOUT / path).read_text()
     except UnicodeDecodeError:
@@ -87,37 +89,45 @@ def tracked(arguments: list[str]) -> list[str]:
     """Return the tracked text files below the paths, without those that are skipped."""
     command = ["git", "ls-files", "-z", "--", *arguments]
     listed = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)
-    files = [name for name in listed.stdout.split("\0") if name]
-    kept = [name for name in files if not any(fnmatch.fnmatch(name, p) for p in SKIPPED)]
-    return [
-        name for name in kept if (CHECKOUT / name).is_file() and not (CHECKOUT / name).is_symlink()
-    ]
+    names = [name for name in listed.stdout.split("\0") if name]
+    return [name for name in names if not matches(name, SKIPPED) and is_regular(CHECKOUT / name)]
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a path matches one of the patterns of fnmatch."""
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+def is_regular(path: Path) -> bool:
+    """Return whether a path is a regular file and not a symbolic link to one."""
+    return path.is_file() and not path.is_symlink()
+
+
+def covers(entry: dict[str, Any], place: Place) -> bool:
+    """Return whether an entry of the allow-list allows the word at this place."""
+    return place.word in entry["words"] and matches(place.path, entry["paths"])
 
 
 def main(arguments: list[str]) -> int:
-    """Print the places that no entry of the allow-list covers, and entries that cover none."""
+    """Print the places that no entry of the allow-list covers, and the entries that cover no place.
+
+    Unused entries are reported only if all files are checked.
+    """
     words = tomllib.loads((CHECKOUT / WORDS).read_text())
     allowed = words.get("allowed", [])
     used = set()
     refused = []
     for path in tracked(arguments):
         for place in places(path, words):
-            covering = [
-                number
-                for number, entry in enumerate(allowed)
-                if place.word in entry["words"]
-                and any(fnmatch.fnmatch(path, p) for p in entry["paths"])
-            ]
+            covering = [n for n, entry in enumerate(allowed) if covers(entry, place)]
             used.update(covering)
             if not covering:
                 refused.append(str(place))
     if not arguments:
-        refused += [
-            f"{WORDS}: nothing needs: {entry}"
-            for number, entry in enumerate(allowed)
-            if number not in used
-        ]
-    print("\n".join(refused), file=sys.stderr) if refused else None
+        unused = [entry for n, entry in enumerate(allowed) if n not in used]
+        refused += [f"{WORDS}: unused entry: {entry}" for entry in unused]
+    for line in refused:
+        print(line, file=sys.stderr)
     return 1 if refused else 0
 
 

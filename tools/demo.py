@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One job on the lab's grid, from its workflow to its payment: ``make demo``.
+"""Run one job on the lab's grid, from its workflow to its payment: ``make demo``.
 
-Everything is done with the `gridstead` command, as a person would. At the end stands a table: each
-state with its time, the job's output, and where the money went.
+The program uses only the `gridstead` command, as a user does. At the end it prints the time of each
+state, the job's output and the amounts that were paid.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from lab_users import CHECKOUT, Person, administrator, customer, lab_grid
@@ -24,8 +25,8 @@ sys.path.append(str(CHECKOUT))
 from tests import billing_oracle
 
 WORKFLOW = CHECKOUT / "examples" / "hello-world.yaml"
-LOCK_CREDITS = 100
-PURSE_CREDITS = 1000
+ESCROW_CREDITS = 100
+BALANCE_CREDITS = 1000
 REGISTRATION_S = 90
 
 console = Console(highlight=False)
@@ -36,38 +37,39 @@ def main() -> int:
     grid = lab_grid()
     admin = administrator(grid)
     provider = approve_provider(admin)
-    someone = customer(grid, "customer", credits_=PURSE_CREDITS)
-    console.print(f"demo: customer {someone.address}")
+    owner = customer(grid, "customer", credits_=BALANCE_CREDITS)
+    console.print(f"demo: customer {owner.address}")
     console.print(f"demo: provider {provider}")
-    before = {who: balance(admin, who) for who in (someone.address, provider)}
+    before = balances(admin, (owner.address, provider))
 
-    shown = subprocess.run(
-        someone.command("submit", str(WORKFLOW), "--credits", str(LOCK_CREDITS), "--watch"),
-        env=someone.environment, check=False,
+    submission = subprocess.run(
+        owner.command("submit", str(WORKFLOW), "--credits", str(ESCROW_CREDITS), "--watch"),
+        env=owner.environment, check=False,
     )  # fmt: skip
-    if shown.returncode != 0:
-        return shown.returncode
-    number = json.loads(someone.run("job", "list", "--json").stdout)[-1]["number"]
-    job = json.loads(someone.run("job", "get", str(number), "--json").stdout)
-    after = {who: balance(admin, who) for who in before}
+    if submission.returncode != 0:
+        return submission.returncode
+    number = json.loads(owner.run("job", "list", "--json").stdout)[-1]["number"]
+    job = json.loads(owner.run("job", "get", str(number), "--json").stdout)
+    after = balances(admin, before)
 
-    tell_states(someone, number)
-    output = someone.run("job", "logs", str(number)).stdout
+    print_states(owner, number)
+    output = owner.run("job", "logs", str(number)).stdout
     console.print("\n[bold]Output[/bold]")
     console.print(output.rstrip() or "(none)", markup=False)
-    good = tell_money(job, before, after, someone.address, provider)
-    if job["state"] != "FINISHED" or "Hello" not in output or not good:
-        console.print("demo: the job did not go the whole way", style="bold red")
+    amounts_match = print_amounts(job, before, after, owner.address, provider)
+    if job["state"] != "FINISHED" or "Hello" not in output or not amounts_match:
+        console.print("demo: the job did not finish as expected", style="bold red")
         return 1
-    console.print(
-        f"\ndemo: done; try it yourself: export GRIDSTEAD_CONFIG={someone.settings.relative_to(Path.cwd())}"
-    )
+    settings = owner.settings.relative_to(Path.cwd())
+    console.print(f"\ndemo: done; to use this customer: export GRIDSTEAD_CONFIG={settings}")
     return 0
 
 
 def approve_provider(admin: Person) -> str:
-    """Wait until the supervisor has registered its cluster, approve it if need be, and return its
-    address.
+    """Return the provider's address once it is registered and approved.
+
+    Raises:
+        SystemExit: If the supervisor has not registered its cluster in time.
     """
     for _ in range(REGISTRATION_S):
         for provider in json.loads(admin.run("provider", "list", "--json").stdout):
@@ -77,31 +79,37 @@ def approve_provider(admin: Person) -> str:
                 return str(provider["address"])
         time.sleep(1)
     raise SystemExit(
-        "demo: the supervisor registered no provider; see journalctl -u gridstead-supervisor on control"
+        "demo: the supervisor has registered no provider; "
+        "see journalctl -u gridstead-supervisor on control"
     )
 
 
-def balance(admin: Person, address: str) -> int:
-    """Return a wallet's credits, wei."""
-    return int(json.loads(admin.run("credit", "balance", address, "--json").stdout)["balance_wei"])
+def balances(admin: Person, addresses: Iterable[str]) -> dict[str, int]:
+    """Return the credits of each wallet, in wei."""
+    credits_wei = {}
+    for address in addresses:
+        answer = admin.run("credit", "balance", address, "--json").stdout
+        credits_wei[address] = int(json.loads(answer)["balance_wei"])
+    return credits_wei
 
 
-def tell_states(someone: Person, number: int) -> None:
+def print_states(owner: Person, number: int) -> None:
     """Print when the job reached each state."""
     table = Table(title=f"Job {number}", title_justify="left", box=None, title_style="bold")
     table.add_column("STATE")
     table.add_column("TIME")
     table.add_column("AFTER", justify="right")
-    history = json.loads(someone.run("job", "history", str(number), "--json").stdout)
-    for step in history:
-        at = time.strftime("%H:%M:%S", time.localtime(step["at"]))
-        table.add_row(step["state"], at, f"{step['at'] - history[0]['at']} s")
+    history = json.loads(owner.run("job", "history", str(number), "--json").stdout)
+    start_s = history[0]["at"]
+    for event in history:
+        clock_time = time.strftime("%H:%M:%S", time.localtime(event["at"]))
+        table.add_row(event["state"], clock_time, f"{event['at'] - start_s} s")
     console.print()
     console.print(table)
 
 
-def tell_money(job: dict, before: dict, after: dict, customer_: str, provider: str) -> bool:
-    """Print who paid and got what; return whether it adds up to the lock."""
+def print_amounts(job: dict, before: dict, after: dict, customer_: str, provider: str) -> bool:
+    """Print the amounts of the job; return whether they match the balances and the fee's rule."""
     cost, earned = job["cost_wei"], after[provider] - before[provider]
     spent = before[customer_] - after[customer_]
     fee = cost - earned
@@ -109,7 +117,7 @@ def tell_money(job: dict, before: dict, after: dict, customer_: str, provider: s
     table.add_column("")
     table.add_column("AMOUNT", justify="right")
     for what, wei in (
-        ("locked", job["escrow_wei"]),
+        ("escrow", job["escrow_wei"]),
         ("cost", cost),
         ("  to the provider", earned),
         ("  fee of the grid", fee),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""People of the lab's grid: an administrator, and as many customers as one likes.
+"""Users of the lab's grid: one administrator, and any number of customers.
 
-Each has a wallet, made when first needed, and a settings file for `gridstead`, all in the lab's
-folder.
+Each user has a wallet and a settings file for `gridstead` in the lab's folder. A customer's wallet
+is created at its first use.
 """
 
 from __future__ import annotations
@@ -49,29 +49,26 @@ ca_file = "{ca}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabGrid:
-    """The grid of a standing lab, as the lab's folder describes it."""
+    """The grid of a running lab, read from the lab's folder."""
 
     folder: Path
 
     @property
     def control(self) -> str:
-        """Address of the host with the grid's services."""
+        """The address of the host that runs the grid's services."""
         state = json.loads((self.folder / "state.json").read_text())
         (host,) = state["members"]["devnet"]
         return str(state["hosts"][host]["address"])
 
     @property
     def contract(self) -> str:
-        """Address of the MetaScheduler."""
-        return str(
-            json.loads((self.chain / "deployment.json").read_text())["contracts"]["MetaScheduler"]
-        )
+        """The address of the MetaScheduler."""
+        deployed = json.loads((self.chain / "deployment.json").read_text())
+        return str(deployed["contracts"]["MetaScheduler"])
 
     @property
     def chain(self) -> Path:
-        """What role devnet left of the chain: the contracts' addresses, and the administrator's
-        wallet.
-        """
+        """The folder that role devnet wrote: contracts' addresses and administrator's wallet."""
         return self.folder / "secrets" / "chain"
 
     @property
@@ -81,13 +78,13 @@ class LabGrid:
 
     @property
     def ca(self) -> Path:
-        """Certificate of the lab's own CA."""
+        """The certificate of the lab's CA."""
         return self.folder / "secrets" / "pki" / "ca.crt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody with a wallet and a settings file."""
+    """A user with a wallet and a settings file."""
 
     name: str
     settings: Path
@@ -96,10 +93,9 @@ class Person:
 
     @property
     def address(self) -> str:
-        """The wallet, lower case."""
-        return "0x" + str(json.loads(self.keystore.read_text())["address"]).lower().removeprefix(
-            "0x"
-        )
+        """The wallet's address, in lower case."""
+        address = str(json.loads(self.keystore.read_text())["address"])
+        return "0x" + address.lower().removeprefix("0x")
 
     def command(self, *arguments: str) -> list[str]:
         """Return the argument list of a `gridstead` command."""
@@ -107,11 +103,11 @@ class Person:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment in which `gridstead` is this person."""
+        """The environment in which `gridstead` acts as this user."""
         return os.environ | {"GRIDSTEAD_CONFIG": str(self.settings)}
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a `gridstead` command as this person."""
+        """Run a `gridstead` command as this user."""
         return subprocess.run(
             self.command(*arguments),
             env=self.environment, check=check, capture_output=True, text=True, timeout=TIMEOUT_S,
@@ -119,21 +115,21 @@ class Person:
 
 
 def lab_grid(name: str | None = None) -> LabGrid:
-    """Return the grid of a lab: the named one, else $GRIDSTEAD_LAB_NAME, else default."""
-    return LabGrid(
-        folder=CHECKOUT / ".lab" / (name or os.environ.get("GRIDSTEAD_LAB_NAME", "default"))
-    )
+    """Return the grid of the named lab; the default is $GRIDSTEAD_LAB_NAME, then "default"."""
+    lab_name = name or os.environ.get("GRIDSTEAD_LAB_NAME", "default")
+    return LabGrid(folder=CHECKOUT / ".lab" / lab_name)
 
 
 def administrator(grid: LabGrid) -> Person:
-    """Return who owns the contracts; role devnet left the wallet beside the lab's secrets."""
+    """Return the owner of the contracts. Role devnet stored the wallet with the lab's secrets."""
     password = grid.folder / "secrets" / "wallet-admin"
     return _person(grid, "admin", grid.chain / "admin.json", password)
 
 
 def customer(grid: LabGrid, name: str, *, credits_: int) -> Person:
-    """Return a customer with at least so many credits, and coins for gas; made if there is none of
-    this name.
+    """Return a customer with at least ``credits_`` credits, and coins for gas.
+
+    The wallet is created if the customer does not exist yet.
     """
     keystore, password = grid.folder / f"{name}.json", grid.folder / "secrets" / f"wallet-{name}"
     is_new = not keystore.exists()
@@ -142,13 +138,12 @@ def customer(grid: LabGrid, name: str, *, credits_: int) -> Person:
         password.write_text(secrets.token_urlsafe(32) + "\n")
         create_wallet(keystore, password)
     person = _person(grid, name, keystore, password)
-    has = (
-        0
-        if is_new
-        else int(json.loads(person.run("credit", "balance", "--json").stdout)["balance_wei"])
-    )
-    if has < credits_ * CREDIT:
-        _give(grid, person.address, credits_ * CREDIT)
+    balance_wei = 0
+    if not is_new:
+        answer = person.run("credit", "balance", "--json").stdout
+        balance_wei = int(json.loads(answer)["balance_wei"])
+    if balance_wei < credits_ * CREDIT:
+        _fund(grid, person.address, credits_ * CREDIT)
     return person
 
 
@@ -168,12 +163,10 @@ def _person(grid: LabGrid, name: str, keystore: Path, password: Path) -> Person:
     return Person(name=name, settings=settings, keystore=keystore, password=password)
 
 
-def _give(grid: LabGrid, address: str, credits_: int) -> None:
-    """Give a wallet coins for gas, and credits (wei), from the administrator; as `gridstead devnet
-    fund` does.
-    """
-    one = administrator(grid)
-    admin = (one.keystore, one.password)
+def _fund(grid: LabGrid, address: str, credits_: int) -> None:
+    """Send coins for gas and credits (wei) to a wallet, as `gridstead devnet fund` does."""
+    owner = administrator(grid)
+    admin = (owner.keystore, owner.password)
     node = deployment.check_chain(grid.rpc_url, CHAIN_ID)
     try:
         deployment.fund(node, admin, [address], least=COINS // 2, amount=COINS)

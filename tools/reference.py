@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the generated pages of docs/reference from what the program itself knows. A test fails
-when one is stale.
+"""Write the generated pages of docs/reference from the program's code.
+
+A test fails if a page is stale.
 """
 
 from __future__ import annotations
@@ -23,15 +24,38 @@ from gridstead.domain.lifecycle import COLD, LEGAL, JobState
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 NOTICE = "<!-- Written by tools/reference.py; do not edit. -->\n"
-WAITS = (
-    "## What ends by itself\n",
-    "| a job that is | goes to | after | on DeepSquare 1.2 |",
-    "|---|---|---|---|",
-    "| META_SCHEDULED | PENDING | `claimJobTimeout` blocks in which its provider claimed nothing | the same |",
-    "| SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | stays |",
-    "| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or a request to cancel it | stays |\n",
-    f"The meta-scheduler asks for it {MARGIN_BLOCKS} blocks or {MARGIN_S} seconds after the contracts would allow it.",
+TIMEOUTS = """\
+## Timeouts
+
+| state | next state | after | on DeepSquare 1.2 |
+|---|---|---|---|
+| META_SCHEDULED | PENDING | `claimJobTimeout` blocks without a claim by its provider | the same |
+| SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | stays |
+| RUNNING | PANICKED, refunded | `settleGrace` seconds after paid time or a cancel request | stays |
+"""
+MARGIN = (
+    "The contracts allow the transition at this time. The meta-scheduler requests it\n"
+    f"{MARGIN_BLOCKS} blocks or {MARGIN_S} seconds later.\n"
 )
+SETTINGS = """\
+# Settings
+
+Each service has one TOML file, `/etc/gridstead/<service>.toml`. Unknown keys are errors.
+
+`gridstead check-config <service>` checks the file and contacts no other service.
+"""
+CLIENT = """\
+## The command line
+
+The file is `~/.config/gridstead/client.toml`, or the file that `--config` or `$GRIDSTEAD_CONFIG`
+names.
+"""
+LIFE_CYCLE = """\
+# The life of a job
+
+A job in the state of a row may move to each state whose column has an x. A job never leaves a cold
+state: its escrow is settled.
+"""
 
 
 def pages() -> dict[str, str]:
@@ -41,24 +65,15 @@ def pages() -> dict[str, str]:
 
 def settings() -> str:
     """Return the page of all settings."""
-    lines = [
-        NOTICE,
-        "# Settings\n",
-        "One TOML file a service, `/etc/gridstead/<service>.toml`. Unknown keys are errors.\n",
-        "`gridstead check-config <service>` checks a file and contacts nothing.\n",
-    ]
+    lines = [NOTICE, SETTINGS]
     for service, model in sorted(FILES.items()):
         lines += [f"## {service}\n", *_table(model)]
-    lines += [
-        "## The command line\n",
-        "`~/.config/gridstead/client.toml`, or the file that `--config` or `$GRIDSTEAD_CONFIG` names.\n",
-    ]
-    lines += _table(ClientSettings)
+    lines += [CLIENT, *_table(ClientSettings)]
     return "\n".join(lines)
 
 
 def _table(model: type[Settings]) -> list[str]:
-    rows = ["| key | what it is | default or example |", "|---|---|---|"]
+    rows = ["| key | description | default or example |", "|---|---|---|"]
     rows += [f"| `{key}` | {text} | {value} |" for key, text, value in _rows(model, "")]
     return [*rows, ""]
 
@@ -69,18 +84,28 @@ def _rows(model: type[Settings], prefix: str) -> Iterator[tuple[str, str, str]]:
         if table is not None:
             yield from _rows(table, f"{prefix}{name}.")
             continue
-        if get_origin(field.annotation) is tuple and (
-            one := _table_in(get_args(field.annotation)[0])
-        ):
-            yield from _rows(one, f"{prefix}{name}[].")
+        item = _item_table(field.annotation)
+        if item is not None:
+            yield from _rows(item, f"{prefix}{name}[].")
             continue
         yield f"{prefix}{name}", field.description or "", _value(field)
 
 
+def _item_table(annotation: Any) -> type[Settings] | None:  # noqa: ANN401 - any type
+    """Return the model of the items of a tuple, or None if the items are not tables."""
+    if get_origin(annotation) is not tuple:
+        return None
+    return _table_in(get_args(annotation)[0])
+
+
 def _table_in(annotation: Any) -> type[Settings] | None:  # noqa: ANN401 - any type
+    """Return the model that an annotation names, or None if it names no table."""
     if get_origin(annotation) in {Union, UnionType}:
-        return next((found for one in get_args(annotation) if (found := _table_in(one))), None)
-    return annotation if isinstance(annotation, type) and issubclass(annotation, Settings) else None
+        tables = [_table_in(member) for member in get_args(annotation)]
+        return next((table for table in tables if table is not None), None)
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return annotation
+    return None
 
 
 def _value(field: FieldInfo) -> str:
@@ -97,7 +122,7 @@ def commands() -> str:
     return "\n".join(lines)
 
 
-def _command(command: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - typer has a click of its own
+def _command(command: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - typer's copy of click
     groups = getattr(command, "commands", None)
     if groups is not None:
         for name in sorted(groups):
@@ -108,31 +133,28 @@ def _command(command: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - typer 
     for parameter in command.params:
         if parameter.name == "help":
             continue
-        shown = (
-            "`, `".join(parameter.opts)
-            if parameter.param_type_name == "option"
-            else (parameter.metavar or parameter.name or "").upper()
-        )
-        yield f"- `{shown}`: {getattr(parameter, 'help', '') or ''}"
+        if parameter.param_type_name == "option":
+            title = "`, `".join(parameter.opts)
+        else:
+            title = (parameter.metavar or parameter.name or "").upper()
+        yield f"- `{title}`: {getattr(parameter, 'help', '') or ''}"
     yield ""
 
 
 def lifecycle() -> str:
-    """Return the page of the life of a job."""
+    """Return the page of the job's life cycle."""
     lines = [
         NOTICE,
-        "# The life of a job\n",
-        "Rows may move to columns marked with x. Cold states are never left; their money is settled.\n",
+        LIFE_CYCLE,
         "| from | " + " | ".join(state.name for state in JobState) + " |",
         "|---" * (len(JobState) + 1) + "|",
     ]
     for state in JobState:
-        cells = ["x" if to in LEGAL[state] else "" for to in JobState]
-        lines.append(
-            f"| {state.name}{' (cold)' if state in COLD else ''} | " + " | ".join(cells) + " |"
-        )
-    lines += ["", *WAITS]
-    return "\n".join(lines) + "\n"
+        cells = ["x" if target in LEGAL[state] else "" for target in JobState]
+        title = f"{state.name} (cold)" if state in COLD else state.name
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    lines += ["", TIMEOUTS, MARGIN]
+    return "\n".join(lines)
 
 
 def main() -> int:
