@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of flows of the standing lab: what it says of two hosts."""
+"""The table of network flows of the running lab."""
 
 import json
 import subprocess
@@ -9,35 +9,41 @@ from tests.e2e.conftest import CHECKOUT
 
 
 def table(lab, folder):
-    """Return the flows and the groups, as the roles get them."""
-    kept = folder / "table.json"
+    """Return the flows and the groups, with the values that the roles receive."""
+    table_file = folder / "table.json"
     content = "{{ {'flows': base_flows, 'groups': base_groups} | to_json }}"
-    here = {
+    variables = {
         "ansible_python_interpreter": sys.executable,
         "playbook_dir": str(CHECKOUT / "playbooks"),
     }
-    argv = ["ansible", "control", "--connection=local", "--extra-vars", json.dumps(here)]
+    argv = ["ansible", "control", "--connection=local", "--extra-vars", json.dumps(variables)]
     argv += [
         "--module-name=ansible.builtin.copy",
         "--args",
-        json.dumps({"content": content, "dest": str(kept)}),
+        json.dumps({"content": content, "dest": str(table_file)}),
     ]
     subprocess.run(argv, cwd=CHECKOUT, check=True, capture_output=True, text=True)
-    return json.loads(kept.read_text())
+    return json.loads(table_file.read_text())
 
 
 def listed(lab, table, source, host, port, protocol="tcp"):
-    """Return the flows that let a host, or None for somebody outside, come to a port of another
-    host.
+    """Return the flows that allow connections from a source to a port of a host.
+
+    Args:
+        source: A host of the lab, or None for a machine outside of the site.
     """
-    mine = {name for name, hosts in table["groups"].items() if source in hosts}
-    mine |= {"anyone", lab.address(source) if source else lab.gateway}
-    return [
-        flow
-        for flow in table["flows"]
-        if mine.intersection(flow["from"])
-        and any(host in table["groups"][group] for group in flow["to"])
-        for ports in flow.get(protocol, [])
-        for first, _, last in [str(ports).partition("-")]
-        if int(first) <= port <= int(last or first)
-    ]
+    sources = {name for name, hosts in table["groups"].items() if source in hosts}
+    sources |= {"anyone", lab.address(source) if source else lab.gateway}
+    allowed = []
+    for flow in table["flows"]:
+        leads_to_host = any(host in table["groups"][group] for group in flow["to"])
+        if not leads_to_host or not sources.intersection(flow["from"]):
+            continue
+        allowed += [flow for ports in flow.get(protocol, []) if in_range(port, ports)]
+    return allowed
+
+
+def in_range(port, ports):
+    """Return whether a port is in a range "first-last", or is the single port."""
+    first, _, last = str(ports).partition("-")
+    return int(first) <= port <= int(last or first)

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a paid job tries that it must not: it runs on a compute node, as a wallet's user, with
-Slurm's tools.
+"""Attacks from a paid job, which runs on a compute node as a wallet's user.
 
     hostile_job.py VICTIM HOME OUTPUT
 
-VICTIM is the Slurm id of another customer's running job, HOME that customer's home. OUTPUT gets a
-JSON object: "attempts", what came of each, either "refused: ..." with the words that refused it or
-"done: ..." with what it got; and "forged_end_at", the time of an end that the job reported of
-itself.
+VICTIM is the Slurm id of another customer's running job, HOME that customer's home. The program
+writes a JSON object to OUTPUT. "attempts" has the result of each attempt: "refused: ..." with the
+error, or "done: ..." with the result. "forged_end_at" is the end time of the job's forged report.
 """
 
 import json
@@ -21,7 +19,7 @@ from pathlib import Path
 
 TIMEOUT_S = 20
 CONNECT_S = 5
-AFTER_FORGERY_S = 3  # so that the real end is another second, and costs
+AFTER_FORGERY_S = 3  # so that the real end differs from the forged end, in time and in cost
 OWN = os.environ["SLURM_JOB_ID"]
 CHUNK_BYTES = 64 << 20
 ROOM_CHUNKS = (1 << 30) // CHUNK_BYTES
@@ -29,12 +27,11 @@ SCRIPT = "#!/bin/sh\ntrue\n"
 
 
 def tool(*argv, text=""):
-    """Run one of Slurm's tools as a user at a shell would, outside of the job's own allocation."""
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SLURM_", "SBATCH_"))
-    }
+    """Run a Slurm tool as a user in a shell does, outside of the job's allocation."""
+    environment = dict(os.environ)
+    for name in os.environ:
+        if name.startswith(("SLURM_", "SBATCH_")):
+            del environment[name]
     environment["LDAPTLS_CACERT"] = "/etc/gridstead/pki/ca.crt"
     try:
         done = subprocess.run(
@@ -48,30 +45,30 @@ def tool(*argv, text=""):
         )
     except subprocess.TimeoutExpired:
         return f"done: {argv[0]} still waits after {TIMEOUT_S} s"
-    said = " ".join((done.stdout + done.stderr).split())[:300]
-    return f"refused: {said}" if done.returncode else f"done: {said}"
+    output = " ".join((done.stdout + done.stderr).split())[:300]
+    return f"refused: {output}" if done.returncode else f"done: {output}"
 
 
 def script_of(victim):
-    """Have slurmctld show a job's script; its tool ends well even when it is refused."""
-    came = tool("scontrol", "write", "batch_script", victim, "-")
-    return came if "#!" in came else f"refused: {came}"
+    """Read another job's script. scontrol exits with 0 even if slurmctld refuses."""
+    result = tool("scontrol", "write", "batch_script", victim, "-")
+    return result if "#!" in result else f"refused: {result}"
 
 
 def forge_end():
-    """Tell the agent, under our own seal, that this job has ended; return when."""
+    """Report this job's end to the agent in a munge credential; return the reported time."""
     now = int(time.time())
     report = f"gridstead1 end {OWN} {os.getuid()} batch {socket.gethostname()} {now} {now}"
-    sealed = subprocess.run(
+    credential = subprocess.run(
         ["munge", "--ttl=60"], input=report.encode(), check=True, capture_output=True
     ).stdout
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
-        wire.sendto(sealed.strip(), ("controller", 6831))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp_socket:
+        udp_socket.sendto(credential.strip(), ("controller", 6831))
     return now
 
 
 def connect(host, port):
-    """Open a connection and say nothing."""
+    """Open a TCP connection and send nothing."""
     try:
         socket.create_connection((host, port), timeout=CONNECT_S).close()
     except OSError as error:
@@ -80,7 +77,7 @@ def connect(host, port):
 
 
 def call_agent():
-    """Speak gRPC's first words to the agent, with no certificate of our own; count what it answers."""
+    """Send an HTTP/2 preface to the agent, without a client certificate, and read an answer."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
@@ -109,19 +106,18 @@ def open_socket(path):
 def read(path):
     """Read a file, or list a directory."""
     try:
-        found = list(Path(path).iterdir()) if Path(path).is_dir() else Path(path).read_bytes()[:40]
+        is_directory = Path(path).is_dir()
+        content = list(Path(path).iterdir()) if is_directory else Path(path).read_bytes()[:40]
     except OSError as error:
         return f"refused: {type(error).__name__}"
-    return f"done: {found!r}"
+    return f"done: {content!r}"
 
 
 def fill(directory):
-    """Take more of the storage than the lab lets a directory have (inventory/lab), chunk after
-    chunk of MooseFS.
-    """
-    hoard = Path(directory) / "hoard"
+    """Write more MooseFS chunks than the directory's quota (inventory/lab) allows."""
+    large_file = Path(directory) / "large-file"
     try:
-        with hoard.open("wb", buffering=0) as file:
+        with large_file.open("wb", buffering=0) as file:
             for chunk in range(1, ROOM_CHUNKS + 2):
                 file.seek(chunk * CHUNK_BYTES - 1)
                 file.write(b"x")
@@ -129,12 +125,12 @@ def fill(directory):
     except OSError as error:
         return f"refused: {error}"
     finally:
-        hoard.unlink()
+        large_file.unlink()
     return f"done: {chunk * CHUNK_BYTES} bytes"
 
 
 def attempts(victim, victims_home):
-    """Yield each attempt's name and what came of it."""
+    """Yield the name and the result of each attempt."""
     yield "sbatch", tool("sbatch", text=SCRIPT)
     yield "sbatch in the name of root", tool("sbatch", "--uid=0", text=SCRIPT)
     yield "salloc", tool("salloc", "true")
@@ -178,11 +174,11 @@ def attempts(victim, victims_home):
 
 
 def main():
-    """Try everything and tell."""
+    """Make every attempt and write the results."""
     victim, victims_home, output = sys.argv[1:]
-    told = {"forged_end_at": forge_end(), "attempts": dict(attempts(victim, victims_home))}
+    report = {"forged_end_at": forge_end(), "attempts": dict(attempts(victim, victims_home))}
     time.sleep(AFTER_FORGERY_S)
-    Path(output).write_text(json.dumps(told, indent=2))
+    Path(output).write_text(json.dumps(report, indent=2))
 
 
 main()

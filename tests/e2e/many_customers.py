@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many jobs at once: customers in this process, without a command per job."""
+"""Many jobs at once: customers in the test process, without a `gridstead` command per job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ POLL_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One customer of a crowd, connected to the grid."""
+    """A customer with a connection to the grid."""
 
     settings: ClientSettings
     chain: OpenChain
@@ -33,53 +33,51 @@ class Member:
 
     @property
     def ledger(self) -> ChainLedger:
-        """What anybody can read on the chain."""
+        """The public state of the chain."""
         return self.chain.ledger
 
     def close(self) -> None:
-        """Let go of the chain."""
+        """Close the connection to the chain."""
         self.chain.node.close()
 
     def submit(
         self, workflows: Sequence[dict[str, object]], *, credits_: int = 100
     ) -> tuple[int, ...]:
-        """Store the scripts, ask for all the jobs at once and return their numbers, in order."""
+        """Store the scripts, request all jobs at once and return their numbers, in order."""
         with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
             stored = list(pool.map(self._store, workflows))
         escrow = credits_ * CREDIT
         if self.customer.allowance() < escrow * len(workflows):
             self.customer.allow(escrow * len(workflows))
-        asked = zip(workflows, stored, strict=True)
-        return self.customer.request_jobs(
-            [_request(workflow, script, escrow) for workflow, script in asked]
-        )
+        pairs = zip(workflows, stored, strict=True)
+        requests = [_request(workflow, script, escrow) for workflow, script in pairs]
+        return self.customer.request_jobs(requests)
 
     def wait_cold(self, numbers: Iterable[int], *, timeout: float) -> dict[int, Job]:
-        """Return the jobs by number, once none of them is hot any more."""
-        numbers, until = tuple(numbers), time.monotonic() + timeout
+        """Return the jobs by number, once all of them are in a cold state."""
+        numbers, deadline = tuple(numbers), time.monotonic() + timeout
         while True:
             jobs = self.ledger.jobs(numbers, at_block=self.ledger.head())
             hot = {number: job.state.name for number, job in jobs.items() if job.state not in COLD}
             if not hot:
                 return jobs
-            assert time.monotonic() < until, f"after {timeout} s these jobs have not ended: {hot}"
+            assert time.monotonic() < deadline, (
+                f"after {timeout} s these jobs have not ended: {hot}"
+            )
             time.sleep(POLL_S)
 
     def ends(self, number: int) -> list[HistoryEvent]:
         """Return the settlements and refunds of a job."""
-        return [
-            step
-            for step in self.customer.job_history(number)
-            if step.event in {"JobSettled", "JobRefunded"}
-        ]
+        ends = {"JobSettled", "JobRefunded"}
+        return [event for event in self.customer.job_history(number) if event.event in ends]
 
     def _store(self, workflow: dict[str, object]) -> str:
-        checked = from_graphql(workflow).to_graphql()
-        return submit_workflow(self.settings.job_definitions_url, checked, ca=self.settings.ca_file)
+        parsed = from_graphql(workflow).to_graphql()
+        return submit_workflow(self.settings.job_definitions_url, parsed, ca=self.settings.ca_file)
 
 
 def join(person) -> Member:
-    """Return a person of the lab as a member of a crowd."""
+    """Connect a user of the lab to the grid."""
     settings = load(ClientSettings, person.settings)
     chain, wallet = open_chain(settings.chain), open_wallet(settings.wallet)
     return Member(
@@ -88,7 +86,7 @@ def join(person) -> Member:
 
 
 def submit_named(person, workflows: Mapping[str, dict[str, object]]) -> dict[str, int]:
-    """Submit a person's workflows and return the jobs' numbers by their names here."""
+    """Submit a user's workflows and return the job number of each, by its name in ``workflows``."""
     member = join(person)
     try:
         return dict(zip(workflows, member.submit(list(workflows.values())), strict=True))
@@ -97,7 +95,7 @@ def submit_named(person, workflows: Mapping[str, dict[str, object]]) -> dict[str
 
 
 def records_of(lab, jobs: Mapping[int, Job]) -> dict[int, list[dict[str, str]]]:
-    """Return the accounting records of jobs by number, each told by its job key."""
+    """Return the accounting records of each job, by number. The job key assigns them."""
     names = ",".join(job.id.slurm_name for job in jobs.values())
     records: dict[int, list[dict[str, str]]] = {number: [] for number in jobs}
     for record in lab.sacct(names):
@@ -106,7 +104,7 @@ def records_of(lab, jobs: Mapping[int, Job]) -> dict[int, list[dict[str, str]]]:
 
 
 def one_step(command: str, *, memory_mb: int = 64, cpus: int = 1) -> dict[str, object]:
-    """Return a workflow of one command."""
+    """Return a workflow with one command."""
     resources = {"tasks": 1, "cpusPerTask": cpus, "memPerCpu": memory_mb, "gpus": 0}
     return {
         "enableLogging": False,
@@ -116,11 +114,11 @@ def one_step(command: str, *, memory_mb: int = 64, cpus: int = 1) -> dict[str, o
 
 
 def _request(workflow: dict[str, object], script: str, escrow: int) -> JobRequest:
-    asked = workflow["resources"]
+    fields = workflow["resources"]
     resources = Resources(
-        gpus=asked["gpus"],
-        tasks=asked["tasks"],
-        cpus_per_task=asked["cpusPerTask"],
-        memory_per_cpu_mb=asked["memPerCpu"],
+        gpus=fields["gpus"],
+        tasks=fields["tasks"],
+        cpus_per_task=fields["cpusPerTask"],
+        memory_per_cpu_mb=fields["memPerCpu"],
     )
     return JobRequest(resources=resources, batch_location_hash=script, escrow=escrow, name="crowd")

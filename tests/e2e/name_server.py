@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A name server in this process, for steps with networks of their own."""
+"""A DNS server in the test process, for steps with private networks."""
 
 from __future__ import annotations
 
@@ -14,27 +14,25 @@ NAME, ANSWER = "somewhere.test", "192.0.2.77"
 
 
 class Names(socketserver.BaseRequestHandler):
-    """A name server that knows one address."""
+    """A DNS server that knows one name."""
 
     def handle(self) -> None:
-        """Answer a question for an address; there are none of IPv6."""
-        asked, back = self.request
-        question = asked[12 : asked.index(b"\0", 12) + 5]
-        found = question[-4:-2] == b"\0\1" and NAME.split(".", maxsplit=1)[0].encode() in question
-        answer = (
-            b"\xc0\x0c\0\1\0\1" + struct.pack(">IH", 60, 4) + socket.inet_aton(ANSWER)
-            if found
-            else b""
-        )
-        back.sendto(
-            asked[:2] + b"\x81\x80" + struct.pack(">4H", 1, found, 0, 0) + question + answer,
-            self.client_address,
-        )
+        """Answer a query for an A record; other queries get no record."""
+        query, server_socket = self.request
+        question = query[12 : query.index(b"\0", 12) + 5]
+        is_a_query = question[-4:-2] == b"\0\1"
+        is_known = is_a_query and NAME.split(".", maxsplit=1)[0].encode() in question
+        answer = b""
+        if is_known:
+            answer = b"\xc0\x0c\0\1\0\1" + struct.pack(">IH", 60, 4) + socket.inet_aton(ANSWER)
+        counts = struct.pack(">4H", 1, is_known, 0, 0)
+        response = query[:2] + b"\x81\x80" + counts + question + answer
+        server_socket.sendto(response, self.client_address)
 
 
 @contextlib.contextmanager
 def running(address: str) -> Iterator[None]:
-    """Answer questions at an address."""
+    """Run the DNS server on an address."""
     with socketserver.ThreadingUDPServer((address, 53), Names) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()

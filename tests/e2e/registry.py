@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registries of container images on the machine's end of the lab's network; the lab's authority
-vouches for them.
+"""Container registries on this machine's address in the lab's network, with certificates of the
+lab's CA.
 """
 
 from __future__ import annotations
@@ -43,56 +43,56 @@ STARTS_WITHIN_S = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registry:
-    """A registry that runs.
+    """A running registry.
 
     Attributes:
         host: Address and port.
-        log: What it says: a line for each request.
+        log: Its log file, with one line for each request.
     """
 
     host: str
     log: Path
 
     def container(self, **fields: object) -> dict[str, object]:
-        """Return its image as a workflow names it."""
+        """Return the workflow field that names the registry's image."""
         return {"registry": self.host, "image": IMAGE, **fields}
 
 
 def certify(lab, folder: Path) -> tuple[Path, Path]:
-    """Return a certificate for this machine's address in the lab's network, by the lab's authority,
-    and its key.
-    """
+    """Return certificate and key for this machine's address in the lab, issued by the lab's CA."""
     pki, certificate, key = lab.secrets / "pki", folder / "server.crt", folder / "server.key"
-    subprocess.run(
-        ["openssl", "req", "-x509", "-CA", pki / "ca.crt", "-CAkey", pki / "ca.key", "-newkey", "ec", "-pkeyopt",
-         "ec_paramgen_curve:P-256", "-noenc", "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=tests",
-         "-addext", f"subjectAltName=IP:{lab.gateway}", "-addext", "basicConstraints=critical,CA:FALSE"],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    argv = ["openssl", "req", "-x509", "-CA", pki / "ca.crt", "-CAkey", pki / "ca.key"]
+    argv += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc"]
+    argv += ["-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=tests"]
+    argv += ["-addext", f"subjectAltName=IP:{lab.gateway}"]
+    argv += ["-addext", "basicConstraints=critical,CA:FALSE"]
+    subprocess.run(argv, check=True, capture_output=True)
     return certificate, key
 
 
 @contextlib.contextmanager
 def running(lab, folder: Path, *, locked: bool) -> Iterator[Registry]:
-    """Run a registry with a small image; locked, it wants a name and a password for everything."""
+    """Run a registry with a small image. If ``locked``, every request needs credentials."""
     folder.mkdir()
     certificate, key = certify(lab, folder)
+    tls = {"certificate": str(certificate), "key": str(key)}
     settings = {
-        "version": "0.1", "log": {"accesslog": {"disabled": False}},
+        "version": "0.1",
+        "log": {"accesslog": {"disabled": False}},
         "storage": {"filesystem": {"rootdirectory": str(folder / "images")}},
-        "http": {"addr": f"{lab.gateway}:0", "tls": {"certificate": str(certificate), "key": str(key)}},
-    }  # fmt: skip
+        "http": {"addr": f"{lab.gateway}:0", "tls": tls},
+    }
     if locked:
         digest = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
         (folder / "htpasswd").write_text(f"{USER}:{digest}\n")
         settings["auth"] = {"htpasswd": {"realm": "tests", "path": str(folder / "htpasswd")}}
     (folder / "settings.yml").write_text(json.dumps(settings))
     log = folder / "log"
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         process = subprocess.Popen(
             ["docker-registry", "serve", folder / "settings.yml"],
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             stdin=subprocess.DEVNULL,
         )
     try:
@@ -110,28 +110,32 @@ def running(lab, folder: Path, *, locked: bool) -> Iterator[Registry]:
 
 
 def _port(process: subprocess.Popen[bytes], log: Path) -> str:
-    until = time.monotonic() + STARTS_WITHIN_S
-    while not (found := re.search(r"listening on [^ ]*:(\d+)", log.read_text())):
+    deadline = time.monotonic() + STARTS_WITHIN_S
+    while True:
+        match = re.search(r"listening on [^ ]*:(\d+)", log.read_text())
+        if match:
+            return match[1]
         assert process.poll() is None, log.read_text()
-        assert time.monotonic() < until, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.05)
-    return found[1]
 
 
 def _push(client: httpx.Client) -> None:
     name, _, tag = IMAGE.partition(":")
     files = _files()
     packed = gzip.compress(files, 1)
+    environment = ["PATH=/usr/bin:/bin", "OF_THE_IMAGE=yes"]
     config = {
-        "architecture": "amd64", "os": "linux",
-        "config": {"Env": ["PATH=/usr/bin:/bin", "OF_THE_IMAGE=yes"], "Entrypoint": ["/bin/echo", "entry point:"]},
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {"Env": environment, "Entrypoint": ["/bin/echo", "entry point:"]},
         "rootfs": {"type": "layers", "diff_ids": [_digest(files)]},
-    }  # fmt: skip
+    }
     parts = (json.dumps(config).encode(), packed)
     for part in parts:
-        place = client.post(f"/{name}/blobs/uploads/").raise_for_status().headers["location"]
-        query = {**httpx.URL(place).params, "digest": _digest(part)}
-        client.put(place, params=query, content=part).raise_for_status()
+        location = client.post(f"/{name}/blobs/uploads/").raise_for_status().headers["location"]
+        query = {**httpx.URL(location).params, "digest": _digest(part)}
+        client.put(location, params=query, content=part).raise_for_status()
     described = [
         {"mediaType": kind, "size": len(part), "digest": _digest(part)}
         for kind, part in zip(PART, parts, strict=True)
@@ -148,7 +152,7 @@ def _push(client: httpx.Client) -> None:
 
 
 def _files() -> bytes:
-    """Return an image's files, packed: some of this machine's programs and what they need."""
+    """Return a tar archive of the image: some programs of this machine and their libraries."""
     linked = subprocess.run(["ldd", *PROGRAMS], check=True, capture_output=True, text=True).stdout
     libraries = sorted(set(re.findall(r"(/\S+) \(0x", linked)))
     buffer = io.BytesIO()

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A customer who signs a request for a job ahead of time, so that a test says in which block it is
-made.
-"""
+"""A customer who signs a job request in advance, so that a test chooses the request's block."""
 
 from tests.e2e.many_customers import CREDIT
 
@@ -23,7 +21,7 @@ class Signer:
     """One customer, connected to the chain.
 
     Args:
-        person: Somebody with a wallet and a settings file.
+        person: A user with a wallet and a settings file.
     """
 
     def __init__(self, person):
@@ -34,9 +32,7 @@ class Signer:
         self.chain = open_chain(self._settings.chain)
 
     def request(self, workflow, *, credits_):
-        """Store a one-step workflow, allow the credits, and return a signed request for its job,
-        hexadecimal.
-        """
+        """Store a one-step workflow, approve the credits and return the signed request as hex."""
         Customer(self.chain.node, self.chain.contracts, self._wallet).allow(credits_ * CREDIT)
         script = submit_workflow(
             self._settings.job_definitions_url, workflow, ca=self._settings.ca_file

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows as scripts in the lab's Slurm, where the chain adds nothing: as a mapped user, with
-secrets beside them.
-"""
+"""Workflows as Slurm jobs of the lab, without the chain: as a mapped user, with their secrets."""
 
 from __future__ import annotations
 
@@ -20,11 +18,11 @@ from gridstead.domain.submission import GridUser, Script, Submission
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import render, secrets_of
 
-PATIENCE_S = 90
+TIMEOUT_S = 90
 MEMORY_MB = 256
 NODES = ("compute1", "compute2")
 
-# Runs on the control host: makes one user as the LDAP connector would.
+# Runs on the control host. Creates a user as the LDAP connector does.
 MAKE_USER = """
 import sys
 from pathlib import Path
@@ -40,9 +38,7 @@ LdapDirectory(access).ensure_users([sys.argv[1]])
 
 
 def operator(lab, folder: Path) -> SshAccess:
-    """Return the operator's way in: the lab's own key opens the account; the host's key is pinned
-    under its address.
-    """
+    """Return the operator's SSH access: with the lab's key, and with the host key pinned."""
     login = lab.address("login")
     pinned = [
         line for line in (lab.folder / "known_hosts").read_text().splitlines() if login in line
@@ -58,25 +54,27 @@ def operator(lab, folder: Path) -> SshAccess:
 
 
 def make_user(lab, scheduler, address: str) -> GridUser:
-    """Return the account of a wallet, once the cluster lets it run jobs; made if there is none."""
+    """Create the account of a wallet and return it, once the cluster accepts its jobs."""
     lab.run("control", "/opt/gridstead/venv/bin/python", "-c", MAKE_USER, address)
-    until = time.monotonic() + PATIENCE_S
-    while not (gate := scheduler.gate(address)).open:
-        assert time.monotonic() < until, f"the gate stays closed: {gate.missing}"
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        gate = scheduler.gate(address)
+        if gate.open:
+            return gate.user
+        assert time.monotonic() < deadline, f"the cluster does not accept jobs yet: {gate.missing}"
         time.sleep(0.5)
-    return gate.user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """A job in Slurm."""
+    """A submitted Slurm job."""
 
     slurm_job_id: int
     job_key: JobKey
 
 
 class Ended(NamedTuple):
-    """What became of a job: its code and what it said."""
+    """The result of a job: its exit code and its output."""
 
     code: int
     output: str
@@ -90,22 +88,23 @@ class SlurmJobs:
         self.scheduler = SshScheduler(access, SystemClock())
         self.user = make_user(lab, self.scheduler, address)
         self.home = f"/home/ldap-users/{address}"
-        lab.run("infra", "find", self.home, "-mindepth", "1", "-delete")  # of earlier runs
+        lab.run("infra", "find", self.home, "-mindepth", "1", "-delete")  # from earlier runs
 
     def close(self) -> None:
-        """End what still runs, and let go of the connection."""
+        """Cancel the remaining jobs and close the connection."""
         self.lab.run("controller", "scancel", f"--user={self.user.address}")
         self.scheduler.close()
 
     def submit(
         self, *steps, nodes: str = "compute1", tasks: int = 2, minutes: int = 5, **fields
     ) -> Running:
-        """Submit a workflow of these steps to nodes of the cluster."""
+        """Submit a workflow with these steps to the named nodes."""
         resources = {"tasks": tasks, "cpusPerTask": 1, "memPerCpu": MEMORY_MB, "gpus": 0}
         workflow = from_graphql({"resources": resources, "steps": steps, **fields})
         first, rest = render(workflow).split("\n", 1)
-        wanted = f"#SBATCH --nodelist={nodes} --nodes={nodes.count(',') + 1}"  # a list alone may grow by busier nodes
-        text = f"{first}\n{wanted}\n{rest}"
+        # Without --nodes, Slurm may add nodes to the list.
+        placement = f"#SBATCH --nodelist={nodes} --nodes={nodes.count(',') + 1}"
+        text = f"{first}\n{placement}\n{rest}"
         job_id = JobId(
             chain_id=1, contract=f"0x{secrets.token_hex(20)}", number=secrets.randbits(256)
         )
@@ -120,30 +119,29 @@ class SlurmJobs:
         return Running(slurm_job_id=self.scheduler.submit(submission), job_key=job_key)
 
     def wait(self, job: Running) -> Ended:
-        """Return what became of a job, once it has ended."""
-        until = time.monotonic() + PATIENCE_S
+        """Return the result of a job, once it has ended."""
+        deadline = time.monotonic() + TIMEOUT_S
         while True:
-            attempts = {each.slurm_job_id: each for each in self.scheduler.live().attempts}
-            found = attempts.get(job.slurm_job_id)
-            if found is not None and not found.alive:
+            live = self.scheduler.live()
+            attempts = {attempt.slurm_job_id: attempt for attempt in live.attempts}
+            attempt = attempts.get(job.slurm_job_id)
+            if attempt is not None and not attempt.alive:
                 break
-            assert time.monotonic() < until, f"{job} is {found}"
+            assert time.monotonic() < deadline, f"{job} is {attempt}"
             time.sleep(0.3)
         output = self.lab.run(
             "infra", "cat", f"{self.home}/{job.job_key.job_id.slurm_name}.out"
         ).stdout
-        return Ended(code=os.waitstatus_to_exitcode(found.exit_code), output=output)
+        return Ended(code=os.waitstatus_to_exitcode(attempt.exit_code), output=output)
 
     def cancel(self, job: Running) -> None:
-        """End a job as its customer does."""
+        """Cancel a job as its customer does."""
         self.scheduler.cancel(job.slurm_job_id, job_key=str(job.job_key))
 
     def left(self) -> str:
-        """Return what is left once all jobs have ended: the customer's processes, and folders of
-        jobs.
-        """
+        """Return the customer's processes and the jobs' folders that still exist on the cluster."""
         uid = self.user.uid
-        # pgrep ends with 1 where it finds nobody, and higher where it could not look.
+        # pgrep exits with 1 if no process matches, and with more after an error.
         script = f"pgrep -u {uid} -a || (($? == 1)); find /tmp -maxdepth 1 -name 'gridstead.*'"
         on_nodes = "".join(self.lab.sh(host, script) for host in NODES)
         return on_nodes + self.lab.sh("infra", f"ls /opt/cache/shared/{uid}")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web server and an S3 store for jobs of the lab, in this process.
+"""A web server and an S3 store for jobs of the lab, in the test process.
 
-They listen on the machine's end of the lab's network. moto is the S3 store; it refuses what its
-user did not sign, and keeps its state per process: one store at a time.
+Both listen on this machine's address in the lab's network. moto provides the S3 store and refuses
+requests without its user's signature. moto has one state per process, so that only one store can
+run at a time.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ POLICY = {
 
 
 class Store:
-    """The web server's files by path, the bucket's by name, and what a job must know to reach them."""
+    """The web server's files by path, and the bucket's URL and credentials."""
 
     def __init__(self, url: str, files: dict[str, bytes], endpoint: str) -> None:
         self.url, self.files, self.endpoint = url, files, endpoint
@@ -43,32 +44,32 @@ class Store:
         )
 
     def client(self, service: str, key: str, secret: str) -> BaseClient:
-        """Return a client of the store with a pair of keys."""
+        """Return a client of the store with an access key and its secret."""
         keys = {"aws_access_key_id": key, "aws_secret_access_key": secret}
         return boto3.client(service, REGION, endpoint_url=self.endpoint, **keys)
 
     def put(self, name: str, content: bytes) -> None:
-        """Put a file into the bucket."""
+        """Write a file to the bucket."""
         self._bucket.put_object(Bucket=BUCKET, Key=name, Body=content)
 
     def get(self, name: str) -> bytes:
-        """Return a file of the bucket."""
+        """Return the content of a file in the bucket."""
         return self._bucket.get_object(Bucket=BUCKET, Key=name)["Body"].read()
 
     def s3(self, path: str) -> dict[str, object]:
-        """Return a place in the bucket as a workflow names it."""
-        place = {
+        """Return the workflow field that names a path in the bucket."""
+        location = {
             "region": REGION,
             "bucketUrl": f"s3://{BUCKET}",
             "path": path,
             "endpointUrl": self.endpoint,
         }
-        return {"s3": {**place, "accessKeyId": self.key, "secretAccessKey": self.secret}}
+        return {"s3": {**location, "accessKeyId": self.key, "secretAccessKey": self.secret}}
 
 
 @contextlib.contextmanager
 def running(address: str) -> Iterator[Store]:
-    """Run a store on an address; it starts empty."""
+    """Run an empty store on an address."""
     files: dict[str, bytes] = {}
     with _web(address, files) as url, _s3(address) as endpoint:
         store = Store(url, files, endpoint)
@@ -78,13 +79,13 @@ def running(address: str) -> Iterator[Store]:
 
 @contextlib.contextmanager
 def _web(address: str, files: dict[str, bytes]) -> Iterator[str]:
-    """Run a web server that gives files and takes them; yield its address."""
+    """Run a web server that serves files and stores uploads; yield its URL."""
 
     @Request.application
     def answer(request: Request) -> Response:
         if request.method == "PUT":
             files[request.path] = request.get_data()
-            return Response("kept")
+            return Response("stored")
         content = files.get(request.path)
         return Response(content, 404 if content is None else 200)
 
@@ -100,7 +101,7 @@ def _web(address: str, files: dict[str, bytes]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _s3(address: str) -> Iterator[str]:
-    """Run moto; yield its address."""
+    """Run moto; yield its URL."""
     server = ThreadedMotoServer(address, 0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()

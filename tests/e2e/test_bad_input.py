@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input at the grid: one clear error, an exit code by kind, and nothing changed anywhere."""
+"""Bad input to `gridstead`: one clear error, the exit code of its kind, and no changed state."""
 
 import json
 import os
@@ -39,11 +39,12 @@ def run(person, *arguments, text="", settings=None):
     )
 
 
-def everything(lab, grid, *people):
-    """Return what a submission could have changed: people's jobs, credits and transactions, and
-    stored scripts.
+def state_of(lab, grid, *people):
+    """Return the state that a submission changes: the users' jobs, credits and transactions, and
+    the number of stored scripts.
     """
-    count = f"import sqlite3; print(sqlite3.connect('{SCRIPTS}').execute('SELECT COUNT(*) FROM definitions').fetchone()[0])"
+    query = "SELECT COUNT(*) FROM definitions"
+    count = f"import sqlite3; print(*sqlite3.connect({SCRIPTS!r}).execute({query!r}).fetchone())"
     states = [lab.run("control", "python3", "-c", count).stdout]
     for person in people:
         member = many_customers.join(person)
@@ -55,7 +56,7 @@ def everything(lab, grid, *people):
 
 
 def altered(person, tmp_path, **changes):
-    """Return the person's settings with texts replaced, in another file."""
+    """Write a copy of the user's settings with replaced texts and return its path."""
     text = person.settings.read_text()
     for before, after in changes.values():
         assert before in text
@@ -65,8 +66,8 @@ def altered(person, tmp_path, **changes):
     return file
 
 
-def test_bad_input_is_told_and_changes_nothing_anywhere(lab, grid, someone, poor, tmp_path):
-    before = everything(lab, grid, someone, poor)
+def test_bad_input_is_reported_and_changes_no_state(lab, grid, someone, poor, tmp_path):
+    before = state_of(lab, grid, someone, poor)
     good = json.dumps(GOOD)
     wrong_password = tmp_path / "password"
     wrong_password.write_text("another\n")
@@ -98,16 +99,16 @@ def test_bad_input_is_told_and_changes_nothing_anywhere(lab, grid, someone, poor
         ),
     ]
 
-    for code, told, done in attempts:
+    for code, message, done in attempts:
         assert (done.returncode, done.stdout) == (code, ""), done.stderr
         assert done.stderr.startswith("error: ")
-        assert told in done.stderr
+        assert message in done.stderr
         assert "Traceback" not in done.stderr
-    assert everything(lab, grid, someone, poor) == before
+    assert state_of(lab, grid, someone, poor) == before
 
 
-def test_a_typo_in_a_services_settings_is_found_before_its_restart(lab):
-    """On the service's own host, with the settings that the role wrote."""
+def test_check_config_reports_a_typo_in_a_services_settings(lab):
+    """The command runs on the service's host, with the settings that the role wrote."""
     gridstead, file = "/opt/gridstead/venv/bin/gridstead", "/run/typo.toml"
     lab.sh("control", f"(echo 'tik_s = 1'; cat /etc/gridstead/supervisor.toml) >{file}")
 
@@ -121,8 +122,8 @@ def test_a_typo_in_a_services_settings_is_found_before_its_restart(lab):
     assert "Traceback" not in bad.stderr
 
 
-def test_an_interrupted_watch_leaves_the_job_alone_and_says_so(grid, someone):
-    # A shell makes programs in its background deaf to interrupts, and there tests may run.
+def test_an_interrupted_watch_does_not_stop_the_job(grid, someone):
+    # The tests may run in the background of a shell, which makes its children ignore SIGINT.
     command = [
         "env",
         "--default-signal=INT",
@@ -142,13 +143,13 @@ def test_an_interrupted_watch_leaves_the_job_alone_and_says_so(grid, someone):
                 seen.set()
                 break
         os.kill(process.pid, signal.SIGINT)
-        told = process.stderr.read()
+        errors = process.stderr.read()
     number = json.loads(someone.run("job", "list", "--json").stdout)[-1]["number"]
 
     assert seen.is_set(), lines
     assert process.returncode == INTERRUPTED
-    assert f"job {number} goes on" in told
-    assert "Traceback" not in told
+    assert f"job {number} goes on" in errors
+    assert "Traceback" not in errors
     assert "PENDING" in lines[0]
     grid.wait(someone, number, "FINISHED")
     grid.check_money(someone, number)

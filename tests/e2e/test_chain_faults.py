@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain that is away, and one that changes its mind: everything catches up by itself and nothing
-is done twice.
-"""
+"""An unreachable chain and a chain reorganisation: the services recover and repeat no action."""
 
 import contextlib
 import time
@@ -14,10 +12,10 @@ from tests.e2e.signer import Signer
 
 pytestmark = pytest.mark.chain
 
-GONE_S = 60
+OUTAGE_S = 60
 REORG_BLOCKS = 5
 FOLLOWERS = ("supervisor", "meta-scheduler", "ldap-connector", "job-definitions")
-SHUT = """
+BLOCK_RPC = """
 table inet e2e_chain_gone {
     chain input {
         type filter hook input priority -10;
@@ -29,11 +27,11 @@ table inet e2e_chain_gone {
 
 @pytest.fixture
 def unreachable(lab):
-    """A context manager factory: inside, nobody reaches the chain, which goes on by itself."""
+    """A context manager that makes the chain's RPC port unreachable. Mining continues."""
 
     @contextlib.contextmanager
     def chain_unreachable():
-        lab.run("control", "nft", "-f", "-", input=SHUT)
+        lab.run("control", "nft", "-f", "-", input=BLOCK_RPC)
         try:
             yield
         finally:
@@ -44,7 +42,7 @@ def unreachable(lab):
 
 @pytest.fixture
 def by_hand(grid):
-    """A context manager factory: inside, blocks come only when the test asks for one."""
+    """A context manager in which only the test mines blocks."""
 
     @contextlib.contextmanager
     def mining_by_hand(node):
@@ -52,7 +50,7 @@ def by_hand(grid):
         try:
             yield
         finally:
-            # After a reorg anvil's clock goes on from the old blocks' time.
+            # After a reorg, anvil's clock continues from the time of the old blocks.
             node.ask("evm_setTime", int(time.time()))
             node.ask("evm_setIntervalMining", 1)
 
@@ -61,24 +59,24 @@ def by_hand(grid):
 
 @pytest.fixture
 def signer(grid):
-    """Makes customers who sign ahead of time; their connections are closed at the end."""
+    """A function that returns a customer who signs requests in advance."""
     with contextlib.ExitStack() as stack:
 
-        def connected(name):
-            made = Signer(grid.customer(name))
-            stack.callback(made.chain.node.close)
-            return made
+        def connect(name):
+            customer = Signer(grid.customer(name))
+            stack.callback(customer.chain.node.close)
+            return customer
 
-        yield connected
+        yield connect
 
 
 def restarts(lab):
-    return {
-        name: lab.run(
-            "control", "systemctl", "show", "-P", "NRestarts", f"gridstead-{name}"
-        ).stdout.strip()
-        for name in FOLLOWERS
-    }
+    """Return how often systemd has restarted each service that follows the chain."""
+    counts = {}
+    for name in FOLLOWERS:
+        show = ("systemctl", "show", "-P", "NRestarts", f"gridstead-{name}")
+        counts[name] = lab.run("control", *show).stdout.strip()
+    return counts
 
 
 def records_of(lab, name, address):
@@ -86,55 +84,55 @@ def records_of(lab, name, address):
 
 
 def ended_record(lab, name, address, *, timeout=60):
-    """Return the one record of a customer's job, once it has ended."""
+    """Return the only accounting record of a customer's job, once the job has ended."""
 
     def ended():
+        records = records_of(lab, name, address)
         return [
-            r
-            for r in records_of(lab, name, address)
-            if r["end"].isdigit() and r["state"] != "RUNNING"
+            record for record in records if record["end"].isdigit() and record["state"] != "RUNNING"
         ]
 
     (record,) = wait_until(ended, timeout=timeout)
     return record
 
 
-def test_a_job_that_ends_while_the_chain_is_gone_is_settled_afterwards(grid, lab, unreachable):
+def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(grid, lab, unreachable):
     someone = grid.customer("patient")
     before = restarts(lab)
     running = grid.submit(someone, "sleep 20")
     grid.wait(someone, running, "RUNNING")
-    on_its_way = grid.submit(someone, "sleep 1")
+    requested = grid.submit(someone, "sleep 1")
 
     with unreachable():
-        back_at = time.monotonic() + GONE_S
+        outage_end = time.monotonic() + OUTAGE_S
         record = ended_record(lab, f"0x{running:064x}", someone.address)
-        time.sleep(back_at - time.monotonic())
+        time.sleep(outage_end - time.monotonic())
 
     assert record["state"] == "COMPLETED"
-    for number in (running, on_its_way):
+    for number in (running, requested):
         job = grid.wait(someone, number, "FINISHED")
-        known = [record["admincomment"].split("/")[-1] for record in lab.sacct(job["id"])]
-        assert known.count(job["batch_location_hash"]) == 1
+        scripts = [record["admincomment"].split("/")[-1] for record in lab.sacct(job["id"])]
+        assert scripts.count(job["batch_location_hash"]) == 1
         assert grid.check_money(someone, number)["cost_wei"] > 0
     assert restarts(lab) == before
 
 
 def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer, by_hand):
-    """Five blocks go, and with them a request, its match and its claim, while the job runs in Slurm
-    already.
+    """The reorg removes five blocks with a request, its match and its claim. The job already runs
+    in Slurm.
     """
     first, second = (signer(name) for name in ("loser", "winner"))
-    dropped = first.request(one_step("sleep 300"), credits_=100)
-    kept = second.request(one_step("sleep 2"), credits_=100)
-    credits_before = {one.address: grid.balance(one.address) for one in (first, second)}
+    dropped_request = first.request(one_step("sleep 300"), credits_=100)
+    kept_request = second.request(one_step("sleep 2"), credits_=100)
+    addresses = (first.address, second.address)
+    credits_before = {address: grid.balance(address) for address in addresses}
     earned_before = grid.balance(grid.provider)
     ledger, node = first.chain.ledger, first.chain.node
-    calm = ledger.head().number + REORG_BLOCKS
-    wait_until(lambda: ledger.head().number >= calm, timeout=30)
+    start_block = ledger.head().number + REORG_BLOCKS
+    wait_until(lambda: ledger.head().number >= start_block, timeout=30)
 
     with by_hand(node):
-        request = node.ask("eth_sendRawTransaction", dropped)
+        request = node.ask("eth_sendRawTransaction", dropped_request)
         node.ask("evm_mine")
         number = job_number(ledger)
         name = f"0x{number:064x}"
@@ -144,7 +142,7 @@ def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer
         wait_until(
             lambda: "RUNNING" in lab.sh("controller", f"squeue -h -n {name} -o %T"), timeout=60
         )
-        node.ask("anvil_reorg", REORG_BLOCKS, [[kept, REORG_BLOCKS - 1]])
+        node.ask("anvil_reorg", REORG_BLOCKS, [[kept_request, REORG_BLOCKS - 1]])
     assert node.ask("eth_getTransactionReceipt", request) is None
 
     assert job_number(ledger) == number
@@ -153,12 +151,9 @@ def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer
     job = grid.wait(second.person, number, "FINISHED")
     won = ended_record(lab, name, second.address)
     assert won["state"] == "COMPLETED"
-    assert (
-        won["admincomment"].split("/")[-1]
-        == job["batch_location_hash"]
-        != lost["admincomment"].split("/")[-1]
-    )
-    grid.check_money(second.person, number, seconds=lab.worth(won))
+    assert won["admincomment"].split("/")[-1] == job["batch_location_hash"]
+    assert lost["admincomment"].split("/")[-1] != job["batch_location_hash"]
+    grid.check_money(second.person, number, seconds=lab.billed_seconds(won))
     assert grid.balance(first.address) == credits_before[first.address]
     assert grid.balance(second.address) == credits_before[second.address] - job["cost_wei"]
     assert grid.balance(grid.provider) == earned_before + billing_oracle.earned(job["cost_wei"])

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role container_runtime with what the lab itself does without: a mirror for Apptainer, and
-packages of Enroot.
+"""Role container_runtime with a package mirror for Apptainer, and with packages of Enroot.
 
-It runs on the login host, whose Apptainer goes and comes again from a mirror there, made of what
-the host has.
+The lab itself uses neither. The tests run the role on the login host: they build a mirror from the
+installed Apptainer, remove Apptainer and install it again from the mirror.
 """
 
 import base64
@@ -29,18 +28,21 @@ PLAY = """\
     - ansible.builtin.import_role: {name: container_runtime, tasks_from: install}
 """
 
-# Packs Apptainer as it is installed; curl of a version that nobody should want; and something for
-# Enroot.
+# Builds packages of the installed Apptainer, of a curl version that must not be installed, and of a
+# substitute for Enroot.
 PACK = r"""
 mkdir -p "$1"/debian/{pool,dists/sid/main/binary-amd64} "$1"/{apptainer,curl,enroot}/DEBIAN; cd "$1"
 dpkg -L apptainer | while read -r file; do
   if [ -f "$file" ] || [ -L "$file" ]; then cp -a --parents "$file" apptainer; fi
 done
-describe() { # name, version, what it depends on
-  printf 'Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: x <x@x>\nDescription: x\nDepends: %s\n' "$@" \
-    >"$1/DEBIAN/control"
+describe() { # name, version, dependencies
+  {
+    printf 'Package: %s\nVersion: %s\nDepends: %s\n' "$@"
+    printf 'Architecture: amd64\nMaintainer: x <x@x>\nDescription: x\n'
+  } >"$1/DEBIAN/control"
 }
-describe apptainer "$(dpkg-query -W -f='${Version}' apptainer)" "$(dpkg-query -W -f='${Depends}' apptainer)"
+describe apptainer "$(dpkg-query -W -f='${Version}' apptainer)" \
+  "$(dpkg-query -W -f='${Depends}' apptainer)"
 dpkg-query -W -f='${Conffiles}\n' apptainer | awk 'NF { print $1 }' >apptainer/DEBIAN/conffiles
 for name in curl enroot; do describe "$name" 99 libc6; done
 mkdir -p enroot/usr/share/enroot; echo here >enroot/usr/share/enroot/from-a-package
@@ -54,26 +56,28 @@ for name in apptainer curl; do
   echo
 done >debian/dists/sid/main/binary-amd64/Packages
 cd debian/dists/sid
-printf 'Suite: unstable\nCodename: sid\nComponents: main\nArchitectures: amd64\nDate: %s\nSHA256:\n' "$(date -uR)"
-printf ' %s %s main/binary-amd64/Packages\n' "$(sha256sum <main/binary-amd64/Packages | cut -c-64)" \
+printf 'Suite: unstable\nCodename: sid\nComponents: main\nArchitectures: amd64\n'
+printf 'Date: %s\nSHA256:\n' "$(date -uR)"
+checksum=$(sha256sum <main/binary-amd64/Packages | cut -c-64)
+printf ' %s %s main/binary-amd64/Packages\n' "$checksum" \
   "$(stat -c %s main/binary-amd64/Packages)"
 """
 
 
 class Mirror(NamedTuple):
-    """Where it is, and its version of Apptainer."""
+    """A package mirror and its version of Apptainer."""
 
     url: str
     version: str
 
 
 def signed(text, folder):
-    """Return a text with a signature, and who can tell that it is right, in base64."""
+    """Return a text with its signature, and the public key in base64."""
     environment = {"PATH": os.environ["PATH"], "GNUPGHOME": str(folder)}
 
-    def gpg(*words, **options):
+    def gpg(*arguments, **options):
         return subprocess.run(
-            ["gpg", "--batch", "--quiet", *words],
+            ["gpg", "--batch", "--quiet", *arguments],
             env=environment,
             check=True,
             capture_output=True,
@@ -89,7 +93,7 @@ def signed(text, folder):
 
 @pytest.fixture(scope="module")
 def mirror(lab, tmp_path_factory):
-    """A mirror on the login host, which has no Apptainer."""
+    """A mirror on the login host, after Apptainer has been removed from the host."""
     version = lab.sh("login", "dpkg-query -W -f='${Version}' apptainer")
     release = lab.run("login", "bash", "-euc", PACK, "bash", PLACE).stdout
     inline, key = signed(release, tmp_path_factory.mktemp("gpg", numbered=True))
@@ -97,8 +101,10 @@ def mirror(lab, tmp_path_factory):
     lab.sh(
         "login",
         f"mv {SOURCES}/0000lab.list {PLACE}; cp --remove-destination {KEYRING} {PLACE}/keyring; "
-        f"base64 -d >{PLACE}/tests.gpg; mount --bind {PLACE}/tests.gpg {KEYRING}; apt-get -qq purge -y apptainer >&2; "
-        f"systemd-run --quiet --unit=test-mirror --working-directory={PLACE} python3 -m http.server {PORT}",
+        f"base64 -d >{PLACE}/tests.gpg; mount --bind {PLACE}/tests.gpg {KEYRING}; "
+        "apt-get -qq purge -y apptainer >&2; "
+        f"systemd-run --quiet --unit=test-mirror --working-directory={PLACE} "
+        f"python3 -m http.server {PORT}",
         input=key,
     )
     yield Mirror(url=f"http://127.0.0.1:{PORT}/debian", version=version)
@@ -115,17 +121,17 @@ def mirror(lab, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def role(mirror, tmp_path_factory):
-    """Run the role with packages of Enroot; return how it ended, and what it said."""
+    """A function that runs the role with packages of Enroot and returns exit code and output."""
     play = tmp_path_factory.mktemp("play") / "play.yml"
     play.write_text(PLAY)
 
     def run(packages):
-        words = {
+        variables = {
             "container_runtime_mirror": mirror.url,
             "container_runtime_enroot_packages": packages,
         }
         done = subprocess.run(
-            ["ansible-playbook", play, "-e", repr(words)],
+            ["ansible-playbook", play, "-e", repr(variables)],
             cwd=CHECKOUT,
             capture_output=True,
             text=True,
@@ -136,33 +142,29 @@ def role(mirror, tmp_path_factory):
     return run
 
 
-def wanted(lab, package):
-    """Return which version of a package is installed and which one an upgrade would take."""
-    found = re.findall(
-        r"^  (?:Installed|Candidate): (\S+)",
-        lab.sh("login", f"apt-cache policy {package}"),
-        re.MULTILINE,
-    )
-    return tuple(found)
+def versions(lab, package):
+    """Return the installed version of a package, and the version that an upgrade would install."""
+    policy = lab.sh("login", f"apt-cache policy {package}")
+    return tuple(re.findall(r"^  (?:Installed|Candidate): (\S+)", policy, re.MULTILINE))
 
 
-def test_the_role_takes_apptainer_from_its_mirror_and_enroot_by_its_checksum(lab, mirror, role):
-    """A mirror that was written down and then did not answer is asked by the next run."""
+def test_the_role_installs_apptainer_from_the_mirror_and_enroot_by_checksum(lab, mirror, role):
+    """The first run fails after it configured the mirror; the second run uses the mirror."""
     checksum = lab.sh("login", f"sha256sum {PLACE}/enroot.deb")[:64]
-    curl = wanted(lab, "curl")[0]
+    curl = versions(lab, "curl")[0]
 
     code, output = role([{"url": f"file://{PLACE}/enroot.deb", "checksum": f"sha256:{'0' * 64}"}])
 
     assert code != 0
     assert "The checksum for" in output
-    assert wanted(lab, "apptainer") == (mirror.version, mirror.version)
-    assert wanted(lab, "curl") == (curl, curl)  # the mirror has 99
-    assert wanted(lab, "enroot") == ()
+    assert versions(lab, "apptainer") == (mirror.version, mirror.version)
+    assert versions(lab, "curl") == (curl, curl)  # the mirror has 99
+    assert versions(lab, "enroot") == ()
 
     lab.sh("login", "apt-get -qq purge -y apptainer >&2; rm /var/lib/apt/lists/127.0.0.1*")
     code, output = role([{"url": f"file://{PLACE}/enroot.deb", "checksum": f"sha256:{checksum}"}])
 
     assert code == 0, output
-    assert wanted(lab, "apptainer") == (mirror.version, mirror.version)
+    assert versions(lab, "apptainer") == (mirror.version, mirror.version)
     assert "apptainer version" in lab.sh("login", "apptainer --version")
     assert lab.run("login", "cat", "/usr/share/enroot/from-a-package").stdout == "here\n"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps in containers on the lab's Slurm: images of a registry and of the node, and what a
-container sees.
+"""Steps in containers on the lab's Slurm: images of a registry and of the node, and the
+container's environment.
 
-Host compute1 has Apptainer, as the role left it. While these tests run, compute2 has a stand-in for
-Enroot, which runs the command without a container and keeps what it was told, and no Apptainer.
+Host compute1 has Apptainer, which the role installed. During these tests, compute2 has no
+Apptainer. Its Enroot is a substitute, which runs the command without a container and records its
+arguments.
 """
 
 import json
@@ -20,12 +21,12 @@ HOSTED = "/opt/software/registry-1.docker.io/tests/hosted:1"
 ENROOT_HERE = f"#!/usr/bin/python3 -IS\nimport os\nhome = os.path.expanduser('~')\n{ENROOT}"
 TRAPPED = "trap 'echo trapped; exit 0' 2; echo . >\"$READY\"; while true; do sleep 0.1; done"
 WAITING = "i=0; until [ -e $READY ]; do sleep 0.1; i=$((i + 1)); [ $i -lt 300 ] || exit 9; done"
-SEEN = """\
+EXPECTED = """\
 {user.uid} {user.gid} / yes a,b 'c' $d
 /deepsquare/output
 from inside
 compute1
-only to read
+read-only
 from a mount
 from home
 no home
@@ -35,8 +36,11 @@ entry point: a b c $HOME
 """
 UNPACKED = r"""
     mkdir -p "$1"/{bin,dev,etc,proc,sys,tmp,var/tmp}
-    for file in /bin/sh $(ldd /bin/sh | grep -o '/[^ ]*'); do install -D -m 755 "$file" "$1$file"; done
-    echo hosted >"$1/etc/hosted"; echo root:x:0:0::/:/bin/sh >"$1/etc/passwd"; echo root:x:0: >"$1/etc/group"
+    for file in /bin/sh $(ldd /bin/sh | grep -o '/[^ ]*'); do
+      install -D -m 755 "$file" "$1$file"
+    done
+    echo hosted >"$1/etc/hosted"
+    echo root:x:0:0::/:/bin/sh >"$1/etc/passwd"; echo root:x:0: >"$1/etc/group"
 """
 
 
@@ -53,9 +57,7 @@ def jobs(lab, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trusted(lab):
-    """The nodes believe whom the lab's authority vouches for, as they would at a site with
-    registries of its own.
-    """
+    """The nodes trust the lab's CA, as at a site with private registries."""
     for host in NODES:
         lab.run(host, "cp", "/etc/gridstead/pki/ca.crt", "/etc/ssl/certs/tests.pem")
     yield
@@ -65,7 +67,7 @@ def trusted(lab):
 
 @pytest.fixture(scope="module")
 def runtimes(lab):
-    """What the nodes run containers with, and an image that lies unpacked on them."""
+    """The container runtimes of the nodes, and an unpacked image on compute1."""
     lab.run(
         "compute2", "install", "-m", "755", "/dev/stdin", "/usr/local/bin/enroot", input=ENROOT_HERE
     )
@@ -78,16 +80,16 @@ def runtimes(lab):
 
 @pytest.fixture(scope="module")
 def registry(lab, trusted, tmp_path_factory):
-    with registries.running(lab, tmp_path_factory.mktemp("open") / "registry", locked=False) as one:
-        yield one
+    folder = tmp_path_factory.mktemp("open") / "registry"
+    with registries.running(lab, folder, locked=False) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def locked(lab, trusted, tmp_path_factory):
-    with registries.running(
-        lab, tmp_path_factory.mktemp("locked") / "registry", locked=True
-    ) as one:
-        yield one
+    folder = tmp_path_factory.mktemp("locked") / "registry"
+    with registries.running(lab, folder, locked=True) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -100,106 +102,107 @@ def started(jobs, runtimes, registry, locked):
     home = [{"hostDir": jobs.home, "containerDir": "/mine", "options": "rw"}]
     etc = [{"hostDir": "/etc", "containerDir": "/mnt", "options": "ro"}]
     access = {"username": registries.USER, "password": registries.PASSWORD}
-    return {
+    wrong_access = {**access, "password": "other"}
+    own = [{"key": "OWN", "value": "a,b 'c' $d"}]
+    hosted = {"image": "tests/hosted:1", "deepsquareHosted": True}
+    ids = 'echo "$(id -u) $(id -g)"'
+    write_etc = "echo . 2>&- >/mnt/hostname || echo read-only"
+    read_only_root = inside("echo . 2>&- >/written", container={"readOnlyRootFS": True})
+    submitted = {
         "sees": jobs.submit(
-            inside('echo "$(id -u) $(id -g) $PWD $OF_THE_IMAGE $OWN"', env=[{"key": "OWN", "value": "a,b 'c' $d"}]),
-            inside('echo "$PWD"; echo from inside >"$DEEPSQUARE_OUTPUT/file"', workDir="/deepsquare/output"),
+            inside('echo "$(id -u) $(id -g) $PWD $OF_THE_IMAGE $OWN"', env=own),
+            inside('echo "$PWD"; echo from inside >"$DEEPSQUARE_OUTPUT/file"',
+                   workDir="/deepsquare/output"),
             run('cat "$DEEPSQUARE_OUTPUT/file"'),
-            inside("cat /mnt/hostname; echo . 2>&- >/mnt/hostname || echo only to read", container={"mounts": etc}),
+            inside(f"cat /mnt/hostname; {write_etc}", container={"mounts": etc}),
             inside("echo from a mount >/mine/from-a-mount", container={"mounts": home}),
             inside('echo from home >"$HOME/from-home"', container={"mountHome": True}),
             run("cat ~/from-a-mount ~/from-home"),
             inside(f"ls {jobs.home} 2>&- || echo no home"),
             inside("echo . >/written && echo writable"),
-            {**inside("echo . 2>&- >/written", container={"readOnlyRootFS": True}), "catch": [run("echo read-only")]},
+            {**read_only_root, "catch": [run("echo read-only")]},
             inside("a 'b c' $HOME", shell="ENTRYPOINT"),
         ),
         "seems": jobs.submit(
-            inside('echo "$(id -u) $(id -g)"', mapUid=0, mapGid=0),
-            run('echo "$(id -u) $(id -g)"', mapUid=5, mapGid=6),
+            inside(ids, mapUid=0, mapGid=0),
+            run(ids, mapUid=5, mapGid=6),
             run(f"mkdir -p {X11} && echo . >{X11}/X0"),
             inside(f"ls {X11}", container={"x11": True}),
             inside(f"ls {X11} 2>&- || echo no screen"),
         ),
-        "hosted": jobs.submit(
-            run("read -r it </etc/hosted; echo $it", container={"image": "tests/hosted:1", "deepsquareHosted": True})
-        ),
+        "hosted": jobs.submit(run("read -r it </etc/hosted; echo $it", container=hosted)),
         "locked": jobs.submit(inside("echo opened", of=locked, container=access), run("env")),
-        "refused": jobs.submit(inside("echo never", of=locked, container={**access, "password": "other"})),
+        "refused": jobs.submit(inside("echo never", of=locked, container=wrong_access)),
         "enroot": jobs.submit(
-            inside('echo "$PWD $OWN"', of=locked, container={**access, "mounts": etc}, workDir="/usr",
-                   env=[{"key": "OWN", "value": "a,b 'c' $d"}]),
+            inside('echo "$PWD $OWN"', of=locked, container={**access, "mounts": etc},
+                   workDir="/usr", env=own),
             nodes="compute2",
         ),
-        "missing": jobs.submit(inside("echo never", container={"apptainer": True}), nodes="compute2"),
-        **{
-            f"signal on {node}": jobs.submit(
-                {"launch": {"steps": [inside(TRAPPED, container={"mountHome": True})], "signalOnParentStepExit": 2}},
-                run(WAITING), nodes=node, env=[{"key": "READY", "value": f"{jobs.home}/{node}"}],
-            )
-            for node in NODES
-        },
+        "missing": jobs.submit(
+            inside("echo never", container={"apptainer": True}), nodes="compute2"
+        ),
     }  # fmt: skip
+    for node in NODES:
+        trap = inside(TRAPPED, container={"mountHome": True})
+        submitted[f"signal on {node}"] = jobs.submit(
+            {"launch": {"steps": [trap], "signalOnParentStepExit": 2}},
+            run(WAITING),
+            nodes=node,
+            env=[{"key": "READY", "value": f"{jobs.home}/{node}"}],
+        )
+    return submitted
 
 
-def said(ended):
-    """What the steps of a job said."""
+def step_output(ended):
+    """Return the output of a job's steps, without messages of gridstead and srun."""
     lines = ended.output.splitlines(keepends=True)
-    return "".join(
-        line for line in lines if not line.startswith(("gridstead: fetching", "srun: error"))
-    )
+    messages = ("gridstead: fetching", "srun: error")
+    return "".join(line for line in lines if not line.startswith(messages))
 
 
-def test_a_container_of_a_registry_sees_what_it_should(jobs, started):
+def test_a_container_from_a_registry_has_the_right_environment(jobs, started):
     ended = jobs.wait(started["sees"])
 
-    assert (ended.code, said(ended)) == (0, SEEN.format(user=jobs.user))
+    assert (ended.code, step_output(ended)) == (0, EXPECTED.format(user=jobs.user))
     assert ended.output.count("fetching") == 1
 
 
-def test_a_command_may_seem_to_be_another_and_see_the_screen(jobs, started):
+def test_user_ids_are_mapped_and_x11_is_mounted(jobs, started):
     ended = jobs.wait(started["seems"])
 
-    assert (ended.code, said(ended)) == (0, "0 0\n5 6\nX0\nno screen\n")
+    assert (ended.code, step_output(ended)) == (0, "0 0\n5 6\nX0\nno screen\n")
 
 
-def test_an_image_that_lies_on_the_node_starts(jobs, started):
+def test_an_image_on_the_node_starts(jobs, started):
     assert jobs.wait(started["hosted"]) == (0, "hosted\n")
 
 
-def test_an_image_with_a_password_comes_only_with_the_right_one(jobs, started):
+def test_a_protected_image_needs_the_right_password(jobs, started):
     right, wrong = jobs.wait(started["locked"]), jobs.wait(started["refused"])
 
-    assert (right.code, said(right).splitlines()[0]) == (0, "opened")
+    assert (right.code, step_output(right).splitlines()[0]) == (0, "opened")
     assert registries.PASSWORD not in right.output
     assert (wrong.code, "never" in wrong.output) == (255, False)
     assert "authentication required" in wrong.output
 
 
-def test_a_node_with_enroot_uses_it(lab, jobs, started, locked):
+def test_a_node_with_enroot_uses_enroot(lab, jobs, started, locked):
     ended = jobs.wait(started["enroot"])
 
-    assert (ended.code, said(ended)) == (0, "/usr a,b 'c' $d\n")
-    told = [
-        json.loads(line)
-        for line in lab.run("infra", "cat", f"{jobs.home}/enroot").stdout.splitlines()
-    ]
-    fetched = next(one for one in told if locked.host in one["words"][-1])
+    assert (ended.code, step_output(ended)) == (0, "/usr a,b 'c' $d\n")
+    log = lab.run("infra", "cat", f"{jobs.home}/enroot").stdout
+    calls = [json.loads(line) for line in log.splitlines()]
+    fetched = next(call for call in calls if locked.host in call["words"][-1])
     assert fetched["words"][-1] == f"docker://{registries.USER}@{locked.host}#{registries.IMAGE}"
     machine = locked.host.partition(":")[0]
-    assert (
-        fetched["access"]
-        == f"machine {machine} login {registries.USER} password {registries.PASSWORD}\n"
-    )
-    start = next(
-        one["words"]
-        for one in told
-        if one["words"][0] == "start" and "/etc:/mnt:ro" in one["words"]
-    )
+    netrc = f"machine {machine} login {registries.USER} password {registries.PASSWORD}\n"
+    assert fetched["access"] == netrc
+    starts = [call["words"] for call in calls if call["words"][0] == "start"]
+    start = next(words for words in starts if "/etc:/mnt:ro" in words)
     assert "--rw" in start
 
 
-def test_a_node_without_apptainer_says_so(jobs, started):
+def test_a_step_fails_on_a_node_without_apptainer(jobs, started):
     assert jobs.wait(started["missing"]) == (127, "gridstead: this node has no apptainer\n")
 
 
@@ -207,10 +210,10 @@ def test_a_node_without_apptainer_says_so(jobs, started):
 def test_a_signal_reaches_the_command_in_a_container(jobs, started, node):
     ended = jobs.wait(started[f"signal on {node}"])
 
-    assert (ended.code, said(ended)) == (0, "trapped\n")
+    assert (ended.code, step_output(ended)) == (0, "trapped\n")
 
 
-def test_nothing_is_left(lab, jobs, started):
+def test_ended_jobs_leave_nothing(lab, jobs, started):
     for job in started.values():
         jobs.wait(job)
 

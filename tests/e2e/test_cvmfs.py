@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Software that a publisher signed: a replica on infra, a mount on a compute node, a job from an
-image in it.
+"""A signed CVMFS repository: a replica on infra, a mount on a compute node, and jobs that run from
+an image in it.
 
-The publisher is on this machine. What role cvmfs made is removed again at the end.
+The publisher runs on this machine. The fixture removes everything that role cvmfs installed.
 """
 
 import json
@@ -29,7 +29,8 @@ REMOVE = r"""
 systemctl list-units --all --plain --no-legend 'gridstead-cvmfs*' | while read -r unit _; do
     systemctl disable --quiet --now "$unit"
 done
-rm -rf /etc/gridstead/cvmfs* /etc/systemd/system/gridstead-cvmfs* /srv/cvmfs /var/cache/gridstead-cvmfs /opt/software
+rm -rf /etc/gridstead/cvmfs* /etc/systemd/system/gridstead-cvmfs*
+rm -rf /srv/cvmfs /var/cache/gridstead-cvmfs /opt/software
 systemctl daemon-reload
 if [ -d /cvmfs ]; then rmdir /cvmfs/* /cvmfs; fi
 while pkill -0 -u gridstead-cvmfs; do sleep 0.1; done
@@ -38,7 +39,7 @@ userdel gridstead-cvmfs
 
 
 def tree_of(folder):
-    """Return a folder on disk as a publisher takes it."""
+    """Return a folder as the tree that a publisher accepts."""
     return {path.name: node_of(path) for path in folder.iterdir()}
 
 
@@ -52,14 +53,14 @@ def node_of(path):
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
-    """A small image, unpacked."""
+    """The folder of a small unpacked image."""
     folder = tmp_path_factory.mktemp("image") / "signed"
     subprocess.run(["bash", "-euc", UNPACKED, "bash", folder], check=True)
     return folder
 
 
 class Software:
-    """A repository with the image, and the role that offers it."""
+    """A repository with the image, and the role that installs replica and mount."""
 
     def __init__(self, lab, folder, image):
         self.image = image
@@ -76,46 +77,44 @@ class Software:
         self.publisher.publish({registry: {owner: {name: node_of(self.image)}}})
         self.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
 
-    def offer(self, *options):
-        """Run the role and return how many tasks changed something, by host."""
+    def apply_role(self, *options):
+        """Run the role and return the number of changed tasks of each host."""
         repository = {"name": NAME, "url": self.stratum0.url, "public_keys": [self.key]}
-        wanted = {
+        variables = {
             "cvmfs_repositories": [repository],
             "cvmfs_links": {"/opt/software": f"/cvmfs/{NAME}"},
             "cvmfs_snapshot_every_s": 1,
             "cvmfs_look_every_s": 1,
         }
-        words = [
+        argv = [
             "ansible-playbook",
             "playbooks/software.yml",
             "--limit",
             ",".join(HOSTS),
             "-e",
-            json.dumps(wanted),
+            json.dumps(variables),
         ]
         done = subprocess.run(
-            [*words, *options], cwd=CHECKOUT, capture_output=True, text=True, check=False
+            [*argv, *options], cwd=CHECKOUT, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout[-3000:]
-        return {
-            host: int(count)
-            for host, count in re.findall(r"^(\S+) +: .*changed=(\d+)", done.stdout, re.MULTILINE)
-        }
+        recap = re.findall(r"^(\S+) +: .*changed=(\d+)", done.stdout, re.MULTILINE)
+        return {host: int(count) for host, count in recap}
 
 
 @pytest.fixture(scope="module")
 def software(lab, image, tmp_path_factory):
-    made = Software(lab, tmp_path_factory.mktemp("software"), image)
-    yield made
-    made.stratum0.close()
+    repository = Software(lab, tmp_path_factory.mktemp("software"), image)
+    yield repository
+    repository.stratum0.close()
     for host in HOSTS:
         lab.sh(host, REMOVE)
 
 
 @pytest.fixture(scope="module")
-def offered(lab, software):
-    """What the runs of the role changed: in check mode on hosts without it, then in truth."""
-    counts = [software.offer("--check"), software.offer()]
+def installed(lab, software):
+    """The changes of the role on hosts without CVMFS: first in check mode, then in a real run."""
+    counts = [software.apply_role("--check"), software.apply_role()]
     wait_until(
         lambda: lab.run(NODE, "findmnt", f"/cvmfs/{NAME}", check=False).returncode == 0, timeout=60
     )
@@ -129,43 +128,39 @@ def jobs(lab, tmp_path_factory):
     jobs.close()
 
 
-def test_the_role_tells_beforehand_what_it_changes_and_then_nothing(software, offered):
-    told, done = offered
+def test_the_role_predicts_its_changes_and_is_idempotent(software, installed):
+    predicted, changed = installed
 
-    assert set(told) == set(done) == set(HOSTS)
-    assert all(told.values())
-    assert software.offer() == dict.fromkeys(HOSTS, 0)
+    assert set(predicted) == set(changed) == set(HOSTS)
+    assert all(predicted.values())
+    assert software.apply_role() == dict.fromkeys(HOSTS, 0)
 
 
-def test_who_talks_to_servers_has_no_rights(lab, offered):
-    assert (
-        lab.run(NODE, "findmnt", "-no", "FSTYPE", f"/cvmfs/{NAME}").stdout
-        == "fuse.gridstead-cvmfs\n"
-    )
+def test_the_cvmfs_client_has_no_capabilities(lab, installed):
+    file_system = lab.run(NODE, "findmnt", "-no", "FSTYPE", f"/cvmfs/{NAME}").stdout
+    assert file_system == "fuse.gridstead-cvmfs\n"
     rights = lab.sh(
         NODE, "pgrep -u gridstead-cvmfs -f 'cvmfs mount' | xargs -I{} grep CapEff /proc/{}/status"
     )
     assert rights.split() == ["CapEff:", "0" * 16]
 
 
-def test_a_job_runs_from_an_image_that_was_signed_and_from_its_next_revision(
-    lab, software, offered, jobs
-):
+def test_a_job_runs_from_a_signed_image_and_from_its_next_revision(lab, software, installed, jobs):
     assert jobs.wait(jobs.submit(GREET)) == (0, software.greeting)
 
     path = "/".join((f"/cvmfs/{NAME}", *PLACE, "etc/hosted"))
     software.publish("signed again")
     wait_until(lambda: lab.run(NODE, "cat", path).stdout == "signed again\n", timeout=30)
-    seen, written = (
-        jobs.submit(GREET),
-        jobs.submit(run(f"echo mine 2>&- >{path} || echo only to read")),
-    )
+    reader = jobs.submit(GREET)
+    writer = jobs.submit(run(f"echo mine 2>&- >{path} || echo read-only"))
 
-    assert jobs.wait(seen) == (0, "signed again\n")
-    assert jobs.wait(written) == (0, "only to read\n")
+    assert jobs.wait(reader) == (0, "signed again\n")
+    assert jobs.wait(writer) == (0, "read-only\n")
 
 
-def test_without_its_replica_a_node_runs_what_it_has(lab, software, offered, jobs, stopped):
+def test_a_node_runs_cached_software_while_the_replica_is_down(
+    lab, software, installed, jobs, stopped
+):
     assert jobs.wait(jobs.submit(GREET)) == (0, software.greeting)
 
     with stopped(REPLICA, "gridstead-cvmfs"):

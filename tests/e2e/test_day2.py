@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster's days after the first: what changes of Slurm's configuration cost, a node that comes,
-nodes that drain.
+"""Changes of a running cluster: changes of Slurm's configuration, a new node and drained nodes.
 
-A job runs through all the changes. The new node is a host that the lab gets for it and loses again.
+A job runs during all changes. The new node is a host that the fixture adds to the lab and removes.
 """
 
 import json
@@ -21,10 +20,10 @@ SITE = {
     "DefMemPerCPU": 32,
     "HealthCheckInterval": 10,
     "SlurmdParameters": "config_overrides",
-}  # what the lab says anyway
-LONG_GONE = 99_999_999  # a job that was never there
+}  # the lab's own settings
+UNKNOWN_JOB = 99_999_999  # a job id that Slurm never used
 HOSTNAME = {"run": {"command": "hostname", "resources": {"tasks": 2}}}
-# The controller's own part of the role, by which it is told.
+# Applies the controller's part of the role.
 CONTROLLER = """\
 - hosts: slurm_controller
   gather_facts: false
@@ -32,8 +31,8 @@ CONTROLLER = """\
     - ansible.builtin.import_role: {name: slurm}
       vars: {slurm_components: [controller]}
 """
-# What site.yml does where add_node.yml has told of the new node; the other compute hosts have not
-# heard of it.
+# Applies the parts of site.yml that remove the new node from the hosts that add_node.yml
+# configured. add_node.yml does not configure the other compute hosts.
 FORGET = """\
 - hosts: all:!slurm_compute
   gather_subset: [min]
@@ -50,9 +49,9 @@ FORGET = """\
 """
 
 
-def play(*words, check=True, **variables):
-    """Run a playbook and return what it says; its recap is the last part."""
-    argv = ["ansible-playbook", *words, "-e", json.dumps(variables)]
+def play(*arguments, check=True, **variables):
+    """Run a playbook and return its output, which ends with the recap."""
+    argv = ["ansible-playbook", *arguments, "-e", json.dumps(variables)]
     done = subprocess.run(
         argv, cwd=CHECKOUT, check=False, capture_output=True, text=True, env=os.environ
     )
@@ -62,53 +61,53 @@ def play(*words, check=True, **variables):
 
 @pytest.fixture(scope="module")
 def configure(tmp_path_factory):
-    """Have the controller told of these settings, or of those of the site again."""
+    """A function that configures the controller with changed variables, or with the site's own."""
     file = tmp_path_factory.mktemp("play") / "controller.yml"
     file.write_text(CONTROLLER)
-    return lambda **more: play(str(file), "--tags", "slurm_configure", **more)
+    return lambda **changes: play(str(file), "--tags", "slurm_configure", **changes)
 
 
-def hosts_of(said):
-    """Return the hosts on which a playbook had tasks."""
-    return set(re.findall(r"^(\S+) +: ok=", said.partition("PLAY RECAP")[2], re.MULTILINE))
+def hosts_of(output):
+    """Return the hosts on which a playbook ran tasks."""
+    return set(re.findall(r"^(\S+) +: ok=", output.partition("PLAY RECAP")[2], re.MULTILINE))
 
 
 class Daemons:
-    """Slurm's daemons of the cluster."""
+    """The Slurm daemons of the cluster."""
 
     def __init__(self, lab):
         self.lab = lab
 
     def starts(self):
-        """Return which start of its unit each daemon is of. A reconfigure is no start."""
+        """Return the invocation id of each daemon's unit, which only a restart changes."""
         units = [
             ("controller", "slurmctld"),
             *((host, "slurmd") for host in OLD),
             ("login", "sackd"),
         ]
         show = "systemctl show --property InvocationID --value"
-        return {
-            unit + "@" + host: self.lab.sh(host, f"{show} {unit}").strip() for host, unit in units
-        }
+        ids = {}
+        for host, unit in units:
+            ids[f"{unit}@{host}"] = self.lab.sh(host, f"{show} {unit}").strip()
+        return ids
 
     def setting(self, host, key):
-        """Return a setting as the daemons say it, with all hosts' copies."""
+        """Return a setting of Slurm, as `scontrol show config` on a host reports it."""
         return self.lab.sh(host, f"scontrol show config | sed -n 's/^{key} *= //p'").strip()
 
     def nodes(self):
-        """Return each node's state."""
+        """Return the state of each node."""
         lines = self.lab.sh("controller", "sinfo --noheader --Node '--format=%N %T'").splitlines()
         return dict(line.split() for line in lines)
 
     def reason(self, node):
-        """Return why a node is drained."""
+        """Return the reason of a drained node."""
         return self.lab.sh("controller", f"sinfo --noheader --nodes={node} --format=%E").strip()
 
     def show(self, node, key):
-        """Return what slurmctld says of a node."""
-        return re.search(
-            rf"\b{key}=(\S+)", self.lab.sh("controller", f"scontrol show node {node}")
-        )[1]
+        """Return a field of a node, as `scontrol show node` reports it."""
+        text = self.lab.sh("controller", f"scontrol show node {node}")
+        return re.search(rf"\b{key}=(\S+)", text)[1]
 
 
 @pytest.fixture(scope="module")
@@ -125,18 +124,18 @@ def jobs(lab, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def running(lab, jobs):
-    """A job on the old nodes that runs until a file tells it to end; what it says proves that it
-    was begun once.
-    """
+    """A job on the old nodes that runs until a file exists. Its output has a line per start."""
     command = 'echo $$ "$(hostname)"; until test -e "$HOME/enough"; do sleep 0.5; done; echo end'
     lab.run("infra", "rm", "-f", f"{jobs.home}/enough")
     job = jobs.submit(
         {"run": {"command": command, "resources": {"tasks": 2}}}, nodes=",".join(OLD), minutes=60
     )
     started = f"grep -c compute {jobs.home}/{job.job_key.job_id.slurm_name}.out"
-    wait_until(
-        lambda: lab.run("infra", "sh", "-c", started, check=False).stdout.strip() == "2", timeout=60
-    )
+
+    def has_started():
+        return lab.run("infra", "sh", "-c", started, check=False).stdout.strip() == "2"
+
+    wait_until(has_started, timeout=60)
     return job
 
 
@@ -147,90 +146,82 @@ def new_node(lab, tmp_path_factory):
     lab.tool("remove", NEW)
     file = tmp_path_factory.mktemp("play") / "forget.yml"
     file.write_text(FORGET)
-    built = {"control_plane_wheel": str(next((CHECKOUT / "dist").glob("gridstead-*.whl")))}
-    play(str(file), control_plane_requirements=str(CHECKOUT / "requirements/control.txt"), **built)
+    wheel = str(next((CHECKOUT / "dist").glob("gridstead-*.whl")))
+    requirements = str(CHECKOUT / "requirements/control.txt")
+    play(str(file), control_plane_requirements=requirements, control_plane_wheel=wheel)
 
 
-def test_a_comment_costs_nothing(lab, daemons, running, configure):
+def test_a_changed_comment_causes_no_reconfigure(lab, daemons, running, configure):
     before = daemons.starts()
-    lab.sh("controller", "echo '# calm' >>/etc/slurm/slurm.conf")
+    lab.sh("controller", "echo '# a comment' >>/etc/slurm/slurm.conf")
 
-    said = configure()
+    output = configure()
 
-    assert "Reconfigure Slurm" not in said
-    assert "calm" not in lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout
+    assert "Reconfigure Slurm" not in output
+    assert "# a comment" not in lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout
     assert daemons.starts() == before
 
 
-def test_parameters_limits_and_nodes_cost_a_reconfigure(lab, daemons, running, configure):
+def test_parameters_limits_and_nodes_need_a_reconfigure(lab, daemons, running, configure):
     before = daemons.starts()
     node = {"CPUs": 64, "RealMemory": 2400, "Gres": "gpu:2"}
-    partitions = {
-        "main": {
-            "Nodes": "ALL",
-            "Default": "YES",
-            "DefaultTime": "10",
-            "MaxTime": "6-00:00:00",
-            "State": "UP",
-        }
-    }
+    main = {"Nodes": "ALL", "Default": "YES", "State": "UP"}
+    main |= {"DefaultTime": "10", "MaxTime": "6-00:00:00"}
 
-    said = configure(
-        slurm_node=node, slurm_partitions=partitions, slurm_config_site=SITE | {"KillWait": 7}
+    output = configure(
+        slurm_node=node, slurm_partitions={"main": main}, slurm_config_site=SITE | {"KillWait": 7}
     )
 
-    assert "KillWait, node compute1, node compute2, partition main: reconfigure" in said
-    assert [daemons.setting(host, "KillWait") for host in ("controller", "login", *OLD)] == [
-        "7 sec"
-    ] * 4
+    assert "KillWait, node compute1, node compute2, partition main: reconfigure" in output
+    for host in ("controller", "login", *OLD):
+        assert daemons.setting(host, "KillWait") == "7 sec", host
     assert daemons.show("compute1", "RealMemory") == "2400"
     assert set(daemons.nodes().values()) == {"mixed"}
     assert daemons.starts() == before
 
 
-def test_what_a_reconfigure_cannot_change_restarts_slurmctld_alone(daemons, running, configure):
+def test_other_parameters_restart_only_slurmctld(daemons, running, configure):
     before = daemons.starts()
 
     configure(slurm_config_site=SITE | {"CommunicationParameters": "keepaliveinterval=60"})
 
-    now = daemons.starts()
-    assert {unit for unit in before if now[unit] != before[unit]} == {"slurmctld@controller"}
+    after = daemons.starts()
+    assert {unit for unit in before if after[unit] != before[unit]} == {"slurmctld@controller"}
     assert daemons.setting("compute1", "CommunicationParameters") == "keepaliveinterval=60"
     configure()
     assert daemons.setting("compute1", "CommunicationParameters") == "(null)"
 
 
-def test_a_partition_with_a_job_does_not_go_and_its_node_keeps_its_cores(lab, running, configure):
+def test_a_change_that_would_end_a_job_is_refused(lab, running, configure):
     node = {"CPUs": 60, "RealMemory": 2500, "Gres": "gpu:2"}
     partitions = {"other": {"Nodes": "ALL", "Default": "YES", "State": "UP"}}
     before = lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout
 
-    said = configure(slurm_node=node, slurm_partitions=partitions, check=False)
+    output = configure(slurm_node=node, slurm_partitions=partitions, check=False)
 
-    assert f"Slurm would end jobs {running.slurm_job_id}" in " ".join(said.split())
+    assert f"Slurm would end jobs {running.slurm_job_id}" in " ".join(output.split())
     assert lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout == before
 
 
-def test_an_unfit_node_takes_no_jobs_until_it_is_fit(lab, daemons, running):
-    checks, fit = "/etc/slurm/gridstead-checks.json", "/run/fit"
-    known = json.loads(lab.run("compute2", "cat", checks).stdout)
-    more = [*known, {"what": "a file", "argv": ["test", "-e", fit]}]
+def test_an_unfit_node_is_drained_until_its_checks_pass(lab, daemons, running):
+    checks, flag = "/etc/slurm/gridstead-checks.json", "/run/fit"
+    checks_before = json.loads(lab.run("compute2", "cat", checks).stdout)
+    checks_after = [*checks_before, {"what": "a file", "argv": ["test", "-e", flag]}]
     try:
-        lab.sh("compute2", f"cat >{checks} <<'EOF'\n{json.dumps(more)}\nEOF")
+        lab.sh("compute2", f"cat >{checks} <<'EOF'\n{json.dumps(checks_after)}\nEOF")
         wait_until(lambda: daemons.nodes()["compute2"] == "draining", timeout=60)
         assert "unfit: a file: status 1" in lab.sh("controller", "sinfo --noheader --format=%E")
 
-        lab.run("compute2", "touch", fit)
+        lab.run("compute2", "touch", flag)
         wait_until(lambda: daemons.nodes()["compute2"] == "mixed", timeout=60)
     finally:
         lab.sh(
-            "compute2", f"rm -f {fit}; cat >{checks} <<'EOF'\n{json.dumps(known, indent=4)}\nEOF"
+            "compute2",
+            f"rm -f {flag}; cat >{checks} <<'EOF'\n{json.dumps(checks_before, indent=4)}\nEOF",
         )
 
 
-def test_a_node_that_was_drained_for_a_job_that_did_not_end_comes_back_without_it(
-    lab, daemons, running
-):
+def test_a_node_drained_for_an_unkillable_job_resumes_after_the_job(lab, daemons, running):
     job, notes = running.slurm_job_id, "/run/gridstead-check-node/unkillable"
     (program,) = re.findall(
         r"UnkillableStepProgram += (\S+)", lab.sh("controller", "scontrol show config")
@@ -247,32 +238,25 @@ def test_a_node_that_was_drained_for_a_job_that_did_not_end_comes_back_without_i
             timeout=60,
         )
 
-        lab.sh("compute2", f"mv {notes}/{job} {notes}/{LONG_GONE}")
+        lab.sh("compute2", f"mv {notes}/{job} {notes}/{UNKNOWN_JOB}")
         wait_until(lambda: daemons.nodes()["compute2"] == "mixed", timeout=60)
         wait_until(lambda: not lab.sh("compute2", f"ls {notes}"), timeout=60)
     finally:
         lab.sh("compute2", f"rm -f {notes}/*")
 
 
-def test_a_new_node_joins_and_the_others_are_left_alone(daemons, running, jobs, new_node):
+def test_a_new_node_joins_without_changes_on_the_other_nodes(daemons, running, jobs, new_node):
     before = daemons.starts()
-    began = time.monotonic()
+    start_s = time.monotonic()
 
-    said = play("playbooks/add_node.yml")
+    output = play("playbooks/add_node.yml")
 
-    seconds = time.monotonic() - began
-    assert hosts_of(said) & {*OLD, NEW} == {NEW}
+    seconds = time.monotonic() - start_s
+    assert hosts_of(output) & {*OLD, NEW} == {NEW}
     assert daemons.nodes()[NEW] == "idle"
-    assert {unit: start for unit, start in daemons.starts().items() if start != before[unit]} == {}
+    assert daemons.starts() == before
     assert jobs.wait(jobs.submit(HOSTNAME, nodes=NEW)).output.split()[-2:] == [NEW, NEW]
-    assert (
-        jobs.wait(
-            jobs.submit(
-                {"run": {"command": "hostname", "resources": {"tasks": 2}}}, nodes=f"compute1,{NEW}"
-            )
-        ).code
-        == 0
-    )
+    assert jobs.wait(jobs.submit(HOSTNAME, nodes=f"compute1,{NEW}")).code == 0
     print(f"{NEW} joined in {seconds:.0f} s")
 
 
@@ -299,14 +283,14 @@ def test_nodes_drain_and_resume(daemons, jobs, new_node):
     assert daemons.nodes()[NEW] == "idle"
 
 
-def test_waiting_for_jobs_has_an_end_and_the_job_that_saw_it_all_was_begun_once(
+def test_drain_stops_waiting_after_its_limit_and_the_running_job_started_once(
     lab, daemons, jobs, running
 ):
-    said = play(
+    output = play(
         "playbooks/drain.yml", nodes=",".join(OLD), reason="new disks", wait_s=1, check=False
     )
 
-    assert f"1 jobs still run after 1 s: {running.slurm_job_id} of" in " ".join(said.split())
+    assert f"1 jobs still run after 1 s: {running.slurm_job_id} of" in " ".join(output.split())
     assert {daemons.nodes()[host] for host in OLD} == {"draining"}
 
     play("playbooks/drain.yml", nodes="compute[1-2]", state="resume")
@@ -314,7 +298,8 @@ def test_waiting_for_jobs_has_an_end_and_the_job_that_saw_it_all_was_begun_once(
 
     ended = jobs.wait(running)
     assert ended.code == 0
-    assert sorted(word for line in ended.output.splitlines() for word in line.split()[1:]) == list(
-        OLD
-    )
+    hosts = []
+    for line in ended.output.splitlines():
+        hosts += line.split()[1:]
+    assert sorted(hosts) == list(OLD)
     assert ended.output.count("end") == 2

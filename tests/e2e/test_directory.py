@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory of the standing lab: who may write what, and how soon hosts know a new user."""
+"""The directory of the running lab: access rules, and the delay until hosts know a new user."""
 
 import json
 import secrets
@@ -17,8 +17,8 @@ PEOPLE = f"ou=people,{SUFFIX}"
 MANAGER = ["-QY", "EXTERNAL", "-H", "ldapi://%2Frun%2Fslapd-gridstead.socket"]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1nG2n0aXU0c0pGl5nWm3cO4m5yqj1lG8kq0m3o2c7P test"
 
-# Runs on the directory's host: does one thing as one account, prints "done", the values found, or
-# the error's name.
+# Runs on the directory's host. Performs one operation with one account and prints "done", the
+# values of a search, or the error's name.
 PROBE = """
 import json, sys
 import ldap
@@ -28,6 +28,8 @@ connection.set_option(ldap.OPT_X_TLS_CACERTFILE, "/etc/gridstead/pki/ca.crt")
 connection.set_option(ldap.OPT_X_TLS_NEWCTX, 0)
 def encoded(values):
     return [value.encode() for value in values]
+def decoded(entry):
+    return {name: [value.decode() for value in values] for name, values in entry.items()}
 def attempt():
     if task["account"]:
         connection.simple_bind_s(task["account"], sys.stdin.read())
@@ -44,7 +46,7 @@ def attempt():
             connection.passwd_s(dn, None, password)
         case ["search", base, filter, names]:
             found = connection.search_s(base, ldap.SCOPE_SUBTREE, filter, names)
-            return [{name: [one.decode() for one in values] for name, values in entry.items()} for _, entry in found]
+            return [decoded(entry) for _, entry in found]
     return "done"
 try:
     print(json.dumps(attempt()))
@@ -54,38 +56,31 @@ except ldap.LDAPError as error:
 
 
 class Account:
-    """One way to speak to the directory: a service account, or nobody."""
+    """A service account of the directory, or anonymous access."""
 
     def __init__(self, lab, name, uri=f"ldaps://{SERVER}"):
         self._lab = lab
         self._uri = uri
         self._dn = f"uid={name},ou=services,{SUFFIX}" if name else ""
-        self._password = (
-            (Path(lab.secrets) / f"directory-{name}").read_text().strip() if name else ""
-        )
+        self._password = ""
+        if name:
+            self._password = (Path(lab.secrets) / f"directory-{name}").read_text().strip()
 
     def do(self, *action):
-        """Return what the directory answers to one action."""
+        """Return the directory's answer to an operation."""
         task = json.dumps({"uri": self._uri, "account": self._dn, "do": action})
-        # The program is no secret and may stand on the command line; the password comes over
-        # standard input.
+        # The password is passed by standard input, so that it is not on a command line.
         answer = self._lab.run(SERVER, "python3", "-c", PROBE, task, input=self._password)
         return json.loads(answer.stdout)
 
 
 def user(address, **changed):
-    """Return the attributes of a user as the connector writes them, with some changed; None removes
-    one.
+    """Return the attributes of a user that the connector writes, with changes. None removes an
+    attribute.
     """
+    classes = ["top", "nsPerson", "nsAccount", "nsOrgPerson", "posixAccount", "ldapPublicKey"]
     attributes = {
-        "objectClass": [
-            "top",
-            "nsPerson",
-            "nsAccount",
-            "nsOrgPerson",
-            "posixAccount",
-            "ldapPublicKey",
-        ],
+        "objectClass": classes,
         "uid": [address],
         "cn": [address],
         "displayName": [address],
@@ -113,17 +108,15 @@ def reader(lab):
 
 @pytest.fixture
 def address(lab):
-    """A wallet that nobody has asked for yet. Its entry, if a test makes one, is removed
-    afterwards.
-    """
-    chosen = f"0x{secrets.token_hex(20)}"
-    yield chosen
-    lab.run(SERVER, "ldapdelete", *MANAGER, dn(chosen), check=False)
+    """The address of a new wallet. The fixture removes the wallet's entry afterwards."""
+    new_address = f"0x{secrets.token_hex(20)}"
+    yield new_address
+    lab.run(SERVER, "ldapdelete", *MANAGER, dn(new_address), check=False)
 
 
 @pytest.fixture
 def known(connector, address):
-    """A wallet that has its entry."""
+    """The address of a wallet with an entry."""
     assert connector.do("add", dn(address), user(address)) == "done"
     return address
 
@@ -189,12 +182,11 @@ def test_connector_cannot_add_an_entry_with(connector, address, case):
     pattern, changed = OTHER_ENTRIES[case]
     words = {"address": address, "people": PEOPLE, "suffix": SUFFIX, "dn": dn(address)}
     name = (pattern or dn("{address}")).format(**words)
-    changed = {
-        key: values and [value.format(**words) for value in values]
-        for key, values in changed.items()
-    }
+    attributes = {}
+    for key, values in changed.items():
+        attributes[key] = values and [value.format(**words) for value in values]
 
-    answer = connector.do("add", name, user(address, **changed))
+    answer = connector.do("add", name, user(address, **attributes))
 
     assert answer in {"INSUFFICIENT_ACCESS", "NO_SUCH_OBJECT"}, f"the directory answered {answer}"
 
@@ -260,38 +252,33 @@ def test_reader_sees_no_service_account(reader):
     assert reader.do("search", f"ou=services,{SUFFIX}", "(objectClass=*)", ["*"]) == []
 
 
-def test_nobody_reads_without_an_account(lab):
+def test_anonymous_access_is_refused(lab):
     assert Account(lab, None).do("search", SUFFIX, "(objectClass=*)", ["*"]) == "INAPPROPRIATE_AUTH"
 
 
 def test_port_without_tls_is_closed(lab):
-    assert (
-        Account(lab, None, f"ldap://{SERVER}").do("search", SUFFIX, "(objectClass=*)", ["*"])
-        == "SERVER_DOWN"
-    )
+    anonymous = Account(lab, None, f"ldap://{SERVER}")
+    assert anonymous.do("search", SUFFIX, "(objectClass=*)", ["*"]) == "SERVER_DOWN"
 
 
-def test_server_numbers_a_new_user(connector, known):
-    (found,) = connector.do(
-        "search", PEOPLE, f"(uid={known})", ["uidNumber", "gidNumber", "sshPublicKey"]
-    )
+def test_the_server_assigns_a_uid_number_to_a_new_user(connector, known):
+    names = ["uidNumber", "gidNumber", "sshPublicKey"]
+    (entry,) = connector.do("search", PEOPLE, f"(uid={known})", names)
 
-    assert 200001 <= int(found["uidNumber"][0]) <= 999999
-    assert (found["gidNumber"], found["sshPublicKey"]) == (["100000"], [KEY])
+    assert 200001 <= int(entry["uidNumber"][0]) <= 999999
+    assert (entry["gidNumber"], entry["sshPublicKey"]) == (["100000"], [KEY])
 
 
-def test_second_entry_of_a_wallet_is_refused_in_any_spelling(connector, known):
-    shouted = "0x" + known[2:].upper()
+def test_a_second_entry_of_a_wallet_is_refused_in_any_case(connector, known):
+    upper_case = "0x" + known[2:].upper()
 
     assert connector.do("add", dn(known), user(known)) == "ALREADY_EXISTS"
-    assert connector.do("add", dn(shouted), user(shouted)) == "ALREADY_EXISTS"
-    assert (
-        connector.do("add", dn(ANOTHER), user(ANOTHER, uid=[ANOTHER, known]))
-        == "CONSTRAINT_VIOLATION"
-    )
+    assert connector.do("add", dn(upper_case), user(upper_case)) == "ALREADY_EXISTS"
+    two_names = user(ANOTHER, uid=[ANOTHER, known])
+    assert connector.do("add", dn(ANOTHER), two_names) == "CONSTRAINT_VIOLATION"
 
 
-def test_new_user_is_known_on_every_host_at_once(lab, known):
+def test_every_host_knows_a_new_user_immediately(lab, known):
     answers = {
         host: lab.run(host, "getent", "passwd", known, check=False).stdout.strip()
         for host in CLIENTS
@@ -304,7 +291,7 @@ def test_new_user_is_known_on_every_host_at_once(lab, known):
     assert lab.run("login", "id", "-gn", known).stdout.strip() == "grid-users"
 
 
-def test_user_asked_for_too_early_is_known_soon_after(lab, connector, address):
+def test_a_user_that_was_looked_up_too_early_is_known_soon(lab, connector, address):
     assert lab.run("login", "getent", "passwd", address, check=False).returncode == 2
 
     connector.do("add", dn(address), user(address))
@@ -319,7 +306,7 @@ def test_key_of_a_user_reaches_sshd(lab, known):
     assert lab.run("login", "sss_ssh_authorizedkeys", known).stdout.strip() == KEY
 
 
-def test_password_of_the_directory_is_readable_by_root_alone(lab):
+def test_only_root_can_read_the_directorys_password(lab):
     for host in CLIENTS:
         answer = lab.run(
             host, "runuser", "-u", "nobody", "--", "cat", "/etc/sssd/sssd.conf", check=False
@@ -327,14 +314,12 @@ def test_password_of_the_directory_is_readable_by_root_alone(lab):
         assert answer.returncode != 0
 
 
-def test_the_server_backs_itself_up_while_it_serves(lab):
+def test_the_server_writes_a_backup_while_it_runs(lab):
     folder = "/var/lib/dirsrv/slapd-gridstead/bak"
     before = set(lab.run(SERVER, "ls", folder).stdout.split())
 
     lab.run(SERVER, "systemctl", "start", "gridstead-directory-backup.service")
 
-    (made,) = set(lab.run(SERVER, "ls", folder).stdout.split()) - before
-    assert (
-        lab.run(SERVER, "stat", "--format=%U", f"{folder}/{made}/data.mdb").stdout.strip()
-        == "dirsrv"
-    )
+    (backup,) = set(lab.run(SERVER, "ls", folder).stdout.split()) - before
+    owner = lab.run(SERVER, "stat", "--format=%U", f"{folder}/{backup}/data.mdb").stdout
+    assert owner.strip() == "dirsrv"

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes from host to host is under TLS, but for the flows that say in the table why they are
-not.
-"""
+"""Traffic between hosts uses TLS, except for flows whose entry in the table gives a reason."""
 
 import ipaddress
 import json
@@ -11,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.e2e import flows
 
-# Shakes hands with whoever is there and says how it went: the version of TLS, "closed" or "no TLS".
+# Attempts a TLS handshake with each place. Prints the TLS version, "closed" or "no TLS" for each.
 SHAKE = """
 import json, socket, ssl, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -40,86 +38,88 @@ def table(lab, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def open_ports(lab):
-    """The ports at which programs of each host wait for others, by host: protocol, number, program."""
+    """The listening ports of each host, by host: protocol, number, program."""
 
     def ports(host):
-        lines = lab.sh(
-            host, "ss --no-header --tcp --udp --listening --numeric --processes"
-        ).splitlines()
-        found = set()
-        for protocol, _, _, _, local, _, *program in map(str.split, lines):
-            at, _, port = local.rpartition(":")
-            at = at.strip("[]").partition("%")[0].replace("*", "::")
-            if not ipaddress.ip_address(at).is_loopback:
-                found.add((protocol, int(port), " ".join(program)))
-        return sorted(found)
+        listing = lab.sh(host, "ss --no-header --tcp --udp --listening --numeric --processes")
+        listening = set()
+        for line in listing.splitlines():
+            protocol, _, _, _, local, _, *program = line.split()
+            address, _, port = local.rpartition(":")
+            address = address.strip("[]").partition("%")[0].replace("*", "::")
+            if not ipaddress.ip_address(address).is_loopback:
+                listening.add((protocol, int(port), " ".join(program)))
+        return sorted(listening)
 
     with ThreadPoolExecutor() as pool:
         return dict(zip(lab.hosts, pool.map(ports, lab.hosts), strict=True))
 
 
 def is_plain(lab, table, source, host, port, protocol):
-    """Return whether the table says of a port, as it is seen from a host, why it is without TLS."""
+    """Return whether the table gives a reason why a flow from a source to a port has no TLS."""
     return any("plain" in flow for flow in flows.listed(lab, table, source, host, port, protocol))
 
 
-def shaken(lab, table, source, places):
-    """Return how each place greets a host, or somebody outside."""
-    patience = {place: 15 if flows.listed(lab, table, source, *place) else 1.5 for place in places}
-    asked = json.dumps([(lab.address(host), port, patience[host, port]) for host, port in places])
+def handshakes(lab, table, source, places):
+    """Return the result of a TLS handshake from a source with each place.
+
+    Args:
+        source: A host of the lab, or None for this machine, which is outside of the site.
+    """
+    targets = []
+    for host, port in places:
+        timeout_s = 15 if flows.listed(lab, table, source, host, port) else 1.5
+        targets.append((lab.address(host), port, timeout_s))
+    text = json.dumps(targets)
     if source:
-        told = lab.run(source, "python3", "-c", SHAKE, input=asked).stdout
+        output = lab.run(source, "python3", "-c", SHAKE, input=text).stdout
     else:
         argv = ["python3", "-c", SHAKE]
-        told = subprocess.run(argv, input=asked, capture_output=True, text=True, check=True).stdout
-    return dict(zip(places, json.loads(told), strict=True))
+        output = subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
+    return dict(zip(places, json.loads(output), strict=True))
 
 
-def test_what_a_host_reaches_of_another_is_under_tls_or_declared(lab, table, open_ports):
-    """Every port that somebody listens at, tried from every other host and from outside."""
+def ports_of(open_ports, protocol, source):
+    """Yield host, port and program of each listening port of the other hosts."""
+    for host, ports in open_ports.items():
+        for port_protocol, port, program in ports:
+            if host != source and port_protocol == protocol:
+                yield host, port, program
 
-    def wrong(source):
-        places = [
-            (host, port)
-            for host, ports in open_ports.items()
-            for protocol, port, _ in ports
-            if host != source
-            and protocol == "tcp"
-            and not is_plain(lab, table, source, host, port, "tcp")
-        ]
-        greeted = shaken(lab, table, source, places)
-        expected = {"TLSv1.3", "TLSv1.2", "closed"}
-        bad = {place: told for place, told in greeted.items() if told not in expected}
-        return bad, {port for (_, port), told in greeted.items() if told.startswith("TLS")}
+
+def test_every_reachable_tcp_port_uses_tls_or_has_a_reason(lab, table, open_ports):
+    """The test tries every listening port from every other host and from outside of the site."""
+    sources = (*lab.hosts, None)
+
+    def results_from(source):
+        places = []
+        for host, port, _ in ports_of(open_ports, "tcp", source):
+            if not is_plain(lab, table, source, host, port, "tcp"):
+                places.append((host, port))
+        return handshakes(lab, table, source, places)
 
     with ThreadPoolExecutor() as pool:
-        found = dict(zip((*lab.hosts, None), pool.map(wrong, (*lab.hosts, None)), strict=True))
+        results = dict(zip(sources, pool.map(results_from, sources), strict=True))
 
-    assert {source: bad for source, (bad, _) in found.items() if bad} == {}
-    assert set.union(*(seen for _, seen in found.values())) >= {
-        443,
-        636,
-        6830,
-        8443,
-        8444,
-        8445,
-        8446,
-        8447,
-        9443,
-    }
+    allowed = {"TLSv1.3", "TLSv1.2", "closed"}
+    unencrypted, tls_ports = [], set()
+    for source, handshake_results in results.items():
+        for (host, port), result in handshake_results.items():
+            if result not in allowed:
+                unencrypted.append((source, host, port, result))
+            elif result != "closed":
+                tls_ports.add(port)
+    assert unencrypted == []
+    assert tls_ports >= {443, 636, 6830, 8443, 8444, 8445, 8446, 8447, 9443}
 
 
-def test_datagrams_come_in_only_where_the_table_says_why_they_are_safe(lab, table, open_ports):
-    found = {
-        (host, port, program)
-        for host, ports in open_ports.items()
-        for protocol, port, program in ports
-        for source in (*lab.hosts, None)
-        if protocol == "udp"
-        and host != source
-        and flows.listed(lab, table, source, host, port, "udp")
-        and not is_plain(lab, table, source, host, port, "udp")
-    }
+def test_every_reachable_udp_port_has_a_reason(lab, table, open_ports):
+    without_reason = set()
+    for source in (*lab.hosts, None):
+        for host, port, program in ports_of(open_ports, "udp", source):
+            is_open = flows.listed(lab, table, source, host, port, "udp")
+            if is_open and not is_plain(lab, table, source, host, port, "udp"):
+                without_reason.add((host, port, program))
 
-    assert found == set()
+    assert without_reason == set()
     assert any(port == 6831 for _, port, _ in open_ports["controller"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The firewall of every host: each flow of the table is open, whatever is not in it is closed."""
+"""The firewall of every host: it allows the flows of the table and rejects all others."""
 
 import json
 import subprocess
@@ -10,21 +10,21 @@ from tests.e2e import flows
 from tests.e2e.conftest import CHECKOUT, wait_until
 
 RULES = "/etc/gridstead/firewall.nft"
-UNDOING = "gridstead-firewall-undo.timer"
-SOONER = "[Timer]\nOnActiveSec=\nOnActiveSec=15\n"  # than two minutes
-UNLISTED = (3306, 6820, 9419, 9999, 40000)  # between compute nodes 9999 and 40000 are for jobs
+UNDO_TIMER = "gridstead-firewall-undo.timer"
+SHORT_TIMER = "[Timer]\nOnActiveSec=\nOnActiveSec=15\n"  # instead of two minutes
+UNLISTED = (3306, 6820, 9419, 9999, 40000)  # 9999 and 40000 are open to jobs between compute nodes
 LISTENING = ("journalctl", "--unit=flows-listen", "--output=cat", "--boot")
-# Listens wherever nothing does yet, until it is stopped; the kernel greets whoever comes.
+# Listens on each port that is still free, until it is stopped. The kernel accepts the connections.
 LISTEN = """
 import socket, sys, time
-kept = []
+listeners = []
 for port in sys.argv[2:]:
-    one = socket.socket()
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        one.bind((sys.argv[1], int(port)))
-        one.listen(64)
-        kept.append(one)
+        listener.bind((sys.argv[1], int(port)))
+        listener.listen(64)
+        listeners.append(listener)
     except OSError as error:
         print(port, error, flush=True)
 print("listens", flush=True)
@@ -50,87 +50,90 @@ def table(lab, tmp_path_factory):
 
 
 def is_listed(lab, table, source, host, port):
-    """Return whether the table lets a host, or None for somebody outside, come to a port of another
-    host.
+    """Return whether the table allows connections from a source to a port of a host.
+
+    Args:
+        source: A host of the lab, or None for a machine outside of the site.
     """
     return flows.listed(lab, table, source, host, port) != []
 
 
 @pytest.fixture(scope="module")
 def ports(lab, table):
-    """Every port that the table speaks of, the ends of its ranges, and some more; all hosts listen
-    at all of them.
+    """The ports of the table, the ends of its ranges, and unlisted ports. All hosts listen on all
+    of these ports.
     """
-    ends = {
-        int(end)
-        for flow in table["flows"]
-        for ports in flow.get("tcp", [])
-        for end in str(ports).split("-")
-    }
-    found = sorted(ends | {*UNLISTED})
+    tested = {*UNLISTED}
+    for flow in table["flows"]:
+        for ports in flow.get("tcp", []):
+            tested |= {int(end) for end in str(ports).split("-")}
+    tested = sorted(tested)
     for host in lab.hosts:
-        argv = ["python3", "-c", LISTEN, lab.address(host), *map(str, found)]
+        argv = ["python3", "-c", LISTEN, lab.address(host), *map(str, tested)]
         lab.run(host, "systemd-run", "--quiet", "--collect", "--unit=flows-listen", *argv)
     for host in lab.hosts:
         wait_until(lambda host=host: "listens" in lab.run(host, *LISTENING).stdout, timeout=30)
-    yield found
+    yield tested
     for host in lab.hosts:
         lab.run(host, "systemctl", "stop", "flows-listen")
 
 
 def places(lab, table, source, ports):
-    """Return where somebody may try to go: host, port, whether it is listed."""
+    """Return each place that a source tries to reach: host, port, whether the table lists it."""
     others = [host for host in lab.hosts if host != source]
-    return [
-        (host, port, is_listed(lab, table, source, host, port)) for host in others for port in ports
-    ]
+    targets = []
+    for host in others:
+        targets += [(host, port, is_listed(lab, table, source, host, port)) for port in ports]
+    return targets
 
 
-def asked(lab, tries):
+def to_input(lab, targets):
+    """Return the input of the program REACH: address, port and timeout (s) of each place."""
     return json.dumps(
-        [(lab.address(host), port, 15 if listed else 1.5) for host, port, listed in tries]
+        [(lab.address(host), port, 15 if listed else 1.5) for host, port, listed in targets]
     )
 
 
-def wrong(tries, reached):
-    return [one for one, answer in zip(tries, json.loads(reached), strict=True) if one[2] != answer]
+def differences(targets, output):
+    """Return the places that are reachable but not listed, or listed but not reachable."""
+    results = zip(targets, json.loads(output), strict=True)
+    return [target for target, reachable in results if target[2] != reachable]
 
 
-def test_hosts_reach_what_is_listed_and_nothing_else(lab, table, ports):
-    tries = {host: places(lab, table, host, ports) for host in lab.hosts}
-
-    def reached_from(host):
-        return lab.run(host, "python3", "-c", REACH, input=asked(lab, tries[host])).stdout
+def test_hosts_reach_only_the_listed_ports(lab, table, ports):
+    def differences_from(host):
+        targets = places(lab, table, host, ports)
+        program = lab.run(host, "python3", "-c", REACH, input=to_input(lab, targets))
+        return differences(targets, program.stdout)
 
     with ThreadPoolExecutor() as pool:
-        reached = pool.map(reached_from, tries)
-        found = {host: wrong(tries[host], told) for host, told in zip(tries, reached, strict=True)}
+        results = dict(zip(lab.hosts, pool.map(differences_from, lab.hosts), strict=True))
 
-    assert found == {host: [] for host in lab.hosts}
+    assert results == {host: [] for host in lab.hosts}
     assert not is_listed(lab, table, "compute1", "db", 3306)
     assert is_listed(lab, table, "compute1", "compute2", 40000)
 
 
-def test_somebody_outside_reaches_what_is_for_anyone_and_nothing_else(lab, table, ports):
-    tries = places(lab, table, None, ports)
+def test_machines_outside_reach_only_the_public_ports(lab, table, ports):
+    targets = places(lab, table, None, ports)
 
-    told = subprocess.run(
+    program = subprocess.run(
         ["python3", "-c", REACH],
-        input=asked(lab, tries),
+        input=to_input(lab, targets),
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert wrong(tries, told.stdout) == []
-    assert {port for _, port, listed in tries if listed} >= {22, 443, 8443}
+    assert differences(targets, program.stdout) == []
+    assert {port for _, port, listed in targets if listed} >= {22, 443, 8443}
     assert not is_listed(lab, table, None, "controller", 6817)
 
 
-def test_rules_that_ansible_does_not_come_back_through_are_taken_away(lab):
-    """The connection that brings them stays open all the while; only our own table goes."""
+def test_rules_that_lock_ansible_out_are_removed(lab):
+    """The SSH connection that installs the rules stays open. Only our own table is removed."""
     lab.sh("db", f"cp -a {RULES} /run/firewall.nft; nft add table inet somebody")
-    lab.run("db", "systemctl", "edit", "--runtime", "--stdin", UNDOING, input=SOONER)
+    lab.run("db", "systemctl", "edit", "--runtime", "--stdin", UNDO_TIMER, input=SHORT_TIMER)
     argv = [
         "ansible-playbook",
         "playbooks/hosts.yml",
@@ -140,18 +143,19 @@ def test_rules_that_ansible_does_not_come_back_through_are_taken_away(lab):
     ]
     argv += ["--extra-vars", json.dumps({"gridstead_ssh_from": ["192.0.2.9"]})]
     try:
-        told = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+        run = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
         wait_until(
             lambda: lab.run("db", "test", "-e", RULES, check=False).returncode == 1, timeout=30
         )
 
-        assert "Stop the firewall's undoing" in told.stdout
-        assert "unreachable=1" in told.stdout
+        assert "Stop the firewall's undoing" in run.stdout
+        assert "unreachable=1" in run.stdout
         assert lab.sh("db", "nft list tables").splitlines() == ["table inet somebody"]
     finally:
         lab.sh(
             "db",
-            f"systemctl revert {UNDOING}; mv /run/firewall.nft {RULES}; systemctl restart gridstead-firewall",
+            f"systemctl revert {UNDO_TIMER}; mv /run/firewall.nft {RULES}; "
+            "systemctl restart gridstead-firewall",
         )
 
     assert "policy drop" in lab.sh(
@@ -159,10 +163,10 @@ def test_rules_that_ansible_does_not_come_back_through_are_taken_away(lab):
     )
 
 
-def test_the_firewall_stands_again_after_a_flush_by_the_distributions_own(lab):
-    stands = ("nft", "list", "chain", "inet", "gridstead", "input")
+def test_the_firewall_is_restored_after_nftables_flushed_the_rules(lab):
+    list_rules = ("nft", "list", "chain", "inet", "gridstead", "input")
     lab.run("db", "systemctl", "restart", "nftables")
     try:
-        wait_until(lambda: lab.run("db", *stands, check=False).returncode == 0, timeout=15)
+        wait_until(lambda: lab.run("db", *list_rules, check=False).returncode == 0, timeout=15)
     finally:
         lab.sh("db", "systemctl stop nftables; systemctl restart gridstead-firewall")

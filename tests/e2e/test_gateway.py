@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway of the standing lab: every service through it, and whom it turns away."""
+"""The gateway of the running lab: the route of every service, and the refused clients."""
 
 import contextlib
 import http.client
@@ -24,15 +24,16 @@ pytestmark = pytest.mark.hosts
 HOST = "control"
 DOMAIN = "gridstead.internal"
 HTTPS, GRPC, LDAPS, METRICS, API = 443, 9443, 636, 8082, 8081
-SECURITY = 2.0  # systemd's own measure; 10 is a service that may do anything
+MAX_EXPOSURE = 2.0  # of `systemd-analyze security`; 10 is a service without restrictions
 
-# Run on a host of the site, with the services' own Python: who am I, asks one of the directory; the
-# other, which keys.
+# Programs for a host of the site, with the services' Python: SEARCH asks the directory for its own
+# identity, KEYS asks the supervisor for the authorized keys.
 SEARCH = f"""
 import ssl, sys
 from ldap3 import Connection, Server, Tls
 name = "ldap.{DOMAIN}"
-tls = Tls(validate=ssl.CERT_REQUIRED, ca_certs_file="/etc/gridstead/pki/ca.crt", valid_names=[name], sni=name)
+ca = "/etc/gridstead/pki/ca.crt"
+tls = Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=ca, valid_names=[name], sni=name)
 server = Server("{HOST}", port={LDAPS}, use_ssl=True, tls=tls, connect_timeout=10)
 account = "uid=sssd,ou=services,dc=gridstead,dc=internal"
 with Connection(server, account, sys.stdin.read(), auto_bind=True) as connection:
@@ -51,14 +52,14 @@ with grpc.secure_channel("{HOST}:{GRPC}", credentials, options) as channel:
 
 
 class Gateway:
-    """Calls the gateway as somebody outside does, under names of the site."""
+    """A client of the gateway, outside of the site, that uses the site's names."""
 
     def __init__(self, lab):
         self.address = lab.address(HOST)
         self.ca = lab.secrets / "pki/ca.crt"
 
     def shake(self, port, name):
-        """Return a TLS connection to a port of the gateway, under a name."""
+        """Return a TLS connection to a port of the gateway, with a server name."""
         plain = socket.create_connection((self.address, port), timeout=10)
         try:
             return ssl.create_default_context(cafile=self.ca).wrap_socket(
@@ -69,7 +70,7 @@ class Gateway:
             raise
 
     def ask(self, method, name, path, body=None, *, port=HTTPS):
-        """Return status and text of an answer."""
+        """Return status and text of an HTTP response."""
         connection = http.client.HTTPSConnection(name)
         with contextlib.closing(connection):
             connection.sock = self.shake(port, name)
@@ -78,7 +79,7 @@ class Gateway:
             return answer.status, answer.read().decode()
 
     def channel(self, name):
-        """Return a channel of gRPC."""
+        """Return a gRPC channel to a name."""
         credentials = grpc.ssl_channel_credentials(self.ca.read_bytes())
         options = [("grpc.ssl_target_name_override", name), ("grpc.default_authority", name)]
         return grpc.secure_channel(f"{self.address}:{GRPC}", credentials, options)
@@ -89,7 +90,7 @@ def gateway(lab):
     return Gateway(lab)
 
 
-def test_workflows_are_asked_for_by_graphql(gateway):
+def test_the_job_definition_service_answers_graphql(gateway):
     status, text = gateway.ask(
         "POST",
         f"job-definitions.{DOMAIN}",
@@ -101,12 +102,12 @@ def test_workflows_are_asked_for_by_graphql(gateway):
     assert json.loads(text)["data"]["__schema"]["queryType"]["name"] == "Query"
 
 
-def test_providers_reach_the_job_definition_service_by_grpc(gateway):
+def test_the_job_definition_service_answers_grpc(gateway):
     with gateway.channel(f"job-definitions.{DOMAIN}") as channel:
         assert AuthAPIStub(channel).Challenge(ChallengeRequest(), timeout=10).challenge
 
 
-def test_the_logger_itself_refuses_a_reader_without_a_signature(gateway):
+def test_the_logger_refuses_a_reader_without_a_signature(gateway):
     with gateway.channel(f"logger.{DOMAIN}") as channel, pytest.raises(grpc.RpcError) as refusal:
         list(LoggerAPIStub(channel).Read(ReadRequest(), timeout=10))
 
@@ -116,26 +117,26 @@ def test_the_logger_itself_refuses_a_reader_without_a_signature(gateway):
     }
 
 
-def test_the_queue_is_shown(gateway):
+def test_the_queue_is_public(gateway):
     status, text = gateway.ask("GET", f"queue.{DOMAIN}", "/pending")
 
     assert status == 200
     assert isinstance(json.loads(text), dict)
 
 
-def test_the_directory_answers_through_the_gateway_under_its_own_certificate(lab):
+def test_the_directory_answers_with_its_own_certificate(lab):
     password = (lab.secrets / "directory-sssd").read_text().strip()
 
-    said = lab.run("login", "/opt/gridstead/venv/bin/python", "-c", SEARCH, input=password).stdout
+    answer = lab.run("login", "/opt/gridstead/venv/bin/python", "-c", SEARCH, input=password)
 
-    assert said.strip() == "dn: uid=sssd,ou=services,dc=gridstead,dc=internal"
+    assert answer.stdout.strip() == "dn: uid=sssd,ou=services,dc=gridstead,dc=internal"
 
 
 def test_login_hosts_fetch_the_supervisors_keys(lab):
     assert "ssh-ed25519" in lab.run("login", "/opt/gridstead/venv/bin/python", "-c", KEYS).stdout
 
 
-def test_http_leads_to_https(gateway):
+def test_http_is_redirected_to_https(gateway):
     connection = http.client.HTTPConnection(gateway.address, timeout=10)
     with contextlib.closing(connection):
         connection.request("GET", "/graphql", headers={"Host": f"job-definitions.{DOMAIN}"})
@@ -147,13 +148,13 @@ def test_http_leads_to_https(gateway):
 
 
 @pytest.mark.parametrize("port", [HTTPS, GRPC, LDAPS, METRICS])
-def test_an_unknown_name_gets_no_handshake(gateway, port):
+def test_an_unknown_server_name_is_refused(gateway, port):
     with pytest.raises(OSError, match=r"UNRECOGNIZED_NAME|EOF|reset"):
         gateway.shake(port, f"other.{DOMAIN}")
 
 
 def test_a_foreign_address_reaches_neither_directory_nor_keys_nor_metrics(gateway):
-    """This machine is no host of the site."""
+    """This machine is not a host of the site."""
     with pytest.raises(OSError, match=r"EOF|reset"):
         gateway.shake(LDAPS, f"ldap.{DOMAIN}")
     with (
@@ -166,61 +167,54 @@ def test_a_foreign_address_reaches_neither_directory_nor_keys_nor_metrics(gatewa
     assert gateway.ask("GET", HOST, "/metrics", port=METRICS) == (403, "Forbidden")
 
 
-def test_what_a_service_tells_its_operator_has_no_route(gateway):
+def test_operator_endpoints_have_no_route(gateway):
     assert gateway.ask("GET", f"job-definitions.{DOMAIN}", "/metrics")[0] == 404
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((gateway.address, API), timeout=10)
 
 
 def test_the_gateways_metrics_count_its_requests(lab):
-    text = lab.run(
-        HOST,
-        "curl",
-        "-sS",
-        "--cacert",
-        "/etc/gridstead/pki/ca.crt",
-        f"https://{HOST}:{METRICS}/metrics",
-    ).stdout
+    url = f"https://{HOST}:{METRICS}/metrics"
+    text = lab.sh(HOST, f"curl -sS --cacert /etc/gridstead/pki/ca.crt {url}")
 
     assert 'router="job-definitions@file"' in text
 
 
-def test_the_gateway_has_one_right_and_no_more(lab):
+def test_the_gateway_has_only_the_capability_to_bind_ports(lab):
     process = lab.sh(HOST, "cat /proc/$(systemctl show --property=MainPID --value traefik)/status")
     measured = lab.sh(HOST, "systemd-analyze security --no-pager traefik.service | tail -n 1")
 
     assert "CapEff:\t0000000000000400" in process  # CAP_NET_BIND_SERVICE
-    assert (
-        lab.sh(
-            HOST, "stat -c %U /proc/$(systemctl show --property=MainPID --value traefik)"
-        ).strip()
-        == "traefik"
-    )
-    assert float(measured.partition("traefik.service:")[2].split()[0]) <= SECURITY, measured
+    owner = lab.sh(HOST, "stat -c %U /proc/$(systemctl show --property=MainPID --value traefik)")
+    assert owner.strip() == "traefik"
+    assert float(measured.partition("traefik.service:")[2].split()[0]) <= MAX_EXPOSURE, measured
 
 
 def play(host, *tasks, folder, variables):
-    """Run tasks on one host; return how that ended, and what was said. A text is an entry point of
-    the role.
+    """Run tasks on one host and return exit code and output.
+
+    Args:
+        tasks: Tasks, or names of entry points of role traefik.
     """
-    listed = [
-        {"ansible.builtin.import_role": {"name": "traefik", "tasks_from": task}}
-        if isinstance(task, str)
-        else task
-        for task in tasks
-    ]
+    play_tasks = []
+    for task in tasks:
+        if isinstance(task, str):
+            role = {"name": "traefik", "tasks_from": task}
+            play_tasks.append({"ansible.builtin.import_role": role})
+        else:
+            play_tasks.append(task)
     file = folder / "play.yml"
-    file.write_text(json.dumps([{"hosts": host, "gather_facts": False, "tasks": listed}]))
+    file.write_text(json.dumps([{"hosts": host, "gather_facts": False, "tasks": play_tasks}]))
     argv = ["ansible-playbook", file, "-e", json.dumps(variables)]
     done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout
 
 
-def test_a_key_that_traefik_would_ignore_stops_the_role_before_it_writes(lab, tmp_path):
+def test_an_unknown_traefik_key_stops_the_role_before_it_writes(lab, tmp_path):
     files = "stat -c '%i %Y' /etc/traefik/traefik.yml /etc/traefik/dynamic/gridstead.yml"
     before = lab.sh(HOST, files)
 
-    code, said = play(
+    code, output = play(
         HOST,
         "configure",
         folder=tmp_path,
@@ -228,33 +222,34 @@ def test_a_key_that_traefik_would_ignore_stops_the_role_before_it_writes(lab, tm
     )
 
     assert code != 0
-    assert "entryPoint is unknown; did you mean entrypoints?" in said
+    assert "entryPoint is unknown; there is entrypoints" in output
     assert lab.sh(HOST, files) == before
 
 
-def test_the_program_comes_from_an_archive_by_its_checksum(lab, tmp_path):
-    """On a host that is no gateway, with an archive of a small program."""
+def test_the_role_installs_traefik_from_an_archive_by_checksum(lab, tmp_path):
+    """The host is not a gateway, and the archive has a small program."""
     lab.sh(
         "db",
-        "cd /var/tmp; printf '#!/bin/sh\\necho small\\n' >traefik; chmod 755 traefik; tar czf traefik.tar.gz traefik",
+        "cd /var/tmp; printf '#!/bin/sh\\necho small\\n' >traefik; chmod 755 traefik; "
+        "tar czf traefik.tar.gz traefik",
     )
     digest = lab.sh("db", "sha256sum /var/tmp/traefik.tar.gz")[:64]
     archive = {"traefik_binary": "", "traefik_archive_url": "file:///var/tmp/traefik.tar.gz"}
     call = [
-        {"ansible.builtin.command": {"argv": ["/usr/local/bin/traefik"]}, "register": "told"},
-        {"ansible.builtin.assert": {"that": "told.stdout == 'small'"}},
+        {"ansible.builtin.command": {"argv": ["/usr/local/bin/traefik"]}, "register": "run_result"},
+        {"ansible.builtin.assert": {"that": "run_result.stdout == 'small'"}},
     ]
 
     wrong = archive | {"traefik_archive_checksum": f"sha256:{'0' * 64}"}
-    code, said = play("db", "install", folder=tmp_path, variables=wrong)
+    code, output = play("db", "install", folder=tmp_path, variables=wrong)
     assert code != 0
-    assert "The checksum for" in said
+    assert "The checksum for" in output
 
     right = archive | {"traefik_archive_checksum": f"sha256:{digest}"}
-    code, said = play("db", "validate", "install", *call, folder=tmp_path, variables=right)
+    code, output = play("db", "validate", "install", *call, folder=tmp_path, variables=right)
     lab.sh(
         "db",
-        "userdel traefik; rm -r /var/tmp/traefik /var/tmp/traefik.tar.gz /usr/local/bin/traefik /etc/traefik "
-        "/var/cache/gridstead/traefik",
+        "userdel traefik; rm -r /var/tmp/traefik /var/tmp/traefik.tar.gz /usr/local/bin/traefik "
+        "/etc/traefik /var/cache/gridstead/traefik",
     )
-    assert code == 0, said
+    assert code == 0, output

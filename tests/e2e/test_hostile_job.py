@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A paid job that tries what it must not: all of it is refused, and nobody is harmed."""
+"""A paid job that attacks the site: every attempt is refused, and no other job is affected."""
 
 import json
 import secrets
@@ -27,53 +27,51 @@ def slurm_id(lab, number):
 
 
 def limits(lab, number):
-    """Return what Slurm itself holds of a job that its owner pays for."""
-    shown = lab.run("controller", "scontrol", "show", "job", slurm_id(lab, number)).stdout.split()
-    return [
-        word
-        for word in shown
-        if word.split("=")[0] in {"TimeLimit", "AdminComment", "Priority", "Partition"}
-    ]
+    """Return the fields of a Slurm job that determine its limits and its payment."""
+    fields = lab.run("controller", "scontrol", "show", "job", slurm_id(lab, number)).stdout.split()
+    names = {"TimeLimit", "AdminComment", "Priority", "Partition"}
+    return [field for field in fields if field.split("=")[0] in names]
 
 
 def reported_ends(lab, number):
-    """Return the times at which the agent was told that a job ended."""
-    opened = "sqlite3.connect('file:/var/lib/gridstead/agent/reports.db?mode=ro', uri=True)"
+    """Return the end times of a job that the agent has received."""
+    database = "sqlite3.connect('file:/var/lib/gridstead/agent/reports.db?mode=ro', uri=True)"
     query = "SELECT at FROM report WHERE event = 'end' AND slurm_job_id = ?"
-    script = f"import json, sqlite3, sys; print(json.dumps([at for at, in {opened}.execute({query!r}, sys.argv[1:])]))"
+    script = (
+        f"import json, sqlite3, sys; rows = {database}.execute({query!r}, sys.argv[1:]); "
+        "print(json.dumps([row[0] for row in rows]))"
+    )
     return json.loads(lab.run("controller", "python3", "-c", script, slurm_id(lab, number)).stdout)
 
 
-def test_a_hostile_job_gets_nowhere_and_harms_nobody(grid, lab, victim, attacker):
+def test_every_attempt_of_a_hostile_job_is_refused(grid, lab, victim, attacker):
     tag = secrets.token_hex(4)
-    homes = {who.address: f"/home/ldap-users/{who.address}" for who in (victim, attacker)}
-    suffers = grid.submit(victim, f"until [ -e ~/{tag} ]; do sleep 0.5; done")
-    grid.wait(victim, suffers, "RUNNING")
-    before = limits(lab, suffers)
-    arguments = f"{slurm_id(lab, suffers)} {homes[victim.address]} ~/{tag}.json"
-    attacks = grid.submit(attacker, f"python3 - {arguments} <<'PROGRAM'\n{PROGRAM}\nPROGRAM")
+    homes = {user.address: f"/home/ldap-users/{user.address}" for user in (victim, attacker)}
+    victim_job = grid.submit(victim, f"until [ -e ~/{tag} ]; do sleep 0.5; done")
+    grid.wait(victim, victim_job, "RUNNING")
+    limits_before = limits(lab, victim_job)
+    arguments = f"{slurm_id(lab, victim_job)} {homes[victim.address]} ~/{tag}.json"
+    attacker_job = grid.submit(attacker, f"python3 - {arguments} <<'PROGRAM'\n{PROGRAM}\nPROGRAM")
 
-    grid.wait(attacker, attacks, "FINISHED", timeout=180)
+    grid.wait(attacker, attacker_job, "FINISHED", timeout=180)
 
-    told = json.loads(lab.run("infra", "cat", f"{homes[attacker.address]}/{tag}.json").stdout)
-    assert {
-        name: came for name, came in told["attempts"].items() if not came.startswith("refused")
-    } == {}
-    assert "Anonymous access is not allowed" in told["attempts"]["directory without credentials"]
-    assert told["forged_end_at"] not in reported_ends(lab, attacks)
-    assert limits(lab, suffers) == before
-    assert lab.sh("controller", "scontrol ping; sinfo -h -o %t").split()[-1] in {
-        "idle",
-        "mix",
-        "alloc",
-    }
+    report = json.loads(lab.run("infra", "cat", f"{homes[attacker.address]}/{tag}.json").stdout)
+    succeeded = [
+        name for name, result in report["attempts"].items() if not result.startswith("refused")
+    ]
+    assert succeeded == [], report["attempts"]
+    assert "Anonymous access is not allowed" in report["attempts"]["directory without credentials"]
+    assert report["forged_end_at"] not in reported_ends(lab, attacker_job)
+    assert limits(lab, victim_job) == limits_before
+    node_state = lab.sh("controller", "scontrol ping; sinfo -h -o %t").split()[-1]
+    assert node_state in {"idle", "mix", "alloc"}
     lab.run("infra", "touch", f"{homes[victim.address]}/{tag}")
-    grid.wait(victim, suffers, "FINISHED")
-    for who, number in ((attacker, attacks), (victim, suffers)):
-        grid.check_money(who, number)
+    grid.wait(victim, victim_job, "FINISHED")
+    for user, number in ((attacker, attacker_job), (victim, victim_job)):
+        grid.check_money(user, number)
         (record,) = lab.sacct(f"0x{number:064x}")
-        assert (record["state"], record["user"]) == ("COMPLETED", who.address)
-    theirs = lab.run(
+        assert (record["state"], record["user"]) == ("COMPLETED", user.address)
+    attacker_jobs = lab.run(
         "controller", "sacct", "-X", "-n", "-P", "-u", attacker.address, "-o", "jobname"
     ).stdout.split()
-    assert all(name.startswith("0x") for name in theirs), theirs
+    assert all(name.startswith("0x") for name in attacker_jobs), attacker_jobs

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each way a job can end: the right state, exit code and money. Jobs that do not disturb each other
-run together.
-"""
+"""Each way in which a job can end: state, exit code and payment. Independent jobs run together."""
 
 import base64
 import re
@@ -10,14 +8,17 @@ import secrets
 import pytest
 from tests import billing_oracle
 from tests.e2e import many_customers
-from tests.e2e import secret_search as hunts
 from tests.e2e import store as stores
+from tests.e2e.secret_search import SecretSearch
 
-REGISTRY = "192.0.2.1:5000"  # answers nobody
-# The one place for secrets beside the job's own: slurmctld's file of the environment of a job that
-# it knows.
+REGISTRY = "192.0.2.1:5000"  # an address that does not answer
+# The only file outside of the job that may contain secrets: slurmctld's file with the environment
+# of a job.
 ENVIRONMENT = re.compile(r"/var/lib/slurm/slurmctld/hash\.\d/job\.(\d+)/environment")
-TOKEN = r"tr '\0' '\n' </var/lib/slurm/slurmctld/hash.*/job.{0}/environment | sed -n 's/^GRIDSTEAD_LOG_[T]OKEN=//p'"
+TOKEN = (
+    r"tr '\0' '\n' </var/lib/slurm/slurmctld/hash.*/job.{0}/environment | "
+    "sed -n 's/^GRIDSTEAD_LOG_[T]OKEN=//p'"
+)
 DATABASE = "mariadb-dump --single-transaction slurm_acct_db"
 
 
@@ -28,32 +29,30 @@ def someone(grid):
 
 @pytest.fixture(scope="module")
 def store(lab):
-    with stores.running(lab.gateway) as one:
-        one.put("in/word", b"hello")
-        yield one
+    with stores.running(lab.gateway) as server:
+        server.put("in/word", b"hello")
+        yield server
 
 
 @pytest.fixture(scope="module")
 def secret(store):
-    """Secrets of every kind that a workflow has, by name, and one that a careless job tells
-    everybody.
+    """The secrets of each kind that a workflow can have, by name, and a secret that a careless job
+    discloses ("disclosed").
     """
     keys = {name: base64.b64encode(secrets.token_bytes(32)).decode() for name in ("tunnel", "peer")}
-    words = {
-        name: secrets.token_urlsafe(24) for name in ("registry user", "registry password", "told")
-    }
-    keys["log token"] = (
-        "GRIDSTEAD_LOG_TOKEN="  # in processes; the tokens themselves are known once the jobs are
-    )
+    names = ("registry user", "registry password", "disclosed")
+    words = {name: secrets.token_urlsafe(24) for name in names}
+    # Finds the variable in processes. A later test adds the tokens themselves.
+    keys["log token"] = "GRIDSTEAD_LOG_TOKEN="
     return {"store key": store.key, "store secret": store.secret, **keys, **words}
 
 
 @pytest.fixture(scope="module")
 def secret_search(lab, secret):
-    """Who looks for the secrets while the jobs run."""
-    one = hunts.Hunt(lab, secret)
-    with one.watching():
-        yield one
+    """A search for the secrets in processes while the jobs run."""
+    search = SecretSearch(lab, secret)
+    with search.watching():
+        yield search
 
 
 def step(command, **fields):
@@ -61,7 +60,7 @@ def step(command, **fields):
 
 
 def with_secrets(store, secret, name, command):
-    """Return a workflow that has a secret of every kind, and ends as its last step does."""
+    """Return a workflow with a secret of each kind. Its last step decides how the job ends."""
     peer = {
         "publicKey": base64.b64encode(secrets.token_bytes(32)).decode(),
         "preSharedKey": secret["peer"],
@@ -72,38 +71,47 @@ def with_secrets(store, secret, name, command):
     image = {"image": "private/image", "registry": REGISTRY, "apptainer": True}
     image |= {"username": secret["registry user"], "password": secret["registry password"]}
     done = [step("true")]
+    # The pause lets the other nodes end the job first.
+    last = [step(f"sleep 1; touch ~/{name}.finally")]
     return {
         "enableLogging": True,
         "input": store.s3("/in/"), "output": store.s3(f"/{name}/"), "continuousOutputSync": True,
         "steps": [
-            {"run": {"command": "true", "network": "pasta", "customNetworkInterfaces": [tunnel]}, "catch": done},
+            {"run": {"command": "true", "network": "pasta", "customNetworkInterfaces": [tunnel]},
+             "catch": done},
             {"run": {"command": "true", "container": image}, "catch": done},
-            step(f'cp "$DEEPSQUARE_INPUT/word" "$DEEPSQUARE_OUTPUT"; touch ~/{name}.started; {command}',
-                 **{"finally": [step(f"sleep 1; touch ~/{name}.finally")]}),  # other nodes have long forgotten the job
+            step(f'cp "$DEEPSQUARE_INPUT/word" "$DEEPSQUARE_OUTPUT"; '
+                 f"touch ~/{name}.started; {command}",
+                 **{"finally": last}),
         ],
     }  # fmt: skip
 
 
 def careless(secret):
-    """Return a workflow that shows its secret wherever it can."""
-    command = """printf %s "$TOLD" | base64 >~/told; logger -- "$TOLD"; /bin/sh -c 'sleep 2; :' "$TOLD" """
+    """Return a workflow that discloses its secret in every kind of place."""
+    command = (
+        'printf %s "$DISCLOSED" | base64 >~/disclosed; logger -- "$DISCLOSED"; '
+        "/bin/sh -c 'sleep 2; :' \"$DISCLOSED\""
+    )
     return {
-        "env": [{"key": "TOLD", "value": secret["told"]}],
-        "steps": [step(command, name=secret["told"])],
+        "env": [{"key": "DISCLOSED", "value": secret["disclosed"]}],
+        "steps": [step(command, name=secret["disclosed"])],
     }
 
 
 def in_a_launch():
-    """Return a workflow with steps that come last in what runs beside another step."""
-    alone = {"resources": {"tasks": 1}}
-    last = {"finally": [{"steps": [step("sleep 1")], "finally": [step("touch ~/beside.finally")]}]}
-    beside = {"run": {"command": "touch ~/beside.started; sleep 300", **alone}, **last}
-    return {"steps": [{"launch": {"steps": [beside]}}, {"run": {"command": "sleep 300", **alone}}]}
+    """Return a workflow whose launched step has nested finally steps."""
+    one_task = {"resources": {"tasks": 1}}
+    end = [step("touch ~/launched.finally")]
+    last = {"finally": [{"steps": [step("sleep 1")], "finally": end}]}
+    launched = {"run": {"command": "touch ~/launched.started; sleep 300", **one_task}, **last}
+    other = {"run": {"command": "sleep 300", **one_task}}
+    return {"steps": [{"launch": {"steps": [launched]}}, other]}
 
 
 @pytest.fixture(scope="module")
 def started(someone, store, secret, secret_search):
-    """Submit the jobs that may run side by side and return their numbers."""
+    """Submit the jobs that may run at the same time and return their numbers."""
     assert secret_search
 
     def ends(name, command, **resources):
@@ -113,10 +121,10 @@ def started(someone, store, secret, secret_search):
         # 100 credits pay for one minute of 100 CPU threads.
         "over its time": ends("late", "sleep 600", tasks=2, cpus=50, memory_mb=32),
         "cancelled": ends("cancelled", "sleep 300"),
-        "cancelled beside": sized(in_a_launch(), tasks=2),
+        "cancelled launch": sized(in_a_launch(), tasks=2),
         "exits 0": ends("good", "true"),
         "exits 3": ends("bad", "sleep 2; exit 3"),
-        "heeds nobody": ends("deaf", "trap '' TERM INT; while true; do sleep 1; done"),
+        "ignores signals": ends("deaf", "trap '' TERM INT; while true; do sleep 1; done"),
         "too much memory": many_customers.one_step("python3 -c 'x = bytearray(400 << 20)'"),
         "careless": sized(careless(secret)),
     })  # fmt: skip
@@ -128,25 +136,24 @@ def sized(workflow, *, tasks=1, cpus=1, memory_mb=256):
     }
 
 
-def wait_for(lab, who, name):
+def wait_for(lab, user, name):
     """Wait for a file in a customer's home."""
-    lab.sh(
-        "infra",
-        f"for i in $(seq 240); do [ -e /home/ldap-users/{who.address}/{name} ] && exit; sleep 0.5; done; exit 1",
-    )
+    file = f"/home/ldap-users/{user.address}/{name}"
+    lab.sh("infra", f"for i in $(seq 240); do [ -e {file} ] && exit; sleep 0.5; done; exit 1")
 
 
-def in_home(lab, who, name):
-    """Return whether a job has left a file in its customer's home."""
-    return not lab.run(
-        "infra", "test", "-e", f"/home/ldap-users/{who.address}/{name}", check=False
-    ).returncode
+def in_home(lab, user, name):
+    """Return whether a file exists in a customer's home."""
+    file = f"/home/ldap-users/{user.address}/{name}"
+    return lab.run("infra", "test", "-e", file, check=False).returncode == 0
 
 
-def test_a_job_cancelled_while_it_runs_is_billed_for_what_ran(grid, lab, someone, started, store):
+def test_a_job_cancelled_while_it_runs_is_billed_for_its_run_time(
+    grid, lab, someone, started, store
+):
     number = started["cancelled"]
     wait_for(lab, someone, "cancelled.started")
-    grid.wait(someone, number, "RUNNING")  # until the chain knows, a cancel costs nothing
+    grid.wait(someone, number, "RUNNING")  # a cancelled job costs nothing before this state
     someone.run("job", "cancel", str(number))
     grid.wait(someone, number, "CANCELLED")
 
@@ -157,19 +164,17 @@ def test_a_job_cancelled_while_it_runs_is_billed_for_what_ran(grid, lab, someone
     assert store.get("cancelled/word") == b"hello"
 
 
-def test_what_comes_last_in_a_launch_runs_to_its_end_in_a_cancelled_job(
-    grid, lab, someone, started
-):
-    number = started["cancelled beside"]
-    wait_for(lab, someone, "beside.started")
+def test_finally_steps_of_a_launch_run_to_their_end_in_a_cancelled_job(grid, lab, someone, started):
+    number = started["cancelled launch"]
+    wait_for(lab, someone, "launched.started")
     someone.run("job", "cancel", str(number))
     grid.wait(someone, number, "CANCELLED")
 
     lab.check_nothing_is_left(number)
-    assert in_home(lab, someone, "beside.finally")
+    assert in_home(lab, someone, "launched.finally")
 
 
-def test_a_job_that_exits_3_has_failed_with_3(grid, lab, someone, started, store):
+def test_a_job_that_exits_with_3_fails_with_exit_code_3(grid, lab, someone, started, store):
     grid.wait(someone, started["exits 3"], "FAILED")
 
     job = grid.check_money(someone, started["exits 3"])
@@ -179,16 +184,16 @@ def test_a_job_that_exits_3_has_failed_with_3(grid, lab, someone, started, store
     assert store.get("bad/word") == b"hello"
 
 
-def test_a_job_that_uses_too_much_memory_has_failed(grid, someone, started):
+def test_a_job_that_uses_too_much_memory_fails(grid, someone, started):
     job = grid.wait(someone, started["too much memory"], "FAILED")
 
-    # The step is what the kernel ends; the batch script fails with it, and which of the two Slurm
-    # names is a race.
-    assert job["last_error"] in {"Slurm reports OUT_OF_MEMORY", "Slurm reports FAILED"}
+    # The kernel ends the step, and the batch script fails afterwards. Slurm reports either of the
+    # two states.
+    assert job["last_error"] in {"Slurm says OUT_OF_MEMORY", "Slurm says FAILED"}
     grid.check_money(someone, started["too much memory"])
 
 
-def test_a_job_that_does_well_leaves_nothing(grid, lab, someone, started, store):
+def test_a_finished_job_leaves_nothing(grid, lab, someone, started, store):
     job = grid.wait(someone, started["exits 0"], "FINISHED")
 
     lab.check_nothing_is_left(job["number"])
@@ -196,19 +201,19 @@ def test_a_job_that_does_well_leaves_nothing(grid, lab, someone, started, store)
     assert store.get("good/word") == b"hello"
 
 
-def test_a_job_that_slurm_has_to_kill_leaves_nothing(grid, lab, someone, started):
-    number = started["heeds nobody"]
+def test_a_job_that_slurm_kills_leaves_nothing(grid, lab, someone, started):
+    number = started["ignores signals"]
     wait_for(lab, someone, "deaf.started")
     someone.run("job", "cancel", str(number))
 
     job = grid.wait(someone, number, "CANCELLED")
 
-    # At the end of such a job slurmstepd may wait for itself (24.11.5) for UnkillableStepTimeout,
-    # 150 s on any machine.
+    # At the end of such a job, slurmstepd 24.11.5 may wait for its own process until
+    # UnkillableStepTimeout (150 s) ends.
     lab.check_nothing_is_left(job["number"], timeout=70)
 
 
-def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started, store):
+def test_a_job_that_exceeds_its_paid_time_is_out_of_credits(grid, lab, someone, started, store):
     number = started["over its time"]
     job = grid.wait(someone, number, "OUT_OF_CREDITS", timeout=180)
 
@@ -220,49 +225,46 @@ def test_a_job_over_its_paid_time_is_out_of_credits(grid, lab, someone, started,
     assert store.get("late/word") == b"hello"
 
 
-def test_no_secret_of_a_job_is_seen_but_where_it_has_to_be(
-    lab, someone, started, secret, secret_search
-):
-    """The careless job's secret is found in every kind of place, so that one that is not found is
-    not there.
+def test_secrets_of_a_job_are_only_in_allowed_places(lab, someone, started, secret, secret_search):
+    """The search finds the careless job's secret in each kind of place, which proves that the
+    search works.
     """
-    for name in ("cancelled", "heeds nobody"):
-        someone.run("job", "cancel", str(started[name]), check=False)  # unless that was done before
+    for name in ("cancelled", "ignores signals"):
+        someone.run("job", "cancel", str(started[name]), check=False)  # may be cancelled already
     member = many_customers.join(someone)
     member.wait_cold(started.values(), timeout=400)
     member.close()
     ids = [lab.sacct(f"0x{number:064x}")[-1]["jobid"] for number in started.values()]
 
-    for each in ids:
-        for token in lab.sh("controller", TOKEN.format(each)).splitlines():
+    for slurm_id in ids:
+        for token in lab.sh("controller", TOKEN.format(slurm_id)).splitlines():
             secret_search.add("log token", token)
-    for each in ids:
-        secret_search.look_at("script", "controller", f"scontrol write batch_script {each} -")
+    for slurm_id in ids:
+        script = f"scontrol write batch_script {slurm_id} -"
+        secret_search.search_output("script", "controller", script)
     for host in lab.hosts:
-        secret_search.look_at("journal", host, "journalctl --all --output=export --since=-1h")
-    secret_search.look_at("database", "db", DATABASE)
-    secret_search.look_at_files()
+        journal = "journalctl --all --output=export --since=-1h"
+        secret_search.search_output("journal", host, journal)
+    secret_search.search_output("database", "db", DATABASE)
+    secret_search.search_files()
 
-    told = {one.kind for one in secret_search.sightings if one.secret == "told"}
-    assert told == {"environ", "cmdline", "script", "journal", "database", "file"}
-    kept = {
-        one.secret
-        for one in secret_search.sightings
-        if one.kind == "file" and ENVIRONMENT.fullmatch(one.place)
-    }
-    assert kept >= secret.keys() - {"told"}
-    assert [
-        one for one in sorted(secret_search.sightings) if one.secret != "told" and not may_be(one)
-    ] == []
+    sightings = sorted(secret_search.sightings)
+    disclosed = {sighting.kind for sighting in sightings if sighting.secret == "disclosed"}
+    assert disclosed == {"environ", "cmdline", "script", "journal", "database", "file"}
+    stored = set()
+    for sighting in sightings:
+        if sighting.kind == "file" and ENVIRONMENT.fullmatch(sighting.place):
+            stored.add(sighting.secret)
+    assert stored >= secret.keys() - {"disclosed"}
+    others = [sighting for sighting in sightings if sighting.secret != "disclosed"]
+    assert [sighting for sighting in others if not is_allowed(sighting)] == []
 
 
-def may_be(one):
-    """Return whether a secret has to be there: in what slurmctld will start, and in what it has
-    started of that.
-    """
-    if one.kind == "environ":
-        return one.place.endswith("/batch")
-    return one.host == "controller" and bool(ENVIRONMENT.fullmatch(one.place))
+def is_allowed(sighting):
+    """Return whether a secret may be in a place: in a batch process or in slurmctld's files."""
+    if sighting.kind == "environ":
+        return sighting.place.endswith("/batch")
+    return sighting.host == "controller" and bool(ENVIRONMENT.fullmatch(sighting.place))
 
 
 def test_a_job_cancelled_while_it_waits_in_slurm_costs_nothing(grid, lab, someone):
@@ -271,10 +273,8 @@ def test_a_job_cancelled_while_it_waits_in_slurm_costs_nothing(grid, lab, someon
     grid.wait(someone, blocker, "RUNNING")
     number = grid.submit(someone, "sleep 300", **whole_cluster)
     grid.wait(someone, number, "SCHEDULED")
-    lab.sh(
-        "controller",
-        f"for i in $(seq 60); do squeue -h -n 0x{number:064x} | grep . && exit; sleep 0.5; done; exit 1",
-    )
+    listed = f"squeue -h -n 0x{number:064x} | grep ."
+    lab.sh("controller", f"for i in $(seq 60); do {listed} && exit; sleep 0.5; done; exit 1")
     someone.run("job", "cancel", str(number))
     someone.run("job", "cancel", str(blocker))
     grid.wait(someone, number, "CANCELLED")
@@ -285,7 +285,7 @@ def test_a_job_cancelled_while_it_waits_in_slurm_costs_nothing(grid, lab, someon
     assert record["state"].startswith("CANCELLED")
 
 
-def test_a_job_whose_host_dies_is_panicked_and_costs_nothing(grid, lab, someone):
+def test_a_job_whose_host_fails_is_panicked_and_costs_nothing(grid, lab, someone):
     number = grid.submit(someone, "sleep 300")
     grid.wait(someone, number, "RUNNING")
     host = lab.sh("controller", f"squeue -h -n 0x{number:064x} -o %N").strip()
@@ -294,9 +294,7 @@ def test_a_job_whose_host_dies_is_panicked_and_costs_nothing(grid, lab, someone)
         grid.wait(someone, number, "PANICKED", timeout=180)
     finally:
         lab.tool("start", host)
-    lab.sh(
-        "controller",
-        f"for i in $(seq 240); do sinfo -h -n {host} -o %t | grep -qx idle && exit; sleep 0.5; done; exit 1",
-    )
+    is_idle = f"sinfo -h -n {host} -o %t | grep -qx idle"
+    lab.sh("controller", f"for i in $(seq 240); do {is_idle} && exit; sleep 0.5; done; exit 1")
 
     assert grid.check_money(someone, number)["cost_wei"] == 0

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps out of modules, which the grid's Job Definition service fetches from a git server on this
-machine.
-"""
+"""Steps from modules that the Job Definition service fetches from a local Git server."""
 
 import json
 import re
@@ -17,9 +15,9 @@ from gridstead.rpc.tls import TlsFiles
 
 pytestmark = pytest.mark.chain
 
-TAG = f"v{time.time_ns()}"  # the service remembers what it fetched under another run's
-PORT = 8450  # the lab's inventory lets modules come from here
-TELL = '>>"$DEEPSQUARE_OUTPUT/said"'
+TAG = f"v{time.time_ns()}"  # unique, because the service caches modules by tag
+PORT = 8450  # the lab's inventory allows modules from this port
+APPEND = '>>"$DEEPSQUARE_OUTPUT/said"'
 
 COUNT = """\
 name: Count
@@ -45,7 +43,9 @@ steps:
 {{- .Step.Use.Steps | toYaml | nindent 0 }}
 - use: {source: "HOST/me/count/deep@TAG", args: [{key: MANY, value: "3"}], exportEnvAs: DEEP}
 - run:
-    command: echo "after, $DEEP_RESULT" >>"$DEEPSQUARE_OUTPUT/said"; echo LEFT=said >>"$DEEPSQUARE_ENV"
+    command: |
+      echo "after, $DEEP_RESULT" >>"$DEEPSQUARE_OUTPUT/said"
+      echo LEFT=said >>"$DEEPSQUARE_ENV"
 """
 GREET = """\
 name: Greet
@@ -56,7 +56,7 @@ outputs: [{key: RESULT, description: The greeting.}]
 steps:
 - run: {command: 'echo "RESULT=hello $WHO" >>"$DEEPSQUARE_ENV"'}
 """
-SAID = """\
+EXPECTED = """\
 4 pears for 2
 ,
 before x
@@ -66,8 +66,8 @@ said
 """
 
 
-def tell(text):
-    return {"run": {"command": f"echo {text} {TELL}"}}
+def append(text):
+    return {"run": {"command": f"echo {text} {APPEND}"}}
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,8 @@ def someone(grid):
 
 @pytest.fixture(scope="module")
 def source(lab, tmp_path_factory):
-    """A git server with repositories ``me/count``, ``me/around`` and ``me/greet``; what a source
-    begins with.
+    """The prefix of module sources on a Git server with the repositories ``me/count``,
+    ``me/around`` and ``me/greet``.
     """
     root = tmp_path_factory.mktemp("git")
     certificate, key = certify(lab, root)
@@ -96,49 +96,48 @@ def source(lab, tmp_path_factory):
     server.stop()
 
 
-def submit(who, *steps, tasks=2, **fields):
+def submit(user, *steps, tasks=2, **fields):
     resources = {"tasks": tasks, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
     return subprocess.run(
-        who.command("submit", "-", "--credits", "100", "--name", "modules", "--json"),
-        env=who.environment, input=json.dumps({"resources": resources, "steps": steps, **fields}),
+        user.command("submit", "-", "--credits", "100", "--name", "modules", "--json"),
+        env=user.environment, input=json.dumps({"resources": resources, "steps": steps, **fields}),
         check=False, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
 
 
-def test_modules_run_with_their_inputs_and_leave_their_outputs(grid, lab, someone, source):
+def test_modules_receive_inputs_and_set_outputs(grid, lab, someone, source):
     args = [{"key": "MANY", "value": "4"}, {"key": "UNIT", "value": "pears"}]
     with stores.running(lab.gateway) as store:
         done = submit(
             someone,
             {"use": {"source": f"{source}/count@{TAG}", "args": args, "exportEnvAs": "FIRST"}},
-            tell('"$FIRST_RESULT"'),
-            tell('"$RESULT,$FIRST_OTHER$OTHER"'),
-            {"for": {"parallel": False, "items": ["x"], "steps": [
-                {"use": {"source": f"{source}/around@{TAG}", "steps": [tell("between $item")]}}]}},
-            tell('"$LEFT"'),
+            append('"$FIRST_RESULT"'),
+            append('"$RESULT,$FIRST_OTHER$OTHER"'),
+            {"for": {"parallel": False, "items": ["x"], "steps": [{"use": {
+                "source": f"{source}/around@{TAG}", "steps": [append("between $item")]}}]}},
+            append('"$LEFT"'),
             output={"http": {"url": f"{store.url}/said"}},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         grid.wait(someone, json.loads(done.stdout)["number"], "FINISHED")
 
-        assert store.files["/said"].decode() == SAID
+        assert store.files["/said"].decode() == EXPECTED
 
 
-def test_template_of_init_runs_with_a_module_of_ours(grid, someone, source, tmp_path):
+def test_the_module_template_runs_with_our_module(grid, someone, source, tmp_path):
     file = tmp_path / "module.yaml"
     someone.run("workflow", "init", "--template", "module", "--output", str(file))
     text = re.sub(r"source: \S+", f"source: {source}/greet@{TAG}", file.read_text())
     file.write_text(text)
 
-    number = json.loads(someone.run("submit", str(file), "--credits", "100", "--json").stdout)[
-        "number"
-    ]
+    answer = someone.run("submit", str(file), "--credits", "100", "--json").stdout
+    number = json.loads(answer)["number"]
 
     grid.wait(someone, number, "FINISHED")
     assert someone.run("job", "logs", str(number)).stdout == "hello me\n"
 
 
-def test_modules_that_cannot_be_used_are_told_all_at_once(someone, source):
+def test_all_unusable_modules_are_reported_at_once(someone, source):
     names = (
         f"{source}/count@{TAG}",
         f"{source}/count",
@@ -147,16 +146,15 @@ def test_modules_that_cannot_be_used_are_told_all_at_once(someone, source):
         "github.com/me/count",
     )
 
-    done = submit(someone, *({"use": {"source": each}} for each in names), tasks=1)
+    done = submit(someone, *({"use": {"source": name}} for name in names), tasks=1)
 
     assert done.returncode != 0
-    for number, reason in enumerate(
-        (
-            "is a module that needs tasks of 2; the job has 1",
-            "is an invalid module",
-            "there is no such tag or commit",
-            "there is no such public repository",
-            "host github.com is not allowed for modules",
-        )
-    ):
+    reasons = (
+        "is a module that needs tasks of 2; the job has 1",
+        "is a module that is wrong",
+        "there is no such tag or commit",
+        "there is no such public repository",
+        "no module comes from github.com here",
+    )
+    for number, reason in enumerate(reasons):
         assert re.search(rf"steps\[{number}\].use.source: .*{reason}", done.stderr), done.stderr

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps with networks of their own on the lab's Slurm: ways out, name servers, tunnels, and
-networks among steps.
+"""Steps with private networks on the lab's Slurm: routes, name servers, tunnels and networks
+between steps.
 
-Tunnels are wireguard-go's where the kernel has none. The servers outside, that of bore among them,
-are of this process.
+The tunnels use wireguard-go if the kernel has no WireGuard. The servers outside of the site,
+including the bore server, run in the test process.
 """
 
 import re
@@ -22,12 +22,16 @@ KINDS = ["slirp4netns", "pasta"]
 POLL = "for i in {1..100}; do curl -sf -m 2 %s && exit; sleep 0.2; done; exit 9"
 IMAGE = r"""
     mkdir -p image/{bin,dev,etc,proc,sys,tmp,var/tmp,deepsquare}
-    for file in /bin/sh $(ldd /bin/sh | grep -o '/[^ ]*'); do install -D -m 755 "$file" "image$file"; done
+    for file in /bin/sh $(ldd /bin/sh | grep -o '/[^ ]*'); do
+      install -D -m 755 "$file" "image$file"
+    done
     mksquashfs image small.sqsh -quiet -no-progress -all-root
 """
 SMALL = {"image": "/small.sqsh"}
 INTERFACES = "ip -o link | cut -d: -f2"
-SERVE = 'mkdir web; echo "from a step on $SLURMD_NODENAME" >web/index.html; cd web; exec python3 -m http.server 8000'
+SERVE = """\
+mkdir web; echo "from a step on $SLURMD_NODENAME" >web/index.html
+cd web; exec python3 -m http.server 8000"""
 WAITING = "for i in {1..100}; do [ -e ready ] && exit; sleep 0.1; done; exit 9"
 TRAPPED = "trap 'echo trapped; exit 0' 2; touch ready; while true; do sleep 0.1; done"
 ONE_PAGE = """\
@@ -40,13 +44,8 @@ http.server.HTTPServer(("localhost", 8080), Page).handle_request()
 
 
 def run(command, network="pasta", *interfaces, **fields):
-    words = {
-        "network": network,
-        "customNetworkInterfaces": list(interfaces),
-        "shell": "/bin/bash",
-        **fields,
-    }
-    return {"run": {"command": command, **words}}
+    step = {"command": command, "network": network, "shell": "/bin/bash"}
+    return {"run": {**step, "customNetworkInterfaces": list(interfaces), **fields}}
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +57,9 @@ def jobs(lab, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def web(lab):
-    with stores.running(lab.gateway) as one:
-        one.files["/hello"] = b"from outside\n"
-        yield one
+    with stores.running(lab.gateway) as server:
+        server.files["/hello"] = b"from outside\n"
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +77,15 @@ def bore(lab):
 
 @pytest.fixture(scope="module")
 def tunnel(lab):
-    """The step's end of a tunnel; the other is on the login host, with a web server in it."""
+    """The tunnel interface of a step. Its peer is the login host, which runs a web server."""
     lab.sh(
         "login",
         """umask 077; cd /run
-        for name in here there; do wg genkey | tee wg-$name.key | wg pubkey >wg-$name.pub; done; wg genpsk >wg.psk
+        for name in here there; do wg genkey | tee wg-$name.key | wg pubkey >wg-$name.pub; done
+        wg genpsk >wg.psk
         ip link add wgtest type wireguard 2>&- || wireguard-go wgtest
-        wg set wgtest listen-port 51999 private-key wg-here.key peer "$(cat wg-there.pub)" preshared-key wg.psk \\
-          allowed-ips 10.8.0.2/32
+        wg set wgtest listen-port 51999 private-key wg-here.key \\
+          peer "$(cat wg-there.pub)" preshared-key wg.psk allowed-ips 10.8.0.2/32
         ip address add 10.8.0.1/24 dev wgtest; ip link set wgtest up
         mkdir -p wg-web; echo through the tunnel >wg-web/index.html
         systemd-run --quiet --unit=wg-web --working-directory=/run/wg-web \\
@@ -108,8 +108,8 @@ def tunnel(lab):
 @pytest.fixture(scope="module")
 def started(lab, jobs, web, names, bore, tunnel):
     """Submit the jobs and return them."""
-    silent = lab.address("db")
-    look = f"id -u; {INTERFACES}; curl -s {web.url}/hello"
+    unanswering = lab.address("db")
+    show = f"id -u; {INTERFACES}; curl -s {web.url}/hello"
     resolve = f"RES_OPTIONS=timeout:1 getent hosts {name_server.NAME}; cat /etc/resolv.conf"
     route = {"boreAddress": f"{lab.gateway}:{bore.port}", "targetPort": 8080, "secret": TOKEN}
     ends = [{"vnet": {"name": "ours", "address": f"10.9.0.{number}/24"}} for number in (2, 3)]
@@ -117,61 +117,46 @@ def started(lab, jobs, web, names, bore, tunnel):
         "nodes": "compute1,compute2",
         "virtualNetworks": [{"name": "ours", "gatewayAddress": "10.9.0.1/24"}],
     }
-    return {
-        **{
-            kind: jobs.submit(run(look, kind), run(resolve, kind, dns=[silent, names]))
-            for kind in KINDS
-        },
-        **{
-            f"tunnel by {kind}": jobs.submit(
-                run(f"{INTERFACES}; {POLL % 'http://10.8.0.1:8000'}", kind, tunnel)
-            )
-            for kind in KINDS
-        },
-        "bore": jobs.submit(
-            run(f"python3 -c {shlex.quote(ONE_PAGE)}", "slirp4netns", {"bore": route})
-        ),
-        "container": jobs.submit(
-            run(IMAGE, "host"),
-            run(
-                "while read -r line; do echo $line; done </proc/net/dev",
-                container={"image": "/small.sqsh"},
-                shell="/bin/sh",
-            ),
-        ),
-        "signal": jobs.submit(
-            {"launch": {"steps": [run(TRAPPED)], "signalOnParentStepExit": 2}}, run(WAITING, "host")
-        ),
-        "met": jobs.submit(
-            {"launch": {"steps": [run(SERVE, "pasta", ends[0])]}},
-            run(
-                f'echo "to a step on $SLURMD_NODENAME"; {POLL % "http://10.9.0.2:8000"}',
-                "slirp4netns",
-                ends[1],
-            ),
-            **meeting,
-        ),
-        "cancelled": jobs.submit(
-            run(f"echo . >{jobs.home}/runs; sleep 300", "pasta", ends[0], tunnel), **meeting
-        ),
-    }
+    download = f"{INTERFACES}; {POLL % 'http://10.8.0.1:8000'}"
+    meet = f'echo "to a step on $SLURMD_NODENAME"; {POLL % "http://10.9.0.2:8000"}'
+    read_interfaces = "while read -r line; do echo $line; done </proc/net/dev"
+    trapped = {"launch": {"steps": [run(TRAPPED)], "signalOnParentStepExit": 2}}
+    submitted = {}
+    for kind in KINDS:
+        submitted[kind] = jobs.submit(run(show, kind), run(resolve, kind, dns=[unanswering, names]))
+        submitted[f"tunnel by {kind}"] = jobs.submit(run(download, kind, tunnel))
+    serve_page = f"python3 -c {shlex.quote(ONE_PAGE)}"
+    submitted["bore"] = jobs.submit(run(serve_page, "slirp4netns", {"bore": route}))
+    submitted["container"] = jobs.submit(
+        run(IMAGE, "host"), run(read_interfaces, container=SMALL, shell="/bin/sh")
+    )
+    submitted["signal"] = jobs.submit(trapped, run(WAITING, "host"))
+    submitted["met"] = jobs.submit(
+        {"launch": {"steps": [run(SERVE, "pasta", ends[0])]}},
+        run(meet, "slirp4netns", ends[1]),
+        **meeting,
+    )
+    submitted["cancelled"] = jobs.submit(
+        run(f"echo . >{jobs.home}/runs; sleep 300", "pasta", ends[0], tunnel), **meeting
+    )
+    return submitted
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_network_leads_out_and_asks_every_name_server(lab, jobs, started, web, kind):
+def test_a_network_has_a_route_and_tries_every_name_server(lab, jobs, started, web, kind):
     ended = jobs.wait(started[kind])
 
     servers = "".join(f"nameserver {address}\n" for address in (lab.address("db"), lab.gateway))
-    (found,) = re.findall(f"{name_server.ANSWER} +{name_server.NAME}\n", ended.output)
-    assert ended == (0, f"{jobs.user.uid}\n lo\n net0\nfrom outside\n{found}{servers}")
+    (entry,) = re.findall(f"{name_server.ANSWER} +{name_server.NAME}\n", ended.output)
+    assert ended == (0, f"{jobs.user.uid}\n lo\n net0\nfrom outside\n{entry}{servers}")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_packet_goes_through_a_tunnel(jobs, started, kind):
+def test_a_step_downloads_through_a_tunnel(jobs, started, kind):
     assert jobs.wait(started[f"tunnel by {kind}"]) == (0, " lo\n net0\n wg0\nthrough the tunnel\n")
 
 
-def test_somebody_outside_reaches_a_port_of_the_step(jobs, started, bore):
+def test_bore_forwards_a_connection_to_the_step(jobs, started, bore):
     with bore.visit() as channel:
         channel.sendall(b"GET /page HTTP/1.0\r\n\r\n")
         answer = b"".join(iter(lambda: channel.recv(4096), b""))
@@ -183,7 +168,7 @@ def test_somebody_outside_reaches_a_port_of_the_step(jobs, started, bore):
     assert bore.tokens == [TOKEN]
 
 
-def test_a_container_is_in_the_network(jobs, started):
+def test_a_container_uses_the_steps_network(jobs, started):
     ended = jobs.wait(started["container"])
 
     assert ended.code == 0
@@ -194,7 +179,7 @@ def test_a_signal_reaches_the_command_in_a_network(jobs, started):
     assert jobs.wait(started["signal"]) == (0, "trapped\n")
 
 
-def test_steps_on_two_nodes_meet_in_a_virtual_network(jobs, started):
+def test_steps_on_two_nodes_connect_in_a_virtual_network(jobs, started):
     ended = jobs.wait(started["met"])
 
     assert ended.code == 0
@@ -202,7 +187,7 @@ def test_steps_on_two_nodes_meet_in_a_virtual_network(jobs, started):
     assert "from a step" in ended.output
 
 
-def test_nothing_is_left_not_of_a_cancelled_job_either(lab, jobs, started):
+def test_ended_and_cancelled_jobs_leave_nothing(lab, jobs, started):
     wait_until(
         lambda: lab.run("infra", "test", "-e", f"{jobs.home}/runs", check=False).returncode == 0,
         timeout=60,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of port Scheduler, held by both ways into the lab's Slurm."""
+"""The contract of port Scheduler, for the agent and for SSH on the lab's Slurm."""
 
 import time
 
@@ -29,12 +29,12 @@ def copy(lab, host, source, target):
 
 @pytest.fixture(scope="module")
 def open_agent(lab, tmp_path_factory):
-    """Opens the agent with a certificate of a host; everything is closed at the end."""
+    """A function that connects to the agent with a certificate of a host."""
     folder = tmp_path_factory.mktemp("pki")
     ca = copy(lab, "control", f"{PKI}/ca.crt", folder / "ca.crt")
     channels = []
 
-    def opened(host, name):
+    def connect(host, name):
         certificate = copy(lab, host, f"{PKI}/{name}.crt", folder / f"{name}.crt")
         key = copy(lab, host, f"{PKI}/{name}.key", folder / f"{name}.key")
         peer = GrpcPeer(
@@ -43,7 +43,7 @@ def open_agent(lab, tmp_path_factory):
         channels.append(open_channel(peer))
         return AgentClient(channels[-1])
 
-    yield opened
+    yield connect
     for channel in channels:
         channel.close()
 
@@ -75,24 +75,24 @@ def cluster(request, user):
     return RealCluster(request.getfixturevalue(request.param), user)
 
 
-def test_the_agent_answers_the_supervisor_only(open_agent):
+def test_the_agent_refuses_other_services(open_agent):
     with pytest.raises(NotAllowed):
         open_agent("control", "logger").live()
 
 
-def test_the_agent_tells_of_reports_soon_after_the_end(agent, user):
+def test_the_agent_returns_reports_soon_after_the_end(agent, user):
     cluster = RealCluster(agent, user)
     submission = cluster.submission("exit 0")
-    seen = max((report.sequence for report in agent.pull(after=0, wait_s=0)), default=0)
+    cursor = max((report.sequence for report in agent.pull(after=0, wait_s=0)), default=0)
 
     slurm_job_id = agent.submit(submission)
 
     events = set()
-    until = time.monotonic() + 30
+    deadline = time.monotonic() + 30
     while not {"start", "end", "record"} <= events:
-        assert time.monotonic() < until, f"only {events}"
-        for report in agent.pull(after=seen, wait_s=5):
-            seen = report.sequence
+        assert time.monotonic() < deadline, f"received only {events}"
+        for report in agent.pull(after=cursor, wait_s=5):
+            cursor = report.sequence
             if report.slurm_job_id == slurm_job_id and report.uid == user.uid:
                 events.add(report.event)
 
@@ -111,7 +111,7 @@ def test_ssh_refuses_a_host_whose_key_is_not_pinned(access, tmp_path):
         SshScheduler(impostor, SystemClock()).live()
 
 
-def test_the_operator_may_run_nothing_else_as_root(ssh, lab):
+def test_the_operator_cannot_run_other_commands_as_root(ssh, lab):
     answer = lab.run(
         "login", "runuser", "-u", "gridstead-operator", "--", "sudo", "-n", "id", check=False
     )

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared storage of the standing lab: mounted everywhere, root in one place only, closed to
-users.
-"""
+"""The shared storage of the running lab: mounts, root access and the firewall against users."""
 
 import secrets
 import time
@@ -21,8 +19,8 @@ PLACES = (
     "/opt/cache/world-tmp",
 )
 PORTS = (9419, 9420, 9421, 9422)
-MOUNTED_BY = (9421, 9422)  # the others are for programs of the server itself
-# The first person who is nobody in particular.
+MOUNT_PORTS = (9421, 9422)  # the other ports are for programs on the server
+# The user nobody.
 USER = "65534"
 
 CONNECT = """
@@ -39,7 +37,7 @@ except OSError as error:
 
 
 def connect(lab, host, uid, target, port):
-    """Return what a user of a host gets from a port: "connected" or the error's name."""
+    """Connect to a port as a user of a host; return "connected" or the error's name."""
     return lab.run(host, "python3", "-c", CONNECT, str(uid), target, str(port)).stdout.strip()
 
 
@@ -57,9 +55,8 @@ def name():
 @pytest.mark.parametrize("place", PLACES)
 def test_storage_is_mounted_everywhere(lab, place):
     for host in CLIENTS:
-        source = lab.run(
-            host, "findmnt", "--noheadings", "--output", "SOURCE,OPTIONS", place
-        ).stdout
+        listing = lab.run(host, "findmnt", "--noheadings", "--output", "SOURCE,OPTIONS", place)
+        source = listing.stdout
         assert source.startswith("mfs#")
         assert "nosuid" in source
         assert "nodev" in source
@@ -73,19 +70,18 @@ def test_top_directories_belong_to_root(lab):
     assert dict.fromkeys(PLACES, "root 755") | {"/opt/cache/world-tmp": "root 1777"} == modes
 
 
-def test_file_of_one_host_is_seen_on_all(lab, name):
+def test_a_file_from_one_host_is_visible_on_all_hosts(lab, name):
     path = f"/opt/cache/world-tmp/{name}"
     as_user(lab, "compute1", "sh", "-c", f"echo hello > {path}")
 
     try:
-        assert {host: lab.run(host, "cat", path).stdout for host in CLIENTS} == dict.fromkeys(
-            CLIENTS, "hello\n"
-        )
+        for host in CLIENTS:
+            assert lab.run(host, "cat", path).stdout == "hello\n", host
     finally:
         lab.run(SERVER, "rm", "-f", path)
 
 
-def test_root_makes_user_directories_on_the_storage_host_only(lab, name):
+def test_root_creates_user_directories_on_the_storage_host_only(lab, name):
     path = f"/home/ldap-users/{name}"
     refused = {host: lab.run(host, "mkdir", path, check=False).returncode for host in USER_HOSTS}
     lab.run(SERVER, "install", "-d", "-m", "0700", "-o", USER, "-g", USER, path)
@@ -98,7 +94,7 @@ def test_root_makes_user_directories_on_the_storage_host_only(lab, name):
         lab.run(SERVER, "rm", "-rf", path)
 
 
-def test_root_of_a_compute_host_reads_no_users_file(lab, name):
+def test_root_of_a_compute_host_cannot_read_a_users_file(lab, name):
     path = f"/home/ldap-users/{name}"
     lab.run(SERVER, "install", "-d", "-m", "0700", "-o", "300001", "-g", "100000", path)
     lab.run(
@@ -115,20 +111,16 @@ def test_root_of_a_compute_host_reads_no_users_file(lab, name):
 
 @pytest.mark.parametrize("port", PORTS)
 def test_users_cannot_connect_to_the_storage(lab, port):
-    assert {host: connect(lab, host, USER, SERVER, port) for host in USER_HOSTS} == dict.fromkeys(
-        USER_HOSTS, "ConnectionRefusedError"
-    )
-    assert connect(lab, "login", 0, SERVER, port) == (
-        "connected" if port in MOUNTED_BY else "ConnectionRefusedError"
-    )
+    for host in USER_HOSTS:
+        assert connect(lab, host, USER, SERVER, port) == "ConnectionRefusedError", host
+    expected = "connected" if port in MOUNT_PORTS else "ConnectionRefusedError"
+    assert connect(lab, "login", 0, SERVER, port) == expected
 
 
 def test_users_cannot_connect_to_the_relay_of_the_mount(lab):
-    """The relay passes commands on with the rights of the mount, for whatever user they name."""
+    """The relay forwards commands with the rights of the mount, for any user that they name."""
     for host in USER_HOSTS:
-        listening = lab.run(
-            host, "ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"
-        ).stdout
+        listening = lab.sh(host, "ss --no-header --listening --tcp --numeric --processes")
         relays = [line.split()[3] for line in listening.splitlines() if "mfsmount" in line]
         assert relays, f"{host} has no relay: has MooseFS changed?"
         for address, port in (relay.rsplit(":", 1) for relay in relays):
@@ -136,25 +128,24 @@ def test_users_cannot_connect_to_the_relay_of_the_mount(lab):
             assert connect(lab, host, 0, address, port) == "connected"
 
 
-def test_hosts_that_are_no_clients_cannot_connect_at_all(lab):
-    assert [connect(lab, "db", 0, SERVER, port) for port in PORTS] == [
-        "ConnectionRefusedError"
-    ] * len(PORTS)
+def test_hosts_that_are_not_clients_cannot_connect(lab):
+    for port in PORTS:
+        assert connect(lab, "db", 0, SERVER, port) == "ConnectionRefusedError", port
 
 
-def test_passwords_are_readable_by_root_alone(lab):
+def test_only_root_can_read_the_passwords(lab):
     assert as_user(lab, "login", "cat", "/etc/gridstead/storage.cfg").returncode != 0
     assert as_user(lab, SERVER, "cat", "/etc/mfs/mfsexports.cfg").returncode != 0
 
 
-def test_locks_exclude_across_hosts(lab, name):
+def test_a_file_lock_excludes_other_hosts(lab, name):
     path = f"/opt/cache/world-tmp/{name}"
     lab.run("login", "systemd-run", "--quiet", f"--unit={name}", "flock", path, "sleep", "60")
 
     try:
         deadline = time.monotonic() + 10
         while lab.run("compute1", "flock", "--nonblock", path, "true", check=False).returncode == 0:
-            assert time.monotonic() < deadline, "the lock of the other host was never seen"
+            assert time.monotonic() < deadline, "the other host's lock had no effect"
     finally:
         lab.run("login", "systemctl", "stop", name)
         lab.run(SERVER, "rm", "-f", path)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider verify` and `plan` on the lab's site. Only one daemon of it stops, for a
-moment.
-"""
+"""`gridstead provider verify` and `plan` on the lab's site. One test stops a daemon briefly."""
 
 import json
 import os
@@ -19,7 +17,7 @@ CONTROLLER = ("--limit", "controller", "--tags", "slurm_configure")
 
 @pytest.fixture
 def provider(tmp_path):
-    """Runs `gridstead provider` with arguments; returns exit code and what it says as JSON."""
+    """A function that runs `gridstead provider` and returns its exit code and its JSON output."""
 
     def run(*arguments):
         argv = [
@@ -29,19 +27,20 @@ def provider(tmp_path):
             "--json",
         ]
         environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-        done = subprocess.run(
+        result = subprocess.run(
             argv, cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False
         )
-        return done.returncode, json.loads(done.stdout or done.stderr[done.stderr.index("{") :])
+        output = result.stdout or result.stderr[result.stderr.index("{") :]
+        return result.returncode, json.loads(output)
 
     return run
 
 
 @pytest.fixture
 def inventory(tmp_path):
-    """Returns a copy of the lab's inventory with more settings of Slurm."""
+    """A function that copies the lab's inventory and adds settings of Slurm."""
 
-    def changed(**settings):
+    def with_settings(**settings):
         folder = tmp_path / "inventory"
         shutil.copytree(
             CHECKOUT / "inventory/lab",
@@ -50,25 +49,24 @@ def inventory(tmp_path):
         )
         (folder / "hosts.py").symlink_to(CHECKOUT / "inventory/lab/hosts.py")
         (folder / "group_vars/all/00-wiring").symlink_to(CHECKOUT / "inventory/group_vars/all")
-        known = yaml.safe_load((folder / "group_vars/all/lab.yml").read_text()).get(
-            "slurm_config_site", {}
-        )
+        lab_variables = yaml.safe_load((folder / "group_vars/all/lab.yml").read_text())
+        config = lab_variables.get("slurm_config_site", {}) | settings
         (folder / "group_vars/all/zz-test.yml").write_text(
-            yaml.safe_dump({"slurm_config_site": known | settings})
+            yaml.safe_dump({"slurm_config_site": config})
         )
         return folder
 
-    return changed
+    return with_settings
 
 
-def test_a_site_that_works_is_green_and_everything_on_it_was_looked_at(provider, lab):
+def test_verify_checks_every_host_and_finds_no_fault(provider, lab):
     code, report = provider("verify")
 
     assert (code, report["findings"]) == (0, [])
     assert sorted(report["hosts"]) == sorted(lab.hosts)
 
 
-def test_a_stopped_daemon_is_named_and_nothing_else(provider, lab):
+def test_verify_reports_only_the_stopped_daemon(provider, lab):
     lab.run("compute2", "systemctl", "stop", "munge")
     try:
         code, report = provider("verify", "--limit", "compute2")
@@ -76,25 +74,26 @@ def test_a_stopped_daemon_is_named_and_nothing_else(provider, lab):
         lab.run("compute2", "systemctl", "start", "munge")
 
     assert code == 78
-    found = {(one["host"], one["role"]) for one in report["findings"]}
-    assert found == {("compute2", "munge")}
-    assert "munge.service runs, now and after a boot" in [one["what"] for one in report["findings"]]
-    assert {one["who"] for one in report["findings"]} == {"operator"}
+    findings = report["findings"]
+    assert {(finding["host"], finding["role"]) for finding in findings} == {("compute2", "munge")}
+    checks = [finding["what"] for finding in findings]
+    assert "munge.service runs, now and after a boot" in checks
+    assert {finding["who"] for finding in findings} == {"operator"}
 
 
-def test_a_plan_of_a_site_as_it_must_be_is_empty(provider):
+def test_plan_of_an_unchanged_site_is_empty(provider):
     code, plan = provider("plan", *CONTROLLER)
 
     assert (code, plan["changes"], plan["effects"], plan["drains"]) == (0, [], [], [])
 
 
-def test_a_changed_parameter_of_the_scheduler_is_a_reconfiguration(provider, inventory, lab):
+def test_plan_shows_the_reconfiguration_for_a_changed_slurm_parameter(provider, inventory, lab):
     before = lab.sh("controller", "cat /etc/slurm/slurm.conf")
 
     code, plan = provider("plan", "--inventory", inventory(KillWait=6), *CONTROLLER)
 
     assert code == 0
-    (change,) = [one for one in plan["changes"] if "/etc/slurm/slurm.conf" in one["targets"]]
+    (change,) = [entry for entry in plan["changes"] if "/etc/slurm/slurm.conf" in entry["targets"]]
     assert "+KillWait=6" in change["diff"].splitlines()
     assert "reconfigure" in {effect["verb"] for effect in plan["effects"]}
     assert plan["drains"] == []

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way over ssh: the supervisor's own into Slurm, and its key for wallet users on the login
-host.
-"""
+"""SSH access: the supervisor's SSH transport to Slurm, and its key for wallet users."""
 
 import subprocess
 
@@ -24,11 +22,13 @@ def someone(grid):
 
 @pytest.fixture
 def over_ssh(lab):
-    """The supervisor goes over ssh, as its settings say."""
+    """Configure the supervisor to reach Slurm over SSH."""
     lab.sh(
         "control",
         f"""sed -i.before 's/^transport = "agent"$/transport = "ssh"/' {SETTINGS}
-        grep -q '^transport = "ssh"$' {SETTINGS}; gridstead check-config supervisor; systemctl restart {UNIT}""",
+        grep -q '^transport = "ssh"$' {SETTINGS}
+        gridstead check-config supervisor
+        systemctl restart {UNIT}""",
     )
     yield
     lab.sh("control", f"mv {SETTINGS}.before {SETTINGS}; systemctl restart {UNIT}")
@@ -36,7 +36,7 @@ def over_ssh(lab):
 
 @pytest.fixture(scope="module")
 def wallet_user(grid, lab, someone):
-    """A customer who has an account on the login host, because of a job."""
+    """The address of a customer who has an account on the login host after a job."""
     number = grid.submit(someone, "true")
     grid.wait(someone, number, "FINISHED")
     wait_until(
@@ -46,23 +46,16 @@ def wallet_user(grid, lab, someone):
 
 
 def log_in(lab, user, *command):
-    """Log in from the supervisor's host with its key, as the supervisor would."""
+    """Log in from the supervisor's host with its key, as the supervisor does."""
     options = ["BatchMode=yes", "IdentitiesOnly=yes", "StrictHostKeyChecking=yes"]
     options += ["UserKnownHostsFile=/etc/gridstead/ssh/known_hosts"]
-    flags = [word for option in options for word in ("-o", option)]
-    return lab.run(
-        "control",
-        "ssh",
-        "-i",
-        "/etc/gridstead/ssh/supervisor",
-        *flags,
-        f"{user}@login",
-        *command,
-        check=False,
-    )
+    argv = ["ssh", "-i", "/etc/gridstead/ssh/supervisor"]
+    for option in options:
+        argv += ["-o", option]
+    return lab.run("control", *argv, f"{user}@login", *command, check=False)
 
 
-def test_a_job_goes_the_whole_way_over_ssh(grid, lab, someone, stopped, over_ssh):
+def test_jobs_run_and_are_settled_over_ssh(grid, lab, someone, stopped, over_ssh):
     with stopped("controller", "gridstead-agent"):
         finished = grid.submit(someone, 'sleep 2; id -un >"$HOME/over-ssh"')
         failed = grid.submit(someone, "sleep 1; exit 3")
@@ -74,23 +67,21 @@ def test_a_job_goes_the_whole_way_over_ssh(grid, lab, someone, stopped, over_ssh
         grid.wait(someone, cancelled, "CANCELLED")
 
     job = grid.check_money(someone, finished)
-    assert (
-        lab.run("infra", "cat", f"/home/ldap-users/{someone.address}/over-ssh").stdout.strip()
-        == someone.address
-    )
+    written = lab.run("infra", "cat", f"/home/ldap-users/{someone.address}/over-ssh").stdout
+    assert written.strip() == someone.address
     assert grid.check_money(someone, failed)["exit_code"] == 3
     assert grid.check_money(someone, cancelled)["cost_wei"] > 0
     (record,) = lab.sacct(job["id"])
     assert record["user"] == someone.address
 
 
-def test_the_supervisors_key_opens_a_wallet_users_account_for_a_command(lab, wallet_user):
+def test_the_supervisors_key_runs_a_command_as_a_wallet_user(lab, wallet_user):
     done = log_in(lab, wallet_user, "id", "-un")
 
     assert (done.returncode, done.stdout.strip()) == (0, wallet_user), done.stderr
 
 
-def test_the_supervisors_key_opens_no_terminal_and_no_forwarding(lab, wallet_user):
+def test_the_supervisors_key_allows_no_terminal_and_no_forwarding(lab, wallet_user):
     done = log_in(lab, wallet_user, "echo", "$SSH_TTY")
 
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
@@ -98,33 +89,23 @@ def test_the_supervisors_key_opens_no_terminal_and_no_forwarding(lab, wallet_use
     assert line.startswith("restrict ssh-ed25519 ")
 
 
-def test_a_key_that_a_job_wrote_opens_no_host(grid, lab, someone, tmp_path):
+def test_an_authorized_keys_file_of_a_job_grants_no_access(grid, lab, someone, tmp_path):
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    own = key.with_suffix(".pub").read_text().strip()
-    command = f"mkdir -p -m 700 ~/.ssh; (umask 077; echo '{own}' >~/.ssh/authorized_keys); cat ~/.ssh/authorized_keys"
+    public_key = key.with_suffix(".pub").read_text().strip()
+    command = (
+        f"mkdir -p -m 700 ~/.ssh; (umask 077; echo '{public_key}' >~/.ssh/authorized_keys); "
+        "cat ~/.ssh/authorized_keys"
+    )
     grid.wait(someone, grid.submit(someone, command), "FINISHED")
-    log_in_as = [
-        "ssh",
-        "-F",
-        lab.folder / "ssh_config",
-        "-i",
-        key,
-        "-o",
-        "BatchMode=yes",
-        "-l",
-        someone.address,
-    ]
+    argv = ["ssh", "-F", lab.folder / "ssh_config", "-i", key, "-o", "BatchMode=yes"]
+    argv += ["-l", someone.address]
 
-    done = {
-        host: subprocess.run([*log_in_as, host, "id"], check=False, capture_output=True, text=True)
-        for host in lab.hosts
-    }
+    for host in lab.hosts:
+        login = subprocess.run([*argv, host, "id"], check=False, capture_output=True, text=True)
 
-    assert {host: one.returncode for host, one in done.items()} == dict.fromkeys(lab.hosts, 255)
-    assert [
-        host for host, one in done.items() if "Permission denied (publickey)" not in one.stderr
-    ] == []
+        assert login.returncode == 255, host
+        assert "Permission denied (publickey)" in login.stderr, host
 
 
 def test_the_supervisors_key_does_not_open_root(lab, wallet_user):
@@ -134,7 +115,7 @@ def test_the_supervisors_key_does_not_open_root(lab, wallet_user):
     assert "Permission denied" in done.stderr
 
 
-def test_a_login_host_keeps_the_keys_it_has_while_the_supervisor_is_away(lab, stopped, wallet_user):
+def test_a_login_host_retains_its_keys_while_the_supervisor_is_down(lab, stopped, wallet_user):
     before = lab.run("login", "cat", KEYS).stdout
     with stopped("control", UNIT):
         done = lab.run("login", *FETCH, check=False)
@@ -145,14 +126,12 @@ def test_a_login_host_keeps_the_keys_it_has_while_the_supervisor_is_away(lab, st
         assert log_in(lab, wallet_user, "true").returncode == 0
 
 
-def test_the_timers_service_puts_the_supervisors_key_where_it_was(lab, wallet_user):
+def test_the_timers_service_restores_the_supervisors_key(lab, wallet_user):
     expected = lab.run("control", "cat", "/etc/gridstead/ssh/supervisor.pub").stdout
     lab.run("login", "rm", KEYS)
 
     lab.run("login", "systemctl", "start", "gridstead-authorized-keys.service")
 
     assert lab.run("login", "cat", KEYS).stdout == expected
-    assert (
-        lab.run("login", "systemctl", "is-active", "gridstead-authorized-keys.timer").stdout.strip()
-        == "active"
-    )
+    timer = lab.run("login", "systemctl", "is-active", "gridstead-authorized-keys.timer")
+    assert timer.stdout.strip() == "active"

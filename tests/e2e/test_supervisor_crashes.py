@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A supervisor killed at each boundary of a job's path: the job runs once, is settled once, costs
-what it should.
+"""A supervisor that is killed at each failpoint of a job's path. The job runs once, is settled once
+and has the right cost.
 
-Each job appends a line to a file in its customer's home when it starts and one when it ends, and
-waits in between for a file to appear there, so a test decides when it ends.
+Each job appends a line to a trace file in its customer's home at its start and at its end. It waits
+for another file between the two lines, so that the test decides when the job ends.
 """
 
 import contextlib
@@ -19,34 +19,34 @@ UNIT = "gridstead-supervisor"
 DROP_IN = f"/run/systemd/system/{UNIT}.service.d/crash.conf"
 STATE = "/var/lib/gridstead/supervisor/state.db"
 
-# In this order nothing that an earlier job left to do leads to the boundary of a later one.
-BEFORE_THE_START = [
+# In this order, pending work of an earlier job does not reach the failpoint of a later job.
+BEFORE_START = [
     "before_SetRunning",
     "before_ClaimJobs",
     "claimed",
     "before_submit",
     "submitted",
 ]
-AT_THE_END = [
+AT_END = [
     "before_Settle",
     "transaction_stored",
     "transaction_sent",
     "receipt_seen",
     "outcome_stored",
 ]
-NEEDS_QUIET = {"receipt_seen", "outcome_stored"}
+NEEDS_IDLE = {"receipt_seen", "outcome_stored"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """A job of the grid and its trace in its customer's home."""
+    """A grid job and the name of its trace file."""
 
     number: int
     trace: str
 
 
 class Crashes:
-    """Submits jobs and kills the supervisor under them."""
+    """Submits jobs and kills the supervisor while they run."""
 
     def __init__(self, lab, grid):
         self.lab = lab
@@ -57,7 +57,10 @@ class Crashes:
     def submit(self):
         """Submit a job that runs until it is released."""
         trace = f"crash-{secrets.token_hex(4)}"
-        command = f'cd "$HOME"; echo start >>{trace}; until sleep 1; [ -e {trace}.go ]; do :; done; echo end >>{trace}'
+        command = (
+            f'cd "$HOME"; echo start >>{trace}; '
+            f"until sleep 1; [ -e {trace}.go ]; do :; done; echo end >>{trace}"
+        )
         return Run(number=self.grid.submit(self.someone, command), trace=trace)
 
     def release(self, run):
@@ -65,18 +68,17 @@ class Crashes:
         self.lab.run("infra", "touch", f"{self.home}/{run.trace}.go")
 
     def lines(self, run):
-        """Return what a job has written."""
+        """Return the words of a job's trace file."""
         return self.lab.run("infra", "cat", f"{self.home}/{run.trace}", check=False).stdout.split()
 
     @contextlib.contextmanager
-    def dying_at(self, boundary):
-        """Have the supervisor die at a boundary that the body leads to; it is down after the body,
-        up at the end.
-        """
-        drop_in = f"[Service]\nRestart=no\nEnvironment=GRIDSTEAD_FAILPOINT={boundary}\n"
+    def dying_at(self, failpoint):
+        """Kill the supervisor at a failpoint that the body reaches; start it after the body."""
+        drop_in = f"[Service]\nRestart=no\nEnvironment=GRIDSTEAD_FAILPOINT={failpoint}\n"
         self.lab.sh(
             "control",
-            f"mkdir -p $(dirname {DROP_IN}); cat >{DROP_IN}; systemctl daemon-reload; systemctl restart {UNIT}",
+            f"mkdir -p $(dirname {DROP_IN}); cat >{DROP_IN}; "
+            f"systemctl daemon-reload; systemctl restart {UNIT}",
             input=drop_in,
         )
         try:
@@ -88,14 +90,14 @@ class Crashes:
             )
 
     def is_dead(self):
-        """Whether the supervisor was killed and nobody started it again."""
+        """Return whether the supervisor was killed and has not been started again."""
         shown = self.lab.sh(
             "control", f"systemctl show {UNIT} -p Result -p ActiveState --value"
         ).split()
         return sorted(shown) == ["failed", "signal"]
 
     def wait_idle(self):
-        """Wait until nothing of the supervisor's is on its way to the chain."""
+        """Wait until the supervisor has no pending transaction."""
         query = """SELECT (SELECT count(*) FROM transactions WHERE closed = 0)
             + (SELECT count(*) FROM outbox WHERE state IN ('queued', 'sent', 'mined'))"""
         script = (
@@ -107,11 +109,12 @@ class Crashes:
         )
 
     def check(self, run):
-        """Assert that a job ran once, is settled once, and costs what Slurm's record says."""
+        """Assert that a job ran once, is settled once, and that its cost matches Slurm's record."""
         self.grid.wait(self.someone, run.number, "FINISHED")
         job = self.grid.check_money(self.someone, run.number)
 
-        events = [step["event"] for step in self.grid.history(self.someone, run.number)]
+        history = self.grid.history(self.someone, run.number)
+        events = [event["event"] for event in history]
         assert events.count("JobSettled") == 1
         assert self.lines(run) == ["start", "end"]
         (record,) = self.lab.sacct(job["id"])
@@ -126,32 +129,32 @@ def crashes(lab, grid):
 
 @pytest.fixture(scope="module")
 def running(crashes):
-    """A running job for each boundary at the end of the path, by boundary; nothing of theirs is
-    under way.
+    """A running job for each failpoint at the end of the path, by failpoint. None of the jobs has
+    pending transactions.
     """
-    runs = {boundary: crashes.submit() for boundary in AT_THE_END}
+    runs = {failpoint: crashes.submit() for failpoint in AT_END}
     for run in runs.values():
         crashes.grid.wait(crashes.someone, run.number, "RUNNING")
     return runs
 
 
 @pytest.fixture(scope="module")
-def begun(crashes):
-    """For each boundary before the start a job whose supervisor died there, by boundary."""
+def interrupted(crashes):
+    """A job for each failpoint before the start, by failpoint, after the supervisor died there."""
     runs = {}
-    for boundary in BEFORE_THE_START:
-        with crashes.dying_at(boundary):
+    for failpoint in BEFORE_START:
+        with crashes.dying_at(failpoint):
             run = crashes.submit()
         crashes.release(run)
-        runs[boundary] = run
+        runs[failpoint] = run
     return runs
 
 
-@pytest.mark.parametrize("boundary", BEFORE_THE_START)
+@pytest.mark.parametrize("failpoint", BEFORE_START)
 def test_a_supervisor_killed_before_the_start_runs_and_settles_the_job_once(
-    crashes, begun, boundary
+    crashes, interrupted, failpoint
 ):
-    crashes.check(begun[boundary])
+    crashes.check(interrupted[failpoint])
 
 
 def test_a_supervisor_killed_while_a_job_runs_settles_it_once(crashes):
@@ -163,14 +166,14 @@ def test_a_supervisor_killed_while_a_job_runs_settles_it_once(crashes):
     crashes.check(run)
 
 
-@pytest.mark.parametrize("boundary", AT_THE_END)
-def test_a_supervisor_killed_after_the_end_settles_the_job_once(crashes, running, boundary):
-    if boundary in NEEDS_QUIET:
+@pytest.mark.parametrize("failpoint", AT_END)
+def test_a_supervisor_killed_after_the_end_settles_the_job_once(crashes, running, failpoint):
+    if failpoint in NEEDS_IDLE:
         crashes.wait_idle()
-    with crashes.dying_at(boundary):
-        crashes.release(running[boundary])
+    with crashes.dying_at(failpoint):
+        crashes.release(running[failpoint])
 
-    crashes.check(running[boundary])
+    crashes.check(running[failpoint])
 
 
 def test_a_job_that_starts_and_ends_while_the_supervisor_is_down_is_settled_once(crashes, lab):

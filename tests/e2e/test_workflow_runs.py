@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of step as a paid job on the lab's Slurm: what it does, in which order, and what is
-left.
+"""Every kind of step in a paid job on the lab's Slurm: its effects, its order and its clean-up.
 
-The jobs run side by side. Each tells what it saw by its output, which goes to a store in this
-process.
+The jobs run at the same time. Each job writes its observations to its output, which it uploads to a
+store in the test process.
 """
 
 import io
@@ -15,7 +14,7 @@ import yaml
 from tests.e2e import many_customers
 from tests.e2e import store as stores
 
-TELL = '>>"$DEEPSQUARE_OUTPUT/said"'
+APPEND = '>>"$DEEPSQUARE_OUTPUT/said"'
 IMAGE = textwrap.dedent(r"""
     set -e
     mkdir -p "$STORAGE_PATH"/image/{bin,dev,etc,proc,sys,tmp,var/tmp,deepsquare}
@@ -32,8 +31,8 @@ def run(command, **fields):
     return {"run": {"command": command, "shell": "/bin/bash", **fields}}
 
 
-def tell(text):
-    return run(f"echo {text} {TELL}")
+def append(text):
+    return run(f"echo {text} {APPEND}")
 
 
 def in_container(command, **fields):
@@ -42,10 +41,14 @@ def in_container(command, **fields):
 
 
 def signalled(number):
-    """Steps that end a launched one with a signal; it has a trap for it, which srun itself would
-    not let run.
+    """Return steps that end a launched step with a signal. The launched step traps the signal.
+
+    srun itself would end the step before its trap runs.
     """
-    waiting = f"trap 'echo signal {number} {TELL}; exit 0' {number}; touch at.{number}; while true; do sleep 0.1; done"
+    waiting = (
+        f"trap 'echo signal {number} {APPEND}; exit 0' {number}; touch at.{number}; "
+        "while true; do sleep 0.1; done"
+    )
     launched = {"signalOnParentStepExit": number, "steps": [run(waiting)]}
     return {
         "steps": [
@@ -55,25 +58,29 @@ def signalled(number):
     }
 
 
+SET_LATER = 'echo LATER=set >>"$DEEPSQUARE_ENV"'
+MEET = """\
+touch "met.$item"
+for i in {1..100}; do [ -e met.a -a -e met.b ] && exit; sleep 0.1; done; exit 9"""
 CONSTRUCTS = [
-    {"name": "environment", **run(f'echo "$GREETING, $OWN" {TELL}; echo LATER=set >>"$DEEPSQUARE_ENV"',
+    {"name": "environment", **run(f'echo "$GREETING, $OWN" {APPEND}; {SET_LATER}',
                                   env=[{"key": "OWN", "value": "a,b 'c' $d"}])},
-    tell('"later $LATER"'),
-    run(f'cat "$DEEPSQUARE_INPUT"/folder/inside {TELL}'),
+    append('"later $LATER"'),
+    run(f'cat "$DEEPSQUARE_INPUT"/folder/inside {APPEND}'),
     {"for": {"parallel": False, "items": ["x,y", "it's"], "steps": [
         {"for": {"parallel": False, "range": {"begin": 2, "end": 0, "increment": -1}, "steps": [
-            tell('"loop $item $index"')]}}]}},
-    {"for": {"parallel": True, "items": ["a", "b"], "steps": [
-        run('touch "met.$item"; for i in {1..100}; do [ -e met.a -a -e met.b ] && exit; sleep 0.1; done; exit 9')]}},
-    {**run("exit 7"), "catch": [tell('"caught $DEEPSQUARE_ERROR_CODE"')], "finally": [tell("finally")]},
-    {"if": "1 -eq 2", **tell("never")},
-    {"launch": {"handleName": "first", "steps": [run(f"sleep 1; echo launched {TELL}")]}},
-    {"dependsOn": ["first"], **tell("depends")},
+            append('"loop $item $index"')]}}]}},
+    {"for": {"parallel": True, "items": ["a", "b"], "steps": [run(MEET)]}},
+    {**run("exit 7"), "catch": [append('"caught $DEEPSQUARE_ERROR_CODE"')],
+     "finally": [append("finally")]},
+    {"if": "1 -eq 2", **append("never")},
+    {"launch": {"handleName": "first", "steps": [run(f"sleep 1; echo launched {APPEND}")]}},
+    {"dependsOn": ["first"], **append("depends")},
     *(signalled(number) for number in (1, 2, 15)),
     run('echo "task $SLURM_PROCID of $SLURM_NTASKS" >"task.$SLURM_PROCID"', resources={"tasks": 2}),
-    run(f"cat task.0 task.1 {TELL}"),
+    run(f"cat task.0 task.1 {APPEND}"),
 ]  # fmt: skip
-SAID = """\
+EXPECTED = """\
 hello, a,b 'c' $d
 later set
 from the web
@@ -94,11 +101,11 @@ task 0 of 2
 task 1 of 2
 """
 
-# What the output of each template of `gridstead workflow init` has; test_module_runs.py has the
-# module's.
+# Words in the output of each template of `gridstead workflow init`. test_module_runs.py tests the
+# template of a module.
 TEMPLATES = {
     "hello-world": ["Hello, world! I am 0x"],
-    "for-loop": ["red has 3 letters", "green has 5 letters", "blue has 4 letters"],
+    "for-loop": ["red has 3 ", "green has 5 ", "blue has 4 "],
     "gpu": ["the driver is not on this node"],
     "mpi": [f"I am process {number} of 4" for number in range(4)],
     "s3": ["gridstead: sending the output"],
@@ -112,12 +119,12 @@ def someone(grid):
 
 @pytest.fixture(scope="module")
 def store(lab):
-    with stores.running(lab.gateway) as one:
-        one.files["/in.tar.gz"] = packed("folder/inside", b"from the web\n")
-        one.put("in/number", b"41")
-        one.put("in/below/unit", b"apples")
-        one.put("input/poem", b"one\ntwo\n")
-        yield one
+    with stores.running(lab.gateway) as server:
+        server.files["/in.tar.gz"] = packed("folder/inside", b"from the web\n")
+        server.put("in/number", b"41")
+        server.put("in/below/unit", b"apples")
+        server.put("input/poem", b"one\ntwo\n")
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -133,40 +140,50 @@ def started(someone, store):
             env=[{"key": "GREETING", "value": "hello"}],
         ),
         "store": workflow(
-            run('echo "$(($(cat "$DEEPSQUARE_INPUT/number") + 1)) $(cat "$DEEPSQUARE_INPUT/below/unit")" '
-                '>"$DEEPSQUARE_OUTPUT/count of all"'),
+            run('cd "$DEEPSQUARE_INPUT"; '
+                'count="$(($(cat number) + 1)) $(cat below/unit)"; '
+                'echo "$count" >"$DEEPSQUARE_OUTPUT/count of all"'),
             input=store.s3("/in/"), output=store.s3("/out/"), continuousOutputSync=True,
         ),
         "container": workflow(
             run(IMAGE),
-            in_container(f'echo "in a container: $GREETING" {TELL}; read -r line </etc/passwd; echo "$line" {TELL}; '
-                         f"echo . >/written && test ! -e /home && echo writable {TELL}"),
-            {**in_container("echo . >/written", readOnlyRootFS=True), "catch": [tell("read-only")]},
-            in_container(f'while read -r line; do echo "mounted $line" {TELL}; done </mnt/os-release',
+            in_container(f'echo "in a container: $GREETING" {APPEND}; '
+                         f'read -r line </etc/passwd; echo "$line" {APPEND}; '
+                         f"echo . >/written && test ! -e /home && echo writable {APPEND}"),
+            {**in_container("echo . >/written", readOnlyRootFS=True),
+             "catch": [append("read-only")]},
+            in_container(f'while read -r line; do echo "mounted $line" {APPEND}; done '
+                         "</mnt/os-release",
                          mounts=[{"hostDir": "/usr/lib", "containerDir": "/mnt", "options": "ro"}]),
             output=web("container"), env=[{"key": "GREETING", "value": "$x 'y'"}],
         ),
         "fails": workflow(
-            {**run("exit 5"), "finally": [run('cp "$STORAGE_PATH/env" ~/finally-ran')]}, tell("never"),
+            {**run("exit 5"), "finally": [run('cp "$STORAGE_PATH/env" ~/finally-ran')]},
+            append("never"),
         ),
     })  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def templates(someone, store, tmp_path_factory):
-    """Submit every template as it is, but for the store's address and keys, and return the jobs'
-    numbers.
+    """Submit every template, unchanged except for the store's address and keys, and return the
+    jobs' numbers.
     """
-    place = store.s3("")["s3"]
-    mine = {"us-east-1": place["region"], "s3://my-bucket": place["bucketUrl"], "MY-KEY": place["accessKeyId"],
-            "my/secret/key": place["secretAccessKey"], "https://s3.example.com": place["endpointUrl"]}  # fmt: skip
+    location = store.s3("")["s3"]
+    replacements = {
+        "us-east-1": location["region"],
+        "s3://my-bucket": location["bucketUrl"],
+        "MY-KEY": location["accessKeyId"],
+        "my/secret/key": location["secretAccessKey"],
+        "https://s3.example.com": location["endpointUrl"],
+    }
     folder, workflows = tmp_path_factory.mktemp("templates"), {}
     for name in TEMPLATES:
         file = folder / f"{name}.yaml"
         someone.run("workflow", "init", "--template", name, "--output", str(file))
         text = file.read_text()
-        for theirs, ours in mine.items():
-            text = text.replace(theirs, str(ours))
+        for placeholder, value in replacements.items():
+            text = text.replace(placeholder, str(value))
         workflows[name] = yaml.safe_load(text)
     return many_customers.submit_named(someone, workflows)
 
@@ -188,48 +205,40 @@ def workflow(*steps, **fields):
     }
 
 
-def test_steps_do_what_the_workflow_says_in_its_order(grid, lab, someone, store, started):
+def test_steps_run_in_the_workflows_order(grid, lab, someone, store, started):
     grid.wait(someone, started["constructs"], "FINISHED")
 
-    assert store.files["/constructs"].decode() == SAID
+    assert store.files["/constructs"].decode() == EXPECTED
     lab.check_nothing_is_left(started["constructs"])
 
 
-def test_data_come_from_a_store_and_go_back_to_it(grid, lab, someone, store, started):
+def test_input_and_output_use_an_s3_store(grid, lab, someone, store, started):
     grid.wait(someone, started["store"], "FINISHED")
 
     assert store.get("out/count of all") == b"42 apples\n"
     lab.check_nothing_is_left(started["store"])
 
 
-def test_a_container_starts_from_an_image_that_the_job_made(grid, lab, someone, store, started):
+def test_a_container_starts_from_an_image_that_the_job_built(grid, lab, someone, store, started):
     grid.wait(someone, started["container"], "FINISHED")
 
-    said = store.files["/container"].decode().splitlines()
-    assert said[:4] == ["in a container: $x 'y'", "root:x:0:0::/:/bin/sh", "writable", "read-only"]
-    assert 'mounted NAME="Debian GNU/Linux"' in said
+    lines = store.files["/container"].decode().splitlines()
+    assert lines[:4] == ["in a container: $x 'y'", "root:x:0:0::/:/bin/sh", "writable", "read-only"]
+    assert 'mounted NAME="Debian GNU/Linux"' in lines
     lab.check_nothing_is_left(started["container"])
 
 
-def test_a_step_that_fails_ends_the_job_after_its_finally(grid, lab, someone, started):
+def test_a_failed_step_ends_the_job_after_its_finally_steps(grid, lab, someone, started):
     job = grid.wait(someone, started["fails"], "FAILED")
 
     assert job["exit_code"] == 5
-    lab.run(
-        "login",
-        "runuser",
-        "-u",
-        someone.address,
-        "--",
-        "test",
-        "-e",
-        f"/home/ldap-users/{someone.address}/finally-ran",
-    )
+    file = f"/home/ldap-users/{someone.address}/finally-ran"
+    lab.run("login", "runuser", "-u", someone.address, "--", "test", "-e", file)
     lab.check_nothing_is_left(started["fails"])
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_of_a_workflow_runs_as_it_is(grid, someone, store, templates, name):
+def test_a_workflow_template_runs_unchanged(grid, someone, store, templates, name):
     grid.wait(someone, templates[name], "FINISHED")
 
     output = someone.run("job", "logs", str(templates[name])).stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labs of two small hosts."""
+"""Labs with two small hosts."""
 
 import json
 import os
@@ -22,17 +22,17 @@ HOSTS = {
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab as a person at the command line has it."""
+    """A lab, controlled by the commands of the lab tool."""
 
     names: names.Names
     topology: Path
 
-    def command(self, *words):
-        return [sys.executable, str(LAB), words[0], "--lab", self.names.lab, *words[1:]]
+    def command(self, name, *arguments):
+        return [sys.executable, str(LAB), name, "--lab", self.names.lab, *arguments]
 
-    def run(self, *words, check=True):
+    def run(self, *arguments, check=True):
         done = subprocess.run(
-            self.command(*words), capture_output=True, text=True, check=False, env=_clean()
+            self.command(*arguments), capture_output=True, text=True, check=False, env=_clean()
         )
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
@@ -41,10 +41,10 @@ class Lab:
         return self.run("up", "--topology", str(self.topology))
 
     def start_up(self):
-        """Start `up` and return at once."""
-        words = self.command("up", "--topology", str(self.topology))
+        """Start `up` in the background."""
+        argv = self.command("up", "--topology", str(self.topology))
         return subprocess.Popen(
-            words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_clean()
+            argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_clean()
         )
 
     def on(self, host, line):
@@ -53,17 +53,17 @@ class Lab:
 
 @pytest.fixture
 def make_lab(tmp_path):
-    """Return a function that names a lab; each is taken down at the end."""
-    made = []
+    """A function that returns a lab with a name. Every lab is removed at the end."""
+    labs = []
 
     def make(name):
         topology = tmp_path / f"{name}.json"
         topology.write_text(json.dumps({"hosts": HOSTS}))
-        made.append(Lab(names.names(CHECKOUT, name), topology))
-        return made[-1]
+        labs.append(Lab(names.names(CHECKOUT, name), topology))
+        return labs[-1]
 
     yield make
-    for lab in made:
+    for lab in labs:
         lab.run("down")
 
 
@@ -73,6 +73,8 @@ def lab(make_lab):
 
 
 def _clean():
-    return {
-        name: value for name, value in os.environ.items() if not name.startswith("GRIDSTEAD_LAB")
-    }
+    environment = dict(os.environ)
+    for name in os.environ:
+        if name.startswith("GRIDSTEAD_LAB"):
+            del environment[name]
+    return environment

@@ -1,44 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The look at the machine that says whether anything of a lab is left."""
+"""A search of the machine for the remains of a lab."""
 
 import os
 import subprocess
 from pathlib import Path
 
 
-def traces(mine):
-    """Return everything on this machine that carries a lab's prefix, by other means than the lab's
-    own.
+def traces(lab_names):
+    """Return every object on this machine that has a lab's prefix.
+
+    The search does not use the lab tool.
     """
-    mounts = [
-        line
-        for line in Path("/proc/self/mountinfo").read_text().splitlines()
-        if mine.prefix in line
-    ]
-    links = [line for line in _output("ip", "-o", "link").splitlines() if mine.prefix in line]
-    spaces = [line for line in _output("ip", "netns").splitlines() if mine.prefix in line]
-    rules = [line for line in _output("nft", "list", "tables").splitlines() if mine.prefix in line]
-    groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/{mine.prefix}*")]
-    groups += [str(path) for path in Path("/sys/fs/cgroup").glob(f"{mine.prefix}*")]
-    folders = [str(path) for path in Path("/var/lib/gridstead-lab").glob(f"*/*{mine.prefix}*")]
-    nspawn = [str(path) for path in Path("/run/systemd/nspawn").glob(f"*/*{mine.prefix}*")]
-    state = [str(mine.state)] if mine.state.exists() else []
-    return [*mounts, *links, *spaces, *rules, *groups, *folders, *nspawn, *state, *_processes(mine)]
+    prefix = lab_names.prefix
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    for command in ("ip -o link", "ip netns", "nft list tables"):
+        lines += _output(*command.split()).splitlines()
+    remains = [line for line in lines if prefix in line]
+    for folder, pattern in (
+        ("/sys/fs/cgroup", f"*/{prefix}*"),
+        ("/sys/fs/cgroup", f"{prefix}*"),
+        ("/var/lib/gridstead-lab", f"*/*{prefix}*"),
+        ("/run/systemd/nspawn", f"*/*{prefix}*"),
+    ):
+        remains += [str(path) for path in Path(folder).glob(pattern)]
+    if lab_names.state.exists():
+        remains.append(str(lab_names.state))
+    return remains + _processes(prefix)
 
 
-def _processes(mine):
-    found = []
+def _processes(prefix):
+    processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
             words = (entry / "cmdline").read_bytes() + (entry / "cgroup").read_bytes()
-            marked = f"GRIDSTEAD_LAB={mine.prefix}".encode() in (entry / "environ").read_bytes()
+            marked = f"GRIDSTEAD_LAB={prefix}".encode() in (entry / "environ").read_bytes()
         except OSError:
             continue
-        if mine.prefix.encode() in words or marked:
-            found.append(f"{entry.name} {words!r}")
-    return found
+        if prefix.encode() in words or marked:
+            processes.append(f"{entry.name} {words!r}")
+    return processes
 
 
 def _output(*argv):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image layer is complete or not there. Needs root, the machine's mirror and the base layer."""
+"""An image layer is complete or absent. Needs root, the machine's mirror and the base layer."""
 
 import dataclasses
 import os
@@ -17,9 +17,10 @@ from gridstead_lab import image, inputs
 BUILD = """
 import dataclasses, pathlib, sys
 from gridstead_lab import image, inputs, names
-mine = names.names(pathlib.Path(sys.argv[1]), sys.argv[2])
-wanted = dataclasses.replace(inputs.look(mine.checkout), packages=("jq", sys.argv[3]), lock="")
-image.ensure(wanted, mine, print)
+lab_names = names.names(pathlib.Path(sys.argv[1]), sys.argv[2])
+machine_inputs = inputs.look(lab_names.checkout)
+image_inputs = dataclasses.replace(machine_inputs, packages=("jq", sys.argv[3]), lock="")
+image.ensure(image_inputs, lab_names, print)
 """
 
 pytestmark = pytest.mark.skipif("CI" not in os.environ and os.geteuid() != 0, reason="needs root")
@@ -34,14 +35,15 @@ def _start(lab):
     )
 
 
-def test_a_killed_build_is_not_taken_for_complete_and_leaves_nothing_after_down(lab):
-    wanted = dataclasses.replace(inputs.look(lab.names.checkout), packages=("jq", "acl"), lock="")
-    folder = image.layers(wanted)[1].folder
-    place = lab.names.build(folder.name)
+def test_down_removes_a_killed_build_and_the_next_build_completes(lab):
+    machine_inputs = inputs.look(lab.names.checkout)
+    image_inputs = dataclasses.replace(machine_inputs, packages=("jq", "acl"), lock="")
+    folder = image.layers(image_inputs)[1].folder
+    build_folder = lab.names.build(folder.name)
     assert not folder.exists()
 
     build = _start(lab)
-    while not (place / "upper/var/lib/dpkg").exists():
+    while not (build_folder / "upper/var/lib/dpkg").exists():
         assert build.poll() is None
         time.sleep(0.05)
     build.send_signal(signal.SIGKILL)
@@ -50,7 +52,7 @@ def test_a_killed_build_is_not_taken_for_complete_and_leaves_nothing_after_down(
 
     assert not folder.exists()
     assert traces(lab.names) == []
-    assert not [pid for pid in Path("/proc").glob("[0-9]*") if _works_in(pid, place)]
+    assert not [pid for pid in Path("/proc").glob("[0-9]*") if _uses(pid, build_folder)]
 
     assert _start(lab).wait() == 0
 
@@ -59,10 +61,10 @@ def test_a_killed_build_is_not_taken_for_complete_and_leaves_nothing_after_down(
     subprocess.run(["rm", "-r", str(folder), f"{folder}.log"], check=True)
 
 
-def _works_in(pid, place):
+def _uses(process, folder):
+    """Return whether a process names a folder in its command line or its mounts."""
     try:
-        return (
-            str(place).encode() in (pid / "cmdline").read_bytes() + (pid / "mountinfo").read_bytes()
-        )
+        text = (process / "cmdline").read_bytes() + (process / "mountinfo").read_bytes()
     except OSError:
         return False
+    return str(folder).encode() in text

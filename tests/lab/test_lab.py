@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab tool on real hosts: needs root, systemd-nspawn and the image."""
+"""The lab tool with real hosts. Needs root, systemd-nspawn and the image."""
 
 import json
 import os
@@ -36,13 +36,13 @@ def test_a_wrong_topology_changes_nothing_and_exits_1(lab):
     assert traces(lab.names) == []
 
 
-def test_down_without_a_lab_is_silent_success(lab):
+def test_down_without_a_lab_succeeds_without_output(lab):
     done = lab.run("down")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_up_gives_hosts_that_run_and_know_who_they_are(lab):
+def test_up_starts_hosts_with_different_identities(lab):
     lab.up()
 
     for host in ("left", "right"):
@@ -50,28 +50,24 @@ def test_up_gives_hosts_that_run_and_know_who_they_are(lab):
             host, "hostname; systemctl is-system-running --wait; stat -c %a /dev/fuse /dev/net/tun"
         )
         assert done.stdout.split() == [host, "running", "666", "666"], done.stderr
-    identities = {
-        lab.on(host, "cat /etc/machine-id /etc/ssh/*.pub").stdout for host in ("left", "right")
-    }
-    assert len(identities) == 2
+    left, right = (lab.on(host, "cat /etc/machine-id /etc/ssh/*.pub") for host in ("left", "right"))
+    assert left.stdout != right.stdout
 
 
-def test_a_second_up_does_nothing(lab):
+def test_a_second_up_changes_nothing(lab):
     lab.up()
     before = json.loads(lab.run("status", "--json").stdout)
-    boots = lab.on("left", "cat /proc/sys/kernel/random/boot_id /proc/1/stat").stdout
+    start_time = "cat /proc/sys/kernel/random/boot_id /proc/1/stat"
+    boots = lab.on("left", start_time).stdout
 
     lab.up()
 
     after = json.loads(lab.run("status", "--json").stdout)
     assert before["hosts"].keys() == after["hosts"].keys()
-    assert (
-        lab.on("left", "cat /proc/sys/kernel/random/boot_id /proc/1/stat").stdout.split()[23]
-        == boots.split()[23]
-    )
+    assert lab.on("left", start_time).stdout.split()[23] == boots.split()[23]
 
 
-def test_an_up_with_other_hosts_is_refused(lab):
+def test_up_with_other_hosts_is_refused(lab):
     lab.up()
 
     done = lab.run("up", "--topology", str(lab.topology), "--hosts", "left", check=False)
@@ -80,7 +76,7 @@ def test_an_up_with_other_hosts_is_refused(lab):
     assert "is up from another topology" in done.stderr
 
 
-def test_memory_beyond_the_limit_is_refused_by_the_kernel(lab):
+def test_the_kernel_ends_a_process_that_exceeds_the_memory_limit(lab):
     lab.up()
 
     assert lab.on("left", EAT.format(mb=100)).stdout.strip() == str(100 * 2**20)
@@ -88,7 +84,7 @@ def test_memory_beyond_the_limit_is_refused_by_the_kernel(lab):
     assert lab.on("left", "systemctl is-system-running --wait").stdout.strip() == "running"
 
 
-def test_core_time_beyond_the_limit_is_not_given(lab):
+def test_cpu_time_is_limited(lab):
     lab.up()
 
     used = float(lab.on("left", BURN).stdout.split()[0])
@@ -107,7 +103,7 @@ def test_a_compute_host_can_limit_its_own_jobs(lab):
     assert lab.on("right", "ls /cgv1").returncode != 0
 
 
-def test_a_killed_host_falls_silent_and_comes_back_with_its_disk(lab):
+def test_a_killed_host_stops_and_starts_again_with_its_disk(lab):
     lab.up()
     lab.on("left", "touch /srv/kept; sync")
 
@@ -122,7 +118,7 @@ def test_a_killed_host_falls_silent_and_comes_back_with_its_disk(lab):
     assert lab.on("left", EAT.format(mb=300)).returncode != 0
 
 
-def test_a_standing_lab_gets_another_host_and_loses_it_again(lab):
+def test_a_host_is_added_to_a_running_lab_and_removed_again(lab):
     lab.up()
 
     lab.run("add", "third", "--like", "left")
@@ -135,18 +131,18 @@ def test_a_standing_lab_gets_another_host_and_loses_it_again(lab):
 
     lab.run("remove", "third")
 
-    assert [one for one in traces(lab.names) if "third" in one] == []
+    assert [trace for trace in traces(lab.names) if "third" in trace] == []
     assert lab.run("exec", "third", "--", "true", check=False).returncode == 1
 
 
-def test_exec_hands_the_exit_code_and_the_words_through(lab):
+def test_exec_returns_the_exit_code_and_passes_the_arguments(lab):
     lab.up()
 
     assert lab.on("right", "exit 7").returncode == 7
     assert lab.run("exec", "right", "--", "echo", "a  b", "$HOME").stdout == "a  b $HOME\n"
 
 
-def test_down_leaves_nothing_and_a_second_down_is_silent(lab):
+def test_down_removes_everything_and_a_second_down_prints_nothing(lab):
     lab.up()
     assert traces(lab.names)
 
@@ -156,33 +152,31 @@ def test_down_leaves_nothing_and_a_second_down_is_silent(lab):
     assert lab.run("down").stdout == ""
 
 
-def test_down_after_a_kill_of_up_at_any_moment_leaves_nothing(lab):
-    """The moments are spread over the time a whole `up` takes; the seed is printed by pytest on
-    failure.
-    """
-    began = time.monotonic()
+def test_down_after_a_killed_up_removes_everything(lab):
+    """The test kills `up` at eight times, which are spread over its whole duration."""
+    start_s = time.monotonic()
     lab.up()
-    whole = time.monotonic() - began
+    duration_s = time.monotonic() - start_s
     lab.run("down")
-    chance = random.Random(2)
+    rng = random.Random(2)
 
     for part in range(8):
         run = lab.start_up()
-        time.sleep(whole * (part + chance.random()) / 8)
+        time.sleep(duration_s * (part + rng.random()) / 8)
         run.send_signal(signal.SIGKILL)
         run.wait()
         lab.run("down")
 
-        assert traces(lab.names) == [], f"killed in part {part} of {whole:.1f} s"
+        assert traces(lab.names) == [], f"killed in part {part} of {duration_s:.1f} s"
 
 
-def test_down_and_up_after_a_kill_of_down_at_any_moment_are_complete(lab):
-    chance = random.Random(3)
+def test_down_and_up_are_complete_after_a_killed_down(lab):
+    rng = random.Random(3)
 
     for part in range(4):
         lab.up()
         run = subprocess.Popen(lab.command("down"), stdout=subprocess.DEVNULL)
-        time.sleep(0.8 * (part + chance.random()) / 4)
+        time.sleep(0.8 * (part + rng.random()) / 4)
         run.send_signal(signal.SIGKILL)
         run.wait()
         if part % 2:
@@ -193,8 +187,8 @@ def test_down_and_up_after_a_kill_of_down_at_any_moment_are_complete(lab):
         assert traces(lab.names) == [], f"killed in part {part}"
 
 
-def test_an_up_after_a_reboot_makes_the_hosts_anew(lab):
-    """A reboot takes the kernel's objects and leaves the files."""
+def test_up_after_a_reboot_creates_the_hosts_again(lab):
+    """A reboot removes the kernel's objects and leaves the files."""
     lab.up()
     state = (lab.names.state / "state.json").read_text()
     lab.run("down")
@@ -206,7 +200,7 @@ def test_an_up_after_a_reboot_makes_the_hosts_anew(lab):
     assert lab.on("left", "hostname").stdout == "left\n"
 
 
-def test_an_up_after_a_killed_up_is_complete(lab):
+def test_up_after_a_killed_up_is_complete(lab):
     run = lab.start_up()
     while not lab.names.run.exists():
         time.sleep(0.01)
@@ -218,8 +212,8 @@ def test_an_up_after_a_killed_up_is_complete(lab):
     assert lab.on("right", "hostname").stdout == "right\n"
 
 
-def test_down_ends_a_running_up_and_marked_programs_and_spares_others(lab):
-    stranger = subprocess.Popen(["sleep", "60"])
+def test_down_ends_a_running_up_and_marked_programs_only(lab):
+    unrelated = subprocess.Popen(["sleep", "60"])
     marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"GRIDSTEAD_LAB": lab.names.prefix})
     run = lab.start_up()
     while not lab.names.run.exists():
@@ -229,13 +223,13 @@ def test_down_ends_a_running_up_and_marked_programs_and_spares_others(lab):
 
     assert run.wait(5) == -signal.SIGKILL
     assert marked.wait(5) == -signal.SIGKILL
-    assert stranger.poll() is None
+    assert unrelated.poll() is None
     assert traces(lab.names) == []
-    stranger.kill()
-    stranger.wait()
+    unrelated.kill()
+    unrelated.wait()
 
 
-def test_a_lab_that_happens_to_have_our_prefix_is_left_alone(lab):
+def test_a_lab_with_the_same_prefix_is_not_changed(lab):
     lab.names.run.mkdir(parents=True)
     lab.names.owner.write_text("lab other of /somewhere")
 
@@ -247,7 +241,7 @@ def test_a_lab_that_happens_to_have_our_prefix_is_left_alone(lab):
     lab.names.owner.unlink()
 
 
-def test_down_ends_kept_ssh_connections(lab):
+def test_down_ends_persistent_ssh_connections(lab):
     lab.up()
     lab.names.sockets.mkdir()
     keep = (
@@ -268,14 +262,16 @@ def test_down_ends_kept_ssh_connections(lab):
     assert traces(lab.names) == []
 
 
-def test_two_labs_live_side_by_side_and_one_goes_alone(make_lab):
-    one, two = make_lab(f"test{os.getpid()}a"), make_lab(f"test{os.getpid()}b")
-    one.up()
-    two.up()
-    networks = {json.loads(lab.run("status", "--json").stdout)["network"] for lab in (one, two)}
+def test_down_removes_only_one_of_two_labs(make_lab):
+    first, second = make_lab(f"test{os.getpid()}a"), make_lab(f"test{os.getpid()}b")
+    first.up()
+    second.up()
+    networks = {
+        json.loads(lab.run("status", "--json").stdout)["network"] for lab in (first, second)
+    }
 
-    one.run("down")
+    first.run("down")
 
     assert len(networks) == 2
-    assert traces(one.names) == []
-    assert two.on("left", "hostname").stdout == "left\n"
+    assert traces(first.names) == []
+    assert second.on("left", "hostname").stdout == "left\n"

@@ -9,7 +9,7 @@ import contextlib
 
 import pytest
 from tests import billing_oracle
-from tests.e2e.conftest import Grid, wait_until
+from tests.e2e.conftest import GridClient, wait_until
 
 ANVIL = "/var/lib/private/gridstead-anvil"
 UNITS = " ".join(
@@ -28,7 +28,7 @@ def fresh_chain(lab, play):
         try:
             code, said = play("control")
             assert code == 0, said[-3000:]
-            with contextlib.closing(Grid(lab)) as fresh:
+            with contextlib.closing(GridClient(lab)) as fresh:
                 yield fresh
         finally:
             lab.sh(
@@ -72,7 +72,7 @@ def test_nothing_of_an_old_chain_is_adopted_on_a_fresh_one(grid, lab, fresh_chai
         ((record,), of_the_old_chain) = records(lab, job["id"], job)
         assert of_the_old_chain
         assert (record["state"], record["user"]) == ("COMPLETED", someone.address)
-        fresh.check_money(someone, number, seconds=lab.worth(record))
+        fresh.check_money(someone, number, seconds=lab.billed_seconds(record))
         assert fresh.balance(someone.address) == credits_before - job["cost_wei"] > 0
         assert fresh.balance(fresh.provider) == billing_oracle.earned(job["cost_wei"]) > 0
 
@@ -82,4 +82,6 @@ def test_nothing_of_an_old_chain_is_adopted_on_a_fresh_one(grid, lab, fresh_chai
     wait_until(lambda: lab.sacct(old_job["id"])[-1]["state"] == "RUNNING", timeout=180)
     someone.run("job", "cancel", str(alive))
     job = grid.wait(someone, alive, "CANCELLED")
-    grid.check_money(someone, alive, seconds=lab.worth(records(lab, job["id"], job)[0][-1]))
+    grid.check_money(
+        someone, alive, seconds=lab.billed_seconds(records(lab, job["id"], job)[0][-1])
+    )

@@ -229,7 +229,7 @@ def test_every_job_ends_well_once_and_is_paid_for_what_it_took(
         (bill,) = member.ends(number)
         billed = as_billed(record, bill)
         assert billed, f"{bill} rests on nothing like {record}"
-        paid = grid.check_money(customer, number, seconds=lab.worth(billed))
+        paid = grid.check_money(customer, number, seconds=lab.billed_seconds(billed))
         assert (paid["state"], job.exit_code) == ("FINISHED", 0)
         times = [int(time) for name, time in seen if name == str(at)]
         assert len(times) == looks[number]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e import many_customers
-from tests.e2e.conftest import Grid, Lab, wait_until
+from tests.e2e.conftest import GridClient, Lab, wait_until
 
 FOLDER = Path(__file__).resolve().parents[3] / ".lab" / "molecule-two_controllers"
 FIRST, SECOND = "controller", "control"
@@ -67,7 +67,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def grid(cluster):
-    with contextlib.closing(Grid(cluster)) as one:
+    with contextlib.closing(GridClient(cluster)) as one:
         yield one
 
 

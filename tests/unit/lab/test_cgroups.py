@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cgroup recipe over the mount tables of both kinds of machine.
+"""The cgroup recipe for mount tables of hybrid and unified machines.
 
-The recipe for a unified machine is tested here only: no test runs it.
+The recipe for a unified machine is only tested here: no test runs hosts with it.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ from gridstead_lab import cgroups
 from gridstead_lab.errors import LabError
 from gridstead_lab.topology import Host
 
-# Written as proc_pid_mountinfo(5) describes it.
+# The format is described in proc_pid_mountinfo(5).
 HYBRID = """\
 27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -45,65 +45,64 @@ def test_a_machine_without_cgroup2_is_refused():
         _recipe(v1_only, PLAIN)
 
 
-def test_a_hybrid_machine_without_a_controller_jobs_need_is_refused_by_its_name():
-    lacking = "\n".join(line for line in HYBRID.splitlines() if "freezer" not in line)
+def test_a_hybrid_machine_without_a_required_controller_is_refused():
+    without_freezer = "\n".join(line for line in HYBRID.splitlines() if "freezer" not in line)
 
     with pytest.raises(LabError, match="controller freezer"):
-        _recipe(lacking, PLAIN)
+        _recipe(without_freezer, PLAIN)
 
 
-def test_a_hybrid_machine_takes_the_v1_recipe_with_memory_swap_and_core_limits():
-    found = _recipe(HYBRID, NODE)
-    writes = {str(file): text for file, text in found.writes}
+def test_a_hybrid_machine_uses_the_v1_recipe_with_its_limits():
+    recipe = _recipe(HYBRID, NODE)
+    writes = {str(file): text for file, text in recipe.writes}
+    memory = "/sys/fs/cgroup/memory/gs12ab/compute1"
 
-    assert found.version == "v1"
-    assert found.launcher == ()
-    assert writes["/sys/fs/cgroup/memory/gs12ab/compute1/memory.limit_in_bytes"] == str(512 * 2**20)
-    assert writes["/sys/fs/cgroup/memory/gs12ab/compute1/memory.memsw.limit_in_bytes"] == str(
-        512 * 2**20
-    )
+    assert recipe.version == "v1"
+    assert recipe.launcher == ()
+    assert writes[f"{memory}/memory.limit_in_bytes"] == str(512 * 2**20)
+    assert writes[f"{memory}/memory.memsw.limit_in_bytes"] == str(512 * 2**20)
     assert writes["/sys/fs/cgroup/cpu,cpuacct/gs12ab/compute1/cpu.cfs_quota_us"] == "150000"
     assert writes["/sys/fs/cgroup/cpuset/gs12ab/cpuset.cpus"] == "0-1"
 
 
-def test_folders_come_parents_first_and_every_tree_is_joined_once():
-    found = _recipe(HYBRID, NODE)
+def test_parents_are_created_first_and_every_tree_is_joined_once():
+    recipe = _recipe(HYBRID, NODE)
 
-    assert all(folder.parent in found.folders[:index] or folder.name == "gs12ab"
-               for index, folder in enumerate(found.folders))  # fmt: skip
-    assert len(found.join) == len(set(found.join)) == 8
-    assert Path("/sys/fs/cgroup/unified/gs12ab/compute1") in found.join
-    assert Path("/sys/fs/cgroup/systemd/gs12ab/compute1") in found.join
+    for index, folder in enumerate(recipe.folders):
+        assert folder.name == "gs12ab" or folder.parent in recipe.folders[:index]
+    assert len(recipe.join) == len(set(recipe.join)) == 8
+    assert Path("/sys/fs/cgroup/unified/gs12ab/compute1") in recipe.join
+    assert Path("/sys/fs/cgroup/systemd/gs12ab/compute1") in recipe.join
 
 
-def test_the_cpuset_is_filled_from_the_top_before_a_process_joins():
+def test_cpusets_are_written_from_the_top():
     files = [file for file, _ in _recipe(HYBRID, NODE).writes if file.name.startswith("cpuset.")]
 
     assert [file.parent.name for file in files] == ["gs12ab", "gs12ab", "compute1", "compute1"]
 
 
-def test_a_compute_node_sees_its_six_controllers_and_others_see_none():
+def test_only_a_compute_node_has_the_six_controllers_mounted():
     node, plain = _recipe(HYBRID, NODE), _recipe(HYBRID, PLAIN)
 
-    assert {str(inside) for _, inside in node.binds} == {
-        f"/cgv1/{name}" for name in ("memory", "cpuset", "freezer", "devices", "cpuacct", "cpu")
-    }
+    names = {"memory", "cpuset", "freezer", "devices", "cpuacct", "cpu"}
+    assert {str(inside) for _, inside in node.binds} == {f"/cgv1/{name}" for name in names}
     assert plain.binds == ()
 
 
-def test_a_machine_that_does_not_count_swap_gets_no_swap_limit():
+def test_a_machine_without_swap_accounting_gets_no_swap_limit():
     machine = cgroups.Machine(cpus="0", mems="0", counts_swap=False)
 
-    found = cgroups.recipe(cgroups.hierarchies(HYBRID), machine, "gs12ab", NODE)
+    recipe = cgroups.recipe(cgroups.hierarchies(HYBRID), machine, "gs12ab", NODE)
 
-    assert not any("memsw" in file.name for file, _ in found.writes)
+    assert not any("memsw" in file.name for file, _ in recipe.writes)
 
 
-def test_a_unified_machine_takes_a_delegated_scope_with_the_limits():
-    found = _recipe(UNIFIED, NODE)
+def test_a_unified_machine_uses_a_delegated_scope_with_the_limits():
+    recipe = _recipe(UNIFIED, NODE)
 
-    assert found.version == "v2"
-    assert (found.folders, found.writes, found.join, found.binds) == ((), (), (), ())
-    assert found.launcher[:2] == ("systemd-run", "--scope")
-    assert {"--slice=gs12ab.slice", "--unit=gs12ab-compute1", "--property=Delegate=yes",
-            "--property=MemoryMax=512M", "--property=CPUQuota=150%"} <= set(found.launcher)  # fmt: skip
+    assert recipe.version == "v2"
+    assert (recipe.folders, recipe.writes, recipe.join, recipe.binds) == ((), (), (), ())
+    assert recipe.launcher[:2] == ("systemd-run", "--scope")
+    options = {"--slice=gs12ab.slice", "--unit=gs12ab-compute1", "--property=Delegate=yes"}
+    options |= {"--property=MemoryMax=512M", "--property=CPUQuota=150%"}
+    assert options <= set(recipe.launcher)

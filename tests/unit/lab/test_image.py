@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the image's layers depend on, and apt sources."""
+"""The inputs of the image's layers, and apt sources."""
 
 import dataclasses
 
@@ -34,12 +34,12 @@ Enabled: no
 """
 
 
-def _kinds(wanted):
-    return {layer.kind: layer.digest for layer in image.layers(wanted)}
+def _kinds(layer_inputs):
+    return {layer.kind: layer.digest for layer in image.layers(layer_inputs)}
 
 
 @pytest.mark.parametrize(
-    ("change", "moved"),
+    ("change", "changed_layers"),
     [
         (
             {"sources": ("deb http://other.example/debian trixie main",)},
@@ -50,17 +50,17 @@ def _kinds(wanted):
         ({"lock": "a==2 --hash=sha256:11\n"}, {"wheels"}),
     ],
 )
-def test_a_changed_input_moves_the_layers_that_depend_on_it_and_no_others(change, moved):
+def test_a_changed_input_changes_only_the_layers_that_depend_on_it(change, changed_layers):
     before, after = _kinds(INPUTS), _kinds(dataclasses.replace(INPUTS, **change))
 
-    assert {kind for kind in before if before[kind] != after[kind]} == moved
+    assert {kind for kind in before if before[kind] != after[kind]} == changed_layers
 
 
 def test_without_a_lock_file_there_is_no_wheelhouse():
     assert set(_kinds(dataclasses.replace(INPUTS, lock=""))) == {"base", "packages"}
 
 
-def test_a_plain_image_has_the_packages_ready_and_not_installed():
+def test_a_plain_image_has_a_package_archive_instead_of_packages():
     plain, prepared = image.layers(INPUTS, plain=True), image.layers(INPUTS)
 
     assert [layer.kind for layer in plain] == ["base", "archive", "wheels"]
@@ -76,19 +76,22 @@ def test_a_machine_without_a_debian_source_is_refused():
         sources.translate([DEB822], "noble")
 
 
-def test_sources_of_both_forms_are_taken_and_strangers_left_out():
-    one_line = "deb [arch=amd64] http://mirror.example/debian bookworm main\ndeb http://x.example cloud-bookworm main\n"
+def test_both_formats_of_sources_are_read_and_other_suites_ignored():
+    one_line = (
+        "deb [arch=amd64] http://mirror.example/debian bookworm main\n"
+        "deb http://x.example cloud-bookworm main\n"
+    )
 
-    found = sources.translate([DEB822, one_line], "bookworm")
+    translated = sources.translate([DEB822, one_line], "bookworm")
 
-    assert [line.split("] ")[1] for line in found] == [
+    assert [line.split("] ")[1] for line in translated] == [
         "http://mirror.example/debian trixie main",
         "http://mirror.example/debian trixie-updates main",
         "http://mirror.example/debian-security trixie-security main",
     ]
 
 
-def test_layers_that_are_mounted_recent_or_among_the_last_three_are_kept():
+def test_mounted_recent_and_the_last_three_layers_are_retained():
     used = {
         "packages-1": 0,
         "packages-2": 1,

@@ -9,9 +9,9 @@ from gridstead_lab import names, state, topology
 
 hosts = load(Path("inventory/lab/hosts.py"))
 
-MINE = names.names(Path("/srv/checkout"), "small")
-ASKED = topology.parse(Path("molecule/lab/topology.json").read_text())
-NOW = state.State(
+NAMES = names.names(Path("/srv/checkout"), "small")
+TOPOLOGY = topology.parse(Path("molecule/lab/topology.json").read_text())
+STATE = state.State(
     lab="small",
     prefix="gs12ab",
     topology="0",
@@ -25,28 +25,28 @@ NOW = state.State(
 )
 
 
-def test_before_the_lab_is_up_hosts_and_groups_are_there_without_addresses():
-    found = hosts.inventory(MINE, None, ASKED)
+def test_without_a_lab_hosts_have_no_addresses():
+    inventory = hosts.inventory(NAMES, None, TOPOLOGY)
 
-    assert found["_meta"]["hostvars"] == {}
-    assert found["storage"] == {"hosts": ["infra"]}
-    assert found["slurm"] == {
+    assert inventory["_meta"]["hostvars"] == {}
+    assert inventory["storage"] == {"hosts": ["infra"]}
+    assert inventory["slurm"] == {
         "children": ["slurm_controller", "slurm_accounting", "slurm_login", "slurm_compute"]
     }
-    assert "gridstead_lab_gateway" not in found["all"]["vars"]
+    assert "gridstead_lab_gateway" not in inventory["all"]["vars"]
 
 
-def test_a_lab_that_is_up_says_its_own_hosts_and_addresses():
-    found = hosts.inventory(MINE, NOW, ASKED)
+def test_a_running_lab_has_its_hosts_and_addresses():
+    inventory = hosts.inventory(NAMES, STATE, TOPOLOGY)
 
-    assert found["all"]["hosts"] == ["head"]
-    assert found["_meta"]["hostvars"] == {"head": {"ansible_host": "10.70.0.11"}}
-    assert found["all"]["vars"]["gridstead_lab_gateway"] == "10.70.0.1"
-    assert "storage" not in found
+    assert inventory["all"]["hosts"] == ["head"]
+    assert inventory["_meta"]["hostvars"] == {"head": {"ansible_host": "10.70.0.11"}}
+    assert inventory["all"]["vars"]["gridstead_lab_gateway"] == "10.70.0.1"
+    assert "storage" not in inventory
 
 
-def test_host_keys_are_pinned_and_secrets_lie_in_the_labs_folder():
-    variables = hosts.inventory(MINE, NOW, ASKED)["all"]["vars"]
+def test_host_keys_are_pinned_and_secrets_are_in_the_labs_folder():
+    variables = hosts.inventory(NAMES, STATE, TOPOLOGY)["all"]["vars"]
 
     assert "StrictHostKeyChecking=yes" in variables["ansible_ssh_common_args"]
     assert variables["gridstead_secrets_dir"] == "/srv/checkout/.lab/small/secrets"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moments of a run, chosen from the log of an earlier one."""
+"""Kill points of a run, chosen from the log of an earlier run."""
 
 from random import Random
 
@@ -30,30 +30,33 @@ RUN = [
 ]
 
 
-def test_a_log_without_a_run_that_ended_has_no_tasks():
+def test_a_log_without_a_completed_run_has_no_tasks():
     assert kill_points.tasks(LOG.split("PLAY RECAP", maxsplit=1)[0]) == []
 
 
-def test_the_tasks_are_those_of_the_longest_run_that_ended():
+def test_tasks_are_read_from_the_longest_completed_run():
     assert kill_points.tasks(LOG) == RUN
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_moment_is_in_another_stretch_and_within_its_task(seed):
+def test_each_kill_point_is_in_a_different_interval_and_in_its_task(seed):
     chosen = kill_points.choose(RUN, 5, Random(seed))
 
     tasks = {(task.banner, task.count): task for task in RUN}
-    within = [(tasks[moment.banner, moment.count], moment.after_s) for moment in chosen]
-    assert [int((task.start_s + after_s) // 2) for task, after_s in within] == [0, 1, 2, 3, 4]
-    assert all(0 <= after_s <= task.length_s for task, after_s in within)
+    intervals = []
+    for moment in chosen:
+        task = tasks[moment.banner, moment.count]
+        assert 0 <= moment.after_s <= task.length_s
+        intervals.append(int((task.start_s + moment.after_s) // 2))
+    assert intervals == [0, 1, 2, 3, 4]
 
 
-def test_a_seed_chooses_the_same_moments_again():
+def test_the_same_seed_chooses_the_same_kill_points():
     assert kill_points.choose(RUN, 5, Random("7")) == kill_points.choose(RUN, 5, Random("7"))
     assert kill_points.choose(RUN, 5, Random("7")) != kill_points.choose(RUN, 5, Random("8"))
 
 
-def test_a_moment_in_the_one_stretch_there_is():
+def test_a_single_kill_point_is_in_the_only_interval():
     class Middle(Random):
         def random(self):
             return 0.31

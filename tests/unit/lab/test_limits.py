@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The kernel limit that the first lab raises and the last lab restores."""
+
 import pytest
 
 from gridstead_lab.limits import ENOUGH, give_back, make_room
@@ -6,46 +8,46 @@ from gridstead_lab.limits import ENOUGH, give_back, make_room
 
 @pytest.fixture
 def machine(tmp_path):
-    limit, noted, labs = tmp_path / "limit", tmp_path / "noted", tmp_path / "labs"
+    limit, saved, labs = tmp_path / "limit", tmp_path / "saved", tmp_path / "labs"
     limit.write_text("128")
     (labs / "gs0001").mkdir(parents=True)
-    return limit, noted, labs
+    return limit, saved, labs
 
 
-def test_the_last_lab_gives_back_what_the_first_one_found(machine):
-    limit, noted, labs = machine
-    make_room(limit, noted)
-    make_room(limit, noted)
+def test_the_last_lab_restores_the_original_limit(machine):
+    limit, saved, labs = machine
+    make_room(limit, saved)
+    make_room(limit, saved)
     assert int(limit.read_text()) == ENOUGH
     (labs / "gs0001").rmdir()
-    give_back(labs, limit, noted)
+    give_back(labs, limit, saved)
 
     assert limit.read_text() == "128"
-    assert not noted.exists()
+    assert not saved.exists()
 
 
-def test_the_limit_stays_while_a_lab_stands(machine):
-    limit, noted, labs = machine
-    make_room(limit, noted)
-    give_back(labs, limit, noted)
+def test_the_limit_stays_raised_while_a_lab_exists(machine):
+    limit, saved, labs = machine
+    make_room(limit, saved)
+    give_back(labs, limit, saved)
 
     assert int(limit.read_text()) == ENOUGH
 
 
-def test_a_limit_that_is_high_enough_is_left_alone(machine):
-    limit, noted, labs = machine
+def test_a_sufficient_limit_is_not_changed(machine):
+    limit, saved, labs = machine
     limit.write_text("8192")
-    make_room(limit, noted)
-    give_back(labs, limit, noted)
+    make_room(limit, saved)
+    give_back(labs, limit, saved)
 
     assert limit.read_text() == "8192"
 
 
-def test_a_limit_that_somebody_changed_since_is_left_alone(machine):
-    limit, noted, labs = machine
-    make_room(limit, noted)
+def test_a_limit_that_was_changed_later_is_not_restored(machine):
+    limit, saved, labs = machine
+    make_room(limit, saved)
     limit.write_text("4096")
     (labs / "gs0001").rmdir()
-    give_back(labs, limit, noted)
+    give_back(labs, limit, saved)
 
     assert limit.read_text() == "4096"

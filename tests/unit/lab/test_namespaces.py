@@ -14,18 +14,18 @@ from gridstead_lab import namespaces
     ("ids", "expected"),
     [({0: 7}, 0), ({0: 3357, 1: 7197}, 0), ({0: 12289, 1: 7197, 2: 16385}, 1)],
 )
-def test_host_is_started_where_namespaces_have_the_lowest_ids(ids, expected):
+def test_a_host_starts_on_the_cpu_with_the_lowest_namespace_ids(ids, expected):
     assert namespaces.cpu_of_lowest(ids) == expected
 
 
-def test_host_may_use_every_cpu_afterwards():
-    assert namespaces.payload_cpus() == ",".join(
-        str(cpu) for cpu in sorted(os.sched_getaffinity(0))
-    )
+def test_a_started_host_may_use_every_cpu():
+    cpus = sorted(os.sched_getaffinity(0))
+
+    assert namespaces.payload_cpus() == ",".join(map(str, cpus))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="making a mount namespace needs root")
-def test_program_measures_every_cpu_or_none():
+def test_the_program_measures_every_cpu_or_no_cpu():
     done = subprocess.run(
         [sys.executable, "-I", namespaces.__file__], capture_output=True, text=True, check=True
     )

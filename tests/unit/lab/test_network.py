@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which subnet a lab takes."""
+"""The choice of a lab's subnet."""
 
 import ipaddress
 
@@ -10,27 +10,27 @@ from gridstead_lab.errors import LabError
 from gridstead_lab.topology import MAX_HOSTS
 
 
-def test_a_machine_whose_private_space_is_all_routed_gets_an_error_with_a_hint():
+def test_without_a_free_private_subnet_the_error_has_a_hint():
     with pytest.raises(LabError, match="no free /24") as caught:
         network.choose_subnet("gs0000", ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"])
 
     assert '"network"' in caught.value.hint
 
 
-def test_the_same_lab_gets_the_same_subnet_again():
+def test_the_choice_of_a_subnet_is_repeatable():
     used = ["default", "192.0.2.0/24"]
 
     assert network.choose_subnet("gs12ab", used) == network.choose_subnet("gs12ab", used)
 
 
-def test_the_subnet_lies_in_the_first_pool_when_it_is_free():
-    found = ipaddress.ip_network(network.choose_subnet("gsffff", []))
+def test_the_subnet_is_in_the_first_pool_if_the_pool_is_free():
+    subnet = ipaddress.ip_network(network.choose_subnet("gsffff", []))
 
-    assert found.subnet_of(ipaddress.ip_network("10.64.0.0/10"))
+    assert subnet.subnet_of(ipaddress.ip_network("10.64.0.0/10"))
 
 
 @pytest.mark.parametrize("kind", ["network", "address", "wider"])
-def test_a_subnet_in_use_is_passed_over(kind):
+def test_a_used_subnet_is_skipped(kind):
     first = ipaddress.ip_network(network.choose_subnet("gs1234", []))
     used = {
         "network": str(first),
@@ -43,23 +43,22 @@ def test_a_subnet_in_use_is_passed_over(kind):
     assert not second.overlaps(ipaddress.ip_network(used))
 
 
-def test_a_machine_that_routes_all_of_ten_gets_another_pool():
-    found = ipaddress.ip_network(network.choose_subnet("gs1234", ["10.0.0.0/8"]))
+def test_the_second_pool_is_used_if_the_first_is_routed():
+    subnet = ipaddress.ip_network(network.choose_subnet("gs1234", ["10.0.0.0/8"]))
 
-    assert found.subnet_of(ipaddress.ip_network("172.16.0.0/12"))
+    assert subnet.subnet_of(ipaddress.ip_network("172.16.0.0/12"))
 
 
-def test_default_routes_and_names_do_not_count_as_in_use():
+def test_default_routes_and_names_are_ignored():
     used = ["default", "0.0.0.0/0", "fd00::1", "unreachable"]
 
     assert network.choose_subnet("gs1234", used) == network.choose_subnet("gs1234", [])
 
 
-def test_an_address_is_the_subnet_and_the_last_octet():
+def test_an_address_has_the_subnet_and_the_last_octet():
     assert network.address("10.70.3.0/24", 11) == "10.70.3.11"
 
 
-def test_hosts_that_join_later_have_a_network_of_their_own():
-    """Behind the largest topology."""
+def test_added_hosts_have_addresses_after_the_largest_topology():
     assert network.of_added("10.70.3.0/24") == "10.70.3.240/28"
     assert network.FIRST_ADDED > network.FIRST_HOST + MAX_HOSTS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a lab, as the machine tells of them."""
+"""The processes of a lab, read from /proc."""
 
 from pathlib import Path
 
@@ -12,8 +12,8 @@ ROOT = LAB.run / "hosts/left/root"
 
 
 @pytest.fixture
-def told(monkeypatch, tmp_path):
-    """Return a function that has one process, which ends once its arguments have been read."""
+def add_process(monkeypatch, tmp_path):
+    """A function that adds a process, which ends after its command line has been read."""
     process = tmp_path / "4242"
     read = processes._read
 
@@ -22,17 +22,17 @@ def told(monkeypatch, tmp_path):
         (process / what).unlink(missing_ok=True)
         return text
 
-    def tell(*words):
+    def add(*words):
         process.mkdir()
         (process / "cmdline").write_text("".join(f"{word}\0" for word in words))
 
     monkeypatch.setattr(processes, "PROC", tmp_path)
     monkeypatch.setattr(processes, "_read", read_and_end)
-    return tell
+    return add
 
 
-def test_a_host_that_ends_while_we_look_is_told_once_and_no_error(told):
-    told("systemd-nspawn", "--quiet", f"--directory={ROOT}")
+def test_a_host_that_ends_during_the_search_is_no_error(add_process):
+    add_process("systemd-nspawn", "--quiet", f"--directory={ROOT}")
     assert processes.nspawns(LAB) == {"left": 4242}
     assert processes.nspawns(LAB) == {}
 
@@ -45,6 +45,6 @@ def test_a_host_that_ends_while_we_look_is_told_once_and_no_error(told):
         ["systemd-nspawn", str(ROOT)],
     ],
 )
-def test_what_is_no_host_of_this_lab_is_not_counted(told, words):
-    told(*words)
+def test_other_processes_are_ignored(add_process, words):
+    add_process(*words)
     assert processes.nspawns(LAB) == {}

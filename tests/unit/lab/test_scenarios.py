@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labs that this checkout describes: its own, and those of molecule's scenarios."""
+"""The labs of this checkout: the default lab and the labs of the molecule scenarios."""
 
 import os
 import re
@@ -13,43 +13,39 @@ from gridstead_lab import topology
 
 CHECKOUT = Path(__file__).parents[3]
 TOPOLOGIES = sorted(CHECKOUT.glob("molecule/*/topology.json"))
-# A scenario with plays of its own needs their groups alone.
-OF_A_SITE = [
-    file for file in TOPOLOGIES
-    if not (own := file.with_name("converge.yml")).exists() or "/site.yml" in own.read_text()
-]  # fmt: skip
+
+
+def runs_site_yml(topology_file):
+    """Return whether a lab runs site.yml. Other labs only need the groups of their own plays."""
+    playbook = topology_file.with_name("converge.yml")
+    return not playbook.exists() or "/site.yml" in playbook.read_text()
+
+
+SITES = [file for file in TOPOLOGIES if runs_site_yml(file)]
 SCENARIOS = sorted(CHECKOUT.glob("molecule/*/molecule.yml"))
 NAMED_BY_ANSIBLE = {"all", "localhost"}
-# Also empty, by inventory/lab/hosts.py.
+# inventory/lab/hosts.py adds these groups to every lab.
 IN_EVERY_LAB = {"slurm_backup_controller"}
-MADE_BY_PLAYS = {
-    "add_node_all", "add_node_new", "upgrade_accounting", "upgrade_backup_controller", "upgrade_compute",
-    "upgrade_controller", "upgrade_login",
-}  # fmt: skip
+CREATED_BY_PLAYS = {"add_node_all", "add_node_new", "upgrade_accounting", "upgrade_compute"}
+CREATED_BY_PLAYS |= {"upgrade_backup_controller", "upgrade_controller", "upgrade_login"}
 
 
 def groups_of_plays():
-    """Return the groups that the plays of the site run on."""
-    plays = [
-        play
-        for file in (CHECKOUT / "playbooks").glob("*.yml")
-        for play in yaml.safe_load(file.read_text())
-    ]
-    hosts = [re.sub(r"{{.*?}}", "", play.get("hosts", "")) for play in plays]
-    named = {name for pattern in hosts for name in re.findall(r"[a-z]\w+", pattern)}
-    return named - NAMED_BY_ANSIBLE - IN_EVERY_LAB - MADE_BY_PLAYS
+    """Return the groups on which the plays of the site run."""
+    groups = set()
+    for file in (CHECKOUT / "playbooks").glob("*.yml"):
+        for play in yaml.safe_load(file.read_text()):
+            pattern = re.sub(r"{{.*?}}", "", play.get("hosts", ""))
+            groups |= set(re.findall(r"[a-z]\w+", pattern))
+    return groups - NAMED_BY_ANSIBLE - IN_EVERY_LAB - CREATED_BY_PLAYS
 
 
-@pytest.mark.parametrize("file", OF_A_SITE, ids=lambda file: file.parent.name)
-def test_a_lab_has_every_group_that_a_play_of_the_site_runs_on(file):
+@pytest.mark.parametrize("file", SITES, ids=lambda file: file.parent.name)
+def test_a_lab_has_every_group_of_the_sites_plays(file):
     lab = topology.parse(file.read_text())
 
-    assert (
-        groups_of_plays()
-        - {name for host in lab.hosts for name in host.groups}
-        - dict(lab.groups).keys()
-        == set()
-    )
+    groups = set(dict(lab.groups)).union(*(host.groups for host in lab.hosts))
+    assert groups_of_plays() - groups == set()
 
 
 @pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.parent.name)
@@ -59,19 +55,14 @@ def test_a_scenario_runs_all_its_tests(file):
 
     steps = [step.split() for step in scenario["scenario"]["test_sequence"]]
 
-    run = {
-        (words[1:] or [scenario["verifier"]["directory"]])[0]
-        for words in steps
-        if words[0] == "verify"
-    }
-    assert folders == run
+    default = scenario["verifier"]["directory"]
+    verified = [words[1] if words[1:] else default for words in steps if words[0] == "verify"]
+    assert folders == set(verified)
 
 
 @pytest.fixture
 def scenarios_run(tmp_path, monkeypatch):
-    """Return a function that returns which scenarios a make target runs, recorded by a double of
-    molecule.
-    """
+    """A function that returns the scenarios of a make target. A fake molecule records them."""
     record = tmp_path / "record"
     molecule = tmp_path / "molecule"
     molecule.write_text(
@@ -95,11 +86,11 @@ def test_make_molecule_all_runs_every_scenario(scenarios_run):
     assert scenarios_run("molecule-all") == [file.parent.name for file in SCENARIOS]
 
 
-def test_make_molecule_runs_the_scenarios_that_the_page_says_ci_runs(scenarios_run):
+def test_make_molecule_runs_the_documented_scenarios_of_ci(scenarios_run):
     page = (CHECKOUT / "docs/reference/molecule.md").read_text()
-    (said,) = re.findall(r"`make molecule` runs (.*), as CI does", page)
+    (documented,) = re.findall(r"`make molecule` runs (.*), as CI does", page)
 
-    assert scenarios_run("molecule") == sorted(re.findall(r"`(\w+)`", said))
+    assert scenarios_run("molecule") == sorted(re.findall(r"`(\w+)`", documented))
     assert "\nmake molecule\n" in (CHECKOUT / ".ci/run").read_text()
 
 

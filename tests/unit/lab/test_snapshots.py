@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How two moments of a host differ."""
+"""The differences between two snapshots of a host."""
 
 from gridstead_lab import snapshots
 
@@ -13,11 +13,11 @@ LINES = [
 ]
 
 
-def test_what_was_added_taken_or_changed_is_told():
+def test_added_removed_and_changed_objects_are_reported():
     assert snapshots.undeclared(BEFORE, AFTER, []) == LINES
 
 
-def test_what_is_declared_is_not_told():
+def test_declared_objects_are_not_reported():
     declared = [{"seen": {"file": ["/etc/[cd]"]}}, {"seen": {"unit": ["a[.]service"]}}]
 
     assert snapshots.undeclared(BEFORE, AFTER, declared) == LINES[:1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store for jobs of the lab's tests: what a job got from it or left there took the right keys."""
+"""The S3 store of the e2e tests: only requests with the right keys read or write files."""
 
 import urllib.error
 import urllib.request
@@ -13,14 +13,14 @@ from tests.e2e import store as stores
 def store():
     with stores.running("127.0.0.1") as earlier:
         earlier.put("earlier", b"hello")
-    with stores.running("127.0.0.1") as one:
-        one.put("in/word", b"hello")
-        yield one
+    with stores.running("127.0.0.1") as server:
+        server.put("in/word", b"hello")
+        yield server
 
 
 @pytest.mark.parametrize("wrong", ["key", "secret"])
 @pytest.mark.parametrize(
-    ("action", "words"),
+    ("action", "arguments"),
     [
         ("list_objects", {}),
         ("get_object", {"Key": "in/word"}),
@@ -28,11 +28,11 @@ def store():
         ("delete_object", {"Key": "in/word"}),
     ],
 )
-def test_a_wrong_key_is_refused(store, action, words, wrong):
+def test_a_wrong_key_is_refused(store, action, arguments, wrong):
     client = store.client("s3", **{"key": store.key, "secret": store.secret, wrong: "wrong"})
 
     with pytest.raises(ClientError) as refused:
-        getattr(client, action)(Bucket="bucket", **words)
+        getattr(client, action)(Bucket="bucket", **arguments)
 
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
     assert store.get("in/word") == b"hello"
@@ -50,7 +50,7 @@ def test_the_right_key_lists_puts_gets_and_deletes(store):
     assert names(client) == ["in/word"]
 
 
-def test_the_web_gives_what_is_there_and_keeps_what_is_sent(store):
+def test_the_web_server_serves_files_and_stores_uploads(store):
     store.files["/in"] = b"hello"
 
     with urllib.request.urlopen(f"{store.url}/in") as answer:
@@ -65,4 +65,4 @@ def test_the_web_gives_what_is_there_and_keeps_what_is_sent(store):
 
 
 def names(client):
-    return [one["Key"] for one in client.list_objects(Bucket="bucket")["Contents"]]
+    return [entry["Key"] for entry in client.list_objects(Bucket="bucket")["Contents"]]
