@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools and builds that the tests of ``plugins/`` share."""
+"""Tools and builds for the tests of ``plugins/``."""
 
 import os
 import shutil
@@ -21,13 +21,15 @@ def plugins_dir():
 
 @pytest.fixture(scope="session")
 def tool():
-    """Return the path of a program; without it fail in CI and skip elsewhere."""
+    """A function that returns the path of a program; without it, the test fails in CI or skips."""
 
     def find(name):
         path = shutil.which(name)
         if path is None:
             reason = f"{name} is not installed (plugins/requirements.apt)"
-            (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+            if os.environ.get("CI"):
+                pytest.fail(reason)
+            pytest.skip(reason)
         return path
 
     return find
@@ -35,7 +37,7 @@ def tool():
 
 @pytest.fixture(scope="session")
 def spank_plugin(tool, tmp_path_factory):
-    """Return gridstead.so, built from a copy of the sources as a host builds it."""
+    """The path of gridstead.so, built from a copy of the sources, as on a host."""
     sources = tmp_path_factory.mktemp("plugin") / "spank"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
     installed = sources.parent / "installed"
@@ -45,7 +47,7 @@ def spank_plugin(tool, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def spank_programs(tool, tmp_path_factory):
-    """Return the directory of the built C test programs."""
+    """The directory of the C test programs."""
     out = tmp_path_factory.mktemp("programs")
     build(tool, SPANK_TESTS, f"OUT={out}")
     return out
@@ -61,13 +63,13 @@ def build(tool, directory, *arguments):
 
 @pytest.fixture(scope="session", params=["lua5.1", "lua5.4"])
 def lua_program(tool, request):
-    """Return Lua of Debian's Slurm, and the newest that a Slurm may be built with."""
+    """The Lua versions of Debian's Slurm, and the newest version that Slurm supports."""
     return tool(request.param)
 
 
 @pytest.fixture(scope="session")
 def lua(lua_program):
-    """Run a Lua text behind the double of Slurm and return what it prints."""
+    """A function that runs Lua code with the fake slurmctld and returns the output."""
 
     def run(text):
         done = subprocess.run(

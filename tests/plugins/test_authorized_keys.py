@@ -44,7 +44,7 @@ NOT_WALLETS = [
 
 
 @pytest.mark.parametrize("user", NOT_WALLETS)
-def test_others_get_nothing(keys, user):
+def test_other_users_get_no_key(keys, user):
     done = keys(user)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -59,7 +59,7 @@ def test_missing_user_is_an_error(plugins_dir):
     assert done.stdout == ""
 
 
-def test_missing_file_means_no_key_and_an_error(keys):
+def test_a_missing_file_is_an_error(keys):
     done = keys(WALLET, content=None)
 
     assert (done.returncode, done.stdout) == (1, "")
@@ -80,13 +80,13 @@ def test_missing_file_means_no_key_and_an_error(keys):
         "ssh-rsa-cert-v01@openssh.com AAAA",
     ],
 )
-def test_line_that_is_no_plain_key_is_left_out(keys, line):
+def test_a_line_without_a_plain_key_is_skipped(keys, line):
     done = keys(WALLET, content=f"{line}\n{KEY}\n")
 
     assert (done.returncode, done.stdout) == (0, f"restrict {KEY}\n")
 
 
-def test_wallet_gets_the_supervisors_key_for_commands_only(keys):
+def test_a_wallet_gets_the_supervisors_key_with_restrictions(keys):
     assert keys(WALLET).stdout == f"restrict {KEY}\n"
 
 
@@ -94,22 +94,9 @@ def test_last_line_needs_no_newline(keys):
     assert keys(WALLET, content=f"{KEY}\n{KEY}").stdout == f"restrict {KEY}\nrestrict {KEY}\n"
 
 
-def test_sshd_takes_the_output_for_keys(tool, keys, tmp_path):
-    subprocess.run(
-        [
-            tool("ssh-keygen"),
-            "-q",
-            "-t",
-            "ed25519",
-            "-N",
-            "",
-            "-C",
-            "supervisor",
-            "-f",
-            tmp_path / "id",
-        ],
-        check=True,
-    )
+def test_the_output_is_valid_for_sshd(tool, keys, tmp_path):
+    generate = [tool("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "supervisor"]
+    subprocess.run([*generate, "-f", tmp_path / "id"], check=True)
 
     done = keys(WALLET, content=(tmp_path / "id.pub").read_text())
     listed = subprocess.run(
@@ -123,7 +110,7 @@ def test_sshd_takes_the_output_for_keys(tool, keys, tmp_path):
     assert "supervisor (ED25519)" in listed.stdout
 
 
-def test_program_is_clean_to_shellcheck(tool, plugins_dir):
+def test_shellcheck_finds_no_fault(tool, plugins_dir):
     program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
 
     done = subprocess.run(
@@ -133,5 +120,5 @@ def test_program_is_clean_to_shellcheck(tool, plugins_dir):
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_program_may_be_run(plugins_dir):
+def test_the_program_is_executable(plugins_dir):
     assert os.access(plugins_dir / "authorized-keys" / "gridstead-authorized-keys", os.X_OK)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard of the queue, with Slurm played by ``lua/slurm.lua``."""
+"""The job_submit plugin, with the fake slurmctld ``lua/slurm.lua``."""
 
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ SITE = """gridstead_site = { slurm_uid = 64030, wallet_uid_min = 200001, wallet_
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What Slurm is answered, what the user and the log read, and the request afterwards."""
+class Response:
+    """The return code, the messages to user and log, and the request after the call."""
 
     code: str
     user: str
@@ -34,9 +34,10 @@ def source(plugins_dir):
 
 
 @pytest.fixture(scope="session")
-def judge(lua, source):
-    """Return the verdict of a call, given as Lua text in which ``request`` is the job's
-    description.
+def call_plugin(lua, source):
+    """A function that runs a call of the plugin and returns the response.
+
+    The call is Lua code, in which ``request`` is the job's description.
     """
 
     def run(call, *, request="{}", prelude="", plugin=source, site=SITE):
@@ -50,77 +51,78 @@ def judge(lua, source):
             "print('admin_comment ' .. tostring(rawget(request, 'admin_comment')))",
             "print('comment ' .. tostring(rawget(request, 'comment')))",
         )
-        told = {"log_user": "", "log_error": ""}
+        values = {"log_user": "", "log_error": ""}
         for line in lua("\n".join(parts)).splitlines():
             word, _, rest = line.partition(" ")
-            told[word] = rest
-        return Verdict(
-            told["code"],
-            told["log_user"],
-            told["log_error"],
-            told["admin_comment"],
-            told["comment"],
+            values[word] = rest
+        return Response(
+            values["code"],
+            values["log_user"],
+            values["log_error"],
+            values["admin_comment"],
+            values["comment"],
         )
 
     return run
 
 
 @pytest.fixture(scope="session")
-def submit(judge):
-    """Submit as a caller for a uid and gid; numbers are Lua floats, as Slurm passes them."""
+def submit(call_plugin):
+    """A function that submits a job. The ids are Lua floats, because Slurm passes floats."""
 
     def run(*, caller, uid, gid, admin_comment=None, comment=None, **others):
-        texts = "".join(
-            f', {name} = "{value}"'
-            for name, value in (("admin_comment", admin_comment), ("comment", comment))
-            if value is not None
-        )
+        texts = ""
+        for name, value in (("admin_comment", admin_comment), ("comment", comment)):
+            if value is not None:
+                texts += f', {name} = "{value}"'
         request = f"{{ user_id = {uid}.0, group_id = {gid}.0{texts} }}"
-        return judge(f"slurm_job_submit(request, {{}}, {caller}.0)", request=request, **others)
+        return call_plugin(
+            f"slurm_job_submit(request, {{}}, {caller}.0)", request=request, **others
+        )
 
     return run
 
 
 @pytest.fixture(scope="session")
-def modify(judge):
+def modify(call_plugin):
     def run(caller, **others):
-        return judge(f"slurm_job_modify(request, {{}}, {{}}, {caller})", **others)
+        return call_plugin(f"slurm_job_modify(request, {{}}, {{}}, {caller})", **others)
 
     return run
 
 
 @pytest.mark.parametrize("caller", [200001, 555555, 999999])
 def test_wallet_cannot_submit_even_with_a_job_key(submit, caller):
-    verdict = submit(caller=caller, uid=caller, gid=GRID, admin_comment=JOB_KEY)
+    response = submit(caller=caller, uid=caller, gid=GRID, admin_comment=JOB_KEY)
 
-    assert verdict.code == ERROR
-    assert "through the grid only" in verdict.user
+    assert response.code == ERROR
+    assert "through the grid only" in response.user
 
 
 @pytest.mark.parametrize("caller", [1, PERSON, 61000, 200000, 1000000, 65534])
-def test_nobody_but_root_and_slurm_submits(submit, caller):
+def test_other_callers_cannot_submit(submit, caller):
     assert submit(caller=caller, uid=caller, gid=GRID, comment=JOB_KEY).code == ERROR
 
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize("uid", [0, SLURM, PERSON, 200000, 1000000, 4294967294])
 def test_uid_outside_the_wallets_is_refused(submit, caller, uid):
-    verdict = submit(caller=caller, uid=uid, gid=GRID, admin_comment=JOB_KEY)
+    response = submit(caller=caller, uid=uid, gid=GRID, admin_comment=JOB_KEY)
 
-    assert verdict.code == ERROR
-    assert f"cannot submit for uid {uid}" in verdict.user
+    assert response.code == ERROR
+    assert f"cannot submit for uid {uid}" in response.user
 
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize("gid", [0, SLURM, 99999, 100001, 4294967294])
 def test_gid_other_than_the_wallets_is_refused(submit, caller, gid):
-    verdict = submit(caller=caller, uid=WALLET, gid=gid, admin_comment=JOB_KEY)
+    response = submit(caller=caller, uid=WALLET, gid=gid, admin_comment=JOB_KEY)
 
-    assert verdict.code == ERROR
-    assert f"cannot submit for gid {gid}" in verdict.user
+    assert response.code == ERROR
+    assert f"cannot submit for gid {gid}" in response.user
 
 
-BAD_PROOFS = [
+BAD_JOB_KEYS = [
     None,
     "",
     "paid",
@@ -143,37 +145,37 @@ BAD_PROOFS = [
 ]
 
 
-@pytest.mark.parametrize("text", [text for text in BAD_PROOFS if text is not None])
-def test_supervisor_would_not_take_it_for_a_job_key_either(text):
+@pytest.mark.parametrize("text", [text for text in BAD_JOB_KEYS if text is not None])
+def test_the_supervisor_rejects_the_same_job_keys(text):
     assert parse_job_key(text) is None
 
 
 @pytest.mark.parametrize(
     "job_key", [JOB_KEY, JOB_KEY + "k" * 22, JOB_KEY.replace("179188", "9" * 20)]
 )
-def test_guard_and_supervisor_take_the_same_job_keys(submit, job_key):
+def test_plugin_and_supervisor_accept_the_same_job_keys(submit, job_key):
     assert parse_job_key(job_key) is not None
     assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=job_key).code == SUCCESS
 
 
-@pytest.mark.parametrize("comment", BAD_PROOFS)
-def test_comment_that_is_no_job_key_is_refused(submit, comment):
-    verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=comment)
+@pytest.mark.parametrize("comment", BAD_JOB_KEYS)
+def test_a_comment_without_a_job_key_is_refused(submit, comment):
+    response = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=comment)
 
-    assert verdict.code == ERROR
-    assert "must carry the job key" in verdict.user
+    assert response.code == ERROR
+    assert "must carry the job key" in response.user
 
 
-@pytest.mark.parametrize("admin_comment", BAD_PROOFS)
-def test_admin_comment_that_is_no_job_key_is_refused(submit, admin_comment):
+@pytest.mark.parametrize("admin_comment", BAD_JOB_KEYS)
+def test_an_admin_comment_without_a_job_key_is_refused(submit, admin_comment):
     assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=admin_comment).code == ERROR
 
 
 def test_bad_admin_comment_is_not_replaced_by_a_good_comment(submit):
-    verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, admin_comment="mine", comment=JOB_KEY)
+    response = submit(caller=ROOT, uid=WALLET, gid=GRID, admin_comment="mine", comment=JOB_KEY)
 
-    assert verdict.code == ERROR
-    assert verdict.admin_comment == "mine"
+    assert response.code == ERROR
+    assert response.admin_comment == "mine"
 
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
@@ -189,20 +191,20 @@ def test_extra_account_is_accepted_without_a_job_key(submit, caller):
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize("uid", [200001, 999999])
-def test_job_key_in_the_admin_comment_is_accepted_as_it_is(submit, caller, uid):
-    verdict = submit(caller=caller, uid=uid, gid=GRID, admin_comment=JOB_KEY, comment="a note")
+def test_a_job_key_in_the_admin_comment_is_accepted_unchanged(submit, caller, uid):
+    response = submit(caller=caller, uid=uid, gid=GRID, admin_comment=JOB_KEY, comment="a note")
 
-    assert (verdict.code, verdict.admin_comment, verdict.comment) == (SUCCESS, JOB_KEY, "a note")
-    assert (verdict.user, verdict.log) == ("", "")
+    assert (response.code, response.admin_comment, response.comment) == (SUCCESS, JOB_KEY, "a note")
+    assert (response.user, response.log) == ("", "")
 
 
 def test_job_key_in_the_comment_becomes_the_admin_comment(submit):
-    verdict = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=JOB_KEY)
+    response = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=JOB_KEY)
 
-    assert (verdict.code, verdict.admin_comment, verdict.comment) == (SUCCESS, JOB_KEY, "")
+    assert (response.code, response.admin_comment, response.comment) == (SUCCESS, JOB_KEY, "")
 
 
-def test_site_without_numbers_gets_the_grids_own(submit):
+def test_a_site_without_settings_uses_the_default_ids(submit):
     assert (
         submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=JOB_KEY, site="").code == SUCCESS
     )
@@ -210,11 +212,11 @@ def test_site_without_numbers_gets_the_grids_own(submit):
 
 
 @pytest.mark.parametrize("caller", [WALLET, 999999, PERSON, 61000, "nil", "{}", '"0"', "0 / 0"])
-def test_nobody_but_root_and_slurm_modifies(modify, caller):
-    verdict = modify(caller)
+def test_other_callers_cannot_modify(modify, caller):
+    response = modify(caller)
 
-    assert verdict.code == ERROR
-    assert "cannot be modified" in verdict.user
+    assert response.code == ERROR
+    assert "cannot be modified" in response.user
 
 
 @pytest.mark.parametrize("caller", ["0.0", "64030.0", "64030"])
@@ -223,7 +225,7 @@ def test_root_and_slurm_modify(modify, caller):
 
 
 RAISING = 'setmetatable({}, { __index = function(_, name) error("no " .. name) end })'
-STRANGE_REQUESTS = [
+UNREADABLE_REQUESTS = [
     RAISING,
     "{}",
     "nil",
@@ -233,42 +235,42 @@ STRANGE_REQUESTS = [
 ]
 
 
-@pytest.mark.parametrize("request_text", STRANGE_REQUESTS)
+@pytest.mark.parametrize("request_text", UNREADABLE_REQUESTS)
 @pytest.mark.parametrize("caller", ["0", "64030"])
-def test_request_that_cannot_be_read_is_an_error(judge, request_text, caller):
-    verdict = judge(f"slurm_job_submit({request_text}, nil, {caller})")
+def test_an_unreadable_request_is_an_error(call_plugin, request_text, caller):
+    response = call_plugin(f"slurm_job_submit({request_text}, nil, {caller})")
 
-    assert verdict.code == ERROR
-    assert "could not check the request" in verdict.user
-    assert "gridstead: job_submit: couldn't check a request" in verdict.log
+    assert response.code == ERROR
+    assert "could not be judged" in response.user
+    assert "gridstead: job_submit: couldn't judge a request" in response.log
 
 
-def test_request_that_cannot_be_changed_is_an_error(judge):
+def test_a_read_only_request_is_an_error(call_plugin):
     request = f'setmetatable({{ user_id = {WALLET}, group_id = {GRID}, comment = "{JOB_KEY}" }},'
     request += ' { __newindex = function() error("read only") end })'
 
-    assert judge("slurm_job_submit(request, nil, 0)", request=request).code == ERROR
+    assert call_plugin("slurm_job_submit(request, nil, 0)", request=request).code == ERROR
 
 
 @pytest.mark.parametrize("call", ["slurm_job_submit()", "slurm_job_modify()"])
-def test_missing_arguments_are_an_error(judge, call):
-    assert judge(call).code == ERROR
+def test_missing_arguments_are_an_error(call_plugin, call):
+    assert call_plugin(call).code == ERROR
 
 
 @pytest.mark.parametrize(
     "entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
 )
-def test_raising_log_is_an_error_too(judge, entry):
+def test_a_log_that_raises_is_an_error(call_plugin, entry):
     raising = 'slurm.log_user = function() error("no log") end\nslurm.log_error = slurm.log_user'
 
-    assert judge(entry, request=RAISING, prelude=raising).code == ERROR
+    assert call_plugin(entry, request=RAISING, prelude=raising).code == ERROR
 
 
 @pytest.mark.parametrize(
     "entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
 )
-def test_missing_log_is_an_error_too(judge, entry):
-    assert judge(entry, request=RAISING, prelude="slurm = nil").code == ERROR
+def test_a_missing_log_is_an_error(call_plugin, entry):
+    assert call_plugin(entry, request=RAISING, prelude="slurm = nil").code == ERROR
 
 
 @pytest.mark.parametrize(
@@ -284,7 +286,7 @@ def test_missing_log_is_an_error_too(judge, entry):
         "return SUCCESS",
     ],
 )
-def test_judge_with_a_bug_means_error_for_every_caller(judge, source, body):
+def test_a_bug_in_the_plugin_is_an_error_for_every_caller(call_plugin, source, body):
     broken = source
     for head in (
         "local function check_submission(request, caller_uid)",
@@ -295,22 +297,17 @@ def test_judge_with_a_bug_means_error_for_every_caller(judge, source, body):
 
     request = f'{{ user_id = {WALLET}, group_id = {GRID}, admin_comment = "{JOB_KEY}" }}'
     for caller in (ROOT, SLURM, WALLET):
-        assert (
-            judge(f"slurm_job_submit(request, nil, {caller})", request=request, plugin=broken).code
-            == ERROR
-        )
-        assert (
-            judge(
-                f"slurm_job_modify(request, nil, nil, {caller})", request=request, plugin=broken
-            ).code
-            == ERROR
-        )
+        for call in (
+            f"slurm_job_submit(request, nil, {caller})",
+            f"slurm_job_modify(request, nil, nil, {caller})",
+        ):
+            assert call_plugin(call, request=request, plugin=broken).code == ERROR
 
 
-def test_endless_recursion_is_an_error(judge, source):
-    head = "local function check_modification(caller_uid)"
-    deep = source.replace(
+def test_endless_recursion_is_an_error(call_plugin, source):
+    head = "local function judge_modification(caller_uid)"
+    recursive = source.replace(
         head, f"{head}\n   local function deeper() return 1 + deeper() end\n   deeper()"
     )
 
-    assert judge("slurm_job_modify(nil, nil, nil, 0)", plugin=deep).code == ERROR
+    assert call_plugin("slurm_job_modify(nil, nil, nil, 0)", plugin=recursive).code == ERROR

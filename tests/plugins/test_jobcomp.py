@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job completion plugin: one line of JSON per record, whatever the names say."""
+"""The job completion plugin: one line of JSON for each record, with any text in the fields."""
 
 import json
 import subprocess
@@ -69,13 +69,13 @@ def lua_value(value):
         return "nil"
     if isinstance(value, int):
         return f"{value}.0"
-    return (
-        '"'
-        + "".join(
-            f"\\{byte:03d}" for byte in (value if isinstance(value, bytes) else value.encode())
-        )
-        + '"'
-    )
+    data = value if isinstance(value, bytes) else value.encode()
+    return '"' + "".join(f"\\{byte:03d}" for byte in data) + '"'
+
+
+def lua_members(job):
+    """Return the members of a Lua table with the fields of a job."""
+    return ", ".join(f"{name} = {lua_value(value)}" for name, value in job.items())
 
 
 @pytest.fixture(scope="session")
@@ -92,14 +92,14 @@ def spool(tmp_path):
 
 @pytest.fixture
 def complete(lua, source, spool):
-    """Write records of jobs and return what the log got; every call must answer success."""
+    """A function that writes records of jobs and returns the log. Each call must return success."""
 
     def run(*jobs, before="", between="", path=spool):
         plugin = source.replace(SPOOL_LINE, f"local SPOOL = {lua_value(str(path))}")
         calls = []
         for job in jobs:
-            members = ", ".join(f"{name} = {lua_value(value)}" for name, value in job.items())
-            calls.append(f"assert(slurm_jobcomp_log_record({{ {members} }}) == slurm.SUCCESS)")
+            record = f"{{ {lua_members(job)} }}"
+            calls.append(f"assert(slurm_jobcomp_log_record({record}) == slurm.SUCCESS)")
         return lua(f"{before}\ndo\n{plugin}\nend\n" + f"\n{between}\n".join(calls))
 
     return run
@@ -111,7 +111,7 @@ def lines(spool):
     return [json.loads(line) for line in data.decode().split("\n")[:-1]]
 
 
-def test_record_without_a_state_is_logged_and_success_to_slurm(complete, spool):
+def test_a_record_without_a_state_is_logged_and_returns_success(complete, spool):
     log = complete(JOB | {"job_state": None})
 
     assert "log_error gridstead: jobcomp: couldn't write a record" in log
@@ -132,7 +132,7 @@ def test_full_disk_is_logged(complete):
     assert "No space left on device" in log
 
 
-def test_raising_log_is_success_to_slurm(complete, tmp_path):
+def test_a_log_that_raises_returns_success(complete, tmp_path):
     complete(
         JOB,
         before='slurm.log_error = function() error("no log") end',
@@ -140,8 +140,8 @@ def test_raising_log_is_success_to_slurm(complete, tmp_path):
     )
 
 
-def test_line_after_a_torn_one_stands_alone(complete, spool):
-    break_off = """
+def test_a_record_after_a_partial_write_starts_a_new_line(complete, spool):
+    partial_write = """
     local real_open = io.open
     io.open = function(path, mode)
        local file = real_open(path, mode)
@@ -155,15 +155,19 @@ def test_line_after_a_torn_one_stands_alone(complete, spool):
     """
 
     complete(
-        JOB, JOB | {"job_id": 4712}, JOB | {"job_id": 4713}, before=break_off, between="restore()"
+        JOB,
+        JOB | {"job_id": 4712},
+        JOB | {"job_id": 4713},
+        before=partial_write,
+        between="restore()",
     )
 
-    torn, *whole = spool.read_text().splitlines()
-    assert len(torn) == 40
-    assert [json.loads(line)["slurm_job_id"] for line in whole] == [4712, 4713]
+    partial, *complete_lines = spool.read_text().splitlines()
+    assert len(partial) == 40
+    assert [json.loads(line)["slurm_job_id"] for line in complete_lines] == [4712, 4713]
 
 
-def test_record_holds_the_job(complete, spool):
+def test_a_record_has_the_fields_of_the_job(complete, spool):
     assert complete(JOB) == ""
 
     assert lines(spool) == [RECORD]
@@ -176,7 +180,7 @@ def test_records_are_appended(complete, spool):
     assert [record["slurm_job_id"] for record in lines(spool)] == [4711, 4712, 4713]
 
 
-def test_spool_that_was_renamed_away_is_made_anew(complete, spool):
+def test_a_renamed_spool_file_is_created_again(complete, spool):
     complete(
         JOB,
         JOB | {"job_id": 4712},
@@ -186,13 +190,10 @@ def test_spool_that_was_renamed_away_is_made_anew(complete, spool):
     assert [record["slurm_job_id"] for record in lines(spool)] == [4712]
 
 
-def test_record_is_appended_by_one_write(tool, lua_program, source, spool, tmp_path):
+def test_a_record_is_appended_with_one_write_call(tool, lua_program, source, spool, tmp_path):
     trace = tmp_path / "trace"
     plugin = source.replace(SPOOL_LINE, f"local SPOOL = {lua_value(str(spool))}")
-    job = ", ".join(
-        f"{name} = {lua_value(value)}"
-        for name, value in (JOB | {"name": b'"' * 256, "nodes": b"\x01" * 1024}).items()
-    )
+    job = lua_members(JOB | {"name": b'"' * 256, "nodes": b"\x01" * 1024})
     script = tmp_path / "one.lua"
     script.write_text(
         f"slurm = {{ SUCCESS = 0 }}\n{plugin}\nslurm_jobcomp_log_record({{ {job} }})\n"
@@ -208,28 +209,28 @@ def test_record_is_appended_by_one_write(tool, lua_program, source, spool, tmp_p
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_hostile_name_stays_inside_its_string(complete, spool, name):
+def test_a_hostile_name_does_not_change_other_fields(complete, spool, name):
     complete(JOB | {"name": name})
 
     (record,) = lines(spool)
-    whole = RECORD | {"job_name": record["job_name"], "truncated": len(name) > 256}
-    assert whole == record
+    expected = RECORD | {"job_name": record["job_name"], "truncated": len(name) > 256}
+    assert expected == record
 
 
 @pytest.mark.parametrize("name", ['a"b\\c\n\x7f', "", "plain"])
-def test_text_comes_back_as_it_was(complete, spool, name):
+def test_ascii_text_is_unchanged(complete, spool, name):
     complete(JOB | {"name": name})
 
     assert [name] == [record["job_name"] for record in lines(spool)]
 
 
-def test_byte_beyond_ascii_becomes_the_replacement_character(complete, spool):
+def test_a_non_ascii_byte_becomes_the_replacement_character(complete, spool):
     complete(JOB | {"name": b"na\xc3\xafve \xff"})
 
     assert [record["job_name"] for record in lines(spool)] == ["na\ufffd\ufffdve \ufffd"]
 
 
-def test_long_fields_are_cut_and_say_so(complete, spool):
+def test_long_fields_are_truncated_and_marked(complete, spool):
     complete(
         JOB
         | {

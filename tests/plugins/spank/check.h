@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A test program counts its failures and goes on; its exit code says whether there were any. */
+/* A failed check is counted, and the test program continues. Its exit code reports failures. */
 #ifndef GRIDSTEAD_CHECK_H
 #define GRIDSTEAD_CHECK_H
 

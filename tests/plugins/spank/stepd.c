@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plays slurmstepd and munged for the plugin.
+ * A fake slurmstepd and munged for the plugin.
  *
  *   stepd PLUGIN CONTEXT STEP_ID MUNGE [OPTION ...]
  *
- * PLUGIN is gridstead.so, or "-" when the plugin is linked in. CONTEXT is remote
- * or local, MUNGE is ok, fail or hang. Calls both callbacks, waits for what they
- * left behind and prints what they returned, the milliseconds they took and how
- * each left-over process ended. The signals are as hostile as can be: all are
- * blocked and SIGALRM is ignored.
+ * PLUGIN is gridstead.so, or "-" if the plugin is linked into the program. CONTEXT
+ * is remote or local, MUNGE is ok, fail or hang. The program calls both callbacks
+ * and waits for their child processes. It prints the return values, the duration
+ * in milliseconds and the exit status of each child process. All signals are
+ * blocked and SIGALRM is ignored, which is the worst case for the plugin.
  */
 #include <dlfcn.h>
 #include <munge.h>
@@ -63,24 +63,24 @@ munge_ctx_t munge_ctx_create(void)
 	return calloc(1, sizeof(struct munge_ctx));
 }
 
-void munge_ctx_destroy(munge_ctx_t seal)
+void munge_ctx_destroy(munge_ctx_t munge)
 {
-	free(seal);
+	free(munge);
 }
 
-munge_err_t munge_ctx_set(munge_ctx_t seal, int option, ...)
+munge_err_t munge_ctx_set(munge_ctx_t munge, int option, ...)
 {
 	va_list values;
 
 	if (option != MUNGE_OPT_TTL)
 		return EMUNGE_BAD_ARG;
 	va_start(values, option);
-	seal->ttl_s = va_arg(values, int);
+	munge->ttl_s = va_arg(values, int);
 	va_end(values);
 	return EMUNGE_SUCCESS;
 }
 
-munge_err_t munge_encode(char **credential, munge_ctx_t seal, const void *text, int length)
+munge_err_t munge_encode(char **credential, munge_ctx_t munge, const void *text, int length)
 {
 	if (strcmp(munge_mode, "hang") == 0) {
 		for (;;)
@@ -88,7 +88,7 @@ munge_err_t munge_encode(char **credential, munge_ctx_t seal, const void *text, 
 	}
 	if (strcmp(munge_mode, "fail") == 0)
 		return EMUNGE_SOCKET;
-	if (asprintf(credential, "SEALED:%d:%.*s", seal->ttl_s, length, (const char *)text) < 0)
+	if (asprintf(credential, "SEALED:%d:%.*s", munge->ttl_s, length, (const char *)text) < 0)
 		return EMUNGE_NO_MEMORY;
 	return EMUNGE_SUCCESS;
 }
@@ -99,7 +99,7 @@ const char *munge_strerror(munge_err_t error)
 	return "no such luck";
 }
 
-static void signals_spoil(void)
+static void signals_block_all(void)
 {
 	sigset_t all;
 
@@ -119,15 +119,15 @@ static long milliseconds(void)
 static spank_f *callback(const char *plugin, const char *name)
 {
 	void *handle = dlopen(strcmp(plugin, "-") == 0 ? NULL : plugin, RTLD_NOW);
-	spank_f *found = NULL;
+	spank_f *function = NULL;
 
 	if (handle != NULL)
-		*(void **)&found = dlsym(handle, name);
-	if (found == NULL) {
+		*(void **)&function = dlsym(handle, name);
+	if (function == NULL) {
 		(void)fprintf(stderr, "%s\n", dlerror());
 		exit(EXIT_FAILURE);
 	}
-	return found;
+	return function;
 }
 
 int main(int argc, char **argv)
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 	init_post_opt = callback(argv[1], "slurm_spank_init_post_opt");
 	finish = callback(argv[1], "slurm_spank_exit");
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-	signals_spoil();
+	signals_block_all();
 
 	before = milliseconds();
 	init_rv = init_post_opt(NULL, argc - 5, argv + 5);

@@ -16,7 +16,7 @@ static struct options parse_one(const char *text)
 	return options;
 }
 
-static void word_that_cannot_be_used_is_an_error_and_is_ignored(void)
+static void unusable_word_is_reported_and_ignored(void)
 {
 	static const char *const words[] = {
 		"", "agent", "=", "agent=", "agent=10.0.0.1", "agent=10.0.0.1:",
@@ -38,7 +38,7 @@ static void word_that_cannot_be_used_is_an_error_and_is_ignored(void)
 	}
 }
 
-static void error_text_of_a_long_word_is_cut(void)
+static void message_about_a_long_word_is_truncated(void)
 {
 	char word[4096];
 	struct options options;
@@ -50,7 +50,7 @@ static void error_text_of_a_long_word_is_cut(void)
 	CHECK(strstr(options.error, "not a known option") != NULL);
 }
 
-static void unknown_word_does_not_spoil_a_good_one(void)
+static void unknown_word_does_not_affect_a_valid_word(void)
 {
 	char good[] = "agent=10.0.0.1:6831";
 	char bad[] = "colour=blue";
@@ -61,7 +61,7 @@ static void unknown_word_does_not_spoil_a_good_one(void)
 	CHECK(strstr(options.error, "colour=blue") != NULL);
 }
 
-static void no_words_mean_no_agent_and_no_error(void)
+static void no_words_mean_no_agent_and_no_message(void)
 {
 	struct options options = options_parse(0, NULL);
 
@@ -69,7 +69,7 @@ static void no_words_mean_no_agent_and_no_error(void)
 	CHECK_TEXT("", options.error);
 }
 
-static void ipv4_agent_is_understood(void)
+static void ipv4_agent_is_parsed(void)
 {
 	struct options options = parse_one("agent=10.77.0.2:6831");
 	struct sockaddr_in address;
@@ -83,7 +83,7 @@ static void ipv4_agent_is_understood(void)
 	CHECK_TEXT("", options.error);
 }
 
-static void ipv6_agent_is_understood(void)
+static void ipv6_agent_is_parsed(void)
 {
 	struct options options = parse_one("agent=[fd00::2]:6831");
 	struct sockaddr_in6 address;
@@ -98,11 +98,11 @@ static void ipv6_agent_is_understood(void)
 
 int main(void)
 {
-	word_that_cannot_be_used_is_an_error_and_is_ignored();
-	error_text_of_a_long_word_is_cut();
-	unknown_word_does_not_spoil_a_good_one();
-	no_words_mean_no_agent_and_no_error();
-	ipv4_agent_is_understood();
-	ipv6_agent_is_understood();
+	unusable_word_is_reported_and_ignored();
+	message_about_a_long_word_is_truncated();
+	unknown_word_does_not_affect_a_valid_word();
+	no_words_mean_no_agent_and_no_message();
+	ipv4_agent_is_parsed();
+	ipv6_agent_is_parsed();
 	return check_failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -21,7 +21,9 @@ static struct report_record sample(void)
 
 static void node_that_is_not_one_word_is_refused(void)
 {
-	static const char *const nodes[] = {"", "two words", "line\nbreak", "tab\t", "na\xc3\xafve", "a/b"};
+	static const char *const nodes[] = {
+		"", "two words", "line\nbreak", "tab\t", "na\xc3\xafve", "a/b",
+	};
 	char text[REPORT_SIZE];
 	size_t i;
 
@@ -105,7 +107,7 @@ static void record_fits_exactly(void)
 	free(exact);
 }
 
-static void start_and_end_are_one_line_of_eight_words(void)
+static void start_and_end_are_one_line_with_eight_words(void)
 {
 	struct report_record record = sample();
 	char text[REPORT_SIZE];
@@ -155,7 +157,7 @@ int main(void)
 	time_before_the_epoch_is_refused();
 	record_that_does_not_fit_is_refused_at_every_size();
 	record_fits_exactly();
-	start_and_end_are_one_line_of_eight_words();
+	start_and_end_are_one_line_with_eight_words();
 	largest_record_fits_the_buffer();
 	only_batch_and_extern_steps_are_reported();
 	return check_failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
