@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How many workflows a second the Job Definition service takes, and how many scripts it hands out.
+"""Measure how many submissions and fetches per second the Job Definition service answers.
 
-The service is a process of its own, on one core, with TLS on the loopback, a store on disk and a
-real chain (anvil with the contracts). A submission is answered when it is durable; a fetch is a
-challenge, a signature and GetSBatch. Callers run on the other cores and keep their connections. It
-ends with 1 if a bar is missed.
+The service is a separate process on one core, with TLS on the loopback interface, a store on disk
+and a real chain (anvil with the contracts). The service answers a submission when it is durable. A
+fetch is a challenge, a signature and GetSBatch. The callers run on the other cores and reuse their
+connections. The exit code is 1 if a limit is missed.
 """
 
 import argparse
@@ -41,10 +41,10 @@ from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub  # noq
 from gridstead.workflow.parse import from_graphql  # noqa: E402
 from gridstead.workflow.render import render  # noqa: E402
 
-SUBMIT_BAR, FETCH_BAR, RENDER_BAR_MS = 150, 300, 5.0
+MIN_SUBMITS, MIN_FETCHES, MAX_RENDER_MS = 150, 300, 5.0
 JOBS = 5
 STEPS = 20
-PROVIDER = 3  # of the tests' wallets
+PROVIDER = 3  # index of a test wallet
 FULL_SPEED = {
     "limits": {"requests_per_s": 100_000, "calls_per_s": 100_000, "upload_mib_per_hour": 100_000}
 }
@@ -52,37 +52,35 @@ FULL_SPEED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """How many calls a second were answered, and how long the service's core worked for each,
-    milliseconds.
-    """
+    """Answered calls per second, and CPU time of the service for each call, in milliseconds."""
 
     per_second: float
     cpu_ms: float
 
     def __str__(self):
-        return f"{self.per_second:.0f} a second, {self.cpu_ms:.1f} ms of CPU each"
+        return f"{self.per_second:.0f} per second, {self.cpu_ms:.1f} ms of CPU per call"
 
 
 def main():
-    """Measure and print."""
-    options = argparse.ArgumentParser(
+    """Run the benchmark and print the figures."""
+    parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--seconds", type=float, default=10, help="how long each is measured")
-    options.add_argument("--callers", type=int, default=6, help="how many call at the same time")
-    options.add_argument(
-        "--state-url", default="", help="a store that is not a file in a new folder"
+    parser.add_argument("--seconds", type=float, default=10, help="duration of each measurement")
+    parser.add_argument("--callers", type=int, default=6, help="number of simultaneous callers")
+    parser.add_argument(
+        "--state-url", default="", help="URL of the store (default: a file in a new folder)"
     )
-    options.add_argument("--as-caller", nargs="+", help=argparse.SUPPRESS)
-    chosen = options.parse_args()
+    parser.add_argument("--as-caller", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    if chosen.as_caller:
-        return call(*chosen.as_caller)
+    if options.as_caller:
+        return call(*options.as_caller)
     render_ms = rendering()
     with tempfile.TemporaryDirectory(prefix="gridstead-bench-") as name:
         folder = Path(name)
         devnet = Devnet(folder)
-        service = DefinitionsProcess(folder, devnet, state_url=chosen.state_url, **FULL_SPEED)
+        service = DefinitionsProcess(folder, devnet, state_url=options.state_url, **FULL_SPEED)
         try:
             service.start()
             service.wait()
@@ -91,9 +89,11 @@ def main():
                 os.sched_setaffinity(int(thread.name), {0})
             jobs = matched_jobs(devnet, service)
             pid = service.process.pid
-            submits = together(chosen, pid, "submit", service.url, service.authority.certificate)
-            fetches = together(
-                chosen, pid, "fetch", service.peer.address, service.peer.ca, json.dumps(jobs)
+            submits = measure_callers(
+                options, pid, "submit", service.url, service.authority.certificate
+            )
+            fetches = measure_callers(
+                options, pid, "fetch", service.peer.address, service.peer.ca, json.dumps(jobs)
             )
         finally:
             service.kill()
@@ -102,7 +102,7 @@ def main():
 
 
 def rendering():
-    """Return the median milliseconds of rendering a workflow of many steps."""
+    """Return the median time to render a workflow with many steps, in milliseconds."""
     steps = [{"name": f"step {n}", "run": {"command": f"echo {n}\nsleep 1"}} for n in range(STEPS)]
     workflow = from_graphql(wire_workflow(steps=steps))
     times = []
@@ -114,7 +114,7 @@ def rendering():
 
 
 def matched_jobs(devnet, service):
-    """Return jobs that are matched to the provider, as (number, script id) pairs."""
+    """Return jobs that are matched with the provider, as (number, script id) pairs."""
     grid = RealGrid(devnet)
     grid.register()
     grid.approve()
@@ -129,107 +129,101 @@ def matched_jobs(devnet, service):
     return jobs
 
 
-def together(chosen, service_pid, kind, *arguments):
-    """Return calls a second of so many callers together, in processes of their own, and
-    milliseconds of CPU each.
-    """
-    command = [
-        sys.executable,
-        __file__,
-        "--as-caller",
-        kind,
-        str(chosen.seconds),
-        *map(str, arguments),
-    ]
-    callers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for _ in range(chosen.callers)
-    ]
+def measure_callers(options, service_pid, kind, *arguments):
+    """Return the rate of all callers, which run in separate processes."""
+    command = [sys.executable, __file__, "--as-caller", kind, str(options.seconds)]
+    command += map(str, arguments)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    callers = [subprocess.Popen(command, **pipes) for _ in range(options.callers)]
     for caller in callers:
-        caller.stdout.readline()  # it is ready
+        caller.stdout.readline()  # the caller is ready
     cpu_before = cpu_seconds(service_pid)
     for caller in callers:
         caller.stdin.write(b"go\n")
         caller.stdin.flush()
     answers = [json.loads(caller.communicate()[0]) for caller in callers]
-    cpu_ms = 1000 * (cpu_seconds(service_pid) - cpu_before) / sum(done for done, _ in answers)
-    return Rate(per_second=sum(done / seconds for done, seconds in answers), cpu_ms=cpu_ms)
+    calls, per_second = 0, 0.0
+    for caller_calls, seconds in answers:
+        calls += caller_calls
+        per_second += caller_calls / seconds
+    cpu_ms = 1000 * (cpu_seconds(service_pid) - cpu_before) / calls
+    return Rate(per_second=per_second, cpu_ms=cpu_ms)
 
 
 def cpu_seconds(pid):
-    """Return how long a process has used a core."""
+    """Return the CPU time of a process, in seconds."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def call(kind, seconds, *arguments):
-    """Call until the time is over; what a caller's process does."""
+    """Repeat a call until the time is over. This is the main function of a caller's process."""
     others = os.sched_getaffinity(0) - {0}
     os.sched_setaffinity(0, others or {0})
-    act = {"submit": submitting, "fetch": fetching}[kind](*arguments)
-    act()
+    call_once = {"submit": submitter, "fetch": fetcher}[kind](*arguments)
+    call_once()
     print("ready", flush=True)
     sys.stdin.readline()
     done, started = 0, time.monotonic()
     while time.monotonic() - started < float(seconds):
-        act()
+        call_once()
         done += 1
     print(json.dumps([done, time.monotonic() - started]))
     return 0
 
 
-def submitting(url, ca):
-    """Return what submits one workflow."""
+def submitter(url, ca):
+    """Return a function that submits one workflow."""
     http = httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False)
     body = json.dumps({"query": SUBMIT, "variables": {"job": wire_workflow(enableLogging=True)}})
 
-    def act():
+    def call_once():
         answer = http.post(url, content=body).json()
         if "errors" in answer:
             raise SystemExit(f"bench: {answer}")
 
-    return act
+    return call_once
 
 
-def fetching(address, ca, jobs):
-    """Return what fetches one script."""
+def fetcher(address, ca, jobs):
+    """Return a function that fetches one script."""
     provider, customer = wallet(PROVIDER), wallet(PROVIDER + 1)
     channel = open_channel(GrpcPeer(address=address, ca=Path(ca)))
     auth, sbatch = AuthAPIStub(channel), SBatchAPIStub(channel)
-    us = bytes.fromhex(provider.address[2:])
-    wanted = json.loads(jobs)
+    provider_address = bytes.fromhex(provider.address[2:])
+    matched = json.loads(jobs)
     turn = 0
 
-    def act():
+    def call_once():
         nonlocal turn
         turn += 1
-        number, script = wanted[turn % len(wanted)]
-        challenge = auth.Challenge(ChallengeRequest(provider_address=us)).challenge
+        number, script = matched[turn % len(matched)]
+        challenge = auth.Challenge(ChallengeRequest(provider_address=provider_address)).challenge
         request = GetSBatchRequest(
             batch_location_hash=script,
             challenge=challenge,
             signed_challenge=provider.sign_text(challenge),
-            provider_address=us,
+            provider_address=provider_address,
             customer_address=bytes.fromhex(customer.address[2:]),
             job_id=f"0x{number:064x}",
             secrets_beside=True,
         )
         sbatch.GetSBatch(request)
 
-    return act
+    return call_once
 
 
 def report(render_ms, submits, fetches):
-    """Print the figures, and return 1 if a bar is missed."""
+    """Print the figures; return 1 if a limit is missed, else 0."""
     machine = f"{os.cpu_count()} cores, Linux {platform.release()}, load {os.getloadavg()[0]:.0f}"
     print(f"{time.strftime('%Y-%m-%d')}; {machine}")
-    print(f"rendering {STEPS} steps, median: {render_ms:.1f} ms (bar {RENDER_BAR_MS})")
-    print(f"submissions: {submits} (bar {SUBMIT_BAR} a second)")
-    print(f"fetches: {fetches} (bar {FETCH_BAR} a second)")
+    print(f"rendering {STEPS} steps, median: {render_ms:.1f} ms (at most {MAX_RENDER_MS})")
+    print(f"submissions: {submits} (at least {MIN_SUBMITS} per second)")
+    print(f"fetches: {fetches} (at least {MIN_FETCHES} per second)")
     return int(
-        submits.per_second < SUBMIT_BAR
-        or fetches.per_second < FETCH_BAR
-        or render_ms > RENDER_BAR_MS
+        submits.per_second < MIN_SUBMITS
+        or fetches.per_second < MIN_FETCHES
+        or render_ms > MAX_RENDER_MS
     )
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long the default lab takes to come up, to be asked for again while it is up, and to go down.
+"""Measure the time to start the default lab, to start it again while it runs, and to remove it.
 
-A lab of its own, whose image is there already. It ends with 1 if a bar is missed: the ratio of a
-second `up` to the first.
+The benchmark uses a separate lab and builds the image before it measures. The exit code is 1 if the
+ratio of the second `up` to the first `up` exceeds its limit.
 """
 
 import argparse
@@ -14,23 +14,20 @@ import time
 from pathlib import Path
 
 LAB = Path(__file__).resolve().parents[2] / "molecule/lab/lab.py"
-AGAIN_BAR = 0.25
+MAX_RATIO = 0.25
 RUNS = 5
 
 
-def seconds(*words):
-    """Return how long a command of the lab's tool takes, seconds."""
-    began = time.monotonic()
-    subprocess.run(
-        [sys.executable, str(LAB), words[0], "--lab", "bench", *words[1:]],
-        check=True,
-        capture_output=True,
-    )
-    return time.monotonic() - began
+def seconds(name, *arguments):
+    """Run a command of the lab tool and return its duration, in seconds."""
+    start_s = time.monotonic()
+    argv = [sys.executable, str(LAB), name, "--lab", "bench", *arguments]
+    subprocess.run(argv, check=True, capture_output=True)
+    return time.monotonic() - start_s
 
 
 def main():
-    """Measure and tell."""
+    """Run the benchmark and print the figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -38,7 +35,7 @@ def main():
         "--runs",
         type=int,
         default=RUNS,
-        help="labs to make one after the other (default %(default)s)",
+        help="number of labs, in sequence (default %(default)s)",
     )
     runs = parser.parse_args().runs
     seconds("image")
@@ -46,17 +43,16 @@ def main():
     try:
         for number in range(runs):
             rows.append([seconds("up"), seconds("up"), seconds("down")])
-            print(
-                f"{number + 1} of {runs}: {', '.join(f'{each:.2f} s' for each in rows[-1])}",
-                file=sys.stderr,
-            )
+            times = ", ".join(f"{time_s:.2f} s" for time_s in rows[-1])
+            print(f"{number + 1} of {runs}: {times}", file=sys.stderr)
     finally:
         seconds("down")
     first, again, down = (statistics.median(column) for column in zip(*rows, strict=True))
     print(
-        f"up {first:.2f} s, again {again:.2f} s (ratio {again / first:.2f}, bar {AGAIN_BAR}), down {down:.2f} s"
+        f"up {first:.2f} s, again {again:.2f} s (ratio {again / first:.2f}, at most {MAX_RATIO}), "
+        f"down {down:.2f} s"
     )
-    return 0 if again <= AGAIN_BAR * first else 1
+    return 0 if again <= MAX_RATIO * first else 1
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much output a logger takes, how soon a follower sees a line, what logging costs a job and a
-stream the logger.
+"""Measure the logger: throughput, delay of a follower, added time of a job, memory per stream.
 
-The logger is a process of its own with TLS on the loopback, logs sealed on disk; lines are
-acknowledged when they are durable. Writers are processes that send what the writer beside a job
-sends: chunks of 64 KiB, 4 MiB to a call. It ends with 1 if a bar is missed.
+The logger is a separate process with TLS on the loopback interface and encrypted logs on disk. It
+acknowledges lines when they are durable. The writers are processes that send the same calls as a
+job's log writer: chunks of 64 KiB, 4 MiB in a call. The exit code is 1 if a limit is missed.
 """
 
 import argparse
@@ -41,17 +40,17 @@ from gridstead.proto.logger_pb2 import ReadRequest  # noqa: E402
 MIB = 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 CHUNKS_PER_CALL = 64
-LINE = b"2026-11-21 01:00:00 step 1234 of 9999, loss 0.12345, 99 tokens a second, all is well so far, go on"
-WRITE_BAR = 50.0  # MB/s
-FOLLOW_BAR_S = 0.2
-ADDED_BAR_S = 0.5
+LINE = b"2026-11-21 01:00:00 step 1234 of 9999, loss 0.12345, 99 tokens a second, " + b"x" * 25
+MIN_WRITE = 50.0  # MB/s
+MAX_FOLLOW_S = 0.2
+MAX_ADDED_S = 0.5
 SAMPLES = 100
 FOLLOWERS = 500
 BROWSERS = 200
 PORTAL = "https://portal.example"
 JOBS = 20
 ENDS = 5
-NOBODY = "localhost:1"  # nothing listens there
+CLOSED = "localhost:1"  # no process listens on this port
 
 
 def chunk(sequence: int) -> Chunk:
@@ -63,7 +62,7 @@ def chunk(sequence: int) -> Chunk:
 
 
 def write(address: str, ca: Path, access: WriteAccess, count: int) -> None:
-    """Write so many chunks; what a writer's process does after a line on its standard input."""
+    """Write chunks after a line on stdin. This is the main function of a writer's process."""
     client = LoggerClient(GrpcPeer(address=address, ca=ca))
     sys.stdin.readline()
     for first in range(1, count + 1, CHUNKS_PER_CALL):
@@ -75,7 +74,7 @@ def write(address: str, ca: Path, access: WriteAccess, count: int) -> None:
 
 
 def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
-    """Return MB/s (1e6) of so many writers together, each with a log of its own."""
+    """Return the total MB/s (1e6 bytes) of several writers, each with its own log."""
     count = mib * MIB // CHUNK_BYTES
     processes = []
     for _ in range(writers):
@@ -95,7 +94,7 @@ def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
                 text=True,
             )
         )
-    time.sleep(2 * writers)  # they import
+    time.sleep(2 * writers)  # the writers import their modules
     started = time.monotonic()
     for process in processes:
         process.stdin.write("go\n")
@@ -107,7 +106,7 @@ def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
 
 
 def latency(logger: LoggerProcess) -> list[float]:
-    """Return seconds from a line's writing until a follower has it, many times."""
+    """Return the delays until a follower receives a line, in seconds."""
     owner = Wallet()
     log = log_of(owner.address)
     client = LoggerClient(logger.peer)
@@ -116,8 +115,8 @@ def latency(logger: LoggerProcess) -> list[float]:
     done = threading.Event()
 
     def follow() -> None:
-        query = LogQuery(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
-        for lines in LoggerClient(logger.peer).read(query, now=int(time.time()), sign=owner.sign):
+        request = Wanted(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
+        for lines in LoggerClient(logger.peer).read(request, now=int(time.time()), sign=owner.sign):
             delays.append((time.time_ns() - lines.timestamp_ns) / 1e9)
             if len(delays) == SAMPLES:
                 done.set()
@@ -136,8 +135,8 @@ def latency(logger: LoggerProcess) -> list[float]:
 
 
 def memory_per_stream(logger: LoggerProcess) -> tuple[float, float]:
-    """Return KiB of the logger per open stream: each with a connection of its own, and all over
-    one.
+    """Return the logger's memory per open stream, in KiB: with one connection for each stream, and
+    with one connection for all streams.
     """
     client = LoggerClient(logger.peer)
     owners = [Wallet() for _ in range(FOLLOWERS)]
@@ -156,19 +155,19 @@ def memory_per_stream(logger: LoggerProcess) -> tuple[float, float]:
 
 
 def follow_with(client: LoggerClient, owner: Wallet) -> Iterator[Lines]:
-    """Return a stream that is open: it has given its first line."""
+    """Return an open stream, after its first line."""
     log = log_of(owner.address)
-    query = LogQuery(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
-    stream = client.read(query, now=int(time.time()), sign=owner.sign)
+    request = Wanted(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
+    stream = client.read(request, now=int(time.time()), sign=owner.sign)
     next(stream)
     return stream
 
 
 def added(node: Node, access: dict[str, str]) -> list[float]:
-    """Return by how many seconds logging made jobs of one line longer.
+    """Return the added time of a job with logging, in seconds, for several one-line jobs.
 
-    A job is the whole script that its workflow renders to, with a stand-in for srun that starts its
-    task at once, so it is over before its writer has started.
+    A job is the complete rendered script of a workflow. A fake srun starts its task immediately, so
+    that the job ends before its writer has started.
     """
     without, with_ = [], []
     for _ in range(JOBS):
@@ -182,7 +181,7 @@ def added(node: Node, access: dict[str, str]) -> list[float]:
 
 
 def memory_per_browser(logger: LoggerProcess, port: int) -> float:
-    """Return KiB of the logger per stream of a browser, each with a connection of its own."""
+    """Return the logger's memory per browser stream, in KiB, with separate connections."""
     tls = ssl.create_default_context(cafile=logger.peer.ca)
     before = resident(logger)
     connections = []
@@ -190,15 +189,16 @@ def memory_per_browser(logger: LoggerProcess, port: int) -> float:
         owner, now = Wallet(), int(time.time())
         log = log_of(owner.address)
         signature = owner.sign(read_text(log.owner, log.name, now).encode())
-        asked = ReadRequest(
+        request = ReadRequest(
             address=log.owner, log_name=log.name, timestamp=now, signed_hash=signature
         ).SerializeToString()
-        body = base64.b64encode(b"\0" + len(asked).to_bytes(4, "big") + asked)
+        body = base64.b64encode(b"\0" + len(request).to_bytes(4, "big") + request)
         connection = tls.wrap_socket(
             socket.create_connection(("localhost", port)), server_hostname="localhost"
         )
         connection.sendall(
-            b"POST /logger.v1alpha1.LoggerAPI/Read HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+            b"POST /logger.v1alpha1.LoggerAPI/Read HTTP/1.1\r\n"
+            b"Host: localhost\r\nContent-Length: %d\r\n"
             b"Content-Type: application/grpc-web-text\r\nOrigin: %s\r\n\r\n%s"
             % (len(body), PORTAL.encode(), body)
         )
@@ -212,9 +212,7 @@ def memory_per_browser(logger: LoggerProcess, port: int) -> float:
 
 
 def ends(logger: LoggerProcess, folder: Path, lines: int) -> float:
-    """Return seconds from the end of a job's output to the end of its writer; the median of several
-    jobs.
-    """
+    """Return the median time from the end of the output to the end of the writer, in seconds."""
     times = []
     for _ in range(ENDS):
         access_file = logger.access_file(folder / "access", log_of(Wallet().address))
@@ -233,18 +231,19 @@ def ends(logger: LoggerProcess, folder: Path, lines: int) -> float:
 
 
 def node_at(folder: Path) -> Node:
-    """Return a stand-in for a node, with the real writer."""
+    """Return a fake node with the real log writer."""
     folder.mkdir()
     node = Node(folder)
     node.add(
         "writer",
-        f'#!/bin/sh\nPYTHONPATH={CHECKOUT}/control exec {sys.executable} -m gridstead.cli.log_writer "$@"\n',
+        f"#!/bin/sh\nPYTHONPATH={CHECKOUT}/control "
+        f'exec {sys.executable} -m gridstead.cli.log_writer "$@"\n',
     )
     return node
 
 
 def access_to(logger: LoggerProcess, address: str) -> dict[str, str]:
-    """Return a job's environment: what its writer is told of a logger at this address."""
+    """Return a job's environment variables for a logger at this address."""
     log = log_of(Wallet().address)
     return {
         "GRIDSTEAD_LOGGER_URL": address,
@@ -256,16 +255,16 @@ def access_to(logger: LoggerProcess, address: str) -> dict[str, str]:
 
 
 def resident(logger: LoggerProcess) -> float:
-    """Return KiB of memory that the logger's process has, once it is at rest."""
+    """Return the resident memory of the idle logger process, in KiB."""
     time.sleep(3)
     status = Path(f"/proc/{logger.process.pid}/status").read_text()
     return float(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
 
 
 def main() -> int:
-    """Measure, print, and return an exit status."""
+    """Run the benchmark and return an exit status."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--mib", type=int, default=200, help="What each writer writes.")
+    parser.add_argument("--mib", type=int, default=200, help="MiB that each writer writes")
     parser.add_argument("--as-writer", nargs=6, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.as_writer:
@@ -277,7 +276,7 @@ def main() -> int:
 
 
 def measure(folder: Path, mib: int) -> int:
-    """Measure and print all; return an exit status."""
+    """Print all figures and return an exit status."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         web_port = free.getsockname()[1]
     logger = LoggerProcess(
@@ -288,32 +287,32 @@ def measure(folder: Path, mib: int) -> int:
     )
     logger.start()
     logger.wait()
-    one, two = (throughput(logger, writers=writers, mib=mib) for writers in (1, 2))
-    print(f"write: one writer {one:.0f} MB/s, two {two:.0f} MB/s (bar {WRITE_BAR:.0f})")
+    single, double = (throughput(logger, writers=writers, mib=mib) for writers in (1, 2))
+    print(f"write: one writer {single:.0f} MB/s, two {double:.0f} MB/s (at least {MIN_WRITE:.0f})")
     delays = latency(logger)
-    print(f"follow: {shown(delays)} (bar {FOLLOW_BAR_S * 1000:.0f})")
+    print(f"follow: {summary(delays)} (at most {MAX_FOLLOW_S * 1000:.0f})")
     node = node_at(folder / "node")
     reachable, absent = (
-        added(node, access_to(logger, address)) for address in (logger.peer.address, NOBODY)
+        added(node, access_to(logger, address)) for address in (logger.peer.address, CLOSED)
     )
-    print(f"added to a job of one line: {shown(reachable)} (bar {ADDED_BAR_S * 1000:.0f})")
-    print(f"the same while there is no logger: {shown(absent)} (bar {ADDED_BAR_S * 1000:.0f})")
+    print(f"added to a one-line job: {summary(reachable)} (at most {MAX_ADDED_S * 1000:.0f})")
+    print(f"without a logger: {summary(absent)} (at most {MAX_ADDED_S * 1000:.0f})")
     for lines in (1, 100_000):
-        print(
-            f"a job whose last words are {lines} lines ends {ends(logger, folder, lines) * 1000:.0f} ms later"
-        )
+        delay_ms = ends(logger, folder, lines) * 1000
+        print(f"a job with {lines} lines at its end ends {delay_ms:.0f} ms later")
     own, shared = memory_per_stream(logger)
     print(
-        f"memory per open stream: {own:.0f} KiB with a connection each, {shared:.0f} KiB over one connection"
+        f"memory per open stream: {own:.0f} KiB with separate connections, "
+        f"{shared:.0f} KiB with one connection"
     )
     print(f"memory per open stream of a browser: {memory_per_browser(logger, web_port):.0f} KiB")
     logger.kill()
-    quick = max(delays) <= FOLLOW_BAR_S and max(reachable + absent) <= ADDED_BAR_S
-    return 0 if quick and min(one, two) >= WRITE_BAR else 1
+    quick = max(delays) <= MAX_FOLLOW_S and max(reachable + absent) <= MAX_ADDED_S
+    return 0 if quick and min(single, double) >= MIN_WRITE else 1
 
 
-def shown(seconds: list[float]) -> str:
-    """Return what is to be told of a sample."""
+def summary(seconds: list[float]) -> str:
+    """Return median and maximum of a sample as text."""
     median, longest = statistics.median(seconds) * 1000, max(seconds) * 1000
     return f"median {median:.0f} ms, longest of {len(seconds)} {longest:.0f} ms"
 

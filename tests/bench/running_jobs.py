@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain of its own with many running jobs, for benchmarks of what comes after."""
+"""A separate chain with many running jobs, for benchmarks of settlements."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ BLOCK_GAS = 30_000_000
 BATCH = 50
 SECONDS = 30
 SCRIPT = "abcdefghijklmnopqrstuv"
-LOCK = 100 * COIN
+ESCROW = 100 * COIN
 FEES = Fees(max_fee=100 * 10**9, tip=10**9)
 REQUEST_GAS, REGISTER_GAS, CLAIM_GAS = 400_000, 10**6, 9_000_000
 REQUESTS_PER_BLOCK = 50
-GIVEN_AT_ONCE = 20  # transactions in one request; anvil takes no more than two megabytes
+SENT_AT_ONCE = 20  # transactions in one request; anvil accepts at most 2 MB
 
 
 class BusyChain:
-    """A chain with the grid's contracts and blocks of 30 M gas, which mines when it is told to.
+    """A chain with the grid's contracts and blocks of 30 M gas. The benchmark mines the blocks.
 
     Args:
-        folder: For the deployment's file.
-        tell: Called with what is going on.
+        folder: The folder for the deployment's file.
+        report_progress: A function that prints a line of progress.
     """
 
-    def __init__(self, folder, tell):
-        tell("a chain of its own, with the grid's contracts")
-        self.tell = tell
+    def __init__(self, folder, report_progress):
+        report_progress("starting a chain with the grid's contracts")
+        self.report_progress = report_progress
         self.devnet = Devnet(folder, "--gas-limit", str(BLOCK_GAS))
         self.anvil, self.node, self.contracts = (
             self.devnet.anvil,
@@ -51,7 +51,7 @@ class BusyChain:
         self.devnet.close()
 
     def running_jobs(self, count):
-        """Take so many jobs to where they run, and return the calls that settle them."""
+        """Create running jobs and return the calls that settle the jobs."""
         devnet, grid = self.devnet, self.contracts
         self.act(
             self.provider,
@@ -60,78 +60,83 @@ class BusyChain:
         )
         devnet.as_admin.approve_provider(self.provider.address)
         self.anvil.rpc("evm_setAutomine", False)
-        self.tell(f"{count} jobs are requested")
+        self.report_progress(f"requesting {count} jobs")
         self.request(count)
-        self.tell("matched, claimed and set running")
+        self.report_progress("matching, claiming and starting the jobs")
         contract = grid.meta_scheduler.address
         ids = [
             JobId(chain_id=grid.chain_id, contract=contract, number=number)
             for number in range(1, count + 1)
         ]
-        job_keys = [JobKey(job_id=one, batch_location_hash=SCRIPT) for one in ids]
+        job_keys = [JobKey(job_id=job_id, batch_location_hash=SCRIPT) for job_id in ids]
         self.act(
             devnet.operator,
-            in_batches([Match(job_key=one, provider=self.provider.address) for one in job_keys]),
+            in_batches(
+                [Match(job_key=job_key, provider=self.provider.address) for job_key in job_keys]
+            ),
         )
         self.act(self.provider, [[ClaimJobs(limit=BATCH)]] * -(-count // BATCH), gas=CLAIM_GAS)
         now = self.ledger.head().timestamp
         self.act(
-            self.provider, in_batches([SetRunning(job_key=one, started_at=now) for one in job_keys])
+            self.provider,
+            in_batches([SetRunning(job_key=job_key, started_at=now) for job_key in job_keys]),
         )
         self.anvil.rpc("evm_increaseTime", 2 * SECONDS)
         self.anvil.mine()
-        jobs = self.ledger.jobs([one.number for one in ids], at_block=self.ledger.head())
+        jobs = self.ledger.jobs([job_id.number for job_id in ids], at_block=self.ledger.head())
         assert {job.state for job in jobs.values()} == {JobState.RUNNING}
         fields = {"state": JobState.FINISHED, "seconds": SECONDS, "exit_code": 0, "error": ""}
-        return [
-            Settle(job_key=one, evidence=f"0x{one.job_id.number:064x}", **fields)
-            for one in job_keys
-        ]
+        calls = []
+        for job_key in job_keys:
+            evidence = f"0x{job_key.job_id.number:064x}"
+            calls.append(Settle(job_key=job_key, evidence=evidence, **fields))
+        return calls
 
     def request(self, count):
-        """Have the customer ask for so many jobs."""
+        """Request jobs as the customer."""
         grid, customer = self.contracts.meta_scheduler, self.devnet.customer
-        asked = JobRequest(resources=SMALL, batch_location_hash=SCRIPT, escrow=LOCK)
+        job_request = JobRequest(resources=SMALL, batch_location_hash=SCRIPT, escrow=ESCROW)
         payload = Payload(
-            to=grid.address, data=grid.data("requestNewJob", *to_arguments(asked)), gas=None
+            to=grid.address, data=grid.data("requestNewJob", *to_arguments(job_request)), gas=None
         )
         shared = {"chain_id": self.contracts.chain_id, "gas": REQUEST_GAS, "fees": FEES}
         first = self.nonce(customer)
         for start in range(first, first + count, REQUESTS_PER_BLOCK):
             end = min(start + REQUESTS_PER_BLOCK, first + count)
             fields = [to_fields(payload, nonce=nonce, **shared) for nonce in range(start, end)]
-            self.give([customer.sign_transaction(one).raw for one in fields])
+            self.send([customer.sign_transaction(transaction).raw for transaction in fields])
             self.mine_until(customer, end)
 
     def act(self, wallet, batches, *, gas=None):
-        """Make calls, in these batches, one in a block."""
+        """Send a transaction for each batch of calls, one in a block."""
         nonce = self.nonce(wallet)
         for raw in self.signed(
             ChainAccount(self.node, self.contracts, wallet), batches, nonce, gas=gas
         ):
             nonce += 1
-            self.give([raw])
+            self.send([raw])
             self.mine_until(wallet, nonce)
 
     def signed(self, account, batches, nonce, *, gas=None):
-        """Return the bytes of a transaction for each batch, from that nonce on."""
+        """Return a signed transaction (bytes) for each batch; ``nonce`` is the first nonce."""
         limits = [gas] * len(batches) if gas else account.gas(batches, room=BLOCK_GAS)
         return [
             account.sign(batch, entry_ids=(), nonce=nonce + place, gas=limit, fees=FEES).raw
             for place, (batch, limit) in enumerate(zip(batches, limits, strict=True))
         ]
 
-    def give(self, raws):
-        """Give signed bytes to the node, as fast as it takes them."""
-        for start in range(0, len(raws), GIVEN_AT_ONCE):
+    def send(self, raws):
+        """Send signed transactions to the node without a pause."""
+        for start in range(0, len(raws), SENT_AT_ONCE):
             requests = [
-                ("eth_sendRawTransaction", [raw]) for raw in raws[start : start + GIVEN_AT_ONCE]
+                ("eth_sendRawTransaction", [raw]) for raw in raws[start : start + SENT_AT_ONCE]
             ]
-            refused = [one for one in self.node.batch(requests) if isinstance(one, RpcError)]
+            answers = self.node.batch(requests)
+            refused = [answer for answer in answers if isinstance(answer, RpcError)]
             assert not refused, refused[0]
 
     def mine_until(self, wallet, nonce):
-        """Mine until the wallet's next nonce is that one."""
+        """Mine blocks until the wallet's next nonce has this value."""
         for _ in range(20):
             if self.nonce(wallet) >= nonce:
                 return

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How many settlements a second the sender takes to the chain, beside raw transactions of the same
-calls.
+"""Compare the settlements per second of the sender with raw transactions of the same calls.
 
-A chain of its own (anvil, a block of 30 M gas every second, old states dropped) is taken to so many
-running jobs. From that same state each way settles them. Raw: transactions that were signed
-beforehand, given to the node as fast as it takes them. Sender: the calls wait in the outbox of a
-store on disk, and the sender ticks as in a service. Both are timed from a new block until the block
-with the last settlement is seen. It ends with 1 if a bar is missed.
+The benchmark starts a separate chain (anvil, one block of 30 M gas per second, without old states)
+and creates running jobs on it. Each way settles the jobs from the same state. Raw: signed
+transactions are sent to the node without a pause. Sender: the calls are in the outbox of a store on
+disk, and the sender ticks as in a service. The time starts with a new block and ends with the block
+of the last settlement. The exit code is 1 if a limit is missed.
 """
 
 import argparse
@@ -42,19 +41,19 @@ from gridstead.services.sender import Sender, SenderPorts  # noqa: E402
 from gridstead.wiring.sending import BATCH  # noqa: E402
 
 BLOCK_S = 1
-TICK_S = 0.5  # a service's default
+TICK_S = 0.5  # the default of a service
 CONFIRMATIONS = 6
 TIMEOUT_S = 600
 POLL_S = 0.05
-RATIO_BAR = 0.7
-BATCHED_BAR = 100
-BARRED = ("single", "batched")
+MIN_RATIO = 0.7
+MIN_BATCHED = 100
+LIMITED = ("single", "batched")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What goes into a transaction: so many settlements at most, by our calls or by those of
-    DeepSquare 1.2.
+    """A kind of transaction: the largest number of settlements, with our calls or with the calls of
+    DeepSquare 1.2 (``plain``).
     """
 
     name: str
@@ -64,8 +63,8 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """How one way went: settlements, transactions, blocks with settlements, and seconds to the last
-    of them.
+    """The result of one way: settlements, transactions, blocks with settlements, and seconds until
+    the last settlement.
     """
 
     way: str
@@ -82,46 +81,49 @@ class Run:
 
 def main():
     """Run all ways and print the figures."""
-    options = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument(
-        "--singles", type=int, default=2000, help="settlements that go one to a transaction"
+    parser.add_argument(
+        "--singles", type=int, default=2000, help="settlements with one in each transaction"
     )
-    options.add_argument(
-        "--batched", type=int, default=5000, help=f"settlements that go up to {BATCH} together"
+    parser.add_argument(
+        "--batched",
+        type=int,
+        default=5000,
+        help=f"settlements with up to {BATCH} in each transaction",
     )
-    options.add_argument(
-        "--rounds", type=int, default=1, help="how often; the best of each way counts"
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="number of runs; the best run of each way counts"
     )
-    options.add_argument(
+    parser.add_argument(
         "--json", action="store_true", help="print JSON on stdout instead of a table"
     )
-    chosen = options.parse_args()
+    options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     kinds = {
-        Kind(name="single", size=1): chosen.singles,
-        Kind(name="batched", size=BATCH): chosen.batched,
-        Kind(name="old calls", size=1, plain=True): chosen.singles,
+        Kind(name="single", size=1): options.singles,
+        Kind(name="batched", size=BATCH): options.batched,
+        Kind(name="old calls", size=1, plain=True): options.singles,
     }
     runs = []
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gridstead-bench-")))
-        chain = BusyChain(folder, tell)
+        chain = BusyChain(folder, report_progress)
         stack.callback(chain.close)
         bench = Bench(chain, folder)
         calls = chain.running_jobs(max(kinds.values()))
-        for kind, count in [*kinds.items()] * chosen.rounds:
+        for kind, count in [*kinds.items()] * options.rounds:
             runs += [bench.raw(kind, calls[:count]), bench.sender(kind, calls[:count])]
-    return report(runs, as_json=chosen.json)
+    return report(runs, as_json=options.json)
 
 
 class Bench:
-    """What is measured on a chain with running jobs.
+    """Measurements on a chain with running jobs.
 
     Args:
-        chain: Taken back to where it is now after each run.
-        folder: For the senders' stores; on a disk where a flush takes its time.
+        chain: The chain. Each run restores its present state.
+        folder: The folder for the senders' stores, on a disk with a real fsync.
     """
 
     def __init__(self, chain, folder):
@@ -131,24 +133,24 @@ class Bench:
         self.stores = itertools.count(1)
 
     def account(self, kind):
-        """Return the provider's account, and its contracts as of that generation."""
+        """Return the provider's account, for the contracts of this kind."""
         contracts = (
             replace(self.chain.contracts, version="") if kind.plain else self.chain.contracts
         )
         return ChainAccount(self.chain.node, contracts, self.chain.provider)
 
     def raw(self, kind, calls):
-        """Settle by transactions that are signed beforehand."""
+        """Settle with transactions that were signed in advance."""
         chain, account = self.chain, self.account(kind)
-        tell(f"raw, {kind.name}: signing")
+        report_progress(f"raw, {kind.name}: signing")
         (gas,) = account.gas([calls[:1]], room=BLOCK_GAS) if kind.plain else (None,)
         raws = chain.signed(
             account, in_batches(calls, kind.size), chain.nonce(chain.provider), gas=gas
         )
-        return self.measured("raw", kind, len(calls), lambda _: chain.give(raws))
+        return self.measured("raw", kind, len(calls), lambda _: chain.send(raws))
 
     def sender(self, kind, calls):
-        """Settle by a service's sender."""
+        """Settle with the sender of a service."""
         with contextlib.closing(
             Database(f"sqlite:///{self.folder}/{next(self.stores)}.db")
         ) as database:
@@ -162,13 +164,13 @@ class Bench:
                 transactions=outbox,
             )
             sender = Sender(ports, DispatchPolicy(confirmations=CONFIRMATIONS, batch=kind.size))
-            tell(f"sender, {kind.name}: filling the outbox")
+            report_progress(f"sender, {kind.name}: filling the outbox")
             for call in calls:
                 outbox.put(f"settle:{call.job_key}", call)
             return self.measured("sender", kind, len(calls), lambda done: ticking(sender, done))
 
     def measured(self, way, kind, count, act):
-        """Return the run of a way that begins with a new block, and take the chain back."""
+        """Run a way from a new block, restore the chain and return the result."""
         anvil = self.chain.anvil
         snapshot = anvil.rpc("evm_snapshot")
         nonce = self.chain.nonce(self.chain.provider)
@@ -190,20 +192,20 @@ class Bench:
         )
 
     def followed(self, title, count, act):
-        """Return in how many blocks, and after how long, all was settled by an act in another
-        thread.
+        """Run ``act`` in a thread; return the number of blocks and the seconds until all jobs are
+        settled.
         """
         head = self.next_block(self.chain.ledger.head().number)
-        began, done, errors = time.monotonic(), threading.Event(), []
+        start_s, done, errors = time.monotonic(), threading.Event(), []
         actor = threading.Thread(target=watched, args=(act, done, errors))
         actor.start()
         settled, blocks, seconds = 0, 0, 0.0
         try:
             while settled < count:
                 head = self.next_block(head)
-                seconds, new = time.monotonic() - began, self.settled_in(head)
+                seconds, new = time.monotonic() - start_s, self.settled_in(head)
                 settled, blocks = settled + new, blocks + (new > 0)
-                tell(f"{title}: {seconds:5.1f} s, {settled} of {count}")
+                report_progress(f"{title}: {seconds:5.1f} s, {settled} of {count}")
                 assert not errors, errors
                 assert seconds < TIMEOUT_S
         finally:
@@ -212,20 +214,20 @@ class Bench:
         return blocks, seconds
 
     def next_block(self, after):
-        """Return the next height, once there is such a block."""
+        """Return the next block number, once the block exists."""
         while self.watch.ask("eth_getBlockByNumber", hex(after + 1), False) is None:
             time.sleep(POLL_S)
         return after + 1
 
     def settled_in(self, height):
-        """Return how many jobs a block settled."""
+        """Return the number of jobs that a block settled."""
         topic = artifact("MetaScheduler").events["JobSettled"].topic
-        wanted = {"fromBlock": hex(height), "toBlock": hex(height), "topics": [topic]}
-        return len(self.watch.ask("eth_getLogs", wanted))
+        log_filter = {"fromBlock": hex(height), "toBlock": hex(height), "topics": [topic]}
+        return len(self.watch.ask("eth_getLogs", log_filter))
 
 
 def watched(act, done, errors):
-    """Act, and keep what was raised for the thread that waits."""
+    """Run ``act`` and pass an exception to the waiting thread."""
     try:
         act(done)
     except BaseException as error:
@@ -234,7 +236,7 @@ def watched(act, done, errors):
 
 
 def ticking(sender, done):
-    """Tick as a service's loop does: every so often, and at once if the last tick took longer."""
+    """Tick like a service: at fixed intervals, or immediately after a longer tick."""
     due = time.monotonic()
     while not done.is_set():
         sender.tick()
@@ -243,53 +245,49 @@ def ticking(sender, done):
 
 
 def report(runs, *, as_json):
-    """Print the best run of each way, the ratios and the bars."""
+    """Print the best run of each way, the ratios and the limits."""
     best = {}
     for run in runs:
         key = run.way, run.kind
-        best[key] = max(run, best.get(key, run), key=lambda one: one.per_second)
+        best[key] = max(run, best.get(key, run), key=lambda candidate: candidate.per_second)
     ratios = {
         kind: best["sender", kind].per_second / best["raw", kind].per_second for _, kind in best
     }
     batched = best["sender", "batched"].per_second
-    passed = min(ratios[kind] for kind in BARRED) >= RATIO_BAR and batched >= BATCHED_BAR
+    passed = min(ratios[kind] for kind in LIMITED) >= MIN_RATIO and batched >= MIN_BATCHED
     machine = {
         "cores": os.cpu_count(),
         "machine": platform.machine(),
         "load": round(os.getloadavg()[0], 1),
     }
     if as_json:
-        rows = [
-            asdict(run) | {"seconds": round(run.seconds, 2), "per_second": round(run.per_second, 1)}
-            for run in best.values()
-        ]
-        print(
-            json.dumps(
-                {
-                    "runs": rows,
-                    "ratios": {kind: round(ratio, 3) for kind, ratio in ratios.items()},
-                    "machine": machine,
-                    "passed": passed,
-                },
-                indent=2,
-            )
-        )
+        print(to_json(best, ratios, machine, passed=passed))
         return 0 if passed else 1
-    print(f"\n{'':18} {'settled':>8} {'in tx':>8} {'blocks':>8} {'s':>8} {'a second':>9}")
+    print(f"\n{'':18} {'settled':>8} {'in tx':>8} {'blocks':>8} {'s':>8} {'per s':>9}")
     for run in best.values():
-        figures = f"{run.settlements:8} {run.transactions:8} {run.blocks:8} {run.seconds:8.1f} {run.per_second:9.0f}"
-        print(f"{run.way + ', ' + run.kind:18} {figures}")
+        counts = f"{run.settlements:8} {run.transactions:8} {run.blocks:8}"
+        print(f"{f'{run.way}, {run.kind}':18} {counts} {run.seconds:8.1f} {run.per_second:9.0f}")
     for kind, ratio in ratios.items():
-        print(
-            f"sender / raw, {kind}: {ratio:.2f}" + (f" (bar {RATIO_BAR})" if kind in BARRED else "")
-        )
-    print(f"jobs settled a second through the sender, batched: {batched:.0f} (bar {BATCHED_BAR})")
+        limit = f" (at least {MIN_RATIO})" if kind in LIMITED else ""
+        print(f"sender / raw, {kind}: {ratio:.2f}{limit}")
+    print(f"settlements per second, sender, batched: {batched:.0f} (at least {MIN_BATCHED})")
     print(f"machine: {machine['cores']} cores, {machine['machine']}, load {machine['load']}")
     return 0 if passed else 1
 
 
-def tell(line):
-    """Say what is going on."""
+def to_json(best, ratios, machine, *, passed):
+    """Return the figures as JSON."""
+    rows = []
+    for run in best.values():
+        figures = {"seconds": round(run.seconds, 2), "per_second": round(run.per_second, 1)}
+        rows.append(asdict(run) | figures)
+    rounded = {kind: round(ratio, 3) for kind, ratio in ratios.items()}
+    result = {"runs": rows, "ratios": rounded, "machine": machine, "passed": passed}
+    return json.dumps(result, indent=2)
+
+
+def report_progress(line):
+    """Print a line of progress."""
     print(f"bench: {line}", file=sys.stderr, flush=True)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain Slurm, to compare with: runs as SlurmUser on the controller and submits the same job again
-and again.
+"""Submit the same job many times to plain Slurm, as SlurmUser on the controller.
 
-Standard input is JSON. The guard takes no job of a wallet without a job key, so each has one, of
-contracts that do not exist. Standard output is the Unix time of the first submission.
+Standard input is JSON. Each job has a job key with a contract that does not exist, because the
+job_submit plugin refuses a wallet's job without a job key. The program prints the Unix time of the
+first submission.
 """
 
 import json

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How the time that a workflow's file takes grows with its size: in proportion, whatever is in it.
+"""Check that the time to read and render a workflow grows linearly with the size of its file.
 
-Each kind of file is read and rendered at a quarter of the largest size and at the whole. It ends
-with 1 if one takes much more than four times as long.
+Each kind of file is read and rendered at a quarter of the largest size and at the largest size. The
+exit code is 1 if the larger file takes much more than four times as long.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ RESOURCES = "resources: {tasks: 9, cpusPerTask: 1, memPerCpu: 1}\n"
 STEPS = "steps:\n- run: {command: x}\n"
 RUN = "- run: {command: x, network: pasta, customNetworkInterfaces: ["
 END = "{vnet: {name: n, address: 10.0.0.2/8}}, "
+LONG_COMMENT = " # long" * 100 + "\n"
+TUNNEL = f"{{wireguard: {{privateKey: '{KEY}'}}}}, "
 NETWORK = "virtualNetworks: [{name: n, gatewayAddress: 10.0.0.1/8}]\n"
-MAX_SHOWN = 100_000
-MOST = 9  # four times the size: 4 is linear, 16 is quadratic
+MAX_ERROR_CHARACTERS = 100_000
+MAX_RATIO = 9  # for four times the size: 4 is linear, 16 is quadratic
 RUNS = 5
 
 
@@ -48,21 +50,27 @@ FILES = {
     "keys that are marked": (STEPS, "? a%d\n", ""),
     "tags of tags": ("", "%%TAG !a%d! b\n", ""),
     "escapes": ('steps: [{run: {command: "', "\\x41%d", '"}}]\n'),
-    "items": ("steps: [{for: {parallel: false, items: [", "a%d, ", "], steps: [{run: {command: x}}]}}]\n"),
+    "items": ("steps: [{for: {parallel: false, items: [", "a%d, ",
+              "], steps: [{run: {command: x}}]}}]\n"),
     "variables": (STEPS + "env: [", "{key: a%d, value: b}, ", "]\n"),
     "digits": (STEPS + "a: ", "%d", "x\n"),
     "steps in steps": ("steps: [", f"{{name: s%d, steps: {nested(12)}}}, ", "]\n"),
-    "handles": ("steps:\n", "- {launch: {handleName: h%d, steps: [{run: {command: x}}]}, dependsOn: [h0]}\n", ""),
-    "ends of a network": (
-        NETWORK + "steps:\n",
-        RUN + "{vnet: {name: n, address: 10.1.0.%d/8}}, " + END * 15 + "]}" + " # long" * 100 + "\n",
+    "handles": (
+        "steps:\n",
+        "- {launch: {handleName: h%d, steps: [{run: {command: x}}]}, dependsOn: [h0]}\n",
         "",
     ),
-    "tunnels": ("steps:\n", RUN + f"{{wireguard: {{privateKey: '{KEY}'}}}}, " * 16 + "]} #%d\n", ""),
+    "ends of a network": (
+        NETWORK + "steps:\n",
+        RUN + "{vnet: {name: n, address: 10.1.0.%d/8}}, " + END * 15 + "]}" + LONG_COMMENT,
+        "",
+    ),
+    "tunnels": ("steps:\n", RUN + TUNNEL * 16 + "]} #%d\n", ""),
 }  # fmt: skip
 
 
-def written(kind, size):
+def file_text(kind, size):
+    """Return the text of a file of this kind and about this size (bytes)."""
     head, part, tail = FILES[kind]
     parts, length = [head if kind == "tags of tags" else RESOURCES + head], len(RESOURCES + head)
     while length < size - 2000:
@@ -72,28 +80,32 @@ def written(kind, size):
 
 
 def seconds(text):
-    """CPU time that the text takes to be a script or to be refused; very much if very much is said
-    of it.
-    """
+    """Return the CPU seconds to render or refuse a text. A very long error adds 10 s."""
     started = time.process_time()
     try:
         render(parse_workflow(text))
     except InvalidWorkflow as err:
-        return time.process_time() - started + 10 * (len(str(err)) > MAX_SHOWN)
+        elapsed_s = time.process_time() - started
+        return elapsed_s + 10 if len(str(err)) > MAX_ERROR_CHARACTERS else elapsed_s
     return time.process_time() - started
 
 
+def shortest(text):
+    """Return the shortest time of several runs, in seconds."""
+    return min(seconds(text) for _ in range(RUNS))
+
+
 def main() -> int:
-    """Measure each kind, and return 1 if one grows too fast."""
+    """Measure each kind; return 1 if the time of one kind grows too fast."""
     print(f"{'kind of file':<24}{'quarter':>12}{'whole':>12}{'ratio':>8}")
     worst = 0.0
     for kind in FILES:
-        texts = (written(kind, size) for size in (MAX_BYTES // 4, MAX_BYTES))
-        quarter, whole = (min(seconds(text) for _ in range(RUNS)) for text in texts)
+        quarter = shortest(file_text(kind, MAX_BYTES // 4))
+        whole = shortest(file_text(kind, MAX_BYTES))
         print(f"{kind:<24}{1e3 * quarter:>9.1f} ms{1e3 * whole:>9.1f} ms{whole / quarter:>8.1f}")
         worst = max(worst, whole / quarter)
-    print(f"largest ratio {worst:.1f}, bar {MOST}")
-    return int(worst > MOST)
+    print(f"largest ratio {worst:.1f}, at most {MAX_RATIO}")
+    return int(worst > MAX_RATIO)
 
 
 if __name__ == "__main__":
