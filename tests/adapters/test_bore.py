@@ -56,7 +56,8 @@ def program(server, target):
     """`gridstead-bore` as a process of its own."""
     process = subprocess.Popen(
         [sys.executable, "-m", "gridstead.cli.bore", f"localhost:{server.port}", str(target)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={"PYTHONPATH": "control"},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={"PYTHONPATH": "control"},
     )  # fmt: skip
     process.stdin.write(f"{TOKEN}\n".encode())
     process.stdin.close()

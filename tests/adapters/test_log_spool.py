@@ -94,7 +94,8 @@ def test_full_spool_drops_and_tells_how_many_lines_are_missing_there(folder):
     spool.put(b"after", Stream.STDOUT)
 
     assert [data for _, data in drain(spool)] == [
-        b"x" * 100, b"gridstead: 12 lines are missing here: the logger was away or too slow", b"after",
+        b"x" * 100, b"gridstead: 12 lines are missing here: the logger was away or too slow",
+        b"after",
     ]  # fmt: skip
 
 

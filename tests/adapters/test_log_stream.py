@@ -185,7 +185,8 @@ class TestPump:
             assert copied() == lines
 
         assert end() == (b"end", [
-            (Stream.STDOUT, b"one"), (Stream.STDERR, b"two"), (Stream.STDOUT, b"three"), (Stream.STDERR, b"half"),
+            (Stream.STDOUT, b"one"), (Stream.STDERR, b"two"), (Stream.STDOUT, b"three"),
+            (Stream.STDERR, b"half"),
             (Stream.STDOUT, b"4"), (Stream.STDERR, b"end"),
         ])  # fmt: skip
 

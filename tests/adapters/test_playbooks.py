@@ -347,7 +347,8 @@ def test_handlers_whose_turn_came_wait_no_more():
 def record(number, **more):
     at = Circumstances(by="me@here", commit="abc", started_at=number, ended_at=number + 1)
     return RunRecord(
-        id=f"{number}-apply", command="apply", circumstances=at, inventory=None, limit=None, tags=None,
+        id=f"{number}-apply", command="apply", circumstances=at, inventory=None, limit=None,
+        tags=None,
         outcome=RunOutcome.FAILED, changed={"a": ("x", "y")},
         failed=(FailedTask(host="a", task="z", message="no"),), waiting={"a": ("w",)}, **more,
     )  # fmt: skip

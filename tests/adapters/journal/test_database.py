@@ -136,7 +136,7 @@ def test_threads_write_at_the_same_time(url):
 
 
 def test_threads_of_a_process_wait_for_a_mutex_and_not_for_sqlite(tmp_path, monkeypatch):
-    """SQLite sleeps while it waits for a lock, which made many writers five times slower than one."""
+    """SQLite sleeps while it waits. Many writers were therefore five times slower than one."""
     monkeypatch.setattr("gridstead.adapters.journal.database._BUSY_TIMEOUT_MS", 0)
     database = Database(f"sqlite:///{tmp_path}/state.db")
     outbox = SqlOutbox(database, FakeClock())
@@ -181,8 +181,9 @@ def test_a_store_that_lost_its_lock_refuses_writes(postgresql_url):
     database = Database(postgresql_url)
     engine = create_engine(postgresql_url)
     with engine.connect() as connection:
-        others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-        connection.execute(text(f"{others} AND datname = current_database()"))
+        others = "pid <> pg_backend_pid() AND datname = current_database()"
+        terminate = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        connection.execute(text(f"{terminate} WHERE {others}"))
     engine.dispose()
 
     for _ in range(2):

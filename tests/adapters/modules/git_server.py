@@ -95,8 +95,10 @@ class Handler(BaseHTTPRequestHandler):
         result = subprocess.run(
             ["git", "http-backend"], input=body, capture_output=True, check=False,
             env={
-                "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(self.server.root), "GIT_HTTP_EXPORT_ALL": "1",
-                "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command, "GIT_CONFIG_NOSYSTEM": "1",
+                "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(self.server.root),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command,
+                "GIT_CONFIG_NOSYSTEM": "1",
                 "CONTENT_TYPE": self.headers.get("Content-Type", ""), "HOME": str(self.server.root),
                 "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""), "REMOTE_ADDR": "127.0.0.1",
                 "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
@@ -128,7 +130,8 @@ class Repository:
     def git(self, *words: str, cwd: Path | None = None) -> str:
         environment = {
             "PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@x", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@x",
+            "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@x", "GIT_COMMITTER_NAME": "a",
+            "GIT_COMMITTER_EMAIL": "a@x",
         }  # fmt: skip
         result = subprocess.run(
             ["git", *words],

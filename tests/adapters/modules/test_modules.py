@@ -162,7 +162,8 @@ class TestHostileRepositories:
             (repository.place / f".git/hooks/{hook}").write_text(f"#!/bin/sh\ntouch {owned}\n")
             (repository.place / f".git/hooks/{hook}").chmod(0o755)
         repository.commit({
-            ".gitattributes": "* filter=evil\n", ".gitconfig": f'[filter "evil"]\nsmudge = touch {owned}\n',
+            ".gitattributes": "* filter=evil\n",
+            ".gitconfig": f'[filter "evil"]\nsmudge = touch {owned}\n',
         })  # fmt: skip
         owned.unlink(missing_ok=True)  # the repository's own hooks ran when it was created
 
@@ -209,9 +210,12 @@ class TestHostileRepositories:
     @pytest.mark.parametrize(
         "source",
         [
-            "h.x/a/b@--upload-pack=x", "h.x/-a/b", "h.x/a/../b", "h.x/a/b/../c", "h.x/a/b@a..b", "h.x/a/b@x y",
-            "h.x/a/b@x.lock", "h.x/a/b@x.lock/y", "file:///a/b", "/a/b/c", "https://h.x/a/b", "u@h.x/a/b", "h.x/a",
-            "h.x/a/b@", "h.x/a/b@a\nb", "h.x/a/b?c", "h.x/a/b#c", "h.x/a/b@$(x)", "-h/a/b", "h.x:x/a/b",
+            "h.x/a/b@--upload-pack=x", "h.x/-a/b", "h.x/a/../b", "h.x/a/b/../c", "h.x/a/b@a..b",
+            "h.x/a/b@x y",
+            "h.x/a/b@x.lock", "h.x/a/b@x.lock/y", "file:///a/b", "/a/b/c", "https://h.x/a/b",
+            "u@h.x/a/b", "h.x/a",
+            "h.x/a/b@", "h.x/a/b@a\nb", "h.x/a/b?c", "h.x/a/b#c", "h.x/a/b@$(x)", "-h/a/b",
+            "h.x:x/a/b",
         ],
     )  # fmt: skip
     def test_invalid_source_is_refused(self, source):

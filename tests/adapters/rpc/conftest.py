@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates for servers on the loopback, the Job Definition service behind both of its servers,
-and the logger.
-"""
+"""Certificates, and servers of the Job Definition service and the logger on the loopback."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ from gridstead.services.logger import Logger
 NAME = "0x" + "07" * 32
 MAX_BYTES = 100_000
 KEY = b"k" * 32
-EDITION = "1" * 32
+LOG_IDENTITY = "1" * 32
 SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"
 
 
@@ -44,7 +42,7 @@ def server_tls(authority):
     return authority.issue("server")
 
 
-def access_to(owner, clock, *, name=NAME, log_identity=EDITION):
+def access_to(owner, clock, *, name=NAME, log_identity=LOG_IDENTITY):
     log = LogId(owner=owner, name=name, log_identity=log_identity)
     token = write_token(KEY, WritePermit(log=log, expires_at=clock.now() + 600))
     return WriteAccess(owner=owner, log_name=name, token=token)
@@ -55,16 +53,17 @@ def no_limit():
 
 
 def new_graphql_service(submit, **changes):
-    """What a server does that has nothing to say of itself."""
+    """Return what a GraphQL server serves, with defaults for all but ``submit``."""
     service = GraphqlService(
-        submit=submit, validate=lambda _: "valid", check=lambda: None, metrics=lambda: "# EOF\n", metrics_for=(),
+        submit=submit, validate=lambda _: "valid", check=lambda: None, metrics=lambda: "# EOF\n",
+        metrics_for=(),
         requests=no_limit(), request_bytes=no_limit(),
     )  # fmt: skip
     return replace(service, **changes)
 
 
 def ask(server, ca, query, job=None):
-    """Start a server, ask it once, stop it."""
+    """Start a server, send it one query, stop it, and return the answer."""
     url = f"https://localhost:{server.start()}/graphql"
     try:
         with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
@@ -73,8 +72,8 @@ def ask(server, ca, query, job=None):
         server.stop()
 
 
-class Grid:
-    """The service with both servers on the loopback."""
+class DefinitionServers:
+    """The Job Definition service with its GraphQL and gRPC servers on the loopback."""
 
     def __init__(self, server_tls):
         self.scripts = MemoryScripts()
@@ -98,7 +97,7 @@ class Grid:
         self.url = f"https://localhost:{self.graphql.start()}/graphql"
         self.address = f"localhost:{self.sbatch.start()}"
 
-    # The service may be another one by the time it is called.
+    # Tests replace self.service, so these methods read it at each call.
 
     def submit(self, job, customer, charge):
         return self.service.submit(job, customer, charge)
@@ -121,10 +120,10 @@ class Grid:
 
 
 @pytest.fixture(scope="module")
-def grid(server_tls):
-    grid = Grid(server_tls)
-    yield grid
-    grid.stop()
+def servers(server_tls):
+    servers = DefinitionServers(server_tls)
+    yield servers
+    servers.stop()
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +131,7 @@ def ca(authority):
     return authority.certificate
 
 
-# The logger.
+# Fixtures of the logger.
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +177,7 @@ def owner():
 
 @pytest.fixture
 def log(owner):
-    return LogId(owner=owner.address, name=NAME, log_identity=EDITION)
+    return LogId(owner=owner.address, name=NAME, log_identity=LOG_IDENTITY)
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every method of a service that a .proto file names is answered; the generated base classes answer
+"""Every method of every .proto service is implemented. The generated base classes answer
 UNIMPLEMENTED.
 """
 
@@ -36,7 +36,7 @@ SERVICES = [
 
 
 def servicers(base):
-    """Return our classes that answer for a service."""
+    """Return our subclasses of a generated servicer class."""
     members = [
         member for module in OURS for member in vars(module).values() if isinstance(member, type)
     ]
@@ -46,7 +46,7 @@ def servicers(base):
 @pytest.mark.parametrize(
     ("service", "base"), SERVICES, ids=[service.full_name for service, _ in SERVICES]
 )
-def test_every_method_of_a_service_is_answered(service, base):
+def test_every_method_of_a_service_is_implemented(service, base):
     (servicer,) = servicers(base)
 
     missing = [
@@ -57,9 +57,9 @@ def test_every_method_of_a_service_is_answered(service, base):
     assert missing == []
 
 
-def test_every_proto_file_is_looked_at(request):
+def test_every_proto_file_is_tested(request):
     folder = request.config.rootpath / "control" / "gridstead" / "proto"
 
-    named = {f"gridstead/proto/{path.name}" for path in folder.glob("*.proto")}
+    names = {f"gridstead/proto/{path.name}" for path in folder.glob("*.proto")}
 
-    assert named == {messages.DESCRIPTOR.name for messages, _ in GENERATED}
+    assert names == {messages.DESCRIPTOR.name for messages, _ in GENERATED}

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service on real sockets: customers over GraphQL, and callers that mean no
-good.
-"""
+"""The GraphQL server of the Job Definition service, with valid and hostile clients."""
 
 from __future__ import annotations
 
@@ -25,24 +23,29 @@ from gridstead.rpc.job_definitions import SBatchServer
 from gridstead.rpc.tls import TlsFiles
 from gridstead.workflow.json_schema import json_schema
 
+LONE_SURROGATE = (
+    b'{"query": "mutation S($job: Job!) { submit(job: $job) }", '
+    b'"variables": {"job": {"\\udfff": 1}}}'
+)
+
 
 @pytest.fixture
-def http(grid, ca):
+def http(servers, ca):
     with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
         yield http
 
 
 class TestSubmit:
-    def test_our_client_stores_a_workflow(self, grid, ca):
-        script_id = submit_workflow(grid.url, wire_workflow(), ca=ca)
+    def test_our_client_stores_a_workflow(self, servers, ca):
+        script_id = submit_workflow(servers.url, wire_workflow(), ca=ca)
 
         assert len(script_id) == 31
-        assert "echo hello" in grid.scripts.records[script_id]
+        assert "echo hello" in servers.scripts.records[script_id]
 
-    def test_every_broken_rule_comes_back(self, grid, ca):
+    def test_our_client_reports_every_broken_rule(self, servers, ca):
         with pytest.raises(InvalidWorkflow) as caught:
             submit_workflow(
-                grid.url,
+                servers.url,
                 wire_workflow(steps=[{"run": {"command": "a\0", "shell": "/bin/zsh"}}]),
                 ca=ca,
             )
@@ -52,16 +55,16 @@ class TestSubmit:
             "steps[0].run.shell",
         ]
 
-    def test_unknown_field_is_refused_by_graphql_itself(self, http, grid):
+    def test_unknown_field_is_refused_by_the_schema(self, http, servers):
         job = wire_workflow(steps=[{"run": {"command": "true", "networks": "host"}}])
 
-        response = post(http, grid, variables={"job": job})
+        response = post(http, servers, variables={"job": job})
 
         assert response.status_code == 422
         assert "networks" in response.json()["errors"][0]["message"]
 
-    def test_schema_for_editors_is_there_for_everybody(self, http, grid):
-        response = http.get(grid.url.replace("/graphql", "/workflow.schema.json"))
+    def test_json_schema_is_served_to_everybody(self, http, servers):
+        response = http.get(servers.url.replace("/graphql", "/workflow.schema.json"))
 
         assert (response.status_code, response.headers["content-type"]) == (
             200,
@@ -69,8 +72,8 @@ class TestSubmit:
         )
         assert response.json() == json_schema()
 
-    def test_broken_rule_is_status_200_with_errors(self, http, grid):
-        response = post(http, grid, variables={"job": wire_workflow(steps=[])})
+    def test_broken_rule_is_answered_with_status_200_and_errors(self, http, servers):
+        response = post(http, servers, variables={"job": wire_workflow(steps=[])})
 
         assert response.status_code == 200
         error = response.json()["errors"][0]
@@ -78,10 +81,10 @@ class TestSubmit:
         assert error["extensions"]["type"] == "validation"
         assert error["extensions"]["tag"] == "min"
 
-    def test_every_broken_rule_is_an_error_of_its_own(self, http, grid):
+    def test_every_broken_rule_is_a_separate_error(self, http, servers):
         response = post(
             http,
-            grid,
+            servers,
             variables={"job": wire_workflow(steps=[{"run": {"command": "a", "shell": "zsh"}}] * 2)},
         )
 
@@ -92,54 +95,56 @@ class TestSubmit:
             "message": f"steps[0].run.shell: {reason}",
             "path": ["submit"],
             "extensions": {
-                "type": "validation", "code": "invalid-workflow", "tag": "valid", "namespace": "steps[0].run.shell",
+                "type": "validation", "code": "invalid-workflow", "tag": "valid",
+                "namespace": "steps[0].run.shell",
                 "field": "shell", "original_message": reason,
             },
         }  # fmt: skip
         assert second["extensions"]["namespace"] == "steps[1].run.shell"
 
-    def test_query_job_is_refused(self, http, grid):
+    def test_query_job_is_refused(self, http, servers):
         query = (
             "query Job($batchLocationHash: String!) { job(batchLocationHash: $batchLocationHash) }"
         )
 
-        response = post(http, grid, query=query, variables={"batchLocationHash": "x"})
+        response = post(http, servers, query=query, variables={"batchLocationHash": "x"})
 
         assert response.status_code == 200
         assert "provider" in response.json()["errors"][0]["message"]
 
-    def test_module_is_valid(self, http, grid):
-        response = post(http, grid, query=VALIDATE, variables={"module": MODULE})
+    def test_valid_module_is_accepted(self, http, servers):
+        response = post(http, servers, query=VALIDATE, variables={"module": MODULE})
 
         assert response.json() == {"data": {"validate": "valid"}}
 
-    def test_module_that_breaks_rules_is_told_which(self, http, grid):
+    def test_every_broken_rule_of_a_module_is_reported(self, http, servers):
         module = MODULE | {"inputs": [{"key": "not a name", "description": ""}], "steps": []}
 
-        told = post(http, grid, query=VALIDATE, variables={"module": module}).json()["data"][
+        report = post(http, servers, query=VALIDATE, variables={"module": module}).json()["data"][
             "validate"
         ]
 
-        assert "inputs[0].key" in told
-        assert "steps: must not be empty" in told
-        assert len(told.splitlines()) == 2
+        assert "inputs[0].key" in report
+        assert "steps: must not be empty" in report
+        assert len(report.splitlines()) == 2
 
-    def test_one_request_brings_one_module(self, http, grid):
-        query = "mutation V($module: Module!) { a: validate(module: $module) b: validate(module: $module) }"
+    def test_request_with_two_modules_is_refused(self, http, servers):
+        call = "validate(module: $module)"
+        query = f"mutation V($module: Module!) {{ a: {call} b: {call} }}"
 
-        assert post(http, grid, query=query, variables={"module": MODULE}).status_code == 422
+        assert post(http, servers, query=query, variables={"module": MODULE}).status_code == 422
 
-    def test_one_request_submits_one_workflow(self, http, grid):
+    def test_request_with_two_workflows_is_refused(self, http, servers):
         query = "mutation S($job: Job!) { a: submit(job: $job) b: submit(job: $job) }"
 
-        response = post(http, grid, query=query, variables={"job": wire_workflow()})
+        response = post(http, servers, query=query, variables={"job": wire_workflow()})
 
         assert response.status_code == 422
 
-    def test_schema_is_not_told_by_default(self, http, grid):
-        assert post(http, grid, query="{ __schema { types { name } } }").status_code == 422
+    def test_introspection_is_refused_by_default(self, http, servers):
+        assert post(http, servers, query="{ __schema { types { name } } }").status_code == 422
 
-    def test_schema_is_told_if_asked_to(self, server_tls, ca):
+    def test_introspection_is_answered_if_enabled(self, server_tls, ca):
         server = graphql_server(
             host="127.0.0.1",
             port=0,
@@ -151,21 +156,21 @@ class TestSubmit:
 
         assert "StepRun" in {kind["name"] for kind in answer["data"]["__schema"]["types"]}
 
-    def test_browsers_of_any_origin_may_call(self, http, grid):
+    def test_browsers_of_any_origin_may_call(self, http, servers):
         headers = {
             "Origin": "https://app.example",
             "Access-Control-Request-Method": "POST",
             "Access-Control-Request-Headers": "accept,content-type",
         }
 
-        response = http.options(grid.url, headers=headers)
+        response = http.options(servers.url, headers=headers)
 
         assert response.status_code == 200
         assert response.headers["access-control-allow-origin"] in ("*", "https://app.example")
         assert "access-control-allow-credentials" not in response.headers
 
-    def test_health_is_ok(self, http, grid):
-        assert http.get(grid.url.replace("/graphql", "/health")).text == "ok"
+    def test_health_is_ok(self, http, servers):
+        assert http.get(servers.url.replace("/graphql", "/health")).text == "ok"
 
     @pytest.mark.parametrize(
         ("body", "status"),
@@ -182,21 +187,18 @@ class TestSubmit:
             (b'{"query": "' + b"{ a" * 3000 + b'"}', 422),
             (b'{"query": "{ a(b: ' + b"[" * 1900 + b'"}', 422),
             (b'{"query": "{ job }", "operationName": "\\ud800"}', 422),
-            (
-                b'{"query": "mutation S($job: Job!) { submit(job: $job) }", "variables": {"job": {"\\udfff": 1}}}',
-                422,
-            ),
+            (LONE_SURROGATE, 422),
             (b"x" * 600_000, 413),
             (b'{"query": "{ job }", "variables": [' + b"{}," * 20_000 + b"{}]}", 400),
         ],
     )
-    def test_request_that_is_none_is_told_so(self, http, grid, body, status):
-        response = http.post(grid.url, content=body)
+    def test_invalid_request_gets_a_status_and_a_message(self, http, servers, body, status):
+        response = http.post(servers.url, content=body)
 
         assert response.status_code == status
         assert response.json()["errors"][0]["message"]
 
-    def test_bug_is_told_to_the_operator_by_its_place_alone(self, server_tls, ca, caplog):
+    def test_bug_is_logged_with_its_place_and_without_its_message(self, server_tls, ca, caplog):
         def submit(*_):
             raise KeyError("a secret")
 
@@ -214,7 +216,7 @@ class TestSubmit:
         assert "test_graphql.py" in caplog.text
         assert "a secret" not in caplog.text
 
-    def test_store_that_does_not_answer_is_transient(self, server_tls, ca):
+    def test_unavailable_store_is_a_transient_error(self, server_tls, ca):
         def submit(*_):
             raise Transient("could not reach the state store", detail="where it lies")
 
@@ -233,18 +235,18 @@ class TestSubmit:
     @pytest.mark.parametrize(
         "answer", ['{"data": null}', "[]", '{"errors": [5]}', '{"errors": [{}]}']
     )
-    def test_answer_that_is_none_is_told_with_its_text(self, monkeypatch, answer):
+    def test_invalid_answer_raises_unexpected_output(self, monkeypatch, answer):
         monkeypatch.setattr(httpx, "post", lambda *_, **__: httpx.Response(200, text=answer))
 
         with pytest.raises(UnexpectedOutput):
             submit_workflow("https://localhost/graphql", wire_workflow())
 
-    def test_ca_that_cannot_be_read_is_the_operators(self, tmp_path):
+    def test_unreadable_ca_is_a_config_error(self, tmp_path):
         with pytest.raises(ConfigError, match="could not read"):
             submit_workflow("https://localhost/graphql", wire_workflow(), ca=tmp_path / "none")
 
-    def test_port_that_is_taken_is_the_operators(self, grid, server_tls, capfd):
-        port = int(grid.url.split(":")[2].split("/")[0])
+    def test_port_in_use_is_a_config_error(self, servers, server_tls, capfd):
+        port = int(servers.url.split(":")[2].split("/")[0])
 
         with pytest.raises(ConfigError, match="could not listen"):
             graphql_server(
@@ -255,14 +257,14 @@ class TestSubmit:
             ).start()
         with pytest.raises(ConfigError, match="could not listen"):
             SBatchServer(
-                grid.address.replace("localhost", "127.0.0.1"),
+                servers.address.replace("localhost", "127.0.0.1"),
                 server_tls,
                 challenge=lambda: b"",
                 get_sbatch=lambda _: None,
                 calls=no_limit(),
             ).start()
 
-    def test_certificate_that_is_missing_is_the_operators(self, tmp_path):
+    def test_missing_certificate_is_a_config_error(self, tmp_path):
         tls = TlsFiles(certificate=tmp_path / "none", key=tmp_path / "none")
 
         with pytest.raises(ConfigError, match="could not read"):
@@ -278,41 +280,42 @@ class TestSubmit:
                 calls=no_limit(),
             ).start()
 
-    def test_service_that_is_away_is_transient(self, ca):
+    def test_unreachable_service_is_a_transient_error(self, ca):
         with pytest.raises(JobDefinitionUnavailable):
             submit_workflow("https://localhost:1/graphql", wire_workflow(), ca=ca)
 
 
 VALIDATE = "mutation Validate($module: Module!) { validate(module: $module) }"
 MODULE = {
-    "name": "hello", "description": "Says hello.", "inputs": [{"key": "WHO", "description": "Whom.", "default": "you"}],
+    "name": "hello", "description": "Says hello.",
+    "inputs": [{"key": "WHO", "description": "Whom.", "default": "you"}],
     "minimumResources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0},
     "steps": [{"run": {"command": "echo $WHO"}}],
 }  # fmt: skip
 
 
-def post(http, grid, query=SUBMIT, variables=None):
-    return http.post(grid.url, json={"query": query, "variables": variables or {}})
+def post(http, servers, query=SUBMIT, variables=None):
+    return http.post(servers.url, json={"query": query, "variables": variables or {}})
 
 
 class TestCustomer:
-    def test_our_client_says_whose_the_script_is(self, grid, ca):
-        script_id = submit_workflow(grid.url, wire_workflow(), ca=ca, customer="0x" + "a1" * 20)
+    def test_our_client_sends_the_customer(self, servers, ca):
+        script_id = submit_workflow(servers.url, wire_workflow(), ca=ca, customer="0x" + "a1" * 20)
 
-        assert grid.scripts.owners[script_id] == "0x" + "a1" * 20
+        assert servers.scripts.owners[script_id] == "0x" + "a1" * 20
 
-    def test_customer_that_is_no_address_is_refused(self, grid, ca):
+    def test_invalid_customer_address_is_refused(self, servers, ca):
         with pytest.raises(InvalidWorkflow, match="invalid address"):
-            submit_workflow(grid.url, wire_workflow(), ca=ca, customer="0x1")
+            submit_workflow(servers.url, wire_workflow(), ca=ca, customer="0x1")
 
-    def test_service_that_knows_no_customers_is_asked_without(self, monkeypatch):
+    def test_client_repeats_the_request_without_customer_for_an_old_service(self, monkeypatch):
         refusal = {
             "errors": [{"message": 'Unknown argument "customer" on field "Mutation.submit".'}]
         }
-        asked = []
+        requests = []
 
         def answer(_url, *, json, **_):
-            asked.append(json)
+            requests.append(json)
             refused = "customer" in json["variables"]
             return (
                 httpx.Response(422, json=refusal)
@@ -326,4 +329,4 @@ class TestCustomer:
             submit_workflow("https://localhost/graphql", wire_workflow(), customer="0x" + "a1" * 20)
             == "x"
         )
-        assert len(asked) == 2
+        assert len(requests) == 2

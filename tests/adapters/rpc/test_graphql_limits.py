@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the Job Definition service refuses so that it goes on serving, and how its operator sees
-that it does.
-"""
+"""Limits of the Job Definition service, and its endpoints for monitoring."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from gridstead.rpc.peer_limit import PeerLimit
 
 
 class TestLimits:
-    def test_caller_that_asks_too_often_is_told_so(self, server_tls, ca):
+    def test_caller_above_the_request_rate_is_refused(self, server_tls, ca):
         service = new_graphql_service(
             lambda *_: "x", requests=PeerLimit(per_s=0.001, burst=2, what="requests")
         )
@@ -40,7 +38,7 @@ class TestLimits:
 
         server.stop()
 
-    def test_callers_behind_a_proxy_of_ours_are_told_apart(self, server_tls, ca):
+    def test_callers_behind_a_known_proxy_have_separate_limits(self, server_tls, ca):
         proxies = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
         limit = PeerLimit(per_s=0.001, burst=1, what="requests", proxies=proxies)
         server = graphql_server(
@@ -53,15 +51,15 @@ class TestLimits:
 
         with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
             callers = ("198.51.100.7", "198.51.100.8", "198.51.100.7")
-            told = [
-                http.post(url, json={}, headers={"X-Forwarded-For": who}).status_code
-                for who in callers
+            statuses = [
+                http.post(url, json={}, headers={"X-Forwarded-For": caller}).status_code
+                for caller in callers
             ]
 
         server.stop()
-        assert [code == 429 for code in told] == [False, False, True]
+        assert [status == 429 for status in statuses] == [False, False, True]
 
-    def test_service_that_is_full_says_so(self, server_tls, ca):
+    def test_full_store_is_reported_to_the_caller(self, server_tls, ca):
         def submit(*_):
             raise TooMuch(
                 "cannot store the workflow now", detail="too many wait", hint="Try again later."
@@ -81,7 +79,7 @@ class TestLimits:
             == "cannot store the workflow now (too many wait). Try again later."
         )
 
-    def test_caller_that_sends_too_much_is_told_so(self, server_tls, ca):
+    def test_caller_above_the_upload_limit_is_refused(self, server_tls, ca):
         service = new_graphql_service(
             lambda *_: "x", request_bytes=PeerLimit(per_s=1, burst=600_000, what="uploads")
         )
@@ -89,15 +87,17 @@ class TestLimits:
         url = f"https://localhost:{server.start()}/graphql"
 
         with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
-            told = [http.post(url, content=b"x" * size).status_code for size in (600_000, 600_000)]
+            statuses = [
+                http.post(url, content=b"x" * size).status_code for size in (600_000, 600_000)
+            ]
 
         server.stop()
-        assert told == [413, 429]
+        assert statuses == [413, 429]
 
-    def test_caller_of_whom_too_much_is_stored_is_told_so(self, grid, server_tls, ca):
-        """The request is small, and what it becomes is not."""
+    def test_stored_size_counts_towards_the_upload_limit(self, servers, server_tls, ca):
+        """A small request can become a large script."""
         service = new_graphql_service(
-            grid.submit, request_bytes=PeerLimit(per_s=1, burst=20_000, what="uploads")
+            servers.submit, request_bytes=PeerLimit(per_s=1, burst=20_000, what="uploads")
         )
         job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
 
@@ -114,8 +114,8 @@ class TestLimits:
 
 class TestSlowModules:
     @pytest.fixture
-    def module_comes(self, monkeypatch):
-        """Until this is set no module comes."""
+    def modules_arrive(self, monkeypatch):
+        """Return an event. No module is fetched before it is set."""
         event = threading.Event()
 
         def module(_):
@@ -125,8 +125,10 @@ class TestSlowModules:
         monkeypatch.setattr("gridstead.adapters.modules._Repository.module", module)
         return event
 
-    def test_others_are_served_while_modules_are_fetched(self, server_tls, ca, module_comes):
-        """Each holds a thread, so that forty of them had them all for a minute."""
+    def test_workflows_without_modules_are_served_while_modules_are_fetched(
+        self, server_tls, ca, modules_arrive
+    ):
+        """Each fetch blocks a thread. Without a limit, 40 fetches blocked every thread."""
         clock = FakeClock()
         modules = GitModules(("git.x",), clock=clock)
         service = new_service(MemoryScripts(), OneJobLedger(), clock, key=KEY, modules=modules)
@@ -134,34 +136,36 @@ class TestSlowModules:
             host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(service.submit)
         )
         url = f"https://localhost:{server.start()}/graphql"
-        told = queue.SimpleQueue()
+        errors = queue.SimpleQueue()
 
         def use(number):
             with pytest.raises((InvalidWorkflow, JobDefinitionUnavailable)) as caught:
                 submit_workflow(
                     url, wire_workflow(steps=[{"use": {"source": f"git.x/a/b{number}"}}]), ca=ca
                 )
-            told.put(str(caught.value))
+            errors.put(str(caught.value))
 
         callers = [threading.Thread(target=use, args=(number,)) for number in range(40)]
         for caller in callers:
             caller.start()
         try:
             assert len(submit_workflow(url, wire_workflow(), ca=ca)) == 31
-            at_once = [told.get(timeout=20) for _ in range(len(callers) - MAX_CALLERS)]
+            early_errors = [errors.get(timeout=20) for _ in range(len(callers) - MAX_CALLERS)]
         finally:
-            module_comes.set()
+            modules_arrive.set()
             for caller in callers:
                 caller.join()
             server.stop()
 
-        assert [one for one in at_once if "too many modules are being fetched" not in one] == []
+        assert [
+            error for error in early_errors if "too many modules are being fetched" not in error
+        ] == []
 
 
 class TestCondition:
     @pytest.fixture
-    def told(self, server_tls, ca):
-        """Return a function that asks a server once."""
+    def get(self, server_tls, ca):
+        """Return a function that starts a server, sends one GET request and returns the answer."""
 
         def ask(path, **fields):
             server = graphql_server(
@@ -181,23 +185,23 @@ class TestCondition:
 
         return ask
 
-    def test_service_whose_peers_answer_is_ready(self, told):
-        assert told("/ready").status_code == 200
+    def test_ready_is_200_if_all_peers_answer(self, get):
+        assert get("/ready").status_code == 200
 
-    def test_service_whose_peer_is_away_is_not_ready(self, told):
+    def test_ready_is_503_if_a_peer_does_not_answer(self, get):
         def check():
             raise Transient("could not reach the state store", detail="where it lies")
 
-        answer = told("/ready", check=check)
+        answer = get("/ready", check=check)
 
         assert (answer.status_code, answer.text) == (503, "could not reach the state store")
 
-    def test_operator_is_answered_while_callers_have_every_worker(self, server_tls, ca):
-        entered, go_on = queue.SimpleQueue(), threading.Event()
+    def test_ready_and_health_are_answered_while_all_workers_are_busy(self, server_tls, ca):
+        entered, release = queue.SimpleQueue(), threading.Event()
 
         def submit(*_):
             entered.put(None)
-            go_on.wait(20)
+            release.wait(20)
             return "x"
 
         server = graphql_server(
@@ -219,23 +223,23 @@ class TestCondition:
         ) as http:
             answers = [http.get(f"{url}/{path}").text for path in ("ready", "health")]
 
-        go_on.set()
+        release.set()
         for caller in callers:
             caller.join()
         server.stop()
         assert answers == ["ok", "ok"]
 
-    def test_metrics_are_for_those_that_the_operator_names(self, told):
-        answer = told("/metrics", metrics_for=(IPv4Network("127.0.0.0/8"), IPv6Network("::1/128")))
+    def test_metrics_are_served_to_the_configured_networks_only(self, get):
+        answer = get("/metrics", metrics_for=(IPv4Network("127.0.0.0/8"), IPv6Network("::1/128")))
 
         assert (answer.status_code, answer.text) == (200, "# EOF\n")
         assert answer.headers["content-type"].startswith("application/openmetrics-text")
-        assert told("/metrics", metrics_for=(IPv4Network("192.0.2.0/24"),)).status_code == 403
+        assert get("/metrics", metrics_for=(IPv4Network("192.0.2.0/24"),)).status_code == 403
 
-    def test_metrics_that_cannot_be_read_are_told_so(self, told):
+    def test_metrics_are_503_if_they_cannot_be_read(self, get):
         def metrics():
             raise Transient("could not reach the chain")
 
-        answer = told("/metrics", metrics=metrics, metrics_for=(IPv4Network("127.0.0.0/8"),))
+        answer = get("/metrics", metrics=metrics, metrics_for=(IPv4Network("127.0.0.0/8"),))
 
         assert answer.status_code == 503

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GraphQL requests without a server: texts that come again."""
+"""The cache of validated GraphQL documents, without a server."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def submit(job, query=QUERY):
     return {"query": query, "variables": {"job": job}}
 
 
-class TestTextThatComesAgain:
-    def test_it_is_answered_as_before(self, requests, monkeypatch):
+class TestValidatedDocuments:
+    def test_repeated_document_is_not_validated_again(self, requests, monkeypatch):
         first = ask(requests, submit(wire_workflow()))
         monkeypatch.setattr(graphql_schema, "validate_document", None)
 
@@ -59,7 +59,7 @@ class TestTextThatComesAgain:
         assert (first[0], second[0]) == (200, 200)
         assert first[1]["data"]["submit"] != second[1]["data"]["submit"]
 
-    def test_its_variables_are_checked_each_time(self, requests):
+    def test_variables_are_checked_each_time(self, requests):
         ask(requests, submit(wire_workflow()))
 
         status, answer = ask(requests, submit({**wire_workflow(), "nonsense": 1}))
@@ -67,7 +67,7 @@ class TestTextThatComesAgain:
         assert status == 422
         assert "nonsense" in answer["errors"][0]["message"]
 
-    def test_one_that_was_wrong_is_wrong_again(self, requests):
+    def test_invalid_document_is_refused_each_time(self, requests):
         query = "mutation { nonsense }"
 
         assert [ask(requests, {"query": query})[0] for _ in range(2)] == [422, 422]
@@ -80,12 +80,12 @@ class TestTextThatComesAgain:
             "{ nonsense }",
         ],
     )
-    def test_one_that_is_long_or_wrong_or_holds_values_is_not_kept(self, requests, query):
+    def test_long_invalid_or_literal_documents_are_not_cached(self, requests, query):
         ask(requests, {"query": query})
 
         assert not requests._valid
 
-    def test_few_are_kept(self, requests, monkeypatch):
+    def test_cache_contains_the_newest_documents_only(self, requests, monkeypatch):
         monkeypatch.setattr(graphql_schema, "MAX_CACHED", 3)
         for number in range(10):
             ask(requests, submit(wire_workflow(), QUERY.replace("Submit", f"Submit{number}")))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gRPC requests that mean no good: fields and bytes that no client writes. A status each time, and
-nothing else.
+"""Hostile gRPC requests, with fields and bytes that no client writes: each gets a status and has no
+side effect.
 
-With tests/unit/workflow/test_hostile.py and test_hostile_graphql.py they are ten thousand.
+Together with tests/unit/workflow/test_hostile.py and test_hostile_graphql.py, these tests send ten
+thousand requests.
 """
 
 from __future__ import annotations
@@ -19,48 +20,47 @@ from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 
 CUSTOMER = "0x" + "c0" * 20
 NUMBER = 2000
-PATIENCE_S = 2  # of CPU; most take a thousandth
+MAX_CPU_S = 2  # per request; most need a thousandth of it
 
 
 @pytest.fixture
-def channel(grid, ca):
-    with open_channel(GrpcPeer(address=grid.address, ca=ca)) as channel:
+def channel(servers, ca):
+    with open_channel(GrpcPeer(address=servers.address, ca=ca)) as channel:
         yield channel
 
 
-def test_each_gets_its_script_or_a_status_and_nothing_is_stored(channel, grid):
+def test_each_request_gets_its_script_or_a_status_and_stores_nothing(channel, servers):
     wallet = Wallet()
-    script_id = grid.submit(wire_workflow(enableLogging=True), "", lambda _: None)
-    grid.ledger.job = job = matched_job(CUSTOMER, wallet.address, script_id)
+    script_id = servers.submit(wire_workflow(enableLogging=True), "", lambda _: None)
+    servers.ledger.job = job = matched_job(CUSTOMER, wallet.address, script_id)
     challenge = channel.unary_unary("/sbatchapi.v1alpha1.AuthAPI/Challenge")
     get = channel.unary_unary("/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
-    before = dict(grid.scripts.records)
+    before = dict(servers.scripts.records)
     statuses, request = {}, None
     for seed in range(NUMBER):
         random = Random(seed)
-        request = request or _signed(grid, wallet, job)
+        request = request or _signed(servers, wallet, job)
         started = time.process_time()
         method, data = (
             (get, _message(random, request))
             if seed % 10
             else (challenge, _message(random, _ask(wallet)))
         )
-        status, said = _answer(method, data)
-        request = None if status == "OK" else request  # its challenge is used
+        status, details = _answer(method, data)
+        request = None if status == "OK" else request  # the challenge is used up
         statuses[status] = statuses.get(status, 0) + 1
 
-        assert "Traceback" not in said, seed
-        assert time.process_time() - started < PATIENCE_S, seed
-        assert grid.scripts.records == before, seed
+        assert "Traceback" not in details, seed
+        assert time.process_time() - started < MAX_CPU_S, seed
+        assert servers.scripts.records == before, seed
 
     expected = {"OK", "INVALID_ARGUMENT", "UNAUTHENTICATED", "NOT_FOUND", "INTERNAL"}
-    assert set(statuses) == expected, (
-        statuses
-    )  # a job of another number is INTERNAL: the chain may tell of it soon
+    # INTERNAL is the answer for an unknown job number: the chain may have the job soon.
+    assert set(statuses) == expected, statuses
 
 
 def _answer(method, data):
-    """The status of a call, and what is said beside it."""
+    """Return the status of a call and its details."""
     try:
         method(data, timeout=10)
     except grpc.RpcError as err:
@@ -68,8 +68,8 @@ def _answer(method, data):
     return "OK", ""
 
 
-def _signed(grid, wallet, job):
-    challenge = grid.service.challenge("")
+def _signed(servers, wallet, job):
+    challenge = servers.service.challenge("")
     return GetSBatchRequest(
         batch_location_hash=job.batch_location_hash,
         signed_challenge=wallet.sign(challenge),
@@ -86,7 +86,7 @@ def _ask(wallet):
 
 
 def _message(random, request):
-    """The bytes of a request, one or two of whose fields, or whose bytes, have faults."""
+    """Return the bytes of a request with faults in one or two fields or in its encoding."""
     changed = type(request)()
     changed.CopyFrom(request)
     for field in random.sample(
@@ -112,7 +112,7 @@ def _message(random, request):
 
 
 def _other(random, value):
-    """Another value of the same type: of another length, of other bytes, of another case."""
+    """Return another value of the same type: with another length, other bytes or another case."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):
@@ -149,9 +149,7 @@ def _other(random, value):
 
 
 def _field(random):
-    """A field as no serializer writes it: of a known or unknown number, of any wire type, of any
-    length.
-    """
+    """Return a field that no serializer writes, with any number, wire type and length."""
     number, kind = random.choice([1, 2, 3, 6, 7, 8, 15, 2**29 - 1, 0]), random.randrange(8)
     tag = _varint(number << 3 | kind)
     body = {0: _varint(random.choice([0, 1, 2**64 - 1])), 1: b"\0" * 8, 5: b"\0" * 4}

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service on real sockets: its two servers, our two clients, and callers that
-mean no good.
-"""
+"""The gRPC server of the Job Definition service on real sockets, with valid and hostile clients."""
 
 from __future__ import annotations
 
@@ -49,9 +47,9 @@ def wallet():
 
 
 @pytest.fixture
-def client(grid, ca, wallet):
+def client(servers, ca, wallet):
     client = JobDefinitionClient(
-        GrpcPeer(address=grid.address, ca=ca),
+        GrpcPeer(address=servers.address, ca=ca),
         ProviderWallet(address=wallet.address, sign=wallet.sign),
         logger_ca_file="/etc/ca.crt",
     )
@@ -59,16 +57,16 @@ def client(grid, ca, wallet):
     client.close()
 
 
-def match(grid, wallet, **workflow):
-    """Submit a workflow and give its job to the wallet."""
-    script_id = grid.service.submit(wire_workflow(**workflow), "", lambda _: None)
-    grid.ledger.job = matched_job(CUSTOMER, wallet.address, script_id)
-    return grid.ledger.job
+def match(servers, wallet, **workflow):
+    """Submit a workflow, match its job to the wallet, and return the job."""
+    script_id = servers.service.submit(wire_workflow(**workflow), "", lambda _: None)
+    servers.ledger.job = matched_job(CUSTOMER, wallet.address, script_id)
+    return servers.ledger.job
 
 
 class TestFetch:
-    def test_script_goes_to_the_provider_of_its_job_with_secrets_beside(self, grid, client, wallet):
-        job = match(grid, wallet, enableLogging=True)
+    def test_provider_gets_the_script_with_separate_secrets(self, servers, client, wallet):
+        job = match(servers, wallet, enableLogging=True)
 
         script = client.fetch(job)
 
@@ -79,18 +77,18 @@ class TestFetch:
         assert script.environment["GRIDSTEAD_LOG_NAME"] == job.id.slurm_name
         assert script.environment["GRIDSTEAD_LOG_TOKEN"] not in script.text
 
-    def test_job_without_logging_has_no_secrets(self, grid, client, wallet):
-        job = match(grid, wallet)
+    def test_job_without_logging_has_no_secrets(self, servers, client, wallet):
+        job = match(servers, wallet)
 
         assert client.fetch(job).environment == {}
 
-    def test_wallet_that_writes_v_as_0_or_1_is_known(self, grid, client, wallet):
+    def test_signature_with_v_of_0_or_1_is_accepted(self, servers, client, wallet):
         wallet.low_v = True
 
-        assert client.fetch(match(grid, wallet)).text.startswith("#!/bin/bash -l\n")
+        assert client.fetch(match(servers, wallet)).text.startswith("#!/bin/bash -l\n")
 
-    def test_refusal_of_another_providers_script_may_pass(self, grid, client):
-        job = match(grid, Wallet())
+    def test_refusal_of_another_providers_script_is_transient(self, servers, client):
+        job = match(servers, Wallet())
 
         with pytest.raises(JobDefinitionUnavailable, match="UNAUTHENTICATED"):
             client.fetch(job)
@@ -98,71 +96,73 @@ class TestFetch:
     @pytest.mark.parametrize(
         ("error", "status"), [(NotAllowed, "UNAUTHENTICATED"), (InvalidInput, "INVALID_ARGUMENT")]
     )
-    def test_refusal_fails_no_job(self, grid, client, wallet, error, status):
-        job = match(grid, wallet)
+    def test_every_refusal_by_the_service_is_transient(
+        self, servers, client, wallet, error, status
+    ):
+        job = match(servers, wallet)
 
         def refuse(_):
             raise error("not now")
 
-        service, grid.service = (
-            grid.service,
-            SimpleNamespace(challenge=grid.service.challenge, get_sbatch=refuse),
+        service, servers.service = (
+            servers.service,
+            SimpleNamespace(challenge=servers.service.challenge, get_sbatch=refuse),
         )
 
         with pytest.raises(JobDefinitionUnavailable, match=status):
             client.fetch(job)
 
-        grid.service = service
+        servers.service = service
 
-    def test_script_that_does_not_exist_is_refused(self, grid, client, wallet):
-        match(grid, wallet)
-        grid.ledger.job = job = matched_job(CUSTOMER, wallet.address, "nothing")
+    def test_missing_script_is_a_final_error(self, servers, client, wallet):
+        match(servers, wallet)
+        servers.ledger.job = job = matched_job(CUSTOMER, wallet.address, "nothing")
 
         with pytest.raises(ScriptUnavailable, match="NOT_FOUND"):
             client.fetch(job)
 
-    def test_secret_that_is_no_text_breaks_the_format(self, grid, client, wallet):
-        job = match(grid, wallet)
+    def test_secret_that_is_not_utf_8_raises_unexpected_output(self, servers, client, wallet):
+        job = match(servers, wallet)
         answer = ScriptAnswer(
             script="#!/bin/sh\n", logger_url="", secrets={"GRIDSTEAD_LOG_TOKEN": b"a\xff"}
         )
-        service, grid.service = (
-            grid.service,
-            SimpleNamespace(challenge=grid.service.challenge, get_sbatch=lambda _: answer),
+        service, servers.service = (
+            servers.service,
+            SimpleNamespace(challenge=servers.service.challenge, get_sbatch=lambda _: answer),
         )
 
         with pytest.raises(UnexpectedOutput, match="GRIDSTEAD_LOG_TOKEN") as caught:
             client.fetch(job)
 
         assert "xff" not in str(caught.value)
-        grid.service = service
+        servers.service = service
 
-    def test_chain_that_does_not_answer_is_transient(self, grid, client, wallet):
-        job = match(grid, wallet)
-        grid.ledger.down = True
+    def test_unavailable_chain_is_a_transient_error(self, servers, client, wallet):
+        job = match(servers, wallet)
+        servers.ledger.down = True
 
         with pytest.raises(JobDefinitionUnavailable, match="INTERNAL"):
             client.fetch(job)
 
-        grid.ledger.down = False
+        servers.ledger.down = False
 
     @pytest.mark.parametrize(
         ("key", "expected_signs"), [(KEY, 1), (b"another key, 32 bytes or more...", 2)]
     )
-    def test_restart_between_challenge_and_answer_is_not_seen(
-        self, grid, client, wallet, key, expected_signs, monkeypatch
+    def test_fetch_succeeds_over_a_restart_of_the_service(
+        self, servers, client, wallet, key, expected_signs, monkeypatch
     ):
-        """One with another key knows none of the challenges that were given before; then the client
-        asks again.
+        """A service with another key refuses challenges from before its restart. The client then
+        requests a new one.
         """
-        job = match(grid, wallet)
+        job = match(servers, wallet)
         signs = 0
 
         def sign(challenge):
             nonlocal signs
             signs += 1
             if signs == 1:
-                monkeypatch.setattr(grid, "service", grid.new_service(key))
+                monkeypatch.setattr(servers, "service", servers.new_service(key))
             return wallet.sign(challenge)
 
         client._wallet = replace(client._wallet, sign=sign)
@@ -170,7 +170,7 @@ class TestFetch:
         assert client.fetch(job).text
         assert signs == expected_signs
 
-    def test_service_that_is_away_is_transient(self, ca, wallet):
+    def test_unreachable_service_is_a_transient_error(self, ca, wallet):
         client = JobDefinitionClient(
             GrpcPeer(address="localhost:1", ca=ca),
             ProviderWallet(address=wallet.address, sign=wallet.sign),
@@ -181,36 +181,36 @@ class TestFetch:
 
         client.close()
 
-    def test_service_of_another_ca_is_not_trusted(self, grid, tmp_path, wallet):
-        stranger = Authority(tmp_path, name="stranger")
+    def test_service_of_another_ca_is_not_trusted(self, servers, tmp_path, wallet):
+        other = Authority(tmp_path, name="other-ca")
         client = JobDefinitionClient(
-            GrpcPeer(address=grid.address, ca=stranger.certificate),
+            GrpcPeer(address=servers.address, ca=other.certificate),
             ProviderWallet(address=wallet.address, sign=wallet.sign),
         )
 
         with pytest.raises(JobDefinitionUnavailable):
-            client.fetch(match(grid, wallet))
+            client.fetch(match(servers, wallet))
 
         client.close()
 
-    def test_ca_that_cannot_be_read_is_the_operators(self, tmp_path):
+    def test_unreadable_ca_is_a_config_error(self, tmp_path):
         with pytest.raises(ConfigError, match="could not read"):
             open_channel(GrpcPeer(address="localhost:1", ca=tmp_path / "none"))
 
 
 class TestWire:
-    """GetSBatch as others may send it."""
+    """GetSBatch requests of other clients."""
 
     @pytest.fixture
-    def stubs(self, grid, ca):
-        channel = open_channel(GrpcPeer(address=grid.address, ca=ca))
+    def stubs(self, servers, ca):
+        channel = open_channel(GrpcPeer(address=servers.address, ca=ca))
         yield AuthAPIStub(channel), SBatchAPIStub(channel)
         channel.close()
 
     @pytest.fixture
-    def request_(self, grid, wallet, stubs):
-        """A request that would be answered."""
-        job = match(grid, wallet, enableLogging=True)
+    def request_(self, servers, wallet, stubs):
+        """Return a valid request of an old supervisor."""
+        job = match(servers, wallet, enableLogging=True)
         challenge = stubs[0].Challenge(ChallengeRequest()).challenge
         return GetSBatchRequest(
             batch_location_hash=job.batch_location_hash,
@@ -227,7 +227,7 @@ class TestWire:
         assert content["message"] == "login"
         assert len(content["nonce"]) == 24
 
-    def test_old_caller_gets_the_script_without_logging_and_no_secret(self, stubs, request_):
+    def test_old_caller_gets_a_script_without_logging_and_secrets(self, stubs, request_):
         answer = stubs[1].GetSBatch(request_)
 
         assert "gridstead-log-writer" not in answer.sbatch
@@ -236,15 +236,15 @@ class TestWire:
         assert not answer.secrets
         assert not answer.log_write_token
 
-    def test_challenge_for_one_wallet_is_not_anothers(self, stubs, request_, wallet):
-        asked = ChallengeRequest(provider_address=b"\x01" * 20)
-        request_.challenge = stubs[0].Challenge(asked).challenge
+    def test_challenge_for_another_wallet_is_refused(self, stubs, request_, wallet):
+        request = ChallengeRequest(provider_address=b"\x01" * 20)
+        request_.challenge = stubs[0].Challenge(request).challenge
         request_.signed_challenge = wallet.sign(request_.challenge)
 
         assert status_of(stubs, request_) is grpc.StatusCode.UNAUTHENTICATED
 
-    def test_health_is_told_and_the_interface_is_not(self, grid, ca):
-        with open_channel(GrpcPeer(address=grid.address, ca=ca)) as channel:
+    def test_health_is_served_and_reflection_is_not(self, servers, ca):
+        with open_channel(GrpcPeer(address=servers.address, ca=ca)) as channel:
             health = HealthStub(channel).Check(HealthCheckRequest())
             with pytest.raises(grpc.RpcError) as caught:
                 list(
@@ -256,13 +256,13 @@ class TestWire:
         assert health.status == HealthCheckResponse.SERVING
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
-    def test_challenge_for_no_address_is_refused(self, stubs):
+    def test_challenge_for_an_invalid_address_is_refused(self, stubs):
         with pytest.raises(grpc.RpcError) as caught:
             stubs[0].Challenge(ChallengeRequest(provider_address=b"\x01"))
 
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
-    def test_caller_that_asks_too_often_is_told_so(self, server_tls, ca):
+    def test_caller_above_the_call_rate_is_refused(self, server_tls, ca):
         limit = PeerLimit(per_s=0.001, burst=1, what="calls")
         server = SBatchServer(
             "127.0.0.1:0",
@@ -279,7 +279,7 @@ class TestWire:
 
         server.stop()
 
-    def test_callers_behind_a_proxy_of_ours_are_told_apart(self, server_tls, ca):
+    def test_callers_behind_a_known_proxy_have_separate_limits(self, server_tls, ca):
         limit = PeerLimit(per_s=0.001, burst=1, what="calls", proxies=(ip_network("127.0.0.0/8"),))
         server = SBatchServer(
             "127.0.0.1:0",
@@ -290,9 +290,9 @@ class TestWire:
         )
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
 
-            def ask(who):
+            def ask(caller):
                 return AuthAPIStub(channel).Challenge(
-                    ChallengeRequest(), metadata=[("x-forwarded-for", who)]
+                    ChallengeRequest(), metadata=[("x-forwarded-for", caller)]
                 )
 
             ask("198.51.100.7")
@@ -303,7 +303,7 @@ class TestWire:
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         server.stop()
 
-    def test_challenge_is_good_once(self, stubs, request_):
+    def test_challenge_can_be_used_once(self, stubs, request_):
         stubs[1].GetSBatch(request_)
 
         assert status_of(stubs, request_) is grpc.StatusCode.UNAUTHENTICATED
@@ -329,21 +329,21 @@ class TestWire:
             ({"batch_location_hash": "../../etc/passwd"}, "NOT_FOUND"),
         ],
     )
-    def test_wrong_field_has_the_wires_status(self, stubs, request_, change, code):
+    def test_wrong_field_has_the_status_of_the_protocol(self, stubs, request_, change, code):
         for name, value in change.items():
             setattr(request_, name, value)
 
         assert status_of(stubs, request_).name == code
 
-    def test_old_job_id_of_another_case_is_taken(self, stubs, request_):
+    def test_job_id_in_upper_case_is_accepted(self, stubs, request_):
         request_.job_id = "0x" + request_.job_id[2:].upper()
 
         assert stubs[1].GetSBatch(request_).sbatch
 
     @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.binary(max_size=300))
-    def test_any_bytes_get_a_status_and_the_service_lives(self, stubs, grid, ca, data):
-        channel = open_channel(GrpcPeer(address=grid.address, ca=ca))
+    def test_any_bytes_get_a_status_of_a_running_service(self, stubs, servers, ca, data):
+        channel = open_channel(GrpcPeer(address=servers.address, ca=ca))
         raw = channel.unary_unary("/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
 
         with channel, pytest.raises(grpc.RpcError) as caught:

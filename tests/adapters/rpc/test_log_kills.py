@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of the logger and of the writer beside a job, at random moments while it writes."""
+"""kill -9 of the logger and of a job's writer, at random moments while the job writes."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ from gridstead.domain.log import Stream
 ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
 LOGGER_EVERY = 5  # the writer is killed in the other rounds
 LINE_S = 0.001
-PATIENCE_S = 30
-RESTARTS = "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 $2 && exit; [ $? -gt 128 ] || break; done; exit 1"
-STREAMS = (Stream.STDERR, Stream.STDOUT)  # of even and of odd lines
+TIMEOUT_S = 30
+RESTARTS = (
+    "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 $2 && exit; "
+    "[ $? -gt 128 ] || break; done; exit 1"
+)
+STREAMS = (Stream.STDERR, Stream.STDOUT)  # of even and odd lines
 
 
 class Job:
-    """Writes numbered lines into the writer by both streams; it is started again as a job's script
-    does it.
-    """
+    """Writes numbered lines to both streams of a writer that restarts as in a job's script."""
 
     def __init__(self, access_file, copy):
         (out, into_out), (err, into_err) = os.pipe(), os.pipe()
         with copy.open("wb") as into:
             self._shell = subprocess.Popen(
-                ["bash", "-c", RESTARTS, sys.executable, access_file, str(err)], stdin=out, stdout=into,
-                stderr=subprocess.DEVNULL, pass_fds=[err],
+                ["bash", "-c", RESTARTS, sys.executable, access_file, str(err)],
+                stdin=out, stdout=into, stderr=subprocess.DEVNULL, pass_fds=[err],
                 env={"PYTHONPATH": "control", "PATH": os.environ["PATH"]},
             )  # fmt: skip
         os.close(out)
@@ -52,7 +53,7 @@ class Job:
         for child in Path(f"/proc/{shell}/task/{shell}/children").read_text().split():
             os.kill(int(child), signal.SIGKILL)
 
-    def say_no_more(self):
+    def stop_writing(self):
         self._ending.set()
         self._thread.join()
 
@@ -67,8 +68,8 @@ class Job:
             os.write(self._into[self.written % 2], b"%d\n" % self.written)
 
 
-def test_no_acknowledged_line_is_lost_or_comes_twice(tmp_path):
-    """A line is acknowledged when it is in the copy, which is Slurm's file of the job's output."""
+def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
+    """An acknowledged line is in the copy, which represents Slurm's output file."""
     rng = random.Random(7)
     logger = LoggerProcess(tmp_path)
     logger.start()
@@ -85,7 +86,7 @@ def test_no_acknowledged_line_is_lost_or_comes_twice(tmp_path):
         else:
             logger.kill()
             logger.start()
-    job.say_no_more()
+    job.stop_writing()
 
     client = LoggerClient(logger.peer)
 
@@ -94,23 +95,27 @@ def test_no_acknowledged_line_is_lost_or_comes_twice(tmp_path):
             owner=log.owner, log_name=log.name, log_identity=log.log_identity, until_now=True
         )
         read = client.read(query, now=int(time.time()), sign=owner.sign)
-        return [(int(line), some.stream) for some in read for line in some.lines]
+        lines = []
+        for block in read:
+            lines += [(int(line), block.stream) for line in block.lines]
+        return lines
 
     logger.wait()
-    deadline = time.monotonic() + PATIENCE_S
-    while (
-        not {job.written, job.written - 1} <= dict(found := logged()).keys()
-        and time.monotonic() < deadline
-    ):
+    deadline = time.monotonic() + TIMEOUT_S
+    lines = logged()
+    while not {job.written, job.written - 1} <= dict(lines).keys():
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.1)
+        lines = logged()
     job.end()
     client.close()
     logger.kill()
     copied = {int(line) for line in copy.read_bytes().split(b"\n") if line.isdigit()}
     assert len(copied) > ROUNDS
-    assert copied - dict(found).keys() == set()
+    assert copied - dict(lines).keys() == set()
     for stream in STREAMS:
-        numbers = [number for number, of in found if of is stream]
+        numbers = [number for number, line_stream in lines if line_stream is stream]
         assert numbers == sorted(set(numbers))
-    assert all(STREAMS[number % 2] is stream for number, stream in found)
-    assert job.written in dict(found)
+    assert all(STREAMS[number % 2] is stream for number, stream in lines)
+    assert job.written in dict(lines)

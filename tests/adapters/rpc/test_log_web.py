@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger for browsers: real HTTPS, frames made and read by hand as the public description of
-gRPC-web has them.
+"""The gRPC-web server of the logger over HTTPS.
+
+The tests encode and decode the frames themselves, as the gRPC-web protocol describes them.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ TEXT, BINARY = "application/grpc-web-text", "application/grpc-web+proto"
 OK, INVALID, DEADLINE, UNAVAILABLE, UNAUTHENTICATED = "0", "3", "4", "14", "16"
 
 
-class Site:
-    """A logger that serves browsers, and a browser's side of it."""
+class WebLogger:
+    """A logger with a gRPC-web server, and a browser's client."""
 
     def __init__(self, server, authority, readers):
         self.peer = GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate)
@@ -51,11 +52,12 @@ class Site:
     def open(self, method, body, kind=TEXT, **headers):
         return self.http.stream(
             "POST", self.url + method, content=body, timeout=10,
-            headers={"content-type": kind, "accept": kind, "x-grpc-web": "1", "origin": PORTAL, **headers},
+            headers={"content-type": kind, "accept": kind, "x-grpc-web": "1", "origin": PORTAL}
+            | headers,
         )  # fmt: skip
 
     def call(self, method, body, kind=TEXT, **headers):
-        """The messages of a call that ends, and its trailers."""
+        """Return the messages and the trailers of a call that ends."""
         with self.open(method, body, kind, **headers) as response:
             assert response.status_code == 200
             *messages, (flags, trailer) = frames(
@@ -73,14 +75,15 @@ def frame(message):
 
 
 def frames(pieces, *, is_text):
-    """Yields (flags, data) as soon as they are there, however the bytes are cut."""
+    """Yield (flags, data) of each frame once it is complete."""
     encoded = data = b""
     for piece in pieces:
         encoded += piece
-        if is_text:  # what a browser does: four letters at a time, padding anywhere
+        if is_text:  # a browser decodes four characters at a time, with padding anywhere
             whole = len(encoded) // 4 * 4
             data += b"".join(
-                base64.b64decode(encoded[at : at + 4], validate=True) for at in range(0, whole, 4)
+                base64.b64decode(encoded[start : start + 4], validate=True)
+                for start in range(0, whole, 4)
             )
             encoded = encoded[whole:]
         else:
@@ -91,40 +94,40 @@ def frames(pieces, *, is_text):
     assert (encoded, data) == (b"", b"")
 
 
-def wait_until(is_so):
+def wait_until(condition):
     deadline = time.monotonic() + 10
-    while not is_so():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 @pytest.fixture
-def new_site(server_tls, service, authority, monkeypatch):
-    """Begins a logger for pages of the portal."""
-    made, begun = [], []
-    monkeypatch.setattr(rpc_logger, "Readers", lambda: made.append(Readers()) or made[-1])
+def new_web_logger(server_tls, service, authority, monkeypatch):
+    """Return a function that starts a logger for pages of the portal."""
+    readers, started = [], []
+    monkeypatch.setattr(rpc_logger, "Readers", lambda: readers.append(Readers()) or readers[-1])
 
-    def begin():
+    def start():
         server = LoggerServer(
             "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=0, origins=(PORTAL,))
         )
-        begun.append((server, Site(server, authority, made[-1])))
-        return begun[-1][1]
+        started.append((server, WebLogger(server, authority, readers[-1])))
+        return started[-1][1]
 
-    yield begin
-    for server, site in begun:
-        site.http.close()
+    yield start
+    for server, web_logger in started:
+        web_logger.http.close()
         server.stop()
 
 
 @pytest.fixture
-def site(new_site):
-    return new_site()
+def web_logger(new_web_logger):
+    return new_web_logger()
 
 
 @pytest.fixture
-def asked(owner, clock):
-    """A signed request for the owner's log."""
+def read_request(owner, clock):
+    """Return a function that makes a signed request for the owner's log."""
 
     def make(signer=owner, now=None, **fields):
         now = now or clock.now()
@@ -141,8 +144,8 @@ def asked(owner, clock):
 
 
 @pytest.fixture
-def write(site, access):
-    client = LoggerClient(site.peer)
+def write(web_logger, access):
+    client = LoggerClient(web_logger.peer)
     yield lambda *lines: client.write(
         access, [Chunk(data=line, timestamp_ns=7, stream=Stream.STDERR) for line in lines]
     )
@@ -151,30 +154,35 @@ def write(site, access):
 
 class TestCalls:
     @pytest.mark.parametrize("kind", [TEXT, f"{TEXT}+proto", "application/grpc-web", BINARY])
-    def test_log_is_read_to_its_end(self, site, asked, write, kind):
+    def test_log_is_read_to_its_end(self, web_logger, read_request, write, kind):
         write(b"one", b"\xfftwo", b"")
-        body = frame(asked(until_now=True))
+        body = frame(read_request(until_now=True))
 
-        messages, trailers = site.call(
+        messages, trailers = web_logger.call(
             "Read", base64.b64encode(body) if kind.startswith(TEXT) else body, kind
         )
 
-        read = [ReadResponse.FromString(message) for message in messages]
-        assert [(one.data, one.timestamp, one.stream, one.line) for one in read] == [
-            (b"one", 7, Stream.STDERR, 1), (b"\xfftwo", 7, Stream.STDERR, 2), (b"", 7, Stream.STDERR, 3),
-        ]  # fmt: skip
+        responses = [ReadResponse.FromString(message) for message in messages]
+        assert [response.data for response in responses] == [b"one", b"\xfftwo", b""]
+        assert [response.line for response in responses] == [1, 2, 3]
+        assert {response.timestamp for response in responses} == {7}
+        assert {response.stream for response in responses} == {Stream.STDERR}
         assert trailers == {"grpc-status": OK, "grpc-message": ""}
 
-    def test_request_may_be_base64_in_pieces(self, site, asked, write):
+    def test_request_can_be_base64_with_padding_in_the_middle(
+        self, web_logger, read_request, write
+    ):
         write(b"one")
-        body = frame(asked(until_now=True))
-        pieces = b"".join(base64.b64encode(body[at : at + 7]) for at in range(0, len(body), 7))
+        body = frame(read_request(until_now=True))
+        pieces = b"".join(
+            base64.b64encode(body[start : start + 7]) for start in range(0, len(body), 7)
+        )
 
-        messages, _ = site.call("Read", pieces)
+        messages, _ = web_logger.call("Read", pieces)
 
         assert [ReadResponse.FromString(message).data for message in messages] == [b"one"]
 
-    def test_names_are_listed(self, site, write, owner, clock):
+    def test_names_are_listed(self, web_logger, write, owner, clock):
         write(b"one")
         now = clock.now()
         request = WatchListRequest(
@@ -183,50 +191,52 @@ class TestCalls:
             signed_hash=owner.sign(watch_text(owner.address, now).encode()),
         )
 
-        with site.open("WatchList", frame(request), BINARY) as response:
+        with web_logger.open("WatchList", frame(request), BINARY) as response:
             _, data = next(frames(response.iter_bytes(), is_text=False))
 
         assert WatchListResponse.FromString(data).log_names == [NAME]
 
     @pytest.mark.parametrize("kind", [TEXT, BINARY])
-    def test_follower_gets_lines_as_they_come(self, site, asked, write, kind):
-        body = frame(asked())
-        with site.open("Read", base64.b64encode(body) if kind == TEXT else body, kind) as response:
+    def test_follower_gets_lines_as_they_are_written(self, web_logger, read_request, write, kind):
+        body = frame(read_request())
+        with web_logger.open(
+            "Read", base64.b64encode(body) if kind == TEXT else body, kind
+        ) as response:
             lines = frames(response.iter_bytes(), is_text=kind == TEXT)
             for text in (b"one", b"two, longer", b"3"):
                 write(text)
                 assert ReadResponse.FromString(next(lines)[1]).data == text
 
-    def test_browser_that_leaves_is_let_go(self, site, asked, write):
+    def test_closed_connection_ends_its_stream(self, web_logger, read_request, write):
         write(b"one")
-        with site.open("Read", base64.b64encode(frame(asked()))) as response:
+        with web_logger.open("Read", base64.b64encode(frame(read_request()))) as response:
             lines = frames(response.iter_bytes(), is_text=True)
             next(lines)
-            assert site.readers.count == 1
+            assert web_logger.readers.count == 1
 
-        wait_until(lambda: site.readers.count == 0)
+        wait_until(lambda: web_logger.readers.count == 0)
 
-    def test_stream_ends_with_the_patience_of_its_caller(self, site, asked):
-        messages, trailers = site.call(
-            "Read", base64.b64encode(frame(asked())), **{"grpc-timeout": "200m"}
+    def test_stream_ends_after_grpc_timeout(self, web_logger, read_request):
+        messages, trailers = web_logger.call(
+            "Read", base64.b64encode(frame(read_request())), **{"grpc-timeout": "200m"}
         )
 
         assert (messages, trailers["grpc-status"]) == ([], DEADLINE)
-        wait_until(lambda: site.readers.count == 0)
+        wait_until(lambda: web_logger.readers.count == 0)
 
-    def test_server_that_stops_ends_streams(self, server_tls, service, authority, asked, write):
+    def test_stop_ends_open_streams(self, server_tls, service, authority, read_request, write):
         write(b"one")
         server = LoggerServer(
             "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=0, origins=(PORTAL,))
         )
-        site = Site(server, authority, None)
-        with site.open("Read", base64.b64encode(frame(asked()))) as response:
+        web_logger = WebLogger(server, authority, None)
+        with web_logger.open("Read", base64.b64encode(frame(read_request()))) as response:
             lines = frames(response.iter_bytes(), is_text=True)
             next(lines)
             server.stop()
             with pytest.raises(httpx.HTTPError):
                 next(lines)
-        site.http.close()
+        web_logger.http.close()
 
 
 class TestRefusals:
@@ -237,8 +247,12 @@ class TestRefusals:
             ({"log_identity": "../x"}, INVALID),
         ],
     )  # fmt: skip
-    def test_authentication_is_that_of_grpc(self, site, asked, changed, status):
-        messages, trailers = site.call("Read", base64.b64encode(frame(asked(**changed))))
+    def test_invalid_signatures_are_refused_as_over_grpc(
+        self, web_logger, read_request, changed, status
+    ):
+        messages, trailers = web_logger.call(
+            "Read", base64.b64encode(frame(read_request(**changed)))
+        )
 
         assert (messages, trailers["grpc-status"]) == ([], status)
         assert unquote(trailers["grpc-message"])
@@ -246,36 +260,38 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "body",
         [
-            b"", b"A", b"!!!!", b"AA=A", base64.b64encode(b"\0\0\0\0\x05abc"), base64.b64encode(b"\x01\0\0\0\0"),
-            base64.b64encode(b"\0\0\0\0\x01\xff"), base64.b64encode(b"\0\0\0\0\0\0\0\0\0\0"), b"A" * 20_000,
+            b"", b"A", b"!!!!", b"AA=A", base64.b64encode(b"\0\0\0\0\x05abc"),
+            base64.b64encode(b"\x01\0\0\0\0"),
+            base64.b64encode(b"\0\0\0\0\x01\xff"), base64.b64encode(b"\0\0\0\0\0\0\0\0\0\0"),
+            b"A" * 20_000,
         ],
     )  # fmt: skip
-    def test_what_is_no_request_is_told_in_trailers(self, site, body):
-        messages, trailers = site.call("Read", body)
+    def test_invalid_body_is_reported_in_trailers(self, web_logger, body):
+        messages, trailers = web_logger.call("Read", body)
 
         assert (messages, trailers["grpc-status"]) == ([], INVALID)
 
-    def test_one_owner_cannot_take_all_streams(self, site, asked, write, monkeypatch):
+    def test_streams_per_owner_are_limited(self, web_logger, read_request, write, monkeypatch):
         monkeypatch.setattr(log_reading, "MAX_READERS_PER_OWNER", 1)
         write(b"one")
-        body = base64.b64encode(frame(asked()))
-        with site.open("Read", body) as response:
+        body = base64.b64encode(frame(read_request()))
+        with web_logger.open("Read", body) as response:
             lines = frames(response.iter_bytes(), is_text=True)
             next(lines)
 
-            _, trailers = site.call("Read", body)
+            _, trailers = web_logger.call("Read", body)
 
         assert trailers["grpc-status"] == UNAVAILABLE
         assert unquote(trailers["grpc-message"]).startswith("too many readers")
 
-    def test_connections_are_bounded(self, new_site, asked, monkeypatch):
+    def test_connections_are_limited(self, new_web_logger, read_request, monkeypatch):
         monkeypatch.setattr(log_web, "MAX_CONNECTIONS", 2)
-        site = new_site()
-        body = base64.b64encode(frame(asked()))
-        with site.open("Read", body) as one:
-            wait_until(lambda: site.readers.count == 1)
-            with site.open("Read", body) as two:
-                assert (one.status_code, two.status_code) == (200, 503)
+        web_logger = new_web_logger()
+        body = base64.b64encode(frame(read_request()))
+        with web_logger.open("Read", body) as first:
+            wait_until(lambda: web_logger.readers.count == 1)
+            with web_logger.open("Read", body) as second:
+                assert (first.status_code, second.status_code) == (200, 503)
 
     @pytest.mark.parametrize(
         ("method", "kind", "status"),
@@ -286,12 +302,12 @@ class TestRefusals:
             ("", TEXT, 404),
         ],
     )
-    def test_nothing_else_is_served(self, site, method, kind, status):
-        with site.open(method, b"AAAAAAA=", kind) as response:
+    def test_other_methods_and_content_types_are_refused(self, web_logger, method, kind, status):
+        with web_logger.open(method, b"AAAAAAA=", kind) as response:
             assert response.status_code == status
 
-    def test_port_that_is_taken_is_the_operators(self, site, server_tls, service):
-        port = int(site.url.split(":")[2].split("/")[0])
+    def test_port_in_use_is_a_config_error(self, web_logger, server_tls, service):
+        port = int(web_logger.url.split(":")[2].split("/")[0])
         server = LoggerServer(
             "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=port, origins=(PORTAL,))
         )
@@ -303,42 +319,48 @@ class TestRefusals:
 
 
 class TestOrigins:
-    WANTED = {  # noqa: RUF012
+    PREFLIGHT = {  # noqa: RUF012
         "access-control-request-method": "POST",
         "access-control-request-headers": "content-type,grpc-timeout,x-grpc-web,x-user-agent",
     }
 
-    def test_page_of_a_named_origin_may_ask(self, site):
-        answer = site.http.options(site.url + "Read", headers={"origin": PORTAL, **self.WANTED})
+    def test_preflight_of_a_configured_origin_is_accepted(self, web_logger):
+        answer = web_logger.http.options(
+            web_logger.url + "Read", headers={"origin": PORTAL, **self.PREFLIGHT}
+        )
 
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-origin"] == PORTAL
         allowed = answer.headers["access-control-allow-headers"].lower()
         assert all(
-            name in allowed for name in self.WANTED["access-control-request-headers"].split(",")
+            name in allowed for name in self.PREFLIGHT["access-control-request-headers"].split(",")
         )
 
     @pytest.mark.parametrize(
         "origin",
         ["https://evil.example", f"{PORTAL}.evil.example", "http://portal.example", "null"],
     )
-    def test_page_of_another_origin_may_not(self, site, asked, write, origin):
+    def test_preflight_of_another_origin_is_refused(self, web_logger, read_request, write, origin):
         write(b"one")
-        answer = site.http.options(site.url + "Read", headers={"origin": origin, **self.WANTED})
+        answer = web_logger.http.options(
+            web_logger.url + "Read", headers={"origin": origin, **self.PREFLIGHT}
+        )
 
         assert answer.status_code == 400
         assert "access-control-allow-origin" not in answer.headers
-        with site.open(
-            "Read", base64.b64encode(frame(asked(until_now=True))), origin=origin
+        with web_logger.open(
+            "Read", base64.b64encode(frame(read_request(until_now=True))), origin=origin
         ) as response:
             assert "access-control-allow-origin" not in response.headers
 
-    def test_page_may_see_how_a_call_ended(self, site, asked):
-        with site.open("Read", base64.b64encode(frame(asked(until_now=True)))) as response:
+    def test_page_can_read_the_status_of_a_call(self, web_logger, read_request):
+        with web_logger.open(
+            "Read", base64.b64encode(frame(read_request(until_now=True)))
+        ) as response:
             assert response.headers["access-control-allow-origin"] == PORTAL
             assert response.headers["access-control-expose-headers"] == "Grpc-Status, Grpc-Message"
 
-    def test_browsers_are_not_served_unasked(self, server_tls, service):
+    def test_without_origins_the_web_port_is_closed(self, server_tls, service):
         server = LoggerServer("127.0.0.1:0", server_tls, service)
         server.start()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead-log-writer` as a process of its own, against the logger on a real socket."""
+"""`gridstead-log-writer` as a separate process, with the logger on a real socket."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ NAME = "0x" + "07" * 32
 
 
 def read(client, owner, clock):
-    """The lines of the log."""
+    """Return the lines of the log."""
     query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
     return [
         data.decode()
-        for some in client.read(query, now=clock.now(), sign=owner.sign)
-        for data in some.lines
+        for block in client.read(query, now=clock.now(), sign=owner.sign)
+        for data in block.lines
     ]
 
 
 class TestWriter:
-    """`gridstead-log-writer` as a process of its own."""
+    """`gridstead-log-writer` as a separate process."""
 
     @pytest.fixture
     def access_file(self, tmp_path, peer, access):
@@ -40,9 +40,7 @@ class TestWriter:
         return write
 
     def run(self, access_file, data):
-        """What the writer copied of the input. It ends soon after; how soon, the benchmark of the
-        logs shows.
-        """
+        """Run the writer and return its copy of the input. The logs benchmark measures its time."""
         writer = subprocess.Popen(
             [sys.executable, "-m", "gridstead.cli.log_writer", access_file],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -59,9 +57,7 @@ class TestWriter:
         assert out == b"one\n\ntwo\r\nno end"
         assert read(client, owner, clock) == ["one", "", "two", "no end"]
 
-    def test_streams_are_told_apart_in_the_order_in_which_they_came(
-        self, access_file, client, owner, clock
-    ):
+    def test_lines_keep_their_stream_and_order(self, access_file, client, owner, clock):
         out, err = os.pipe(), os.pipe()
         writer = subprocess.Popen(
             [sys.executable, "-m", "gridstead.cli.log_writer", access_file(), str(err[0])],
@@ -78,36 +74,37 @@ class TestWriter:
         assert writer.wait(20) == 0
         writer.stdout.close()
         query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
-        found = [
-            (some.stream, some.lines)
-            for some in client.read(query, now=clock.now(), sign=owner.sign)
+        lines = [
+            (block.stream, block.lines)
+            for block in client.read(query, now=clock.now(), sign=owner.sign)
         ]
-        assert found == [
+        assert lines == [
             (Stream.STDOUT, (b"one",)), (Stream.STDERR, (b"two",)), (Stream.STDOUT, (b"three",)),
         ]  # fmt: skip
 
-    def test_logger_that_is_away_costs_little_and_no_output(self, access_file):
+    def test_unreachable_logger_loses_no_output(self, access_file):
         data = b"line\n" * 10_000
 
         out = self.run(access_file(address="localhost:1"), data)
 
         assert out == data + b"gridstead: 10000 lines did not reach the logger\n"
 
-    def test_logger_that_refuses_costs_no_output(self, access_file):
+    def test_refusal_by_the_logger_loses_no_output(self, access_file):
         out = self.run(access_file(token="wrong"), b"line\n")
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
 
-    def test_access_file_without_an_address_costs_no_output(self, access_file):
+    def test_access_file_without_an_address_loses_no_output(self, access_file):
         out = self.run(access_file(address=""), b"line\n")
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
 
-    def test_full_disk_is_no_reason_to_stop(self, access_file, client, owner, clock):
+    def test_writer_still_sends_if_the_copy_fails(self, access_file, client, owner, clock):
         with Path("/dev/full").open("wb") as full:
             result = subprocess.run(
                 [sys.executable, "-m", "gridstead.cli.log_writer", access_file()],
-                input=b"one\n" * 3, stdout=full, timeout=20, check=True, env={"PYTHONPATH": "control"},
+                input=b"one\n" * 3, stdout=full, timeout=20, check=True,
+                env={"PYTHONPATH": "control"},
             )  # fmt: skip
 
         assert result.returncode == 0
@@ -115,18 +112,17 @@ class TestWriter:
 
 
 class TestScript:
-    """A job's whole script, with the real writer."""
+    """A job's complete script, with the real writer."""
 
-    def test_job_goes_on_though_its_writer_is_killed_and_its_last_lines_arrive(
+    def test_job_and_its_output_survive_a_killed_writer(
         self, tmp_path, peer, access, client, owner, clock
     ):
-        """Stderr is more than a pipe holds, so a writer that does not come back would block the
-        job.
-        """
+        """Stderr is larger than a pipe's buffer, so the job would block without a restart."""
         (tmp_path / "node").mkdir()
         node = Node(tmp_path / "node")
         killed = '[ -e "$HOME/killed" ] || { touch "$HOME/killed"; (sleep 0.4; kill -9 $$) & }'
-        run = f'PYTHONPATH={Path("control").resolve()} exec {sys.executable} -m gridstead.cli.log_writer "$@"'
+        path = f"PYTHONPATH={Path('control').resolve()}"
+        run = f'{path} exec {sys.executable} -m gridstead.cli.log_writer "$@"'
         node.add("writer", f"#!/bin/sh\n{killed}\n{run}\n")
         command = (
             "echo one; sleep 0.6; yes y | head -c 70000 >&2; echo last; echo worst >&2; exit 4"
@@ -141,10 +137,10 @@ class TestScript:
         assert code == 4
         assert {"one", "y", "last", "worst"} == set(output.splitlines())
         query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
-        found = {
-            line: some.stream
-            for some in client.read(query, now=clock.now(), sign=owner.sign)
-            for line in some.lines
+        lines = {
+            line: block.stream
+            for block in client.read(query, now=clock.now(), sign=owner.sign)
+            for line in block.lines
         }
-        assert (found[b"last"], found[b"worst"]) == (Stream.STDOUT, Stream.STDERR)
+        assert (lines[b"last"], lines[b"worst"]) == (Stream.STDOUT, Stream.STDERR)
         assert node.left == []

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger on a real socket: server, client, the writer that runs beside a job, and callers that
-mean no good.
-"""
+"""The logger on a real socket: server, client, the writer of a job, and hostile clients."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import threading
 
 import grpc
 import pytest
-from tests.adapters.rpc.conftest import EDITION, MAX_BYTES, NAME, access_to
+from tests.adapters.rpc.conftest import LOG_IDENTITY, MAX_BYTES, NAME, access_to
 from tests.fakes.definitions import Wallet
 
 from gridstead.adapters.channel import GrpcPeer
@@ -21,57 +19,57 @@ from gridstead.errors import InvalidInput, LogDamaged, LogFull, LoggerUnavailabl
 from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest, WriteRequest
 
 
-def line(data, at=1, **fields):
-    return Chunk(data=data, timestamp_ns=at, **fields)
+def line(data, timestamp_ns=1, **fields):
+    return Chunk(data=data, timestamp_ns=timestamp_ns, **fields)
 
 
 @pytest.fixture
 def read(client, owner, clock):
-    """Opens a stream on the owner's log; it yields (line, timestamp ns)."""
-    opened = []
+    """Return a function that opens a stream of the owner's log and yields (line, timestamp ns)."""
+    streams = []
 
     def start(**fields):
         query = LogQuery(owner=owner.address, log_name=NAME, **fields)
-        opened.append(client.read(query, now=clock.now(), sign=owner.sign))
-        return ((data, some.timestamp_ns) for some in opened[-1] for data in some.lines)
+        streams.append(client.read(query, now=clock.now(), sign=owner.sign))
+        return ((data, block.timestamp_ns) for block in streams[-1] for data in block.lines)
 
     yield start
-    for stream in opened:
+    for stream in streams:
         stream.close()
 
 
 def take(lines, count):
-    """The text of the first so many lines of a stream."""
+    """Return the text of the next ``count`` lines of a stream."""
     return [data.decode() for data, _ in (next(lines) for _ in range(count))]
 
 
 class TestLines:
-    def test_owner_reads_what_the_job_wrote(self, client, access, read):
+    def test_owner_reads_the_lines_of_the_job(self, client, access, read):
         client.write(access, [line(b"one", 1), line(b"", 2), line(b"three", 3)])
 
         assert list(read(until_now=True)) == [(b"one", 1), (b"", 2), (b"three", 3)]
 
-    def test_reader_that_comes_first_waits_for_the_first_line(self, client, access, read):
+    def test_reader_of_a_new_log_waits_for_its_first_line(self, client, access, read):
         lines = read()
-        got = []
-        reader = threading.Thread(target=lambda: got.extend(take(lines, 2)))
+        received = []
+        reader = threading.Thread(target=lambda: received.extend(take(lines, 2)))
         reader.start()
 
         client.write(access, [line(b"late")])
         client.write(access, [line(b"later")])
         reader.join(10)
 
-        assert got == ["late", "later"]
+        assert received == ["late", "later"]
 
-    def test_log_that_is_not_there_ends_at_once_for_who_wants_an_end(self, read):
+    def test_missing_log_is_empty_with_until_now(self, read):
         assert list(read(until_now=True)) == []
 
     def test_long_log_is_read_to_its_end(self, client, access, read):
         client.write(access, [line(b"x" * 20, number) for number in range(900)])
 
-        assert [at for _, at in read(until_now=True)] == list(range(900))
+        assert [timestamp for _, timestamp in read(until_now=True)] == list(range(900))
 
-    def test_message_that_comes_again_is_stored_once(self, client, access, read):
+    def test_repeated_message_is_stored_once(self, client, access, read):
         for _ in range(2):
             client.write(
                 access, [line(b"one", writer=1, sequence=1), line(b"two", writer=1, sequence=2)]
@@ -80,41 +78,41 @@ class TestLines:
         assert take(read(until_now=True), 2) == ["one", "two"]
         assert len(list(read(until_now=True))) == 2
 
-    def test_reader_goes_on_where_it_was(self, client, access, owner, clock):
+    def test_reader_resumes_after_its_last_line(self, client, access, owner, clock):
         client.write(access, [line(b"%d\n%d'" % (number, number)) for number in range(5)])
-        got, resume = [], 0
+        received, resume = [], 0
         for _ in range(3):
             query = LogQuery(owner=owner.address, log_name=NAME, after=resume)
             stream = client.read(query, now=clock.now(), sign=owner.sign)
-            some = [next(stream), next(stream)] if len(got) < 4 else [next(stream)]
+            blocks = [next(stream), next(stream)] if len(received) < 4 else [next(stream)]
             stream.close()
-            got += [(some_lines.first, *some_lines.lines) for some_lines in some]
-            resume = some[-1].resume
+            received += [(block.first, *block.lines) for block in blocks]
+            resume = blocks[-1].resume
 
-        assert got == [(2 * number + 1, b"%d" % number, b"%d'" % number) for number in range(5)]
+        assert received == [
+            (2 * number + 1, b"%d" % number, b"%d'" % number) for number in range(5)
+        ]
 
-    def test_streams_are_told_apart(self, client, access, owner, clock):
+    def test_every_line_has_its_stream(self, client, access, owner, clock):
         client.write(access, [line(b"x", stream=stream) for stream in Stream])
 
         query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
-        got = [some.stream for some in client.read(query, now=clock.now(), sign=owner.sign)]
-        assert got == list(Stream)
+        received = [block.stream for block in client.read(query, now=clock.now(), sign=owner.sign)]
+        assert received == list(Stream)
 
-    def test_reader_asks_for_one_log_identity_or_gets_the_newest(
-        self, client, access, owner, clock, read
-    ):
+    def test_reader_gets_the_requested_or_the_newest_log(self, client, access, owner, clock, read):
         client.write(access, [line(b"old")])
         client.write(access_to(owner.address, clock, log_identity="2" * 32), [line(b"new")])
 
-        got = [
+        received = [
             take(read(until_now=True, log_identity=log_identity), 1)
-            for log_identity in (EDITION, "2" * 32, "")
+            for log_identity in (LOG_IDENTITY, "2" * 32, "")
         ]
-        assert got == [["old"], ["new"], ["new"]]
+        assert received == [["old"], ["new"], ["new"]]
         with pytest.raises(InvalidInput):
             next(read(log_identity="../x"))
 
-    def test_position_that_is_none_is_refused(self, client, access, read):
+    def test_invalid_position_is_refused(self, client, access, read):
         client.write(access, [line(b"x" * 500)])
 
         with pytest.raises(LogDamaged):
@@ -125,7 +123,7 @@ class TestLines:
 
         assert client.names(owner.address, now=clock.now(), sign=owner.sign) == (NAME,)
 
-    def test_log_that_is_full_says_so_to_writer_and_reader(self, client, access, read):
+    def test_full_log_is_reported_to_writer_and_reader(self, client, access, read):
         with pytest.raises(LogFull):
             client.write(access, [line(b"x" * 60_000), line(b"x" * 60_000)])
 
@@ -136,7 +134,7 @@ class TestLines:
 
 
 class TestOldWire:
-    """Clients of DeepSquare know fields 1 to 4 of requests and 1 and 2 of responses."""
+    """DeepSquare's clients know fields 1 to 4 of requests and 1 and 2 of responses."""
 
     @pytest.fixture
     def responses(self, stub, owner, clock):
@@ -148,33 +146,39 @@ class TestOldWire:
         }
         return stub.Read(ReadRequest(log_name=NAME, **signed))
 
-    def test_writer_may_send_several_lines_in_a_message(self, stub, access, owner, responses):
+    def test_message_can_contain_several_lines(self, stub, access, owner, responses):
         requests = [
             WriteRequest(user=owner.address, log_name=NAME, data=b"one\r\ntwo\n", timestamp=7)
         ]
         stub.Write(iter(requests), metadata=[("authorization", f"Bearer {access.token}")])
 
-        got = [next(responses) for _ in range(2)]
-        assert [(one.data, one.timestamp) for one in got] == [(b"one", 7), (b"two", 7)]
+        received = [next(responses) for _ in range(2)]
+        assert [(response.data, response.timestamp) for response in received] == [
+            (b"one", 7),
+            (b"two", 7),
+        ]
 
-    def test_reader_gets_a_line_in_each_response_and_may_go_on_from_any(
+    def test_each_response_has_one_line_and_can_be_resumed_from(
         self, stub, client, access, owner, clock, responses
     ):
         client.write(access, [line(b"one\ntwo"), line(b"three")])
 
-        got = [next(responses) for _ in range(3)]
+        received = [next(responses) for _ in range(3)]
 
-        assert [one.data for one in got] == [b"one", b"two", b"three"]
-        assert [one.line for one in got] == [1, 2, 3]
+        assert [response.data for response in received] == [b"one", b"two", b"three"]
+        assert [response.line for response in received] == [1, 2, 3]
         text = read_text(owner.address, NAME, clock.now()).encode()
-        for last, following in zip(got, ([b"two", b"three"], [b"three"]), strict=False):
+        for last, following in zip(received, ([b"two", b"three"], [b"three"]), strict=False):
             request = ReadRequest(
-                address=owner.address, log_name=NAME, timestamp=clock.now(), signed_hash=owner.sign(text),
+                address=owner.address, log_name=NAME, timestamp=clock.now(),
+                signed_hash=owner.sign(text),
                 after=last.resume, until_now=True,
             )  # fmt: skip
-            assert [one.data for one in stub.Read(request) if one.line > last.line] == following
+            assert [
+                response.data for response in stub.Read(request) if response.line > last.line
+            ] == following
 
-    def test_line_that_is_too_long_for_a_message_comes_in_parts(
+    def test_very_long_line_is_split_into_several_responses(
         self, client, owner, clock, responses, service
     ):
         service._sink._limits = Limits()
@@ -185,7 +189,7 @@ class TestOldWire:
         assert [len(next(responses).data) for _ in range(3)] == [MAX_LINE_BYTES, 1, 1]
         service._sink._limits = Limits(log_bytes=MAX_BYTES)
 
-    def test_stream_that_is_none_of_ours_is_unknown(self, stub, access, owner, responses):
+    def test_unknown_stream_is_stored_as_0(self, stub, access, owner, responses):
         requests = [WriteRequest(user=owner.address, log_name=NAME, data=b"x", stream=99)]
         stub.Write(iter(requests), metadata=[("authorization", f"Bearer {access.token}")])
 
@@ -217,7 +221,7 @@ class TestWriters:
     @pytest.mark.parametrize(
         "metadata", [[], [("authorization", "Basic x")], [("authorization", "")]]
     )
-    def test_no_token_is_refused(self, stub, owner, metadata):
+    def test_write_without_a_token_is_refused(self, stub, owner, metadata):
         with pytest.raises(grpc.RpcError) as caught:
             stub.Write(
                 iter([WriteRequest(user=owner.address, log_name=NAME, data=b"x")]),
@@ -248,7 +252,7 @@ class TestReaders:
     def signed(self, wallet, timestamp, name=NAME):
         return wallet.sign(read_text(wallet.address, name, timestamp).encode())
 
-    def test_milliseconds_and_a_checksummed_address_and_low_v_are_taken(
+    def test_milliseconds_checksummed_address_and_low_v_are_accepted(
         self, stub, client, access, owner, clock
     ):
         client.write(access, [line(b"x")])
@@ -328,16 +332,18 @@ class TestReaders:
 
         assert code is grpc.StatusCode.INVALID_ARGUMENT
 
-    def test_client_tells_a_refusal_from_an_absence(self, client, owner, clock, authority):
+    def test_client_distinguishes_a_refusal_from_an_unreachable_logger(
+        self, client, owner, clock, authority
+    ):
         query = LogQuery(owner=owner.address, log_name=NAME)
         with pytest.raises(NotAllowed):
             next(client.read(query, now=clock.now() - 1000, sign=owner.sign))
         with pytest.raises(NotAllowed):
             client.names(owner.address, now=clock.now(), sign=Wallet().sign)
 
-        away = LoggerClient(GrpcPeer(address="localhost:1", ca=authority.certificate))
+        unreachable = LoggerClient(GrpcPeer(address="localhost:1", ca=authority.certificate))
         with pytest.raises(LoggerUnavailable):
-            next(away.read(query, now=clock.now(), sign=owner.sign))
+            next(unreachable.read(query, now=clock.now(), sign=owner.sign))
         with pytest.raises(LoggerUnavailable):
-            away.names(owner.address, now=clock.now(), sign=owner.sign)
-        away.close()
+            unreachable.names(owner.address, now=clock.now(), sign=owner.sign)
+        unreachable.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger as a process of its own."""
+"""The logger as a separate process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gridstead.rpc.log_web import MAX_CONNECTIONS
 from gridstead.rpc.logger import MAX_STREAMS
 
 
-def test_readers_do_not_take_the_files_of_logs(tmp_path):
-    """systemd lets a service have 1024 files unless it asks for more, and each reader may have a
-    connection.
+def test_the_limit_of_open_files_exceeds_that_of_readers(tmp_path):
+    """A service under systemd can open 1024 files unless it raises the limit, and each reader can
+    have a connection.
     """
     logger = LoggerProcess(tmp_path)
     logger.start("prlimit", "--nofile=1024:")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams of the logger that end in no proper way, and more of them than it serves."""
+"""Streams of the logger whose peer disappears, and limits of their number."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME = "0x" + "07" * 32
 
 
 class Wire:
-    """A way to a server that can be cut without a word to either side."""
+    """A TCP proxy to a server. ``cut`` drops all data without closing a connection."""
 
     def __init__(self, port):
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -69,47 +69,47 @@ def follow(client, owner, clock):
 
 
 @pytest.fixture
-def quick(monkeypatch):
-    """Each server started here finds dead peers within seconds, and its readers are to be seen."""
+def readers(monkeypatch):
+    """Make servers detect dead peers within seconds, and yield their ``Readers``."""
     options = {"grpc.keepalive_time_ms": 1000, "grpc.http2.ping_timeout_ms": 500}
     monkeypatch.setattr(
         rpc_logger,
         "KEEPALIVE_OPTIONS",
         tuple((k, options.get(k, v)) for k, v in rpc_logger.KEEPALIVE_OPTIONS),
     )
-    made = []
-    monkeypatch.setattr(rpc_logger, "Readers", lambda: made.append(Readers()) or made[-1])
-    return made
+    readers = []
+    monkeypatch.setattr(rpc_logger, "Readers", lambda: readers.append(Readers()) or readers[-1])
+    return readers
 
 
-def wait_until(is_so, *, patience_s=20):
-    deadline = time.monotonic() + patience_s
-    while not is_so():
+def wait_until(condition, *, timeout_s=20):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
 
-def test_reader_that_vanished_is_let_go(
-    server_tls, service, authority, permit, owner, clock, quick
-):  # noqa: PLR0917
+def test_stream_of_a_dead_peer_is_closed(  # noqa: PLR0917 # fixtures
+    server_tls, service, authority, permit, owner, clock, readers
+):
     service.write(permit, Chunk(data=b"one", timestamp_ns=1))
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     wire = Wire(server.start())
     client = LoggerClient(GrpcPeer(address=wire.address, ca=authority.certificate))
     lines = follow(client, owner, clock)
     assert next(lines).lines == (b"one",)
-    assert quick[0].count == 1
+    assert readers[0].count == 1
 
     wire.cut()
 
-    wait_until(lambda: quick[0].count == 0)
+    wait_until(lambda: readers[0].count == 0)
     lines.close()
     client.close()
     wire.close()
     server.stop()
 
 
-def test_one_owner_cannot_take_all_streams(  # noqa: PLR0917 # fixtures
+def test_streams_per_owner_are_limited(  # noqa: PLR0917 # fixtures
     server_tls, service, authority, owner, clock, access, monkeypatch
 ):
     monkeypatch.setattr(log_reading, "MAX_READERS_PER_OWNER", 2)
@@ -130,14 +130,14 @@ def test_one_owner_cannot_take_all_streams(  # noqa: PLR0917 # fixtures
 
 
 def iter_or_none(lines):
-    """The stream's first lines, or None if it is refused."""
+    """Yield the first lines of the stream, or None if it is refused."""
     try:
         yield next(lines)
     except LoggerUnavailable:
         yield None
 
 
-def test_logger_with_too_many_streams_is_one_to_come_back_to(  # noqa: PLR0917 # fixtures
+def test_server_above_its_stream_limit_is_a_transient_error(  # noqa: PLR0917 # fixtures
     server_tls, service, authority, access, permit, owner, clock, monkeypatch
 ):
     monkeypatch.setattr(rpc_logger, "MAX_STREAMS", 1)
@@ -155,7 +155,7 @@ def test_logger_with_too_many_streams_is_one_to_come_back_to(  # noqa: PLR0917 #
     server.stop()
 
 
-def test_port_that_is_taken_is_the_operators(address, server_tls, service):
+def test_port_in_use_is_a_config_error(address, server_tls, service):
     server = LoggerServer(address.replace("localhost", "127.0.0.1"), server_tls, service)
 
     with pytest.raises(ConfigError, match="could not listen"):

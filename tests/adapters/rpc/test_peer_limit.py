@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a caller is answered, and what is counted."""
+"""Rate limits per caller, and the metrics of calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def limit(now):
 
 
 def take(limit, peer, count):
-    """How many of so many are answered."""
+    """Return how many of ``count`` calls are answered."""
     answered = 0
     for _ in range(count):
         try:
@@ -46,22 +46,22 @@ def take(limit, peer, count):
 
 
 class TestPeerLimit:
-    def test_burst_is_answered_and_no_more(self, limit):
+    def test_calls_beyond_the_burst_are_refused(self, limit):
         assert take(limit, "a", 10) == 4
 
-    def test_time_gives_more_up_to_the_burst(self, limit, now):
+    def test_allowance_grows_with_time_up_to_the_burst(self, limit, now):
         take(limit, "a", 4)
         now.seconds += 1
         assert take(limit, "a", 10) == 2
         now.seconds += 100
         assert take(limit, "a", 10) == 4
 
-    def test_callers_do_not_take_from_each_other(self, limit):
+    def test_callers_have_separate_limits(self, limit):
         take(limit, "a", 10)
 
         assert take(limit, "b", 10) == 4
 
-    def test_refusal_says_when_to_come_again(self, limit):
+    def test_refusal_contains_the_time_to_wait(self, limit):
         limit.take(RemoteCaller("a"), 4)
 
         with pytest.raises(TooMuch) as caught:
@@ -70,14 +70,14 @@ class TestPeerLimit:
         assert caught.value.hint == "Try again in 2 s."
         assert "calls are limited" in str(caught.value)
 
-    def test_callers_do_not_fill_the_memory(self, limit, monkeypatch):
+    def test_number_of_remembered_callers_is_limited(self, limit, monkeypatch):
         monkeypatch.setattr(peer_limit, "MAX_PEERS", 3)
         for peer in "abcdefgh":
             limit.take(RemoteCaller(peer))
 
         assert len(limit._buckets) == 3
 
-    def test_threads_count_together(self, now):
+    def test_threads_share_the_limit(self, now):
         limit = PeerLimit(per_s=1, burst=100, what="calls", now=now)
         answered = []
         threads = [
@@ -101,12 +101,12 @@ class TestPeerLimit:
         ("", ""),
     ],
 )
-def test_caller_is_its_address_or_network(host, peer):
+def test_caller_is_an_ipv4_address_or_an_ipv6_network(host, peer):
     assert to_peer(host) == peer
 
 
 @pytest.mark.parametrize(
-    ("told", "host"),
+    ("grpc_peer", "host"),
     [
         ("ipv4:192.0.2.1:1234", "192.0.2.1"),
         ("ipv6:%5B2001:db8::1%5D:1234", "2001:db8::1"),
@@ -114,14 +114,14 @@ def test_caller_is_its_address_or_network(host, peer):
         ("unix:/run/socket", ""),
     ],
 )
-def test_caller_is_read_from_what_grpc_tells(told, host):
+def test_caller_is_parsed_from_grpc_peer_and_metadata(grpc_peer, host):
     metadata = [("user-agent", "x"), ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-for", b"8")]
 
-    assert grpc_caller(told, metadata) == RemoteCaller(host, ("192.0.2.7",))
+    assert grpc_caller(grpc_peer, metadata) == RemoteCaller(host, ("192.0.2.7",))
 
 
 @pytest.mark.parametrize(
-    ("host", "forwarded", "who"),
+    ("host", "forwarded", "caller"),
     [
         ("192.0.2.1", ("198.51.100.7",), "192.0.2.1"),
         ("10.0.0.9", (), "10.0.0.9"),
@@ -132,12 +132,12 @@ def test_caller_is_read_from_what_grpc_tells(told, host):
         ("10.0.0.9", ("203.0.113.5", "198.51.100.7"), "198.51.100.7"),
     ],
 )
-def test_caller_behind_a_proxy_of_ours_is_whom_it_names_last(host, forwarded, who):
-    """What stands before that the caller may have written itself."""
-    assert caller_host(RemoteCaller(host, forwarded), (ip_network("10.0.0.0/24"),)) == who
+def test_caller_behind_a_known_proxy_is_the_last_forwarded_address(host, forwarded, caller):
+    """The caller itself can have written the addresses before the last one."""
+    assert caller_host(RemoteCaller(host, forwarded), (ip_network("10.0.0.0/24"),)) == caller
 
 
-def test_callers_behind_a_proxy_of_ours_do_not_take_from_each_other(now):
+def test_callers_behind_a_known_proxy_have_separate_limits(now):
     limit = PeerLimit(per_s=1, burst=1, what="calls", proxies=(ip_network("10.0.0.9/32"),), now=now)
     limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
     limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
@@ -147,11 +147,13 @@ def test_callers_behind_a_proxy_of_ours_do_not_take_from_each_other(now):
 
 
 def read(metrics):
-    """Return the samples that Prometheus' own parser finds."""
+    """Return the samples as prometheus_client parses them."""
     families = text_string_to_metric_families(metrics.text())
-    return {
-        (one.name, *one.labels.values()): one.value for family in families for one in family.samples
-    }
+    samples = {}
+    for family in families:
+        for sample in family.samples:
+            samples[sample.name, *sample.labels.values()] = sample.value
+    return samples
 
 
 class TestMetrics:
@@ -173,7 +175,7 @@ class TestMetrics:
         assert counts == {"ok": 1, "too-much": 2, "bug": 1}
         assert samples["gridstead_call_seconds_total", "call"] > 0
 
-    def test_gauges_are_read_when_they_are_asked_for(self):
+    def test_gauges_are_read_at_each_request(self):
         scripts, revisions = [], {"a.example.org": 7, "b.example.org": 8}
         metrics = Metrics(
             {
@@ -189,7 +191,7 @@ class TestMetrics:
             ("gridstead_cvmfs_revision", "b.example.org"): 8,
         }
 
-    def test_gauge_that_cannot_be_read_is_told(self):
+    def test_failing_gauge_raises_its_error(self):
         def fail():
             raise Transient("could not reach the state store")
 

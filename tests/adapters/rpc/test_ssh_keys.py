@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor's public keys on their way to a login host."""
+"""Login hosts fetch the supervisor's public keys."""
 
 import stat
 
@@ -16,15 +16,15 @@ OTHER = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTY="
 
 @pytest.fixture
 def serve(server_tls, authority):
-    """Starts a server that answers this text and returns how it is reached."""
+    """Return a function that starts a server with a fixed answer and returns its peer."""
     servers = []
 
-    def started(text):
+    def start(text):
         server = SshKeyServer("127.0.0.1:0", server_tls, authorized_keys=lambda: text)
         servers.append(server)
         return GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate)
 
-    yield started
+    yield start
     for server in servers:
         server.stop()
 
@@ -41,16 +41,16 @@ def serve(server_tls, authority):
         f"{KEY} # options=x",
     ],
 )
-def test_what_is_no_plain_key_is_refused(text):
+def test_text_other_than_plain_keys_is_refused(text):
     with pytest.raises(UnexpectedOutput):
         parse_keys(text)
 
 
-def test_keys_come_line_by_line():
+def test_keys_are_parsed_line_by_line():
     assert parse_keys(f"{KEY}\n\n{OTHER}\n") == (KEY, OTHER)
 
 
-def test_a_silent_supervisor_is_told_apart(authority):
+def test_an_unreachable_supervisor_has_its_own_error(authority):
     with pytest.raises(SupervisorUnavailable):
         fetch_keys(GrpcPeer(address="localhost:1", ca=authority.certificate))
 
@@ -59,17 +59,17 @@ def test_the_servers_key_is_fetched(serve):
     assert fetch_keys(serve(KEY)) == (KEY,)
 
 
-def test_an_answer_that_is_no_key_is_refused(serve):
+def test_an_invalid_answer_is_refused(serve):
     with pytest.raises(UnexpectedOutput):
         fetch_keys(serve("* * * * * root id"))
 
 
-def test_a_file_that_cannot_be_written_is_the_operators_matter(tmp_path):
+def test_an_unwritable_file_is_a_config_error(tmp_path):
     with pytest.raises(ConfigError):
         write_keys((KEY,), tmp_path / "absent" / "keys")
 
 
-def test_the_file_is_readable_by_all_and_alone_in_its_folder(tmp_path):
+def test_the_file_is_world_readable_and_no_temporary_file_remains(tmp_path):
     file = tmp_path / "keys"
 
     assert write_keys((KEY, OTHER), file)
@@ -79,7 +79,7 @@ def test_the_file_is_readable_by_all_and_alone_in_its_folder(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_keys_that_are_there_are_not_written_again(tmp_path):
+def test_unchanged_keys_are_not_written_again(tmp_path):
     file = tmp_path / "keys"
     write_keys((KEY,), file)
     before = file.stat()

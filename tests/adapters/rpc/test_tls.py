@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutual TLS: only callers with the right certificate *and* the right name get in."""
+"""Mutual TLS: only callers with a certificate of the CA and an allowed name are accepted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gridstead.rpc.tls import AllowedNames, add_health, bind, grpc_server, peer_
 
 
 class Auth(AuthAPIServicer):
-    """Answers with the caller's name."""
+    """Answers with the name in the caller's certificate."""
 
     def Challenge(self, request, context):  # noqa: N802
         return ChallengeResponse(challenge=peer_name(context).encode())
@@ -38,7 +38,7 @@ def address(authority, server_tls):
 
 
 def ask(address, authority, own=None):
-    """Ask with our own certificate, or none."""
+    """Call the server with a client certificate, or without one."""
     peer = GrpcPeer(address=address, ca=authority.certificate)
     if own:
         peer = replace(peer, certificate=own.certificate, key=own.key)
@@ -52,7 +52,7 @@ def status(*arguments):
     return caught.value.code()
 
 
-def test_caller_with_the_right_name_gets_in(address, authority):
+def test_caller_with_an_allowed_name_is_accepted(address, authority):
     assert ask(address, authority, authority.issue("supervisor")) == b"supervisor"
 
 
@@ -64,13 +64,13 @@ def test_caller_without_a_certificate_is_refused(address, authority):
     assert status(address, authority) is grpc.StatusCode.UNAVAILABLE
 
 
-def test_caller_of_another_authority_is_refused(address, authority, tmp_path):
-    stranger = Authority(tmp_path, name="stranger").issue("supervisor")
+def test_caller_with_a_certificate_of_another_ca_is_refused(address, authority, tmp_path):
+    untrusted = Authority(tmp_path, name="other-ca").issue("supervisor")
 
-    assert status(address, authority, stranger) is grpc.StatusCode.UNAVAILABLE
+    assert status(address, authority, untrusted) is grpc.StatusCode.UNAVAILABLE
 
 
-def test_method_that_does_not_exist_is_told_so(address, authority):
+def test_unknown_method_is_unimplemented(address, authority):
     own = authority.issue("supervisor")
     peer = GrpcPeer(
         address=address, ca=authority.certificate, certificate=own.certificate, key=own.key

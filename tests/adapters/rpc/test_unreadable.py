@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that are no message: whoever sends them is told, and our log is not."""
+"""Bytes that are not a message: the sender gets an error, and nothing is logged."""
 
 import logging
 
@@ -15,7 +15,7 @@ NO_MESSAGE = b"\xff" * 8
 
 @pytest.fixture(autouse=True)
 def logs():
-    """What services do at their start, and without it again afterwards."""
+    """Set up logging as services do, and restore the previous state afterwards."""
     loggers = [logging.getLogger(name) for name in ("grpc._common", "grpc._cython.cygrpc")]
     before = [list(logger.filters) for logger in loggers]
     configuration = structlog.get_config()
@@ -29,7 +29,7 @@ def logs():
 
 
 def refusal(peer, method, *, stream=False):
-    """The status of a call that sends no message."""
+    """Return the status of a call whose request is not a message."""
     with open_channel(peer) as channel:
         call, sent = (
             (channel.stream_unary, iter([NO_MESSAGE]))
@@ -41,20 +41,20 @@ def refusal(peer, method, *, stream=False):
     return refused.value.code().name
 
 
-def test_server_with_threads_tells_only_the_caller(grid, ca, caplog):
+def test_threaded_server_answers_the_caller_and_logs_nothing(servers, ca, caplog):
     assert (
-        refusal(GrpcPeer(address=grid.address, ca=ca), "/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
+        refusal(GrpcPeer(address=servers.address, ca=ca), "/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
         == "INTERNAL"
     )
     assert caplog.records == []
 
 
-def test_asynchronous_server_tells_only_the_caller(peer, caplog):
+def test_asynchronous_server_answers_the_caller_and_logs_nothing(peer, caplog):
     assert refusal(peer, "/logger.v1alpha1.LoggerAPI/Write", stream=True) == "UNKNOWN"
     assert caplog.records == []
 
 
-def test_fault_of_ours_is_still_told(caplog):
+def test_errors_of_our_code_are_still_logged(caplog):
     for name in ("grpc._common", "grpc._cython.cygrpc"):
         logging.getLogger(name).error("failed", exc_info=RuntimeError("ours"))
 

@@ -47,8 +47,10 @@ class Lab:
         """Submit a job with its job key and return its Slurm job id."""
         slurm_name = f"0x{number:064x}"
         slurm_job_id = self.run(
-            "sbatch", "--parsable", f"--uid={UID}", f"--gid={GID}", f"--account={ACCOUNT}", "--chdir=/tmp",
-            "--output=/dev/null", "--export=NONE", "--no-requeue", f"--job-name={name or slurm_name}",
+            "sbatch", "--parsable", f"--uid={UID}", f"--gid={GID}", f"--account={ACCOUNT}",
+            "--chdir=/tmp",
+            "--output=/dev/null", "--export=NONE", "--no-requeue",
+            f"--job-name={name or slurm_name}",
             f"--comment={CHAIN}/{slurm_name}/recorded-{number}", *options,
             stdin=f"#!/bin/bash\n{body}\n",
         ).strip()  # fmt: skip
