@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports that a bore server opens, against a real SSH server on the loopback that speaks as
-DeepSquare's does.
-"""
+"""Tunnels of a bore server, with a real SSH server that behaves as DeepSquare's."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from tests.fakes.bore_server import TOKEN, URL, BoreServer
 from gridstead.adapters.bore import BoreTunnel, forward
 from gridstead.errors import NotAllowed, TunnelBroken
 
-PATIENCE_S = 10
+TIMEOUT_S = 10
 
 
 @pytest.fixture
@@ -30,30 +28,30 @@ def server():
 
 @pytest.fixture
 def target():
-    """A program of the job that says what it hears, to its end."""
+    """Yield the port of a program of the job that echoes its whole input."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():
             connection, _ = listener.accept()
             with connection:
-                heard = b"".join(iter(lambda: connection.recv(100), b""))
-                connection.sendall(b"heard " + heard)
+                received = b"".join(iter(lambda: connection.recv(100), b""))
+                connection.sendall(b"heard " + received)
 
         threading.Thread(target=serve, daemon=True).start()
         yield listener.getsockname()[1]
 
 
-def ask(channel, words):
-    """Say something to its end, and return the answer to its end."""
-    channel.settimeout(PATIENCE_S)
-    channel.sendall(words)
+def ask(channel, data):
+    """Send data, close the sending direction, and return the whole answer."""
+    channel.settimeout(TIMEOUT_S)
+    channel.sendall(data)
     channel.shutdown_write()
     return b"".join(iter(lambda: channel.recv(100), b""))
 
 
 @pytest.fixture
 def program(server, target):
-    """`gridstead-bore` as a process of its own."""
+    """Start `gridstead-bore` as a separate process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "gridstead.cli.bore", f"localhost:{server.port}", str(target)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -67,7 +65,7 @@ def program(server, target):
     process.stdout.close()
 
 
-def test_who_comes_reaches_the_target_and_the_token_is_on_no_command_line(server, program):
+def test_visitor_reaches_the_target_and_no_command_line_contains_the_token(server, program):
     answer = ask(server.visit(), b"x" * 300_000)
 
     assert answer == b"heard " + b"x" * 300_000
@@ -81,40 +79,40 @@ def test_who_comes_reaches_the_target_and_the_token_is_on_no_command_line(server
             continue
 
 
-def test_port_without_a_program_ends_who_comes(server):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+def test_connection_to_a_closed_target_port_is_closed(server):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     thread = threading.Thread(target=forward, args=(bore(server, port=port), lambda _: None))
     thread.start()
 
     try:
-        heard = server.visit().recv(1)
-    except paramiko.SSHException:  # it ended before paramiko could hand it over
-        heard = b""
-    assert heard == b""
+        received = server.visit().recv(1)
+    except paramiko.SSHException:  # the channel closed before paramiko returned it
+        received = b""
+    assert received == b""
     assert server.transports[-1].is_active()
     server.drop()
-    thread.join(PATIENCE_S)
+    thread.join(TIMEOUT_S)
     assert not thread.is_alive()
     assert server.tokens == []
 
 
-def test_wrong_token_is_told(server):
+def test_wrong_token_raises_not_allowed(server):
     with pytest.raises(NotAllowed):
         forward(bore(server, token="wrong"), lambda _: None)
 
     assert server.forwards == []
 
 
-def test_server_that_is_not_there_is_told(server):
-    absent = bore(server)
+def test_unreachable_server_raises_tunnel_broken(server):
+    tunnel = bore(server)
     server.deafen()
 
     with pytest.raises(TunnelBroken):
-        forward(absent, lambda _: None)
+        forward(tunnel, lambda _: None)
 
 
-def test_server_that_speaks_something_else_is_told():
+def test_server_without_ssh_raises_tunnel_broken():
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():

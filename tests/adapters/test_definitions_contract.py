@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ports ScriptStore and TakenNonces promise, on the fake and on both databases; and what only
-these can.
+"""Contract tests of ports ScriptStore and TakenNonces, and tests of the encrypted store.
+
+The contract tests run on the fake, SQLite and PostgreSQL.
 """
 
 from __future__ import annotations
@@ -45,28 +46,28 @@ def scripts(request, tmp_path):
 
 
 class TestScriptStore:
-    def test_record_comes_back_as_it_was(self, scripts):
+    def test_get_returns_the_stored_record(self, scripts):
         put(scripts, record="text\n'\"%s é")
 
         assert scripts.get("id").record == "text\n'\"%s é"
 
-    def test_unknown_id_has_none(self, scripts):
+    def test_get_returns_none_for_an_unknown_id(self, scripts):
         assert scripts.get("id") is None
 
-    def test_putting_it_again_changes_nothing(self, scripts):
+    def test_second_put_changes_nothing(self, scripts):
         put(scripts, owner=ALICE)
         put(scripts, owner=ALICE, ends_at=1)
 
         assert scripts.get("id").record == "text"
         assert scripts.sweep(50) == 0
 
-    def test_ids_differ_by_case(self, scripts):
+    def test_ids_are_case_sensitive(self, scripts):
         put(scripts, "id", "small")
         put(scripts, "ID", "large")
 
         assert (scripts.get("id").record, scripts.get("ID").record) == ("small", "large")
 
-    def test_many_threads_may_put(self, scripts):
+    def test_put_is_thread_safe(self, scripts):
         threads = [
             threading.Thread(target=put, args=(scripts, f"id{n}", str(n))) for n in range(20)
         ]
@@ -77,7 +78,7 @@ class TestScriptStore:
 
         assert [scripts.get(f"id{n}").record for n in range(20)] == [str(n) for n in range(20)]
 
-    def test_first_customer_to_name_a_script_owns_it(self, scripts):
+    def test_first_customer_to_use_a_script_becomes_its_owner(self, scripts):
         put(scripts)
 
         scripts.use([use(7), use(8, customer=BOB)])
@@ -85,7 +86,7 @@ class TestScriptStore:
         assert scripts.get("id").owner == ALICE
         assert scripts.uses() == (use(7),)
 
-    def test_owner_of_the_submission_stays(self, scripts):
+    def test_owner_from_the_submission_does_not_change(self, scripts):
         put(scripts, owner=ALICE)
 
         scripts.use([use(7, customer=BOB), use(8)])
@@ -93,31 +94,31 @@ class TestScriptStore:
         assert scripts.get("id").owner == ALICE
         assert scripts.uses() == (use(8),)
 
-    def test_use_of_a_script_that_is_not_here_is_nothing(self, scripts):
+    def test_use_of_an_unknown_script_is_ignored(self, scripts):
         scripts.use([use(7)])
 
         assert scripts.uses() == ()
 
-    def test_using_again_changes_nothing(self, scripts):
+    def test_second_use_changes_nothing(self, scripts):
         put(scripts)
         scripts.use([use(7)])
         scripts.use([use(7)])
 
         assert scripts.uses() == (use(7),)
 
-    def test_very_large_job_number_is_kept(self, scripts):
+    def test_very_large_job_number_is_stored(self, scripts):
         put(scripts)
         scripts.use([use(2**256 - 1)])
 
         assert scripts.uses() == (use(2**256 - 1),)
 
-    def test_script_that_no_job_names_is_removed_after_its_end(self, scripts):
+    def test_unused_script_is_removed_after_its_end(self, scripts):
         put(scripts)
 
         assert (scripts.sweep(100), scripts.sweep(101)) == (0, 1)
         assert scripts.get("id") is None
 
-    def test_script_of_a_job_is_kept_until_after_its_release(self, scripts):
+    def test_used_script_is_removed_after_its_release(self, scripts):
         put(scripts)
         scripts.use([use(7)])
         assert scripts.sweep(10**9) == 0
@@ -127,7 +128,7 @@ class TestScriptStore:
 
         assert (scripts.sweep(200), scripts.sweep(201)) == (0, 1)
 
-    def test_script_of_two_jobs_waits_for_both(self, scripts):
+    def test_script_of_two_jobs_is_removed_after_both_releases(self, scripts):
         put(scripts)
         scripts.use([use(7), use(8)])
 
@@ -137,7 +138,7 @@ class TestScriptStore:
 
         assert scripts.sweep(301) == 1
 
-    def test_job_that_comes_back_keeps_its_script(self, scripts):
+    def test_use_after_a_release_keeps_the_script(self, scripts):
         put(scripts)
         scripts.use([use(7)])
         scripts.release([use(7)], ends_at=200)
@@ -145,20 +146,20 @@ class TestScriptStore:
 
         assert scripts.sweep(201) == 0
 
-    def test_holdings_are_told(self, scripts):
+    def test_holdings_count_unused_scripts_and_their_size(self, scripts):
         put(scripts, "a", "x" * 1000)
         put(scripts, "b")
         scripts.use([use(7, "b")])
 
-        told = scripts.holdings()
+        holdings = scripts.holdings()
 
-        assert (told.scripts, told.unused) == (2, 1)
-        assert 1000 <= told.unused_bytes < 1100
+        assert (holdings.scripts, holdings.unused) == (2, 1)
+        assert 1000 <= holdings.unused_bytes < 1100
 
-    def test_nothing_is_told_of_nothing(self, scripts):
+    def test_holdings_of_an_empty_store_are_zero(self, scripts):
         assert scripts.holdings() == Holdings(scripts=0, unused=0, unused_bytes=0)
 
-    def test_nonce_is_taken_once_until_its_end(self, scripts):
+    def test_nonce_can_be_taken_once_until_its_end(self, scripts):
         assert scripts.take("n", ends_at=100)
         assert not scripts.take("n", ends_at=100)
         scripts.sweep(100)
@@ -166,7 +167,7 @@ class TestScriptStore:
         scripts.sweep(101)
         assert scripts.take("n", ends_at=200)
 
-    def test_nonce_is_taken_once_by_many_threads(self, scripts):
+    def test_nonce_is_taken_by_one_of_many_threads(self, scripts):
         taken = []
         threads = [
             threading.Thread(target=lambda: taken.append(scripts.take("n", ends_at=100)))
@@ -191,18 +192,18 @@ class TestSealed:
         assert second.get("id").record == "text"
         close(second)
 
-    def test_nothing_stands_in_clear_in_the_file(self, tmp_path):
+    def test_no_file_contains_the_plain_text(self, tmp_path):
         scripts = open_scripts(f"sqlite:///{tmp_path}/state.db", KEY)
         put(scripts, record=SECRET)
 
-        found = [
+        plain_files = [
             path.name for path in Path(tmp_path).iterdir() if SECRET.encode() in path.read_bytes()
         ]
 
-        assert found == []
+        assert plain_files == []
         close(scripts)
 
-    def test_wrong_key_is_the_operators_at_the_start(self, url):
+    def test_missing_key_is_a_config_error_at_start(self, url):
         first = open_scripts(url, KEY)
         put(first)
         close(first)
@@ -214,7 +215,7 @@ class TestSealed:
         assert "key" in caught.value.hint
         database.close()
 
-    def test_key_that_only_another_instance_has_is_the_operators(self, postgresql_url):
+    def test_key_of_another_instance_only_is_a_config_error(self, postgresql_url):
         old, new = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, OTHER_KEY, KEY)
         put(new)
 
@@ -224,7 +225,7 @@ class TestSealed:
         close(new)
         close(old)
 
-    def test_newest_key_seals_and_what_is_older_is_sealed_anew(self, url):
+    def test_reseal_encrypts_old_records_with_the_newest_key(self, url):
         first = open_scripts(url, KEY)
         put(first, "old", "old text")
         close(first)
@@ -239,7 +240,7 @@ class TestSealed:
         assert (third.get("old").record, third.get("new").record) == ("old text", "new text")
         close(third)
 
-    def test_records_that_do_not_open_are_passed_over_and_told(self, url, monkeypatch):
+    def test_reseal_skips_and_returns_unreadable_records(self, url, monkeypatch):
         monkeypatch.setattr("gridstead.adapters.scripts.RECORDS_PER_RESEAL", 2)
         first, lost = open_scripts(url, KEY), b"l" * 32
         for name in ("a", "b", "d"):
@@ -266,7 +267,7 @@ class TestSealed:
             "UPDATE definitions SET sealed = CAST('short' AS {type})",
         ],
     )
-    def test_altered_record_does_not_open(self, url, change):
+    def test_altered_record_is_refused(self, url, change):
         scripts = open_scripts(url, KEY)
         put(scripts)
         kind = "BYTEA" if url.startswith("postgresql") else "BLOB"
@@ -279,7 +280,7 @@ class TestSealed:
         close(scripts)
 
     @pytest.mark.parametrize("place", [0, 12, -1])
-    def test_altered_byte_does_not_open(self, place):
+    def test_altered_byte_is_refused(self, place):
         seal = ScriptSeal((KEY,))
         sealed = seal.close("text", script_id="id")
         data = bytearray(sealed.data)
@@ -289,9 +290,9 @@ class TestSealed:
             seal.open(Sealed(sealed.key_name, bytes(data)), script_id="id")
 
     @pytest.mark.parametrize("keys", [(), (b"short",), (KEY, b"short")])
-    def test_key_that_is_none_is_the_operators(self, keys):
+    def test_missing_or_short_key_is_a_config_error(self, keys):
         with pytest.raises(ConfigError, match="storage_key_file"):
             ScriptSeal(keys)
 
-    def test_key_is_not_shown(self):
+    def test_repr_does_not_contain_the_key(self):
         assert "kkk" not in repr(ScriptSeal((KEY,)))

@@ -17,19 +17,22 @@ DATABASE = "gridstead.adapters.journal.database"
 
 
 def enter_within(scripts, *, seconds):
-    """Be alone, as soon as that can be had."""
+    """Enter the exclusive section, with retries for this many seconds."""
     for _ in range(seconds * 10):
         try:
             with scripts.exclusive():
                 return
         except Transient:
             time.sleep(0.1)
-    raise AssertionError("somebody else was alone all the time")
+    raise AssertionError("the exclusive section stayed occupied")
 
 
 def wait_for_a_lock(url):
-    """Return when somebody waits for a lock in a database."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    """Return when a connection waits for a lock in the database."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
     server = create_engine(url, isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
         for _ in range(2000):
@@ -39,7 +42,7 @@ def wait_for_a_lock(url):
     server.dispose()
 
 
-def test_postgresql_is_shared_by_those_that_say_so(postgresql_url):
+def test_postgresql_store_is_shared_only_with_shared_true(postgresql_url):
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(first)
 
@@ -52,7 +55,7 @@ def test_postgresql_is_shared_by_those_that_say_so(postgresql_url):
     close(second)
 
 
-def test_file_is_never_shared(tmp_path):
+def test_sqlite_store_cannot_be_shared(tmp_path):
     first = open_scripts(f"sqlite:///{tmp_path}/state.db", KEY)
 
     with pytest.raises(ConfigError, match="another process"):
@@ -77,15 +80,15 @@ def test_instances_that_start_together_migrate_once(postgresql_url):
         close(scripts)
 
 
-def test_one_at_a_time_is_alone(postgresql_url):
+def test_one_instance_at_a_time_enters_the_exclusive_section(postgresql_url):
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
-    inside, most = [], []
+    inside, counts = [], []
 
     def enter(scripts):
         for _ in range(20):
             with scripts.exclusive():
                 inside.append(1)
-                most.append(len(inside))
+                counts.append(len(inside))
                 scripts.holdings()
                 inside.pop()
 
@@ -95,26 +98,26 @@ def test_one_at_a_time_is_alone(postgresql_url):
     for thread in threads:
         thread.join()
 
-    assert max(most) == 1
+    assert max(counts) == 1
     close(first)
     close(second)
 
 
-def test_instance_that_hangs_does_not_hang_the_others(postgresql_url, monkeypatch):
+def test_hanging_instance_does_not_block_the_others(postgresql_url, monkeypatch):
     monkeypatch.setattr(f"{DATABASE}.LOCK_WAIT_S", 0.2)
     monkeypatch.setattr(f"{DATABASE}.IDLE_S", 2)
     hung, other = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
 
-    staying = hung.exclusive()
-    staying.__enter__()
+    section = hung.exclusive()
+    section.__enter__()
     with (
         pytest.raises(Transient, match="has kept it locked") as caught,
         other.exclusive(),
     ):
         pass
-    enter_within(other, seconds=20)  # the server has taken the lock away
+    enter_within(other, seconds=20)  # the server has released the lock
     with pytest.raises(Transient, match="could not reach the state store"):
-        staying.__exit__(None, None, None)
+        section.__exit__(None, None, None)
     enter_within(hung, seconds=20)
 
     assert "hangs" in caught.value.hint
@@ -122,7 +125,7 @@ def test_instance_that_hangs_does_not_hang_the_others(postgresql_url, monkeypatc
     close(other)
 
 
-def test_thread_that_hangs_does_not_hang_the_others_of_its_process(postgresql_url, monkeypatch):
+def test_hanging_thread_does_not_block_the_others_of_its_process(postgresql_url, monkeypatch):
     monkeypatch.setattr(f"{DATABASE}.LOCK_WAIT_S", 0.2)
     scripts = open_scripts(postgresql_url, KEY)
 
@@ -132,7 +135,7 @@ def test_thread_that_hangs_does_not_hang_the_others_of_its_process(postgresql_ur
     close(scripts)
 
 
-def test_instance_that_hangs_in_a_transaction_does_not_hang_the_others(postgresql_url, monkeypatch):
+def test_hanging_transaction_does_not_block_the_other_instances(postgresql_url, monkeypatch):
     monkeypatch.setattr(f"{DATABASE}.LOCK_WAIT_S", 0.2)
     hung, other = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(hung)
@@ -146,48 +149,53 @@ def test_instance_that_hangs_in_a_transaction_does_not_hang_the_others(postgresq
     close(other)
 
 
-def test_both_ends_of_a_connection_notice_that_the_other_is_gone(postgresql_url):
-    """A host that vanished holds its locks until the server notices, two hours later by default."""
+def test_client_and_server_set_tcp_timeouts(postgresql_url):
+    """A dead client keeps its locks until the server notices, by default after two hours."""
     scripts = open_scripts(f"{postgresql_url}&keepalives_idle=7", KEY)
-    told = text(
-        "SELECT name, source FROM pg_settings WHERE name LIKE 'tcp_keepalives%' OR name LIKE 'tcp_user%'"
+    query = text(
+        "SELECT name, source FROM pg_settings"
+        " WHERE name LIKE 'tcp_keepalives%' OR name LIKE 'tcp_user%'"
     )
 
     with scripts._database.begin() as connection:
-        ours = connection.connection.dbapi_connection.info.get_parameters()
-        servers = dict(connection.execute(told).all())
+        client = connection.connection.dbapi_connection.info.get_parameters()
+        server = dict(connection.execute(query).all())
 
-    assert (ours["keepalives_idle"], ours["keepalives_interval"], ours["tcp_user_timeout"]) == (
+    assert (
+        client["keepalives_idle"],
+        client["keepalives_interval"],
+        client["tcp_user_timeout"],
+    ) == (
         "7",
         "10",
         "60000",
     )
-    assert set(servers.values()) == {"session"}
-    assert len(servers) == 4
+    assert set(server.values()) == {"session"}
+    assert len(server) == 4
     close(scripts)
 
 
-def test_script_that_a_new_job_names_while_its_last_is_let_go_stays(postgresql_url):
-    """The one instance must not judge by what it saw before the other's job was there."""
+def test_use_during_the_release_of_the_last_job_keeps_the_script(postgresql_url):
+    """The release must read the uses after the other instance has committed its use."""
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(first)
     first.use([use(7)])
-    named, go_on = threading.Event(), threading.Event()
+    committing, proceed = threading.Event(), threading.Event()
 
     def pause(_):
-        named.set()
-        go_on.wait(20)
+        committing.set()
+        proceed.wait(20)
 
     event.listen(second._database._engine, "commit", pause, once=True)
-    naming = threading.Thread(target=second.use, args=([use(8)],))
-    letting_go = threading.Thread(target=first.release, args=([use(7)],), kwargs={"ends_at": 1})
-    naming.start()
-    named.wait(20)
-    letting_go.start()
+    using = threading.Thread(target=second.use, args=([use(8)],))
+    releasing = threading.Thread(target=first.release, args=([use(7)],), kwargs={"ends_at": 1})
+    using.start()
+    committing.wait(20)
+    releasing.start()
     wait_for_a_lock(postgresql_url)
-    go_on.set()
-    naming.join()
-    letting_go.join()
+    proceed.set()
+    using.join()
+    releasing.join()
 
     assert first.uses() == (use(8),)
     assert first.sweep(2) == 0
@@ -195,13 +203,14 @@ def test_script_that_a_new_job_names_while_its_last_is_let_go_stays(postgresql_u
     close(second)
 
 
-def test_server_that_ended_our_connections_is_asked_again(postgresql_url):
+def test_store_reconnects_after_the_server_closed_its_connections(postgresql_url):
     scripts = open_scripts(postgresql_url, KEY)
     put(scripts)
     server = create_engine(postgresql_url, isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
-        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
-        connection.execute(text(end + "current_database()"))
+        others = "pid <> pg_backend_pid() AND datname = current_database()"
+        terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        connection.execute(text(f"{terminate} WHERE {others}"))
     server.dispose()
 
     with pytest.raises(Transient, match="could not reach the state store"):
@@ -213,7 +222,7 @@ def test_server_that_ended_our_connections_is_asked_again(postgresql_url):
     close(scripts)
 
 
-def test_no_connection_in_time_is_transient(postgresql_url):
+def test_exhausted_connection_pool_is_a_transient_error(postgresql_url):
     scripts = open_scripts(postgresql_url, KEY)
     pool = scripts._database._engine.pool
     pool._timeout = 0.01

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file that monitoring reads is read here by the same library's parser."""
+"""The metrics file of the drift check, read with Prometheus' parser."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,14 +11,14 @@ from gridstead.wiring.site import open_drift_metrics
 
 def read(path):
     families = text_string_to_metric_families(path.read_text())
-    return {
-        (one.name, one.labels.get("host")): one.value
-        for family in families
-        for one in family.samples
-    }
+    samples = {}
+    for family in families:
+        for sample in family.samples:
+            samples[sample.name, sample.labels.get("host")] = sample.value
+    return samples
 
 
-def test_the_hosts_are_counted(tmp_path):
+def test_the_file_contains_the_count_of_each_host(tmp_path):
     path = tmp_path / "drift.prom"
 
     DriftMetricsFile(path).publish({"compute1": 2, "db": 0}, checked_at=1_795_265_800)
@@ -32,7 +32,7 @@ def test_the_hosts_are_counted(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_of_a_site_that_could_not_be_looked_at_no_host_is_told(tmp_path):
+def test_a_failed_check_removes_the_counts_of_hosts(tmp_path):
     path = tmp_path / "drift.prom"
     metrics = DriftMetricsFile(path)
     metrics.publish({"db": 1}, checked_at=1)
@@ -45,7 +45,7 @@ def test_of_a_site_that_could_not_be_looked_at_no_host_is_told(tmp_path):
     }
 
 
-def test_a_file_that_cannot_be_written_is_the_operators(tmp_path):
+def test_an_unwritable_file_is_a_config_error(tmp_path):
     path = tmp_path / "drift.prom"
     path.mkdir()
 
@@ -54,6 +54,6 @@ def test_a_file_that_cannot_be_written_is_the_operators(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["drift.txt", "drift", "none/drift.prom"])
-def test_a_name_that_nobody_would_read_is_refused(tmp_path, name):
+def test_a_file_name_that_node_exporter_ignores_is_refused(tmp_path, name):
     with pytest.raises(InvalidInput, match=r"NAME\.prom"):
         open_drift_metrics(tmp_path / name)

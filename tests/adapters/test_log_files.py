@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs as sealed files: what crashes, altered bytes, strange names and full disks make of them."""
+"""Encrypted log files: crashes, altered bytes, invalid names and full disks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
 NEXT = replace(LOG, log_identity="0" * 32)
 
 
-def chunk(data, at=1, **fields):
-    return Chunk(data=data, timestamp_ns=at, **fields)
+def chunk(data, timestamp_ns=1, **fields):
+    return Chunk(data=data, timestamp_ns=timestamp_ns, **fields)
 
 
 def lines(logs, log=LOG, after=0):
-    return [line for one in logs.read(log, after=after) for line in to_lines(one.chunk.data)]
+    return [line for stored in logs.read(log, after=after) for line in to_lines(stored.chunk.data)]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def reopened(tmp_path, files):
-    """Returns the logs as another process finds them after a crash of the first."""
+    """Return a function that opens the logs again, as another process does after a crash."""
     again = []
 
     def reopen():
@@ -50,7 +50,7 @@ def reopened(tmp_path, files):
     yield reopen
     if again:
         again[-1].close()
-        files._held = os.open(os.devnull, os.O_RDONLY)  # closed already
+        files._held = os.open(os.devnull, os.O_RDONLY)  # the descriptor is already closed
 
 
 def path_of(root, log=LOG):
@@ -58,7 +58,7 @@ def path_of(root, log=LOG):
 
 
 class TestRestart:
-    def test_all_goes_on_where_it_was(self, files, reopened):
+    def test_sequence_and_line_numbers_continue_after_a_restart(self, files, reopened):
         files.append(LOG, chunk(b"a\nb", writer=5, sequence=3))
 
         again = reopened()
@@ -66,7 +66,7 @@ class TestRestart:
         again.append(LOG, chunk(b"c", writer=5, sequence=4))
 
         assert lines(again) == [b"a", b"b", b"c"]
-        assert [one.first_line for one in again.read(LOG, after=0)] == [1, 3]
+        assert [stored.first_line for stored in again.read(LOG, after=0)] == [1, 3]
 
     def test_full_log_stays_full(self, files, reopened):
         with pytest.raises(LogFull):
@@ -76,7 +76,7 @@ class TestRestart:
             reopened().append(LOG, chunk(b"x"))
 
     @pytest.mark.parametrize("cut", range(1, CHUNK_HEAD_BYTES + 20, 7))
-    def test_chunk_cut_short_by_a_crash_is_not_seen_and_then_removed(
+    def test_chunk_truncated_by_a_crash_is_ignored_and_removed(
         self, files, reopened, tmp_path, cut
     ):
         files.append(LOG, chunk(b"one"))
@@ -90,7 +90,7 @@ class TestRestart:
         assert lines(again) == [b"one", b"three"]
 
     @pytest.mark.parametrize("size", [0, 1, FILE_HEAD_BYTES - 1, FILE_HEAD_BYTES])
-    def test_file_without_a_whole_head_starts_anew(self, files, reopened, tmp_path, size):
+    def test_file_with_a_truncated_header_is_rewritten(self, files, reopened, tmp_path, size):
         files.append(LOG, chunk(b"one"))
         os.truncate(path_of(tmp_path), size)
 
@@ -99,7 +99,7 @@ class TestRestart:
 
         assert lines(again) == [b"two"]
 
-    def test_last_chunk_that_a_power_cut_left_empty_is_removed(self, files, reopened, tmp_path):
+    def test_last_chunk_with_zeros_from_a_power_cut_is_removed(self, files, reopened, tmp_path):
         files.append(LOG, chunk(b"one"))
         files.append(LOG, chunk(b"two"))
         with path_of(tmp_path).open("r+b") as file:
@@ -111,7 +111,7 @@ class TestRestart:
 
         assert lines(again) == [b"one", b"three"]
 
-    def test_more_than_a_chunk_that_does_not_open_is_kept_aside(self, files, reopened, tmp_path):
+    def test_large_unreadable_data_is_moved_to_another_file(self, files, reopened, tmp_path):
         files.append(LOG, chunk(b"one"))
         end = path_of(tmp_path).stat().st_size
         junk = os.urandom(1) * (MAX_SEALED_BYTES + 1000)
@@ -124,24 +124,24 @@ class TestRestart:
         assert lines(again) == [b"one", b"two"]
         assert path_of(tmp_path).with_suffix(f".damaged-{end}").read_bytes() == junk
 
-    def test_log_that_somebody_removed_starts_anew(self, files, tmp_path):
+    def test_removed_log_file_is_created_again(self, files, tmp_path):
         files.append(LOG, chunk(b"one"))
         path_of(tmp_path).unlink()
 
         files.append(LOG, chunk(b"two"))
 
-        assert [(one.first_line, one.chunk.data) for one in files.read(LOG, after=0)] == [
+        assert [(stored.first_line, stored.chunk.data) for stored in files.read(LOG, after=0)] == [
             (1, b"two")
         ]
 
-    def test_many_restarts_of_a_writer_cost_no_memory(self, files):
+    def test_number_of_remembered_writers_is_limited(self, files):
         for writer in range(1, 3 * MAX_WRITERS):
             files._limits = Limits()
             files.append(LOG, chunk(b"", writer=writer, sequence=1))
 
         assert len(files._tails[LOG].writers) == MAX_WRITERS
 
-    def test_places_of_few_logs_are_remembered(self, files, monkeypatch):
+    def test_number_of_remembered_logs_is_limited(self, files, monkeypatch):
         monkeypatch.setattr(adapter, "MAX_TAILS", 2)
         several = [replace(LOG, name=f"job{number}") for number in range(4)]
         for _ in range(2):
@@ -160,24 +160,24 @@ class TestSeal:
             files.append(LOG, chunk(data))
         return path_of(tmp_path)
 
-    def test_nothing_of_a_line_is_on_disk(self, sealed):
+    def test_file_does_not_contain_the_plain_text(self, sealed):
         assert b"secret" not in sealed.read_bytes()
 
-    def test_every_bit_of_every_byte_counts(self, files, sealed):
-        good = sealed.read_bytes()
-        for place in range(len(good)):
-            altered = bytearray(good)
+    def test_a_flipped_bit_in_any_byte_is_detected(self, files, sealed):
+        original = sealed.read_bytes()
+        for place in range(len(original)):
+            altered = bytearray(original)
             altered[place] ^= 1 << place % 8
             sealed.write_bytes(altered)
 
             try:
-                found = lines(files)
+                read_lines = lines(files)
             except LogDamaged:
                 continue
-            # A length that became larger looks like a chunk that is still being written.
-            assert found in ([], [b"secret one"]), place
+            # A length that became larger looks like an unfinished chunk.
+            assert read_lines in ([], [b"secret one"]), place
 
-    def test_chunk_that_was_moved_does_not_open(self, files, sealed):
+    def test_moved_chunk_is_refused(self, files, sealed):
         good = sealed.read_bytes()
         first, second = files.read(LOG, after=0)
         moved = (
@@ -196,35 +196,35 @@ class TestSeal:
             replace(LOG, log_identity="2" * 32),
         ],
     )
-    def test_file_of_another_log_does_not_open(self, files, sealed, tmp_path, log):
+    def test_file_of_another_log_is_refused(self, files, sealed, tmp_path, log):
         path_of(tmp_path, log).parent.mkdir(parents=True, exist_ok=True)
         path_of(tmp_path, log).write_bytes(sealed.read_bytes())
 
         with pytest.raises(LogDamaged):
             files.read(log, after=0)
 
-    def test_another_key_does_not_open_it(self, files, sealed, tmp_path):
+    def test_another_key_is_refused(self, files, sealed, tmp_path):
         files._key = b"j" * 32
 
         with pytest.raises(LogDamaged):
             files.read(LOG, after=0)
 
-    def test_position_in_the_middle_of_a_chunk_gives_nothing(self, files, sealed):
-        starts = {one.start for one in files.read(LOG, after=0)}
+    def test_position_inside_a_chunk_returns_nothing(self, files, sealed):
+        starts = {stored.start for stored in files.read(LOG, after=0)}
         for after in set(range(FILE_HEAD_BYTES + 1, sealed.stat().st_size)) - starts:
             try:
                 assert files.read(LOG, after=after) == ()
             except LogDamaged:
                 continue
 
-    def test_equal_lines_do_not_look_equal(self, files, tmp_path):
+    def test_equal_lines_are_encrypted_differently(self, files, tmp_path):
         files.append(LOG, chunk(b"same same same same"))
         files.append(NEXT, chunk(b"same same same same"))
 
         tails = {path_of(tmp_path, log).read_bytes()[-30:] for log in (LOG, NEXT)}
         assert len(tails) == 2
 
-    def test_short_key_is_the_operators(self, tmp_path):
+    def test_short_key_is_a_config_error(self, tmp_path):
         with pytest.raises(ConfigError):
             FileLogs(tmp_path, key=b"short")
 
@@ -237,13 +237,17 @@ class TestFiles:
         files.append(LOG, chunk(b"x" * 3_000_000))
 
         position, parts, count = 0, 0, 0
-        while stored := files.read(LOG, after=position):
-            parts, count, position = parts + 1, count + len(stored), stored[-1].end
+        stored = files.read(LOG, after=position)
+        while stored:
+            parts += 1
+            count += len(stored)
+            position = stored[-1].end
+            stored = files.read(LOG, after=position)
 
         assert count == 26
         assert parts > 2
 
-    def test_only_the_service_may_read_them(self, files, tmp_path):
+    def test_files_are_readable_by_their_owner_only(self, files, tmp_path):
         files.append(LOG, chunk(b"x"))
 
         path = path_of(tmp_path)
@@ -254,20 +258,27 @@ class TestFiles:
 
     @pytest.mark.parametrize(
         ("owner", "name", "log_identity"),
-        [("..", "job", "0" * 32), (OWNER, "../x", "0" * 32), (OWNER, "", "0" * 32), ("", "job", "0" * 32),
-         (OWNER, "..", "0" * 32), (OWNER, "job", "../" + "0" * 29), (OWNER, "job", "")],
-    )  # fmt: skip
-    def test_no_name_leads_out(self, files, owner, name, log_identity):
+        [
+            ("..", "job", "0" * 32),
+            (OWNER, "../x", "0" * 32),
+            (OWNER, "", "0" * 32),
+            ("", "job", "0" * 32),
+            (OWNER, "..", "0" * 32),
+            (OWNER, "job", "../" + "0" * 29),
+            (OWNER, "job", ""),
+        ],
+    )
+    def test_names_outside_the_storage_are_refused(self, files, owner, name, log_identity):
         log = LogId(owner=owner, name=name, log_identity=log_identity)
-        for act in (
+        for operation in (
             lambda: files.append(log, chunk(b"x")),
             lambda: files.read(log, after=0),
             lambda: files.sync(log),
         ):
             with pytest.raises(InvalidInput):
-                act()
+                operation()
 
-    def test_link_is_not_followed(self, files, tmp_path):
+    def test_symlink_is_not_followed(self, files, tmp_path):
         path_of(tmp_path).parent.mkdir(parents=True)
         path_of(tmp_path).symlink_to(tmp_path / "elsewhere")
 
@@ -278,7 +289,7 @@ class TestFiles:
 
         assert not (tmp_path / "elsewhere").exists()
 
-    def test_disk_that_is_full_is_told_and_leaves_nothing(self, files, monkeypatch):
+    def test_full_disk_raises_an_error_and_leaves_no_partial_chunk(self, files, monkeypatch):
         files.append(LOG, chunk(b"one"))
         with monkeypatch.context() as patch:
             patch.setattr(os, "pwrite", lambda _fd, data, _at: len(data) - 1)
@@ -288,10 +299,10 @@ class TestFiles:
 
         assert lines(files) == [b"one", b"three"]
 
-    def test_second_logger_is_kept_out(self, files, tmp_path):
+    def test_second_logger_on_the_same_storage_is_refused(self, files, tmp_path):
         with pytest.raises(ConfigError, match="cannot store logs"):
             FileLogs(tmp_path, key=KEY)
 
-    def test_folder_that_is_not_there_is_the_operators(self, tmp_path):
+    def test_missing_folder_is_a_config_error(self, tmp_path):
         with pytest.raises(ConfigError, match="cannot store logs"):
             FileLogs(tmp_path / "no", key=KEY)

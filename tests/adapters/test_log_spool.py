@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of output on disk: nothing lost while there is room, every gap told, and it survives
+"""The queue of output on disk: it loses nothing while it has room, reports every gap, and survives
 its process.
 """
 
@@ -25,17 +25,19 @@ def small_segments(monkeypatch):
 
 
 def drain(spool):
-    """What is taken until nothing waits, as (number, data)."""
-    found = []
+    """Take all waiting chunks and return them as (number, data)."""
+    taken = []
     spool.close()
-    while chunks := spool.take():
-        found += [(chunk.sequence, chunk.data) for chunk in chunks]
+    chunks = spool.take()
+    while chunks:
+        taken += [(chunk.sequence, chunk.data) for chunk in chunks]
         spool.done()
-    return found
+        chunks = spool.take()
+    return taken
 
 
 @pytest.mark.usefixtures("small_segments")
-def test_chunks_come_in_order_and_their_segments_go(folder):
+def test_chunks_are_taken_in_order_and_done_segments_are_deleted(folder):
     spool = Spool(folder)
     for number in range(1, 50):
         spool.put(b"%d" % number * 10, Stream.STDERR)
@@ -50,7 +52,7 @@ def test_chunks_come_in_order_and_their_segments_go(folder):
     assert len(list(folder.glob("*.chunks"))) == 1
 
 
-def test_what_was_taken_comes_again_until_it_is_done(folder):
+def test_take_returns_the_same_chunks_until_done(folder):
     spool = Spool(folder)
     spool.put(b"one", Stream.STDOUT)
 
@@ -61,7 +63,7 @@ def test_what_was_taken_comes_again_until_it_is_done(folder):
 
 @pytest.mark.usefixtures("small_segments")
 @pytest.mark.parametrize("cut", [0, 1, 22, 30])
-def test_next_process_goes_on_with_what_was_not_done(folder, cut):
+def test_next_process_continues_with_the_chunks_not_done(folder, cut):
     first = Spool(folder)
     for number in range(1, 21):
         first.put(b"%d" % number * 10, Stream.STDOUT)
@@ -73,18 +75,18 @@ def test_next_process_goes_on_with_what_was_not_done(folder, cut):
 
     again = Spool(folder)
     again.put(b"after", Stream.STDOUT)
-    found = drain(again)
+    taken = drain(again)
 
-    numbers = [number for number, _ in found]
+    numbers = [number for number, _ in taken]
     assert numbers == sorted(set(numbers))
-    assert found[-1][1] == b"after"
-    assert {chunk for chunk in found if chunk[1] != b"after"} <= {
+    assert taken[-1][1] == b"after"
+    assert {chunk for chunk in taken if chunk[1] != b"after"} <= {
         (n, b"%d" % n * 10) for n in range(1, 21)
     }
     assert again._writer == first._writer
 
 
-def test_full_spool_drops_and_tells_how_many_lines_are_missing_there(folder):
+def test_full_spool_drops_lines_and_reports_their_number(folder):
     spool = Spool(folder, max_bytes=150)
     spool.put(b"x" * 100, Stream.STDOUT)
     spool.put(b"lost" * 20, Stream.STDOUT)
@@ -94,12 +96,13 @@ def test_full_spool_drops_and_tells_how_many_lines_are_missing_there(folder):
     spool.put(b"after", Stream.STDOUT)
 
     assert [data for _, data in drain(spool)] == [
-        b"x" * 100, b"gridstead: 12 lines are missing here: the logger was away or too slow",
+        b"x" * 100,
+        b"gridstead: 12 lines are missing here: the logger was away or too slow",
         b"after",
-    ]  # fmt: skip
+    ]
 
 
-def test_gap_at_the_end_is_told_too(folder):
+def test_gap_at_the_end_is_reported(folder):
     spool = Spool(folder, max_bytes=150)
     spool.put(b"x" * 100, Stream.STDOUT)
     spool.put(b"y" * 50, Stream.STDOUT)
@@ -109,7 +112,7 @@ def test_gap_at_the_end_is_told_too(folder):
 
 
 @pytest.mark.parametrize("written", [-1, 5])
-def test_disk_that_is_full_is_a_gap(folder, monkeypatch, written):
+def test_full_disk_is_reported_as_a_gap(folder, monkeypatch, written):
     spool = Spool(folder)
     spool.put(b"one", Stream.STDOUT)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output on its way to the logger: never in the job's way, all of it sent in order."""
+"""The sender of output to the logger: it never blocks the job and sends all lines in order."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from gridstead.errors import ConfigError, LoggerUnavailable, NotAllowed
 
 
 class Logger:
-    """Takes chunks, or is away, or refuses; ``stuck`` makes it hang."""
+    """A fake logger that accepts chunks or raises ``error``. It hangs until ``proceed`` is set."""
 
     def __init__(self) -> None:
-        self.got = []
+        self.received = []
         self.error = None
-        self.stuck = threading.Event()
-        self.stuck.set()
-        self.asked = threading.Event()
+        self.proceed = threading.Event()
+        self.proceed.set()
+        self.called = threading.Event()
 
     def send(self, chunks):
-        self.asked.set()
-        self.stuck.wait(20)
+        self.called.set()
+        self.proceed.wait(20)
         if self.error:
             raise self.error
-        self.got += [chunk.data for chunk in chunks]
+        self.received += [chunk.data for chunk in chunks]
 
 
 @pytest.fixture
@@ -50,13 +50,13 @@ def sender(spool, logger):
     sender.start()
     yield sender
     logger.error = NotAllowed("the test is over")
-    logger.stuck.set()
+    logger.proceed.set()
     spool.close()
     sender._thread.join(10)
 
 
 def end(spool, sender):
-    """Close and finish; return (lines not sent, seconds)."""
+    """Close the spool, finish the sender, and return (lines not sent, seconds)."""
     started = time.monotonic()
     spool.close()
     return sender.finish(), time.monotonic() - started
@@ -67,25 +67,25 @@ def test_all_is_sent_in_order(spool, sender, logger):
         spool.put(b"%d" % number, Stream.STDOUT)
 
     assert end(spool, sender)[0] == 0
-    assert logger.got == [b"%d" % number for number in range(100)]
+    assert logger.received == [b"%d" % number for number in range(100)]
 
 
-def test_what_was_not_taken_is_sent_again(spool, sender, logger):
+def test_unaccepted_chunk_is_sent_again(spool, sender, logger):
     logger.error = LoggerUnavailable("away")
     spool.put(b"one", Stream.STDOUT)
-    assert logger.asked.wait(10)
+    assert logger.called.wait(10)
     logger.error = None
     spool.put(b"two", Stream.STDOUT)
 
     assert end(spool, sender)[0] == 0
-    assert logger.got == [b"one", b"two"]
+    assert logger.received == [b"one", b"two"]
 
 
-def test_logger_that_is_away_is_not_waited_for_long(spool, sender, logger):
+def test_wait_for_an_unreachable_logger_is_short(spool, sender, logger):
     logger.error = LoggerUnavailable("away")
     spool.put(b"one\ntwo", Stream.STDOUT)
     spool.put(b"three", Stream.STDOUT)
-    assert logger.asked.wait(10)
+    assert logger.called.wait(10)
 
     lost, duration_s = end(spool, sender)
 
@@ -93,11 +93,11 @@ def test_logger_that_is_away_is_not_waited_for_long(spool, sender, logger):
     assert duration_s < 1
 
 
-def test_logger_that_hangs_is_not_waited_for_long(spool, sender, logger, monkeypatch):
+def test_wait_for_a_hanging_logger_is_short(spool, sender, logger, monkeypatch):
     monkeypatch.setattr(log_stream, "SLOW_S", 0.1)
-    logger.stuck.clear()
+    logger.proceed.clear()
     spool.put(b"one", Stream.STDOUT)
-    assert logger.asked.wait(10)
+    assert logger.called.wait(10)
 
     lost, duration_s = end(spool, sender)
 
@@ -105,19 +105,19 @@ def test_logger_that_hangs_is_not_waited_for_long(spool, sender, logger, monkeyp
     assert duration_s < 1
 
 
-def test_logger_that_refuses_is_not_asked_again(spool, sender, logger):
+def test_nothing_is_sent_after_a_refusal(spool, sender, logger):
     logger.error = NotAllowed("no")
     spool.put(b"one", Stream.STDOUT)
-    assert logger.asked.wait(10)
-    logger.asked.clear()
+    assert logger.called.wait(10)
+    logger.called.clear()
     sender._thread.join(10)
     spool.put(b"two", Stream.STDOUT)
 
     assert end(spool, sender)[0] == 2
-    assert not logger.asked.is_set()
+    assert not logger.called.is_set()
 
 
-def test_sender_that_cannot_start_loses_what_there_is(spool):
+def test_sender_that_cannot_connect_reports_all_lines_as_lost(spool):
     def connect():
         raise ConfigError("no address")
 
@@ -131,8 +131,11 @@ def test_sender_that_cannot_start_loses_what_there_is(spool):
 class TestPump:
     @pytest.fixture
     def pumping(self, spool):
-        """Ends to write to: of stdout, of stderr; then a function that ends both and gives what was
-        copied and put.
+        """Start a pump with a stdout and a stderr pipe.
+
+        Yields:
+            The writing ends of both pipes, a function that returns the next copied bytes, and a
+            function that closes the pipes and returns the rest of the copy and all stored lines.
         """
         (out, into_out), (err, into_err), (copied, copy) = os.pipe(), os.pipe(), os.pipe()
         sources = {out: Stream.STDOUT, err: Stream.STDERR}
@@ -144,13 +147,14 @@ class TestPump:
             os.close(into_err)
             thread.join(10)
             os.close(copy)
-            found = []
-            while chunks := spool.take():
-                found += [
-                    (chunk.stream, line) for chunk in chunks for line in chunk.data.split(b"\n")
-                ]
+            stored = []
+            chunks = spool.take()
+            while chunks:
+                for chunk in chunks:
+                    stored += [(chunk.stream, line) for line in chunk.data.split(b"\n")]
                 spool.done()
-            return b"".join(iter(lambda: os.read(copied, 65536), b"")), found
+                chunks = spool.take()
+            return b"".join(iter(lambda: os.read(copied, 65536), b"")), stored
 
         yield into_out, into_err, lambda: os.read(copied, 65536), end
         for fd in (out, err, copied):
@@ -165,17 +169,17 @@ class TestPump:
             ([b"no end"], [b"no end"]),
         ],
     )
-    def test_lines_come_whole(self, pumping, chunks, lines):
+    def test_lines_are_stored_whole(self, pumping, chunks, lines):
         into, _, _, end = pumping
         for chunk in chunks:
             os.write(into, chunk)
 
-        copied, found = end()
+        copied, stored = end()
 
-        assert found == [(Stream.STDOUT, line) for line in lines]
+        assert stored == [(Stream.STDOUT, line) for line in lines]
         assert copied == b"".join(chunks)
 
-    def test_streams_are_told_apart_and_lines_do_not_mix(self, pumping):
+    def test_lines_of_two_streams_do_not_mix(self, pumping):
         out, err, copied, end = pumping
         for into, text, lines in [
             (out, b"one\n", b"one\n"), (err, b"two\nhal", b"two\n"), (out, b"three\n", b"three\n"),
@@ -190,7 +194,7 @@ class TestPump:
             (Stream.STDOUT, b"4"), (Stream.STDERR, b"end"),
         ])  # fmt: skip
 
-    def test_one_stream_may_end_before_the_other(self, spool):
+    def test_one_stream_can_end_before_the_other(self, spool):
         (out, into_out), (err, into_err), null = (
             os.pipe(),
             os.pipe(),
@@ -209,7 +213,7 @@ class TestPump:
         for fd in (out, err, null):
             os.close(fd)
 
-    def test_line_without_an_end_is_cut_and_nothing_is_lost(self, spool, tmp_path):
+    def test_very_long_line_is_split_and_nothing_is_lost(self, spool, tmp_path):
         (source, into), data = os.pipe(), b"x" * 300_000
         with (tmp_path / "copy").open("wb") as copy:
             thread = threading.Thread(
@@ -221,11 +225,11 @@ class TestPump:
             thread.join(10)
         os.close(source)
 
-        found = [chunk.data for chunk in spool.take()]
-        assert b"".join(found) == (tmp_path / "copy").read_bytes() == data
-        assert max(map(len, found)) < 2 * MAX_LINE_BYTES
+        parts = [chunk.data for chunk in spool.take()]
+        assert b"".join(parts) == (tmp_path / "copy").read_bytes() == data
+        assert max(map(len, parts)) < 2 * MAX_LINE_BYTES
 
-    def test_copy_that_fails_stops_only_the_copy(self, spool):
+    def test_failed_copy_does_not_stop_the_spool(self, spool):
         source, into = os.pipe()
         full = os.open("/dev/full", os.O_WRONLY)
         os.write(into, b"one\n")

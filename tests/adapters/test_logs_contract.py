@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What port LogSink promises, on the fake and on sealed files."""
+"""Contract tests of port LogSink, on the fake and on encrypted files."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NEXT = replace(LOG, log_identity="0" * 32)
 NOW = 1_800_000_000
 
 
-def chunk(data, at=1, **fields):
-    return Chunk(data=data, timestamp_ns=at, **fields)
+def chunk(data, timestamp_ns=1, **fields):
+    return Chunk(data=data, timestamp_ns=timestamp_ns, **fields)
 
 
 def lines(logs, log=LOG, after=0):
-    return [line for one in logs.read(log, after=after) for line in to_lines(one.chunk.data)]
+    return [line for stored in logs.read(log, after=after) for line in to_lines(stored.chunk.data)]
 
 
 @pytest.fixture
@@ -44,29 +44,29 @@ def logs(request):
 
 
 class TestLogSink:
-    def test_chunks_come_back_in_order_after_a_position(self, logs):
+    def test_read_returns_the_chunks_after_a_position_in_order(self, logs):
         written = [
             chunk(b"one\n", 1, stream=Stream.STDOUT),
             chunk(b"\x00\xff three", 2, stream=Stream.STDERR, writer=2**64 - 1, sequence=1),
             chunk(b"", -3),
         ]
-        for one in written:
-            logs.append(LOG, one)
+        for new_chunk in written:
+            logs.append(LOG, new_chunk)
 
         stored = logs.read(LOG, after=0)
 
-        assert [one.chunk for one in stored] == written
-        assert [one.first_line for one in stored] == [1, 3, 4]
-        for number, one in enumerate(stored):
-            assert logs.read(LOG, after=one.start) == stored[number:]
-            assert logs.read(LOG, after=one.end) == stored[number + 1 :]
+        assert [entry.chunk for entry in stored] == written
+        assert [entry.first_line for entry in stored] == [1, 3, 4]
+        for number, entry in enumerate(stored):
+            assert logs.read(LOG, after=entry.start) == stored[number:]
+            assert logs.read(LOG, after=entry.end) == stored[number + 1 :]
 
     def test_log_that_does_not_exist_is_empty(self, logs):
         assert logs.read(LOG, after=0) == ()
         assert logs.names(OWNER) == ()
         assert logs.newest(OWNER, "job") is None
 
-    def test_synced_log_reads_the_same(self, logs):
+    def test_sync_does_not_change_the_log(self, logs):
         logs.append(LOG, chunk(b"x"))
         logs.sync(LOG)
         logs.sync(NEXT)
@@ -74,7 +74,7 @@ class TestLogSink:
 
         assert lines(logs) == [b"x"]
 
-    def test_chunk_that_comes_again_is_stored_once(self, logs):
+    def test_repeated_chunk_is_stored_once(self, logs):
         for writer, sequence, data in (
             (1, 1, b"a"),
             (1, 2, b"b"),
@@ -87,13 +87,13 @@ class TestLogSink:
 
         assert lines(logs) == [b"a", b"b", b"c", b"d"]
 
-    def test_chunks_without_numbers_may_be_equal(self, logs):
+    def test_equal_chunks_without_numbers_are_all_stored(self, logs):
         logs.append(LOG, chunk(b"x"))
         logs.append(LOG, chunk(b"x"))
 
         assert lines(logs) == [b"x", b"x"]
 
-    def test_full_log_keeps_what_it_has_and_says_so_once(self, logs):
+    def test_full_log_keeps_its_lines_and_reports_the_limit_once(self, logs):
         logs.append(LOG, chunk(b"x" * 90))
 
         for data in (b"y" * 500, b"z"):
@@ -104,14 +104,14 @@ class TestLogSink:
         assert [line[:11] for line in lines(logs)[1:]] == [b"gridstead: "]
         assert logs.read(LOG, after=0)[-1].chunk.stream is Stream.GRID
 
-    def test_log_identities_of_a_name_are_apart(self, logs):
+    def test_logs_with_different_identities_are_separate(self, logs):
         logs.append(LOG, chunk(b"old"))
         logs.append(NEXT, chunk(b"new"))
 
         assert (lines(logs), lines(logs, NEXT)) == ([b"old"], [b"new"])
         assert logs.newest(OWNER, "job") == NEXT
 
-    def test_names_are_sorted_and_the_owners(self, logs):
+    def test_names_returns_the_owners_logs_sorted(self, logs):
         for owner, name in ((OWNER, "b"), (OWNER, "a.log"), (OTHER, "c")):
             logs.append(LogId(owner=owner, name=name, log_identity="0" * 32), chunk(b"x"))
 
@@ -129,16 +129,16 @@ class TestSweep:
         os.utime(path_of(tmp_path, log), (NOW - age_s, NOW - age_s))
         return log
 
-    def test_old_logs_go(self, files, tmp_path):
+    def test_sweep_deletes_old_logs(self, files, tmp_path):
         old = self.write(files, tmp_path, "old", age_s=31 * 24 * 3600)
         self.write(files, tmp_path, "new", age_s=29 * 24 * 3600)
 
         assert files.sweep(NOW) == 1
         assert files.names(OWNER) == ("new",)
-        files.append(old, chunk(b"it begins anew"))
-        assert lines(files, old) == [b"it begins anew"]
+        files.append(old, chunk(b"a new log"))
+        assert lines(files, old) == [b"a new log"]
 
-    def test_owner_with_too_much_loses_the_oldest(self, files, tmp_path):
+    def test_sweep_deletes_the_oldest_logs_of_an_owner_above_its_limit(self, files, tmp_path):
         for age_s, name in enumerate(("c", "b", "a")):
             self.write(files, tmp_path, name, age_s=age_s)
         self.write(files, tmp_path, "d", age_s=100, owner=OTHER)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left on this machine of a run by the real ansible-runner, whose interpreters persist as
-in ansible.cfg.
+"""Processes that remain after a run of the real ansible-runner.
+
+As with ansible.cfg, one Python interpreter per host stays alive during a run.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ HERE = {
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
 }
 PLAYBOOK = """
-- name: Take long
+- name: Run a long task
   hosts: all
   gather_facts: false
   tasks:
-    - name: Ensure it lasts
+    - name: Run a long command
       ansible.builtin.shell: echo "$GRIDSTEAD_STOP" > new && mv new begun && exec sleep 300
       args: {chdir: "{{ playbook_dir }}"}
 """
 
 
 class Once(Stop):
-    """A stop that comes when a task runs a program: as two requests, or as the death of Ansible."""
+    """A stop while a task runs a program: two requests to stop, or a kill of Ansible."""
 
     def __init__(self, begun, *, kills):
         self._begun, self._kills = begun, kills
@@ -47,60 +48,58 @@ class Once(Stop):
         if not self._begun.exists():
             return 0
         if self._kills:
-            for pid in started():
+            for pid in ansible_pids():
                 os.kill(pid, signal.SIGKILL)
         return 0 if self._kills else 2
 
 
-def started():
-    """Return the pids of ansible-playbook that this process started."""
+def ansible_pids():
+    """Return the pids of ansible-playbook that this process ansible_pids."""
     pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return [
         int(pid) for pid in pids if b"ansible-playbook" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
 
 
-def knowing(word):
+def commands_with(word):
     """Return the commands of all processes with a word in their environment."""
-    found = []
+    commands = []
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it ended, or is another user's
+        with suppress(OSError):  # the process ended, or belongs to another user
             if word.encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_bytes())
-    return found
+                commands.append((process / "cmdline").read_bytes())
+    return commands
 
 
 @pytest.mark.parametrize(
     ("kills", "outcome"), [(False, RunOutcome.INTERRUPTED), (True, RunOutcome.FAILED)]
 )
-def test_no_process_of_a_run_is_left_when_it_is_interrupted_or_ansible_killed(
-    tmp_path, kills, outcome
-):
+def test_an_interrupted_or_killed_run_leaves_no_process(tmp_path, kills, outcome):
     (tmp_path / "long.yml").write_text(PLAYBOOK)
     (tmp_path / "ansible.cfg").write_text(CONFIGURATION)
     (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"ash": HERE}}}))
-    order = PlaybookRequest(playbook="long.yml", inventory=str(tmp_path / "hosts.json"))
+    request = PlaybookRequest(playbook="long.yml", inventory=str(tmp_path / "hosts.json"))
     begun = tmp_path / "begun"
 
     run = AnsiblePlaybooks(tmp_path).run(
-        order, notify=lambda _event: None, stop=Once(begun, kills=kills)
+        request, notify=lambda _event: None, stop=Once(begun, kills=kills)
     )
 
     assert run.outcome is outcome
-    assert knowing(begun.read_text().strip()) == []
+    assert commands_with(begun.read_text().strip()) == []
 
 
-def test_the_processes_with_an_entry_are_ended_and_those_with_more_of_it_are_not(tmp_path):
+def test_end_processes_needs_the_whole_environment_entry(tmp_path):
     entry = f"GRIDSTEAD_STOP={tmp_path}"
-    ours, other = (
-        subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": place})
-        for place in (str(tmp_path), f"{tmp_path}/x")
+    matching, other = (
+        subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": value})
+        for value in (str(tmp_path), f"{tmp_path}/x")
     )
 
-    assert end_processes(entry, within_s=-1) == (ours.pid,)  # no time to end any
+    assert end_processes(entry, within_s=-1) == (matching.pid,)  # returns before any has ended
     assert end_processes(entry, within_s=60) == ()
 
-    assert ours.wait() == -signal.SIGKILL
+    assert matching.wait() == -signal.SIGKILL
     assert other.poll() is None
     other.kill()
     other.wait()

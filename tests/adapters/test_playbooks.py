@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Playbooks run by the real ansible-runner, on this machine, and what is told of them."""
+"""Playbooks run by the real ansible-runner on this machine: events, reports and records."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ PLAYBOOK = """
   hosts: all
   gather_facts: false
   tasks:
-    - name: Ensure the secret is there
+    - name: Write the secret
       ansible.builtin.copy: {content: topsecret, dest: "{{ folder }}/secret", mode: "0600"}
       no_log: true
       notify: x_restart
-    - name: Ensure the secrets are there
+    - name: Print the secrets
       ansible.builtin.debug: {msg: "topsecret {{ item }}"}
       changed_when: true
       loop: [one, two]
       no_log: true
-    - name: Ensure the settings are there
+    - name: Write the settings
       ansible.builtin.copy: {content: "size = 2\\n", dest: "{{ folder }}/settings", mode: "0600"}
-    - name: Ensure it reports
+    - name: Write the report
       ansible.builtin.copy: {content: '{"looked_at": 1}', dest: "{{ site_report_file }}"}
       check_mode: false
       changed_when: false
@@ -55,7 +55,7 @@ PLAYBOOK = """
       ansible.builtin.command: {argv: ["true"]}
       changed_when: true
       listen: x_restart
-    - name: Restart what another component has
+    - name: Restart z
       ansible.builtin.command: {argv: ["true"]}
       when: folder is undefined
       listen: x_restart
@@ -65,18 +65,18 @@ PLAYBOOK = """
       listen: x_restart
 """
 LONG = """
-- name: Take long
+- name: Run a long task
   hosts: all
   gather_facts: false
   tasks:
-    - name: Ensure something changes
+    - name: Change something
       ansible.builtin.debug: {msg: changed}
       changed_when: true
       notify: x_restart
-    - name: Ensure it lasts
+    - name: Pause
       ansible.builtin.pause: {seconds: "{{ pause }}"}
       when: pause > 0
-    - name: Ensure it works
+    - name: Check that it works
       ansible.builtin.assert: {that: works, fail_msg: the unit is dead, quiet: true}
   handlers:
     - name: Restart x
@@ -85,8 +85,8 @@ LONG = """
 """
 
 
-class Place:
-    """A checkout with one playbook and one host, which is this machine."""
+class Checkout:
+    """A checkout with playbooks and one host, which is this machine."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -94,7 +94,7 @@ class Place:
         (folder / "long.yml").write_text(LONG)
         (folder / "settings").write_text("size = 1\n")
         self.stop = Stop()
-        self.told = []
+        self.events = []
 
     def inventory(self, **variables):
         here = {
@@ -107,125 +107,125 @@ class Place:
         return str(path)
 
     def run(self, *, check=False, playbook="p.yml", notify=lambda _event: None, **variables):
-        def hear(event):
-            self.told.append(event)
+        def record_event(event):
+            self.events.append(event)
             notify(event)
 
-        order = PlaybookRequest(
+        request = PlaybookRequest(
             playbook=playbook, inventory=self.inventory(**variables), check=check
         )
-        return AnsiblePlaybooks(self.folder).run(order, notify=hear, stop=self.stop)
+        return AnsiblePlaybooks(self.folder).run(request, notify=record_event, stop=self.stop)
 
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory):
-    """A run in check mode."""
-    place = Place(tmp_path_factory.mktemp("checked"))
-    return place, place.run(check=True)
+    """Return a checkout and its run in check mode."""
+    checkout = Checkout(tmp_path_factory.mktemp("checked"))
+    return checkout, checkout.run(check=True)
 
 
 @pytest.fixture
-def place(tmp_path):
-    return Place(tmp_path)
+def checkout(tmp_path):
+    return Checkout(tmp_path)
 
 
-def test_check_mode_tells_what_would_change_and_changes_nothing(checked):
-    place, run = checked
+def test_check_mode_reports_changes_and_makes_none(checked):
+    checkout, run = checked
 
     assert run.outcome is RunOutcome.SUCCEEDED
-    assert [(one.host, one.task.name) for one in changes(run.events)] == [
-        ("ash", "Ensure the secret is there"),
-        ("ash", "Ensure the secrets are there"),
-        ("ash", "Ensure the settings are there"),
+    assert [(change.host, change.task.name) for change in changes(run.events)] == [
+        ("ash", "Write the secret"),
+        ("ash", "Print the secrets"),
+        ("ash", "Write the settings"),
     ]
-    assert (place.folder / "settings").read_text() == "size = 1\n"
-    assert not (place.folder / "secret").exists()
+    assert (checkout.folder / "settings").read_text() == "size = 1\n"
+    assert not (checkout.folder / "secret").exists()
 
 
-def test_a_handler_that_check_mode_keeps_from_running_is_told_one_whose_condition_is_false_is_not(
+def test_effects_include_handlers_skipped_by_check_mode_only(
     checked,
 ):
     _, run = checked
 
-    told = [
+    handlers = [
         event.task.name
         for event in run.events
         if isinstance(event, HostFinished) and event.task.is_handler
     ]
-    assert told == ["Restart x", "Restart what another component has", "Remount y"]
-    assert [str(one) for one in effects(run.events)] == ["restart x", "remount y"]
+    assert handlers == ["Restart x", "Restart z", "Remount y"]
+    assert [str(effect) for effect in effects(run.events)] == ["restart x", "remount y"]
 
 
-def test_differences_are_told_and_secrets_are_not(checked):
+def test_differences_are_reported_without_secrets(checked):
     _, run = checked
 
     settings = next(
-        one for one in changes(run.events) if one.task.name == "Ensure the settings are there"
+        change for change in changes(run.events) if change.task.name == "Write the settings"
     )
     assert settings.diff.splitlines()[2:] == ["@@ -1 +1 @@", "-size = 1", "+size = 2"]
     assert settings.targets == (str(checked[0].folder / "settings"),)
     assert SECRET not in repr(run)
-    assert SECRET not in repr(checked[0].told)
+    assert SECRET not in repr(checked[0].events)
 
 
-def test_what_the_playbook_reports_is_read(checked):
+def test_the_report_file_of_a_playbook_is_read(checked):
     assert checked[1].report == {"looked_at": 1}
 
 
-def test_progress_is_told_as_it_comes(checked):
-    place, _ = checked
+def test_events_are_passed_on_during_the_run(checked):
+    checkout, _ = checked
 
-    assert place.told[0] == PlayStarted(name="Change things")
-    assert [event.task.name for event in place.told if isinstance(event, TaskStarted)][:2] == [
-        "Ensure the secret is there",
-        "Ensure the secrets are there",
+    assert checkout.events[0] == PlayStarted(name="Change things")
+    assert [event.task.name for event in checkout.events if isinstance(event, TaskStarted)][:2] == [
+        "Write the secret",
+        "Print the secrets",
     ]
 
 
-def test_a_failure_tells_its_words_and_what_was_not_restarted(place):
-    run = place.run(playbook="long.yml", works=False)
+def test_a_failed_run_has_its_message_and_pending_handlers(checkout):
+    run = checkout.run(playbook="long.yml", works=False)
 
     assert run.outcome is RunOutcome.FAILED
-    assert [(one.host, one.task.name, one.message) for one in failures(run.events)] == [
-        ("ash", "Ensure it works", "the unit is dead")
-    ]
+    assert [
+        (failure.host, failure.task.name, failure.message) for failure in failures(run.events)
+    ] == [("ash", "Check that it works", "the unit is dead")]
     assert run.waiting == {"ash": ("x_restart",)}
     assert run.report is None
 
 
-def test_one_wish_to_stop_lets_the_task_end_and_begins_no_other(place):
-    def once_it_lasts(event):
-        if isinstance(event, TaskStarted) and event.task.name == "Ensure it lasts":
-            place.stop.request()
+def test_the_first_stop_ends_the_run_after_the_current_task(checkout):
+    def stop_at_pause(event):
+        if isinstance(event, TaskStarted) and event.task.name == "Pause":
+            checkout.stop.request()
 
-    run = place.run(playbook="long.yml", pause=3, notify=once_it_lasts)
+    run = checkout.run(playbook="long.yml", pause=3, notify=stop_at_pause)
 
     ended = [event.task.name for event in run.events if isinstance(event, HostFinished)]
     assert run.outcome is RunOutcome.INTERRUPTED
-    assert ended[-1] == "Ensure it lasts"
+    assert ended[-1] == "Pause"
     assert run.waiting == {"ash": ("x_restart",)}
 
 
-def test_a_second_wish_interrupts_the_task(place):
-    def twice_when_it_lasts(event):
-        if isinstance(event, TaskStarted) and event.task.name == "Ensure it lasts":
-            place.stop.request()
-            place.stop.request()
+def test_the_second_stop_interrupts_the_current_task(checkout):
+    def stop_twice_at_pause(event):
+        if isinstance(event, TaskStarted) and event.task.name == "Pause":
+            checkout.stop.request()
+            checkout.stop.request()
 
-    begin = time.monotonic()
-    run = place.run(playbook="long.yml", pause=60, notify=twice_when_it_lasts)
+    start = time.monotonic()
+    run = checkout.run(playbook="long.yml", pause=60, notify=stop_twice_at_pause)
 
     assert run.outcome is RunOutcome.INTERRUPTED
-    assert time.monotonic() - begin < 40
+    assert time.monotonic() - start < 40
     assert [event.task.name for event in run.events if isinstance(event, HostFinished)][
         -1
-    ] != "Ensure it lasts"
+    ] != "Pause"
 
 
-def test_a_playbook_that_cannot_be_read_says_why(place):
-    (place.folder / "broken.yml").write_text("- hosts: all\n  tasks: [{nothing.like.it: {}}]\n")
+def test_an_invalid_playbook_prints_the_reason(checkout):
+    (checkout.folder / "broken.yml").write_text("- hosts: all\n  tasks: [{nothing.like.it: {}}]\n")
 
-    run = place.run(playbook="broken.yml")
+    run = checkout.run(playbook="broken.yml")
 
     assert run.outcome is RunOutcome.FAILED
     assert failures(run.events) == ()
@@ -234,19 +234,19 @@ def test_a_playbook_that_cannot_be_read_says_why(place):
     )
 
 
-def test_host_keys_are_checked_and_our_programs_come_first(place, monkeypatch):
+def test_host_key_checking_is_on(checkout, monkeypatch):
     monkeypatch.delenv("ANSIBLE_HOST_KEY_CHECKING", raising=False)
-    (place.folder / "p.yml").write_text(
+    (checkout.folder / "p.yml").write_text(
         "- hosts: all\n  gather_facts: false\n  tasks:\n"
-        "    - ansible.builtin.assert: {that: false, fail_msg: \"{{ lookup('env', 'ANSIBLE_HOST_KEY_CHECKING') }}\"}\n"
+        "    - ansible.builtin.fail: {msg: \"{{ lookup('env', 'ANSIBLE_HOST_KEY_CHECKING') }}\"}\n"
     )
 
-    run = place.run()
+    run = checkout.run()
 
-    assert [one.message for one in failures(run.events)] == ["True"]
+    assert [failure.message for failure in failures(run.events)] == ["True"]
 
 
-def test_a_loop_tells_why_each_item_failed_once():
+def test_the_message_of_a_loop_contains_each_failure_once():
     results = [
         {"failed": True, "msg": "a", "stderr": "b"},
         {"failed": True, "msg": "a"},
@@ -256,16 +256,18 @@ def test_a_loop_tells_why_each_item_failed_once():
     assert message({"msg": "One or more items failed"}, results) == "a\nb"
 
 
-def test_a_secret_failure_stays_secret():
-    told = {
+def test_the_message_of_a_secret_task_is_hidden():
+    raw_event = {
         "event": "runner_on_failed",
         "event_data": {"host": "a", "task": "x", "res": {"censored": "hidden", "msg": SECRET}},
     }
 
-    assert "no_log" in to_event(told).message
+    message = to_event(raw_event).message
+    assert "no_log" in message
+    assert SECRET not in message
 
 
-def test_a_task_that_only_tells_of_a_change_says_which():
+def test_the_target_of_a_debug_task_is_its_message():
     result = {"changed": True, "msg": "KillWait: reconfigure"}
     data = {"host": "a", "task": "x", "task_action": "ansible.builtin.debug", "res": result}
 
@@ -274,9 +276,9 @@ def test_a_task_that_only_tells_of_a_change_says_which():
     )
 
 
-def test_a_unit_says_what_it_was_asked():
+def test_the_state_of_a_systemd_task_is_the_requested_one():
     arguments = {"invocation": {"module_args": {"name": "slurmd", "state": "restarted"}}}
-    told = {
+    raw_event = {
         "event": "runner_on_ok",
         "event_data": {
             "host": "a", "task": "x", "task_action": "ansible.builtin.systemd_service",
@@ -284,7 +286,7 @@ def test_a_unit_says_what_it_was_asked():
         },
     }  # fmt: skip
 
-    event = to_event(told)
+    event = to_event(raw_event)
 
     assert (event.outcome, event.targets, event.unit_state) == (
         TaskOutcome.CHANGED,
@@ -293,12 +295,12 @@ def test_a_unit_says_what_it_was_asked():
     )
 
 
-def test_a_daemon_says_what_was_due():
-    """It is asked for no state: its files decide."""
+def test_the_state_of_a_daemon_task_is_the_resulting_one():
+    """The module has no requested state: it compares the daemon with its files."""
     arguments = {
         "invocation": {"module_args": {"name": "gridstead-agent", "reads": [], "restart": True}}
     }
-    told = {
+    raw_event = {
         "event": "runner_on_ok",
         "event_data": {
             "host": "a", "task": "x", "task_action": "daemon",
@@ -306,7 +308,7 @@ def test_a_daemon_says_what_was_due():
         },
     }  # fmt: skip
 
-    event = to_event(told)
+    event = to_event(raw_event)
 
     assert (event.targets, event.unit_state) == (("gridstead-agent",), "restarted")
 
@@ -319,42 +321,44 @@ def test_a_daemon_says_what_was_due():
         ({"before": {"mode": "0644"}, "after": {"mode": "0600"}}, ["-mode: 0644", "+mode: 0600"]),
     ],
 )
-def test_differences_come_in_many_forms(diff, lines):
-    found = difference(diff).splitlines()
+def test_differences_are_read_in_every_form(diff, lines):
+    text = difference(diff).splitlines()
 
-    assert [line for line in found if not line.startswith(("---", "+++", "@@"))] == lines
-
-
-def test_a_long_difference_is_cut():
-    found = difference({"before": "", "after": "x\n" * 1000}).splitlines()
-
-    assert len(found) == 201
-    assert "803" in found[-1]
+    assert [line for line in text if not line.startswith(("---", "+++", "@@"))] == lines
 
 
-def test_handlers_whose_turn_came_wait_no_more():
-    told = [
+def test_a_long_difference_is_truncated():
+    text = difference({"before": "", "after": "x\n" * 1000}).splitlines()
+
+    assert len(text) == 201
+    assert "803" in text[-1]
+
+
+def test_flushed_handlers_are_not_pending():
+    notes = [
         {"kind": "changed", "host": "a", "task": "1", "waits": "x,y"},
         {"kind": "flushed", "host": "a"},
         {"kind": "changed", "host": "a", "task": "2", "waits": "z"},
         {"kind": "changed", "host": "b", "task": "2", "waits": ""},
     ]
 
-    assert to_notes(told, check=False).waiting == {"a": ("z",)}
-    assert to_notes(told, check=True).waiting == {}
+    assert to_notes(notes, check=False).waiting == {"a": ("z",)}
+    assert to_notes(notes, check=True).waiting == {}
 
 
 def record(number, **more):
-    at = Circumstances(by="me@here", commit="abc", started_at=number, ended_at=number + 1)
+    circumstances = Circumstances(
+        by="me@here", commit="abc", started_at=number, ended_at=number + 1
+    )
     return RunRecord(
-        id=f"{number}-apply", command="apply", circumstances=at, inventory=None, limit=None,
-        tags=None,
+        id=f"{number}-apply", command="apply", circumstances=circumstances,
+        inventory=None, limit=None, tags=None,
         outcome=RunOutcome.FAILED, changed={"a": ("x", "y")},
         failed=(FailedTask(host="a", task="z", message="no"),), waiting={"a": ("w",)}, **more,
     )  # fmt: skip
 
 
-def test_records_are_read_as_they_were_kept_the_newest_first(tmp_path):
+def test_records_are_read_newest_first(tmp_path):
     records = RunRecordFiles(tmp_path / "state" / "runs")
     records.add(record(1))
     records.add(record(2))
@@ -362,7 +366,7 @@ def test_records_are_read_as_they_were_kept_the_newest_first(tmp_path):
     assert records.all() == (record(2), record(1))
 
 
-def test_records_are_for_their_owner_alone(tmp_path):
+def test_records_are_readable_by_their_owner_only(tmp_path):
     folder = tmp_path / "runs"
     RunRecordFiles(folder).add(record(1))
 
@@ -370,7 +374,7 @@ def test_records_are_for_their_owner_alone(tmp_path):
     assert modes == [0o700, 0o600]
 
 
-def test_two_runs_of_one_second_are_both_kept(tmp_path):
+def test_two_runs_in_the_same_second_are_both_stored(tmp_path):
     records = RunRecordFiles(tmp_path)
     records.add(record(1))
     records.add(record(1))
@@ -378,12 +382,12 @@ def test_two_runs_of_one_second_are_both_kept(tmp_path):
     assert records.all() == (record(1), record(1))
 
 
-def test_a_damaged_record_is_shown_not_guessed(tmp_path):
+def test_a_damaged_record_raises_unexpected_output(tmp_path):
     (tmp_path / "1-apply.json").write_text("{}")
 
     with pytest.raises(UnexpectedOutput, match="1-apply"):
         RunRecordFiles(tmp_path).all()
 
 
-def test_nobody_has_kept_a_record_yet(tmp_path):
+def test_a_missing_folder_has_no_records(tmp_path):
     assert RunRecordFiles(tmp_path / os.urandom(4).hex()).all() == ()

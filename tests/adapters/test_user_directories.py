@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directories on a file system, made by whoever runs the tests: uid and gid are the runner's own."""
+"""Directories of users on a real file system. Most tests need root to change owners."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from gridstead.errors import ConfigError
 ADDRESS = "0x" + "ab" * 20
 UID, GID = 200_001, 100_000
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give directories away")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change owners")
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def storage(paths):
 USER = GridUser(address=ADDRESS, uid=UID, gid=GID)
 
 
-def test_nothing_is_made_while_the_storage_is_not_mounted(paths):
+def test_no_directory_is_created_while_the_storage_is_not_mounted(paths):
     with pytest.raises(ConfigError, match="not a mount point"):
         SharedStorage(paths).ensure(USER)
 
@@ -46,7 +46,7 @@ def test_nothing_is_made_while_the_storage_is_not_mounted(paths):
 
 
 @as_root
-def test_a_name_taken_by_another_user_is_refused(paths, storage):
+def test_a_directory_of_another_user_is_refused(paths, storage):
     home = paths.homes / ADDRESS
     home.mkdir()
     os.chown(home, 4711, 4711)
@@ -58,7 +58,7 @@ def test_a_name_taken_by_another_user_is_refused(paths, storage):
 
 
 @as_root
-def test_a_link_is_not_followed(paths, storage, tmp_path):
+def test_a_symlink_is_not_followed(paths, storage, tmp_path):
     victim = tmp_path / "victim"
     victim.mkdir()
     (paths.homes / ADDRESS).symlink_to(victim)
@@ -70,7 +70,7 @@ def test_a_link_is_not_followed(paths, storage, tmp_path):
 
 
 @as_root
-def test_home_and_caches_are_the_users_alone(paths, storage):
+def test_home_and_caches_are_accessible_to_the_user_only(paths, storage):
     assert storage.ensure(USER)
 
     for place in (
@@ -83,15 +83,15 @@ def test_home_and_caches_are_the_users_alone(paths, storage):
 
 
 @as_root
-def test_a_second_time_makes_nothing(storage):
+def test_a_second_call_creates_nothing(storage):
     storage.ensure(USER)
 
     assert not storage.ensure(USER)
 
 
 @as_root
-def test_the_right_to_give_away_is_all_it_takes(paths):
-    """As the unit has it: no right to see into what is a user's already."""
+def test_cap_chown_is_the_only_needed_capability(paths):
+    """As in the unit, the service cannot read directories that belong to a user."""
     places = f"homes=Path({str(paths.homes)!r}), shared_cache=Path({str(paths.shared_cache)!r})"
     ensure = f"""
 from pathlib import Path
@@ -109,7 +109,7 @@ print([storage.ensure(GridUser(address={ADDRESS!r}, uid={UID}, gid={GID})) for _
 
 
 @as_root
-def test_a_directory_that_a_crash_left_to_root_is_given_away(paths, storage):
+def test_a_directory_that_a_crash_left_to_root_gets_its_owner(paths, storage):
     (paths.homes / ADDRESS).mkdir(mode=0o755)
 
     assert storage.ensure(USER)
@@ -117,8 +117,8 @@ def test_a_directory_that_a_crash_left_to_root_is_given_away(paths, storage):
 
 
 @pytest.fixture
-def bounded(paths, tmp_path):
-    """Return a storage whose program notes what it was told, and the notes."""
+def storage_with_quota(paths, tmp_path):
+    """Return a storage with a quota program that records its arguments, and the file of records."""
     notes = tmp_path / "notes"
     command = ("/bin/sh", "-c", f'echo "$@" >>{notes}', "quota", "-S", "{bytes}", "{directory}")
     return SharedStorage(
@@ -127,8 +127,8 @@ def bounded(paths, tmp_path):
 
 
 @as_root
-def test_each_directory_of_a_user_is_bounded(paths, bounded):
-    storage, notes = bounded
+def test_each_directory_of_a_user_gets_a_quota(paths, storage_with_quota):
+    storage, notes = storage_with_quota
 
     storage.ensure(USER)
 
@@ -141,9 +141,9 @@ def test_each_directory_of_a_user_is_bounded(paths, bounded):
 
 
 @as_root
-def test_a_directory_that_was_there_is_bounded_too(storage, bounded):
+def test_an_existing_directory_gets_a_quota(storage, storage_with_quota):
     storage.ensure(USER)
-    again, notes = bounded
+    again, notes = storage_with_quota
 
     assert not again.ensure(USER)
     assert len(notes.read_text().splitlines()) == 3
@@ -151,16 +151,16 @@ def test_a_directory_that_was_there_is_bounded_too(storage, bounded):
 
 @as_root
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [
         (("/bin/sh", "-c", "echo no such file system >&2; exit 1"), "no such file system"),
         (("/no/such/program",), "No such file"),
     ],
 )
-def test_a_program_that_fails_is_told_in_its_words(paths, command, told):
+def test_the_error_contains_the_output_of_a_failed_quota_program(paths, command, message):
     storage = SharedStorage(
         paths, quota=Quota(command=command, size_bytes=1), is_mounted=lambda _: True
     )
 
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         storage.ensure(USER)
