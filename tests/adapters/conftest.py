@@ -29,6 +29,13 @@ def _unprivileged() -> dict[str, int]:
     return {"user": nobody.pw_uid, "group": nobody.pw_gid}
 
 
+def _run(argv, account: dict[str, int]) -> None:
+    groups = [] if account else None
+    subprocess.run(
+        argv, check=True, cwd="/", stdout=subprocess.DEVNULL, extra_groups=groups, **account
+    )
+
+
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Path]:
     """Yield the socket directory of a PostgreSQL server that these tests start."""
@@ -44,35 +51,15 @@ def postgresql() -> Iterator[Path]:
             os.chown(directory, account["user"], account["group"])
         data = directory / "data"
 
-        def run(*words):
-            groups = [] if account else None
-            subprocess.run(
-                words,
-                check=True,
-                cwd="/",
-                stdout=subprocess.DEVNULL,
-                extra_groups=groups,
-                **account,
-            )
-
-        run(
-            binaries / "initdb",
-            "-D",
-            data,
-            "-U",
-            "gridstead",
-            "-A",
-            "trust",
-            "--no-sync",
-            "-E",
-            "UTF8",
-        )
+        initdb = [binaries / "initdb", "-D", data, "-U", "gridstead"]
+        _run([*initdb, "-A", "trust", "--no-sync", "-E", "UTF8"], account)
         options = f"-c listen_addresses= -c unix_socket_directories={directory} -c fsync=off"
-        run(binaries / "pg_ctl", "-D", data, "-w", "-o", options, "-l", directory / "log", "start")
+        pg_ctl = [binaries / "pg_ctl", "-D", data, "-w"]
+        _run([*pg_ctl, "-o", options, "-l", directory / "log", "start"], account)
         try:
             yield directory
         finally:
-            run(binaries / "pg_ctl", "-D", data, "-w", "-m", "immediate", "stop")
+            _run([*pg_ctl, "-m", "immediate", "stop"], account)
 
 
 @pytest.fixture

@@ -26,7 +26,10 @@ def chunk(data, timestamp_ns=1, **fields):
 
 
 def lines(logs, log=LOG, after=0):
-    return [line for stored in logs.read(log, after=after) for line in to_lines(stored.chunk.data)]
+    result = []
+    for stored in logs.read(log, after=after):
+        result += to_lines(stored.chunk.data)
+    return result
 
 
 @pytest.fixture

@@ -59,6 +59,14 @@ REGISTER = Register(
 )
 
 
+def open_calls(store):
+    return [entry.call for entry in store.outbox.open_entries()]
+
+
+def open_states(store):
+    return [entry.state for entry in store.outbox.open_entries()]
+
+
 def test_journal_starts_empty(store):
     assert store.journal.open_entries() == ()
 
@@ -207,7 +215,7 @@ def test_outbox_keeps_calls_and_their_order_after_a_restart(store):
     store.restart()
 
     entries = store.outbox.open_entries()
-    assert [entry.call for entry in entries] == calls
+    assert open_calls(store) == calls
     assert [entry.id for entry in entries] == sorted(entry.id for entry in entries)
     assert {entry.state for entry in entries} == {SendState.QUEUED}
     assert {entry.created_at for entry in entries} == {store.clock.now()}
@@ -230,7 +238,7 @@ def test_put_ignores_a_key_that_is_open(store):
     store.outbox.put("claim", ClaimJobs(limit=1))
     store.outbox.put("claim", ClaimJobs(limit=2))
 
-    assert [entry.call for entry in store.outbox.open_entries()] == [ClaimJobs(limit=1)]
+    assert open_calls(store) == [ClaimJobs(limit=1)]
 
 
 def test_put_accepts_a_key_again_after_its_entry_is_closed(store):
@@ -246,7 +254,7 @@ def test_put_accepts_a_key_again_after_its_entry_is_closed(store):
 
     store.outbox.put("claim", ClaimJobs(limit=2))
 
-    assert [entry.call for entry in store.outbox.open_entries()] == [ClaimJobs(limit=2)]
+    assert open_calls(store) == [ClaimJobs(limit=2)]
 
 
 def test_add_stores_a_transaction_and_marks_its_entries_sent(store):
@@ -272,7 +280,7 @@ def test_add_stores_several_transactions_and_marks_their_entries_sent(store):
 
     assert store.outbox.open_transactions(ACCOUNT) == signed
     expected = [SendState.SENT, SendState.QUEUED, SendState.SENT]
-    assert [entry.state for entry in store.outbox.open_entries()] == expected
+    assert open_states(store) == expected
 
 
 def test_next_entries_are_all_sent_ones_and_the_oldest_queued_ones(store):
@@ -355,7 +363,7 @@ def test_a_transaction_of_a_closed_nonce_can_be_added_again(store):
     store.restart()
 
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, 2),)
-    assert [entry.state for entry in store.outbox.open_entries()] == [
+    assert open_states(store) == [
         SendState.SENT,
         SendState.SENT,
     ]

@@ -28,19 +28,27 @@ GENERATED = (
     (supervisor_pb2, supervisor_pb2_grpc),
 )
 OURS = (agent, job_definitions, logger, ssh_keys)
-SERVICES = [
-    (service, getattr(stubs, f"{name}Servicer"))
-    for messages, stubs in GENERATED
-    for name, service in messages.DESCRIPTOR.services_by_name.items()
-]
+
+
+def services():
+    """Return the descriptor and the generated servicer class of each service."""
+    pairs = []
+    for messages, stubs in GENERATED:
+        for name, service in messages.DESCRIPTOR.services_by_name.items():
+            pairs.append((service, getattr(stubs, f"{name}Servicer")))
+    return pairs
+
+
+SERVICES = services()
 
 
 def servicers(base):
     """Return our subclasses of a generated servicer class."""
-    members = [
-        member for module in OURS for member in vars(module).values() if isinstance(member, type)
-    ]
-    return [member for member in members if issubclass(member, base) and member is not base]
+    members = []
+    for module in OURS:
+        members += vars(module).values()
+    classes = [member for member in members if isinstance(member, type) and member is not base]
+    return [servicer for servicer in classes if issubclass(servicer, base)]
 
 
 @pytest.mark.parametrize(

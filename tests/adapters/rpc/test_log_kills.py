@@ -68,9 +68,45 @@ class Job:
             os.write(self._into[self.written % 2], b"%d\n" % self.written)
 
 
+def kill_at_random(logger, job):
+    """Kill the writer or the logger ``ROUNDS`` times while the job writes."""
+    rng = random.Random(7)
+    for number in range(ROUNDS):
+        time.sleep(rng.uniform(0.0, 0.4))
+        if number % LOGGER_EVERY:
+            job.kill_writer()
+        else:
+            logger.kill()
+            logger.start()
+
+
+def read_log(client, log, owner):
+    """Return (number, stream) of each line that the logger has."""
+    query = LogQuery(
+        owner=log.owner, log_name=log.name, log_identity=log.log_identity, until_now=True
+    )
+    lines = []
+    for block in client.read(query, now=int(time.time()), sign=owner.sign):
+        lines += [(int(line), block.stream) for line in block.lines]
+    return lines
+
+
+def wait_for_last_lines(logger, log, owner, job):
+    """Wait until the log has the job's last two lines, or for the timeout; return all lines."""
+    client = LoggerClient(logger.peer)
+    deadline = time.monotonic() + TIMEOUT_S
+    lines = read_log(client, log, owner)
+    while not {job.written, job.written - 1} <= dict(lines).keys():
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+        lines = read_log(client, log, owner)
+    client.close()
+    return lines
+
+
 def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
     """An acknowledged line is in the copy, which represents Slurm's output file."""
-    rng = random.Random(7)
     logger = LoggerProcess(tmp_path)
     logger.start()
     logger.wait()
@@ -79,38 +115,13 @@ def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
     copy = tmp_path / "copy"
     job = Job(logger.access_file(tmp_path / "access", log), copy)
 
-    for number in range(ROUNDS):
-        time.sleep(rng.uniform(0.0, 0.4))
-        if number % LOGGER_EVERY:
-            job.kill_writer()
-        else:
-            logger.kill()
-            logger.start()
+    kill_at_random(logger, job)
     job.stop_writing()
-
-    client = LoggerClient(logger.peer)
-
-    def logged():
-        query = LogQuery(
-            owner=log.owner, log_name=log.name, log_identity=log.log_identity, until_now=True
-        )
-        read = client.read(query, now=int(time.time()), sign=owner.sign)
-        lines = []
-        for block in read:
-            lines += [(int(line), block.stream) for line in block.lines]
-        return lines
-
     logger.wait()
-    deadline = time.monotonic() + TIMEOUT_S
-    lines = logged()
-    while not {job.written, job.written - 1} <= dict(lines).keys():
-        if time.monotonic() > deadline:
-            break
-        time.sleep(0.1)
-        lines = logged()
+    lines = wait_for_last_lines(logger, log, owner, job)
     job.end()
-    client.close()
     logger.kill()
+
     copied = {int(line) for line in copy.read_bytes().split(b"\n") if line.isdigit()}
     assert len(copied) > ROUNDS
     assert copied - dict(lines).keys() == set()

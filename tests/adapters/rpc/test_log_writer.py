@@ -20,11 +20,10 @@ NAME = "0x" + "07" * 32
 def read(client, owner, clock):
     """Return the lines of the log."""
     query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
-    return [
-        data.decode()
-        for block in client.read(query, now=clock.now(), sign=owner.sign)
-        for data in block.lines
-    ]
+    lines = []
+    for block in client.read(query, now=clock.now(), sign=owner.sign):
+        lines += [data.decode() for data in block.lines]
+    return lines
 
 
 class TestWriter:
@@ -74,11 +73,8 @@ class TestWriter:
         assert writer.wait(20) == 0
         writer.stdout.close()
         query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
-        lines = [
-            (block.stream, block.lines)
-            for block in client.read(query, now=clock.now(), sign=owner.sign)
-        ]
-        assert lines == [
+        blocks = client.read(query, now=clock.now(), sign=owner.sign)
+        assert [(block.stream, block.lines) for block in blocks] == [
             (Stream.STDOUT, (b"one",)), (Stream.STDERR, (b"two",)), (Stream.STDOUT, (b"three",)),
         ]  # fmt: skip
 
@@ -137,10 +133,8 @@ class TestScript:
         assert code == 4
         assert {"one", "y", "last", "worst"} == set(output.splitlines())
         query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
-        lines = {
-            line: block.stream
-            for block in client.read(query, now=clock.now(), sign=owner.sign)
-            for line in block.lines
-        }
-        assert (lines[b"last"], lines[b"worst"]) == (Stream.STDOUT, Stream.STDERR)
+        streams = {}
+        for block in client.read(query, now=clock.now(), sign=owner.sign):
+            streams |= dict.fromkeys(block.lines, block.stream)
+        assert (streams[b"last"], streams[b"worst"]) == (Stream.STDOUT, Stream.STDERR)
         assert node.left == []
