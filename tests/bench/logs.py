@@ -115,7 +115,7 @@ def latency(logger: LoggerProcess) -> list[float]:
     done = threading.Event()
 
     def follow() -> None:
-        request = Wanted(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
+        request = LogQuery(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
         for lines in LoggerClient(logger.peer).read(request, now=int(time.time()), sign=owner.sign):
             delays.append((time.time_ns() - lines.timestamp_ns) / 1e9)
             if len(delays) == SAMPLES:
@@ -157,7 +157,7 @@ def memory_per_stream(logger: LoggerProcess) -> tuple[float, float]:
 def follow_with(client: LoggerClient, owner: Wallet) -> Iterator[Lines]:
     """Return an open stream, after its first line."""
     log = log_of(owner.address)
-    request = Wanted(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
+    request = LogQuery(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
     stream = client.read(request, now=int(time.time()), sign=owner.sign)
     next(stream)
     return stream

@@ -113,7 +113,7 @@ def test_nothing_is_stored_for_a_caller_over_its_limit(definitions_setup):
 
 
 def test_workflow_that_renders_to_a_large_script_is_not_stored(definitions_setup):
-    with pytest.raises(InvalidInput, match="its script takes at least"):
+    with pytest.raises(InvalidInput, match="the script has at least"):
         definitions_setup.submit(steps=[{"run": {"command": "'" * 100_000}}] * 4)
 
     assert len(definitions_setup.scripts.records) == 1

@@ -134,5 +134,5 @@ def test_wrong_set_is_printed_with_finding_and_hint(deploy):
 
     assert code == CONFIG
     assert "WRONG: MetaScheduler uses Credit" in out
-    assert "  Look for the right deployment file." in out
+    assert "  Use the deployment file of this set." in out
     assert "all checks passed" not in out

@@ -107,7 +107,7 @@ def test_claim_before_the_expiry_keeps_the_job(operator):
     operator.wallet_sender.finish()
 
     assert operator.wallet_sender.states() == [SendState.FINAL, SendState.REJECTED]
-    assert "moved on" in operator.wallet_sender.reasons()[1]
+    assert "has changed its state" in operator.wallet_sender.reasons()[1]
     assert job(operator.grid, number).state is JobState.SCHEDULED
 
 

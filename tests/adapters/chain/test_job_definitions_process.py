@@ -170,7 +170,7 @@ def test_wrong_storage_key_is_a_config_error(started, chain, tmp_path):
 
     assert process.process.wait(30) == ConfigError.exit_code
     assert "not in storage_key_file" in process.output.read_text()
-    assert "Put the key back" in process.output.read_text()
+    assert "Add the key again" in process.output.read_text()
 
 
 def test_health_and_metrics_are_served(chain, grid, started, fetch):

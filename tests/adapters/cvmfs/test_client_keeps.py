@@ -59,12 +59,12 @@ class TestUnavailableServer:
         for _ in range(3):
             with pytest.raises(RepositoryUnavailable):
                 reader.read("/README")
-        requests = sum(replica_setup.stratum0.asked.values())
+        requests = sum(replica_setup.stratum0.requests.values())
         replica_setup.stratum0.every = None
 
         with pytest.raises(RepositoryUnavailable, match="no server"):
             reader.read("/README")
-        assert sum(replica_setup.stratum0.asked.values()) == requests
+        assert sum(replica_setup.stratum0.requests.values()) == requests
         reader.seconds[0] += RETRY_AFTER_S
         assert reader.read("/README") == TREE["README"]
 

@@ -60,4 +60,4 @@ def test_a_wrong_argument_is_reported_only_if_modules_are_fetched(run, file, ser
     )
 
     assert code == 65
-    assert "line 3: steps[0].use.args[0].key: is no input of the module: it has WHO" in stderr
+    assert "line 3: steps[0].use.args[0].key: is not an input of the module: it has WHO" in stderr

@@ -219,7 +219,7 @@ class TestHostileRepositories:
         ],
     )  # fmt: skip
     def test_invalid_source_is_refused(self, source):
-        with pytest.raises(ValueError, match="is no module"):
+        with pytest.raises(ValueError, match="is not a module"):
             ModuleSource.parse(source)
 
 

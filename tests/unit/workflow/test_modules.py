@@ -168,7 +168,7 @@ steps:
         reported = problems(lambda: from_graphql(mapping, modules=modules.text))
 
         assert any(f"exceeds the limit of {MAX_MODULES} modules" in problem for problem in reported)
-        assert len(modules.asked) <= MAX_MODULES
+        assert len(modules.requested) <= MAX_MODULES
 
     def test_a_workflow_cannot_contain_the_text_of_a_module(self):
         (problem,) = problems(lambda: workflow(use(module={"name": "x", "steps": []})))
