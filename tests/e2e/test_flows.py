@@ -148,7 +148,7 @@ def test_rules_that_lock_ansible_out_are_removed(lab):
             lambda: lab.run("db", "test", "-e", RULES, check=False).returncode == 1, timeout=30
         )
 
-        assert "Stop the firewall's undoing" in run.stdout
+        assert "Stop the timer that removes the new firewall rules" in run.stdout
         assert "unreachable=1" in run.stdout
         assert lab.sh("db", "nft list tables").splitlines() == ["table inet somebody"]
     finally:

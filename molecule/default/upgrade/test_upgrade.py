@@ -155,7 +155,7 @@ def test_a_host_that_fails_ends_the_run_and_leaves_the_later_ones(
     code, said = upgrade()
 
     assert code != 0
-    assert f'{broken} was not upgraded: "Ensure Slurm\'s packages are the newer ones"' in said
+    assert f'{broken} was not upgraded: "Upgrade the packages of Slurm"' in said
     after = cluster.started()
     place = cluster.daemons.index((broken, "slurmd"))
     assert [

@@ -13,24 +13,26 @@ LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEAD}|{CHANGED})")
 # Of these roles a check foretells on a bare host that they bring their programs; the rest needs
 # them.
 INSTALLS = {
-    "container_runtime : Ensure the programs are installed",
+    "container_runtime : Install Apptainer and the programs of job scripts",
     "database : Install MariaDB",
     "munge : Install munge",
-    "shared_storage : Ensure the programs of the file system are installed",
+    "shared_storage : Install the packages of the file system",
     "slurm : Install the packages of Slurm",
     "slurm_plugins : Install the packages that the plugins require",
-    "sssd : Ensure SSSD is installed",
-    "traefik : Ensure the program is copied",
+    "sssd : Install SSSD",
+    "traefik : Copy Traefik to the host",
 }
 # Of the other roles a check on such a host cannot know of these tasks, by pattern, with the reason.
 UNFORESEEN = {
-    r"base : (Ensure the firewall stands .*|Reload the firewall)": "neither nft nor the units are there",
-    r"base : ((Start|Stop) the firewall's undoing|Restart the clock)": "the same",
+    r"base : (Start the firewall and .*|Reload the firewall)": "neither nft nor the units are there",
+    r"base : (Start|Stop) the timer that removes the new firewall rules": "the same",
+    r"base : Restart systemd-timesyncd": "the same",
     r"pki : .*": "there is no authority to sign anything",
     r"devnet : .*": "there is no server to ask",
-    r"directory : (Ensure the (server has its settings|tree), .*|Restart the directory server)": "the same",
-    r"directory : Ensure the server knows which numbers it gives": "the same",
-    r"directory : Ensure the host backs the directory up every day": "the unit is not there",
+    r"directory : Write the (settings, indexes and plugins|uid range) of the server": "the same",
+    r"directory : Write the tree, access rules and service accounts": "the same",
+    r"directory : Restart the directory server": "the same",
+    r"directory : Start the daily backup of the directory": "the unit is not there",
     r"control_plane : (Install|Switch to) the new release.*": "a program must run to know",
     r"control_plane : Save the working settings and units of the release": "the same",
     r"control_plane : Create missing ssh keys": "the same",
