@@ -14,7 +14,7 @@ from cryptography import x509
 from eth_utils import is_checksum_address, is_hex_address
 from pydantic import TypeAdapter, ValidationError
 
-from gridstead.config import Chain, Endpoint, problems, without_secret
+from gridstead.config import Chain, Endpoint, key_of, problems, without_secret
 from inventory_check.diagnostic import GRID, Diagnostic
 from inventory_check.inventory import Host, Inventory, address
 
@@ -55,7 +55,8 @@ def grid(inventory: Inventory) -> Iterator[Diagnostic]:
         return
     yield from _unknown_keys(table)
     chain = {key: table[key] for key in _CHAIN if key in table}
-    for key, fault in problems(Chain, chain):
+    for wrong in problems(Chain, chain):
+        key, fault = key_of(wrong), wrong.text
         yield _wrong(key, fault, str(_CHAIN[key].description))
     for key, service in _PLACES.items():
         fault = _endpoint_fault(table.get(key))
@@ -148,7 +149,7 @@ def local_chain(inventory: Inventory) -> Iterator[Diagnostic]:
         return
     rpc_url, port = table.get("rpc_url"), devnet[0].number("devnet_port")
     # Function grid() reports an invalid URL.
-    is_valid = not any(key == "rpc_url" for key, _ in problems(Chain, {"rpc_url": rpc_url}))
+    is_valid = "rpc_url" not in map(key_of, problems(Chain, {"rpc_url": rpc_url}))
     if is_valid and not _is_local(str(rpc_url), port):
         url = without_secret(rpc_url)
         yield Diagnostic(

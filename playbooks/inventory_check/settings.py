@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 
-from gridstead.config import SERVICES, Service, Settings, problems
+from gridstead.config import SERVICES, Service, Settings, key_of, problems
 from inventory_check.diagnostic import Diagnostic
 from inventory_check.inventory import CHECKOUT, Host, Inventory
 from inventory_check.roles import uncomputed
@@ -135,10 +135,10 @@ def _load(
             table[key] = rendered
     model = SERVICES[service]
     is_valid = True
-    for place, fault in problems(model, table):
-        if place.split(".")[0] not in skipped:
+    for wrong in problems(model, table):
+        if wrong.where[0] not in skipped:
             is_valid = False
-            yield _origin(service, written, place), fault
+            yield _origin(service, written, key_of(wrong)), wrong.text
     required = {key for key, option in model.model_fields.items() if option.is_required()}
     if is_valid and not skipped & required:
         models[service] = model.model_validate(table)
