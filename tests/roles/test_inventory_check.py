@@ -6,6 +6,7 @@ one.
 from __future__ import annotations
 
 import datetime as dt
+import re
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -524,11 +525,8 @@ def test_a_lab_is_good_once_it_has_addresses(loader, tmp_path):
 
 def test_what_the_example_says_of_file_systems_of_a_site_is_good(inventory):
     text = (ROOT / "inventory/example/group_vars/all/example.yml").read_text()
-    told = [
-        yaml.safe_load(line[2:])
-        for line in text.splitlines()
-        if line.startswith("# shared_storage_external:")
-    ]
+    blocks = re.findall(r"^# shared_storage_external:\n(?:#   .*\n)+", text, re.MULTILINE)
+    told = [yaml.safe_load(block.replace("\n# ", "\n")[2:]) for block in blocks]
 
     for one in told:
         inventory.say(shared_storage_backend="external", **filled(one))
