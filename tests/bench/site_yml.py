@@ -3,8 +3,8 @@
 """Measure site.yml on new hosts, by phase, and a second run without changes.
 
 The benchmark uses a separate lab with the name bench and the hosts of the default lab. The image
-has the packages, or is plain Debian with --plain. A phase is a playbook that site.yml imports. The exit
-code is 1 if a limit is missed, or if the second run changes something.
+has the packages, or is plain Debian with --plain. A phase is a playbook that site.yml imports. The
+exit code is 1 if a limit is missed, or if the second run changes something.
 """
 
 import argparse

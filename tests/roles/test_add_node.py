@@ -22,7 +22,7 @@ def plays(path):
         yield from plays(path.parent / imported) if imported else [play]
 
 
-def test_every_role_that_site_yml_has_for_nodes_is_given_to_new_ones(site):
+def test_new_nodes_get_every_role_of_nodes_in_site_yml(site):
     wanted, given = set(), set()
     for play in plays(ROOT / "playbooks/site.yml"):
         if "compute1" in [host.name for host in site.inventory.get_hosts(play["hosts"])]:
@@ -34,7 +34,7 @@ def test_every_role_that_site_yml_has_for_nodes_is_given_to_new_ones(site):
     assert given - {None} == wanted - {None}
 
 
-def test_no_play_of_it_names_the_nodes_that_are_there():
+def test_no_play_of_add_node_runs_on_existing_nodes():
     named = {part.strip("&!") for play in plays(ADD_NODE) for part in play["hosts"].split(":")}
 
     assert named.isdisjoint({"slurm_compute", "slurm", "storage_clients", "sssd_clients"})
@@ -98,14 +98,14 @@ def find(folder, **given):
         ({"nodes": "gpu7", "without": "gpu8"}, {"ash", "birch", "compute1", "gpu7"}),
     ],
 )
-def test_who_is_left_out_is_reached_by_no_later_play(given, reached, tmp_path):
+def test_excluded_hosts_are_reached_by_no_later_play(given, reached, tmp_path):
     assert find(tmp_path, **given)[::2] == (0, reached)
 
 
 @pytest.mark.parametrize(
     "given", [{"without": "ash"}, {"without": "gpu7", "nodes": "gpu7"}, {"without": "compute9"}]
 )
-def test_who_is_needed_is_not_left_out(given, tmp_path):
+def test_required_hosts_are_not_excluded(given, tmp_path):
     code, said, reached = find(tmp_path, **given)
 
     assert (code, reached) == (2, set())

@@ -50,8 +50,8 @@ def refused(folder, site="mysite"):
     return str(caught.value)
 
 
-def test_an_archive_has_its_name_once_it_is_whole(begun, archive):
-    found = manifest.read_manifest(archive, "mysite")
+def test_an_archive_gets_its_final_name_when_it_is_complete(begun, archive):
+    found = manifest.checked(archive, "mysite")
 
     assert not begun.exists()
     assert (found["format"], found["finished_at"], sorted(found["parts"])) == (
@@ -62,11 +62,11 @@ def test_an_archive_has_its_name_once_it_is_whole(begun, archive):
     assert found["parts"]["slurm"]["packages"] == {"slurmctld": "24.11.5-4"}
 
 
-def test_only_its_owner_reads_an_archive(archive):
+def test_only_the_owner_can_read_an_archive(archive):
     assert {path.stat().st_mode & 0o777 for path in archive.iterdir()} == {0o600}
 
 
-def test_an_archive_that_lacks_a_part_is_not_finished(begun):
+def test_an_archive_with_a_missing_part_is_not_finished(begun):
     (begun / "slurm.age").unlink()
 
     with pytest.raises(manifest.Refusal, match="expected"):
@@ -75,14 +75,14 @@ def test_an_archive_that_lacks_a_part_is_not_finished(begun):
     assert begun.exists()
 
 
-def test_an_archive_never_takes_the_place_of_another(begun):
+def test_an_archive_never_replaces_another_archive(begun):
     (begun.parent / HEAD["name"]).mkdir()
 
     with pytest.raises(manifest.Refusal, match="exists already"):
         manifest.write_manifest(begun, HEAD, PARTS, lambda: 0)
 
 
-def test_what_was_cut_off_is_no_archive_and_the_others_are_named(begun):
+def test_an_incomplete_folder_is_refused_and_the_archives_are_named(begun):
     whole = begun.parent / "20260101T000000Z"
     whole.mkdir()
     (whole / "manifest.json").write_text("{}")
@@ -99,7 +99,7 @@ def test_what_was_cut_off_is_no_archive_and_the_others_are_named(begun):
         '{"format": 1, "site": "mysite", "parts": {}}',
     ],
 )  # fmt: skip
-def test_a_manifest_that_cannot_be_read_is_refused(archive, text):
+def test_an_unreadable_manifest_is_refused(archive, text):
     (archive / "manifest.json").write_text(text)
 
     assert "is damaged: its manifest.json cannot be read" in refused(archive)
@@ -122,13 +122,13 @@ def test_a_missing_part_is_refused(archive):
     assert refused(archive).endswith("is damaged: part slurm is missing")
 
 
-def test_a_part_with_one_other_byte_is_refused(archive):
+def test_a_part_with_a_changed_byte_is_refused(archive):
     (archive / "slurm.age").write_text("sealed slurN")
 
     assert refused(archive).endswith("is damaged: part slurm has another checksum")
 
 
-def test_a_part_that_was_cut_off_is_refused(archive):
+def test_a_truncated_part_is_refused(archive):
     (archive / "slurm.age").write_text("sealed")
 
     assert refused(archive).endswith("is damaged: part slurm has 6 bytes, expected 12")
@@ -148,7 +148,7 @@ def run(command):
     return done.returncode, done.stdout, done.stderr
 
 
-def test_the_key_that_opens_no_part_is_refused_and_the_right_one_is_named(tmp_path, keys):
+def test_a_wrong_key_is_refused_and_the_right_key_is_named(tmp_path, keys):
     owners, strangers = keys
     recipient = run(["age-keygen", "-y", owners])[1].strip()
     (tmp_path / "slurm").write_text("state")
@@ -164,7 +164,7 @@ def test_the_key_that_opens_no_part_is_refused_and_the_right_one_is_named(tmp_pa
     )
 
 
-def test_a_journal_is_copied_as_of_one_moment_while_it_is_written(tmp_path):
+def test_the_copy_of_a_journal_is_consistent_during_writes(tmp_path):
     """What is in the log beside the database is in the copy, and the log itself is not."""
     service = tmp_path / "service"
     service.mkdir()
@@ -196,7 +196,7 @@ def script(role, name, *arguments, **given):
     )
 
 
-def test_a_part_is_opened_by_its_key_as_it_was_sealed(tmp_path, keys):
+def test_an_encrypted_part_is_decrypted_unchanged(tmp_path, keys):
     owners, strangers = keys
     recipient = run(["age-keygen", "-y", owners])[1].strip()
     stage, opened, sealed = tmp_path / "stage", tmp_path / "opened", tmp_path / "part.age"
@@ -217,7 +217,7 @@ def test_a_part_is_opened_by_its_key_as_it_was_sealed(tmp_path, keys):
     assert (opened / "secret").stat().st_mode & 0o777 == 0o640
 
 
-def test_a_folder_that_is_not_there_is_no_part(tmp_path, keys):
+def test_a_missing_folder_is_not_archived(tmp_path, keys):
     recipient = run(["age-keygen", "-y", keys[0]])[1].strip()
 
     with pytest.raises(subprocess.CalledProcessError):
@@ -252,7 +252,7 @@ def entry_point(name, folder, *options, **environment):
     ("options", "status"),
     [((), 2), (("archive_replace=false",), 2), (("archive_replace=true",), 0)],
 )
-def test_data_is_replaced_only_if_a_word_on_the_command_line_says_so(tmp_path, options, status):
+def test_data_is_replaced_only_with_an_option_on_the_command_line(tmp_path, options, status):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "file").touch()
     given = {"archive_places": [str(tmp_path / "data")], "archive_units": []}
@@ -269,7 +269,7 @@ def test_data_is_replaced_only_if_a_word_on_the_command_line_says_so(tmp_path, o
     assert ("Set -e archive_replace=true" in " ".join(done.stdout.split())) == bool(status)
 
 
-def test_an_archive_is_as_old_as_it_is_in_every_time_zone(tmp_path):
+def test_the_age_of_an_archive_does_not_depend_on_the_time_zone(tmp_path):
     (tmp_path / "secrets").mkdir()
     given = {
         "archive_dir": str(tmp_path),
@@ -285,7 +285,7 @@ def test_an_archive_is_as_old_as_it_is_in_every_time_zone(tmp_path):
     assert time.time() - 600 < int(began_at[1]) <= time.time()
 
 
-def test_slurmctlds_state_is_copied_without_what_jobs_brought_and_put_back_in_place_of_another(
+def test_slurmctlds_state_is_copied_without_job_files_and_restored(
     tmp_path,
 ):
     old, stage, new = tmp_path / "old", tmp_path / "stage", tmp_path / "new"
@@ -310,7 +310,7 @@ def test_slurmctlds_state_is_copied_without_what_jobs_brought_and_put_back_in_pl
     assert found == {"hash.7/job.17/script": "script", "job_state": "job_state", "restored": ""}
 
 
-def test_slurmctlds_state_is_copied_while_jobs_come_and_go(tmp_path):
+def test_slurmctlds_state_is_copied_while_jobs_change(tmp_path):
     state, copy = tmp_path / "state", tmp_path / "copy"
     for number in range(2_000):
         (state / f"hash.{number % 10}" / f"job.{number}").mkdir(parents=True)
@@ -324,12 +324,12 @@ def test_slurmctlds_state_is_copied_while_jobs_come_and_go(tmp_path):
     assert (copy / "job_state").exists()
 
 
-def test_a_state_that_is_not_there_is_no_copy(tmp_path):
+def test_a_missing_state_is_not_copied(tmp_path):
     with pytest.raises(subprocess.CalledProcessError):
         script("slurm", "copy-state", tmp_path / "absent", tmp_path / "copy")
 
 
-def test_only_the_services_own_folders_are_put_back(tmp_path):
+def test_only_the_services_own_folders_are_restored(tmp_path):
     """Those above keep their rights and what else is in them; a folder that the archive has not is
     gone.
     """
@@ -354,7 +354,7 @@ def test_only_the_services_own_folders_are_put_back(tmp_path):
 
 
 @pytest.mark.parametrize("role", KEEPERS, ids=lambda role: role.name)
-def test_what_is_backed_up_is_looked_for_and_restored(role):
+def test_every_part_of_a_backup_is_checked_and_restored(role):
     plays = {
         name: yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text())
         for name in ("backup", "restore")
@@ -372,7 +372,7 @@ def test_what_is_backed_up_is_looked_for_and_restored(role):
 
 @pytest.mark.parametrize("name", ["backup", "restore"])
 @pytest.mark.parametrize("role", KEEPERS, ids=lambda role: role.name)
-def test_no_stage_stays_whatever_becomes_of_a_part(role, name):
+def test_no_stage_folder_remains_after_success_or_failure(role, name):
     (block,) = (
         task
         for task in yaml.safe_load((role.path / f"tasks/{name}.yml").read_text())
@@ -383,7 +383,7 @@ def test_no_stage_stays_whatever_becomes_of_a_part(role, name):
     assert {"name": "archive", "tasks_from": "clear"} in called
 
 
-def test_whoever_refers_is_backed_up_before_what_it_refers_to():
+def test_referring_data_is_backed_up_before_the_data_it_refers_to():
     plays = yaml.safe_load((ROOT / "playbooks/backup.yml").read_text())
     order = [
         task["ansible.builtin.import_role"]["name"]

@@ -97,7 +97,7 @@ def host(tmp_path):
     return Host(tmp_path)
 
 
-def test_services_restart_for_a_certificate_that_a_run_before_has_brought(host):
+def test_services_restart_for_a_certificate_of_an_earlier_run(host):
     at = host.folder
     run = PLAYS["slurm_controller:storage:control_plane:grid"]
     variables = {
@@ -123,13 +123,13 @@ def test_services_restart_for_a_certificate_that_a_run_before_has_brought(host):
     ]
 
 
-def test_sssd_restarts_for_authorities_that_a_run_before_has_brought(host):
+def test_sssd_restarts_for_ca_certificates_of_an_earlier_run(host):
     variables = {"sssd_ca_certificate": str(host.folder / "ca.crt")}
 
     assert host.restarts(PLAYS["sssd_clients"], [""], **variables) == [["restart sssd"], []]
 
 
-def test_the_gateway_reloads_its_certificate_and_restarts_for_other_authorities(host):
+def test_the_gateway_reloads_certificates_and_restarts_for_other_cas(host):
     same = {"changed": False}
     variables = {
         "__traefik_directory": str(host.folder),

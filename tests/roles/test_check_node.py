@@ -77,7 +77,7 @@ def node(tmp_path):
     return Node(tmp_path)
 
 
-def test_an_unfit_node_is_drained_and_resumed_when_it_is_fit(node, slurmctld):
+def test_an_unfit_node_is_drained_and_resumed_when_its_checks_pass(node, slurmctld):
     node.file.unlink()
     node.run()
     assert (slurmctld.state, slurmctld.reason) == (["IDLE", "DRAIN"], "unfit: storage: status 1")
@@ -87,13 +87,13 @@ def test_an_unfit_node_is_drained_and_resumed_when_it_is_fit(node, slurmctld):
     assert slurmctld.state == ["IDLE"]
 
 
-def test_a_number_is_a_word_of_a_command(node, slurmctld):
+def test_a_number_is_accepted_as_an_argument(node, slurmctld):
     node.check("test", 1, "-eq", 1)
     node.run()
     assert slurmctld.state == ["IDLE"]
 
 
-def test_slurmctld_is_asked_once_while_all_is_well(node, slurmctld):
+def test_slurmctld_is_queried_once_while_the_checks_pass(node, slurmctld):
     node.run()
     asked = slurmctld.asked
 
@@ -102,7 +102,7 @@ def test_slurmctld_is_asked_once_while_all_is_well(node, slurmctld):
     assert slurmctld.asked == asked
 
 
-def test_an_unfit_node_that_was_resumed_by_hand_is_drained_again(node, slurmctld):
+def test_an_unfit_node_that_was_resumed_manually_is_drained_again(node, slurmctld):
     node.file.unlink()
     node.run()
     slurmctld.state = ["IDLE"]
@@ -112,7 +112,7 @@ def test_an_unfit_node_that_was_resumed_by_hand_is_drained_again(node, slurmctld
     assert (slurmctld.state, slurmctld.reason) == (["IDLE", "DRAIN"], "unfit: storage: status 1")
 
 
-def test_after_a_reboot_a_node_that_is_fit_again_is_resumed(node, slurmctld):
+def test_a_fit_node_is_resumed_after_a_reboot(node, slurmctld):
     slurmctld.state, slurmctld.reason = ["IDLE", "DRAIN"], "unfit: storage: status 1"
 
     node.run()
@@ -120,7 +120,7 @@ def test_after_a_reboot_a_node_that_is_fit_again_is_resumed(node, slurmctld):
     assert slurmctld.state == ["IDLE"]
 
 
-def test_a_node_that_somebody_drained_is_left_to_them(node, slurmctld):
+def test_a_manually_drained_node_is_not_changed(node, slurmctld):
     slurmctld.state, slurmctld.reason = ["IDLE", "DRAIN"], "new disks"
     node.run()
     node.file.unlink()
@@ -153,9 +153,7 @@ def processes(monkeypatch, tmp_path):
         "/slurm_compute1/uid_200001/job_38",
     ],
 )
-def test_a_node_comes_back_once_nothing_is_left_of_a_job_that_did_not_end(
-    node, slurmctld, processes, group
-):
+def test_a_node_resumes_after_all_processes_of_an_unkillable_job(node, slurmctld, processes, group):
     node.run()
     end = processes(7, group)
     node.note_unkillable(38)
@@ -173,7 +171,7 @@ def test_a_node_comes_back_once_nothing_is_left_of_a_job_that_did_not_end(
 
 
 @pytest.mark.parametrize("drained_by_hand", [False, True])
-def test_processes_of_other_jobs_keep_no_node_from_coming_back(
+def test_processes_of_other_jobs_do_not_keep_a_node_drained(
     node, slurmctld, processes, drained_by_hand
 ):
     processes(7, "/system.slice/compute1_slurmstepd.scope/job_380/step_0/user/task_0")
@@ -188,9 +186,7 @@ def test_processes_of_other_jobs_keep_no_node_from_coming_back(
     assert ("DRAIN" in slurmctld.state) is drained_by_hand
 
 
-def test_a_node_comes_back_also_if_slurmctld_was_away_when_the_job_ended(
-    node, slurmctld, processes
-):
+def test_a_node_resumes_if_slurmctld_was_down_at_the_jobs_end(node, slurmctld, processes):
     node.note_unkillable(38)
     slurmctld.state, slurmctld.reason, slurmctld.down = ["IDLE", "DRAIN"], "Kill task failed", True
     node.run()
@@ -202,7 +198,7 @@ def test_a_node_comes_back_also_if_slurmctld_was_away_when_the_job_ended(
 
 
 @pytest.mark.parametrize("down", [False, True])
-def test_it_notes_that_it_ran_also_where_the_verdict_is_nobodys_business(node, slurmctld, down):
+def test_the_time_of_the_check_is_recorded_for_other_states_too(node, slurmctld, down):
     slurmctld.state, slurmctld.reason, slurmctld.down = ["IDLE", "DRAIN"], "new disks", down
     node.file.unlink()
 
@@ -211,7 +207,7 @@ def test_it_notes_that_it_ran_also_where_the_verdict_is_nobodys_business(node, s
     assert {file.name for file in node.state.iterdir()} == {"0.lock", "ran"}
 
 
-def test_a_verdict_that_slurmctld_did_not_hear_is_told_again(node, slurmctld):
+def test_a_result_that_slurmctld_did_not_receive_is_sent_again(node, slurmctld):
     node.file.unlink()
     slurmctld.down = True
     assert node.run() == program.UNKNOWN
@@ -221,7 +217,7 @@ def test_a_verdict_that_slurmctld_did_not_hear_is_told_again(node, slurmctld):
     assert "DRAIN" in slurmctld.state
 
 
-def test_a_check_that_cannot_be_run_or_is_killed_is_a_fault(node, slurmctld):
+def test_a_check_that_cannot_run_or_is_killed_fails(node, slurmctld):
     node.check("/no/such/program")
     node.run()
     assert slurmctld.reason == "unfit: storage: No such file or directory"
@@ -235,7 +231,7 @@ def test_a_check_that_cannot_be_run_or_is_killed_is_a_fault(node, slurmctld):
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
-def test_a_check_that_hangs_is_not_started_a_second_time(node, slurmctld, tmp_path):
+def test_a_hanging_check_is_not_started_twice(node, slurmctld, tmp_path):
     starts, end = tmp_path / "starts", tmp_path / "end"
     # The shell is killed; what it waits for lives on, as a process does that waits for a dead file
     # system.

@@ -17,7 +17,7 @@ ENROOT = {
 }
 
 
-def test_a_check_run_fetches_no_package_of_enroot_whose_folder_is_not_there(tmp_path):
+def test_check_mode_fetches_no_enroot_package_without_its_folder(tmp_path):
     package = tmp_path / "enroot_3.5.0-1_amd64.deb"
     package.touch()
     play = {
@@ -47,7 +47,7 @@ def test_a_check_run_fetches_no_package_of_enroot_whose_folder_is_not_there(tmp_
 
 
 @pytest.mark.parametrize(("packages", "looked_for"), [([], False), ([ENROOT], True)])
-def test_enroot_is_looked_for_where_it_was_asked_for(packages, looked_for, site):
+def test_verification_checks_enroot_where_it_is_installed(packages, looked_for, site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], container_runtime_enroot_packages=packages)
     task = yaml.safe_load((ROLE.path / "tasks/verify.yml").read_text())[0]
     programs = templar.template(trust_as_template(task["inspection"]["commands"][0]["argv"]))

@@ -44,11 +44,11 @@ def starting():
 
 
 @given(TABLES)
-def test_a_dictionary_is_read_back_from_toml_as_it_was(table):
+def test_a_dictionary_written_as_toml_is_read_back_unchanged(table):
     assert tomllib.loads(toml_filter.to_toml(table)) == table
 
 
-def test_what_toml_cannot_hold_is_refused():
+def test_a_value_without_a_toml_form_is_refused():
     with pytest.raises(AnsibleFilterError):
         toml_filter.to_toml({"a": object()})
 
@@ -62,7 +62,7 @@ def test_the_settings_of_the_example_inventory_load(service, site):
         SERVICES[service].model_validate(tomllib.loads(toml_filter.to_toml(given)))
 
 
-def test_only_the_unit_that_anybody_may_call_has_a_bound_on_memory(site):
+def test_only_the_public_service_has_a_memory_limit(site):
     template = ROLE.path / "templates/etc/systemd/system/gridstead.service.j2"
     units = {}
     for name in SERVICES.keys() & {"job-definitions", "supervisor"}:
@@ -89,7 +89,7 @@ def test_only_the_unit_that_anybody_may_call_has_a_bound_on_memory(site):
         (True, {}, ["logger"], True),
     ],
 )
-def test_services_restart_for_what_is_new_and_a_check_run_foresees_it(
+def test_services_restart_for_new_files_and_check_mode_predicts_it(
     check, changed, renewed, restart
 ):
     task = starting()
@@ -104,7 +104,7 @@ def test_services_restart_for_what_is_new_and_a_check_run_foresees_it(
     assert templar.template(trust_as_template(task["daemon"]["restart"])) is restart
 
 
-def test_a_service_reads_its_credentials_and_what_its_settings_name_but_not_what_services_write():
+def test_a_service_reads_its_credentials_and_the_files_of_its_settings():
     """Neither copies of credentials nor files of its own, which are younger than the service at any
     time.
     """
@@ -119,7 +119,7 @@ def test_a_service_reads_its_credentials_and_what_its_settings_name_but_not_what
 
 
 @pytest.mark.parametrize("service", sorted(set(SERVICES) - ELSEWHERE))
-def test_what_a_service_of_the_example_inventory_reads_is_known(service, site):
+def test_the_files_that_each_example_service_reads_are_known(service, site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     templar.available_variables["__control_plane_item"] = service
     reads = templar.template(trust_as_template("{{ __control_plane_reads }}"))
@@ -133,7 +133,7 @@ def test_what_a_service_of_the_example_inventory_reads_is_known(service, site):
     assert ("certificate_file" in settings) is (f"/etc/gridstead/pki/{service}.crt" in reads)
 
 
-def test_a_timer_of_keys_older_than_its_unit_starts_anew_whichever_run_wrote_it():
+def test_the_key_timer_restarts_if_its_unit_file_is_newer():
     (task,) = [
         task
         for task in yaml.safe_load((ROLE.path / "tasks/authorized_keys.yml").read_text())

@@ -37,7 +37,7 @@ secret_filter = load(ROOT / "roles/control_plane/filter_plugins/secret.py")
         ({"listen": "0.0.0.0:8443", "labels": {"zone": "a"}, "retries": 3, "proxies": None}, False),
     ],
 )  # fmt: skip
-def test_an_address_with_a_user_a_query_or_the_path_of_a_node_may_hold_a_secret(settings, holds):
+def test_a_url_with_user_query_or_path_may_contain_a_secret(settings, holds):
     assert secret_filter.holds_secret(settings) is holds
 
 
@@ -50,7 +50,7 @@ def test_an_address_with_a_user_a_query_or_the_path_of_a_node_may_hold_a_secret(
         (None, RPC, True, set()),
     ],
 )
-def test_differences_are_shown_of_settings_without_a_secret_alone(state, rpc, asked, shown, site):
+def test_only_differences_of_settings_without_secrets_are_shown(state, rpc, asked, shown, site):
     tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
     (task,) = (one for one in tasks if one.get("register") == "__control_plane_settings_result")
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], ansible_diff_mode=asked)
@@ -70,7 +70,7 @@ def test_differences_are_shown_of_settings_without_a_secret_alone(state, rpc, as
     assert found == shown
 
 
-def test_whoever_lists_processes_while_the_chain_is_asked_sees_no_key(site):
+def test_the_check_of_the_chain_has_no_key_in_its_command_line(site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     known = templar.available_variables
     known["gridstead_chain"] = {**known["gridstead_chain"], "rpc_url": RPC}
@@ -82,7 +82,7 @@ def test_whoever_lists_processes_while_the_chain_is_asked_sees_no_key(site):
     assert asked["argv"][-1] == "/etc/gridstead/supervisor.toml"
 
 
-def test_the_chain_is_asked_at_the_endpoint_that_the_service_reads_and_it_is_not_told(tmp_path):
+def test_the_check_uses_the_services_endpoint_and_does_not_print_it(tmp_path):
     settings = tmp_path / "supervisor.toml"
     settings.write_text(f'[chain]\nrpc_url = "{RPC}"\n')
 
@@ -92,7 +92,7 @@ def test_the_chain_is_asked_at_the_endpoint_that_the_service_reads_and_it_is_not
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "no answer: ConnectError\n")
 
 
-def test_settings_that_are_not_there_are_told(tmp_path):
+def test_missing_settings_are_reported(tmp_path):
     argv = [sys.executable, ROLE.path / "files/ask-chain.py", tmp_path / "supervisor.toml"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
 

@@ -55,7 +55,7 @@ def test_the_settings_of_both_components_load(written, service, host):
     assert (repository.name, key[:21], key[-4:]) == (NAME, "/etc/gridstead/cvmfs/", ".pub")
 
 
-def test_clients_ask_the_replica_and_without_one_the_publisher(written):
+def test_clients_use_the_replica_or_else_the_publisher(written):
     template = "etc/gridstead/cvmfs-client.toml.j2"
     with_replica, without = (
         tomllib.loads(written(template, **more)) for more in ({}, {"cvmfs_servers": []})
@@ -74,7 +74,9 @@ def test_clients_ask_the_replica_and_without_one_the_publisher(written):
         ("login", "builtin", [], ["http://infra:8000/cvmfs"]),
     ],
 )
-def test_groups_say_who_keeps_and_who_mounts(site, host, provider, components, servers):
+def test_groups_decide_which_hosts_replicate_and_which_mount(
+    site, host, provider, components, servers
+):
     templar = site.templar(ROLE, host)
     templar.available_variables |= {"cvmfs_provider": provider}
     given = templar.available_variables
@@ -87,7 +89,7 @@ def test_groups_say_who_keeps_and_who_mounts(site, host, provider, components, s
     ("component", "unit"),
     [("replica", "gridstead-cvmfs"), ("client", f"gridstead-cvmfs-mount@{NAME}")],
 )
-def test_what_is_older_than_its_settings_or_its_unit_is_restarted_by_any_run(site, component, unit):
+def test_services_older_than_their_settings_or_unit_are_restarted(site, component, unit):
     """Keys have files named by what is in them, so another key is another setting."""
     templar = site.templar(ROLE, "infra", cvmfs_components=[component])
     (part,) = templar.template(templar.available_variables["__cvmfs_parts"])
@@ -104,7 +106,7 @@ def test_what_is_older_than_its_settings_or_its_unit_is_restarted_by_any_run(sit
     ]
 
 
-def test_the_unit_that_mounts_has_no_mounts_of_its_own_and_few_rights(written):
+def test_the_mount_unit_has_no_private_mounts_and_few_capabilities(written):
     unit = written("etc/systemd/system/gridstead-cvmfs-mount@.service.j2", "compute1").splitlines()
 
     assert [line for line in unit if line.startswith(OWN_MOUNTS)] == []
@@ -117,7 +119,7 @@ def test_the_unit_that_mounts_has_no_mounts_of_its_own_and_few_rights(written):
     } <= set(unit)
 
 
-def test_cern_s_client_is_told_whom_to_ask_and_whom_to_believe(written):
+def test_cerns_client_gets_its_servers_and_public_keys(written):
     cern = {"cvmfs_provider": "cern", "host": "compute1"}
     default = written("etc/cvmfs/default.local.j2", **cern).splitlines()
     conf = written("etc/cvmfs/config.d/repository.conf.j2", **cern)
@@ -133,7 +135,7 @@ def test_cern_s_client_is_told_whom_to_ask_and_whom_to_believe(written):
     assert f'CVMFS_SERVER_URL="{STRATUM0}"\n' in direct
 
 
-def test_cern_s_packages_come_from_cern_and_are_checked_with_its_key(written):
+def test_cerns_packages_come_from_cern_and_are_verified_by_its_key(written):
     lines = written("etc/apt/sources.list.d/cernvm.sources.j2", cvmfs_provider="cern").splitlines()
 
     assert lines[1:] == [
@@ -145,7 +147,7 @@ def test_cern_s_packages_come_from_cern_and_are_checked_with_its_key(written):
     ]
 
 
-def test_a_mount_is_looked_for_at_its_place(site):
+def test_verification_checks_the_mount_point(site):
     templar = site.templar(ROLE, "compute1")
 
     look = templar.template(templar.available_variables["__cvmfs_mount_check"])

@@ -50,14 +50,14 @@ def written(tmp_path):
     return make
 
 
-def test_a_daemon_that_knows_its_files_is_left_alone(written):
+def test_a_daemon_newer_than_its_files_is_not_changed(written):
     reads = [written("old", BEGUN - 1), "/no/such/file"]
 
     assert what_to_do(TOLD, reads) == ([], [])
 
 
 @pytest.mark.parametrize("state", ["active", "activating", "reloading"])
-def test_a_daemon_that_is_older_than_a_file_is_restarted(written, state):
+def test_a_daemon_older_than_a_file_is_restarted(written, state):
     reads = [written("old", BEGUN - 1), written("young", BEGUN + 0.5)]
 
     assert what_to_do(TOLD | {"ActiveState": state}, reads) == (
@@ -67,13 +67,13 @@ def test_a_daemon_that_is_older_than_a_file_is_restarted(written, state):
 
 
 @pytest.mark.parametrize("state", ["inactive", "failed", "deactivating"])
-def test_a_daemon_that_does_not_run_is_started_and_never_restarted(written, state):
+def test_a_stopped_daemon_is_started_and_not_restarted(written, state):
     told = TOLD | {"ActiveState": state}
 
     assert what_to_do(told, [written("young", NOW)]) == ([["start"]], ["it does not run"])
 
 
-def test_units_are_read_anew_before_anything_starts(written):
+def test_systemd_reloads_unit_files_before_a_start(written):
     told = TOLD | {"NeedDaemonReload": "yes", "UnitFileState": "disabled"}
 
     commands, _ = what_to_do(told, [written("young", NOW)])
@@ -82,14 +82,14 @@ def test_units_are_read_anew_before_anything_starts(written):
 
 
 @pytest.mark.parametrize(("beside", "needed"), [("no", []), ("yes", [["daemon-reload"]])])
-def test_units_are_read_anew_where_files_of_another_one_came_too(beside, needed):
+def test_systemd_reloads_unit_files_of_other_units_too(beside, needed):
     of_it, of_another = ("\n".join(f"{name}={text}" for name, text in (TOLD | more).items())
                          for more in ({}, {"ActiveState": "failed", "NeedDaemonReload": beside}))  # fmt: skip
 
     assert what_to_do(daemon.properties_of(f"{of_it}\n\n{of_another}\n"))[0] == needed
 
 
-def test_a_file_that_it_rereads_is_known_from_a_reload_on(written):
+def test_a_reload_is_enough_for_files_that_the_daemon_rereads(written):
     between, after = written("between", RELOADED - 1), written("after", RELOADED + 1)
     reloaded = TOLD | {"StateChangeTimestampMonotonic": told_at(RELOADED)}
 
@@ -102,13 +102,13 @@ def test_a_file_that_it_rereads_is_known_from_a_reload_on(written):
     )
 
 
-def test_what_came_while_it_started_may_be_unknown(written):
+def test_a_file_written_during_the_start_needs_a_restart(written):
     assert what_to_do(TOLD, rereads=[written("young", READY - 1)])[0] == [["reload"]]
 
 
 @pytest.mark.parametrize(("asked", "command"), [("restart", "restart"), ("reload", "reload")])
-def test_one_that_runs_also_does_what_it_is_asked_to(asked, command):
-    assert what_to_do(TOLD, **{asked: True}) == ([[command]], ["the task requires it"])
+def test_requested_actions_are_performed_on_a_running_daemon(asked, command):
+    assert what_to_do(TOLD, **{asked: True}) == ([[command]], ["something else of it is new"])
     assert what_to_do(TOLD | {"ActiveState": "failed"}, **{asked: True})[0] == [["start"]]
 
 
@@ -117,7 +117,7 @@ def test_one_that_runs_also_does_what_it_is_asked_to(asked, command):
     [("active", {}, ""), ("active", {"reload": True}, "reloaded"), ("active", {"restart": True}, "restarted"),
      ("failed", {"restart": True}, "started")],
 )  # fmt: skip
-def test_a_check_run_tells_what_it_would_do_and_does_nothing(
+def test_check_mode_reports_the_action_and_does_nothing(
     tmp_path, monkeypatch, active, options, state
 ):
     """`gridstead provider plan` reads it."""
@@ -134,7 +134,7 @@ def test_a_check_run_tells_what_it_would_do_and_does_nothing(
     assert (told["changed"], told["state"]) == (bool(state), state)
 
 
-def test_one_that_waits_for_others_is_not_waited_for(tmp_path, monkeypatch):
+def test_the_module_does_not_wait_for_a_start_without_blocking(tmp_path, monkeypatch):
     says = "".join(
         f"echo {name}={text}\n"
         for name, text in (TOLD | {"ActiveState": "failed", "NeedDaemonReload": "yes"}).items()

@@ -42,16 +42,16 @@ def check(site, tmp_path):
     return run
 
 
-def test_a_setting_that_mariadb_does_not_know_is_refused_in_its_words(check):
+def test_an_unknown_mariadb_setting_is_refused_with_its_message(check):
     code, told = check(7, LIMITS, UNKNOWN)
 
     assert code != 0
     assert UNKNOWN in told
 
 
-def test_a_value_without_which_mariadb_would_start_but_not_its_tables_is_refused(check):
+def test_a_value_that_would_disable_innodb_is_refused(check):
     assert check(0, LIMITS, DISABLED) == (1, f"{DISABLED}\n")
 
 
-def test_what_mariadb_takes_is_taken(check):
+def test_a_valid_mariadb_configuration_is_accepted(check):
     assert check(0, LIMITS) == (0, "")

@@ -39,7 +39,7 @@ def backups(tmp_path):
     return lambda: sorted(path.name for path in (tmp_path / "bak").iterdir())
 
 
-def test_the_newest_stay(back_up, backups, tmp_path):
+def test_the_newest_backups_are_retained(back_up, backups, tmp_path):
     assert back_up(WRITES, kept=2) == 0
 
     oldest, newest = backups()
@@ -47,20 +47,20 @@ def test_the_newest_stay(back_up, backups, tmp_path):
     assert (tmp_path / "bak" / newest / "data.mdb").read_text() == "site backup create\n"
 
 
-def test_a_few_stay_all(back_up, backups):
+def test_few_backups_are_all_retained(back_up, backups):
     assert back_up(WRITES, kept=7) == 0
 
     assert backups()[: len(OLD)] == OLD
     assert len(backups()) == len(OLD) + 1
 
 
-def test_one_that_was_cut_short_is_none_and_costs_none(back_up, backups):
+def test_an_incomplete_backup_replaces_no_complete_backup(back_up, backups):
     assert back_up(STOPS_HALFWAY, kept=1) != 0
 
     assert backups() == [*OLD, "unfinished"]
 
 
-def test_the_next_one_clears_what_was_cut_short(back_up, backups):
+def test_the_next_backup_removes_an_incomplete_backup(back_up, backups):
     back_up(STOPS_HALFWAY, kept=1)
 
     assert back_up(WRITES, kept=1) == 0

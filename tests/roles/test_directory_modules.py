@@ -149,11 +149,11 @@ def test_result_never_holds_a_value():
         ({"a": ["1"], "b": ["2"]}, {"b": ["3"]}, [("replace", "b", ["3"])]),
     ],
 )
-def test_plan_makes_an_attribute_exact(current, wanted, planned):
+def test_plan_sets_exact_values_of_an_attribute(current, wanted, planned):
     assert entries.plan_modifications(current, wanted) == planned
 
 
-def test_plan_takes_object_classes_as_a_minimum_in_any_case():
+def test_plan_requires_object_classes_in_any_case():
     current = {"objectclass": ["TOP", "nsContainer", "extensibleObject"]}
 
     assert entries.plan_modifications(current, {"objectClass": ["top", "nscontainer"]}) == []
@@ -162,7 +162,7 @@ def test_plan_takes_object_classes_as_a_minimum_in_any_case():
     ]
 
 
-def test_plan_knows_a_schema_definition_by_its_number():
+def test_plan_identifies_a_schema_definition_by_its_oid():
     current = {
         "attributetypes": [
             "( 1.2.3 NAME 'mine' DESC 'as the server words it' X-ORIGIN 'user defined' )"
@@ -175,7 +175,7 @@ def test_plan_knows_a_schema_definition_by_its_number():
     ]
 
 
-def test_first_certificate_reads_past_white_space_and_chains():
+def test_first_certificate_ignores_white_space_and_chains():
     pem = "subject=x\r\n-----BEGIN CERTIFICATE-----\r\nAAA\r\nBBB=\r\n-----END CERTIFICATE-----\r\n"
     chain = "-----BEGIN CERTIFICATE-----\nAAABBB=\n-----END CERTIFICATE-----\n" + pem.replace(
         "AAA", "CCC"
@@ -197,7 +197,7 @@ class FakeConnection:
 @pytest.mark.parametrize(
     "change", [("add", "cn=x", {"size": ["1"]}), ("modify", "cn=x", [("replace", "size", ["1"])])]
 )
-def test_a_change_is_noted_before_it_is_made(tmp_path, monkeypatch, change):
+def test_a_change_is_recorded_before_it_is_made(tmp_path, monkeypatch, change):
     """A run that is killed in between does not know of it; the server must begin anew all the same."""
     how, *arguments = change
     monkeypatch.setattr(entries.Directory, "__init__", lambda *_: None)
@@ -280,7 +280,7 @@ def test_instance_is_created_once_with_its_certificates(module, monkeypatch):
     assert module.called[0] == ["dscreate", "from-file"]
 
 
-def test_instance_with_the_same_certificates_is_left_alone(existing, module):
+def test_an_instance_with_the_same_certificates_is_not_changed(existing, module):
     module.store = {
         instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),
         instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
@@ -291,7 +291,7 @@ def test_instance_with_the_same_certificates_is_left_alone(existing, module):
     assert not Path(module.params["unsettled"]).exists()
 
 
-def test_renewed_certificate_is_taken_over(existing, module):
+def test_a_renewed_certificate_is_imported(existing, module):
     module.store = {
         instance.SERVER_NICKNAME: "-----BEGIN CERTIFICATE-----\nOLD\n-----END CERTIFICATE-----",
         instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
@@ -303,7 +303,7 @@ def test_renewed_certificate_is_taken_over(existing, module):
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_instance_that_forgets_changes_is_to_begin_anew(existing, module, settings, check):
+def test_an_instance_that_lost_changes_must_be_restarted(existing, module, settings, check):
     module.check_mode = check
     module.store = {
         instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),
@@ -323,7 +323,7 @@ def test_check_mode_creates_no_instance(module, settings):
     assert module.called == []
 
 
-def test_password_of_the_manager_is_new_each_time(existing, module):
+def test_the_managers_password_is_new_for_each_instance(existing, module):
     for _ in range(2):
         existing.create()
 

@@ -37,12 +37,12 @@ def test_a_site_has_one_supplier_or_two(count, told):
     assert all(one.allowed == "one, or two that replicate" for one in problems)
 
 
-def test_one_supplier_gives_all_numbers():
+def test_one_supplier_assigns_all_uid_numbers():
     assert suppliers.supplier_numbers(FIRST, LAST, 0, 1) == {"first": FIRST, "last": LAST}
 
 
 @pytest.mark.parametrize(("first", "last"), [(FIRST, LAST), (10, 13), (10, 14), ("10", "14")])
-def test_two_suppliers_share_all_numbers_and_have_none_in_common(first, last):
+def test_two_suppliers_have_disjoint_ranges_of_uid_numbers(first, last):
     one, two = (suppliers.supplier_numbers(first, last, place, 2) for place in (0, 1))
 
     assert (one["first"], two["last"]) == (int(first), int(last))
@@ -53,7 +53,7 @@ def test_new_servers_can_be_any_suppliers():
     assert suppliers.supplier_problem({name: look() for name in PAIR}, PAIR, FIRST, LAST) == ""
 
 
-def test_a_supplier_in_the_place_of_another_is_refused():
+def test_a_supplier_with_anothers_id_is_refused():
     looks = {"ldap1": look(number=1), "ldap2": look(number=2)}
 
     assert suppliers.supplier_problem(looks, PAIR, FIRST, LAST) == ""
@@ -65,7 +65,7 @@ def test_a_supplier_in_the_place_of_another_is_refused():
     )
 
 
-def test_a_server_that_has_given_numbers_of_the_others_share_is_refused():
+def test_a_server_that_assigned_numbers_of_the_other_range_is_refused():
     halves = suppliers.supplier_numbers(FIRST, LAST, 0, 2)
     at_end = {"ldap1": look(upcoming=halves["last"] + 1), "ldap2": look()}
     beyond = {"ldap1": look(upcoming=halves["last"] + 2), "ldap2": look()}
@@ -80,14 +80,14 @@ def test_a_server_that_has_given_numbers_of_the_others_share_is_refused():
 @pytest.mark.parametrize(
     ("one", "two", "same"), [("a", "a", True), ("a", "b", False), ("a", "", False), ("", "", False)]
 )
-def test_suppliers_hear_each_other_when_their_data_has_one_origin(one, two, same):
+def test_suppliers_replicate_if_their_data_has_one_generation(one, two, same):
     looks = {"ldap1": look(generation=one), "ldap2": look(generation=two)}
 
     assert suppliers.supplier_heard(looks, PAIR) is same
 
 
 @pytest.mark.parametrize("wrong", [{"stuck": True}, {"lacks": ["uid=0xa"]}])
-def test_suppliers_do_not_hear_each_other_when_one_is_stuck_or_lacks_what_was_forgotten(wrong):
+def test_a_stuck_or_outdated_supplier_does_not_replicate(wrong):
     looks = {"ldap1": look(generation="a"), "ldap2": look(generation="a") | wrong}
 
     assert suppliers.supplier_heard(looks, PAIR) is False
@@ -97,7 +97,7 @@ def test_suppliers_do_not_hear_each_other_when_one_is_stuck_or_lacks_what_was_fo
 
 
 @pytest.mark.parametrize(("looks", "alike"), [({}, True), ("a", True), ("aa", True), ("ab", False)])
-def test_suppliers_are_alike_when_they_have_the_same_entries(looks, alike):
+def test_suppliers_with_the_same_entries_are_in_sync(looks, alike):
     assert (
         suppliers.supplier_alike(
             {f"ldap{i}": {"digest": one} for i, one in enumerate(looks, 1)}, PAIR
@@ -107,7 +107,7 @@ def test_suppliers_are_alike_when_they_have_the_same_entries(looks, alike):
 
 
 @pytest.mark.parametrize(("others", "source"), [((), "ldap2"), (("uid=0xa",), "ldap1")])
-def test_entries_come_from_the_one_that_is_stuck_if_it_lacks_none(others, source):
+def test_a_stuck_supplier_without_missing_entries_is_the_source(others, source):
     looks = {"ldap1": look("dc=x", *others), "ldap2": look("dc=x", stuck=True)}
 
     assert suppliers.supplier_source(looks, PAIR) == source
@@ -122,11 +122,11 @@ def test_entries_come_from_the_one_that_is_stuck_if_it_lacks_none(others, source
         (("dc=x", "uid=0xa"), ("dc=x", "uid=0xb"), ""),
     ],
 )
-def test_entries_come_from_the_one_that_has_all_of_the_others(one, two, source):
+def test_the_supplier_with_all_entries_is_the_source(one, two, source):
     assert suppliers.supplier_source({"ldap1": look(*one), "ldap2": look(*two)}, PAIR) == source
 
 
-def test_a_host_that_is_not_looked_at_has_no_look():
+def test_an_unreachable_host_has_no_state():
     hostvars = {
         "ldap1": {"seen": {"replica": look()}},
         "ldap2": {"seen": {"skipped": True}},
@@ -138,7 +138,7 @@ def test_a_host_that_is_not_looked_at_has_no_look():
     ]
 
 
-def test_a_supplier_that_comes_anew_gives_no_number_that_its_share_has_seen():
+def test_a_new_supplier_assigns_no_number_that_was_used_before():
     share = suppliers.supplier_numbers(FIRST, LAST, 0, 2)
 
     def upcoming(*numbers, own=0):
@@ -158,7 +158,7 @@ VALUES = [
 ]
 
 
-def test_a_vector_tells_its_origin_and_the_last_change_of_each():
+def test_a_ruv_has_the_generation_and_the_last_change_of_each_supplier():
     """Recorded of 389ds 3.1.2. A supplier that nothing came from has no change."""
     expected = {"generation": "6b022651000000010000", "csns": {"1": "6b022670000000010000"}}
 
@@ -183,11 +183,11 @@ STUCK = (
 @pytest.mark.parametrize(
     ("statuses", "stuck"), [([], False), ([GREEN], False), ([STUCK], True), ([GREEN, STUCK], True)]
 )
-def test_a_supplier_is_stuck_when_it_tries_again_to_send_changes(statuses, stuck):
+def test_a_supplier_that_retries_to_send_changes_is_stuck(statuses, stuck):
     assert info.stuck(statuses) is stuck
 
 
-def test_a_supplier_must_have_what_the_other_had():
+def test_a_supplier_must_have_the_others_entries():
     def mine(csn, generation="a"):
         return {"generation": generation, "csns": {"1": csn}}
 
@@ -255,7 +255,7 @@ def test_suppliers_with_the_same_entries_have_the_same_digest(seen):
     assert one != seen(["dc=x"])["digest"]
 
 
-def test_a_supplier_lacks_what_never_came_although_all_changes_did(seen):
+def test_an_entry_that_was_never_replicated_is_missing(seen):
     other = seen(["dc=x", "uid=0xa", "uid=0xb"])
 
     mine = seen(["dc=x", "uid=0xc"], other)
@@ -264,11 +264,11 @@ def test_a_supplier_lacks_what_never_came_although_all_changes_did(seen):
     assert info.objection(mine, other) == "2 entries of the other never arrived, uid=0xa among them"
 
 
-def test_a_supplier_does_not_lack_what_was_deleted_on_it(seen):
+def test_a_deleted_entry_is_not_missing(seen):
     assert seen(["dc=x"], seen(["dc=x", "uid=0xa"]), deleted=["uid=0xA"])["lacks"] == []
 
 
-def test_a_supplier_lacks_nothing_while_changes_are_under_way(seen):
+def test_entries_of_pending_changes_are_not_missing(seen):
     other = seen(["dc=x", "uid=0xa"], csn="6b09")
 
     mine = seen(["dc=x"], other)
@@ -324,13 +324,13 @@ def supplier():
     return FakeSupplier()
 
 
-def test_an_agreement_is_made_once(supplier):
+def test_an_agreement_is_created_once(supplier):
     assert agreements.ensure(supplier, asked("ldap2"), check=False) == ["ldap2: new"]
     assert supplier.entries["cn=ldap2,cn=replica"]["nsDS5ReplicaTransportInfo"] == "LDAPS"
     assert agreements.ensure(supplier, asked("ldap2"), check=False) == []
 
 
-def test_a_new_password_is_told_to_the_agreement_and_to_nobody_else(supplier):
+def test_a_new_password_is_written_only_to_the_agreement(supplier):
     agreements.ensure(supplier, asked("ldap2"), check=False)
 
     changes = agreements.ensure(supplier, asked("ldap2", password="q" * 40), check=False)
@@ -341,7 +341,7 @@ def test_a_new_password_is_told_to_the_agreement_and_to_nobody_else(supplier):
     assert not any("q" * 40 in value for value in entry.values())
 
 
-def test_an_agreement_that_leads_to_nobody_goes(supplier):
+def test_an_agreement_with_an_unknown_supplier_is_removed(supplier):
     agreements.ensure(supplier, asked("ldap2"), check=False)
 
     assert agreements.ensure(supplier, asked(), check=False) == ["ldap2: removed"]
@@ -360,7 +360,7 @@ def test_check_mode_changes_no_agreement(supplier):
         ("Error (49) Problem connecting", "ldap2: Error (49) Problem connecting"),
     ],
 )
-def test_an_initialisation_tells_how_it_ended(says, wrong):
+def test_an_initialisation_returns_its_result(says, wrong):
     supplier = FakeSupplier(says=says)
     agreements.ensure(supplier, asked("ldap2"), check=False)
 

@@ -76,7 +76,7 @@ def cluster(tmp_path):
     return Cluster(tmp_path)
 
 
-def test_waiting_for_hours_ends_when_the_jobs_do_and_tells_every_half_minute_which_are_left(
+def test_a_long_wait_ends_with_the_jobs_and_lists_the_rest_every_30_s(
     cluster,
 ):
     cluster.has_a_job(looks=260)
@@ -89,7 +89,7 @@ def test_waiting_for_hours_ends_when_the_jobs_do_and_tells_every_half_minute_whi
 
 
 @pytest.mark.parametrize(("wait_s", "looks"), [(1, 2), (31, 3)])
-def test_jobs_that_outlast_the_wait_are_named_and_the_nodes_stay_drained(cluster, wait_s, looks):
+def test_jobs_that_exceed_the_wait_are_named_and_nodes_stay_drained(cluster, wait_s, looks):
     cluster.has_a_job(looks=1000)
 
     code, said = cluster.drain("-e", f"nodes=gpu1 reason=disks wait_s={wait_s}")
@@ -101,7 +101,7 @@ def test_jobs_that_outlast_the_wait_are_named_and_the_nodes_stay_drained(cluster
     assert cluster.looks() == looks
 
 
-def test_a_slurm_that_does_not_tell_ends_the_wait(cluster):
+def test_a_failing_squeue_ends_the_wait(cluster):
     cluster.says(
         "squeue",
         f"echo >>{cluster.folder}/looks; echo 'Unable to contact slurm controller' >&2; exit 1",
@@ -123,7 +123,7 @@ def test_a_slurm_that_does_not_tell_ends_the_wait(cluster):
         ("resume", "gpu1", "Would resume: no node"),
     ],
 )
-def test_a_check_run_says_which_nodes_would_change_and_changes_none(state, nodes, told, cluster):
+def test_check_mode_reports_nodes_and_changes_none(state, nodes, told, cluster):
     cluster.says(
         "scontrol", f'[ "$1" = show ] && echo "$3" | tr , "\\n" || touch {cluster.folder}/updated'
     )
@@ -137,7 +137,7 @@ def test_a_check_run_says_which_nodes_would_change_and_changes_none(state, nodes
     assert not (cluster.folder / "updated").exists()
 
 
-def test_words_that_no_variable_has_are_refused(cluster):
+def test_arguments_without_a_variable_are_refused(cluster):
     """Of -e reason='new disks' the shell takes the quotes, and Ansible gives reason its first word
     alone.
     """
@@ -148,7 +148,7 @@ def test_words_that_no_variable_has_are_refused(cluster):
     assert '"disks" belongs to no variable' in " ".join(said.split())
 
 
-def test_a_time_that_is_no_number_is_refused(cluster):
+def test_a_wait_time_that_is_not_a_number_is_refused(cluster):
     cluster.has_a_job(looks=1000)
 
     code, said = cluster.drain("-e", "nodes=gpu1 reason=disks wait_s=1h")
@@ -158,7 +158,7 @@ def test_a_time_that_is_no_number_is_refused(cluster):
     assert "wait_s a number of seconds" in " ".join(said.split())
 
 
-def test_what_pages_and_playbooks_say_of_variables_comes_whole_through_the_shell_and_ansible():
+def test_documented_extra_vars_are_parsed_correctly():
     pages = [
         *ROOT.glob("docs/**/*.md"),
         *PLAYBOOKS.glob("*.yml"),

@@ -10,7 +10,7 @@ from tests.modules import SHARED, load
 durable_file = load(SHARED / "durable_file.py")
 
 
-def test_it_has_content_mode_and_owner_and_nothing_is_beside_it(tmp_path):
+def test_the_file_has_content_mode_and_owner_and_no_temporary_file_remains(tmp_path):
     place = tmp_path / "a/b/file"
 
     durable_file.write_whole(place, b"new", mode=0o640, owner=1, group=2)
@@ -21,7 +21,7 @@ def test_it_has_content_mode_and_owner_and_nothing_is_beside_it(tmp_path):
     assert list(place.parent.iterdir()) == [place]
 
 
-def test_what_was_there_stays_whole_until_the_new_one_is(tmp_path, monkeypatch):
+def test_the_old_file_is_complete_until_the_new_file_is(tmp_path, monkeypatch):
     place = tmp_path / "file"
     place.write_bytes(b"old")
     seen = []
@@ -39,7 +39,7 @@ def test_what_was_there_stays_whole_until_the_new_one_is(tmp_path, monkeypatch):
     assert place.read_bytes() == b"old"
 
 
-def test_what_was_cut_off_before_and_links_are_in_nobodys_way(tmp_path):
+def test_leftover_temporary_files_and_links_are_replaced(tmp_path):
     place, other = tmp_path / "file", tmp_path / "other"
     other.write_bytes(b"another's")
     place.with_name(".file.new").symlink_to(other)
@@ -54,7 +54,7 @@ def test_what_was_cut_off_before_and_links_are_in_nobodys_way(tmp_path):
     )
 
 
-def test_nobody_else_reads_it_before_it_is_whole(tmp_path, monkeypatch):
+def test_no_other_user_can_read_the_file_before_it_is_complete(tmp_path, monkeypatch):
     modes = []
     change = os.fchmod
     monkeypatch.setattr(

@@ -21,7 +21,7 @@ import pytest
         ("0" * 12, False),
     ],
 )
-def test_what_is_nobodys_is_the_example_s(value, is_left, inventory):
+def test_placeholder_values_of_the_example_are_reported(value, is_left, inventory):
     inventory.say("db", some_table={"key": [value]})
 
     mine = "the inventory: still the example's: some_table.key ({}). Allowed: values of your site."

@@ -21,7 +21,7 @@ def ensure(tmp_path):
     return run
 
 
-def test_no_file_changes_if_the_program_of_one_refuses_it(ensure, tmp_path):
+def test_no_file_changes_if_one_file_is_invalid(ensure, tmp_path):
     new, old = tmp_path / "new", tmp_path / "old"
     old.write_text("before\n")
 
@@ -36,7 +36,7 @@ def test_no_file_changes_if_the_program_of_one_refuses_it(ensure, tmp_path):
     assert old.read_text() == "before\n"
 
 
-def test_what_differs_is_written_and_named_once(ensure, tmp_path):
+def test_a_changed_file_is_written_and_reported_once(ensure, tmp_path):
     same, other, below = tmp_path / "same", tmp_path / "other", tmp_path / "a/b/below"
     files = [{"path": str(path), "content": f"{path}\n"} for path in (same, other, below)]
     ensure(files[0])
@@ -54,7 +54,7 @@ def test_what_differs_is_written_and_named_once(ensure, tmp_path):
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_mode_and_owner_are_part_of_it(ensure, tmp_path):
+def test_mode_and_owner_are_compared(ensure, tmp_path):
     file = {"path": str(tmp_path / "one"), "content": "x\n", "mode": "0600"}
     ensure(file)
     (tmp_path / "one").chmod(0o644)
@@ -63,7 +63,7 @@ def test_mode_and_owner_are_part_of_it(ensure, tmp_path):
     assert (tmp_path / "one").stat().st_mode & 0o777 == 0o600
 
 
-def test_nothing_changes_before_somebody_tried_what_may_lock_them_out(ensure, tmp_path):
+def test_a_login_is_tested_before_any_file_changes(ensure, tmp_path):
     door, other = ({"path": str(tmp_path / name), "content": "x\n"} for name in ("door", "other"))
 
     told = ensure(door, other, try_first=[door["path"]])
@@ -75,7 +75,7 @@ def test_nothing_changes_before_somebody_tried_what_may_lock_them_out(ensure, tm
     assert (told["changes"], told["held"]) == ([other["path"]], [])
 
 
-def test_a_file_counts_as_changed_until_its_program_has_taken_it(ensure, tmp_path):
+def test_a_file_is_reported_as_changed_until_its_command_succeeded(ensure, tmp_path):
     """A run that was killed before it told the program of the file has left nothing else behind."""
     taken = tmp_path / "taken"
     rules = {"path": str(tmp_path / "rules"), "content": "x\n", "in_force": str(taken)}
@@ -87,7 +87,7 @@ def test_a_file_counts_as_changed_until_its_program_has_taken_it(ensure, tmp_pat
     assert ensure(rules | {"content": "y\n"})["changes"] == [rules["path"]]
 
 
-def test_what_must_not_be_there_goes(ensure, tmp_path):
+def test_an_absent_file_is_removed(ensure, tmp_path):
     old = tmp_path / "old"
     old.write_text("x\n")
 
@@ -99,7 +99,7 @@ def test_what_must_not_be_there_goes(ensure, tmp_path):
     assert ensure(absent=[str(old)])["changed"] is False
 
 
-def test_a_link_is_replaced_and_what_it_leads_to_stays(ensure, tmp_path):
+def test_a_link_is_replaced_and_its_target_is_not_changed(ensure, tmp_path):
     (tmp_path / "target").write_text("x\n")
     (tmp_path / "link").symlink_to(tmp_path / "target")
 
@@ -112,9 +112,7 @@ def test_a_link_is_replaced_and_what_it_leads_to_stays(ensure, tmp_path):
 @pytest.mark.parametrize(
     ("program", "failed"), [("a-program-that-is-not-here", False), ("false", True)]
 )
-def test_a_check_run_writes_nothing_and_leaves_out_a_program_that_is_not_here(
-    ensure, tmp_path, program, failed
-):
+def test_check_mode_writes_nothing_and_skips_a_missing_program(ensure, tmp_path, program, failed):
     told = ensure(
         {"path": str(tmp_path / "x"), "content": "x\n", "check": [program]}, check_mode=True
     )
@@ -126,7 +124,7 @@ def test_a_check_run_writes_nothing_and_leaves_out_a_program_that_is_not_here(
     assert not (tmp_path / "x").exists()
 
 
-def test_what_changed_is_told_by_each_run_until_it_is_settled(ensure, tmp_path):
+def test_changes_are_reported_by_each_run_until_they_are_settled(ensure, tmp_path):
     """A run that is killed before its handlers leaves programs with what was before; the next has
     to tell them.
     """
@@ -147,7 +145,7 @@ def test_what_changed_is_told_by_each_run_until_it_is_settled(ensure, tmp_path):
     assert not unsettled.exists()
 
 
-def test_changes_are_noted_before_the_first_file_changes(ensure, tmp_path):
+def test_changes_are_recorded_before_the_first_file_changes(ensure, tmp_path):
     (tmp_path / "two").mkdir()
     (tmp_path / "two/below").touch()
     files = [{"path": str(tmp_path / name), "content": "x\n"} for name in ("one", "two")]
@@ -162,7 +160,7 @@ def test_changes_are_noted_before_the_first_file_changes(ensure, tmp_path):
     assert json.loads((tmp_path / "unsettled").read_text()) == [files[0]["path"], files[1]["path"]]
 
 
-def test_a_check_run_notes_nothing_and_tells_what_is_unsettled(ensure, tmp_path):
+def test_check_mode_records_nothing_and_reports_unsettled_changes(ensure, tmp_path):
     file, unsettled = {"path": str(tmp_path / "one"), "content": "x\n"}, tmp_path / "unsettled"
 
     assert ensure(file, unsettled=str(unsettled), check_mode=True)["changes"] == [file["path"]]
@@ -172,7 +170,7 @@ def test_a_check_run_notes_nothing_and_tells_what_is_unsettled(ensure, tmp_path)
     assert ensure(file, unsettled=str(unsettled), check_mode=True)["changes"] == [file["path"]]
 
 
-def test_a_file_that_is_no_longer_asked_for_is_not_told(ensure, tmp_path):
+def test_a_file_that_left_the_set_is_not_reported(ensure, tmp_path):
     files = [{"path": str(tmp_path / name), "content": "x\n"} for name in ("one", "two")]
     unsettled = str(tmp_path / "unsettled")
     ensure(*files, unsettled=unsettled)

@@ -36,5 +36,5 @@ def first_job_id(tmp_path):
         (("66999998",), 66_999_999),
     ],
 )
-def test_numbers_go_on_after_the_highest_id_that_ever_had_a_script(first_job_id, ids, expected):
+def test_job_ids_continue_after_the_highest_id_with_a_script(first_job_id, ids, expected):
     assert first_job_id(*ids) == f"FirstJobId={expected}\n"

@@ -50,12 +50,12 @@ def rules(host="ash", networks=None, **changes):
         ({"plain": " "}, "plain must explain why"),
     ],
 )
-def test_a_flow_that_is_not_well_written_is_refused_on_every_host(changes, why):
+def test_an_invalid_flow_is_refused_on_every_host(changes, why):
     with pytest.raises(AnsibleFilterError, match=why):
         rules(host="cedar", **changes)
 
 
-def test_a_flow_opens_its_ports_where_it_goes_for_those_it_comes_from():
+def test_a_flow_opens_its_ports_on_its_targets_for_its_sources():
     assert rules(tcp=[443, "8000-8010"], udp=[53]) == [
         'ip saddr { 192.0.2.2/31 } tcp dport { 443, 8000-8010 } accept comment "it"',
         'ip saddr { 192.0.2.2/31 } udp dport { 53 } accept comment "it"',
@@ -71,14 +71,14 @@ def test_a_flow_from_a_group_without_hosts_opens_nothing():
     assert rules(**{"from": ["nobody"]}) == []
 
 
-def test_each_family_of_addresses_has_its_rule_and_none_is_said_twice():
+def test_each_address_family_has_one_rule_without_duplicates():
     assert rules(**{"from": ["nodes", "192.0.2.0/24", "2001:db8::/64", "2001:db8::1"]}) == [
         'ip saddr { 192.0.2.0/24 } tcp dport { 443 } accept comment "it"',
         'ip6 saddr { 2001:db8::/64 } tcp dport { 443 } accept comment "it"',
     ]
 
 
-def test_addresses_that_fill_a_network_are_said_as_one():
+def test_addresses_of_a_whole_network_are_collapsed():
     hosts = [{"name": f"node{number}", "address": f"192.0.2.{number}"} for number in range(63, 128)]
     groups = GROUPS | {"nodes": [host["name"] for host in hosts]}
 
@@ -87,7 +87,7 @@ def test_addresses_that_fill_a_network_are_said_as_one():
     assert rule == 'ip saddr { 192.0.2.63, 192.0.2.64/26 } tcp dport { 443 } accept comment "it"'
 
 
-def test_a_host_does_not_look_where_flows_to_others_come_from(monkeypatch):
+def test_a_host_does_not_resolve_sources_of_other_hosts_flows(monkeypatch):
     """On each of many hosts that took seconds."""
     monkeypatch.delattr(flows, "sources")
 
@@ -103,7 +103,7 @@ def test_a_new_host_in_a_network_of_its_group_changes_no_rule():
     assert before == after == ['ip saddr { 192.0.2.0/28 } tcp dport { 443 } accept comment "it"']
 
 
-def test_the_rules_of_every_host_of_the_example_are_good_for_nft(render, site, tmp_path):
+def test_nft_accepts_the_rules_of_every_example_host(render, site, tmp_path):
     """In a network namespace of their own, as one transaction after the other: each replaces the
     one before.
     """
@@ -118,7 +118,7 @@ def test_the_rules_of_every_host_of_the_example_are_good_for_nft(render, site, t
 
 
 @pytest.mark.parametrize("changed", ["chain output { accept; }", "no rules"])
-def test_the_unit_leaves_a_copy_of_what_the_kernel_has(render, tmp_path, changed):
+def test_the_unit_writes_a_copy_of_the_kernels_rules(render, tmp_path, changed):
     """Its commands as they are, but for the places, in a network namespace of their own; a reload
     with other rules.
     """
@@ -173,7 +173,7 @@ def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
         ("controller", 6820, None),
     ],
 )
-def test_a_port_of_the_example_is_open_for_those_who_need_it_alone(render, host, port, addresses):
+def test_a_port_is_open_only_for_its_clients(render, host, port, addresses):
     """None: no rule has it."""
     lines = [
         line.strip() for line in render(ROLE, TEMPLATE, host).splitlines() if f"{{ {port}" in line
@@ -185,12 +185,12 @@ def test_a_port_of_the_example_is_open_for_those_who_need_it_alone(render, host,
     assert (found or None) == addresses
 
 
-def test_every_flow_of_the_wiring_is_on_its_page():
+def test_the_page_lists_every_flow_of_the_inventory():
     """Run ``python -m tests.roles.flows_page`` after a change of the table."""
     assert flows_page.PAGE.read_text() == flows_page.page(flows_page.PAGE.read_text())
 
 
-def test_every_port_that_programs_have_for_other_hosts_is_in_the_table():
+def test_every_network_port_is_in_the_table():
     """The check of the inventory knows who listens; what is for the host itself has no flow."""
     own = {3306}  # MariaDB is for the host itself
     own |= {9419, 9420}  # metaloggers and chunk servers: there are none on other hosts

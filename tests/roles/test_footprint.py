@@ -100,7 +100,7 @@ def perform(steps):
     return changes
 
 
-def test_a_record_that_was_cut_off_is_no_record(tmp_path, etc):
+def test_a_truncated_record_is_ignored(tmp_path, etc):
     (tmp_path / "before.new").mkdir()
     (tmp_path / "before.new" / "host.json").write_text("{")
 
@@ -110,17 +110,17 @@ def test_a_record_that_was_cut_off_is_no_record(tmp_path, etc):
     assert not (tmp_path / "before.new").exists()
 
 
-def test_a_record_is_for_root_alone(tmp_path, recorded):
+def test_only_root_can_read_a_record(tmp_path, recorded):
     recorded()
 
     assert (tmp_path / "before").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_package_counts_as_installed_only_when_it_is():
+def test_only_installed_packages_are_recorded():
     assert record.installed("installed b\nconfig-files a\nhalf-installed c\ninstalled b\n") == ["b"]
 
 
-def test_a_replaced_file_comes_back_with_its_rights(etc, recorded):
+def test_a_replaced_file_is_restored_with_its_mode(etc, recorded):
     file = etc / "hosts"
     file.write_text("before")
     file.chmod(0o640)
@@ -135,7 +135,7 @@ def test_a_replaced_file_comes_back_with_its_rights(etc, recorded):
     assert perform(remove.return_files([str(file)], was)) == []
 
 
-def test_a_replaced_file_that_is_gone_comes_back_with_its_folder(etc, recorded):
+def test_a_removed_file_is_restored_with_its_folder(etc, recorded):
     file = etc / "munge" / "munge.key"
     file.parent.mkdir()
     file.write_bytes(b"\0key")
@@ -148,7 +148,7 @@ def test_a_replaced_file_that_is_gone_comes_back_with_its_folder(etc, recorded):
     assert file.read_bytes() == b"\0key"
 
 
-def test_a_folder_gets_its_rights_back_and_keeps_what_is_in_it(etc, recorded):
+def test_a_folder_gets_its_old_mode_and_retains_its_files(etc, recorded):
     folder = etc / "sssd"
     folder.mkdir(mode=0o711)
     was = recorded()
@@ -162,7 +162,7 @@ def test_a_folder_gets_its_rights_back_and_keeps_what_is_in_it(etc, recorded):
     assert perform(remove.return_files([str(folder)], was)) == []
 
 
-def test_a_replaced_file_that_was_not_there_goes(etc, recorded):
+def test_a_file_that_did_not_exist_before_is_removed(etc, recorded):
     was = recorded()
     (etc / "slurm.conf").write_text("ours")
 
@@ -172,7 +172,7 @@ def test_a_replaced_file_that_was_not_there_goes(etc, recorded):
     assert not (etc / "slurm.conf").exists()
 
 
-def test_without_a_record_replaced_files_and_packages_stay(tmp_path, etc):
+def test_without_a_record_files_and_packages_are_retained(tmp_path, etc):
     (etc / "hosts").write_text("ours")
     nothing = remove.Record(tmp_path / "none")
 
@@ -180,7 +180,7 @@ def test_without_a_record_replaced_files_and_packages_stay(tmp_path, etc):
     assert perform(remove.release_packages(["munge"], nothing, Commands())) == []
 
 
-def test_files_and_folders_go_and_links_to_nothing_too(tmp_path):
+def test_files_folders_and_dangling_links_are_removed(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "file").touch()
     (tmp_path / "link").symlink_to("nowhere")
@@ -191,7 +191,7 @@ def test_files_and_folders_go_and_links_to_nothing_too(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_goes_only_when_nothing_else_is_in_it(tmp_path):
+def test_a_folder_is_removed_only_if_it_is_empty(tmp_path):
     for name in ("empty/inner", "shared"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "empty/inner/ours").touch()
@@ -208,7 +208,7 @@ def test_a_folder_goes_only_when_nothing_else_is_in_it(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["shared"]
 
 
-def test_data_goes_only_when_asked_for(tmp_path):
+def test_data_is_removed_only_on_request(tmp_path):
     (tmp_path / "wallets").mkdir()
     traces = {**NOTHING, "data": [str(tmp_path / "wallets")]}
     was = remove.Record(tmp_path / "none")
@@ -223,7 +223,7 @@ def test_data_goes_only_when_asked_for(tmp_path):
     assert changes == [f"{tmp_path}/wallets removed"]
 
 
-def test_a_unit_of_ours_is_stopped_with_what_outlives_it_and_disabled(recorded):
+def test_our_unit_is_stopped_with_its_processes_and_disabled(recorded):
     commands = Commands(("systemctl", "ActiveState=active\nUnitFileState=enabled\n"))
 
     perform(remove.stop_units(["slurmd"], recorded(), commands))
@@ -234,7 +234,7 @@ def test_a_unit_of_ours_is_stopped_with_what_outlives_it_and_disabled(recorded):
     ]  # fmt: skip
 
 
-def test_what_starts_others_is_stopped_before_them(recorded):
+def test_timers_are_stopped_before_their_services(recorded):
     """A timer would start its service again, which finds nothing to talk to any more and fails."""
     commands = Commands(("systemctl", "ActiveState=active\nUnitFileState=enabled\n"))
     traces = {**NOTHING, "units": ["keys.service", "keys.timer"]}
@@ -246,7 +246,7 @@ def test_what_starts_others_is_stopped_before_them(recorded):
     assert stops == ["systemctl stop keys.timer", "systemctl stop keys.service"]
 
 
-def test_a_unit_that_is_not_there_is_let_alone(recorded):
+def test_a_missing_unit_is_ignored(recorded):
     commands = Commands(
         (
             "systemctl",
@@ -257,7 +257,7 @@ def test_a_unit_that_is_not_there_is_let_alone(recorded):
     assert perform(remove.stop_units(["sackd", "slurmd"], recorded(), commands)) == []
 
 
-def test_a_failed_unit_is_forgotten(recorded):
+def test_a_failed_unit_is_reset(recorded):
     commands = Commands(("systemctl", "ActiveState=failed\nUnitFileState=disabled\n"))
 
     assert perform(remove.stop_units(["sackd"], recorded(), commands)) == [
@@ -265,7 +265,7 @@ def test_a_failed_unit_is_forgotten(recorded):
     ]
 
 
-def test_a_unit_that_was_enabled_and_active_before_stays_so_with_the_settings_of_then(recorded):
+def test_a_unit_that_was_active_before_runs_with_its_old_settings(recorded):
     commands = Commands(("systemctl", "ActiveState=active\nUnitFileState=enabled\n"))
     was = recorded(active=["munge.service"])
 
@@ -277,7 +277,7 @@ def test_a_unit_that_was_enabled_and_active_before_stays_so_with_the_settings_of
     assert commands.told[-1] == "systemctl restart munge"
 
 
-def test_a_unit_that_was_enabled_before_is_so_again(recorded):
+def test_a_unit_that_was_enabled_before_is_enabled_again(recorded):
     commands = Commands(("systemctl", "UnitFileState=disabled\n"))
 
     assert perform(remove.enable_units(["munge", "sssd"], recorded(), commands)) == [
@@ -285,7 +285,7 @@ def test_a_unit_that_was_enabled_before_is_so_again(recorded):
     ]
 
 
-def test_an_account_that_was_there_before_stays(recorded):
+def test_an_account_that_existed_before_is_retained(recorded):
     was = recorded(accounts=["nobody"])
 
     # Both are on this machine.
@@ -294,7 +294,7 @@ def test_an_account_that_was_there_before_stays(recorded):
     ]  # fmt: skip
 
 
-def test_lists_of_apts_that_were_there_before_stay(tmp_path, recorded):
+def test_apt_lists_that_existed_before_are_retained(tmp_path, recorded):
     for name in ("mirror_dists_sid_InRelease", "other_dists_sid_InRelease"):
         (tmp_path / name).touch()
     was = recorded(lists=[str(tmp_path / "mirror_dists_sid_InRelease")])
@@ -306,7 +306,7 @@ def test_lists_of_apts_that_were_there_before_stay(tmp_path, recorded):
     assert [path.name for path in tmp_path.glob("*_dists_*")] == ["mirror_dists_sid_InRelease"]
 
 
-def test_only_packages_that_came_with_the_site_are_told_that_their_data_goes(recorded):
+def test_only_packages_of_the_site_get_debconf_answers_to_remove_data(recorded):
     commands = Commands(("debconf-show", "  mariadb-server/remove: false\n"))
     lines = ["mariadb-server mariadb-server/remove boolean true", "munge munge/remove boolean true"]
     was = recorded()
@@ -317,7 +317,7 @@ def test_only_packages_that_came_with_the_site_are_told_that_their_data_goes(rec
     assert perform(remove.answer(lines, was, commands)) == []
 
 
-def test_only_changes_are_told():
+def test_only_changes_are_reported():
     commands, was, traces = (
         Commands(),
         remove.Record(Path("/nonexistent")),
@@ -330,7 +330,7 @@ def test_only_changes_are_told():
     assert commands.told == ["systemctl daemon-reload", "systemctl try-reload-or-restart ssh"]
 
 
-def test_mounts_below_a_point_go_first_and_neighbours_stay():
+def test_nested_mounts_are_removed_first_and_others_are_retained():
     mounted = (
         "a / ext4 rw\nb /srv/shared fuse rw\nc /srv/shared/in fuse rw\nd /srv/shared-not fuse rw\n"
     )
@@ -340,7 +340,7 @@ def test_mounts_below_a_point_go_first_and_neighbours_stay():
     ]  # fmt: skip
 
 
-def test_packages_that_nobody_had_asked_for_are_no_longer_wanted(recorded):
+def test_packages_that_were_automatic_before_are_marked_automatic(recorded):
     commands = Commands(("apt-mark", "munge\nslurmd\nsudo\nother\n"))
 
     changes = perform(
@@ -351,7 +351,7 @@ def test_packages_that_nobody_had_asked_for_are_no_longer_wanted(recorded):
     assert commands.told[-1] == "apt-mark auto munge slurmd"
 
 
-def test_packages_that_were_not_there_before_go_unless_somebody_asked_for_them():
+def test_new_packages_are_removed_unless_they_were_installed_manually():
     """Gawk could stand for mawk, which is needed, so apt alone would keep it."""
     commands = Commands(
         ("apt-get", "Reading package lists...\nRemv slurmd [24.11]\nRemv gawk:amd64 [5.2]\n")
@@ -365,7 +365,7 @@ def test_packages_that_were_not_there_before_go_unless_somebody_asked_for_them()
     assert commands.told[0].endswith("--simulate remove gawk slurmd")
 
 
-def test_if_a_package_that_stays_needs_one_that_came_only_what_apt_holds_for_unneeded_goes():
+def test_a_new_package_that_is_still_needed_is_retained():
     class Apt(Commands):
         def __call__(self, *argv):
             super().__call__(*argv)
@@ -378,15 +378,13 @@ def test_if_a_package_that_stays_needs_one_that_came_only_what_apt_holds_for_unn
     }
 
 
-def test_a_package_that_is_there_by_half_is_there():
+def test_a_half_installed_package_is_recorded():
     states = "config-files old\ninstalled sudo\nhalf-configured munge\nnot-installed never\n"
 
     assert packages.by_state(states) == ({"sudo", "munge"}, {"old"})
 
 
-def test_what_a_removal_that_was_cut_off_meant_to_take_is_wanted_by_nobody(
-    tmp_path, recorded, monkeypatch
-):
+def test_packages_of_an_interrupted_removal_are_removed(tmp_path, recorded, monkeypatch):
     """Apt holds it for asked for then."""
     recorded()
     host = Host(installed="sudo slurmd", manual="sudo", purge="cut off")

@@ -49,7 +49,7 @@ def write(folder, text):
     return done.stdout
 
 
-def test_it_is_a_file_that_everybody_may_read_until_the_inventory_has_none(tmp_path):
+def test_the_ca_file_is_world_readable_and_removed_without_a_certificate(tmp_path):
     file, text = tmp_path / "grid-ca.crt", certificate()
 
     write(tmp_path, text.rstrip())
@@ -69,7 +69,7 @@ def test_it_is_a_file_that_everybody_may_read_until_the_inventory_has_none(tmp_p
         ({}, "/etc/gridstead/pki/ca.crt"),
     ],
 )
-def test_the_supervisor_and_its_jobs_believe_it(said, expected, site):
+def test_the_supervisor_and_its_jobs_trust_the_ca(said, expected, site):
     grid = site.templar(PKI, "control").available_variables["gridstead_grid"]
     grid = {key: value for key, value in grid.items() if key != "ca_file"} | said
     templar = site.templar(Role("control_plane"), "control", gridstead_grid=grid)
@@ -79,14 +79,14 @@ def test_the_supervisor_and_its_jobs_believe_it(said, expected, site):
     assert settings["job_definitions"]["ca_file"] == settings["logger_ca_file"] == expected
 
 
-def test_every_host_gets_it_where_the_role_puts_it(site):
+def test_every_host_gets_the_ca_file(site):
     assert PKI.vars["__pki_grid_authority"] == PLACE
     for host in ("control", "compute1"):
         templar = site.templar(PKI, host, gridstead_grid={"ca_certificates": "PEM"})
         assert templar.template(templar.available_variables["pki_grid_authority"]) == "PEM"
 
 
-def test_a_verification_tells_when_it_is_missing_or_ends(site):
+def test_verification_reports_a_missing_or_expiring_ca(site):
     (task,) = yaml.safe_load((PKI.path / "tasks/verify.yml").read_text())
     for text, extra in (("", 0), ("PEM", 1)):
         templar = site.templar(PKI, "control", pki_grid_authority=text)
@@ -104,7 +104,7 @@ def inventory(plugins, tmp_path):
     return found
 
 
-def test_a_certificate_that_is_good_is_not_told_of(inventory):
+def test_a_valid_ca_certificate_is_accepted(inventory):
     inventory.grid(ca_certificates=certificate())
 
     assert inventory.problems() == []
@@ -122,14 +122,14 @@ def test_a_certificate_that_is_good_is_not_told_of(inventory):
         ("", "no certificate: "),
     ],
 )
-def test_one_that_is_not_has_one_message(text, told, inventory):
+def test_an_invalid_ca_certificate_has_one_message(text, told, inventory):
     inventory.grid(ca_certificates=text)
 
     (line,) = inventory.problems()
     assert line.startswith(f"gridstead_grid.ca_certificates: {told}")
 
 
-def test_who_vouches_for_the_grid_is_said_once(inventory):
+def test_the_grids_ca_is_set_only_once(inventory):
     (neither,) = inventory.problems()
     inventory.grid(ca_certificates=certificate(), ca_file="/etc/ssl/certs/ca-certificates.crt")
     (both,) = inventory.problems()
@@ -142,7 +142,7 @@ def test_who_vouches_for_the_grid_is_said_once(inventory):
     assert both.startswith("gridstead_grid.ca_certificates: ca_file is set as well")
 
 
-def test_a_whole_grid_signs_for_itself(inventory):
+def test_a_complete_grid_uses_its_own_ca(inventory):
     inventory.group("grid", "infra")
 
     assert inventory.problems() == []

@@ -55,11 +55,11 @@ def status_of(call, *arguments):
         ["associate", "--user", ADDRESS + ",root"],
     ],
 )
-def test_words_that_are_not_exactly_known_are_refused(words):
+def test_unknown_arguments_are_refused(words):
     assert status_of(program.parse, words) == program.USAGE
 
 
-def test_options_may_come_in_any_order():
+def test_options_are_accepted_in_any_order():
     expected = ("cancel", {"proof": JOB_KEY, "slurm-job-id": "12"})
 
     assert expected == program.parse(["cancel", "--proof", JOB_KEY, "--slurm-job-id", "12"])
@@ -79,7 +79,7 @@ def test_options_may_come_in_any_order():
         {"script": "#!/bin/sh\n", "environment": []},
     ],
 )
-def test_a_job_that_is_not_script_and_environment_is_refused(job):
+def test_a_job_without_script_and_environment_is_refused(job):
     assert status_of(program.read_job, json.dumps(job)) == program.USAGE
 
 
@@ -91,7 +91,7 @@ def test_broken_json_is_a_value_error():
 @pytest.mark.parametrize(
     ("uid", "gid"), [("200000", "100000"), ("1000000", "100000"), ("200001", "100001")]
 )
-def test_an_account_that_is_not_a_wallet_s_is_refused(uid, gid):
+def test_an_account_without_a_wallet_is_refused(uid, gid):
     options = {"user": ADDRESS, "uid": uid, "gid": gid}
 
     assert status_of(program.require_wallet, options, SETTINGS) == program.USAGE
@@ -136,7 +136,7 @@ def test_a_controller_that_does_not_answer_is_not_a_refusal(reason, expected):
     assert status_of(program.run, "sh", "-c", f"echo '{reason}' >&2; exit 1") == expected
 
 
-def test_commands_see_a_path_and_nothing_else(monkeypatch):
+def test_commands_get_only_the_path_variable(monkeypatch):
     monkeypatch.setenv("SLURM_CONF", "/tmp/evil")
 
     assert "SLURM_CONF" not in program.run("env")

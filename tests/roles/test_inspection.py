@@ -38,7 +38,7 @@ def asked(*argv, expect=(), refuse=(), wait_s=0):
         ({"UnitFileState": "disabled"}, "it is disabled"),
     ],
 )
-def test_a_unit_that_does_not_run_or_will_not_after_a_boot_is_wrong(properties, seen):
+def test_a_stopped_or_disabled_unit_is_reported(properties, seen):
     look = inspection.unit("x.service", RUNNING | properties)
 
     assert (look.ok, look.seen, look.who) == (False, seen, "operator")
@@ -49,13 +49,13 @@ def test_a_unit_that_does_not_run_or_will_not_after_a_boot_is_wrong(properties, 
     "properties",
     [{}, {"UnitFileState": "static"}, {"ActiveState": "reloading"}, {"ActiveState": "refreshing"}],
 )
-def test_a_unit_that_runs_is_right(properties):
+def test_a_running_unit_is_accepted(properties):
     look = inspection.unit("x.service", RUNNING | properties)
 
     assert (look.ok, look.seen, look.hint) == (True, "", "")
 
 
-def test_a_unit_that_is_just_starting_gets_a_moment(monkeypatch):
+def test_a_starting_unit_is_checked_again(monkeypatch):
     monkeypatch.setattr(inspection, "PAUSE_S", 0)
     told = iter([[RUNNING, RUNNING | {"ActiveState": "activating"}], [RUNNING, RUNNING]])
     monkeypatch.setattr(inspection, "properties", lambda _names: next(told))
@@ -63,7 +63,7 @@ def test_a_unit_that_is_just_starting_gets_a_moment(monkeypatch):
     assert [look.ok for look in inspection.units(["a.service", "b.service"])] == [True, True]
 
 
-def test_a_unit_that_starts_for_ever_is_wrong(monkeypatch):
+def test_a_unit_that_never_finishes_its_start_is_reported(monkeypatch):
     monkeypatch.setattr(inspection, "STARTING_S", 0)
     monkeypatch.setattr(
         inspection, "properties", lambda _names: [RUNNING | {"ActiveState": "activating"}]
@@ -78,13 +78,13 @@ def test_a_machine_without_systemd_has_no_unit_that_runs(monkeypatch):
     assert [look.ok for look in inspection.units(["a.service", "b.service"])] == [False, False]
 
 
-def test_a_file_that_is_absent_is_wrong(tmp_path):
+def test_an_absent_file_is_reported(tmp_path):
     look = inspection.file({"path": str(tmp_path / "key")})
 
     assert (look.ok, look.seen) == (False, "No such file or directory")
 
 
-def test_a_file_that_others_read_is_wrong_and_all_of_it_is_told(tmp_path):
+def test_all_faults_of_a_file_are_reported(tmp_path):
     path = tmp_path / "key"
     path.touch()
     path.chmod(0o644)
@@ -94,7 +94,7 @@ def test_a_file_that_others_read_is_wrong_and_all_of_it_is_told(tmp_path):
     assert (look.ok, look.seen) == (False, f"owner is {getpass.getuser()}, mode is 0644")
 
 
-def test_a_file_as_it_must_be_is_right(tmp_path):
+def test_a_correct_file_is_accepted(tmp_path):
     path = tmp_path / "key"
     path.touch()
     path.chmod(0o600)
@@ -102,18 +102,18 @@ def test_a_file_as_it_must_be_is_right(tmp_path):
     assert inspection.file({"path": str(path), "owner": getpass.getuser(), "mode": "0600"}).ok
 
 
-def test_a_command_that_is_not_there_is_wrong():
+def test_a_missing_command_is_reported():
     look = inspection.command(asked("/nonexistent/program"))
 
     assert (look.ok, look.who, look.hint) == (False, "grid", "Ask it again.")
     assert look.seen == '/nonexistent/program exited 127: "No such file or directory"'
 
 
-def test_a_command_that_fails_tells_its_own_words():
+def test_a_failed_command_is_reported_with_its_output():
     assert inspection.command(asked("sh", "-c", "echo no >&2; exit 3")).seen == 'sh exited 3: "no"'
 
 
-def test_a_command_that_does_not_end_is_wrong(monkeypatch):
+def test_a_command_that_does_not_end_is_reported(monkeypatch):
     monkeypatch.setattr(inspection, "COMMAND_TIMEOUT_S", 0.1)
 
     assert (
@@ -128,7 +128,7 @@ def test_every_pattern_that_is_missing_is_named():
     )
 
 
-def test_every_line_that_must_not_be_there_is_named():
+def test_every_forbidden_line_is_named():
     look = inspection.command(
         asked("printf", "n1 idle\\nn2 down\\nn3 drain\\n", refuse=["^(?!.* idle$).+$"])
     )
@@ -136,18 +136,18 @@ def test_every_line_that_must_not_be_there_is_named():
     assert look.seen == "printf prints n2 down, n3 drain"
 
 
-def test_a_command_that_needs_a_moment_gets_it(tmp_path, monkeypatch):
+def test_a_command_is_repeated_until_it_succeeds(tmp_path, monkeypatch):
     monkeypatch.setattr(inspection, "PAUSE_S", 0.01)
     second_time = f"test -e {tmp_path}/seen || {{ touch {tmp_path}/seen; exit 1; }}"
 
     assert inspection.command(asked("sh", "-c", second_time, wait_s=10)).ok
 
 
-def test_a_command_reads_nothing_and_speaks_english():
+def test_a_command_has_no_input_and_an_english_locale():
     assert inspection.command(asked("sh", "-c", "cat; echo $LC_ALL", expect=["^C$"])).ok
 
 
-def test_the_sentence_names_all_that_is_wrong_and_nothing_else():
+def test_the_message_names_only_the_faults():
     looks = [
         inspection.Check("a", ok=True),
         inspection.Check("b", ok=False, seen="x"),

@@ -18,7 +18,7 @@ def module():
     return runpy.run_path(str(MODULE))
 
 
-def test_the_facts_of_this_machine_are_dpkgs(tmp_path):
+def test_the_facts_match_dpkg(tmp_path):
     facts = call(MODULE, {}, tmp=tmp_path / "tmp")["ansible_facts"]
 
     version = subprocess.run(
@@ -28,13 +28,13 @@ def test_the_facts_of_this_machine_are_dpkgs(tmp_path):
     assert facts["package_lists_age"] >= 0
 
 
-def test_a_package_that_was_removed_is_not_here(module):
+def test_a_removed_package_is_not_listed(module):
     states = "installed base-files 13.8\nconfig-files munge 0.5.16\nhalf-configured sudo 1.9.16\n"
 
     assert module["packages_of"](states) == {"base-files": "13.8"}
 
 
-def test_lists_are_as_old_as_their_newest_sign(module, tmp_path):
+def test_the_age_of_apt_lists_is_their_newest_file_time(module, tmp_path):
     signs = (tmp_path / "stamp", tmp_path / "lists")
     assert module["newest"](signs) == 0
 

@@ -510,20 +510,18 @@ def test_each_mistake_of_an_inventory_has_one_message(mistakes, inventory):
 
 
 @pytest.mark.parametrize("name", ["example", "single"])
-def test_what_is_there_to_be_copied_is_good_and_looking_at_it_makes_no_secret(
-    name, loader, tmp_path
-):
+def test_the_example_is_valid_and_its_check_creates_no_secret(name, loader, tmp_path):
     inventory = read(loader, name, tmp_path / "secrets")
 
     assert inventory.problems() == []
     assert not inventory.secrets.exists()
 
 
-def test_a_lab_is_good_once_it_has_addresses(loader, tmp_path):
+def test_a_lab_with_addresses_is_valid(loader, tmp_path):
     assert read(loader, "lab", tmp_path / "secrets").problems() == []
 
 
-def test_what_the_example_says_of_file_systems_of_a_site_is_good(inventory):
+def test_the_documented_external_file_systems_are_valid(inventory):
     text = (ROOT / "inventory/example/group_vars/all/example.yml").read_text()
     blocks = re.findall(r"^# shared_storage_external:\n(?:#   .*\n)+", text, re.MULTILINE)
     told = [yaml.safe_load(block.replace("\n# ", "\n")[2:]) for block in blocks]

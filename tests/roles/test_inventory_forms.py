@@ -57,7 +57,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "value", "told"), WRONG)
-def test_value_of_another_form_has_a_message(inventory: Inventory, name, value, told):
+def test_a_value_of_a_wrong_type_has_one_message(inventory: Inventory, name, value, told):
     inventory.say(**{name: value})
 
     lines = inventory.problems()
@@ -68,7 +68,7 @@ def test_value_of_another_form_has_a_message(inventory: Inventory, name, value, 
 @pytest.mark.parametrize(
     "value", ["text", 5, True, None, [1], [None], [{}], {"a": None}, {1: 2}, {"a": {"b": [1]}}]
 )
-def test_values_of_one_form_everywhere_are_told_and_no_traceback(inventory: Inventory, value):
+def test_wrong_types_everywhere_cause_messages_and_no_traceback(inventory: Inventory, value):
     known = {name for role in roles.of_site(inventory.loader) for name in role.options}
     grid = {
         name
@@ -95,5 +95,5 @@ def test_values_of_one_form_everywhere_are_told_and_no_traceback(inventory: Inve
         ({}, [1]),
     ],
 )
-def test_value_that_ansible_need_not_convert_fits(option, value):
+def test_a_value_that_ansible_does_not_convert_is_accepted(option, value):
     assert misfit(option, value) is None

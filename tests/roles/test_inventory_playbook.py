@@ -41,7 +41,7 @@ def site(tmp_path: Path) -> Path:
     return copied("example", tmp_path / "site")
 
 
-def test_the_playbook_tells_all_mistakes_and_touches_nothing(site, tmp_path):
+def test_the_playbook_reports_all_mistakes_and_changes_nothing(site, tmp_path):
     hosts = yaml.safe_load((site / "hosts.yml").read_text())
     children = hosts["all"]["children"]
     children["slurm_compute"]["hosts"] |= {"Compute_3": {"ansible_host": "10.64.2.22"}}
@@ -71,7 +71,7 @@ def test_the_playbook_tells_all_mistakes_and_touches_nothing(site, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["example", "single"])
-def test_secrets_and_backups_beside_the_hosts_are_not_read_as_hosts(name, tmp_path):
+def test_secrets_and_backup_files_are_not_read_as_inventory(name, tmp_path):
     site = copied(name, tmp_path / "site")
     hosts = ansible_inventory(site)["_meta"]["hostvars"]
     said = next(iter(hosts.values()))
@@ -86,7 +86,7 @@ def test_secrets_and_backups_beside_the_hosts_are_not_read_as_hosts(name, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["example", "single"])
-def test_the_playbook_passes_a_copy_that_is_filled_in_and_not_what_was_copied(name, tmp_path):
+def test_a_completed_copy_is_valid_and_the_example_is_not(name, tmp_path):
     filled, copy = validate(copied(name, tmp_path / "site")), validate(ROOT / "inventory" / name)
 
     assert filled.returncode == 0, filled.stdout
@@ -96,14 +96,14 @@ def test_the_playbook_passes_a_copy_that_is_filled_in_and_not_what_was_copied(na
 
 
 @pytest.mark.parametrize("name", VALIDATING)
-def test_no_tag_keeps_a_playbook_from_checking_the_inventory_first(name):
+def test_every_playbook_checks_the_inventory_first_with_any_tag(name):
     done = run(ROOT / "inventory/example", name, "--list-tasks", "--tags=base_configure")
 
     assert done.returncode == 0, done.stderr
     assert "Check the inventory" in done.stdout
 
 
-def test_a_mistake_ends_a_run_of_some_tags_before_it_touches_anything(site):
+def test_a_mistake_stops_a_run_with_tags_before_any_change(site):
     (site / "group_vars/all/more.yml").write_text("slurm_partition: {}\n")
 
     done = run(site, "site.yml", "--tags=base_configure")
@@ -114,9 +114,7 @@ def test_a_mistake_ends_a_run_of_some_tags_before_it_touches_anything(site):
 
 
 @pytest.mark.parametrize(("name", "refuses"), [("site.yml", True), ("authority.yml", False)])
-def test_an_authority_that_has_ended_stops_every_run_but_the_one_that_exchanges_it(
-    name, refuses, site, tmp_path
-):
+def test_an_expired_ca_stops_every_run_except_its_replacement(name, refuses, site, tmp_path):
     make_authority(
         site / ".secrets/pki", *(dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (2020, 2021))
     )

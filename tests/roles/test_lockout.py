@@ -97,7 +97,7 @@ def there(tmp_path):
     return There(tmp_path)
 
 
-def test_no_file_changes_where_a_password_is_the_only_way_in(there):
+def test_no_file_changes_if_only_a_password_gives_access(there):
     """Ansible keeps a password that it has asked for (-k) out of all variables."""
     code, told = there.run("configure.yml", keys="no")
 
@@ -108,7 +108,7 @@ def test_no_file_changes_where_a_password_is_the_only_way_in(there):
     assert not there.hosts.exists()
 
 
-def test_sshd_has_its_settings_after_one_try_and_none_in_a_second_run(there):
+def test_the_login_is_tested_once_and_not_in_a_second_run(there):
     code, told = there.run("configure.yml")
     assert (code, there.tries()) == (0, 1), told
     assert there.sshd.read_text() == there.hosts.read_text() == "x\n"
@@ -123,14 +123,14 @@ def test_sshd_has_its_settings_after_one_try_and_none_in_a_second_run(there):
     assert "changed=0" in told
 
 
-def test_who_wants_passwords_is_not_asked_for_keys(there):
+def test_a_site_with_passwords_needs_no_key(there):
     code, told = there.run("configure.yml", keys="no", base_ssh_passwords=True)
 
     assert (code, there.tries()) == (0, 0), told
     assert there.sshd.exists()
 
 
-def test_a_password_in_the_inventory_is_refused_by_the_last_of_its_names_too(there):
+def test_an_ssh_password_in_the_inventory_is_refused(there):
     code, told = there.run("validate.yml", ansible_ssh_password="secret")
 
     assert code != 0

@@ -16,7 +16,7 @@ SINFO = (
 )
 
 
-def test_a_node_of_two_partitions_has_one_state_and_a_reason_may_say_anything():
+def test_a_node_in_two_partitions_has_one_state_and_any_reason():
     assert filters.node_states(SINFO) == {
         "compute1": "idle", "compute2": "mixed+drain", "compute3": "down*", "cloud1": "idle+powered_down",
     }  # fmt: skip
@@ -26,7 +26,7 @@ def test_a_node_of_two_partitions_has_one_state_and_a_reason_may_say_anything():
     ("words", "nodes"),
     [(["drain"], ["compute2"]), (["drain", "down"], ["compute2", "compute3"]), (["maint"], [])],
 )
-def test_a_state_is_found_among_others(words, nodes):
+def test_a_state_is_recognised_among_flags(words, nodes):
     assert filters.nodes_with_state(filters.node_states(SINFO), *words) == nodes
 
 
@@ -55,5 +55,5 @@ def looked(*lines, **result):
         ({"rc": 2, "msg": "no sinfo"}, 'slurmctld does not answer ("no sinfo")'),
     ],
 )
-def test_a_node_of_which_nothing_is_known_is_lost(result, loss):
+def test_an_unknown_node_is_lost(result, loss):
     assert filters.loss_of_nodes(result, ANSWERED) == loss

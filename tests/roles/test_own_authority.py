@@ -116,7 +116,7 @@ def part(tasks_from):
     return {"ansible.builtin.import_role": {"name": "pki", "tasks_from": tasks_from}}
 
 
-def test_it_is_as_it_was_after_a_run(site):
+def test_a_run_does_not_change_the_operators_ca(site):
     before = site.files()
 
     done = play(site, part("authority"))
@@ -126,7 +126,7 @@ def test_it_is_as_it_was_after_a_run(site):
     assert site.files() == before
 
 
-def test_another_name_for_the_authority_is_for_the_next_one(tmp_path):
+def test_a_changed_ca_name_applies_to_the_next_ca(tmp_path):
     site = Site(tmp_path / "pki")
     [path.unlink() for path in site.folder.iterdir()]
     assert play(site, part("authority")).returncode == 0
@@ -137,7 +137,7 @@ def test_another_name_for_the_authority_is_for_the_next_one(tmp_path):
     assert site.files() == before
 
 
-def test_a_key_that_is_missing_is_not_made_up(site):
+def test_a_missing_ca_key_is_not_created(site):
     (site.folder / "ca.key").unlink()
     before = site.files()
 
@@ -145,7 +145,7 @@ def test_a_key_that_is_missing_is_not_made_up(site):
     assert site.files() == before
 
 
-def test_one_of_ours_does_not_take_its_place(site):
+def test_a_generated_ca_does_not_replace_the_operators_ca(site):
     before = site.files()
 
     done = play(site, part("next_authority"))
@@ -155,7 +155,7 @@ def test_one_of_ours_does_not_take_its_place(site):
     assert site.files() == before
 
 
-def test_the_next_one_of_the_operators_takes_its_place(site):
+def test_the_operators_next_ca_replaces_the_old_ca(site):
     first = site.files()
     site.key = ec.generate_private_key(ec.SECP384R1())
     site.certificate = site.signed(name("Cluster 2"), site.key)
@@ -172,7 +172,7 @@ def test_the_next_one_of_the_operators_takes_its_place(site):
     }
 
 
-def test_what_it_signs_is_shown_with_all_that_is_between_it_and_the_root(site, tmp_path):
+def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
     """Whoever trusts the root alone believes a service."""
     key = ec.generate_private_key(ec.SECP256R1())
     request = (
@@ -251,7 +251,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_useless_one_has_one_message(mistake, site):
+def test_an_unusable_ca_has_one_message(mistake, site):
     spoil, told = MISTAKES[mistake]
 
     spoil(site)
@@ -260,19 +260,19 @@ def test_a_useless_one_has_one_message(mistake, site):
     assert found.startswith(told)
 
 
-def test_one_that_ends_soon_is_not_refused_as_no_run_could_exchange_it_then(site):
+def test_an_expiring_ca_is_accepted(site):
     site.renew(ends=NOW + DAY)
 
     assert site.faults() == []
 
 
-def test_one_that_has_ended_is_not_refused_by_the_run_that_exchanges_it(site):
+def test_an_expired_ca_is_accepted_by_its_replacement_run(site):
     site.renew(ends=NOW - DAY / 2)
 
     assert site.faults(exchanged=True) == []
 
 
-def test_a_key_of_another_kind_has_one_message(site):
+def test_an_unsupported_key_type_has_one_message(site):
     key = ed25519.Ed25519PrivateKey.generate()
     site.write(site.signed(name("Cluster"), key), site.root, key=key)
 
@@ -280,7 +280,7 @@ def test_a_key_of_another_kind_has_one_message(site):
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_a_good_one_has_none_also_while_another_takes_its_place(steps, site):
+def test_a_valid_ca_has_no_message_even_during_a_replacement(steps, site):
     """As change-authority.sh leaves it when it is cut."""
     assert site.faults() == []
     site.key = ec.generate_private_key(ec.SECP384R1())

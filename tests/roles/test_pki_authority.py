@@ -54,7 +54,7 @@ def trusted(folder, step):
     return [certificate.public_key().public_bytes(*form) for certificate in certificates]
 
 
-def test_hosts_trust_the_next_one_before_it_signs_and_the_old_one_after(folder):
+def test_hosts_trust_the_next_ca_before_it_signs_and_the_old_ca_after(folder):
     (old,) = trusted(folder, "before")
     signs, following = trusted(folder, "next")
 
@@ -62,14 +62,14 @@ def test_hosts_trust_the_next_one_before_it_signs_and_the_old_one_after(folder):
     assert trusted(folder, "changed") == [following, old]
 
 
-def test_the_new_one_is_alone_at_the_end_also_when_its_change_is_asked_for_again(folder):
+def test_only_the_new_ca_is_trusted_at_the_end(folder):
     following = trusted(folder, "next")[1]
 
     assert trusted(folder, "alone") == trusted(folder, "forgotten") == [following]
     assert sorted(path.name for path in (folder / "pki").iterdir()) == ["ca.crt", "ca.key"]
 
 
-def test_its_key_is_the_one_that_is_kept(folder):
+def test_the_key_of_the_new_ca_is_retained(folder):
     key = serialization.load_pem_private_key((folder / "pki/ca.key").read_bytes(), password=None)
     form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
@@ -77,7 +77,7 @@ def test_its_key_is_the_one_that_is_kept(folder):
 
 
 @pytest.mark.parametrize("done", range(4))
-def test_a_change_that_was_cut_is_gone_on_with(tmp_path, done):
+def test_an_interrupted_change_continues(tmp_path, done):
     """After none of its steps, a half copy, the copy, and the key."""
     (tmp_path / "ca.crt").write_text("old")
     (tmp_path / "next.crt").write_text("new")

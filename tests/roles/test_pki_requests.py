@@ -68,7 +68,7 @@ def signed(service_key, authority_key, *, days=100) -> bytes:
     return found.public_bytes(serialization.Encoding.PEM)
 
 
-def test_a_certificate_that_fits_is_kept(service_key, authority_key, authority):
+def test_a_matching_certificate_is_retained(service_key, authority_key, authority):
     pem = signed(service_key, authority_key)
 
     assert pki_requests.reason_to_renew(pem, service_key, authority, NAMES, NOW) == ""
@@ -80,7 +80,7 @@ def test_the_order_of_names_does_not_matter(service_key, authority_key, authorit
     assert pki_requests.reason_to_renew(pem, service_key, authority, NAMES[::-1], NOW) == ""
 
 
-def test_a_certificate_of_another_authority_is_renewed(service_key, authority):
+def test_a_certificate_of_another_ca_is_renewed(service_key, authority):
     pem = signed(service_key, key())
 
     assert (
@@ -114,7 +114,7 @@ def test_a_certificate_for_an_old_address_is_renewed(service_key, authority_key,
     assert reason == "the host's names changed"
 
 
-def test_a_certificate_that_ends_soon_is_renewed(service_key, authority_key, authority):
+def test_a_certificate_that_expires_soon_is_renewed(service_key, authority_key, authority):
     pem = signed(service_key, authority_key, days=59)
 
     reason = pki_requests.reason_to_renew(
@@ -124,7 +124,9 @@ def test_a_certificate_that_ends_soon_is_renewed(service_key, authority_key, aut
     assert reason == "it expires on 2026-03-01"
 
 
-def test_a_run_that_was_cut_between_certificate_and_key_goes_on(authority_key, authority, tmp_path):
+def test_a_run_interrupted_between_certificate_and_key_continues(
+    authority_key, authority, tmp_path
+):
     """The certificate is that of the key that waits, and nobody would ask for one: the old key
     would stay beside it.
     """
@@ -162,7 +164,7 @@ LOOK = ROOT / "roles/pki/files/usr/local/sbin/gridstead-look-at-certificates"
 
 
 @pytest.mark.parametrize(("days", "names", "code"), [(31, ["agent.crt"], 1), (29, [], 0)])
-def test_a_host_says_which_of_its_certificates_end_soon_and_who_must_act(
+def test_a_host_reports_expiring_certificates_and_who_must_act(
     authority_key, tmp_path, days, names, code
 ):
     now = dt.datetime.now(dt.UTC)

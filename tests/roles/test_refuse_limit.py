@@ -22,7 +22,7 @@ INVENTORY = "inventory/example"
         ("authority", "localhost,gpu1"),
     ],
 )
-def test_what_goes_from_host_to_host_leaves_none_out(name, limit):
+def test_playbooks_that_need_all_hosts_refuse_limit(name, limit):
     argv = [
         "ansible-playbook",
         f"--inventory={INVENTORY}",
@@ -47,7 +47,7 @@ def test_what_goes_from_host_to_host_leaves_none_out(name, limit):
 
 
 @pytest.mark.parametrize("name", ["add_node", "drain", "plan", "backup", "restore", "upgrade"])
-def test_what_has_no_tags_leaves_no_part_out(name):
+def test_playbooks_without_tags_refuse_tags(name):
     argv = [
         "ansible-playbook",
         f"--inventory={INVENTORY}",
@@ -63,7 +63,7 @@ def test_what_has_no_tags_leaves_no_part_out(name):
     assert said.count("TASK [") == 2
 
 
-def test_tags_that_are_left_out_by_name_are_let_through():
+def test_skipped_tags_are_accepted():
     """Molecule gives its own to every playbook."""
     argv = [
         "ansible-playbook",

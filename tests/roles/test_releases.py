@@ -141,7 +141,7 @@ def wheels(tmp_path):
     return {version: wheel(tmp_path, version) for version in ("one", "two", "three")}
 
 
-def test_a_release_is_beside_the_one_in_use_until_it_is_taken(host, wheels):
+def test_a_new_release_is_not_active_before_the_switch(host, wheels):
     assert host.install(wheels["one"]) == "changed"
     assert not (host.root / "venv").exists()
     assert host.says("next") == "one locked"
@@ -157,7 +157,7 @@ def test_a_release_is_beside_the_one_in_use_until_it_is_taken(host, wheels):
     assert (host.says(), host.says("former")) == ("two locked", "one locked")
 
 
-def test_a_release_is_named_as_it_will_be_before_it_is_made(host, wheels):
+def test_the_name_of_a_release_is_known_before_its_installation(host, wheels):
     named = host.script("install-environment.sh", host.lock, "", wheels["one"], "name")
 
     assert not list(host.root.glob("release-*"))
@@ -165,9 +165,7 @@ def test_a_release_is_named_as_it_will_be_before_it_is_made(host, wheels):
     assert str((host.root / "next").readlink()) == named
 
 
-def test_the_way_back_has_the_settings_and_units_with_which_the_former_release_last_worked(
-    host, wheels
-):
+def test_a_rollback_restores_the_last_working_settings_and_units(host, wheels):
     host.run(wheels["one"], "of the first days", "agent", "logger")
     host.switch("works", "agent", "logger")
     host.install(wheels["two"])  # and nothing more, that day
@@ -183,7 +181,7 @@ def test_the_way_back_has_the_settings_and_units_with_which_the_former_release_l
     assert host.install(wheels["two"]) == "changed"  # the next run tries again
 
 
-def test_on_the_way_back_goes_a_service_that_the_former_release_did_not_have(host, wheels):
+def test_a_rollback_removes_a_service_that_is_new_in_the_release(host, wheels):
     host.run(wheels["one"], "of the former", "agent")
     host.switch("works", "agent")
     other = host.folder / "etc/gridstead/cvmfs.toml"
@@ -201,7 +199,7 @@ def test_on_the_way_back_goes_a_service_that_the_former_release_did_not_have(hos
 
 
 @pytest.mark.parametrize("cut", ["systemctl", "rm", "tar", "ln", "mv"])
-def test_a_way_back_that_was_cut_off_is_gone_by_the_next_run(host, wheels, cut):
+def test_the_next_run_completes_an_interrupted_rollback(host, wheels, cut):
     host.run(wheels["one"], "of the former", "agent")
     host.switch("works", "agent")
     host.run(wheels["two"], "of the new", "agent", "logger")
@@ -217,7 +215,7 @@ def test_a_way_back_that_was_cut_off_is_gone_by_the_next_run(host, wheels, cut):
     assert host.configured() == dict.fromkeys(files_of("agent"), "of the former")
 
 
-def test_a_release_whose_start_was_cut_off_is_started_again_and_gone_back_from(host, wheels):
+def test_an_interrupted_start_is_repeated_and_rolled_back(host, wheels):
     host.run(wheels["one"], "of the former", "agent")
     host.switch("works", "agent")
     host.run(wheels["two"], "of the new", "agent")
@@ -228,7 +226,7 @@ def test_a_release_whose_start_was_cut_off_is_started_again_and_gone_back_from(h
     assert (host.says(), set(host.configured().values())) == ("one locked", {"of the former"})
 
 
-def test_the_way_back_goes_past_a_release_that_never_worked(host, wheels):
+def test_a_rollback_skips_a_release_that_never_worked(host, wheels):
     host.run(wheels["one"], "of the former", "agent")
     host.switch("works", "agent")
     for version in ("two", "three"):
@@ -239,9 +237,7 @@ def test_the_way_back_goes_past_a_release_that_never_worked(host, wheels):
     assert (host.says(), set(host.configured().values())) == ("one locked", {"of the former"})
 
 
-def test_a_release_that_worked_once_is_gone_back_from_when_it_comes_again_and_does_not_start(
-    host, wheels
-):
+def test_a_reinstalled_release_that_does_not_start_is_rolled_back(host, wheels):
     for version in ("one", "two"):
         host.run(wheels[version], f"of {version}", "agent")
         host.switch("works", "agent")
@@ -253,7 +249,7 @@ def test_a_release_that_worked_once_is_gone_back_from_when_it_comes_again_and_do
     assert (host.says(), set(host.configured().values())) == ("two locked", {"of two"})
 
 
-def test_only_root_reads_the_settings_that_are_kept(host, wheels):
+def test_only_root_can_read_the_saved_settings(host, wheels):
     host.run(wheels["one"], "secret", "agent")
     host.switch("works", "agent")
 
@@ -261,7 +257,7 @@ def test_only_root_reads_the_settings_that_are_kept(host, wheels):
     assert note.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_first_release_has_no_way_back(host, wheels):
+def test_the_first_release_has_no_rollback(host, wheels):
     host.install(wheels["one"])
     host.switch("next")
     host.switch("works")
@@ -270,7 +266,7 @@ def test_the_first_release_has_no_way_back(host, wheels):
     assert host.says() == "one locked"
 
 
-def test_a_link_that_cannot_be_read_is_not_taken_for_none(host, wheels):
+def test_an_unreadable_link_is_an_error(host, wheels):
     host.install(wheels["one"])
     host.has("readlink", "exit 1")
 
@@ -280,7 +276,7 @@ def test_a_link_that_cannot_be_read_is_not_taken_for_none(host, wheels):
     assert not (host.root / "venv").exists()
 
 
-def test_a_release_that_was_cut_off_is_made_anew(host, wheels):
+def test_an_incomplete_release_is_installed_again(host, wheels):
     host.install(wheels["one"])
     (release,) = host.root.glob("release-*")
     (release / ".whole").unlink()
@@ -291,7 +287,7 @@ def test_a_release_that_was_cut_off_is_made_anew(host, wheels):
     assert host.says("next") == "one locked"
 
 
-def test_two_releases_are_kept_and_an_environment_of_before_gives_way(host, wheels):
+def test_two_releases_are_retained_and_the_old_environment_is_removed(host, wheels):
     old = host.root / "venv/bin"
     old.mkdir(parents=True)
     for version in ("one", "two", "three"):
@@ -338,7 +334,7 @@ def installed_with(host):
 OTHERS = ["other==1 \\\n    --hash=sha256:00\n", "uvicorn==1 \\\n    --hash=sha256:00\n"]
 
 
-def test_what_installs_the_lock_file_is_the_one_that_the_lock_file_names(installed_with):
+def test_the_installer_is_the_uv_of_the_lock_file(installed_with):
     told = installed_with(
         OTHERS[0], "uv==0.0.1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:{sha}\n", OTHERS[1]
     )
@@ -349,7 +345,7 @@ def test_what_installs_the_lock_file_is_the_one_that_the_lock_file_names(install
 @pytest.mark.parametrize(
     "entry", [f"uv==0.0.1 \\\n    --hash=sha256:{64 * '0'}\n", "uv==0.0.1\n", ""]
 )
-def test_no_other_installs_anything(host, installed_with, entry):
+def test_any_other_installer_is_refused(host, installed_with, entry):
     """Not one that was exchanged, nor one whose hash nobody knows, nor the newest."""
     with pytest.raises(subprocess.CalledProcessError):
         installed_with(OTHERS[0], entry, OTHERS[1])

@@ -34,7 +34,7 @@ def rendered(folder, name, lookup):
     return done.returncode, done.stdout.partition("TASK")[2]
 
 
-def test_a_template_is_rendered_as_ansible_renders_it(tmp_path: Path):
+def test_rendered_matches_ansibles_template_lookup(tmp_path: Path):
     ours, theirs = (
         rendered(tmp_path, "whole.j2", name) for name in ("rendered", "ansible.builtin.template")
     )
@@ -45,7 +45,7 @@ def test_a_template_is_rendered_as_ansible_renders_it(tmp_path: Path):
     assert "part of 1" in ours[1]
 
 
-def test_a_template_that_is_not_there_is_named(tmp_path: Path):
+def test_a_missing_template_is_named(tmp_path: Path):
     code, said = rendered(tmp_path, "none.j2", "rendered")
 
     assert code

@@ -51,12 +51,12 @@ def restoration(folder, **given):
     return " ".join(done.stdout.split())
 
 
-def test_a_restoration_says_what_it_lacks_before_it_reaches_a_host(tmp_path):
+def test_a_restoration_reports_missing_variables_before_any_host(tmp_path):
     """The machine that runs Ansible is in no inventory, and has the site's name all the same."""
     assert "is not an archive: it has no manifest.json" in restoration(tmp_path)
 
 
-def test_a_restoration_names_the_parts_that_the_archive_lacks_before_it_reaches_a_host(archive):
+def test_a_restoration_names_missing_parts_before_any_host(archive):
     """As where a host had another name when the archive was made."""
     told = restoration(archive.parent, archive_site="mysite")
 
@@ -66,8 +66,8 @@ def test_a_restoration_names_the_parts_that_the_archive_lacks_before_it_reaches_
     ) in told
 
 
-def test_an_archive_with_every_part_that_hosts_ask_for_is_not_refused(archive):
-    read = manifest.read_manifest(archive, "mysite")
+def test_an_archive_with_all_required_parts_is_accepted(archive):
+    read = manifest.checked(archive, "mysite")
 
     manifest.check_parts(archive, read, {"slurm": ["db"], "devnet": [], "control_plane-HOST": []})
 
@@ -82,8 +82,8 @@ def test_an_archive_with_every_part_that_hosts_ask_for_is_not_refused(archive):
         ),
     ],
 )
-def test_an_archive_that_lacks_a_part_that_hosts_ask_for_is_refused(archive, wanted, lacking):
-    read = manifest.read_manifest(archive, "mysite")
+def test_an_archive_without_a_required_part_is_refused(archive, wanted, lacking):
+    read = manifest.checked(archive, "mysite")
 
     with pytest.raises(
         manifest.Refusal, match=f" lacks {lacking}; it has database, slurm[.] Restore with"
@@ -91,7 +91,7 @@ def test_an_archive_that_lacks_a_part_that_hosts_ask_for_is_refused(archive, wan
         manifest.check_parts(archive, read, wanted)
 
 
-def test_the_archive_is_asked_for_what_the_plays_take():
+def test_the_required_parts_match_the_plays():
     taken = {"secrets": ["localhost"]}
     for play in PLAYS:
         for task in play.get("tasks", []):
@@ -112,7 +112,7 @@ def test_the_archive_is_asked_for_what_the_plays_take():
     assert check["vars"]["archive_wanted"] == taken
 
 
-def test_no_host_is_touched_before_all_have_been_looked_at():
+def test_every_host_is_checked_before_any_host_changes():
     kinds = [
         "import"
         if "ansible.builtin.import_playbook" in play

@@ -18,7 +18,7 @@ every_role = pytest.mark.parametrize("role", roles(), ids=lambda role: role.name
 
 
 @every_role
-def test_the_defaults_are_those_of_the_specification(role: Role):
+def test_the_defaults_match_the_specification(role: Role):
     expected = {
         name: option["default"] for name, option in role.options.items() if "default" in option
     }
@@ -40,7 +40,7 @@ def test_the_comment_above_a_default_is_its_description(role: Role):
 
 
 @every_role
-def test_variables_carry_the_name_of_the_role(role: Role):
+def test_variables_have_the_roles_name_as_prefix(role: Role):
     foreign = [name for name in role.options if not name.startswith(f"{role.name}_")]
     foreign += [name for name in role.vars if not name.startswith(f"__{role.name}_")]
 
@@ -56,7 +56,7 @@ def test_the_readme_shows_the_variables(role: Role):
 
 
 @every_role
-def test_no_role_names_a_group_of_the_inventory(role: Role):
+def test_no_role_names_an_inventory_group(role: Role):
     naming = [
         path.relative_to(role.path)
         for path in role.path.rglob("*")
@@ -68,12 +68,12 @@ def test_no_role_names_a_group_of_the_inventory(role: Role):
 
 
 @every_role
-def test_a_role_depends_on_no_other(role: Role):
+def test_roles_have_no_dependencies(role: Role):
     assert yaml.safe_load((role.path / "meta/main.yml").read_text()).get("dependencies", []) == []
 
 
 @every_role
-def test_the_first_word_of_a_handler_says_what_it_costs(role: Role):
+def test_the_first_word_of_a_handler_is_its_effect(role: Role):
     """`gridstead provider plan` tells it by that word."""
     path = role.path / "handlers/main.yml"
     handlers = yaml.safe_load(path.read_text()) if path.exists() else []
@@ -96,7 +96,7 @@ def calls(said: Any, path: Path) -> Iterator[tuple[str, str, Path]]:
                 yield from calls(value, path)
 
 
-def test_every_entry_point_that_is_called_has_a_specification():
+def test_every_called_entry_point_has_a_specification():
     """Ansible checks what such a call is given, and says nothing where there is none."""
     files = [
         path for part in ("playbooks", "roles", "molecule") for path in (ROOT / part).rglob("*.yml")
@@ -118,7 +118,7 @@ def test_every_entry_point_that_is_called_has_a_specification():
 
 
 @every_role
-def test_apt_asks_its_mirrors_only_where_a_role_is_told_to(role: Role):
+def test_apt_updates_its_lists_only_on_request(role: Role):
     """To give apt a time for its lists is to ask it to update them, whatever `update_cache` says."""
     for path in role.path.glob("tasks/**/*.yml"):
         for line in re.findall("cache_valid_time: .*", path.read_text()):

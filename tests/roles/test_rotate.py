@@ -16,7 +16,7 @@ CHANGE = ROOT / "roles/munge/files/usr/local/sbin/gridstead-change-munge-key"
 KNOWN = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-node-is-known"
 
 
-def test_what_is_not_known_or_left_out_is_refused_before_there_is_a_new_secret(tmp_path):
+def test_unknown_and_missing_arguments_are_refused_before_any_change(tmp_path):
     secrets = tmp_path / "secrets"
     secrets.mkdir(mode=0o700)
     argv = [
@@ -38,7 +38,7 @@ def test_what_is_not_known_or_left_out_is_refused_before_there_is_a_new_secret(t
     assert list(secrets.iterdir()) == []
 
 
-def test_each_secret_is_a_file_that_the_inventory_reads():
+def test_the_inventory_reads_the_file_of_each_secret():
     read = "".join(path.read_text() for path in (ROOT / "inventory/group_vars/all").glob("*.yml"))
 
     assert [
@@ -46,13 +46,13 @@ def test_each_secret_is_a_file_that_the_inventory_reads():
     ] == []
 
 
-def test_each_secret_has_a_play_that_brings_it_to_hosts():
+def test_each_secret_has_a_play_that_distributes_it():
     tags = {tag for play in ROTATE for tag in play.get("tags", [])}
 
     assert tags == {"always", "tls", "renew", *FILES}
 
 
-def test_the_directory_knows_new_passwords_before_any_host_has_them():
+def test_the_directory_gets_new_passwords_before_any_host():
     """Not even new certificates come first: they restart who reads a password."""
     knows = next(
         number for number, play in enumerate(ROTATE) if "retain the old" in str(play.get("tasks"))
@@ -69,7 +69,7 @@ def test_the_directory_knows_new_passwords_before_any_host_has_them():
     assert knows < min(has)
 
 
-def test_new_certificates_bring_no_password():
+def test_certificate_rotation_changes_no_password():
     """One that a run before could not give the directory yet would lock its services out."""
     plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
     imports = [
@@ -107,7 +107,7 @@ def change(tmp_path):
     return changed
 
 
-def test_what_starts_jobs_is_stopped_while_the_key_changes(change, tmp_path):
+def test_services_that_start_jobs_are_stopped_during_the_change(change, tmp_path):
     (tmp_path / "munge.key.next").write_text("new")
     moment = int(time.time()) + 1
 
@@ -124,7 +124,7 @@ def test_what_starts_jobs_is_stopped_while_the_key_changes(change, tmp_path):
     assert moment <= restarted < started
 
 
-def test_what_starts_jobs_runs_again_though_the_key_could_not_change(change):
+def test_services_that_start_jobs_run_again_after_a_failed_change(change):
     code, log, key = change(str(int(time.time())), "stop", "slurmctld.service")
 
     assert (code != 0, key) == (True, "old")
@@ -134,7 +134,7 @@ def test_what_starts_jobs_runs_again_though_the_key_could_not_change(change):
     ]
 
 
-def test_users_wait_until_a_program_lets_them(change, tmp_path):
+def test_units_that_use_the_key_wait_for_the_program(change, tmp_path):
     (tmp_path / "munge.key.next").write_text("new")
 
     code, log, key = change(str(int(time.time()) + 1), "hold", "200001-999999", "6817", "until")
@@ -148,14 +148,14 @@ def test_users_wait_until_a_program_lets_them(change, tmp_path):
     assert (tmp_path / "known").exists()
 
 
-def test_users_do_not_wait_for_ever(change, tmp_path):
+def test_the_wait_for_the_program_is_limited(change, tmp_path):
     code, log, key = change(str(int(time.time()) - 20), "hold", "200001-999999", "6817", "until")
 
     assert (code != 0, key) == (True, "old")
     assert [line.split(" ", 1)[1] for line in log] == ["nft add old", "nft delete old"]
 
 
-def test_a_host_without_such_units_changes_its_key_alone(change, tmp_path):
+def test_a_host_without_these_units_changes_only_its_key(change, tmp_path):
     (tmp_path / "munge.key.next").write_text("new")
 
     code, log, key = change(str(int(time.time())))
@@ -165,7 +165,7 @@ def test_a_host_without_such_units_changes_its_key_alone(change, tmp_path):
 
 
 @pytest.mark.parametrize(("started", "code"), [("2026-11-22T01:02:03", 0), ("None", 1), ("", 1)])
-def test_a_node_is_known_once_slurmctld_has_heard_of_it_since_its_start(tmp_path, started, code):
+def test_a_node_is_ready_after_it_registered_with_slurmctld(tmp_path, started, code):
     said = f"NodeName=a SlurmdStartTime={started}" if started else ""
     (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho {said}\ntest '{started}'\n")
     (tmp_path / "scontrol").chmod(0o755)

@@ -19,7 +19,7 @@ def path(tmp_path):
     return found
 
 
-def test_the_new_secret_is_like_the_old_one_which_is_kept(path):
+def test_the_new_secret_has_the_old_form_and_the_old_secret_is_retained(path):
     assert exchange.begin(path, check=False)
 
     new = path.read_text()
@@ -27,13 +27,13 @@ def test_the_new_secret_is_like_the_old_one_which_is_kept(path):
     assert exchange.old(path).read_text() == OLD
 
 
-def test_files_are_for_their_owner_alone(path):
+def test_only_the_owner_can_read_the_files(path):
     exchange.begin(path, check=False)
 
     assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
 
 
-def test_an_exchange_that_is_under_way_keeps_its_new_secret(path):
+def test_a_running_exchange_retains_its_new_secret(path):
     exchange.begin(path, check=False)
     new = path.read_text()
 
@@ -43,7 +43,7 @@ def test_an_exchange_that_is_under_way_keeps_its_new_secret(path):
     assert exchange.old(path).read_text() == OLD
 
 
-def test_one_that_ended_before_there_was_a_new_secret_goes_on(path):
+def test_an_exchange_interrupted_before_the_new_secret_continues(path):
     exchange.old(path).write_text(OLD)
 
     assert exchange.begin(path, check=False)
@@ -51,7 +51,7 @@ def test_one_that_ended_before_there_was_a_new_secret_goes_on(path):
     assert path.read_text() != OLD
 
 
-def test_nothing_of_the_old_one_is_left_at_the_end(path):
+def test_the_old_secret_is_removed_at_the_end(path):
     exchange.begin(path, check=False)
     new = path.read_text()
 

@@ -26,7 +26,7 @@ def problems(**said):
 
 
 @pytest.mark.parametrize("value", [f"{SECRET}\n", f" {SECRET}", f"{SECRET}\t"])
-def test_a_secret_with_white_space_at_an_end_is_refused_once_and_not_told(value):
+def test_a_secret_with_surrounding_white_space_is_refused_and_not_shown(value):
     (problem,) = problems(munge_key=value)
 
     assert isinstance(problem, Diagnostic)
@@ -37,7 +37,7 @@ def test_a_secret_with_white_space_at_an_end_is_refused_once_and_not_told(value)
 @pytest.mark.parametrize(
     "said", [{}, {"munge_key": f"{SECRET}\n{SECRET}"}, {"munge_held_port": "6817\n"}]
 )
-def test_a_clean_secret_and_what_is_none_are_not_refused(said):
+def test_valid_secrets_and_other_variables_are_accepted(said):
     assert problems(**said) == []
 
 
@@ -50,7 +50,7 @@ def vault(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", [f"{SECRET}\n", f"{SECRET}\nolder\n"])
-def test_a_secret_that_moves_to_a_vault_as_the_page_says_stays_the_same(vault, text):
+def test_the_documented_move_to_a_vault_does_not_change_a_secret(vault, text):
     """One of several lines too, as keys of stored scripts are."""
     (vault / ".secrets").mkdir()
     (vault / ".secrets/munge_key").write_text(text)
@@ -76,7 +76,7 @@ def test_a_secret_that_moves_to_a_vault_as_the_page_says_stays_the_same(vault, t
     assert "All assertions passed" in done.stdout, done.stdout
 
 
-def test_the_playbook_refuses_a_vaulted_secret_with_the_end_of_its_line_and_does_not_tell_it(vault):
+def test_a_vaulted_secret_with_a_newline_is_refused_and_not_shown(vault):
     moving = ["ansible-vault", "encrypt_string", "--stdin-name", "munge_key"]
     moved = subprocess.run(moving, input=f"{SECRET}\n", check=True, capture_output=True, text=True)
     (vault / "vault.yml").write_text(moved.stdout)

@@ -66,14 +66,14 @@ DOWN, UP = (f"scontrol update PartitionName=main State={state}" for state in ("D
 LOST = "State=DOWN Reason=restored: its jobs were lost"
 
 
-def test_after_a_clean_stop_nothing_is_held(started):
+def test_no_job_is_held_after_a_clean_stop(started):
     job(started.state, 17, "script")
     (started.state / "stopped_cleanly").touch()
 
     assert started(waiting=["17"]) == []
 
 
-def test_jobs_that_wait_without_their_environment_are_cancelled_before_any_starts(started):
+def test_pending_jobs_without_environment_are_cancelled_before_any_start(started):
     """17 has it, 18 has lost it, 19 is interactive and never had one; 20 runs, and needs it no
     more.
     """
@@ -84,7 +84,7 @@ def test_jobs_that_wait_without_their_environment_are_cancelled_before_any_start
     assert started(waiting=["17", "18", "19"]) == [DOWN, "scancel 18", "sleep 8", UP]
 
 
-def test_what_ran_when_an_archive_was_made_ends_with_its_nodes(started):
+def test_jobs_that_ran_during_the_backup_end_with_their_nodes(started):
     """Once: on the next start a job that runs is left alone."""
     job(started.state, 20, "script")
     (started.state / "restored").touch()
@@ -97,7 +97,7 @@ def test_what_ran_when_an_archive_was_made_ends_with_its_nodes(started):
     assert started(busy=["compute1"]) == [DOWN, "sleep 8", UP]
 
 
-def test_an_archive_without_jobs_ends_nothing(started):
+def test_an_archive_without_jobs_ends_no_job(started):
     (started.state / "restored").touch()
 
     assert started() == [DOWN, UP]
@@ -107,14 +107,14 @@ def test_an_archive_without_jobs_ends_nothing(started):
 @pytest.mark.parametrize(
     "nodes", ["exit 1", "echo unk", "echo 'idle*'; yes idle | head --lines=33000"]
 )
-def test_nodes_that_are_not_known_to_be_back_are_waited_for(started, nodes):
+def test_unregistered_nodes_are_waited_for(started, nodes):
     """Also while Slurm does not answer, and when it says so of the first of many nodes."""
     job(started.state, 20, "script")
 
     assert started(nodes=nodes) == [DOWN, *["sleep 1"] * 30, "sleep 8", UP]
 
 
-def test_nodes_that_come_back_are_waited_for_no_longer(started):
+def test_the_wait_ends_when_the_nodes_register(started):
     job(started.state, 20, "script")
 
     assert started(nodes='grep -q "sleep 1" "$TOLD" && echo idle || echo "idle*"') == [
@@ -125,7 +125,7 @@ def test_nodes_that_come_back_are_waited_for_no_longer(started):
     ]
 
 
-def test_a_start_that_was_cut_off_with_no_partition_up_does_not_keep_slurmctld_from_starting(
+def test_slurmctld_starts_after_an_interrupted_start_without_partitions(
     started,
 ):
     job(started.state, 20, "script")
@@ -137,7 +137,7 @@ def test_a_start_that_was_cut_off_with_no_partition_up_does_not_keep_slurmctld_f
     assert not (started.state / "partitions_held").exists()
 
 
-def test_what_was_held_is_opened_if_it_is_still_there(started):
+def test_only_existing_partitions_are_opened_again(started):
     """A partition may have left slurm.conf since."""
     job(started.state, 20, "script")
     (started.state / "partitions_held").write_text("gone\nmain\n")

@@ -56,7 +56,7 @@ FILES = {
         ("epilog", "exit 0", "exit 1", "reconfigure", ("epilog",)),
     ],
 )  # fmt: skip
-def test_a_change_costs_what_it_must(file, old, new, cost, differences):
+def test_the_cost_of_a_change(file, old, new, cost, differences):
     changed = FILES | {file: FILES[file].replace(old, new, 1)}
 
     verdict = costs.compute_cost(FILES, changed)
@@ -87,13 +87,13 @@ def test_a_change_costs_what_it_must(file, old, new, cost, differences):
         ("job_container.conf", "/tmp", "/dev/shm", ((),)),
     ],
 )
-def test_a_change_that_ends_jobs_says_whose(file, old, new, ends):
+def test_a_change_that_ends_jobs_names_the_jobs(file, old, new, ends):
     changed = FILES | {file: FILES[file].replace(old, new, 1)}
 
     assert costs.compute_cost(FILES, changed).ends == ends
 
 
-def test_the_dearest_change_counts():
+def test_the_most_expensive_change_decides():
     changed = FILES | {
         "slurm.conf": CONF.replace("KillWait=5", "KillWait=6").replace("6817", "6820")
     }
@@ -105,7 +105,7 @@ def test_the_first_configuration_starts_slurmctld():
     assert costs.compute_cost({}, FILES).cost == "restart"
 
 
-def test_the_roles_own_files_cost_nothing_when_they_are_the_same(render):
+def test_unchanged_files_of_the_role_cost_nothing(render):
     places = {
         name: ROLE.path / f"templates/etc/slurm/{name}.j2"
         for name in ROLE.vars["__slurm_controller_files"]
@@ -120,7 +120,7 @@ def test_the_roles_own_files_cost_nothing_when_they_are_the_same(render):
     ).keys()
 
 
-def test_what_a_change_may_cost_can_be_ordered_from_a_handler():
+def test_every_cost_has_a_handler():
     handlers = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
     topics = {
         topic

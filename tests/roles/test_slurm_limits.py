@@ -82,14 +82,14 @@ LONG = {
 MORE = "Flags=DenyOnLimit,NoReserve MaxTRESPerUser=cpu=4,gres/gpu=1 MaxWall=7-00:00:00 Priority=5"
 
 
-def test_a_new_qos_is_made_and_gets_its_settings(sacctmgr):
+def test_a_new_qos_is_created_with_its_settings(sacctmgr):
     assert sacctmgr.keep({"long": LONG}).told == [
         "add qos long",
         f"modify qos where name=long set {MORE}",
     ]
 
 
-def test_a_second_run_tells_nothing(sacctmgr):
+def test_a_second_run_changes_nothing(sacctmgr):
     asked = {
         "qos": {"long": LONG, "Bare": None},
         "accounts": [{"name": "Physics", "settings": {"MaxJobs": 3}}],
@@ -101,7 +101,7 @@ def test_a_second_run_tells_nothing(sacctmgr):
     assert (kept.told, kept.changes) == ([], [])
 
 
-def test_only_what_differs_is_told(sacctmgr):
+def test_only_differences_are_sent(sacctmgr):
     sacctmgr.keep({"long": LONG})
 
     kept = sacctmgr.keep({"long": LONG | {"Priority": 6}})
@@ -110,7 +110,7 @@ def test_only_what_differs_is_told(sacctmgr):
     assert kept.changes == ["qos long: Priority=6"]
 
 
-def test_what_is_not_asked_any_more_is_taken_back(sacctmgr):
+def test_removed_settings_are_reset(sacctmgr):
     sacctmgr.keep({"long": LONG | {"Preempt": "normal", "PreemptMode": "requeue"}})
 
     kept = sacctmgr.keep({"long": {"MaxTRESPerUser": "cpu=4"}})
@@ -119,19 +119,19 @@ def test_what_is_not_asked_any_more_is_taken_back(sacctmgr):
     assert kept.told == [f"modify qos where name=long set {taken_back}"]
 
 
-def test_a_qos_that_nobody_asks_for_stays_as_it_is(sacctmgr):
+def test_an_undeclared_qos_is_not_changed(sacctmgr):
     sacctmgr.qos["mine"] = NEW_QOS | {"MaxWall": "01:00:00"}
 
     assert sacctmgr.keep({"normal": {}}).told == []
 
 
-def test_a_qos_that_asks_for_nothing_is_made_and_keeps_what_somebody_gave_it(sacctmgr):
+def test_a_qos_without_settings_is_created_and_retains_its_limits(sacctmgr):
     sacctmgr.qos["short"] = NEW_QOS | {"MaxWall": "01:00:00"}
 
     assert sacctmgr.keep({"short": None, "new": None}).told == ["add qos new"]
 
 
-def test_qos_get_their_limits_once_slurmctld_has_told_slurmdbd_of_the_gpus(site):
+def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
     """Until it runs, sacctmgr refuses gres/gpu; and without the QOS it does not start."""
     templar = site.templar(
         Role("slurm"), "controller", slurm_qos={"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
@@ -156,7 +156,7 @@ def test_qos_get_their_limits_once_slurmctld_has_told_slurmdbd_of_the_gpus(site)
     assert templar.template(limited[1]) == {"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
 
 
-def test_an_account_that_asks_for_nothing_keeps_what_somebody_gave_it(sacctmgr):
+def test_an_account_without_settings_retains_its_limits(sacctmgr):
     sacctmgr.accounts["grid"]["MaxJobs"] = "3"
 
     assert sacctmgr.keep(accounts=[{"name": "grid"}, {"name": "new"}]).told == [
@@ -174,7 +174,7 @@ def test_an_account_gets_its_limits_in_this_cluster(sacctmgr):
     ]
 
 
-def test_an_account_without_a_qos_of_its_own_has_those_of_the_account_above(sacctmgr):
+def test_an_account_without_qos_inherits_the_parents_qos(sacctmgr):
     sacctmgr.accounts["grid"]["QOS"] = "long,normal"
     sacctmgr.accounts["root"]["QOS"] = "normal"
 
@@ -184,7 +184,7 @@ def test_an_account_without_a_qos_of_its_own_has_those_of_the_account_above(sacc
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_check_run_tells_nothing_and_says_what_would_be_new(sacctmgr, answers):
+def test_check_mode_changes_nothing_and_reports_new_objects(sacctmgr, answers):
     sacctmgr.check_mode, sacctmgr.answers = True, answers
 
     kept = sacctmgr.keep({"long": {"MaxWall": 90}}, [{"name": "new", "settings": {"MaxJobs": 3}}])
@@ -216,7 +216,7 @@ SAME = [
 
 
 @pytest.mark.parametrize(("name", "asked", "shown"), SAME)
-def test_two_ways_to_write_a_value_are_no_difference(name, asked, shown):
+def test_different_notations_of_a_value_are_equal(name, asked, shown):
     """As sacctmgr 24.11.5 showed what it had been told."""
     assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {}
 
@@ -224,7 +224,7 @@ def test_two_ways_to_write_a_value_are_no_difference(name, asked, shown):
 @pytest.mark.parametrize(
     ("asked", "shown", "told"), [("Parent", "parent", {}), (None, "parent", {"Fairshare": "-1"})]
 )
-def test_an_account_may_have_its_parents_share(asked, shown, told):
+def test_an_account_may_inherit_its_parents_share(asked, shown, told):
     assert limits.settings(limits.ACCOUNT, {"Fairshare": asked}, {"Fairshare": shown}) == told
     assert list(limits.faults(limits.ACCOUNT, {"Fairshare": asked})) == []
 
@@ -237,7 +237,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("name", "asked", "shown", "told"), UNREADABLE)
-def test_a_shown_value_that_nobody_here_can_read_is_a_difference(name, asked, shown, told):
+def test_an_unreadable_value_is_a_difference(name, asked, shown, told):
     assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {name: told}
 
 
@@ -251,7 +251,7 @@ OTHER = [
 
 
 @pytest.mark.parametrize(("name", "asked", "shown"), OTHER)
-def test_two_values_are_a_difference(name, asked, shown):
+def test_different_values_are_a_difference(name, asked, shown):
     assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {
         name: limits.to_text(asked)
     }
@@ -281,7 +281,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("asked", "name", "found", "allowed"), WRONG)
-def test_a_setting_that_sacctmgr_could_not_read_is_found(asked, name, found, allowed):
+def test_an_invalid_setting_is_reported(asked, name, found, allowed):
     ((where, what, may_be),) = limits.faults(limits.QOS, asked)
 
     assert (where, what) == (name, found)
@@ -291,18 +291,18 @@ def test_a_setting_that_sacctmgr_could_not_read_is_found(asked, name, found, all
 @pytest.mark.parametrize(
     "asked", [{"MaxWall": 3599}, {"MaxWall": "43200"}, {"GraceTime": 43200}, {}, None]
 )
-def test_what_can_be_meant_one_way_alone_is_no_fault(asked):
+def test_an_unambiguous_number_is_accepted(asked):
     """A bare number of GraceTime is seconds, as YAML counts them."""
     assert list(limits.faults(limits.QOS, asked)) == []
 
 
 @pytest.mark.parametrize("asked", ["UNLIMITED", "infinite", "7-00:00:00", "90", 90, "12:00:00"])
-def test_a_partition_takes_the_times_of_slurm_conf(asked):
+def test_a_partition_accepts_the_time_formats_of_slurm_conf(asked):
     assert list(limits.faults(limits.PARTITION_TIMES, {"MaxTime": asked})) == []
 
 
 @pytest.mark.parametrize("asked", [43200, "a day", "1d"])
-def test_a_partition_takes_no_other_time(asked):
+def test_a_partition_refuses_other_time_formats(asked):
     ((where, _, allowed),) = limits.faults(limits.PARTITION_TIMES, {"MaxTime": asked})
 
     assert where == "MaxTime"

@@ -46,7 +46,7 @@ def answer(guard: str, *, uid: int, gid: int) -> int:
     ("uid", "gid", "expected"),
     [(4999, 77, 1), (5000, 77, 0), (5999, 77, 0), (6000, 77, 1), (5000, 100000, 1)],
 )
-def test_guard_takes_the_roles_wallets(
+def test_job_submit_accepts_the_roles_wallets(
     written: Callable[..., str], uid: int, gid: int, expected: int
 ):
     guard = written(
@@ -60,7 +60,7 @@ def test_guard_takes_the_roles_wallets(
 @pytest.mark.parametrize(
     ("uid", "gid", "expected"), [(900, 901, 0), (902, 903, 0), (900, 903, 1), (904, 904, 1)]
 )
-def test_guard_takes_the_roles_extra_accounts(
+def test_job_submit_accepts_the_roles_extra_accounts(
     written: Callable[..., str], uid: int, gid: int, expected: int
 ):
     accounts = [{"uid": 900, "gid": 901}, {"uid": 902, "gid": 903}]
@@ -86,7 +86,7 @@ def test_nodes_report_to_the_agent(written: Callable[..., str], address: str, wo
 
 
 @pytest.mark.parametrize("off", [False, "false", "no"])
-def test_nodes_load_nothing_without_reports(written: Callable[..., str], off: object):
+def test_nodes_load_no_plugin_without_reports(written: Callable[..., str], off: object):
     lines = written("etc/slurm/plugstack.conf.j2", slurm_plugins_reports=off).splitlines()
 
     assert [line for line in lines if not line.startswith("#")] == []

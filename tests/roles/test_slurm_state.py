@@ -48,7 +48,7 @@ def place(tmp_path):
     return run
 
 
-def test_a_state_that_slurmctld_had_and_that_is_not_there_is_missed(place, tmp_path):
+def test_a_missing_state_that_existed_before_is_an_error(place, tmp_path):
     state = tmp_path / "mounted/slurm"
 
     code, told = place(state, was=state)
@@ -60,7 +60,7 @@ def test_a_state_that_slurmctld_had_and_that_is_not_there_is_missed(place, tmp_p
     assert not state.parent.exists()
 
 
-def test_a_state_that_is_there_is_left_alone(place, tmp_path):
+def test_an_existing_state_is_not_changed(place, tmp_path):
     state = tmp_path / "slurm"
     assert place(state, was="")[0] == 0
     (state / "job_state").write_text("jobs")
@@ -72,7 +72,7 @@ def test_a_state_that_is_there_is_left_alone(place, tmp_path):
 
 
 @pytest.mark.parametrize("was", ["", "/var/lib/slurm/slurmctld"])
-def test_a_new_place_is_made_and_known(place, tmp_path, was):
+def test_a_new_state_folder_is_created_and_recorded(place, tmp_path, was):
     state = tmp_path / "a/slurm"
 
     assert place(state, was)[0] == 0

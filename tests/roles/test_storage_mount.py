@@ -60,14 +60,14 @@ def look(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("says", [{}, {ROOT: GONE}, {HOME: STALE}, {ROOT: GONE, HOME: DENIED}])
-def test_a_place_that_answers_is_not_taken_from_a_job(look, says):
+def test_a_working_mount_is_retained_while_a_job_runs(look, says):
     told = look("spare", says={ROOT: ANSWERS, HOME: ANSWERS} | says)
 
     assert told["failed"]
     assert "lose their open files: [12.batch]. Wait" in told["msg"]
 
 
-def test_where_there_is_no_job_it_is_free_and_nobody_asks(look, tmp_path):
+def test_without_jobs_the_mount_is_not_probed(look, tmp_path):
     """mfsmount does not end on SIGTERM while a program waits for its answer."""
     told = look("spare", says={ROOT: f"touch {tmp_path}/asked"}, job=None)
 
@@ -76,31 +76,31 @@ def test_where_there_is_no_job_it_is_free_and_nobody_asks(look, tmp_path):
 
 
 @pytest.mark.parametrize("word", [STALE, GONE])
-def test_what_answers_nobody_any_more_is_mounted_anew_under_jobs(look, word):
+def test_a_dead_mount_is_mounted_again_while_jobs_run(look, word):
     told = look("spare", says={ROOT: word, HOME: word}, started_with=text(ROOT, HOME))
 
     assert "failed" not in told
     assert set(told["troubles"]) == {ROOT, HOME}
 
 
-def test_what_is_not_mounted_is_mounted_under_jobs(look):
+def test_a_missing_mount_is_mounted_while_jobs_run(look):
     assert "failed" not in look("spare", says={}, paths=[NOT_MOUNTED])
 
 
-def test_places_that_are_to_go_are_not_taken_from_a_job_either(look):
+def test_mounts_to_remove_are_retained_while_a_job_runs(look):
     told = look("spare", says={OLD: ANSWERS}, paths=[NOT_MOUNTED], started_with=text(OLD))
 
     assert told["failed"]
 
 
-def test_a_server_that_says_nothing_may_be_back_in_a_moment(look):
+def test_a_silent_server_may_answer_later(look):
     told = look("spare", says={ROOT: "exec sleep 30"}, paths=[ROOT], answer_s=0)
 
     assert told["failed"]
     assert told["troubles"] == {ROOT: "no answer within 0 s"}
 
 
-def test_what_is_mounted_as_it_must_be_is_there(look):
+def test_a_correct_mount_is_accepted(look):
     assert "failed" not in look("answer", says={}, started_with=text(ROOT, HOME))
 
 
@@ -112,7 +112,7 @@ def test_what_is_mounted_as_it_must_be_is_there(look):
         ({ROOT: GONE}, [ROOT, HOME], f"({ROOT}: Transport endpoint is not connected)"),
     ],
 )
-def test_a_run_ends_where_a_place_is_not_there(look, says, paths, why):
+def test_a_missing_mount_ends_the_run(look, says, paths, why):
     told = look("answer", says=says, paths=paths, started_with=text(*paths))
 
     assert told["failed"]
@@ -121,9 +121,7 @@ def test_a_run_ends_where_a_place_is_not_there(look, says, paths, why):
 
 
 @pytest.mark.parametrize("started_with", [None, text(OLD, HOME)])
-def test_a_mount_of_before_is_not_what_is_waited_for_and_nobody_asks_it(
-    look, started_with, tmp_path
-):
+def test_an_outdated_mount_is_refused_without_a_probe(look, started_with, tmp_path):
     told = look("answer", says={ROOT: f"touch {tmp_path}/asked"}, started_with=started_with)
 
     assert (

@@ -28,14 +28,14 @@ def lines(render, template, host, **variables):
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
-def test_every_client_has_one_export_and_nobody_else_has(render):
+def test_only_clients_have_an_export(render):
     exports = [line.split() for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)]
 
     assert sorted(address for address, *_ in exports) == sorted(ADDRESSES)
     assert {path for _, path, _ in exports} == {"/"}
 
 
-def test_root_stays_root_only_where_user_directories_are_made(render):
+def test_root_is_not_mapped_only_on_the_host_of_user_directories(render):
     exports = {
         line.split()[0]: line.split()[2].split(",")
         for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)
@@ -50,7 +50,7 @@ def test_root_stays_root_only_where_user_directories_are_made(render):
     } == ADDRESSES - {"192.0.2.13"}
 
 
-def test_root_of_the_controllers_stays_root_where_their_state_is_on_the_storage(render):
+def test_root_of_the_controllers_is_not_mapped_on_their_state(render):
     state = {"slurm_state_directory": "/srv/shared/slurm"}
     told = lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER, **state)
     unit = "etc/systemd/system/gridstead-shared-storage.service.j2"
@@ -66,7 +66,7 @@ def test_root_of_the_controllers_stays_root_where_their_state_is_on_the_storage(
     assert waits == {"controller": True, "controller2": True, SERVER: False, CLIENT: False}
 
 
-def test_every_export_asks_for_a_password_and_admins_for_another_one(render):
+def test_exports_need_a_password_and_admin_exports_another(render):
     exports = {line.split()[0]: line for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)}
     passwords = {address: line.partition("password=")[2] for address, line in exports.items()}
 
@@ -75,7 +75,7 @@ def test_every_export_asks_for_a_password_and_admins_for_another_one(render):
     assert list(passwords.values()).count(passwords["192.0.2.13"]) == 1
 
 
-def test_a_client_mounts_with_the_password_of_its_export(render):
+def test_a_client_uses_the_password_of_its_export(render):
     exports = {line.split()[0]: line for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)}
 
     for host, address in ((SERVER, "192.0.2.13"), (CLIENT, "192.0.2.21")):
@@ -87,7 +87,7 @@ def test_a_client_mounts_with_the_password_of_its_export(render):
         assert settings["mfspassword"] == exports[address].partition("password=")[2]
 
 
-def test_only_root_and_a_servers_own_daemons_leave_for_the_storage(render):
+def test_only_root_and_the_servers_daemons_may_connect_to_the_storage(render):
     client, server = (
         lines(render, "etc/gridstead/storage.nft.j2", host) for host in (CLIENT, SERVER)
     )
@@ -96,7 +96,7 @@ def test_only_root_and_a_servers_own_daemons_leave_for_the_storage(render):
     assert "tcp dport 9419-9422 meta skuid != { root, mfs } counter reject with tcp reset" in server
 
 
-def test_relay_of_the_mount_listens_where_the_rule_closes_it(render):
+def test_the_firewall_closes_the_port_of_the_mounts_relay(render):
     settings = lines(render, "etc/gridstead/storage.cfg.j2", CLIENT)
     rules = lines(render, "etc/gridstead/storage.nft.j2", CLIENT)
 
@@ -104,7 +104,7 @@ def test_relay_of_the_mount_listens_where_the_rule_closes_it(render):
     assert f"ip daddr {relay} meta skuid != root counter reject" in rules
 
 
-def test_server_takes_connections_of_clients_only(render):
+def test_the_server_accepts_connections_from_clients_only(render):
     (rule,) = [
         line for line in lines(render, "etc/gridstead/storage.nft.j2", SERVER) if "ip saddr" in line
     ]
@@ -112,7 +112,7 @@ def test_server_takes_connections_of_clients_only(render):
     assert set(rule.partition("{ ")[2].partition(" }")[0].split(", ")) == ADDRESSES
 
 
-def test_only_the_admin_makes_the_top_directories(render):
+def test_only_the_admin_creates_the_top_directories(render):
     template = "etc/systemd/system/gridstead-shared-storage.service.j2"
     made = {
         host: [line for line in lines(render, template, host) if "install --directory" in line]
@@ -124,7 +124,7 @@ def test_only_the_admin_makes_the_top_directories(render):
 
 
 @pytest.mark.parametrize(("backend", "made"), [("moosefs", 1), ("nfs", 1), ("external", 0)])
-def test_the_root_of_what_a_site_has_keeps_its_mode(render, backend, made):
+def test_the_root_of_an_external_file_system_keeps_its_mode(render, backend, made):
     """Sites have it 1777 or 2775."""
     told = {"shared_storage_backend": backend, "shared_storage_external": EXTERNAL}
     unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", SERVER, **told)
@@ -133,7 +133,7 @@ def test_the_root_of_what_a_site_has_keeps_its_mode(render, backend, made):
     assert len([line for line in unit if "install --directory" in line]) == 4 + made
 
 
-def test_rules_stand_before_anything_is_mounted(render):
+def test_firewall_rules_are_loaded_before_any_mount(render):
     unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", CLIENT)
 
     assert "Requires=gridstead-storage-firewall.service" in unit
@@ -156,7 +156,7 @@ def mounts(render, host, **variables):
     return [line.partition("=")[2] for line in unit if line.startswith("ExecStart=")]
 
 
-def test_nfs_is_exported_to_each_client_and_root_is_nobody_but_where_directories_are_made(render):
+def test_nfs_exports_map_root_except_on_the_host_of_directories(render):
     told = lines(render, "etc/exports.d/gridstead.exports.j2", SERVER, shared_storage_backend="nfs")
     exports = {
         line.split()[1].partition("(")[0]: line.partition("(")[2].strip(")").split(",")
@@ -183,7 +183,7 @@ def test_nfs_is_mounted_by_clients_and_bound_by_its_server(render):
     ]
 
 
-def test_what_the_site_has_is_mounted_as_it_is_told(render):
+def test_an_external_file_system_is_mounted_with_its_options(render):
     told = {"shared_storage_backend": "external", "shared_storage_external": EXTERNAL}
 
     assert mounts(render, CLIENT, **told) == [
@@ -206,9 +206,7 @@ def test_what_the_site_has_is_mounted_as_it_is_told(render):
         (None, None),
     ],
 )
-def test_a_secret_among_the_options_of_a_mount_is_refused_by_its_name_and_not_shown(
-    options, refused, site
-):
+def test_a_secret_mount_option_is_refused_by_name_and_not_shown(options, refused, site):
     """The unit is for everybody to read, and so are the arguments of mount(8)."""
     external = {"source": "a:/", "type": "ceph", "options": options}
     templar = site.templar(
@@ -227,7 +225,7 @@ def test_a_secret_among_the_options_of_a_mount_is_refused_by_its_name_and_not_sh
         assert "AQB" not in told
 
 
-def test_a_teardown_takes_data_of_the_own_back_end_alone(site):
+def test_a_teardown_removes_only_data_of_its_own_back_end(site):
     def data(backend):
         templar = site.templar(ROLE, SERVER, shared_storage_backend=backend)
         return templar.template(templar.available_variables["__shared_storage_footprint"])["data"]
@@ -243,7 +241,7 @@ def test_nfs_is_the_back_end_of_the_role_and_of_the_example(site):
     assert site.templar(ROLE, SERVER).available_variables["shared_storage_backend"] == "nfs"
 
 
-def test_a_storage_host_takes_nfs_from_its_clients_alone(render):
+def test_a_storage_host_accepts_nfs_from_its_clients_only(render):
     base = Role("base")
     rules = render(base, base.path / "templates/etc/gridstead/firewall.nft.j2", SERVER).splitlines()
 

@@ -44,7 +44,7 @@ def daemons(site, backend):
                      "/etc/mfs/mfshdd.cfg", "/etc/gridstead/storage.nft"}),
     ],
 )  # fmt: skip
-def test_a_server_is_told_of_every_file_of_its_that_is_younger(site, backend, written):
+def test_a_server_reloads_every_newer_file(site, backend, written):
     told = daemons(site, backend).values()
 
     assert {path for one in told for path in one["rereads"]} == written
@@ -61,11 +61,11 @@ def steps():
     ]
 
 
-def test_a_new_client_mounts_when_the_server_knows_it():
+def test_a_client_mounts_after_the_server_has_its_export():
     assert steps().index("{{ shared_storage_backend }}/service.yml") < steps().index("mount.yml")
 
 
-def test_jobs_are_looked_for_again_just_before_the_mount_is_made_anew():
+def test_jobs_are_checked_again_just_before_the_remount():
     """One may start since the first look; nodes are not drained."""
     look, remount = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
 
@@ -75,7 +75,7 @@ def test_jobs_are_looked_for_again_just_before_the_mount_is_made_anew():
     assert remount["name"] == "Remount the file system"
 
 
-def test_nobody_goes_on_without_the_mount_that_is_meant():
+def test_the_run_stops_without_the_configured_mount():
     assert steps()[-3:] == ["mount.yml", "flush_handlers", "answer.yml"]
     assert all(one["daemon"]["no_block"] for one in tasks("mount.yml") if "daemon" in one)
     (look,) = tasks("answer.yml")
@@ -94,7 +94,7 @@ def test_nobody_goes_on_without_the_mount_that_is_meant():
         (["/etc/exports.d/gridstead.exports"], "nfs", []),
     ],
 )
-def test_files_that_another_back_end_has_served_are_not_hidden(site, there, backend, hidden):
+def test_files_of_another_back_end_are_not_hidden(site, there, backend, hidden):
     """MooseFS was the default once: who ran on it had nothing to say."""
     look, assertion = tasks("backend.yml")
     assertion = assertion["ansible.builtin.assert"]
@@ -115,17 +115,15 @@ def test_files_that_another_back_end_has_served_are_not_hidden(site, there, back
     )
 
 
-def test_another_back_end_is_refused_before_anything_is_changed():
+def test_a_changed_back_end_is_refused_before_any_change():
     assert steps()[:2] == ["validate.yml", "backend.yml"]
 
 
-def test_a_distribution_s_firewall_learns_to_put_ours_back(site):
-    assert daemons(site, "moosefs")["gridstead-storage-firewall"]["more_units"] == [
-        "nftables.service"
-    ]
+def test_nftables_service_restores_our_rules(site):
+    assert daemons(site, "moosefs")["gridstead-storage-firewall"]["beside"] == ["nftables.service"]
 
 
-def test_new_rules_are_loaded_without_a_restart_of_what_the_mount_requires():
+def test_new_rules_are_loaded_without_a_restart_of_the_mount():
     unit = (
         ROLE.path / "templates/etc/systemd/system/gridstead-storage-firewall.service.j2"
     ).read_text()
@@ -157,11 +155,11 @@ def made_of(site, host="compute1", **more):
         {"shared_storage_backend": "nfs"},
     ],
 )
-def test_another_mount_is_made_of_something_else(site, more):
+def test_a_different_mount_has_a_different_description(site, more):
     assert made_of(site) != made_of(site, **more)
 
 
-def test_what_a_mount_is_made_of_has_neither_what_waits_for_it_nor_who_else_mounts(site, render):
+def test_a_mounts_description_has_no_dependents_and_no_other_clients(site, render):
     more = {
         "shared_storage_needed_by": ["other.service"],
         "shared_storage_client_addresses": ["192.0.2.21"],
@@ -171,7 +169,7 @@ def test_what_a_mount_is_made_of_has_neither_what_waits_for_it_nor_who_else_moun
     assert made_of(site) == made_of(site, **more)
 
 
-def test_slurmctld_s_state_on_the_storage_leaves_the_mounts_of_nodes_alone(site, render):
+def test_slurmctlds_state_does_not_change_the_mounts_of_nodes(site, render):
     state = {"slurm_state_directory": "/srv/shared/slurm"}
 
     assert render(ROLE, UNIT, "compute1") == render(ROLE, UNIT, "compute1", **state)
@@ -179,7 +177,7 @@ def test_slurmctld_s_state_on_the_storage_leaves_the_mounts_of_nodes_alone(site,
     assert made_of(site, "controller") != made_of(site, "controller", **state)
 
 
-def test_a_mount_leaves_word_of_what_it_was_started_with(site, render):
+def test_a_mount_records_its_description_at_its_start(site, render):
     templar = site.templar(ROLE, "compute1")
     (told,) = templar.template(templar.available_variables["__shared_storage_mounts"])
     unit = render(ROLE, UNIT, "compute1").splitlines()
@@ -188,7 +186,7 @@ def test_a_mount_leaves_word_of_what_it_was_started_with(site, render):
     assert f"ExecStopPost=-/usr/bin/rm --force {told['in_force']}" in unit
 
 
-def test_a_mount_is_made_anew_for_what_it_is_made_of_and_for_nothing_else():
+def test_only_a_changed_description_causes_a_remount():
     """A plan tells by the handler's name that nodes are to drain."""
     told = {
         name: [one for one in tasks(name) if "notify" in one]
@@ -199,7 +197,7 @@ def test_a_mount_is_made_anew_for_what_it_is_made_of_and_for_nothing_else():
     assert notifying["file_set"] == {"files": "{{ __shared_storage_mounts }}"}
 
 
-def test_jobs_are_looked_for_before_anything_is_written():
+def test_jobs_are_checked_before_any_file_is_written():
     configured = min(number for number, step in enumerate(steps()) if "configure" in step)
 
     assert steps().index("remount.yml") < configured
@@ -207,7 +205,7 @@ def test_jobs_are_looked_for_before_anything_is_written():
 
 
 @pytest.mark.parametrize("backend", ["nfs", "moosefs", "external"])
-def test_a_client_has_what_jobs_are_looked_for_with(site, backend):
+def test_a_client_has_the_program_that_finds_jobs(site, backend):
     """A small Debian may lack pgrep."""
     templar = site.templar(ROLE, "compute1", shared_storage_backend=backend)
 

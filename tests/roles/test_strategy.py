@@ -31,9 +31,7 @@ MAIN = "from ansible.cli.playbook import main; sys.argv[0] = 'ansible-playbook';
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_an_interpreter_stays_where_mitogen_is_installed_and_may_use_the_machine(
-    tmp_path, installed
-):
+def test_mitogen_reuses_one_interpreter_on_all_cpus(tmp_path, installed):
     playbook = tmp_path / "playbook.yml"
     playbook.write_text(PLAYBOOK)
     program = ("import sys; " if installed else WITHOUT) + MAIN

@@ -99,7 +99,7 @@ def is_covered(path, footprint):
 
 
 @every_role
-def test_a_teardown_knows_all_that_the_role_puts_on_a_host(role, site):
+def test_the_footprint_covers_all_files_of_the_role(role, site):
     unknown = set()
     # Role devnet is on hosts of the lab alone.
     for host in site.hosts_of(role) or ["controller"]:
@@ -152,7 +152,7 @@ def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
     assert [path for path in named if not is_covered(path, footprint)] == []
 
 
-def test_every_role_is_taken_off_in_the_reverse_order():
+def test_roles_are_removed_in_reverse_order():
     """What is built before a role, and not again after it, goes after that role."""
     known = {role.name for role in TEARDOWNS}
     built = [role for book in books("site") for role in roles_in(book) if role in known]
@@ -191,7 +191,7 @@ def roles_in(book):
 
 
 @pytest.mark.parametrize(("others", "answers"), [(0, 1), (1, 0)])
-def test_mariadbs_own_tables_stay_beside_a_database_of_somebody_else(others, answers, site):
+def test_mariadbs_tables_are_retained_with_another_database(others, answers, site):
     database = next(role for role in TEARDOWNS if role.name == "database")
     tasks = yaml.safe_load((database.path / "tasks/teardown.yml").read_text())
     templar = site.templar(database, site.hosts_of(database)[0])
@@ -202,7 +202,7 @@ def test_mariadbs_own_tables_stay_beside_a_database_of_somebody_else(others, ans
     assert len(traces.get("answers", [])) == answers
 
 
-def test_the_page_tells_what_a_teardown_leaves():
+def test_the_page_lists_the_remains_of_a_teardown():
     """The same list decides in molecule what may be left on a host."""
     declared = yaml.safe_load((ROOT / "molecule/single/nothing_left/declared.yml").read_text())
     page = (ROOT / "docs/howto/teardown.md").read_text()
@@ -217,7 +217,7 @@ def test_the_page_tells_what_a_teardown_leaves():
 
 
 @pytest.mark.parametrize(("said", "code"), [("yes", 2), ("lab", 2), ("example", 0)])
-def test_a_site_is_taken_off_by_its_name_alone(said, code, tmp_path):
+def test_a_teardown_needs_the_name_of_the_site(said, code, tmp_path):
     """A word that is good for every site would be good for the one that ansible.cfg names, where -i
     was forgotten.
     """

@@ -81,7 +81,9 @@ def test_some_play_uses_the_role(role: Role, site: Site):
 @pytest.mark.parametrize(
     "role", [role for role in roles() if "main" in role.entry_points], ids=lambda role: role.name
 )
-def test_an_inventory_gives_the_role_what_it_needs(role: Role, site_of: Callable[[Role], Site]):
+def test_the_inventory_sets_the_roles_required_variables(
+    role: Role, site_of: Callable[[Role], Site]
+):
     options = role.entry_points["main"]["options"]
     validator = ArgumentSpecValidator(options)
     site = site_of(role)
@@ -97,7 +99,7 @@ def test_an_inventory_gives_the_role_what_it_needs(role: Role, site_of: Callable
 
 
 @every_template
-def test_a_template_renders_and_can_be_read(
+def test_a_template_renders_to_a_valid_file(
     role: Role, template: Path, site_of: Callable[[Role], Site]
 ):
     read = reader(template)

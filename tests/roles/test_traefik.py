@@ -141,7 +141,7 @@ def get(place, gateway, name, path, *, door="websecure", headers=None):
         return answer.status, answer.read().decode()
 
 
-def test_http_leads_to_https(gateway):
+def test_http_is_redirected_to_https(gateway):
     connection = http.client.HTTPConnection("127.0.0.1", gateway.ports["web"], timeout=10)
     with contextlib.closing(connection):
         connection.request("GET", "/graphql", headers={"Host": "http.test"})
@@ -164,16 +164,16 @@ def test_a_path_of_a_route_reaches_its_service(place, gateway, path):
     "path",
     ["/", "/metrics", "/graphql/", "/graphqlx", "/files", "/files/../metrics", "/api/version"],
 )
-def test_any_other_path_reaches_nobody(place, gateway, path):
+def test_other_paths_reach_no_service(place, gateway, path):
     assert get(place, gateway, "http.test", path)[0] == 404
 
 
 @pytest.mark.parametrize("path", ["/files/%2e%2e%2fmetrics", "/files/a%5cb", "/files/a%00"])
-def test_a_path_that_can_be_read_in_two_ways_is_refused(place, gateway, path):
+def test_an_ambiguous_path_is_refused(place, gateway, path):
     assert get(place, gateway, "http.test", path)[0] == 400
 
 
-def test_a_service_is_told_who_calls_by_the_gateway_alone(place, gateway):
+def test_only_the_gateway_sets_the_callers_address(place, gateway):
     _, text = get(
         place,
         gateway,
@@ -188,12 +188,12 @@ def test_a_service_is_told_who_calls_by_the_gateway_alone(place, gateway):
 
 
 @pytest.mark.parametrize("door", ["websecure", "grpc", "metrics", "ldaps"])
-def test_an_unknown_name_gets_no_handshake(place, gateway, door):
+def test_an_unknown_server_name_is_refused(place, gateway, door):
     with pytest.raises(ssl.SSLError, match="UNRECOGNIZED_NAME"):
         handshake(place, gateway, door, "other.test")
 
 
-def test_an_old_version_of_tls_gets_no_handshake(place, gateway):
+def test_an_old_tls_version_is_refused(place, gateway):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(place[0] / "ca.crt")
     context.set_ciphers("ALL:@SECLEVEL=0")
@@ -211,7 +211,7 @@ def test_a_foreign_address_is_refused(place, gateway):
     assert get(place, gateway, "closed.test", "/") == (403, "Forbidden")
 
 
-def test_a_stream_of_grpc_lasts_longer_than_a_request_of_http(place, gateway):
+def test_a_grpc_stream_outlasts_the_http_timeout(place, gateway):
     folder, _ = place
 
     def slowly():
@@ -235,18 +235,18 @@ def test_a_stream_of_grpc_lasts_longer_than_a_request_of_http(place, gateway):
     assert refusal.value.code() == grpc.StatusCode.UNIMPLEMENTED  # as gRPC reads HTTP's 404
 
 
-def test_the_directorys_tls_ends_at_the_directory(place, gateway):
+def test_the_directory_uses_sni_passthrough(place, gateway):
     with handshake(place, gateway, "ldaps", "localhost") as connection:
         subject = dict(pair[0] for pair in connection.getpeercert()["subject"])
 
     assert subject["commonName"] == "http-back"
 
 
-def test_a_name_of_a_web_service_reaches_nobody_by_the_directorys_door(place, gateway):
+def test_a_web_service_name_is_refused_on_the_directorys_port(place, gateway):
     assert get(place, gateway, "http.test", "/graphql", door="ldaps")[0] == 404
 
 
-def test_metrics_are_told_over_tls_and_count_requests(place, gateway):
+def test_metrics_use_tls_and_count_requests(place, gateway):
     get(place, gateway, "http.test", "/graphql")
 
     status, text = get(place, gateway, "localhost", "/metrics", door="metrics")
@@ -258,7 +258,7 @@ def test_metrics_are_told_over_tls_and_count_requests(place, gateway):
     )
 
 
-def test_the_access_log_holds_no_secret(place, gateway):
+def test_the_access_log_contains_no_secret(place, gateway):
     headers = {
         "Authorization": f"Bearer {SECRET}",
         "Cookie": SECRET,
@@ -274,7 +274,7 @@ def test_the_access_log_holds_no_secret(place, gateway):
     assert SECRET not in (gateway.folder / "access.log").read_text()
 
 
-def test_a_new_certificate_is_taken_up_without_a_restart(place, gateway):
+def test_a_new_certificate_is_loaded_without_a_restart(place, gateway):
     folder, authority = place
     install(folder, authority.issue("renewed", "http.test", "grpc.test", "closed.test"))
     gateway.process.send_signal(1)  # HUP, as the unit's reload does
@@ -305,7 +305,7 @@ def rewrite(file, text):
     new.replace(file)
 
 
-def test_a_changed_route_is_taken_up_without_a_restart(place, gateway, routes):
+def test_a_changed_route_is_loaded_without_a_restart(place, gateway, routes):
     rewrite(routes, routes.read_text().replace("/graphql", "/query"))
 
     until(lambda: get(place, gateway, "http.test", "/query")[0] == 200, gateway.told)

@@ -101,11 +101,11 @@ def asked(folder, static, dynamic):
         ),
     ],
 )
-def test_a_static_key_that_traefik_would_ignore_is_told(known, wrong, said):
+def test_an_unknown_static_key_is_reported(known, wrong, said):
     assert checks.wrong_keys(wrong, known) == [said]
 
 
-def test_static_keys_that_traefik_has_are_taken_however_they_are_written(known):
+def test_known_static_keys_are_accepted_in_any_case(known):
     right = {
         "entrypoints": {
             "Any-Name": {
@@ -138,7 +138,7 @@ def test_the_roles_own_keys_are_known(site: Site, folder, known, variables):
         ),
     ],
 )
-def test_a_route_takes_any_of_its_hosts_with_any_of_its_paths(site: Site, route, rule):
+def test_a_route_matches_each_host_with_each_path(site: Site, route, rule):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     templar.available_variables |= {"route": route}
 
@@ -165,7 +165,7 @@ def failing(usual, **variables):
     return found
 
 
-def test_the_example_inventorys_variables_are_right(usual):
+def test_the_example_inventorys_variables_are_valid(usual):
     assert failing(usual) == set()
 
 
@@ -192,7 +192,7 @@ def test_the_example_inventorys_variables_are_right(usual):
         ({"traefik_metrics_listen": ":8082"}, "Check traefik_metrics_listen"),
     ],
 )
-def test_a_variable_that_cannot_be_right_is_told(usual, wrong, said):
+def test_an_invalid_variable_is_reported(usual, wrong, said):
     assert [said in name for name in failing(usual, **wrong)] == [True]
 
 
@@ -217,7 +217,7 @@ def test_every_service_that_listens_has_a_route_or_a_reason(usual):
     assert set(listening) - led_to == WITHOUT_ROUTE.keys()
 
 
-def test_files_that_work_are_written_once(options, folder):
+def test_valid_files_are_written_once(options, folder):
     first = configuration.keep(options, check_mode=False)
     second = configuration.keep({**options, "binary": "/nonexistent"}, check_mode=False)
 
@@ -227,7 +227,7 @@ def test_files_that_work_are_written_once(options, folder):
     assert (second["changed"], second["static_changed"], second["diff"]) == (False, False, [])
 
 
-def test_routes_from_an_acme_authority_are_tried_without_asking_it(site: Site, folder):
+def test_routes_with_acme_are_tested_without_a_request_to_the_ca(site: Site, folder):
     static, dynamic = documents(
         site,
         folder,
@@ -239,7 +239,7 @@ def test_routes_from_an_acme_authority_are_tried_without_asking_it(site: Site, f
     assert configuration.keep(asked(folder, static, dynamic), check_mode=False)["changed"]
 
 
-def test_a_check_run_writes_nothing(options, folder):
+def test_check_mode_writes_nothing(options, folder):
     virgin = configuration.keep({**options, "binary": "/nonexistent"}, check_mode=True)
     installed = configuration.keep(options, check_mode=True)
 
@@ -331,7 +331,7 @@ def an_authority_that_is_not_there(static, dynamic):
         (an_authority_that_is_not_there, "/nonexistent.crt"),
     ],
 )
-def test_what_is_wrong_is_refused_and_the_old_files_stay(options, folder, spoil, said):
+def test_invalid_files_are_refused_and_the_old_files_retained(options, folder, spoil, said):
     (folder / "dynamic").mkdir()
     (folder / "traefik.yml").write_text("old")
     (folder / "dynamic/gridstead.yml").write_text("old")
@@ -345,7 +345,7 @@ def test_what_is_wrong_is_refused_and_the_old_files_stay(options, folder, spoil,
     assert (folder / "dynamic/gridstead.yml").read_text() == "old"
 
 
-def test_what_lies_beside_the_roles_file_is_tried_with_it(options, folder):
+def test_other_dynamic_files_are_tested_with_the_roles_file(options, folder):
     (folder / "dynamic").mkdir()
     (folder / "dynamic/own.yml").write_text(
         "http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}"
@@ -367,18 +367,18 @@ def as_run(options, gateway: Gateway):
     return {**options, "static_document": static, "timeout_s": 0}
 
 
-def test_live_is_content_with_what_it_wrote(options, gateway):
+def test_live_accepts_the_written_configuration(options, gateway):
     configuration.check_live(as_run(options, gateway))
 
 
-def test_live_tells_a_route_that_is_not_served(options, gateway):
+def test_live_reports_a_route_that_is_not_served(options, gateway):
     options["dynamic_document"]["http"]["routers"]["a"]["rule"] = "Host(`other.test`)"
 
     with pytest.raises(configuration.Wrong, match=r"^router a is not served as configured$"):
         configuration.check_live(as_run(options, gateway))
 
 
-def test_live_tells_a_door_that_waits_for_a_restart(options, gateway):
+def test_live_reports_an_entry_point_that_needs_a_restart(options, gateway):
     live = as_run(options, gateway)
     live["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
 
@@ -386,7 +386,7 @@ def test_live_tells_a_door_that_waits_for_a_restart(options, gateway):
         configuration.check_live(live)
 
 
-def test_live_tells_an_error_that_came_later(options, gateway):
+def test_live_reports_a_later_error(options, gateway):
     (gateway.folder / "dynamic/own.yml").write_text(
         "http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}"
     )
@@ -396,7 +396,7 @@ def test_live_tells_an_error_that_came_later(options, gateway):
         configuration.check_live(as_run(options, gateway))
 
 
-def test_live_tells_that_nobody_answers(options, gateway):
+def test_live_reports_that_traefik_does_not_answer(options, gateway):
     gateway.process.kill()
     gateway.process.wait()
 

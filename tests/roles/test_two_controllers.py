@@ -28,7 +28,7 @@ def told(render, *keys, **variables):
     return [line for line in lines(render, CONF, **variables) if line.partition("=")[0] in keys]
 
 
-def test_slurm_is_told_of_both_and_the_first_comes_first(render):
+def test_slurm_conf_lists_both_controllers_in_order(render):
     assert told(render, "SlurmctldHost", "SlurmctldPrimaryOnProg", "StateSaveLocation") == [
         "SlurmctldHost=controller",
         "SlurmctldHost=controller2",
@@ -37,7 +37,7 @@ def test_slurm_is_told_of_both_and_the_first_comes_first(render):
     ]
 
 
-def test_one_controller_is_told_of_nobody_else(render):
+def test_a_single_controller_has_no_backup(render):
     assert told(
         render, "SlurmctldHost", "SlurmctldPrimaryOnProg", "StateSaveLocation", **ALONE
     ) == [
@@ -52,7 +52,7 @@ def test_one_controller_is_told_of_nobody_else(render):
 
 
 @pytest.mark.parametrize("daemon", ["slurmd", "sackd"])
-def test_nodes_ask_whichever_answers(render, daemon):
+def test_nodes_use_both_controllers(render, daemon):
     (option,) = [
         line
         for line in lines(render, UNITS / f"{daemon}.service.d/gridstead.conf.j2")
@@ -62,7 +62,7 @@ def test_nodes_ask_whichever_answers(render, daemon):
     assert option.endswith('--conf-server controller,controller2"')
 
 
-def test_both_start_beside_their_state_alone(render):
+def test_controllers_start_only_with_their_state(render):
     for host in ("controller", "controller2"):
         unit = lines(render, UNITS / "slurmctld.service.d/gridstead.conf.j2", host)
 
@@ -70,7 +70,7 @@ def test_both_start_beside_their_state_alone(render):
         assert "ExecStartPre=/usr/bin/test -e /srv/slurm/state/state_of_this_cluster" in unit
 
 
-def test_a_start_of_the_second_in_standby_notes_nothing_and_holds_nothing(render):
+def test_a_standby_start_records_nothing_and_holds_nothing(render):
     """Its clean stop would pass for one of the first, whose crash is then not made good."""
     first, second = (
         [
@@ -86,7 +86,7 @@ def test_a_start_of_the_second_in_standby_notes_nothing_and_holds_nothing(render
 
 
 @pytest.mark.parametrize("component", ["controller", "backup_controller"])
-def test_a_slurmctld_older_than_the_key_of_tokens_learns_it_whichever_run_wrote_it(component):
+def test_slurmctld_restarts_for_a_newer_jwt_key(component):
     tasks = yaml.safe_load((ROLE.path / f"tasks/{component}.yml").read_text())
     (task,) = [
         task
@@ -127,15 +127,15 @@ def taken_over(render, tmp_path, monkeypatch):
     return run
 
 
-def test_the_second_settles_the_nodes_when_it_takes_charge(taken_over):
+def test_the_backup_settles_the_nodes_after_a_takeover(taken_over):
     assert taken_over("controller2") == ["started", str(taken_over.state), "8"]
 
 
-def test_the_first_leaves_that_to_its_unit(taken_over):
+def test_the_primarys_nodes_are_settled_by_its_unit(taken_over):
     assert taken_over("controller") == []
 
 
-def test_a_late_note_of_the_firsts_end_is_not_left_for_the_second(taken_over):
+def test_a_late_stop_record_of_the_primary_is_removed(taken_over):
     taken_over("controller2")
 
     assert [*taken_over.state.iterdir()] == []
@@ -162,7 +162,7 @@ def files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_state_moves_and_is_not_taken_for_the_state_where_it_was(move, tmp_path):
+def test_the_state_moves_and_is_removed_from_its_old_folder(move, tmp_path):
     (tmp_path / "old/hash.7/job.17").mkdir(parents=True)
     for name in ("clustername", "job_state", "hash.7/job.17/script"):
         (tmp_path / "old" / name).touch()
@@ -172,7 +172,7 @@ def test_the_state_moves_and_is_not_taken_for_the_state_where_it_was(move, tmp_p
     assert "clustername" not in files(tmp_path / "old")
 
 
-def test_what_is_no_state_is_not_moved(move, tmp_path):
+def test_a_folder_without_state_is_not_moved(move, tmp_path):
     (tmp_path / "old").mkdir()
 
     assert move() != 0

@@ -55,7 +55,7 @@ def refusals(**hosts):
     return filters.upgrade_refusals({host: found() for host in HOSTS} | hosts, CLUSTER)
 
 
-def test_what_apt_would_do_is_read_from_its_simulation():
+def test_apt_changes_are_read_from_its_simulation():
     newer, removed = release.changes(SIMULATED)
 
     assert newer == [
@@ -66,13 +66,13 @@ def test_what_apt_would_do_is_read_from_its_simulation():
     assert removed == ["slurmctld", "slurmctld:i386"]
 
 
-def test_a_package_that_is_not_configured_is_here_and_one_that_was_removed_is_not():
+def test_an_unconfigured_package_is_installed_and_a_removed_package_is_not():
     packages = release.installed(INSTALLED, "slurm-wlm")
 
     assert packages == {"slurmd": (OLD, True), "slurmctld": (FIXED, False)}
 
 
-def test_a_fix_of_every_host_is_not_refused():
+def test_a_patch_release_on_all_hosts_is_accepted():
     assert refusals() == []
 
 
@@ -107,11 +107,11 @@ def test_a_fix_of_every_host_is_not_refused():
         ),
     ],
 )
-def test_what_slurm_cannot_do_is_refused(hosts, reason):
+def test_an_unsupported_upgrade_is_refused(hosts, reason):
     assert any(one.startswith(reason) for one in refusals(**hosts)), refusals(**hosts)
 
 
-def test_the_controllers_which_read_each_others_state_are_of_one_version():
+def test_both_controllers_must_have_one_version():
     both = {"db": found(target=NEXT), "control": found(target=NEXT)}
 
     assert refusals(**both) == [
@@ -120,7 +120,7 @@ def test_the_controllers_which_read_each_others_state_are_of_one_version():
     assert refusals(**both, second=found(target=NEXT)) == []
 
 
-def test_the_database_goes_first_and_may_stay_ahead():
+def test_slurmdbd_is_upgraded_first_and_may_stay_newer():
     assert refusals(db=found(target=NEXT)) == []
     assert (
         refusals(
@@ -131,7 +131,7 @@ def test_the_database_goes_first_and_may_stay_ahead():
     assert refusals(**{host: found(target=NEXT) for host in HOSTS if host != "compute1"}) == []
 
 
-def test_whoever_has_nothing_to_do_has_no_turn():
+def test_hosts_without_changes_are_skipped():
     done = found(version=FIXED)
     releases = dict.fromkeys(HOSTS, done) | {
         "compute2": done | {"stale": ["slurmd"]},
@@ -149,13 +149,13 @@ def test_whoever_has_nothing_to_do_has_no_turn():
     }
 
 
-def test_a_host_with_several_components_has_one_turn_which_is_the_first():
+def test_a_host_with_several_components_is_upgraded_once_and_first():
     one = {stage: ["all"] for stage in CLUSTER}
 
     assert filters.upgrade_stages({"all": found()}, one) == NOBODY | {"accounting": ["all"]}
 
 
-def test_it_is_told_what_is_newer_where():
+def test_the_report_lists_the_newer_versions_of_each_host():
     releases = {
         "compute2": found(),
         "compute1": found(),
@@ -173,11 +173,11 @@ def test_it_is_told_what_is_newer_where():
 @pytest.mark.parametrize(
     ("target", "changes"), [(FIXED, False), ("24.11.9-1", False), (NEXT, True)]
 )
-def test_a_series_is_a_year_and_a_month(target, changes):
+def test_a_release_series_is_year_and_month(target, changes):
     assert filters.changes_series(found(target=target)) is changes
 
 
-def test_the_plays_come_in_slurms_order_after_the_backup():
+def test_the_plays_follow_slurms_order_after_the_backup():
     plays = yaml.safe_load((ROOT / "playbooks/upgrade.yml").read_text())
     names = [play.get("hosts") or play["ansible.builtin.import_playbook"] for play in plays]
 

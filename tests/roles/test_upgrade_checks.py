@@ -106,9 +106,7 @@ def cluster(tmp_path):
 @pytest.mark.parametrize(
     ("program", "text", "code"), [("sinfo", "", 1), ("sdiag", HEARD.replace("0", "7"), 0)]
 )
-def test_an_upgrade_is_refused_with_all_reasons_while_a_daemon_does_not_answer(
-    cluster, program, text, code
-):
+def test_an_upgrade_with_a_silent_daemon_is_refused_with_all_reasons(cluster, program, text, code):
     cluster.says(program, text, code)
     plays = upgrade()
 
@@ -121,7 +119,7 @@ def test_an_upgrade_is_refused_with_all_reasons_while_a_daemon_does_not_answer(
     assert REFUSED in told
 
 
-def test_a_node_that_stopped_answering_ends_the_upgrade(cluster):
+def test_an_unresponsive_node_ends_the_upgrade(cluster):
     cluster.says("sinfo", WELL.replace("mixed", "down*"))
 
     code, told = cluster.run([batch()])
@@ -133,7 +131,7 @@ def test_a_node_that_stopped_answering_ends_the_upgrade(cluster):
     )
 
 
-def test_a_slurmctld_that_does_not_answer_ends_the_upgrade(cluster):
+def test_an_unresponsive_slurmctld_ends_the_upgrade(cluster):
     cluster.says("sinfo", code=1)
 
     code, told = cluster.run([batch()])
@@ -142,7 +140,7 @@ def test_a_slurmctld_that_does_not_answer_ends_the_upgrade(cluster):
     assert "Since the start of the upgrade slurmctld does not answer" in told
 
 
-def test_a_host_that_failed_ends_the_upgrade_where_no_node_is_lost(cluster):
+def test_a_failed_host_ends_the_upgrade(cluster):
     code, told = cluster.run([batch() | {"vars": batch()["vars"] | {"failing": "birch"}}])
 
     assert code == 2
@@ -170,7 +168,7 @@ def releases(cluster):
         ("own", ["birch"], (), True),
     ],
 )
-def test_an_upgrade_makes_an_archive_first_if_slurm_or_the_control_plane_is_newer(
+def test_an_upgrade_to_a_newer_version_creates_an_archive_first(
     cluster, releases, used, newer, words, is_backed_up
 ):
     root = cluster.folder
@@ -202,7 +200,7 @@ def test_an_upgrade_makes_an_archive_first_if_slurm_or_the_control_plane_is_newe
     ("words", "code", "reached"),
     [((), 4, {"ash", "birch"}), (("--extra-vars=without=cedar,birch",), 0, {"ash"})],
 )
-def test_who_is_left_out_is_reached_by_no_later_play(tmp_path, words, code, reached):
+def test_excluded_hosts_are_reached_by_no_later_play(tmp_path, words, code, reached):
     cluster = Cluster(tmp_path, slurm_compute="cedar", slurm_login="cedar")
     for name in ("control", "verify"):
         cluster.reaches(name)

@@ -40,7 +40,7 @@ def upgrade(tmp_path):
 
 
 @pytest.mark.parametrize("apt", [0, 100])
-def test_no_package_starts_a_daemon_and_afterwards_all_may_again(upgrade, tmp_path, apt):
+def test_packages_start_no_daemon_during_the_upgrade(upgrade, tmp_path, apt):
     code, said = upgrade("slurmd=2", "libslurm42t64=2", apt=apt)
 
     assert code == apt
@@ -48,7 +48,7 @@ def test_no_package_starts_a_daemon_and_afterwards_all_may_again(upgrade, tmp_pa
     assert not (tmp_path / "policy").exists()
 
 
-def test_what_a_killed_run_left_is_taken_for_nobodys_word(upgrade, tmp_path):
+def test_the_policy_file_of_a_killed_run_is_removed(upgrade, tmp_path):
     upgrade("slurmd=2")
     left = tmp_path / "policy"
     left.write_text("#!/bin/sh\n# gridstead: an upgrade is under way\nexit 101\n")
@@ -59,7 +59,7 @@ def test_what_a_killed_run_left_is_taken_for_nobodys_word(upgrade, tmp_path):
     assert not left.exists()
 
 
-def test_a_policy_of_the_site_stays(upgrade, tmp_path):
+def test_a_policy_file_of_the_site_is_retained(upgrade, tmp_path):
     policy = tmp_path / "policy"
     policy.write_text("#!/bin/sh\nexit 104\n")
     policy.chmod(0o755)
@@ -70,7 +70,7 @@ def test_a_policy_of_the_site_stays(upgrade, tmp_path):
     assert policy.read_text() == "#!/bin/sh\nexit 104\n"
 
 
-def test_what_is_here_as_somebodys_need_stays_so(upgrade):
+def test_automatic_packages_stay_automatic(upgrade):
     _, said = upgrade("slurmd=2", "libslurm42t64=2")
 
     lines = said.splitlines()
@@ -79,5 +79,5 @@ def test_what_is_here_as_somebodys_need_stays_so(upgrade):
     assert lines[-1] == "apt-mark auto libslurm42t64"
 
 
-def test_without_packages_it_only_finishes_what_was_begun(upgrade):
+def test_without_packages_only_the_interrupted_upgrade_is_completed(upgrade):
     assert upgrade() == (0, "dpkg --configure --pending\n")

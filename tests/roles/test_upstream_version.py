@@ -16,7 +16,7 @@ from ansible.template import Templar, trust_as_template
         ("unknown", "unknown"),
     ],
 )
-def test_a_version_is_what_its_program_says_in_every_playbook(plugins, version, upstream):
+def test_every_playbook_can_use_the_version_filter(plugins, version, upstream):
     """The filter is found by the same ansible.cfg."""
     templar = Templar(variables={"version": version})
 

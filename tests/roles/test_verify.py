@@ -51,7 +51,7 @@ def verified(tmp_path_factory):
     return done, json.loads(report.read_text())
 
 
-def test_it_fails_and_says_what_is_wrong_and_who_must_act(verified):
+def test_verification_fails_and_reports_faults_and_who_must_act(verified):
     done, _ = verified
 
     assert done.returncode != 0
@@ -59,7 +59,7 @@ def test_it_fails_and_says_what_is_wrong_and_who_must_act(verified):
     assert "operator must act" in done.stdout
 
 
-def test_it_looks_at_everything_on_every_host_whatever_it_found_before(verified):
+def test_verification_checks_everything_on_every_host_despite_faults(verified):
     _, report = verified
 
     assert [list(report["hosts"][name]) for name in HOSTS] == [["base", "pki"]] * 2
@@ -69,7 +69,7 @@ def test_it_looks_at_everything_on_every_host_whatever_it_found_before(verified)
     }
 
 
-def test_a_host_that_is_not_reached_is_a_finding(verified):
+def test_an_unreachable_host_is_reported(verified):
     _, report = verified
 
     assert [one["what"] for one in report["findings"] if one["host"] == "cedar"] == [
@@ -77,7 +77,7 @@ def test_a_host_that_is_not_reached_is_a_finding(verified):
     ]
 
 
-def test_the_report_is_for_its_owner_alone_and_counts_what_was_looked_at(verified):
+def test_only_the_owner_reads_the_report_and_checks_are_counted(verified):
     done, report = verified
 
     assert report["looked_at"] == sum(
@@ -86,8 +86,8 @@ def test_the_report_is_for_its_owner_alone_and_counts_what_was_looked_at(verifie
     assert f"{len(report['findings'])} of {report['looked_at']} checks failed" in done.stdout
 
 
-def test_every_role_that_can_be_verified_is():
-    text = (ROOT / "playbooks/tasks/verify_host.yml").read_text()
+def test_every_role_with_a_verification_is_verified():
+    text = (ROOT / "playbooks/verify.yml").read_text()
 
     assert [
         role.name
@@ -96,7 +96,7 @@ def test_every_role_that_can_be_verified_is():
     ] == []
 
 
-def test_what_a_role_looks_at_is_found_by_the_report():
+def test_the_report_finds_the_results_of_every_role():
     """It finds results by name."""
     lost = [
         role.name
@@ -109,7 +109,7 @@ def test_what_a_role_looks_at_is_found_by_the_report():
 
 
 @pytest.mark.parametrize("role", INSPECTED, ids=lambda role: role.name)
-def test_what_a_role_looks_at_is_well_asked_on_every_host(role, site_of):
+def test_the_checks_of_every_role_are_valid_on_every_host(role, site_of):
     task = first_task(role)
     site = site_of(role)
     for host in site.hosts_of(role):
@@ -141,9 +141,7 @@ def test_what_a_role_looks_at_is_well_asked_on_every_host(role, site_of):
     ("components", "units"),
     [(["login"], ["sackd.service"]), (["compute", "login"], ["slurmd.service"])],
 )
-def test_a_login_host_needs_sackd_only_where_nothing_else_has_the_configuration(
-    components, units, site
-):
+def test_a_login_host_needs_sackd_only_without_another_configuration(components, units, site):
     role = next(role for role in roles() if role.name == "slurm")
     task = first_task(role)
     templar = site.templar(role, "login")
@@ -163,9 +161,7 @@ def test_a_login_host_needs_sackd_only_where_nothing_else_has_the_configuration(
         ({"HealthCheckProgram": "/usr/sbin/nhc"}, []),
     ],
 )
-def test_a_node_that_does_not_look_at_itself_by_our_program_is_not_asked_whether_it_did(
-    settings, waits, site
-):
+def test_a_node_without_our_health_check_is_not_asked_for_its_time(settings, waits, site):
     role = next(role for role in roles() if role.name == "slurm")
     task = first_task(role)
     templar = site.templar(role, "compute1", slurm_config=settings)
@@ -178,7 +174,7 @@ def test_a_node_that_does_not_look_at_itself_by_our_program_is_not_asked_whether
     ("away", "found"),
     [([], ["gpu1 down*", "gpu10 drain"]), (["gpu1"], ["gpu10 drain"]), (["gpu1", "gpu10"], [])],
 )
-def test_a_node_that_is_away_need_not_be_ready(away, found, site):
+def test_an_absent_node_does_not_need_to_be_ready(away, found, site):
     role = next(role for role in roles() if role.name == "slurm")
     task = first_task(role)
     templar = site.templar(role, "controller", slurm_nodes_away=away)

@@ -79,7 +79,7 @@ def host(tmp_path):
 
 @pytest.mark.parametrize("tasks_from", ["wallets", "secrets"])
 @pytest.mark.parametrize("here", [None, OTHER])
-def test_a_host_without_the_wallet_that_is_noted_is_refused(here, tasks_from, host):
+def test_a_host_without_its_recorded_wallet_is_refused(here, tasks_from, host):
     host.noted(OWN)
     if here:
         host.has(here)
@@ -95,13 +95,13 @@ def test_a_host_without_the_wallet_that_is_noted_is_refused(here, tasks_from, ho
     assert host.files() == before
 
 
-def test_a_check_run_refuses_it_as_well(host):
+def test_check_mode_refuses_a_lost_wallet(host):
     host.noted(OWN)
 
     assert host.run("--check").returncode == 2
 
 
-def test_another_wallet_is_made_and_noted_where_that_is_said(host):
+def test_a_new_wallet_is_created_and_recorded_on_request(host):
     host.noted(OWN)
 
     done = host.run("-e", "control_plane_new_wallets=true")
@@ -111,7 +111,7 @@ def test_another_wallet_is_made_and_noted_where_that_is_said(host):
     assert host.note.read_text() == f"0x{made}\n" != f"{OWN}\n"
 
 
-def test_a_first_run_notes_the_wallet_that_it_makes_and_a_second_one_changes_nothing(host):
+def test_the_first_run_records_a_new_wallet_and_the_second_changes_nothing(host):
     done = host.run()
 
     assert done.returncode == 0, done.stdout
@@ -126,7 +126,7 @@ def test_a_first_run_notes_the_wallet_that_it_makes_and_a_second_one_changes_not
     assert host.files() == before
 
 
-def test_a_wallet_whose_site_has_lost_its_secrets_is_left_as_it_is(host):
+def test_a_wallet_is_not_changed_if_the_site_lost_its_secrets(host):
     host.has(OWN)
 
     done = host.run(tasks_from="wallets")
@@ -140,7 +140,7 @@ def test_a_wallet_whose_site_has_lost_its_secrets_is_left_as_it_is(host):
     assert host.files().keys() == {"supervisor.json"}
 
 
-def test_a_run_that_was_cut_between_wallet_and_note_is_gone_on_with(host):
+def test_a_run_interrupted_between_wallet_and_record_continues(host):
     host.has(OWN)
     host.note.parent.mkdir()
     (host.note.parent / "wallet-supervisor").touch()
@@ -152,7 +152,7 @@ def test_a_run_that_was_cut_between_wallet_and_note_is_gone_on_with(host):
     assert host.note.read_text() == f"{OWN}\n"
 
 
-def test_a_check_run_on_a_bare_host_foresees_wallet_and_note_and_makes_none(host):
+def test_check_mode_on_a_new_host_predicts_wallet_and_record(host):
     done = host.run("--check")
 
     assert done.returncode == 0, done.stdout
@@ -160,14 +160,14 @@ def test_a_check_run_on_a_bare_host_foresees_wallet_and_note_and_makes_none(host
     assert host.files() == {}
 
 
-def test_the_first_playbook_of_site_yml_that_reaches_a_host_looks_for_lost_wallets():
+def test_the_first_playbook_of_site_yml_checks_for_lost_wallets():
     parts = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
 
     names = [part["ansible.builtin.import_playbook"] for part in parts]
     assert set(names[: names.index("wallets.yml")]) == {"validate.yml", "wheel.yml"}
 
 
-def test_hosts_that_share_a_group_have_a_note_each(site):
+def test_each_host_of_a_group_has_its_own_record(site):
     notes = {}
     for name in ("control", "infra"):
         known = site.variables.get_vars(host=site.inventory.get_host(name)) | {
@@ -183,7 +183,7 @@ def test_hosts_that_share_a_group_have_a_note_each(site):
 @pytest.mark.parametrize(
     ("address", "expected"), [(OWN.removeprefix("0x"), OWN), (OWN, OWN), ("0x" + 40 * "A", OWN)]
 )
-def test_a_wallet_is_known_by_its_key_file(address, expected, tmp_path):
+def test_a_wallet_is_identified_by_its_key_file(address, expected, tmp_path):
     (tmp_path / "supervisor.json").write_text(json.dumps({"address": address}))
 
     assert look(tmp_path, "supervisor", "admin")["addresses"] == {"supervisor": expected}
@@ -204,7 +204,7 @@ def look(folder, *names):
     return call(ROLE / "library/wallet_addresses.py", arguments, tmp=folder / "tmp")
 
 
-def test_a_wallet_that_is_not_noted_yet_is_to_be_noted_and_not_lost(tmp_path):
+def test_a_wallet_without_a_record_is_recorded_and_not_lost(tmp_path):
     notes = {"supervisor": str(tmp_path / "supervisor"), "admin": str(tmp_path / "admin")}
     (tmp_path / "admin").write_text(f"{OWN}\n")
 

@@ -31,7 +31,7 @@ def checkout(tmp_path):
 
 
 @pytest.mark.parametrize("words", [[], ["--limit=compute1"], ["--limit=compute1", "--check"]])
-def test_a_run_of_some_hosts_builds_it_too_and_reaches_none(checkout, words):
+def test_a_limited_run_builds_the_wheel_and_contacts_no_host(checkout, words):
     argv = [
         "ansible-playbook",
         f"--inventory={ROOT / 'inventory/example'}",
@@ -48,7 +48,7 @@ def test_a_run_of_some_hosts_builds_it_too_and_reaches_none(checkout, words):
     assert len(list((checkout / "dist").glob("thing-1.0-*.whl"))) == 1
 
 
-def test_site_builds_it_before_any_host_is_touched():
+def test_site_yml_builds_the_wheel_before_any_host_changes():
     parts = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
 
     assert [part["ansible.builtin.import_playbook"] for part in parts[:2]] == [
@@ -60,7 +60,7 @@ def test_site_builds_it_before_any_host_is_touched():
 @pytest.mark.parametrize(
     "playbook", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem
 )
-def test_who_installs_it_has_built_it(playbook):
+def test_every_playbook_that_installs_the_wheel_builds_it(playbook):
     parts = [
         part.get("ansible.builtin.import_playbook") for part in yaml.safe_load(playbook.read_text())
     ]
