@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the roles say of themselves: specification, defaults, README table.
+"""The specification, the defaults and the README table of every role.
 
-``python -m tests.roles.catalogue`` writes the variables table of every role's README from its
-specification, and what changes of Slurm's configuration cost.
+``python -m tests.roles.catalogue`` writes the variables table of each README from the role's
+specification, and the table of the costs of changes of Slurm's configuration.
 """
 
 from __future__ import annotations
@@ -27,23 +27,25 @@ COSTS_PAGE = ROOT / "docs/reference/slurm-changes.md"
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """One role of the repository."""
+    """A role of the repository."""
 
     name: str
 
     @property
     def path(self) -> Path:
-        """Its folder."""
+        """The role's folder."""
         return ROOT / "roles" / self.name
 
     @property
     def entry_points(self) -> dict[str, dict[str, Any]]:
-        """What can be asked of it, by name: `main`, and others in the order of the specification."""
+        """The specifications of the role's entry points by name, in the order of the file."""
         return yaml.safe_load((self.path / "meta/argument_specs.yml").read_text())["argument_specs"]
 
     @property
     def options(self) -> dict[str, dict[str, Any]]:
-        """The public variables of all entry points in the order of the specification, each once."""
+        """The public variables of all entry points, in the order of the specification, without
+        duplicates.
+        """
         points = self.entry_points.values()
         return {
             name: option for point in points for name, option in point.get("options", {}).items()
@@ -51,29 +53,29 @@ class Role:
 
     @property
     def defaults_text(self) -> str:
-        """The text of its defaults; empty if it has no variables."""
+        """The text of the role's defaults; empty if the role has no variables."""
         path = self.path / "defaults/main.yml"
         return path.read_text() if path.exists() else ""
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Its defaults."""
+        """The role's defaults."""
         return yaml.safe_load(self.defaults_text) or {}
 
     @property
     def vars(self) -> dict[str, Any]:
-        """Its internal constants."""
+        """The role's internal constants."""
         path = self.path / "vars/main.yml"
         return (yaml.safe_load(path.read_text()) or {}) if path.exists() else {}
 
     @property
     def templates(self) -> list[Path]:
-        """Its templates, sorted."""
+        """The role's templates, sorted."""
         return sorted(path for path in (self.path / "templates").rglob("*") if path.is_file())
 
     def comments(self) -> dict[str, str]:
-        """Return the comment above each variable of the defaults, joined to one line, in the order
-        of the file.
+        """Return the comment above each variable of the defaults as one line, in the order of the
+        file.
         """
         found: dict[str, str] = {}
         lines: list[str] = []
@@ -121,7 +123,7 @@ def table(role: Role) -> str:
 
 
 def others(role: Role) -> str:
-    """Return what the README says of the entry points beside `main`, a line each."""
+    """Return the README's text about the entry points other than `main`, one line each."""
     lines = []
     for name, point in role.entry_points.items():
         if name == "main":
@@ -135,23 +137,23 @@ def others(role: Role) -> str:
 
 
 def with_table(text: str, role: Role) -> str:
-    """Return a README with the role's table and other entry points between its marks.
+    """Return a README with the role's table and its other entry points between the markers.
 
     Raises:
-        ValueError: If the marks are missing.
+        ValueError: If the markers are missing.
     """
     return _between(text, TABLE_START, f"{table(role)}\n{others(role)}", TABLE_END)
 
 
 def slurm_costs() -> ModuleType:
-    """Return the rules of role slurm, as its module has them."""
+    """Return the cost rules of the module of role slurm."""
     name = "slurm_costs"
     return sys.modules.get(name) or load(ROOT / "roles/slurm/module_utils/slurm_costs.py", name)
 
 
 def with_costs(text: str) -> str:
-    """Return the page of what changes of Slurm's configuration cost with the rules between its
-    marks.
+    """Return the page of the costs of changes of Slurm's configuration, with the rules between its
+    markers.
     """
     return _between(text, COSTS_START, f"{slurm_costs().table()}\n", COSTS_END)
 
@@ -165,7 +167,7 @@ def _between(text: str, start: str, new: str, end: str) -> str:
 
 
 def main() -> None:
-    """Write the table of every README, and the page of costs."""
+    """Write the table of each README, and the page of costs."""
     for role in roles():
         path = role.path / "README.md"
         path.write_text(with_table(path.read_text(), role))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inventories as Ansible sees them, without a host."""
+"""Inventories as Ansible reads them, without hosts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FACTS = {
 
 
 def trusted(value: Any) -> Any:
-    """Return a value read as plain YAML, its texts marked as templates of ours."""
+    """Return a value read as YAML, with its strings marked as trusted templates."""
     if isinstance(value, str):
         return trust_as_template(value)
     if isinstance(value, dict):
@@ -48,14 +48,14 @@ def roles_of(play: dict[str, Any]) -> set[str]:
 
 @dataclass(frozen=True)
 class Site:
-    """An inventory with a place for its secrets."""
+    """An inventory with a folder for its secrets."""
 
     loader: DataLoader
     inventory: InventoryManager
     variables: VariableManager
 
     def patterns_of(self, role: Role) -> list[str]:
-        """Return the host patterns of the plays that name the role, when nobody is away."""
+        """Return the host patterns of the plays that name the role, if all hosts are reachable."""
         plays = [
             play
             for path in (ROOT / "playbooks").glob("*.yml")
@@ -64,7 +64,7 @@ class Site:
         return [play["hosts"].partition("{{")[0] for play in plays if role.name in roles_of(play)]
 
     def hosts_of(self, role: Role) -> list[str]:
-        """Return the hosts of these plays, sorted. A role of a chain of one's own may have none."""
+        """Return the hosts of these plays, sorted. A role for a private chain may have no hosts."""
         return sorted(
             {
                 host.name
@@ -74,7 +74,7 @@ class Site:
         )
 
     def templar(self, role: Role, host: str, **more: object) -> Templar:
-        """Return what renders the role's templates on a host whose inventory says more."""
+        """Return a templar for the role's templates on a host with additional variables."""
         samples = SAMPLES / f"{role.name}.yml"
         variables = {
             "ansible_managed": "Ansible managed",
@@ -112,7 +112,7 @@ def read_site(name: str, secrets: Path) -> Site:
 
 @pytest.fixture(scope="session")
 def plugins() -> None:
-    """Ansible's plugins and the roles', which one process may load once."""
+    """The plugins of Ansible and of the roles. A process may load the plugins only once."""
     init_plugin_loader()
     for role in roles():
         add_all_plugin_dirs(str(role.path))
@@ -120,7 +120,7 @@ def plugins() -> None:
 
 @pytest.fixture(scope="session")
 def loader(plugins) -> DataLoader:
-    """What reads the files of playbooks."""
+    """The reader of playbook files."""
     found = DataLoader()
     found.set_basedir(str(ROOT / "playbooks"))
     return found
@@ -128,7 +128,7 @@ def loader(plugins) -> DataLoader:
 
 @pytest.fixture
 def inventory(loader, tmp_path):
-    """The example, filled in, to be spoiled."""
+    """The completed example inventory, which a test may break."""
     return read(loader, "example", tmp_path / "secrets")
 
 
@@ -140,8 +140,8 @@ def site(plugins: None, tmp_path_factory: pytest.TempPathFactory) -> Site:
 
 @pytest.fixture(scope="session")
 def site_of(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Role], Site]:
-    """Return the inventory in which a role has hosts: the example, or else the single host with a
-    chain of its own.
+    """A function that returns the inventory in which a role has hosts: the example, or the single
+    host with a private chain.
     """
     single = read_site("single", tmp_path_factory.mktemp("secrets"))
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of flows, as docs/reference/flows.md shows it.
+"""The table of network flows in docs/reference/flows.md.
 
-``python -m tests.roles.flows_page`` writes it from inventory/group_vars/all/flows.yml.
+``python -m tests.roles.flows_page`` writes the table from inventory/group_vars/all/flows.yml.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VARIABLE = re.compile(r"\{\{ (\w+)")
 
 
 def table(flows: Iterable[dict[str, Any]]) -> str:
-    """Return the flows as a table of Markdown, in their order."""
+    """Return the flows as a Markdown table, in their order."""
     lines = ["| flow | to | from | ports | under TLS |", "|---|---|---|---|---|"]
     for flow in flows:
         ports = [
@@ -40,7 +40,7 @@ def table(flows: Iterable[dict[str, Any]]) -> str:
 
 
 def page(text: str) -> str:
-    """Return the page with the table of now."""
+    """Return the page with the current table."""
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
     return (
@@ -57,7 +57,7 @@ def _tls(flow: dict[str, Any]) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a value; of a template, the variable that says it."""
+    """Return a value, or the name of its variable if the value is a template."""
     found = _VARIABLE.search(str(value))
     return f"`{found[1]}`" if found else str(value)
 

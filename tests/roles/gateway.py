@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role traefik's configuration, served by the real program on free ports of the loopback."""
+"""Role traefik's configuration in a real Traefik on free ports of the loopback interface."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ configuration = load(ROLE.path / "library/traefik_configuration.py")
 def documents(
     site: Site, directory: Path, **variables: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the static and the dynamic configuration as the role has them with these variables."""
+    """Return the static and the dynamic configuration that the role writes with these variables."""
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     none = {"traefik_routes": [], "traefik_ldaps_names": []}
     templar.available_variables |= none | {"__traefik_directory": str(directory)} | variables
@@ -44,22 +44,22 @@ def documents(
 
 @dataclass(frozen=True)
 class Gateway:
-    """A Traefik that runs."""
+    """A running Traefik."""
 
     folder: Path
     ports: dict[str, int]
     process: subprocess.Popen[bytes]
 
     def ask(self, path: str) -> Any:
-        """Return what its API answers."""
+        """Return an answer of Traefik's API."""
         return configuration.ask(f"127.0.0.1:{self.ports['traefik']}", path)
 
     def accessed(self) -> list[dict[str, Any]]:
-        """Return its access log."""
+        """Return the access log."""
         return [json.loads(line) for line in (self.folder / "access.log").read_text().splitlines()]
 
     def told(self) -> str:
-        """Return its own log."""
+        """Return Traefik's log."""
         return (self.folder / "log").read_text()
 
 

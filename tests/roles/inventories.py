@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inventories of the repository as the check sees them, to be spoiled."""
+"""Inventories of the repository, which a test may change and check."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 
 @dataclass
 class Inventory:
-    """An inventory, to be spoiled."""
+    """An inventory that a test may change."""
 
     loader: DataLoader
     groups: dict[str, list[str]]
@@ -37,17 +37,17 @@ class Inventory:
     secrets: Path
 
     def say(self, *hosts: str, **values: Any) -> None:
-        """Set variables, of all hosts if none is named."""
+        """Set variables of the named hosts, or of all hosts."""
         for host in hosts or self.variables:
             self.variables[host] = {**self.variables[host], **values}
 
     def grid(self, **values: Any) -> None:
-        """Set keys of gridstead_grid; None removes one."""
+        """Set keys of gridstead_grid. None removes a key."""
         changed = {**self.variables["control"]["gridstead_grid"], **values}
         self.say(gridstead_grid={key: value for key, value in changed.items() if value is not None})
 
     def node(self, host: str, **values: Any) -> None:
-        """Set keys of a host's slurm_node; None removes one."""
+        """Set keys of a host's slurm_node. None removes a key."""
         changed = {**self.variables[host]["slurm_node"], **values}
         self.say(
             host, slurm_node={key: value for key, value in changed.items() if value is not None}
@@ -58,7 +58,7 @@ class Inventory:
         self.groups[name] = list(hosts)
 
     def problems(self) -> list[str]:
-        """Return what is wrong with it."""
+        """Return the problems of the inventory."""
         for name in self.variables:
             mine = sorted(
                 group for group, hosts in self.groups.items() if name in hosts and group != "all"
@@ -68,7 +68,7 @@ class Inventory:
 
 
 def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None:
-    """Make a site's authority in the folder where role pki looks."""
+    """Create a site's CA in the folder that role pki uses."""
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
     made = x509.CertificateBuilder(name, name, key.public_key(), 1, begins, ends)
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(
@@ -89,12 +89,12 @@ FILLED = (
 
 
 def said(text: str) -> str:
-    """Return a text of the example as its operator would say it."""
+    """Return a text of the example with an operator's values."""
     return functools.reduce(lambda so_far, pair: re.sub(*pair, so_far), FILLED, text)
 
 
 def copied(name: str, folder: Path) -> Path:
-    """Return an inventory of the repository as an operator copies and fills it."""
+    """Return an inventory of the repository, copied and completed like an operator's inventory."""
     shutil.copytree(ROOT / "inventory" / name, folder, ignore=shutil.ignore_patterns("00-wiring"))
     for file in folder.rglob("*.yml"):
         file.write_text(said(file.read_text()))
@@ -103,7 +103,7 @@ def copied(name: str, folder: Path) -> Path:
 
 
 def filled(value: Any) -> Any:
-    """Return a value of the example as its operator would say it."""
+    """Return a value of the example with an operator's values."""
     if isinstance(value, dict):
         return {key: filled(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -114,7 +114,7 @@ def filled(value: Any) -> Any:
 
 
 def read(loader: DataLoader, name: str, secrets: Path) -> Inventory:
-    """Return an inventory of the repository, with a place for its secrets."""
+    """Return an inventory of the repository, with a folder for its secrets."""
     found = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
     for number, host in enumerate(found.get_hosts(), start=11):
         if "ansible_host" not in host.vars:  # a lab that is not up

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of Ansible, run on this machine as Ansible runs them on a host."""
+"""Ansible modules, run on this machine as Ansible runs them on a host."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 def call(
     module: Path, arguments: dict[str, Any], *, tmp: Path, check_mode: bool = False
 ) -> dict[str, Any]:
-    """Run a module and return what it told, also if it failed."""
+    """Run a module and return its result, even if the module failed."""
     tmp.mkdir(exist_ok=True)
     given = {
         "_ansible_check_mode": check_mode,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that joins gets what site.yml gives to nodes, also while another host is away."""
+"""add_node.yml configures new nodes like site.yml, even if another host is unreachable."""
 
 import json
 import os
@@ -16,7 +16,7 @@ NEW = "add_node_new"
 
 
 def plays(path):
-    """Return the plays of a playbook and of those that it imports."""
+    """Return the plays of a playbook and of its imported playbooks."""
     for play in yaml.safe_load(path.read_text()):
         imported = play.get("ansible.builtin.import_playbook")
         yield from plays(path.parent / imported) if imported else [play]

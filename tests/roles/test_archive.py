@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archive of a site: when it is one, what is refused, and what a copy of a running service
-holds.
-"""
+"""The archive of a site: complete and refused archives, and copies of running services."""
 
 import json
 import os
@@ -29,7 +27,7 @@ PARTS = [
 
 @pytest.fixture
 def begun(tmp_path):
-    """The folder of an archive that is being filled."""
+    """The folder of an unfinished archive."""
     folder = tmp_path / ".20260102T030405Z.part"
     folder.mkdir()
     for part in PARTS:
@@ -39,8 +37,8 @@ def begun(tmp_path):
 
 @pytest.fixture
 def archive(begun):
-    """A whole archive."""
-    manifest.write_manifest(begun, HEAD, PARTS, lambda: 1_007.9)
+    """A complete archive."""
+    manifest.written(begun, HEAD, PARTS, lambda: 1_007.9)
     return begun.parent / HEAD["name"]
 
 
@@ -136,7 +134,7 @@ def test_a_truncated_part_is_refused(archive):
 
 @pytest.fixture
 def keys(tmp_path):
-    """The key that the archive is sealed for, and another."""
+    """The key of the archive, and another key."""
     made = [tmp_path / "owners", tmp_path / "strangers"]
     for key in made:
         subprocess.run(["age-keygen", "--output", key], check=True, capture_output=True)
@@ -165,7 +163,7 @@ def test_a_wrong_key_is_refused_and_the_right_key_is_named(tmp_path, keys):
 
 
 def test_the_copy_of_a_journal_is_consistent_during_writes(tmp_path):
-    """What is in the log beside the database is in the copy, and the log itself is not."""
+    """The copy contains the data of the write-ahead log, but not the log itself."""
     service = tmp_path / "service"
     service.mkdir()
     (service / "note").write_text("kept")
@@ -225,7 +223,7 @@ def test_a_missing_folder_is_not_archived(tmp_path, keys):
 
 
 def entry_point(name, folder, *options, **environment):
-    """Run an entry point of the role on this machine, and return what Ansible said."""
+    """Run an entry point of the role on this machine and return Ansible's output."""
     role = {"name": "archive", "tasks_from": name}
     told = {
         "name": "Tell",
@@ -330,8 +328,8 @@ def test_a_missing_state_is_not_copied(tmp_path):
 
 
 def test_only_the_services_own_folders_are_restored(tmp_path):
-    """Those above keep their rights and what else is in them; a folder that the archive has not is
-    gone.
+    """Parent folders keep their mode and their other files. A folder that is not in the archive is
+    removed.
     """
     host, stage = tmp_path / "host", tmp_path / "stage"
     wallets, keys = host / "etc" / "wallets", host / "etc" / "ssh"

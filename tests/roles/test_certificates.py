@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who must restart for a new certificate is asked of the host: a run that was cut told nobody."""
+"""Services restart for new certificates, even if an earlier run was interrupted before its
+handlers.
+"""
 
 import json
 import os
@@ -40,7 +42,7 @@ TRAEFIK = {
 
 
 class Host:
-    """This machine with a systemctl of the test's own, whose services read files of the test's own."""
+    """This machine with a fake systemctl. The services read files of the test."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -51,9 +53,10 @@ class Host:
             (folder / name).write_text(name)
 
     def restarts(self, play, writes, **variables):
-        """Run a play, then again after each of these files was written, none where it is empty.
+        """Run a play, then run it again after each of these files was written. An empty name writes
+        no file.
 
-        Return what each run restarted and reloaded.
+        Return the restarts and reloads of each run.
         """
         here = {"hosts": "localhost", "connection": "local", "gather_facts": False}
         plays = [play | here]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An unfit node takes no jobs, until it is fit; whoever else drained it is not overruled."""
+"""The node health check: it drains unfit nodes, resumes fit nodes and ignores nodes drained by
+others.
+"""
 
 import importlib.machinery
 import importlib.util
@@ -19,12 +21,12 @@ program = importlib.util.module_from_spec(
 
 @pytest.fixture(autouse=True, scope="module")
 def loaded():
-    """Run the file's text, so that no bytecode is left beside it."""
+    """Return the module of the program's text. No bytecode file is written."""
     exec(compile(FILE.read_text(), str(FILE), "exec"), program.__dict__)
 
 
 class Slurmctld:
-    """One node as slurmctld has it, and how often it was asked."""
+    """A node in a fake slurmctld, with a count of the queries."""
 
     def __init__(self):
         self.state, self.reason = ["IDLE"], ""
@@ -43,7 +45,7 @@ class Slurmctld:
 
 
 class Node:
-    """A node whose one check is whether a file is there."""
+    """A node whose only check tests whether a file exists."""
 
     def __init__(self, folder):
         self.file, self.checks, self.state = (
@@ -134,7 +136,7 @@ def test_a_manually_drained_node_is_not_changed(node, slurmctld):
 
 @pytest.fixture
 def processes(monkeypatch, tmp_path):
-    """Return a function that starts a process in a control group, and returns one that ends it."""
+    """A function that starts a process in a control group and returns a function that ends it."""
     proc = tmp_path / "proc"
     monkeypatch.setattr(program, "PROC", proc)
 

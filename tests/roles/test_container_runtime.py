@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role container_runtime on this machine, where nothing of it is."""
+"""Role container_runtime on this machine, which has none of its files."""
 
 import os
 import subprocess

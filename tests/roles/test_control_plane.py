@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What role control_plane writes is what the services read."""
+"""The services can read the files that role control_plane writes."""
 
 import tomllib
 
@@ -105,8 +105,8 @@ def test_services_restart_for_new_files_and_check_mode_predicts_it(
 
 
 def test_a_service_reads_its_credentials_and_the_files_of_its_settings():
-    """Neither copies of credentials nor files of its own, which are younger than the service at any
-    time.
+    """Copies of credentials and files that the service writes are not watched, because they are
+    always newer than the service.
     """
     settings = {
         "url": "/etc/not-a-file", "module_ca_file": None, "state_file": "/var/lib/gridstead/agent/state.db",

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and passwords in the addresses of the control plane's settings are neither shown nor
-recorded.
-"""
+"""Keys and passwords in URLs of the control plane's settings are not shown and not recorded."""
 
 import subprocess
 import sys

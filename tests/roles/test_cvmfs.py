@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What role cvmfs writes is what the services, systemd and CERN's programs read. CERN's are looked
-at, and not run.
+"""Services, systemd and CERN's programs can read the files of role cvmfs. CERN's programs are not
+run.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ OWN_MOUNTS = (
 
 @pytest.fixture
 def written(site):
-    """Return what a template of the role becomes on a host of the example, with some variables
-    changed.
-    """
+    """Return a rendered template of the role on a host of the example, with changed variables."""
 
     def render(template, host="infra", **variables):
         templar = site.templar(ROLE, host)
@@ -90,7 +88,7 @@ def test_groups_decide_which_hosts_replicate_and_which_mount(
     [("replica", "gridstead-cvmfs"), ("client", f"gridstead-cvmfs-mount@{NAME}")],
 )
 def test_services_older_than_their_settings_or_unit_are_restarted(site, component, unit):
-    """Keys have files named by what is in them, so another key is another setting."""
+    """The name of a key file depends on its content, so that another key changes the settings."""
     templar = site.templar(ROLE, "infra", cvmfs_components=[component])
     (part,) = templar.template(templar.available_variables["__cvmfs_parts"])
     tasks = yaml.safe_load((ROLE.path / "tasks/builtin/service.yml").read_text())

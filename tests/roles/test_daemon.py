@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon is restarted where a file is younger than it is, and only there."""
+"""Module daemon restarts a daemon only if a file is newer than the daemon."""
 
 import os
 
@@ -15,7 +15,7 @@ BEGUN, READY, RELOADED = NOW - 1000, NOW - 990, NOW - 500
 
 
 def told_at(moment):
-    """Return a moment as systemd tells it."""
+    """Return a time in the format of systemd."""
     return str(int((SINCE_BOOT_S - (NOW - moment)) * 1e6))
 
 
@@ -40,7 +40,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def written(tmp_path):
-    """Return what makes a file that was last written at a time."""
+    """A function that returns a file with a modification time."""
 
     def make(name, at):
         (tmp_path / name).touch()
@@ -120,7 +120,7 @@ def test_requested_actions_are_performed_on_a_running_daemon(asked, command):
 def test_check_mode_reports_the_action_and_does_nothing(
     tmp_path, monkeypatch, active, options, state
 ):
-    """`gridstead provider plan` reads it."""
+    """`gridstead provider plan` reads this result."""
     says = "".join(
         f"echo {name}={text}\n" for name, text in (TOLD | {"ActiveState": active}).items()
     )

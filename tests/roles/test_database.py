@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings that MariaDB would refuse never replace those that it runs with."""
+"""Settings that MariaDB refuses never replace the active settings."""
 
 import shlex
 import subprocess
@@ -20,7 +20,7 @@ DISABLED = (
 
 @pytest.fixture
 def check(site, tmp_path):
-    """Return what validates a file: the exit and what is told, given those of mariadbd."""
+    """A function that validates a file with a fake mariadbd and returns exit code and output."""
     tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
     (task,) = (
         one["ansible.builtin.template"] for one in tasks if "ansible.builtin.template" in one

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backups that a directory server makes of itself, with a program in the place of the server's
-own.
-"""
+"""Backups of the directory server, with a fake backup program."""
 
 import subprocess
 from pathlib import Path
@@ -17,9 +15,7 @@ OLD = ["gridstead-20260101T000000Z", "gridstead-20260102T000000Z", "gridstead-20
 
 @pytest.fixture
 def back_up(tmp_path, monkeypatch):
-    """Return a function that runs the program with a server that behaves as told; it returns the
-    exit code.
-    """
+    """A function that runs the program with a fake server and returns the exit code."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     folder = tmp_path / "bak"
     for name in OLD:
@@ -35,7 +31,7 @@ def back_up(tmp_path, monkeypatch):
 
 @pytest.fixture
 def backups(tmp_path):
-    """Return a function that names what is in the folder, sorted."""
+    """A function that lists the backup folder, sorted."""
     return lambda: sorted(path.name for path in (tmp_path / "bak").iterdir())
 
 

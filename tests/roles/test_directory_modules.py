@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of role directory: what they ask of the server, and what they leave alone."""
+"""The modules of role directory: their requests to the server, and the objects that they do not
+change.
+"""
 
 import re
 import types
@@ -17,7 +19,7 @@ instance = load(LIBRARY / "directory_instance.py")
 
 
 class FakeDirectory:
-    """A directory in memory that keeps what it was told and counts the writes."""
+    """A directory in memory that stores entries and counts the writes."""
 
     def __init__(self, **tree):
         self.tree = {dn: dict(attributes) for dn, attributes in tree.items()}
@@ -186,7 +188,7 @@ def test_first_certificate_ignores_white_space_and_chains():
 
 
 class FakeConnection:
-    """A connection that is lost as soon as something is to be written."""
+    """A connection that fails at the first write."""
 
     def add_s(self, *_):
         raise ConnectionError
@@ -198,7 +200,7 @@ class FakeConnection:
     "change", [("add", "cn=x", {"size": ["1"]}), ("modify", "cn=x", [("replace", "size", ["1"])])]
 )
 def test_a_change_is_recorded_before_it_is_made(tmp_path, monkeypatch, change):
-    """A run that is killed in between does not know of it; the server must begin anew all the same."""
+    """A run that is killed between record and change must still cause a restart of the server."""
     how, *arguments = change
     monkeypatch.setattr(entries.Directory, "__init__", lambda *_: None)
     directory = entries.Directory("ldapi://")
@@ -212,7 +214,9 @@ def test_a_change_is_recorded_before_it_is_made(tmp_path, monkeypatch, change):
 
 
 class FakeModule:
-    """Runs no program: answers certutil from a key store in memory and notes what else was called."""
+    """A fake AnsibleModule: it answers certutil from memory, records other commands and runs no
+    program.
+    """
 
     def __init__(self, tmp_path, *, check=False):
         self.check_mode = check
@@ -248,7 +252,7 @@ def write_certificate(path, body):
 
 @pytest.fixture
 def settings(tmp_path):
-    """The file of settings of a server whose unit has begun it."""
+    """The settings file of a server, after the start of its unit."""
     path = tmp_path / "etc/slapd-t/dse.ldif"
     path.parent.mkdir(parents=True)
     path.write_text("cn: config\nnsslapd-backend-opt-level: 0\nnsslapd-backend-implement: mdb\n")

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two suppliers of the directory: who gives whom its entries, which numbers are whose, what each
-must have.
-"""
+"""Two directory suppliers: replication, ranges of uid numbers, and missing entries."""
 
 from types import SimpleNamespace
 
@@ -159,7 +157,7 @@ VALUES = [
 
 
 def test_a_ruv_has_the_generation_and_the_last_change_of_each_supplier():
-    """Recorded of 389ds 3.1.2. A supplier that nothing came from has no change."""
+    """Recorded with 389ds 3.1.2. A supplier without changes has no last change."""
     expected = {"generation": "6b022651000000010000", "csns": {"1": "6b022670000000010000"}}
 
     assert info.vector(VALUES) == expected
@@ -211,9 +209,7 @@ def test_a_supplier_must_have_the_others_entries():
 
 @pytest.fixture
 def seen(monkeypatch):
-    """Return a function that looks at a server with entries and deleted ones; ``csn`` is its last
-    change.
-    """
+    """A function that reads a server with entries and deleted entries. ``csn`` is the last change."""
 
     def looked(names, covers=None, *, deleted=(), csn="6b02"):
         answers = {
@@ -278,7 +274,7 @@ def test_entries_of_pending_changes_are_not_missing(seen):
 
 
 class FakeSupplier:
-    """A supplier in memory; an initialisation ends with what it is told."""
+    """A supplier in memory. An initialisation ends with the given result."""
 
     def __init__(self, *, says="Error (0) Total update succeeded"):
         self.entries = {}

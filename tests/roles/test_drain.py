@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""playbooks/drain.yml as Ansible runs it, with stand-ins for Slurm's programs."""
+"""playbooks/drain.yml in Ansible, with fake Slurm programs."""
 
 import os
 import re
@@ -17,7 +17,7 @@ JOB = "12 of ada on gpu1 until 2026-01-02T03:04:05"
 
 
 class Cluster:
-    """A controller that is this machine, with one node, gpu1. Half a minute takes no time there."""
+    """A controller on this machine with one node, gpu1. A pause of 30 s takes no time."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -39,22 +39,22 @@ class Cluster:
             copy.write_text(re.sub(r"pause: .*", "pause: 0", path.read_text()))
 
     def says(self, program, script):
-        """Have a program of Slurm do something."""
+        """Set the action of a Slurm program."""
         path = self.folder / program
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
     def has_a_job(self, looks):
-        """Have a job on the node that is there that many times when one looks."""
+        """Add a job to the node for this number of queries."""
         told = f'[ $(wc -l <{self.folder}/looks) -gt {looks} ] || echo "{JOB}"'
         self.says("squeue", f"echo >>{self.folder}/looks; {told}")
 
     def looks(self):
-        """Return how often one looked."""
+        """Return the number of queries."""
         return (self.folder / "looks").read_text().count("\n")
 
     def drain(self, *words):
-        """Run the playbook and return how it ended, and what it said."""
+        """Run the playbook and return exit code and output."""
         environment = os.environ | {
             "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
             "PATH": f"{self.folder}:{os.environ['PATH']}",
@@ -138,8 +138,8 @@ def test_check_mode_reports_nodes_and_changes_none(state, nodes, told, cluster):
 
 
 def test_arguments_without_a_variable_are_refused(cluster):
-    """Of -e reason='new disks' the shell takes the quotes, and Ansible gives reason its first word
-    alone.
+    """The shell removes the quotes of -e reason='new disks', so that Ansible assigns only the first
+    word to reason.
     """
     code, said = cluster.drain("-e", "nodes=gpu1", "-e", "reason=new disks")
 
@@ -177,9 +177,7 @@ def test_documented_extra_vars_are_parsed_correctly():
 
 
 def test_no_file_of_tasks_includes_itself():
-    """Ansible runs an included file deeper than the one that includes it, and some 246 deep is its
-    end.
-    """
+    """Ansible nests an included file in the including file. The limit is about 246 levels."""
     files = [
         *PLAYBOOKS.glob("tasks/*.yml"),
         *ROOT.glob("roles/*/tasks/**/*.yml"),

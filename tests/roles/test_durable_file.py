@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file that a module writes is whole at every moment, and only those who may read it ever could."""
+"""Files that modules write are always complete, and are never readable by other users."""
 
 import os
 import stat

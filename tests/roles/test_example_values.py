@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an inventory still has of the example is known by being nobody's."""
+"""Placeholder values of the example in an inventory are recognised."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that belong together change together or not at all, on this machine, as root."""
+"""Module file_set changes all files of a set or none. Runs on this machine as root."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.roles.modules import call
 
 @pytest.fixture
 def ensure(tmp_path):
-    """Return what runs the module: files to its result."""
+    """A function that runs the module with files and returns the result."""
 
     def run(*files, check_mode=False, **more):
         arguments = {"files": list(files), **more}
@@ -76,7 +76,7 @@ def test_a_login_is_tested_before_any_file_changes(ensure, tmp_path):
 
 
 def test_a_file_is_reported_as_changed_until_its_command_succeeded(ensure, tmp_path):
-    """A run that was killed before it told the program of the file has left nothing else behind."""
+    """A run that was killed before the command leaves only the changed file."""
     taken = tmp_path / "taken"
     rules = {"path": str(tmp_path / "rules"), "content": "x\n", "in_force": str(taken)}
     ensure(rules)
@@ -125,8 +125,8 @@ def test_check_mode_writes_nothing_and_skips_a_missing_program(ensure, tmp_path,
 
 
 def test_changes_are_reported_by_each_run_until_they_are_settled(ensure, tmp_path):
-    """A run that is killed before its handlers leaves programs with what was before; the next has
-    to tell them.
+    """A run that is killed before its handlers leaves daemons with the old files. The next run must
+    notify the handlers.
     """
     files = [{"path": str(tmp_path / name), "content": "x\n"} for name in ("one", "two", "three")]
     unsettled = tmp_path / "var/unsettled"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs before slurmctld: no job id is given out twice."""
+"""The program that runs before slurmctld: no job id is used twice."""
 
 import subprocess
 
@@ -11,7 +11,7 @@ PROGRAM = Role("slurm").path / "files/usr/local/sbin/gridstead-first-job-id"
 
 @pytest.fixture
 def first_job_id(tmp_path):
-    """Makes the folders of jobs with these ids and returns what the program then writes."""
+    """A function that creates the folders of jobs with these ids and returns the program's output."""
 
     def written(*ids):
         state, file = tmp_path / "state", tmp_path / "first_job_id.conf"

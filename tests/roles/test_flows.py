@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which flows a host's firewall takes, for the example site, and what is refused of a table of
-flows.
-"""
+"""The firewall rules of hosts of the example site, and refused tables of flows."""
 
 import re
 import subprocess
@@ -88,7 +86,7 @@ def test_addresses_of_a_whole_network_are_collapsed():
 
 
 def test_a_host_does_not_resolve_sources_of_other_hosts_flows(monkeypatch):
-    """On each of many hosts that took seconds."""
+    """The resolution took seconds on each of many hosts."""
     monkeypatch.delattr(flows, "sources")
 
     assert rules(host="cedar") == []
@@ -104,8 +102,8 @@ def test_a_new_host_in_a_network_of_its_group_changes_no_rule():
 
 
 def test_nft_accepts_the_rules_of_every_example_host(render, site, tmp_path):
-    """In a network namespace of their own, as one transaction after the other: each replaces the
-    one before.
+    """The rules are loaded in a private network namespace, in sequence. Each file replaces the
+    rules of the last.
     """
     for host in site.hosts_of(ROLE):
         (tmp_path / host).write_text(render(ROLE, TEMPLATE, host))
@@ -119,8 +117,8 @@ def test_nft_accepts_the_rules_of_every_example_host(render, site, tmp_path):
 
 @pytest.mark.parametrize("changed", ["chain output { accept; }", "no rules"])
 def test_the_unit_writes_a_copy_of_the_kernels_rules(render, tmp_path, changed):
-    """Its commands as they are, but for the places, in a network namespace of their own; a reload
-    with other rules.
+    """The unit's commands run with other paths, in a private network namespace. The reload has
+    other rules.
     """
     unit = render(
         ROLE, ROLE.path / "templates/etc/systemd/system/gridstead-firewall.service.j2", "db"
@@ -174,7 +172,7 @@ def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
     ],
 )
 def test_a_port_is_open_only_for_its_clients(render, host, port, addresses):
-    """None: no rule has it."""
+    """None: no rule has the port."""
     lines = [
         line.strip() for line in render(ROLE, TEMPLATE, host).splitlines() if f"{{ {port}" in line
     ]
@@ -191,7 +189,7 @@ def test_the_page_lists_every_flow_of_the_inventory():
 
 
 def test_every_network_port_is_in_the_table():
-    """The check of the inventory knows who listens; what is for the host itself has no flow."""
+    """The inventory check lists the listening ports. A port for the host itself has no flow."""
     own = {3306}  # MariaDB is for the host itself
     own |= {9419, 9420}  # metaloggers and chunk servers: there are none on other hosts
     table = yaml.safe_load((ROOT / "inventory/group_vars/all/flows.yml").read_text())[

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of role footprint: what a record holds, what goes, what comes back, and what stays."""
+"""The modules of role footprint: records of a host, removed objects and restored objects."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def etc(tmp_path):
 
 @pytest.fixture
 def recorded(tmp_path, etc):
-    """Return a function that records the host as it is then."""
+    """A function that records the present state of the host."""
 
     def now(**host):
         record.write(tmp_path / "before", {**HOST, **host}, etc)
@@ -44,7 +44,7 @@ def recorded(tmp_path, etc):
 
 
 class Commands:
-    """What systemctl and its like are told, and what they say."""
+    """Fake systemctl and other commands: it records the calls and returns answers."""
 
     def __init__(self, *answers):
         self.answers, self.told = dict(answers), []
@@ -55,11 +55,11 @@ class Commands:
 
 
 class Failed(Exception):
-    """A module's run ended with a message."""
+    """A module failed with a message."""
 
 
 class Host:
-    """What apt and dpkg know, for a run of a module."""
+    """Fake apt and dpkg for a run of a module."""
 
     def __init__(self, *, installed, manual, purge=""):
         self.installed, self.manual, self.purge, self.told = installed, manual, purge, []
@@ -80,7 +80,7 @@ class Host:
 
 
 def remove_packages(monkeypatch, host, record):
-    """Return what module footprint_packages says after it has purged."""
+    """Return the result of module footprint_packages after a purge."""
     host.params, host.said = {"record": str(record), "purge": True}, {}
 
     def exit_json(**said):
@@ -235,7 +235,7 @@ def test_our_unit_is_stopped_with_its_processes_and_disabled(recorded):
 
 
 def test_timers_are_stopped_before_their_services(recorded):
-    """A timer would start its service again, which finds nothing to talk to any more and fails."""
+    """A timer would start its service again, which would fail without its dependencies."""
     commands = Commands(("systemctl", "ActiveState=active\nUnitFileState=enabled\n"))
     traces = {**NOTHING, "units": ["keys.service", "keys.timer"]}
 
@@ -352,7 +352,7 @@ def test_packages_that_were_automatic_before_are_marked_automatic(recorded):
 
 
 def test_new_packages_are_removed_unless_they_were_installed_manually():
-    """Gawk could stand for mawk, which is needed, so apt alone would keep it."""
+    """apt alone would retain gawk, because gawk can replace the required package mawk."""
     commands = Commands(
         ("apt-get", "Reading package lists...\nRemv slurmd [24.11]\nRemv gawk:amd64 [5.2]\n")
     )
@@ -385,7 +385,7 @@ def test_a_half_installed_package_is_recorded():
 
 
 def test_packages_of_an_interrupted_removal_are_removed(tmp_path, recorded, monkeypatch):
-    """Apt holds it for asked for then."""
+    """apt has marked these packages as manually installed."""
     recorded()
     host = Host(installed="sudo slurmd", manual="sudo", purge="cut off")
     with pytest.raises(Failed, match="cut off"):

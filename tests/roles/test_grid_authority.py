@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The certificate of a grid's own authority comes from the inventory to the hosts, and is trusted
-there.
-"""
+"""The grid's CA certificate: from the inventory to the trusted certificates of the hosts."""
 
 import datetime as dt
 import subprocess
@@ -30,7 +28,7 @@ def certificate(ends=NOW + dt.timedelta(days=300)):
 
 
 def write(folder, text):
-    """Run the task that writes the certificates, into a folder."""
+    """Run the task that writes the certificates, with another folder."""
     tasks = yaml.safe_load((PKI.path / "tasks/configure.yml").read_text())[:1]
     given = {"pki_grid_authority": text, "__pki_grid_authority": str(folder / "grid-ca.crt")}
     given |= {"ansible_python_interpreter": sys.executable}

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that the operator account may run as root refuses everything it does not know
-exactly.
-"""
+"""gridstead-submit, which the operator account may run as root, refuses all unknown input."""
 
 import importlib.machinery
 import importlib.util
@@ -25,7 +23,7 @@ CANCEL = ["cancel", "--slurm-job-id", "12", "--proof", JOB_KEY]
 
 @pytest.fixture(autouse=True, scope="module")
 def loaded():
-    """Run the file's text, so that no bytecode is left beside it."""
+    """Return the module of the program's text. No bytecode file is written."""
     exec(compile(FILE.read_text(), str(FILE), "exec"), program.__dict__)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the roles' verification says of units, files and commands, on this machine."""
+"""The module of the roles' verification: units, files and commands on this machine."""
 
 import getpass
 import os

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One clear message for each wrong assumption about an inventory, all at once, and none for a good
-one.
-"""
+"""The inventory check reports each wrong assumption with one message, all at once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of another form than what reads them wants: one message for each, and never a traceback."""
+"""Values of wrong types in an inventory cause one message each and never a traceback."""
 
 from __future__ import annotations
 

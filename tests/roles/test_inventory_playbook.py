@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""playbooks/validate.yml tells all mistakes of an inventory and touches nothing."""
+"""playbooks/validate.yml reports all mistakes of an inventory and changes nothing."""
 
 import datetime as dt
 import json

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role base takes nobody's way in: its tasks on this machine, which is reached by an ssh of the
-test's own.
-"""
+"""Role base never removes the SSH access of Ansible. The tests use a fake ssh on this machine."""
 
 import json
 import os
@@ -41,7 +39,7 @@ PLAY = {
 
 
 class There:
-    """A host that is this machine, with places of the test's own for the role's files."""
+    """A host that is this machine, with other paths for the role's files."""
 
     def __init__(self, folder):
         self.ssh, self.sshd, self.hosts = folder / "ssh", folder / "sshd.conf", folder / "hosts"
@@ -88,7 +86,7 @@ class There:
         return done.returncode, " ".join(done.stdout.split()) + done.stderr
 
     def tries(self):
-        """Return how often somebody came without a password."""
+        """Return the number of logins without a password."""
         return Path(f"{self.ssh}.calls").read_text().count(" PasswordAuthentication=no ")
 
 
@@ -98,7 +96,7 @@ def there(tmp_path):
 
 
 def test_no_file_changes_if_only_a_password_gives_access(there):
-    """Ansible keeps a password that it has asked for (-k) out of all variables."""
+    """Ansible does not store a prompted password (-k) in a variable."""
     code, told = there.run("configure.yml", keys="no")
 
     assert code != 0

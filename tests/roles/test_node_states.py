@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes playbooks/drain.yml closes and opens, from what sinfo prints."""
+"""The states of sinfo in which playbooks/drain.yml drains and resumes nodes."""
 
 import pytest
 from tests.modules import load

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An authority that the operator brings is used as it is: no run writes over it, and a useless one
-has one message.
-"""
+"""A CA of the operator: no run changes the CA, and an unusable CA causes one message."""
 
 import datetime as dt
 import itertools
@@ -34,7 +32,7 @@ def name(text):
 
 
 class Site:
-    """The root of a site and an authority below it, in the folder where role pki looks."""
+    """A site's root CA and an intermediate CA, in the folder that role pki uses."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -95,7 +93,7 @@ def site(tmp_path):
 
 
 def play(site, *tasks, **variables):
-    """Run tasks of role pki, and return what Ansible said."""
+    """Run tasks of role pki and return Ansible's output."""
     path = site.folder.parent / "play.yml"
     given = {
         "pki_authority_dir": str(site.folder),
@@ -173,7 +171,7 @@ def test_the_operators_next_ca_replaces_the_old_ca(site):
 
 
 def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
-    """Whoever trusts the root alone believes a service."""
+    """A client that trusts only the root can verify a service."""
     key = ec.generate_private_key(ec.SECP256R1())
     request = (
         x509.CertificateSigningRequestBuilder()
@@ -281,7 +279,7 @@ def test_an_unsupported_key_type_has_one_message(site):
 
 @pytest.mark.parametrize("steps", range(4))
 def test_a_valid_ca_has_no_message_even_during_a_replacement(steps, site):
-    """As change-authority.sh leaves it when it is cut."""
+    """The files are those of an interrupted change-authority.sh."""
     assert site.faults() == []
     site.key = ec.generate_private_key(ec.SECP384R1())
     site.certificate = site.signed(name("Cluster 2"), site.key)

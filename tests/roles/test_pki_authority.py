@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one authority follows another, where Ansible runs: who is trusted at each step, and who
-signs.
-"""
+"""The replacement of a CA: the trusted CAs and the signing CA at each step."""
 
 import subprocess
 
@@ -44,7 +42,7 @@ def folder(tmp_path_factory):
 
 
 def trusted(folder, step):
-    """Return the keys of those whom hosts trust at a step, the first of which signs."""
+    """Return the keys of the CAs that hosts trust at a step. The first CA signs."""
     text = (folder / step).read_text()
     certificates = x509.load_pem_x509_certificates(text.encode())
     assert text.splitlines().count("-----BEGIN CERTIFICATE-----") == len(
@@ -78,7 +76,9 @@ def test_the_key_of_the_new_ca_is_retained(folder):
 
 @pytest.mark.parametrize("done", range(4))
 def test_an_interrupted_change_continues(tmp_path, done):
-    """After none of its steps, a half copy, the copy, and the key."""
+    """The change is interrupted before the first step, after a partial copy, after the copy, and
+    after the key.
+    """
     (tmp_path / "ca.crt").write_text("old")
     (tmp_path / "next.crt").write_text("new")
     (tmp_path / ("ca.key" if done == 3 else "next.key")).write_text("new")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a host asks for a certificate again."""
+"""Module pki_request: the conditions for a new certificate request."""
 
 import datetime as dt
 import subprocess
@@ -56,7 +56,7 @@ def service_key():
 
 
 def signed(service_key, authority_key, *, days=100) -> bytes:
-    """Sign what the module asks for, as the role does."""
+    """Sign the module's request like the role."""
     request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
     found = certificate(
         request.subject,
@@ -127,8 +127,8 @@ def test_a_certificate_that_expires_soon_is_renewed(service_key, authority_key, 
 def test_a_run_interrupted_between_certificate_and_key_continues(
     authority_key, authority, tmp_path
 ):
-    """The certificate is that of the key that waits, and nobody would ask for one: the old key
-    would stay beside it.
+    """The certificate belongs to the new key, so that no request would follow. The old key would
+    remain with the new certificate.
     """
     entry = {"name": "agent", "owner": "root", "group": "root"}
     arguments = {

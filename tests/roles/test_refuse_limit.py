@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which playbooks --limit or --tags would make do less than they say, and that they refuse it."""
+"""Playbooks that would be incomplete with --limit or --tags refuse these options."""
 
 import subprocess
 
@@ -64,7 +64,7 @@ def test_playbooks_without_tags_refuse_tags(name):
 
 
 def test_skipped_tags_are_accepted():
-    """Molecule gives its own to every playbook."""
+    """Molecule passes its own tags to every playbook."""
     argv = [
         "ansible-playbook",
         f"--inventory={INVENTORY}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Releases of the control plane beside each other on a host: made, taken into use, gone back from."""
+"""Releases of the control plane on a host: installation, switch and rollback."""
 
 import base64
 import hashlib
@@ -23,7 +23,7 @@ MAIN = "import locked_double\n\n\ndef main():\n    print({!r}, locked_double.WOR
 
 
 class Host:
-    """A host's folder of releases, and its settings and units, with the dependencies already there."""
+    """A host's folder of releases, settings and units. The dependencies are installed."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -41,13 +41,13 @@ class Host:
         (locked / ".whole").touch()
 
     def has(self, command, text):
-        """Have a command of the host do something else."""
+        """Replace a command of the host."""
         path = self.folder / "bin" / command
         path.write_text(f"#!/bin/bash\n{text}\n")
         path.chmod(0o755)
 
     def script(self, name, *words):
-        """Run a script of the role with /etc elsewhere and return what it prints."""
+        """Run a script of the role with another /etc and return its output."""
         text = (FILES / name).read_text().replace("/etc/", f"{self.folder}/etc/")
         environment = os.environ | {
             "UV_NO_CACHE": "1",
@@ -59,48 +59,48 @@ class Host:
         ).stdout.strip()
 
     def install(self, wheel):
-        """Make a wheel's release, as the role does."""
+        """Install the release of a wheel, like the role."""
         return self.script("install-environment.sh", self.lock, "", wheel)
 
     def switch(self, way, *services):
-        """Take a release into use, or note that it works, as the role does."""
+        """Activate a release or record that it works, like the role."""
         return self.script("switch-environment.sh", way, *services)
 
     def configure(self, text, *services):
-        """Write the settings and units of services, as the role does."""
+        """Write settings and units of services, like the role."""
         for path in map(self.folder.joinpath, files_of(*services)):
             path.write_text(text)
             path.chmod(0o640)
 
     def configured(self):
-        """Return the settings and units that are there."""
+        """Return the present settings and units."""
         return {
             str(path.relative_to(self.folder)): path.read_text()
             for path in self.folder.glob("etc/**/*.*")
         }
 
     def run(self, wheel, text, *services):
-        """Take a wheel's release into use with settings and units, up to the start of its services."""
+        """Activate a wheel's release with settings and units, up to the start of its services."""
         told = self.install(wheel)
         self.configure(text, *services)
         self.switch("next")
         return told
 
     def says(self, name="venv"):
-        """Return what the command of a release says."""
+        """Return the output of a release's command."""
         return subprocess.run(
             [self.root / name / "bin/gridstead"], check=True, capture_output=True, text=True
         ).stdout.strip()
 
 
 def files_of(*services):
-    """Return the files that services have on a host."""
+    """Return the files of the services on a host."""
     names = ("etc/gridstead/{}.toml", "etc/systemd/system/gridstead-{}.service")
     return [name.format(service) for service in services for name in names]
 
 
 def wheel(folder, version):
-    """Return a wheel whose command says its version."""
+    """Return a wheel whose command prints its version."""
     path = folder / version / "gridstead-0.1.0-py3-none-any.whl"
     path.parent.mkdir()
     files = {
@@ -111,7 +111,7 @@ def wheel(folder, version):
 
 
 def packed(path, files):
-    """Return a wheel of the name that its path says, with these files."""
+    """Return a wheel with these files. The path has the wheel's name."""
     project, version, _ = path.name.split("-", 2)
     files |= {
         f"{project}-{version}.dist-info/METADATA": METADATA.format(project, version),
@@ -302,8 +302,8 @@ def test_two_releases_are_retained_and_the_old_environment_is_removed(host, whee
 
 @pytest.fixture
 def installed_with(host):
-    """Returns a function: entries of the lock file in, what the uv that was installed is called
-    with out.
+    """A function that runs the installation with lines of the lock file and returns the arguments
+    of uv.
     """
     wheelhouse = host.folder / "wheels"
     wheelhouse.mkdir()
@@ -346,7 +346,7 @@ def test_the_installer_is_the_uv_of_the_lock_file(installed_with):
     "entry", [f"uv==0.0.1 \\\n    --hash=sha256:{64 * '0'}\n", "uv==0.0.1\n", ""]
 )
 def test_any_other_installer_is_refused(host, installed_with, entry):
-    """Not one that was exchanged, nor one whose hash nobody knows, nor the newest."""
+    """A changed uv, a uv with an unknown hash and the newest uv are refused."""
     with pytest.raises(subprocess.CalledProcessError):
         installed_with(OTHERS[0], entry, OTHERS[1])
 

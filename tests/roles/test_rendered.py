@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the roles render for their modules is what Ansible's own lookup renders."""
+"""Templates that roles render for their modules match Ansible's template lookup."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ VARIABLES = {
 
 
 def rendered(folder, name, lookup):
-    """Return what Ansible says of a template of a folder, and whether it could render it."""
+    """Return Ansible's output for a template of a folder, and whether the rendering succeeded."""
     (folder / "templates").mkdir(exist_ok=True)
     (folder / "templates/whole.j2").write_text(TEMPLATE)
     (folder / "templates/part.j2").write_text("part of {{ one }}\n")

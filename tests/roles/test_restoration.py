@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a restoration looks at before it touches a host, and what it says then."""
+"""The checks of a restoration before it changes hosts, and their messages."""
 
 import json
 import subprocess
@@ -27,8 +27,8 @@ def archive(tmp_path):
 
 
 def restoration(folder, **given):
-    """Restore the example out of a folder's archive, and return what Ansible said; it has reached
-    no host.
+    """Restore the example from the archive of a folder and return Ansible's output. No host is
+    reached.
     """
     (folder / "backup-key").touch()
     given |= {
@@ -52,12 +52,12 @@ def restoration(folder, **given):
 
 
 def test_a_restoration_reports_missing_variables_before_any_host(tmp_path):
-    """The machine that runs Ansible is in no inventory, and has the site's name all the same."""
-    assert "is not an archive: it has no manifest.json" in restoration(tmp_path)
+    """The control machine is not in the inventory and still has the site's name."""
+    assert "is no archive: it has no manifest.json" in restoration(tmp_path)
 
 
 def test_a_restoration_names_missing_parts_before_any_host(archive):
-    """As where a host had another name when the archive was made."""
+    """A host had another name when the archive was created."""
     told = restoration(archive.parent, archive_site="mysite")
 
     assert (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every role says the same thing in its specification, its defaults and its README."""
+"""The specification, the defaults and the README of every role agree."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def test_the_defaults_match_the_specification(role: Role):
 
 @every_role
 def test_the_defaults_name_every_variable_in_the_order_of_the_specification(role: Role):
-    """A required one stands there commented out."""
+    """A required variable is commented out."""
     assert list(role.options) == list(role.comments())
 
 
@@ -74,7 +74,7 @@ def test_roles_have_no_dependencies(role: Role):
 
 @every_role
 def test_the_first_word_of_a_handler_is_its_effect(role: Role):
-    """`gridstead provider plan` tells it by that word."""
+    """`gridstead provider plan` reads this word."""
     path = role.path / "handlers/main.yml"
     handlers = yaml.safe_load(path.read_text()) if path.exists() else []
 
@@ -82,9 +82,7 @@ def test_the_first_word_of_a_handler_is_its_effect(role: Role):
 
 
 def calls(said: Any, path: Path) -> Iterator[tuple[str, str, Path]]:
-    """Yield the role, the entry point and the file of each call of a role in what a file of Ansible
-    says.
-    """
+    """Yield the role, the entry point and the file of each role call in an Ansible file."""
     if isinstance(said, list):
         for one in said:
             yield from calls(one, path)
@@ -97,7 +95,7 @@ def calls(said: Any, path: Path) -> Iterator[tuple[str, str, Path]]:
 
 
 def test_every_called_entry_point_has_a_specification():
-    """Ansible checks what such a call is given, and says nothing where there is none."""
+    """Ansible validates the arguments of a call only if the entry point has a specification."""
     files = [
         path for part in ("playbooks", "roles", "molecule") for path in (ROOT / part).rglob("*.yml")
     ]
@@ -119,7 +117,7 @@ def test_every_called_entry_point_has_a_specification():
 
 @every_role
 def test_apt_updates_its_lists_only_on_request(role: Role):
-    """To give apt a time for its lists is to ask it to update them, whatever `update_cache` says."""
+    """cache_valid_time makes apt update its lists, even without `update_cache`."""
     for path in role.path.glob("tasks/**/*.yml"):
         for line in re.findall("cache_valid_time: .*", path.read_text()):
             assert re.match(r"cache_valid_time: \"\{\{ \w+ \| ternary\(\d+, 0\) \}\}\"", line), path

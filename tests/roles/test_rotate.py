@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What playbooks/rotate.yml can be asked for, and the change of the MUNGE key on a host."""
+"""The arguments of playbooks/rotate.yml, and the change of the MUNGE key on a host."""
 
 import os
 import re
@@ -53,7 +53,7 @@ def test_each_secret_has_a_play_that_distributes_it():
 
 
 def test_the_directory_gets_new_passwords_before_any_host():
-    """Not even new certificates come first: they restart who reads a password."""
+    """New certificates are distributed later, because they restart services that read a password."""
     knows = next(
         number for number, play in enumerate(ROTATE) if "retain the old" in str(play.get("tasks"))
     )
@@ -70,7 +70,7 @@ def test_the_directory_gets_new_passwords_before_any_host():
 
 
 def test_certificate_rotation_changes_no_password():
-    """One that a run before could not give the directory yet would lock its services out."""
+    """A password that an earlier run did not write to the directory would lock its services out."""
     plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
     imports = [
         task["ansible.builtin.import_role"] for play in plays for task in play.get("tasks", [])
@@ -82,7 +82,7 @@ def test_certificate_rotation_changes_no_password():
 
 @pytest.fixture
 def change(tmp_path):
-    """Run the change with its commands and the key in a folder; return what became of it."""
+    """Run the change with fake commands and the key in a folder; return the result."""
     log, key, known = (tmp_path / name for name in ("log", "munge.key", "known"))
     commands = {
         "systemctl": f'echo "$(date +%s) $* $(cat {key})" >>{log}',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A secret's exchange where Ansible runs, cut short at any step."""
+"""The exchange of a secret on the control machine, interrupted at any step."""
 
 import stat
 

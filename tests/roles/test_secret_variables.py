@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets that an inventory says itself, in Ansible Vault: the same as their files, or refused."""
+"""Secrets in Ansible Vault: equal to their files, or refused."""
 
 import re
 import subprocess
@@ -43,7 +43,7 @@ def test_valid_secrets_and_other_variables_are_accepted(said):
 
 @pytest.fixture
 def vault(tmp_path, monkeypatch):
-    """A folder whose secrets one may move to Ansible Vault."""
+    """A folder with secrets that a test may move to Ansible Vault."""
     (tmp_path / "password").write_text("of the vault")
     monkeypatch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(tmp_path / "password"))
     return tmp_path
@@ -51,7 +51,7 @@ def vault(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", [f"{SECRET}\n", f"{SECRET}\nolder\n"])
 def test_the_documented_move_to_a_vault_does_not_change_a_secret(vault, text):
-    """One of several lines too, as keys of stored scripts are."""
+    """This includes secrets with several lines, such as keys of stored scripts."""
     (vault / ".secrets").mkdir()
     (vault / ".secrets/munge_key").write_text(text)
     (vault / "group_vars/all").mkdir(parents=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs after slurmctld's start, before partitions start jobs: what must not be started, and
-what was lost.
+"""The program that runs after slurmctld starts and before partitions start jobs: held and lost
+jobs.
 """
 
 import subprocess
@@ -29,7 +29,7 @@ COMMANDS = {
 
 @pytest.fixture
 def started(tmp_path, monkeypatch):
-    """Returns a function: what Slurm has and says in, what slurmctld was told out."""
+    """A function that runs the program with a state of Slurm and returns the commands to slurmctld."""
     state, told, commands = tmp_path / "state", tmp_path / "told", tmp_path / "bin"
     commands.mkdir()
     state.mkdir()
@@ -74,8 +74,8 @@ def test_no_job_is_held_after_a_clean_stop(started):
 
 
 def test_pending_jobs_without_environment_are_cancelled_before_any_start(started):
-    """17 has it, 18 has lost it, 19 is interactive and never had one; 20 runs, and needs it no
-    more.
+    """Job 17 has its environment and 18 has lost it. Job 19 is interactive and never had one. Job
+    20 runs and does not need one.
     """
     job(started.state, 17, "script", "environment")
     job(started.state, 18, "script")
@@ -85,7 +85,7 @@ def test_pending_jobs_without_environment_are_cancelled_before_any_start(started
 
 
 def test_jobs_that_ran_during_the_backup_end_with_their_nodes(started):
-    """Once: on the next start a job that runs is left alone."""
+    """This happens only once: a later start does not end running jobs."""
     job(started.state, 20, "script")
     (started.state / "restored").touch()
 
@@ -108,7 +108,7 @@ def test_an_archive_without_jobs_ends_no_job(started):
     "nodes", ["exit 1", "echo unk", "echo 'idle*'; yes idle | head --lines=33000"]
 )
 def test_unregistered_nodes_are_waited_for(started, nodes):
-    """Also while Slurm does not answer, and when it says so of the first of many nodes."""
+    """The wait continues if Slurm does not answer, and if only the first of many nodes is listed."""
     job(started.state, 20, "script")
 
     assert started(nodes=nodes) == [DOWN, *["sleep 1"] * 30, "sleep 8", UP]
@@ -138,7 +138,7 @@ def test_slurmctld_starts_after_an_interrupted_start_without_partitions(
 
 
 def test_only_existing_partitions_are_opened_again(started):
-    """A partition may have left slurm.conf since."""
+    """A partition may have been removed from slurm.conf."""
     job(started.state, 20, "script")
     (started.state / "partitions_held").write_text("gone\nmain\n")
 

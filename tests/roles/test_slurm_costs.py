@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change of Slurm's configuration costs."""
+"""The costs of changes of Slurm's configuration."""
 
 import pytest
 import yaml

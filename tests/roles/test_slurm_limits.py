@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QOS and accounts with their limits: what sacctmgr is told, and that it is told no more."""
+"""QOS and accounts with limits: the commands to sacctmgr, without unnecessary commands."""
 
 from types import SimpleNamespace
 
@@ -24,7 +24,7 @@ NEW_ACCOUNT = dict.fromkeys(limits.ACCOUNT, "") | {"Fairshare": "1", "QOS": "nor
 
 
 class Sacctmgr:
-    """Slurm's accounting, and what it was told. What it is told is shown from then on."""
+    """A fake sacctmgr that stores changes and records the commands."""
 
     check_mode = False
 
@@ -59,7 +59,7 @@ class Sacctmgr:
         return 0, "", ""
 
     def keep(self, qos=None, accounts=()):
-        """Bring it about and return what it was told for that."""
+        """Apply the limits and return the commands to sacctmgr."""
         self.told = []
         kept = accounting.Accounting(self)
         kept.set_qos(qos or {})
@@ -132,7 +132,9 @@ def test_a_qos_without_settings_is_created_and_retains_its_limits(sacctmgr):
 
 
 def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
-    """Until it runs, sacctmgr refuses gres/gpu; and without the QOS it does not start."""
+    """sacctmgr refuses gres/gpu until slurmctld has run, and slurmctld does not start without the
+    QOS.
+    """
     templar = site.templar(
         Role("slurm"), "controller", slurm_qos={"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
     )
@@ -217,7 +219,7 @@ SAME = [
 
 @pytest.mark.parametrize(("name", "asked", "shown"), SAME)
 def test_different_notations_of_a_value_are_equal(name, asked, shown):
-    """As sacctmgr 24.11.5 showed what it had been told."""
+    """The values are the output of sacctmgr 24.11.5."""
     assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {}
 
 
@@ -292,7 +294,7 @@ def test_an_invalid_setting_is_reported(asked, name, found, allowed):
     "asked", [{"MaxWall": 3599}, {"MaxWall": "43200"}, {"GraceTime": 43200}, {}, None]
 )
 def test_an_unambiguous_number_is_accepted(asked):
-    """A bare number of GraceTime is seconds, as YAML counts them."""
+    """A plain number for GraceTime is in seconds."""
     assert list(limits.faults(limits.QOS, asked)) == []
 
 

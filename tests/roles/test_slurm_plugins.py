@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What role slurm_plugins writes means what its variables say."""
+"""The files of role slurm_plugins implement the meaning of its variables."""
 
 import shutil
 import subprocess
@@ -17,9 +17,7 @@ FAKE_SLURM = "slurm = { SUCCESS = 0, ERROR = -1, log_user = print, log_error = p
 
 @pytest.fixture
 def written(site: Site) -> Callable[..., str]:
-    """Return a template as the role writes it on the example's controller, with variables of the
-    test's own.
-    """
+    """Return a template on the example's controller, with changed variables."""
 
     def render(name: str, **variables: object) -> str:
         (host,) = site.inventory.get_hosts("controller")
@@ -32,7 +30,7 @@ def written(site: Site) -> Callable[..., str]:
 
 
 def answer(guard: str, *, uid: int, gid: int) -> int:
-    """Return what a guard answers root for a job with its job key."""
+    """Return the plugin's answer to root for a job with its job key."""
     lua = shutil.which("lua5.1")
     assert lua, "lua5.1 is not installed (plugins/requirements.apt)"
     request = f'{{ user_id = {uid}, group_id = {gid}, admin_comment = "{JOB_KEY}" }}'

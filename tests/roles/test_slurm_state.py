@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder for slurmctld's state that is not mounted is not taken for a new one."""
+"""An unmounted folder for slurmctld's state is not treated as a new folder."""
 
 import json
 import subprocess
@@ -13,9 +13,7 @@ NOTE = ROLE.vars["__slurm_state_note"]
 
 @pytest.fixture
 def place(tmp_path):
-    """Return what has this machine make a place for a controller's state, given where slurmctld had
-    it before.
-    """
+    """A function that prepares the folder of a controller's state, with a former folder."""
     for name in ("state.yml", "state_note.yml"):
         text = (ROLE.path / "tasks" / name).read_text()
         # Nobody here is called slurm.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the shared storage may be mounted anew under jobs, and when it counts as mounted."""
+"""The conditions to remount the shared storage while jobs run, and to accept a mount."""
 
 import json
 import os
@@ -25,9 +25,7 @@ def text(root, *places):
 
 @pytest.fixture
 def look(tmp_path, monkeypatch):
-    """Return what calls the module on a host with these jobs, where each place says something of
-    its own.
-    """
+    """A function that calls the module on a host with these jobs and these answers of the mounts."""
 
     def call_it(must, *, says, paths=(ROOT, HOME), started_with=None, job=JOB, **more):
         stands_in = {
@@ -68,7 +66,7 @@ def test_a_working_mount_is_retained_while_a_job_runs(look, says):
 
 
 def test_without_jobs_the_mount_is_not_probed(look, tmp_path):
-    """mfsmount does not end on SIGTERM while a program waits for its answer."""
+    """mfsmount ignores SIGTERM while a program waits for an answer."""
     told = look("spare", says={ROOT: f"touch {tmp_path}/asked"}, job=None)
 
     assert "failed" not in told

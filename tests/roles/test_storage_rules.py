@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may reach the shared storage, as the role writes it for the example site."""
+"""Access to the shared storage in the files of the role for the example site."""
 
 from ipaddress import ip_network
 
@@ -125,7 +125,7 @@ def test_only_the_admin_creates_the_top_directories(render):
 
 @pytest.mark.parametrize(("backend", "made"), [("moosefs", 1), ("nfs", 1), ("external", 0)])
 def test_the_root_of_an_external_file_system_keeps_its_mode(render, backend, made):
-    """Sites have it 1777 or 2775."""
+    """Sites use modes such as 1777 and 2775."""
     told = {"shared_storage_backend": backend, "shared_storage_external": EXTERNAL}
     unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", SERVER, **told)
 
@@ -207,7 +207,7 @@ def test_an_external_file_system_is_mounted_with_its_options(render):
     ],
 )
 def test_a_secret_mount_option_is_refused_by_name_and_not_shown(options, refused, site):
-    """The unit is for everybody to read, and so are the arguments of mount(8)."""
+    """Every user can read the unit and the arguments of mount(8)."""
     external = {"source": "a:/", "type": "ceph", "options": options}
     templar = site.templar(
         ROLE, CLIENT, shared_storage_backend="external", shared_storage_external=external

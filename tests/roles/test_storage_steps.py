@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What serves the shared storage knows its files before a client mounts, whichever run wrote them."""
+"""The storage server reloads its files before a client mounts, after any run."""
 
 import pytest
 import yaml
@@ -14,9 +14,7 @@ def tasks(name):
 
 
 def daemons(site, backend):
-    """Return what each unit of a back end is told to read, as the storage host of the example site
-    runs them.
-    """
+    """Return the files that each unit of a back end reads, on the storage host of the example site."""
     templar = site.templar(
         ROLE,
         "infra",
@@ -52,7 +50,7 @@ def test_a_server_reloads_every_newer_file(site, backend, written):
 
 
 def steps():
-    """Return what the role does, in its order."""
+    """Return the steps of the role, in order."""
     keys = ("ansible.builtin.import_tasks", "ansible.builtin.meta")
     return [
         (one.get("ansible.builtin.include_tasks") or {}).get("file")
@@ -66,7 +64,7 @@ def test_a_client_mounts_after_the_server_has_its_export():
 
 
 def test_jobs_are_checked_again_just_before_the_remount():
-    """One may start since the first look; nodes are not drained."""
+    """A job may start after the first check, because nodes are not drained."""
     look, remount = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
 
     assert look["shared_storage_mount"] == tasks("remount.yml")[-1]["shared_storage_mount"]
@@ -95,7 +93,7 @@ def test_the_run_stops_without_the_configured_mount():
     ],
 )
 def test_files_of_another_back_end_are_not_hidden(site, there, backend, hidden):
-    """MooseFS was the default once: who ran on it had nothing to say."""
+    """MooseFS was the former default, so that its users did not set the variable."""
     look, assertion = tasks("backend.yml")
     assertion = assertion["ansible.builtin.assert"]
     templar = site.templar(ROLE, "infra", shared_storage_backend=backend)
@@ -138,7 +136,7 @@ UNIT = ROLE.path / "templates/etc/systemd/system/gridstead-shared-storage.servic
 
 
 def made_of(site, host="compute1", **more):
-    """Return what a mount of the example site is made of, as the role writes it."""
+    """Return the description of a mount of the example site, as the role writes it."""
     templar = site.templar(ROLE, host, **({"shared_storage_backend": "moosefs"} | more))
     (told,) = templar.template(templar.available_variables["__shared_storage_mounts"])
     return told["content"]
@@ -187,7 +185,7 @@ def test_a_mount_records_its_description_at_its_start(site, render):
 
 
 def test_only_a_changed_description_causes_a_remount():
-    """A plan tells by the handler's name that nodes are to drain."""
+    """The handler's name tells `gridstead provider plan` that nodes are drained."""
     told = {
         name: [one for one in tasks(name) if "notify" in one]
         for name in ("configure_client.yml", "moosefs/configure.yml")
@@ -206,7 +204,7 @@ def test_jobs_are_checked_before_any_file_is_written():
 
 @pytest.mark.parametrize("backend", ["nfs", "moosefs", "external"])
 def test_a_client_has_the_program_that_finds_jobs(site, backend):
-    """A small Debian may lack pgrep."""
+    """A minimal Debian may not have pgrep."""
     templar = site.templar(ROLE, "compute1", shared_storage_backend=backend)
 
     needed = templar.template(templar.available_variables["__shared_storage_needed"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategy of our plays: one interpreter for a whole run where Mitogen is installed, plain
-linear elsewhere.
+"""The strategy plugin: one interpreter for a whole run with Mitogen, the linear strategy without
+it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a role puts on a host is in its footprint, so that its teardown takes it off."""
+"""The footprint of a role lists all its objects on a host, so that its teardown removes them."""
 
 import subprocess
 from fnmatch import fnmatchcase
@@ -47,7 +47,7 @@ every_role = pytest.mark.parametrize("role", TEARDOWNS, ids=lambda role: role.na
 
 
 def tasks_of(role):
-    """Yield the tasks of a role on its hosts, those in blocks too, but not its teardown."""
+    """Yield the tasks of a role on its hosts, including tasks in blocks, without its teardown."""
     left = [task for path in sorted((role.path / "tasks").rglob("*.yml")) for task in yaml.safe_load(path.read_text())
             if path.name != "teardown.yml"]  # fmt: skip
     while left:
@@ -59,13 +59,13 @@ def tasks_of(role):
 
 
 def rendered(templar, value):
-    """Return a value of a task as a list of texts."""
+    """Return a value of a task as a list of strings."""
     found = templar.template(trusted(value))
     return [str(item) for item in (found if isinstance(found, list) else [found])]
 
 
 def written(templar, task, value):
-    """Return a task's value for each item of its loop; the folder of a path if only a run knows the
+    """Return a task's value for each loop item, or the folder of a path if only a run knows the
     items.
     """
     loop = task.get("loop", [None])
@@ -84,8 +84,8 @@ def written(templar, task, value):
 
 
 def is_covered(path, footprint):
-    """Return whether a teardown sees to a path: itself or a folder above it. A backup's stage is
-    role archive's.
+    """Return whether the footprint has a path or a folder above it. Role archive removes the stage
+    folder of a backup.
     """
     if path.startswith("/var/lib/gridstead/archive/"):
         return True
@@ -134,7 +134,7 @@ def test_the_footprint_covers_all_files_of_the_role(role, site):
 
 @every_role
 def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
-    """Their paths mirror those on the host."""
+    """The paths of templates and files mirror the paths on the host."""
     host = (site.hosts_of(role) or ["controller"])[0]
     footprint = site.templar(role, host).template(
         trust_as_template(f"{{{{ __{role.name}_footprint }}}}")
@@ -153,7 +153,9 @@ def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
 
 
 def test_roles_are_removed_in_reverse_order():
-    """What is built before a role, and not again after it, goes after that role."""
+    """A role that is applied before another role, and not again after it, is removed after that
+    role.
+    """
     known = {role.name for role in TEARDOWNS}
     built = [role for book in books("site") for role in roles_in(book) if role in known]
     taken_off = [role for role in roles_in("teardown") if role != "footprint"]
@@ -166,18 +168,18 @@ def test_roles_are_removed_in_reverse_order():
 
 
 def last(names, name):
-    """Return the index of a name's last occurrence."""
+    """Return the index of the last occurrence of a name."""
     return len(names) - 1 - names[::-1].index(name)
 
 
 def books(name):
-    """Return the playbooks that a playbook imports, in their order."""
+    """Return the imported playbooks of a playbook, in order."""
     plays = yaml.safe_load((ROOT / "playbooks" / f"{name}.yml").read_text())
     return [play["ansible.builtin.import_playbook"].removesuffix(".yml") for play in plays]
 
 
 def roles_in(book):
-    """Return the roles that a playbook runs, in their order."""
+    """Return the roles that a playbook runs, in order."""
     found = []
     for play in yaml.safe_load((ROOT / "playbooks" / f"{book}.yml").read_text()):
         found += [role if isinstance(role, str) else role["role"] for role in play.get("roles", [])]
@@ -203,7 +205,7 @@ def test_mariadbs_tables_are_retained_with_another_database(others, answers, sit
 
 
 def test_the_page_lists_the_remains_of_a_teardown():
-    """The same list decides in molecule what may be left on a host."""
+    """The molecule test uses the same list."""
     declared = yaml.safe_load((ROOT / "molecule/single/nothing_left/declared.yml").read_text())
     page = (ROOT / "docs/howto/teardown.md").read_text()
 
@@ -218,9 +220,7 @@ def test_the_page_lists_the_remains_of_a_teardown():
 
 @pytest.mark.parametrize(("said", "code"), [("yes", 2), ("lab", 2), ("example", 0)])
 def test_a_teardown_needs_the_name_of_the_site(said, code, tmp_path):
-    """A word that is good for every site would be good for the one that ansible.cfg names, where -i
-    was forgotten.
-    """
+    """A general confirmation could remove the default site of ansible.cfg, if -i is missing."""
     confirming = yaml.safe_load((ROOT / "playbooks/teardown.yml").read_text())[:1]
     (tmp_path / "teardown.yml").write_text(yaml.safe_dump(confirming))
     argv = ["ansible-playbook", "--inventory=inventory/example", tmp_path / "teardown.yml"]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every template renders for every host of an inventory, and what it writes can be read by its
-reader.
+"""Every template renders for every host of an inventory, and its reader accepts the result.
 
-A template that needs what only a task knows (a loop's item, a registered result) finds it in
-samples/<role>.yml.
+samples/<role>.yml has the values that only a task knows, such as a loop item or a registered
+result.
 """
 
 import configparser
@@ -41,7 +40,7 @@ def read_unit(text: str) -> None:
 
 
 def read_settings(text: str) -> None:
-    """Read lines of ``Key=value``, as Slurm's, which may include other files."""
+    """Read lines of ``Key=value``, such as Slurm's, which may include other files."""
     lines = [
         line
         for line in text.splitlines()
@@ -60,7 +59,7 @@ READERS: dict[str, Callable[[str], object]] = {
 
 
 def reader(template: Path) -> Callable[[str], object] | None:
-    """Return what reads the file that a template writes, None if only its own program can."""
+    """Return the reader of a template's file, or None if only the program itself can read it."""
     target = template.with_suffix("") if template.suffix == ".j2" else template
     if any(part.endswith(".service.d") for part in target.parts):
         return read_unit

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway as role traefik configures it, run on the loopback: who gets through to what."""
+"""The gateway with the configuration of role traefik, on the loopback interface: access to each
+route.
+"""
 
 import contextlib
 import http.client
@@ -22,7 +24,7 @@ SECRET = "hunter2"
 
 
 class Back(http.server.BaseHTTPRequestHandler):
-    """Answers what it was asked for."""
+    """An HTTP handler that returns its request."""
 
     protocol_version = "HTTP/1.1"
 
@@ -34,12 +36,12 @@ class Back(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_args):
-        """Say nothing."""
+        """Print nothing."""
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with the site's authority and the gateway's certificate."""
+    """A folder with the site's CA and the gateway's certificate."""
     folder = tmp_path_factory.mktemp("gateway")
     authority = Authority(folder)
     install(folder, authority.issue("gateway", "http.test", "grpc.test", "closed.test"))
@@ -53,7 +55,7 @@ def install(folder, files):
 
 @pytest.fixture(scope="module")
 def http_back(place):
-    """Port of an HTTPS service."""
+    """The port of an HTTPS service."""
     _, authority = place
     files = authority.issue("http-back")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Back)
@@ -72,7 +74,7 @@ def http_back(place):
 
 @pytest.fixture(scope="module")
 def grpc_back(place):
-    """Port of a gRPC service that counts what is streamed to it."""
+    """The port of a gRPC service that counts streamed messages."""
     _, authority = place
     files = authority.issue("grpc-back")
     handler = grpc.method_handlers_generic_handler(
@@ -120,7 +122,7 @@ def gateway(site: Site, place, http_back, grpc_back):
 
 
 def handshake(place, gateway, door, name):
-    """Return a TLS connection to one of the gateway's doors, under a name."""
+    """Return a TLS connection to an entry point of the gateway, with a server name."""
     folder, _ = place
     context = ssl.create_default_context(cafile=folder / "ca.crt")
     plain = socket.create_connection(("127.0.0.1", gateway.ports[door]), timeout=10)
@@ -290,7 +292,7 @@ def test_a_new_certificate_is_loaded_without_a_restart(place, gateway):
 
 @pytest.fixture
 def routes(place, gateway):
-    """The file of routes, which is put back for the tests that share the gateway."""
+    """The file of routes. The fixture restores it, because tests share the gateway."""
     file = gateway.folder / "dynamic/gridstead.yml"
     before = file.read_text()
     yield file
@@ -299,7 +301,9 @@ def routes(place, gateway):
 
 
 def rewrite(file, text):
-    """Replace a file at once, as Ansible does: Traefik would take an empty one for no routes."""
+    """Replace a file atomically, like Ansible. Traefik would read an empty file as an empty
+    configuration.
+    """
     new = file.parents[1] / "new-routes"
     new.write_text(text)
     new.replace(file)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What role traefik refuses before it replaces anything, by the words of the real program."""
+"""The checks of role traefik before it replaces files, with messages of the real program."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def options(site: Site, folder):
-    """What the module is called with, for a route that works."""
+    """The module's options for a valid route."""
     static, dynamic = documents(
         site,
         folder,
@@ -147,12 +147,12 @@ def test_a_route_matches_each_host_with_each_path(site: Site, route, rule):
 
 @pytest.fixture(scope="module")
 def usual(site: Site):
-    """Whatever the example inventory says of the gateway's host."""
+    """The variables of the gateway's host in the example inventory."""
     return site.templar(ROLE, site.hosts_of(ROLE)[0])
 
 
 def failing(usual, **variables):
-    """Return the names of the role's assertions that do not hold with other variables."""
+    """Return the names of the role's failed assertions with changed variables."""
     tasks = trusted(yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text()))
     found = set()
     for task in tasks:
@@ -362,7 +362,7 @@ def gateway(options, folder):
 
 
 def as_run(options, gateway: Gateway):
-    """Return the options with the ports that the gateway has, and no patience."""
+    """Return the options with the gateway's ports, without a wait."""
     static = json.loads((gateway.folder / "traefik.yml").read_text())
     return {**options, "static_document": static, "timeout_s": 0}
 

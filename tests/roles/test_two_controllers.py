@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two controllers: what each is told, what runs when the second takes charge, how the state moves
-there.
-"""
+"""Two controllers: their configuration, the takeover by the backup, and the move of the state."""
 
 import subprocess
 
@@ -71,7 +69,7 @@ def test_controllers_start_only_with_their_state(render):
 
 
 def test_a_standby_start_records_nothing_and_holds_nothing(render):
-    """Its clean stop would pass for one of the first, whose crash is then not made good."""
+    """Its clean stop would count as a stop of the primary, whose crash would then not be handled."""
     first, second = (
         [
             line.partition("=")[0]
@@ -100,7 +98,7 @@ def test_slurmctld_restarts_for_a_newer_jwt_key(component):
 
 @pytest.fixture
 def taken_over(render, tmp_path, monkeypatch):
-    """Returns a function: the host that took charge in, what settled the nodes was told out."""
+    """A function that runs a takeover by a host and returns the calls of the settling program."""
     state, commands, program = tmp_path / "state", tmp_path / "bin", tmp_path / "take-over"
     state.mkdir()
     commands.mkdir()
@@ -143,7 +141,7 @@ def test_a_late_stop_record_of_the_primary_is_removed(taken_over):
 
 @pytest.fixture
 def move(tmp_path, monkeypatch):
-    """Returns a function that moves the state from folder old to folder new, as the role does."""
+    """A function that moves the state from folder old to folder new, like the role."""
     commands = tmp_path / "bin"
     commands.mkdir()
     for name, script in {"systemctl": ":", "install": 'mkdir --parents "${@: -1}"'}.items():

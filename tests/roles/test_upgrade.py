@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an upgrade of Slurm tells beforehand, what it refuses, and whose turn comes when."""
+"""An upgrade of Slurm: its report, its refusals and the order of the hosts."""
 
 import pytest
 import yaml
@@ -44,14 +44,14 @@ OLD, FIXED, NEXT = "24.11.5-4+deb13u1", "24.11.5-4+deb13u2", "25.05.3-1"
 
 
 def found(version=OLD, target=FIXED, **more):
-    """Return what slurm_release says of a host with one package."""
+    """Return the result of slurm_release for a host with one package."""
     newer = [{"name": "slurmd", "from": version, "to": target}] if target != version else []
     calm = {"removed": [], "unfinished": [], "stale": [], "problem": ""}
     return {"version": version, "target": target, "newer": newer, **calm, **more}
 
 
 def refusals(**hosts):
-    """Return what is refused where these hosts are otherwise than the rest, which gets a fix."""
+    """Return the refusals if these hosts differ from the other hosts, which get a patch release."""
     return filters.upgrade_refusals({host: found() for host in HOSTS} | hosts, CLUSTER)
 
 

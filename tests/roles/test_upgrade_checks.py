@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an upgrade makes of a cluster that does not answer, and when it makes an archive, with
-stand-ins for Slurm.
-"""
+"""An upgrade of a cluster that does not answer, and the archive before an upgrade. Slurm is fake."""
 
 import hashlib
 import json
@@ -20,7 +18,7 @@ REFUSED = "slurmctld has records that it has not sent to slurmdbd yet"
 
 
 class Cluster:
-    """Two hosts that are this machine, one that is away, and what Slurm's programs say there."""
+    """Two hosts that are this machine, one unreachable host, and fake Slurm programs."""
 
     def __init__(self, folder, **away):
         self.folder = folder
@@ -42,13 +40,13 @@ class Cluster:
         (folder / "hosts.json").write_text(json.dumps({"all": {"children": groups, "vars": known}}))
 
     def says(self, program, text="", code=0):
-        """Have a program of Slurm say something."""
+        """Set the output of a Slurm program."""
         path = self.folder / program
         path.write_text(f"#!/bin/sh\nprintf '%s' '{text}'\nexit {code}\n")
         path.chmod(0o755)
 
     def reaches(self, name):
-        """Have a playbook whose plays reach the hosts of the real one, and no more."""
+        """Write a playbook whose plays reach the same hosts and do nothing else."""
         plays = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text())
         here = [
             play | {"tasks": [{"ansible.builtin.ping": None}], "roles": []}
@@ -58,7 +56,7 @@ class Cluster:
         (self.folder / f"{name}.yml").write_text(yaml.safe_dump(here))
 
     def run(self, plays, *words):
-        """Run plays, which ask again once, and return what Ansible says."""
+        """Run plays, which repeat their queries once, and return Ansible's output."""
         book = self.folder / "book.yml"
         book.write_text(re.sub(r"(retries|delay): \d+", r"\1: 1", yaml.safe_dump(plays)))
         environment = os.environ | {
@@ -149,7 +147,7 @@ def test_a_failed_host_ends_the_upgrade(cluster):
 
 @pytest.fixture
 def releases(cluster):
-    """Where the release of this checkout would be, and another; whoever backs up says so."""
+    """The folder of this checkout's release, and another folder. The fake backup prints a message."""
     (cluster.folder / "new.whl").write_text("wheel")
     (cluster.folder / "lock.txt").write_text("lock")
     told = {"ansible.builtin.debug": {"msg": "the site is backed up"}}

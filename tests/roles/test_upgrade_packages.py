@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What roles/slurm/files/upgrade-packages.sh leaves behind, however it ends. apt is a double."""
+"""roles/slurm/files/upgrade-packages.sh with a fake apt: the state after success and failure."""
 
 import os
 import subprocess
@@ -19,8 +19,8 @@ esac
 
 @pytest.fixture
 def upgrade(tmp_path):
-    """Return a function: how apt ends in, how the script ends and what was said out. The policy is
-    tmp_path/policy.
+    """A function that runs the script with a result of apt and returns exit code and output. The
+    policy file is tmp_path/policy.
     """
     programs = tmp_path / "bin"
     programs.mkdir()

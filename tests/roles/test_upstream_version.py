@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a Debian version its program says of itself."""
+"""The upstream version of a Debian version, as a program prints it."""
 
 import pytest
 from ansible.template import Templar, trust_as_template
@@ -17,7 +17,7 @@ from ansible.template import Templar, trust_as_template
     ],
 )
 def test_every_playbook_can_use_the_version_filter(plugins, version, upstream):
-    """The filter is found by the same ansible.cfg."""
+    """ansible.cfg configures the folder of the filter."""
     templar = Templar(variables={"version": version})
 
     assert (

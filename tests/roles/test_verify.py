@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""playbooks/verify.yml as it is, on hosts that are this machine and that no role has prepared."""
+"""playbooks/verify.yml on hosts that are this machine, without any role applied."""
 
 import json
 import re
@@ -15,7 +15,7 @@ VERIFIED = [role for role in roles() if (role.path / "tasks/verify.yml").exists(
 
 
 def first_task(role):
-    """Return what a role's verification begins with."""
+    """Return the first task of a role's verification."""
     return trusted(yaml.safe_load((role.path / "tasks/verify.yml").read_text()))[0]
 
 
@@ -24,7 +24,7 @@ INSPECTED = [role for role in VERIFIED if "inspection" in first_task(role)]
 
 @pytest.fixture(scope="module")
 def verified(tmp_path_factory):
-    """Return the exit of the playbook, what it printed, and its report."""
+    """Return exit code, output and report of the playbook."""
     folder = tmp_path_factory.mktemp("site")
     here = {
         "ansible_connection": "local",
@@ -97,7 +97,7 @@ def test_every_role_with_a_verification_is_verified():
 
 
 def test_the_report_finds_the_results_of_every_role():
-    """It finds results by name."""
+    """The report finds results by their variable names."""
     lost = [
         role.name
         for role in VERIFIED

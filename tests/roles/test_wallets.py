@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host that has lost its wallet gets no other one unasked; one that never had any gets one."""
+"""A host that lost its wallet gets a new wallet only on request; a new host gets a wallet."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ file.write_text(json.dumps({{"address": secrets.token_hex(20), "version": 3}}))
 
 
 class Host:
-    """This machine as a host of role control_plane, and as the one that runs Ansible."""
+    """This machine as a host of role control_plane and as the control machine."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -39,16 +39,16 @@ class Host:
         self.keystore.parent.mkdir()
 
     def has(self, address):
-        """The host has a wallet."""
+        """Create the host's wallet."""
         self.keystore.write_text(json.dumps({"address": address.removeprefix("0x"), "version": 3}))
 
     def noted(self, address):
-        """A run before has noted a wallet."""
+        """Record a wallet, like an earlier run."""
         self.note.parent.mkdir(exist_ok=True)
         self.note.write_text(f"{address}\n")
 
     def run(self, *options, tasks_from="secrets"):
-        """Run an entry point, and return what Ansible said."""
+        """Run an entry point and return Ansible's output."""
         variables = {
             "__control_plane_keystores": str(self.keystore.parent),
             "__control_plane_next": str(self.folder / "next"),
@@ -68,7 +68,7 @@ class Host:
         )
 
     def files(self):
-        """Return what is in the files that may not change."""
+        """Return the content of the files that must not change."""
         return {path.name: path.read_text() for path in (self.keystore, self.note) if path.exists()}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts get the control plane of this checkout, whatever hosts a run is limited to."""
+"""Hosts get the control plane of this checkout, with any limit of hosts."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ version = "1.0"
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout with the playbook and a package that is built at once."""
+    """A checkout with the playbook and a package that builds quickly."""
     for folder in ("playbooks", "thing"):
         (tmp_path / folder).mkdir()
     (tmp_path / "thing/__init__.py").touch()
