@@ -4,7 +4,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.contracts.ledger.paid_time import told_minutes_floor
+from tests.contracts.ledger.paid_time import emitted_minutes_floor
 
 from gridstead.domain.billing import (
     LONGEST_MIN,
@@ -85,18 +85,20 @@ def test_free_job_has_unlimited_paid_time():
 
 @given(escrow=WEI, price=st.integers(1, 10**30))
 def test_contracts_report_the_paid_time_up_to_ten_years(escrow, price):
-    assert told_minutes_floor(escrow, price) == min(paid_minutes_floor(escrow, price), LONGEST_MIN)
+    assert emitted_minutes_floor(escrow, price) == min(
+        paid_minutes_floor(escrow, price), LONGEST_MIN
+    )
 
 
 @given(escrow=WEI, price=WEI)
 def test_deadline_is_never_before_the_end_of_the_paid_time(escrow, price):
-    reported_s = told_minutes_floor(escrow, price) * SECONDS_PER_MINUTE
+    emitted_s = emitted_minutes_floor(escrow, price) * SECONDS_PER_MINUTE
 
-    assert reported_s <= paid_seconds_ceil(escrow, price) <= LONGEST_MIN * SECONDS_PER_MINUTE
+    assert emitted_s <= paid_seconds_ceil(escrow, price) <= LONGEST_MIN * SECONDS_PER_MINUTE
 
 
 def test_contracts_report_ten_years_for_a_free_job():
-    assert told_minutes_floor(5, 0) == LONGEST_MIN
+    assert emitted_minutes_floor(5, 0) == LONGEST_MIN
     assert paid_seconds_ceil(5, 0) == LONGEST_MIN * SECONDS_PER_MINUTE
 
 
