@@ -66,7 +66,7 @@ def _undefined(
     for key, value in settings.items():
         if str(key).lower() not in keys_lower:
             continue
-        for name in _limits.written(value).lower().split(","):
+        for name in _limits.to_text(value).lower().split(","):
             if name not in {"", "all", *names}:
                 yield Diagnostic(
                     where=f"{where}.{key}",

@@ -241,8 +241,8 @@ def test_an_unreadable_request_is_an_error(call_plugin, request_text, caller):
     response = call_plugin(f"slurm_job_submit({request_text}, nil, {caller})")
 
     assert response.code == ERROR
-    assert "could not be judged" in response.user
-    assert "gridstead: job_submit: couldn't judge a request" in response.log
+    assert "could not check the request" in response.user
+    assert "gridstead: job_submit: couldn't check a request" in response.log
 
 
 def test_a_read_only_request_is_an_error(call_plugin):
@@ -305,7 +305,7 @@ def test_a_bug_in_the_plugin_is_an_error_for_every_caller(call_plugin, source, b
 
 
 def test_endless_recursion_is_an_error(call_plugin, source):
-    head = "local function judge_modification(caller_uid)"
+    head = "local function check_modification(caller_uid)"
     recursive = source.replace(
         head, f"{head}\n   local function deeper() return 1 + deeper() end\n   deeper()"
     )
