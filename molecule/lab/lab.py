@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Real Debian hosts on this machine: up, down, add, remove, status, shell, exec, kill, start,
-image.
+"""Run a lab of Debian hosts as containers on this machine.
 
-Must run as root. Python standard library only. See docs/reference/lab.md.
+Must run as root. Uses the Python standard library only. See docs/reference/lab.md.
 """
 
 import argparse
@@ -22,9 +21,12 @@ CHANGES = {"remove": added_hosts.remove, "kill": lifecycle.kill, "start": lifecy
 
 
 def main(argv: list[str]) -> int:
-    """Run one command and return its exit code: 0 done, 1 could not, 2 wrong use, 130 interrupted."""
+    """Run one command and return its exit code.
+
+    The codes are 0 for success, 1 for an error, 2 for wrong usage and 130 for an interrupt.
+    """
     options = _parser().parse_args(argv)
-    os.umask(0o022)  # hosts' files are made as Debian makes them
+    os.umask(0o022)  # Debian's own umask, for the files of hosts
     try:
         mine = names.names(CHECKOUT, options.lab)
         return _run(options, mine)
@@ -33,11 +35,11 @@ def main(argv: list[str]) -> int:
         if err.hint:
             print(f"lab: {err.hint}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader of our output is gone; nobody is left to tell
+    except BrokenPipeError:  # the reader of the output has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        print("lab: interrupted; `lab.py down` removes what is there", file=sys.stderr)
+        print("lab: interrupted; `lab.py down` removes the incomplete lab", file=sys.stderr)
         return 130
 
 
@@ -47,9 +49,9 @@ def _run(options: argparse.Namespace, mine: names.Names) -> int:
         _mark(mine)
     match options.command:
         case "up":
-            lifecycle.up(mine, _topology(options), _say)
+            lifecycle.up(mine, _topology(options), _report)
         case "down":
-            lifecycle.down(mine, _say)
+            lifecycle.down(mine, _report)
         case "status":
             _print_status(lifecycle.status(mine), as_json=options.json)
         case "add":
@@ -83,35 +85,40 @@ def _parser() -> argparse.ArgumentParser:
     def add(name: str, text: str) -> argparse.ArgumentParser:
         return commands.add_parser(name, help=text, description=text, parents=[common])
 
-    up = add("up", "make the hosts, or do nothing if they are up")
-    up.add_argument("--topology", type=Path, help="JSON file with the hosts")
-    up.add_argument("--hosts", help="only these hosts of the topology, separated by commas")
-    add("down", "remove every trace of the lab")
+    up = add("up", "create the hosts, or do nothing if they are up")
+    up.add_argument("--topology", type=Path, help="JSON file that describes the hosts")
+    up.add_argument("--hosts", help="create only these hosts of the topology, separated by commas")
+    add("down", "remove every object of the lab")
     add("status", "show the hosts").add_argument("--json", action="store_true")
     build = add("image", "build the image if needed and print its layers")
     build.add_argument(
-        "--remove", action="store_true", help="forget all layers no lab uses instead"
+        "--remove",
+        action="store_true",
+        help="remove the layers that no lab uses, and build nothing",
     )
     add("prefix", "print the prefix of the lab's objects")
-    add("ssh-config", "print the ssh client configuration")
+    add("ssh-config", "print the configuration of the ssh client")
     for name, text in (
-        ("add", "make another host in a lab that is up"),
+        ("add", "add a host to a lab that is up"),
         ("remove", "remove a host that was added"),
         ("shell", "log in to a host"),
         ("exec", "run a command on a host: exec HOST -- COMMAND ..."),
-        ("kill", "end a host like a power cut"),
-        ("start", "start a killed host again"),
+        ("kill", "stop a host like a power cut"),
+        ("start", "start a killed host"),
     ):
         add(name, text).add_argument("host")
     commands.choices["add"].add_argument(
-        "--like", metavar="HOST", required=True, help="the host whose groups and limits it gets"
+        "--like",
+        metavar="HOST",
+        required=True,
+        help="host whose groups and limits the new host gets",
     )
     commands.choices["exec"].add_argument("words", nargs="+", metavar="COMMAND")
     return parser
 
 
 def _topology(options: argparse.Namespace) -> topology.Topology:
-    """Return the hosts asked for: --topology, else $GRIDSTEAD_LAB_TOPOLOGY, else the default."""
+    """Return the topology of --topology, $GRIDSTEAD_LAB_TOPOLOGY or, without both, the default."""
     default = os.environ.get("GRIDSTEAD_LAB_TOPOLOGY") or HERE / "topology.json"
     file = options.topology or Path(default)
     try:
@@ -119,25 +126,27 @@ def _topology(options: argparse.Namespace) -> topology.Topology:
     except OSError as err:
         message = f"could not read topology {file}: {err.strerror}"
         raise LabError(message) from err
-    found = topology.parse(text)
-    return topology.subset(found, options.hosts.split(",")) if options.hosts else found
+    complete = topology.parse(text)
+    if not options.hosts:
+        return complete
+    return topology.subset(complete, options.hosts.split(","))
 
 
 def _image(mine: names.Names, *, remove: bool) -> None:
     if remove:
-        image.remove_unused(mine, _say)
+        image.remove_unused(mine, _report)
         return
-    print(image.lowerdir(image.ensure(inputs.look(CHECKOUT), mine, _say)))
+    print(image.lowerdir(image.ensure(inputs.read_inputs(CHECKOUT), mine, _report)))
 
 
-def _say(line: str) -> None:
+def _report(line: str) -> None:
     print(f"lab: {line}", flush=True)
 
 
 def _need_root() -> None:
     if os.geteuid() != 0:
-        message = "hosts can be made by root only"
-        raise LabError(message, "Run this as root.")
+        message = "only root can create hosts"
+        raise LabError(message, "Run this command as root.")
 
 
 def _need_up(mine: names.Names) -> state.State:
@@ -149,14 +158,14 @@ def _need_up(mine: names.Names) -> state.State:
 
 
 def _mark(mine: names.Names) -> None:
-    """Start again with the lab's mark in the environment, so that ``down`` finds this process."""
+    """Execute this program again with the lab's mark in its environment; ``down`` looks for it."""
     if os.environ.get(names.MARK) != mine.prefix:
         os.environ[names.MARK] = mine.prefix
         os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606
 
 
 def _command(words: list[str]) -> list[str]:
-    """Return what the host's shell is given: one word is a line for it, several are a command."""
+    """Return the arguments for ssh: one word is a shell command line, several are one command."""
     return words if len(words) == 1 else [shlex.join(words)]
 
 
@@ -168,22 +177,22 @@ def _ssh(mine: names.Names, host: str, words: list[str]) -> None:
     os.execvp("ssh", ["ssh", "-F", str(mine.state / "ssh_config"), host, "--", *words])  # noqa: S606
 
 
-def _print_status(found: dict[str, object], *, as_json: bool) -> None:
+def _print_status(lab: dict[str, object], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(lab, indent=2))
         return
-    if not found["up"]:
-        print(f"lab {found['lab']} is not up")
+    if not lab["up"]:
+        print(f"lab {lab['lab']} is not up")
         return
-    print(f"lab {found['lab']} ({found['prefix']}) network {found['network']}")
+    print(f"lab {lab['lab']} ({lab['prefix']}) network {lab['network']}")
     row = "{:12} {:9} {:15} {:>13} {:>6}  {}"
     print(row.format("HOST", "STATE", "ADDRESS", "MEMORY MiB", "CORES", "GROUPS"))
-    for name, one in found["hosts"].items():  # type: ignore[attr-defined]
-        used = "-" if one["memory_used_mb"] is None else one["memory_used_mb"]
-        memory = f"{used}/{one['memory_mb']}"
-        shown = "running" if one["running"] else "off"
-        groups = " ".join(one["groups"])
-        print(row.format(name, shown, one["address"], memory, f"{one['cores']:g}", groups))
+    for name, entry in lab["hosts"].items():  # type: ignore[attr-defined]
+        used = "-" if entry["memory_used_mb"] is None else entry["memory_used_mb"]
+        memory = f"{used}/{entry['memory_mb']}"
+        shown = "running" if entry["running"] else "off"
+        groups = " ".join(entry["groups"])
+        print(row.format(name, shown, entry["address"], memory, f"{entry['cores']:g}", groups))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ BUILD = """
 import dataclasses, pathlib, sys
 from gridstead_lab import image, inputs, names
 lab_names = names.names(pathlib.Path(sys.argv[1]), sys.argv[2])
-machine_inputs = inputs.look(lab_names.checkout)
+machine_inputs = inputs.read_inputs(lab_names.checkout)
 image_inputs = dataclasses.replace(machine_inputs, packages=("jq", sys.argv[3]), lock="")
 image.ensure(image_inputs, lab_names, print)
 """
@@ -36,7 +36,7 @@ def _start(lab):
 
 
 def test_down_removes_a_killed_build_and_the_next_build_completes(lab):
-    machine_inputs = inputs.look(lab.names.checkout)
+    machine_inputs = inputs.read_inputs(lab.names.checkout)
     image_inputs = dataclasses.replace(machine_inputs, packages=("jq", "acl"), lock="")
     folder = image.layers(image_inputs)[1].folder
     build_folder = lab.names.build(folder.name)

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A standing lab gets another host, or loses one that it got.
+"""Add a host to a lab that is up, and remove an added host.
 
-The state file speaks of a host only while it is complete: it is named last and forgotten first.
-What a killed run leaves is removed by the next one for the same name, or by ``down``.
+The state file names a host only while the host is complete: ``add`` writes its name last and
+``remove`` deletes its name first. What a killed run leaves is removed by the next run for the same
+name, or by ``down``.
 """
 
 import dataclasses
+from typing import Any
 
 from gridstead_lab import cgroups, host, image, network, state
 from gridstead_lab.errors import LabError
-from gridstead_lab.lifecycle import make, recipe_of, running_lab, wait_for_ssh
+from gridstead_lab.lifecycle import create_host, recipe_of, running_lab, wait_for_ssh
 from gridstead_lab.names import Names
 from gridstead_lab.processes import wait_gone
 from gridstead_lab.topology import NAME
@@ -18,51 +20,78 @@ KILL_S = 10.0
 
 
 def add(names: Names, name: str, like: str) -> None:
-    """Make another host with the groups and limits of one that is there; it answers on its ssh
-    port.
+    """Create a host with the groups and limits of the host ``like``.
+
+    On return the new host answers on its ssh port.
 
     Raises:
-        LabError: The name is taken or not allowed, the lab is not up, or the host does not come up.
+        LabError: If the name is in use or not allowed, the lab is not up, or the host does not
+            come up.
     """
-    with running_lab(names, like) as now:
-        if name in now.hosts or not NAME.fullmatch(name):
-            message = f"cannot add host {name!r} to lab {now.lab}"
+    with running_lab(names, like) as lab:
+        if name in lab.hosts or not NAME.fullmatch(name):
+            message = f"cannot add host {name!r} to lab {lab.lab}"
             raise LabError(
-                message, f"It must match {NAME.pattern} and be none of {' '.join(now.hosts)}."
+                message, f"It must match {NAME.pattern} and be none of {' '.join(lab.hosts)}."
             )
-        octet = max(network.FIRST_ADDED - 1, *(one["octet"] for one in now.hosts.values())) + 1
-        one = now.hosts[like] | {"octet": octet, "address": network.address(now.network, octet)}
+        octet = _next_octet(lab)
+        entry = lab.hosts[like] | {"octet": octet, "address": network.address(lab.network, octet)}
         _remove_pieces(names, name, octet)
-        place = host.Place(
-            name=name, octet=octet, address=one["address"], recipe=recipe_of(names, name, one)
-        )
-        layers = tuple(image.Layer.of(layer) for layer in now.image)
-        public_key = (names.state / "id_ed25519.pub").read_text()
-        key = make(names, place, now.network, image.lowerdir(layers), public_key)
-        wait_for_ssh({name: place.address})
-        members = {
-            group: [*hosts, name] if like in hosts else hosts
-            for group, hosts in now.members.items()
-        }
-        state.write_ssh_files(names, state.read_host_keys(names) | {name: (place.address, key)})
-        state.save(names, dataclasses.replace(now, hosts=now.hosts | {name: one}, members=members))
+        key = _create(names, name, entry, lab)
+        keys = state.read_host_keys(names) | {name: (entry["address"], key)}
+        state.write_ssh_files(names, keys)
+        state.save(names, _with_host(lab, name, entry, like))
 
 
 def remove(names: Names, name: str) -> None:
-    """Remove a host that was added.
+    """Remove a host that ``add`` created.
 
     Raises:
-        LabError: There is none of this name, or something of it stays.
+        LabError: If the lab has no host of this name, or some part of it cannot be removed.
     """
-    with running_lab(names, name) as now:
-        hosts = {other: one for other, one in now.hosts.items() if other != name}
-        members = {
-            group: [one for one in listed if one != name] for group, listed in now.members.items()
-        }
-        state.save(names, dataclasses.replace(now, hosts=hosts, members=members))
+    with running_lab(names, name) as lab:
+        state.save(names, _without_host(lab, name))
         keys = state.read_host_keys(names)
-        state.write_ssh_files(names, {other: key for other, key in keys.items() if other != name})
-        _remove_pieces(names, name, now.hosts[name]["octet"])
+        keys.pop(name, None)
+        state.write_ssh_files(names, keys)
+        _remove_pieces(names, name, lab.hosts[name]["octet"])
+
+
+def _next_octet(lab: state.State) -> int:
+    octets = [entry["octet"] for entry in lab.hosts.values()]
+    return max(network.FIRST_ADDED - 1, *octets) + 1
+
+
+def _create(names: Names, name: str, entry: dict[str, Any], lab: state.State) -> str:
+    """Create a host from its entry of the state file and return its public host key."""
+    place = host.Place(
+        name=name,
+        octet=entry["octet"],
+        address=entry["address"],
+        recipe=recipe_of(names, name, entry),
+    )
+    layers = tuple(image.Layer.of(layer) for layer in lab.image)
+    public_key = (names.state / "id_ed25519.pub").read_text()
+    key = create_host(names, place, lab.network, image.lowerdir(layers), public_key)
+    wait_for_ssh({name: place.address})
+    return key
+
+
+def _with_host(lab: state.State, name: str, entry: dict[str, Any], like: str) -> state.State:
+    """Return the state with another host, which is in the groups of the host ``like``."""
+    members = {}
+    for group, hosts in lab.members.items():
+        members[group] = [*hosts, name] if like in hosts else hosts
+    return dataclasses.replace(lab, hosts=lab.hosts | {name: entry}, members=members)
+
+
+def _without_host(lab: state.State, name: str) -> state.State:
+    members = {}
+    for group, hosts in lab.members.items():
+        members[group] = [host_name for host_name in hosts if host_name != name]
+    hosts = dict(lab.hosts)
+    del hosts[name]
+    return dataclasses.replace(lab, hosts=hosts, members=members)
 
 
 def _remove_pieces(names: Names, name: str, octet: int) -> None:

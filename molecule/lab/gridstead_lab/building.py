@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How one layer of the lab's image is made, in a folder of its own.
+"""Build one layer of the lab's image in a separate folder.
 
-All mounts of a build live in a mount namespace of the build and all its processes in a pid
-namespace, which end with this process, so a killed build leaves only a folder, which the lab's
-``down`` removes.
+Each build runs in its own mount namespace and pid namespace. Both end with this process. A killed
+build therefore leaves only a folder, which the lab's ``down`` removes.
 """
 
 import os
@@ -25,29 +24,30 @@ BASE_PACKAGES = (
 )  # fmt: skip
 LEFT_OUT = ("doc", "info", "locale", "man")
 DPKG_OPTIONS = ("force-unsafe-io", *(f"path-exclude=/usr/share/{name}/*" for name in LEFT_OUT))
-# What makes a machine's own pip reach its index; visible to the build only.
+# Files with which this machine's pip reaches its package index; only the build sees them.
 PIP_SETTINGS = ("/etc/pip.conf", "/root/.config/pip/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
-KEPT = ("pip_", "gridstead_lab", "http_proxy", "https_proxy", "no_proxy")  # environment of a build
+# Prefixes of the environment variables that a build inherits.
+INHERITED = ("pip_", "gridstead_lab", "http_proxy", "https_proxy", "no_proxy")
 
 
 def recipe(kind: str) -> str:
-    """Return the scripts that make a layer above the base."""
+    """Return the text of the scripts that build a layer above the base."""
     helper = INSTALLER if kind == "wheels" else SUITES
     return (HERE / f"layer_{kind}.sh").read_text() + helper.read_text()
 
 
 def build(kind: str, place: Path, *, below: str, inputs: Inputs, log: Path) -> Path:
-    """Build a layer and return the folder with what is in it.
+    """Build a layer and return the folder with its content.
 
     Args:
         kind: ``base``, ``packages``, ``archive`` or ``wheels``.
-        place: Folder of the build, made anew.
-        below: The layers below, as an overlay's lowerdir.
+        place: Folder of the build. An existing one is replaced.
+        below: The layers below, in the form of an overlay's lowerdir.
         inputs: What the image depends on.
-        log: Where the build's output goes.
+        log: File for the output of the build.
 
     Raises:
-        LabError: It could not be built.
+        LabError: If the build fails.
     """
     if place.exists():
         shutil.rmtree(place)
@@ -63,13 +63,18 @@ def build(kind: str, place: Path, *, below: str, inputs: Inputs, log: Path) -> P
             (place / "files/requirements.txt").write_text(inputs.lock)
             shutil.copy(INSTALLER, place / "files")
             _build_in_root(place, below, "layer_wheels.sh", ("/mnt/requirements.txt",), log)
-            _keep_only(place / "upper", {"opt", "var"})  # not the mount points of the pip settings
+            _keep_only(
+                place / "upper", {"opt", "var"}
+            )  # without the mount points of the pip settings
     return place / "upper"
 
 
 def _build_base(place: Path, inputs: Inputs, log: Path) -> None:
     (place / "files/lab.list").write_text("\n".join(inputs.sources) + "\n")
-    options = ['--aptopt=Acquire::Languages "none"', *(f"--dpkgopt={x}" for x in DPKG_OPTIONS)]
+    options = [
+        '--aptopt=Acquire::Languages "none"',
+        *(f"--dpkgopt={option}" for option in DPKG_OPTIONS),
+    ]
     for name, text in inputs.apt_conf:
         file = place / "files" / name
         file.write_text(text)
@@ -88,7 +93,7 @@ def _build_base(place: Path, inputs: Inputs, log: Path) -> None:
 def _build_in_root(
     place: Path, below: str, script: str, arguments: tuple[str, ...], log: Path
 ) -> None:
-    """Run a script inside an overlay on the layers below; all mounts are the build's own."""
+    """Run a script as root of an overlay over the layers below, with mounts that only it sees."""
     shutil.copy(HERE / script, place / "files" / script)
     root, overlay = place / "root", f"upperdir={place}/upper,workdir={place}/work"
     lines = [
@@ -121,8 +126,8 @@ def _keep_only(folder: Path, names: AbstractSet[str]) -> None:
 
 def _contained(argv: list[str], log: Path) -> None:
     """Run a build in its own mount and pid namespace; it ends when this process ends."""
-    keep = {name: value for name, value in os.environ.items() if name.lower().startswith(KEPT)}
-    env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8", **keep}
+    env = {name: os.environ[name] for name in os.environ if name.lower().startswith(INHERITED)}
+    env |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
     env["DEBIAN_FRONTEND"] = "noninteractive"
     with log.open("w") as out:
         done = subprocess.run(
@@ -133,4 +138,4 @@ def _contained(argv: list[str], log: Path) -> None:
     if done.returncode:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
         message = f"could not build the image, exit code {done.returncode}:\n{tail}"
-        raise LabError(message, f"The whole output is in {log}.")
+        raise LabError(message, f"The complete output is in {log}.")

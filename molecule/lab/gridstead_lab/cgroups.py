@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and core limits of hosts: what to do is decided by one pure function, then done.
+"""Memory and core limits of hosts. A pure function plans the cgroups, another creates them.
 
-Each host gets a cgroup of its own in every hierarchy; without one, all containers of the machine
-would share ``/payload`` and could stop each other's services.
+Each host gets its own cgroup in every hierarchy. Without its own cgroup, all containers of the
+machine would share ``/payload`` and could stop each other's services.
 
-Hybrid machine (v1 controllers beside a cgroup2 tree): folders ``<prefix>/<host>`` in each
-hierarchy, limits by the v1 controllers. Hosts with ``job_cgroups`` see their own v1 folders at
-``/cgv1/<controller>``, where Slurm's cgroup/v1 plugin makes its jobs' cgroups, inside the limit.
+Hybrid machine (v1 controllers and a cgroup2 tree): each hierarchy gets a folder
+``<prefix>/<host>``, and the v1 controllers enforce the limits. Hosts with ``job_cgroups`` see their
+own v1 folders at ``/cgv1/<controller>``. Slurm's cgroup/v1 plugin creates the cgroups of its jobs
+there, inside the limit.
 
-Unified machine (cgroup2 only): systemd makes a delegated scope per host, with the limits as its
-properties. This branch is tested as a function only; it has not been run.
+Unified machine (cgroup2 only): systemd creates a delegated scope per host, with the limits as its
+properties. Only the function that plans this case is tested; its result has never been run.
 
 /proc/meminfo is not limited by a cgroup: programs in a host see the machine's memory there.
 """
@@ -29,7 +30,7 @@ MAX_PIDS = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hierarchies:
-    """What is mounted: controller -> v1 mount point, systemd's named tree, the cgroup2 tree."""
+    """The mounted trees: controller -> v1 mount point, systemd's named tree, the cgroup2 tree."""
 
     v1: tuple[tuple[str, Path], ...]
     systemd: Path | None
@@ -38,11 +39,11 @@ class Hierarchies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How one host gets its limits.
+    """The steps that give one host its limits.
 
-    Shape: folders in order of creation, parents first; writes are (file, text) in order;
-    the host's first process joins each of ``join``; binds are (outside, inside).
-    launcher: words in front of the command that boots the host.
+    Shape: ``folders`` are in order of creation, parents first. ``writes`` are (file, text), in
+    order. The host's first process joins each cgroup of ``join``. ``binds`` are (outside, inside).
+    ``launcher`` are the words in front of the command that boots the host.
     """
 
     version: str
@@ -55,7 +56,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What the recipe must know of the machine: all CPUs, memory nodes, whether v1 counts swap."""
+    """The facts of a machine that a recipe needs: CPUs, memory nodes, whether v1 counts swap."""
 
     cpus: str
     mems: str
@@ -80,16 +81,16 @@ def hierarchies(mountinfo: str) -> Hierarchies:
         else:
             for option in options:
                 v1.setdefault(option, point)
-    known = (*JOB_CONTROLLERS, "pids")
-    found = tuple((name, v1[name]) for name in known if name in v1)
-    return Hierarchies(v1=found, systemd=systemd, unified=unified)
+    used = (*JOB_CONTROLLERS, "pids")
+    mounted = tuple((name, v1[name]) for name in used if name in v1)
+    return Hierarchies(v1=mounted, systemd=systemd, unified=unified)
 
 
 def recipe(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Recipe:
-    """Return how a host gets its limits on a machine with these cgroup trees.
+    """Return the steps that give a host its limits on a machine with these cgroup trees.
 
     Raises:
-        LabError: If nothing is mounted that can limit memory, or no cgroup2 tree for systemd.
+        LabError: If no cgroup2 tree is mounted, or only some of the v1 controllers are.
     """
     if trees.unified is None:
         message = "no cgroup2 tree is mounted"
@@ -108,12 +109,26 @@ def _hybrid(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Re
     v1 = dict(trees.v1)
     points = list(dict.fromkeys([*v1.values(), *filter(None, (trees.systemd, trees.unified))]))
     own = {name: point / prefix / host.name for name, point in v1.items()}
+    folders = []
+    for point in points:
+        folders += [point / prefix, point / prefix / host.name]
+    binds = tuple((own[name], Path("/cgv1") / name) for name in JOB_CONTROLLERS)
+    return Recipe(
+        version="v1",
+        folders=tuple(folders),
+        writes=tuple(_hybrid_writes(own, machine, host)),
+        join=tuple(point / prefix / host.name for point in points),
+        binds=binds if host.job_cgroups else (),
+    )
+
+
+def _hybrid_writes(own: dict[str, Path], machine: Machine, host: Host) -> list[tuple[Path, str]]:
+    """Return (file, text) of a host's v1 limits; ``own`` is controller -> the host's folder."""
+    writes = []
+    for folder in (own["cpuset"].parent, own["cpuset"]):
+        writes.append((folder / "cpuset.cpus", machine.cpus))
+        writes.append((folder / "cpuset.mems", machine.mems))
     limit = str(host.memory_mb * 2**20)
-    writes = [
-        (folder / file, text)
-        for folder in (own["cpuset"].parent, own["cpuset"])
-        for file, text in (("cpuset.cpus", machine.cpus), ("cpuset.mems", machine.mems))
-    ]
     writes.append((own["memory"] / "memory.limit_in_bytes", limit))
     if machine.counts_swap:
         writes.append((own["memory"] / "memory.memsw.limit_in_bytes", limit))
@@ -121,14 +136,7 @@ def _hybrid(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Re
     writes.append((own["cpu"] / "cpu.cfs_quota_us", str(int(host.cores * PERIOD_US))))
     if "pids" in own:
         writes.append((own["pids"] / "pids.max", str(MAX_PIDS)))
-    binds = tuple((own[name], Path("/cgv1") / name) for name in JOB_CONTROLLERS)
-    return Recipe(
-        version="v1",
-        folders=tuple(folder for p in points for folder in (p / prefix, p / prefix / host.name)),
-        writes=tuple(writes),
-        join=tuple(point / prefix / host.name for point in points),
-        binds=binds if host.job_cgroups else (),
-    )
+    return writes
 
 
 def _unified(prefix: str, host: Host) -> Recipe:
@@ -149,8 +157,8 @@ def _unified(prefix: str, host: Host) -> Recipe:
     )  # fmt: skip
 
 
-def look() -> tuple[Hierarchies, Machine]:
-    """Return this machine's cgroup trees and what a recipe must know of it."""
+def read_machine() -> tuple[Hierarchies, Machine]:
+    """Return this machine's cgroup trees and the facts that a recipe needs."""
     trees = hierarchies(Path("/proc/self/mountinfo").read_text())
     v1 = dict(trees.v1)
     cpuset, memory = v1.get("cpuset"), v1.get("memory")
@@ -162,7 +170,7 @@ def look() -> tuple[Hierarchies, Machine]:
 
 
 def prepare(plan: Recipe) -> None:
-    """Make the folders and write the limits; again is harmless."""
+    """Create the folders and write the limits; may be repeated."""
     for folder in plan.folders:
         folder.mkdir(exist_ok=True)
     for file, text in plan.writes:
@@ -173,12 +181,17 @@ def folders_of(prefix: str) -> list[Path]:
     """Return the lab's cgroup folders that exist, one per hierarchy."""
     trees = hierarchies(Path("/proc/self/mountinfo").read_text())
     points = {point for _, point in trees.v1} | {trees.systemd, trees.unified}
-    places = [point / name for point in points if point for name in (prefix, f"{prefix}.slice")]
-    return sorted(place for place in places if place.is_dir())
+    folders = []
+    for point in filter(None, points):
+        folders += [point / prefix, point / f"{prefix}.slice"]
+    return sorted(folder for folder in folders if folder.is_dir())
 
 
 def memory_used_mb(prefix: str, host: str) -> int | None:
-    """Return the memory a host's cgroup is charged with, page cache included; units MiB."""
+    """Return the memory charged to a host's cgroup, in MiB and with the page cache.
+
+    Return None if the host has no cgroup.
+    """
     for folder in folders_of(prefix):
         for file in (f"{host}/memory.usage_in_bytes", f"{prefix}-{host}.scope/memory.current"):
             if (folder / file).is_file():

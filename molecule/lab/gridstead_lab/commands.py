@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of the machine: run one, say what it said when it fails."""
+"""Run a program of this machine; its output is in the error if it fails."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ def run(
     text: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a program to its end and return its output.
+    """Run a program until it ends and return its output.
 
     Raises:
-        CommandFailed: If it is missing or its exit code is not 0.
+        CommandFailed: If the program is not installed or its exit code is not 0.
     """
     try:
         done = subprocess.run(
@@ -32,7 +32,7 @@ def run(
         message = f"program {argv[0]} is not installed"
         raise CommandFailed(message, "Run `make setup`.") from err
     if done.returncode:
-        words = (done.stderr.strip() or done.stdout.strip())[-2000:]
-        message = f"{' '.join(argv)[:200]} exited {done.returncode}: {words}"
+        output = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        message = f"{' '.join(argv)[:200]} exited {done.returncode}: {output}"
         raise CommandFailed(message)
     return done.stdout

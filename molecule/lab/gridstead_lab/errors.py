@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong in the lab, said for the person who typed the command."""
+"""The errors of the lab, with messages for the person who runs the command."""
 
 
 class LabError(Exception):
-    """One line what could not be done, and if known a hint what to do.
+    """An action of the lab failed.
 
     Args:
-        message: Lower case, no full stop, names the object.
-        hint: A full sentence, or nothing.
+        message: One line that says what failed: lower case, no full stop, with the object's name.
+        hint: A full sentence that says what to do, or nothing.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        """Keep the two parts apart for printing."""
+        """Store the two parts, which are printed on separate lines."""
         super().__init__(message)
         self.hint = hint
 
 
 class InvalidTopology(LabError):
-    """A topology file says something the lab cannot build; nothing was changed."""
+    """A topology file is not valid. Nothing was changed."""
 
 
 class CommandFailed(LabError):
-    """A program of the machine ended with an error; its words are in the message."""
+    """A program of this machine failed. The message contains its output."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One host: its root, its identity, its boot and its end."""
+"""One host: mount its root, give it an identity, boot it, stop it and remove it."""
 
 import os
 import shutil
@@ -16,14 +16,14 @@ from gridstead_lab.names import Names
 
 # SIGRTMIN+4 tells systemd as PID 1 to power off.
 POWER_OFF = signal.SIGRTMIN + 4
-# Major, minor; users of a host may open them, as on a machine of its own.
+# Major, minor. All users of a host may open these devices, as on a real machine.
 DEVICES = {"fuse": (10, 229), "net/tun": (10, 200)}
 STOP_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A host in a lab: its name, its last octet, its address and how it gets its limits."""
+    """A host of a lab: its name, the last octet of its address, its address, its cgroup recipe."""
 
     name: str
     octet: int
@@ -32,13 +32,13 @@ class Place:
 
 
 def mount_root(names: Names, host: str, lowerdir: str) -> None:
-    """Mount a fresh root for a host over the image."""
+    """Mount a new root for a host over the image."""
     folder = names.host(host)
     for part in ("upper", "work", "root"):
         (folder / part).mkdir(parents=True)
         (folder / part).chmod(0o755)
-    # volatile: no sync reaches the disk. A killed host's data is in the machine's memory anyway,
-    # and a lab does not outlive the machine's own crash.
+    # volatile: sync does not write to the disk. The data of a killed host stays in the machine's
+    # memory, and no lab survives a crash of the machine itself.
     options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work,volatile"
     commands.run(
         ["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root(host))]
@@ -46,24 +46,25 @@ def mount_root(names: Names, host: str, lowerdir: str) -> None:
 
 
 def give_identity(names: Names, place: Place, public_key: str) -> str:
-    """Write what differs between hosts into a host's root; return its public host key.
+    """Write the files that differ between hosts into a host's root; return its public host key.
 
-    Only before the first boot: later the files belong to the roles.
+    Call it only before the first boot: afterwards the roles manage these files.
     """
     root = names.root(place.name)
     key = root / "etc/ssh/ssh_host_ed25519_key"
-    # A plain image has those of its making.
+    # A plain image contains the keys that openssh-server created when the image was built.
     for old in key.parent.glob("ssh_host_*"):
         old.unlink()
     commands.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", place.name, "-f", str(key)])
     _write(root / "etc/machine-id", uuid.uuid4().hex + "\n", 0o444)
     _write(root / "etc/hostname", place.name + "\n")
     _write(root / "etc/hosts", f"127.0.0.1 localhost\n{place.address} {place.name}\n")
-    # Refused at once. An address that does not answer costs slurmctld 10 s at each start.
+    # This address refuses a query at once. A name server that does not answer would delay each
+    # start of slurmctld by 10 s.
     _write(root / "etc/resolv.conf", "nameserver 127.0.0.1\n")
     (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
     _write(root / "root/.ssh/authorized_keys", public_key, 0o600)
-    # A bind keeps the mode of the machine's node, which is often 0600.
+    # New device nodes, because a bind mount of the machine's node keeps its mode, often 0600.
     for device, numbers in DEVICES.items():
         node = names.host(place.name) / "dev" / device
         node.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +74,7 @@ def give_identity(names: Names, place: Place, public_key: str) -> str:
 
 
 def boot(names: Names, place: Place) -> None:
-    """Start a host whose root and network exist; returns at once.
+    """Start a host whose root and network exist; return at once.
 
     The first process joins the host's cgroups before it becomes systemd-nspawn.
     """
@@ -101,8 +102,8 @@ def boot(names: Names, place: Place) -> None:
             env={
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                 "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
-                # /proc/sys/net of the host's own network and of those that its users make can be
-                # written to.
+                # /proc/sys/net is writable for the host's own network namespace and for those that
+                # its users create.
                 "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
                 **dict([names.mark.split("=")]),
             },
@@ -110,7 +111,7 @@ def boot(names: Names, place: Place) -> None:
 
 
 def power_off(names: Names, nspawn: int) -> None:
-    """Ask a host to shut down; returns at once."""
+    """Ask a host to shut down; return at once."""
     folder = names.run / "hosts"
     init = processes.init_of(nspawn)
     if init is not None:
@@ -118,12 +119,12 @@ def power_off(names: Names, nspawn: int) -> None:
 
 
 def cut_power(names: Names, host: str) -> None:
-    """End a host at once, as a power cut would, and wait until it can be started again.
+    """Stop a host at once, like a power cut, and wait until it can be started again.
 
-    What it wrote is in the machine's memory and stays, so a lost disk cache is not shown by this.
+    The host's writes stay in the machine's memory. The loss of a disk's cache is not simulated.
 
     Raises:
-        LabError: If its processes are still there after 10 s.
+        LabError: If its processes still run after 10 s.
     """
     folder = names.host(host)
     nspawn = processes.nspawns(names).get(host)
@@ -133,10 +134,10 @@ def cut_power(names: Names, host: str) -> None:
     if init is not None:
         processes.send(init, signal.SIGKILL, lambda _: processes.is_nspawn_of(nspawn, folder))
 
-    def runs() -> bool:
+    def is_running() -> bool:
         return any(processes.is_nspawn_of(pid, folder) for pid in processes.pids())
 
-    if not processes.wait_gone(runs, seconds=STOP_S / 2) and not processes.kill_all(
+    if not processes.wait_gone(is_running, seconds=STOP_S / 2) and not processes.kill_all(
         lambda pid: processes.is_nspawn_of(pid, folder), seconds=STOP_S / 2
     ):
         message = f"could not stop host {host}"
@@ -144,7 +145,7 @@ def cut_power(names: Names, host: str) -> None:
 
 
 def unmount_below(folder: Path) -> None:
-    """Unmount everything mounted in a folder, deepest first; lazily if it is still in use."""
+    """Unmount every mount in a folder, latest first; lazily if one is still in use."""
     for _ in range(20):
         points = mounts_below(folder)
         if not points:
@@ -157,7 +158,7 @@ def unmount_below(folder: Path) -> None:
 
 
 def mounts_below(folder: Path) -> list[str]:
-    """Return mount points in a folder, latest first."""
+    """Return the mount points in a folder, latest first."""
     points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return [point for point in reversed(points) if point.startswith(f"{folder}/")]
 
@@ -166,7 +167,7 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder in which nothing is mounted.
 
     Raises:
-        LabError: If something is still mounted in it: nothing is removed then.
+        LabError: If something is still mounted in the folder. Nothing is removed then.
     """
     left = mounts_below(folder)
     if left:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's image: read-only layers, cached by the hash of what went into them.
+"""The lab's image: read-only layers, cached by the hash of their inputs.
 
-``base`` is a bare Debian, ``packages`` what the roles install, ``wheels`` the Python packages of
-the control plane. A plain image has ``archive`` in place of ``packages``: the same, fetched and not
-installed. A layer gets its name by one rename at the end of its build: what has the name is
-complete.
+The layer ``base`` is a bare Debian, ``packages`` are the packages that the roles install, and
+``wheels`` are the Python packages of the control plane. A plain image has ``archive`` in place of
+``packages``: the same packages, downloaded but not installed. A layer gets its name by a rename at
+the end of its build. A folder with the name of a layer is therefore complete.
 """
 
 import hashlib
 import os
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +22,11 @@ from gridstead_lab.locks import held
 from gridstead_lab.names import STORE, Names
 
 IMAGES = STORE / "images"
-FORMAT = "1"  # raise when the way of building changes
+FORMAT = "1"  # raise it when the build procedure changes
 KEPT_LAYERS = 3
 KEPT_S = 600
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]  # prints a line of progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,79 +43,78 @@ class Layer:
 
     @classmethod
     def of(cls, name: str) -> "Layer":
-        """Return the layer of a name."""
+        """Return the layer with this name."""
         kind, _, digest = name.partition("-")
         return cls(kind=kind, digest=digest)
 
     @property
     def folder(self) -> Path:
-        """Return where the complete layer lies."""
+        """Return the folder of the complete layer."""
         return IMAGES / self.name
 
 
 def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
-    """Return the layers of the image, lowest first; a plain one has its packages ready, not
-    installed. Pure.
+    """Return the layers of the image, lowest first. Pure.
 
-    The wheels depend on the base alone (its Python), so a new package does not fetch them again.
+    A plain image contains its packages as files that are not installed. The wheels depend only on
+    the base (on its Python), so a new package does not download them again.
     """
     base = _digest(
         FORMAT, inputs.sources, inputs.apt_conf, building.BASE_PACKAGES, building.DPKG_OPTIONS
     )
     kind = "archive" if plain else "packages"
-    found = [
+    result = [
         Layer(kind="base", digest=base),
         Layer(kind=kind, digest=_digest(base, inputs.packages, building.recipe(kind))),
     ]
     if inputs.lock:
-        found.append(
-            Layer(kind="wheels", digest=_digest(base, inputs.lock, building.recipe("wheels")))
-        )
-    return tuple(found)
+        wheels = _digest(base, inputs.lock, building.recipe("wheels"))
+        result.append(Layer(kind="wheels", digest=wheels))
+    return tuple(result)
 
 
-def ensure(inputs: Inputs, names: Names, say: Say, *, plain: bool = False) -> tuple[Layer, ...]:
-    """Build what is missing of the image and return its layers, lowest first."""
-    wanted = layers(inputs, plain=plain)
-    for index, layer in enumerate(wanted):
+def ensure(
+    inputs: Inputs, names: Names, report: Report, *, plain: bool = False
+) -> tuple[Layer, ...]:
+    """Build the missing layers of the image and return all its layers, lowest first."""
+    required = layers(inputs, plain=plain)
+    for index, layer in enumerate(required):
         if layer.folder.is_dir():
-            os.utime(layer.folder)  # last use, see prune()
+            os.utime(layer.folder)  # records the last use, see _prune()
             continue
-        with held(f"image.{layer.name}", lambda: say("waiting for another build of the image")):
+        with held(f"image.{layer.name}", lambda: report("waiting for another build of the image")):
             if not layer.folder.is_dir():
-                say(f"building image layer {layer.name}")
-                _build(layer, wanted[:index], inputs, names)
+                report(f"building image layer {layer.name}")
+                _build(layer, required[:index], inputs, names)
                 _prune(names)
-    return wanted
+    return required
 
 
 def outdated(used: dict[str, float], mounted: str, now: float) -> list[str]:
-    """Return the layers to forget. Pure.
+    """Return the layers to remove. Pure.
 
-    Of each kind the three used last stay, and whatever is mounted or was used within ten minutes
-    (a lab of another checkout may be about to mount it).
+    The three layers of each kind that were used last are retained. So is a layer that is mounted or
+    was used within the last ten minutes: a lab of another checkout may be about to mount it.
 
     Args:
-        used: Layer name -> time of last use. Units: s.
+        used: Layer name -> time of last use, in seconds since the epoch.
         mounted: The text of /proc/self/mountinfo.
-        now: The time. Units: s.
+        now: The present time, in seconds since the epoch.
     """
     newest_first = sorted(used, key=lambda name: used[name], reverse=True)
-    kinds = {name.partition("-")[0] for name in used}
-    kept = {
-        name
-        for kind in kinds
-        for name in [x for x in newest_first if x.startswith(f"{kind}-")][:KEPT_LAYERS]
-    }
-    return [
-        name
-        for name in used
-        if name not in kept and name not in mounted and now - used[name] > KEPT_S
-    ]
+    by_kind: dict[str, list[str]] = defaultdict(list)
+    for name in newest_first:
+        by_kind[name.partition("-")[0]].append(name)
+    old = []
+    for name, used_at in used.items():
+        is_newest = name in by_kind[name.partition("-")[0]][:KEPT_LAYERS]
+        if not is_newest and name not in mounted and now - used_at > KEPT_S:
+            old.append(name)
+    return old
 
 
 def lowerdir(image: tuple[Layer, ...]) -> str:
-    """Return the overlay option for an image, topmost layer first."""
+    """Return an overlay's lowerdir for an image: its layers, topmost first."""
     return ":".join(str(layer.folder) for layer in reversed(image))
 
 
@@ -126,25 +126,26 @@ def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names)
     shutil.rmtree(place)
 
 
-def remove_unused(names: Names, say: Say) -> None:
-    """Remove every layer that no lab of this machine has mounted, and say which stay."""
+def remove_unused(names: Names, report: Report) -> None:
+    """Remove every layer that no lab of this machine has mounted; report the others."""
     mounted = _mounts()
     for name in sorted(_last_uses()):
         if name in mounted:
-            say(f"image layer {name} is in use")
+            report(f"image layer {name} is in use")
         else:
-            _forget(name, names)
+            _remove(name, names)
 
 
 def _prune(names: Names) -> None:
     for name in outdated(_last_uses(), _mounts(), time.time()):
-        _forget(name, names)
+        _remove(name, names)
 
 
-def _forget(name: str, names: Names) -> None:
-    doomed = names.build(name)  # renamed first: a half removed layer must not look complete
-    (IMAGES / name).rename(doomed)
-    shutil.rmtree(doomed)
+def _remove(name: str, names: Names) -> None:
+    # The rename comes first: a partly removed layer must not be taken for a complete one.
+    removed = names.build(name)
+    (IMAGES / name).rename(removed)
+    shutil.rmtree(removed)
     (IMAGES / f"{name}.log").unlink(missing_ok=True)
 
 

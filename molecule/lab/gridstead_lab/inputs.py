@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything the lab's image depends on, as this machine and this checkout have it."""
+"""The inputs of the lab's image, read from this machine and this checkout."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,8 @@ PACKAGES = Path(__file__).parent.parent / "packages.txt"
 class Inputs:
     """Everything the image depends on.
 
-    Shape: apt_conf is (file name, text), sorted; lock is a hashed lock file, empty before it
-        exists.
+    Shape: ``apt_conf`` is (file name, text), sorted. ``lock`` is the text of a lock file with
+    hashes, or empty if there is no such file.
     """
 
     sources: tuple[str, ...]
@@ -23,28 +23,23 @@ class Inputs:
     lock: str
 
 
-def look(checkout: Path) -> Inputs:
-    """Return the inputs as this machine and this checkout have them."""
-    release = dict(
-        line.split("=", 1)
-        for line in Path("/etc/os-release").read_text().splitlines()
-        if "=" in line
-    )
+def read_inputs(checkout: Path) -> Inputs:
+    """Return the inputs of this machine and this checkout."""
+    release = Path("/etc/os-release").read_text().splitlines()
+    settings = dict(line.split("=", 1) for line in release if "=" in line)
     lock = checkout / "requirements/control.txt"
-    places = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.*"))]
-    texts = [place.read_text() for place in places if place.is_file()]
+    files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.*"))]
+    texts = [file.read_text() for file in files if file.is_file()]
+    options = sorted(Path("/etc/apt/apt.conf.d").glob("99*"))
     return Inputs(
-        sources=sources.translate(texts, release["VERSION_CODENAME"].strip('"')),
-        apt_conf=tuple(
-            (file.name, file.read_text())
-            for file in sorted(Path("/etc/apt/apt.conf.d").glob("99*"))
-        ),
+        sources=sources.translate(texts, settings["VERSION_CODENAME"].strip('"')),
+        apt_conf=tuple((file.name, file.read_text()) for file in options),
         packages=read_packages(PACKAGES.read_text()),
         lock=lock.read_text() if lock.is_file() else "",
     )
 
 
 def read_packages(text: str) -> tuple[str, ...]:
-    """Return the package names of a list with comments, sorted, each once."""
+    """Return the package names in a list with comments, sorted and without duplicates."""
     lines = (line.partition("#")[0].strip() for line in text.splitlines())
     return tuple(sorted({line for line in lines if line}))

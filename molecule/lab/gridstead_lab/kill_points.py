@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moments of a run of Ansible, chosen from the log of an earlier one. Pure.
+"""Choose moments at which to kill a run of Ansible, from the log of an earlier run. Pure.
 
-A moment is a task and the seconds that the run has been in it, not a time since the start: a run
-that finds things done gets to the same task sooner.
+A moment is a task and a number of seconds since that task began. It is not a time since the start
+of the run, because a run with fewer changes reaches the same task earlier.
 """
 
 import re
@@ -14,14 +14,13 @@ from itertools import pairwise
 from random import Random
 
 BANNER = re.compile(r"(?:TASK|RUNNING HANDLER) \[.*\]")
+_RECAP = "PLAY RECAP"
 _LOGGED = re.compile(r"(?P<time>[\d-]+ [\d:,]+) p=(?P<run>\d+) .*?\| (?P<text>.*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The ``count``-th time (from 1) that the task with this banner begins, and ``after_s`` seconds
-    more.
-    """
+    """``after_s`` seconds after the ``count``-th start, from 1, of the task with this banner."""
 
     banner: str
     count: int
@@ -30,9 +29,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task of a run that has ended: when it began, in seconds since the run's first, and how long
-    it took.
-    """
+    """A task of a finished run: its start, in seconds since the first task, and its duration."""
 
     banner: str
     count: int
@@ -41,40 +38,57 @@ class Task:
 
 
 def tasks(log: str) -> list[Task]:
-    """Return the tasks of the longest run in an Ansible log that came to its recap; none if there
-    is no such run.
+    """Return the tasks of the longest run in an Ansible log that reached its recap.
+
+    The list is empty if no run did.
     """
-    runs: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
-    for line in log.splitlines():
-        if not (match := _LOGGED.match(line)):
-            continue
-        if banner := BANNER.match(match["text"]) or re.match("PLAY RECAP", match["text"]):
-            time = datetime.strptime(match["time"], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007  # only compared with its like
-            runs[match["run"]].append((time, banner[0]))
-    begun = max((run for run in runs.values() if run[-1][1] == "PLAY RECAP"), key=len, default=[])
+    begun = _longest_run(log)
     count: Counter[str] = Counter()
-    found = []
-    for (time, banner_text), (next_time, _) in pairwise(begun):
-        count[banner_text] += 1
-        found.append(
+    result = []
+    for (time, banner), (next_time, _) in pairwise(begun):
+        count[banner] += 1
+        result.append(
             Task(
-                banner=banner_text,
-                count=count[banner_text],
+                banner=banner,
+                count=count[banner],
                 start_s=(time - begun[0][0]).total_seconds(),
                 length_s=(next_time - time).total_seconds(),
             )
         )
-    return found
+    return result
+
+
+def _longest_run(log: str) -> list[tuple[datetime, str]]:
+    """Return the start and the banner of each task of the run, with its recap as the last one."""
+    runs: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
+    for line in log.splitlines():
+        match = _LOGGED.match(line)
+        if match is None:
+            continue
+        banner = BANNER.match(match["text"]) or re.match(_RECAP, match["text"])
+        if banner is not None:
+            # Times of one log are compared with each other only, so they need no time zone.
+            time = datetime.strptime(match["time"], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007
+            runs[match["run"]].append((time, banner[0]))
+    finished = [run for run in runs.values() if run[-1][1] == _RECAP]
+    return max(finished, key=len, default=[])
 
 
 def choose(run: Sequence[Task], number: int, random: Random) -> list[Moment]:
-    """Return moments of a run, in order, one at random in each of as many stretches of equal
-    length.
+    """Return ``number`` moments of a run, in order.
+
+    The run is divided into ``number`` stretches of equal length. Each moment is at random in one of
+    them.
     """
     stretch_s = (run[-1].start_s + run[-1].length_s) / number
-    times = [stretch_s * (place + random.random()) for place in range(number)]
-    within = [next(task for task in reversed(run) if task.start_s <= time) for time in times]
-    return [
-        Moment(banner=task.banner, count=task.count, after_s=time - task.start_s)
-        for time, task in zip(times, within, strict=True)
-    ]
+    moments = []
+    for index in range(number):
+        time = stretch_s * (index + random.random())
+        task = _task_at(run, time)
+        moments.append(Moment(banner=task.banner, count=task.count, after_s=time - task.start_s))
+    return moments
+
+
+def _task_at(run: Sequence[Task], time_s: float) -> Task:
+    """Return the task that runs at a time, in seconds since the run's first task."""
+    return next(task for task in reversed(run) if task.start_s <= time_s)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lab goes up and down.
+"""Bring a lab up, take it down, and stop and start its hosts.
 
-Up is complete or not there: the state file comes last, and an ``up`` that finds pieces without it
-removes them first. Down looks for objects by the lab's prefix and needs no file, so it is right
-after a kill at any moment, and silent when there is nothing.
+``up`` writes the state file last. An ``up`` that finds parts of a lab without a state file removes
+them first. ``down`` finds the objects of a lab by their prefix and needs no file. It is therefore
+correct after a kill at any moment, and prints nothing if there is no lab.
 """
 
 import contextlib
@@ -15,131 +15,143 @@ from typing import Any
 
 from gridstead_lab import cgroups, host, image, inputs, limits, network, processes, state
 from gridstead_lab.errors import LabError
-from gridstead_lab.image import Say
+from gridstead_lab.image import Report
 from gridstead_lab.locks import held
 from gridstead_lab.names import Names
 from gridstead_lab.teardown import stop_drivers, tear_down
 from gridstead_lab.topology import Host, Topology
 
-BOOT_S = 180.0  # two seconds on a quiet machine, minutes on one that is busy
+BOOT_S = 180.0  # a boot takes two seconds on an idle machine and minutes on a busy machine
 
 
-def up(names: Names, topology: Topology, say: Say) -> None:
-    """Bring a lab up: every host of the topology answers on its ssh port.
+def up(names: Names, topology: Topology, report: Report) -> None:
+    """Bring a lab up. On return every host of the topology answers on its ssh port.
 
-    Does nothing if it is up; starts hosts that were killed.
+    Creates nothing if the lab is up; starts hosts that were killed.
 
     Raises:
-        LabError: If the lab is up with another topology, a host does not come up, or the prefix
-            is another lab's: nothing was changed then.
+        LabError: If a host does not come up, the lab is up with another topology, or the prefix
+            belongs to another lab. In the last two cases nothing was changed.
     """
-    _refuse_strangers(names)
-    with held(names.prefix, lambda: say("waiting for another run of this lab")):
-        now = state.load(names)
-        if now is None or not _is_intact(names, now):
-            _build(names, topology, say)
+    _refuse_foreign_lab(names)
+    with held(names.prefix, lambda: report("waiting for another run of this lab")):
+        lab = state.load(names)
+        if lab is None or not _is_intact(names, lab):
+            _build(names, topology, report)
             return
-        if now.topology != topology.digest():
-            message = f"lab {names.lab} is up from another topology, with {' '.join(now.hosts)}"
+        if lab.topology != topology.digest():
+            message = f"lab {names.lab} is up from another topology, with {' '.join(lab.hosts)}"
             raise LabError(message, "Take it down first, or choose another name with --lab.")
         running = processes.nspawns(names)
-        for name in sorted(set(now.hosts) - set(running)):
-            say(f"starting {name}")
-            _start(names, now, name)
-        wait_for_ssh({name: one["address"] for name, one in now.hosts.items()})
-        say(f"lab {names.lab} is up: {' '.join(now.hosts)}")
-        wanted = image.layers(inputs.look(names.checkout), plain=topology.image == "plain")
-        if now.image != [layer.name for layer in wanted]:
-            say("the image has changed since; take the lab down and up to use the new one")
+        for name in sorted(set(lab.hosts) - set(running)):
+            report(f"starting {name}")
+            _start(names, lab, name)
+        wait_for_ssh({name: entry["address"] for name, entry in lab.hosts.items()})
+        report(f"lab {names.lab} is up: {' '.join(lab.hosts)}")
+        layers = image.layers(inputs.read_inputs(names.checkout), plain=topology.image == "plain")
+        if lab.image != [layer.name for layer in layers]:
+            report("the image has changed; take the lab down and up to use the new image")
 
 
-def down(names: Names, say: Say) -> None:
-    """Remove every trace of a lab. Silent if there is none.
+def down(names: Names, report: Report) -> None:
+    """Remove every object of a lab. Print nothing if there is none.
 
     Guarantee: on return no process, mount, namespace, interface, nftables table, cgroup or folder
-    with the lab's prefix is left. Nothing else was touched.
+    with the lab's prefix exists. Nothing else was changed.
     """
-    _refuse_strangers(names)
+    _refuse_foreign_lab(names)
     stop_drivers(names)
     with held(names.prefix):
         began = time.monotonic()
         if tear_down(names):
-            say(f"lab {names.lab} is down ({time.monotonic() - began:.1f} s)")
-        limits.give_back()
+            report(f"lab {names.lab} is down ({time.monotonic() - began:.1f} s)")
+        limits.restore()
 
 
 def kill(names: Names, name: str) -> None:
-    """End a host like a power cut: its cable goes silent first, then all its processes end."""
-    with running_lab(names, name) as now:
-        network.set_cable(names, now.hosts[name]["octet"], plugged=False)
+    """Stop a host like a power cut: take its cable down first, then kill all its processes."""
+    with running_lab(names, name) as lab:
+        network.set_cable(names, lab.hosts[name]["octet"], plugged=False)
         host.cut_power(names, name)
 
 
 def start(names: Names, name: str) -> None:
-    """Start a killed host again, with its disk as it was, and wait for its ssh port."""
-    with running_lab(names, name) as now:
+    """Start a killed host with its unchanged disk and wait until it answers on its ssh port."""
+    with running_lab(names, name) as lab:
         if name not in processes.nspawns(names):
-            _start(names, now, name)
-        wait_for_ssh({name: now.hosts[name]["address"]})
+            _start(names, lab, name)
+        wait_for_ssh({name: lab.hosts[name]["address"]})
 
 
 def status(names: Names) -> dict[str, object]:
-    """Return what a lab is: its state and, per host, whether it runs and its memory in MiB."""
-    now = state.load(names)
-    if now is None:
+    """Return the state of a lab and, for each host, whether it runs and its memory use in MiB."""
+    lab = state.load(names)
+    if lab is None:
         return {"lab": names.lab, "prefix": names.prefix, "up": False, "hosts": {}}
     running = processes.nspawns(names)
-    hosts = {
-        name: one
-        | {
-            "running": name in running,
-            "memory_used_mb": cgroups.memory_used_mb(names.prefix, name),
-        }
-        for name, one in now.hosts.items()
-    }
+    hosts = {}
+    for name, entry in lab.hosts.items():
+        memory_used_mb = cgroups.memory_used_mb(names.prefix, name)
+        hosts[name] = entry | {"running": name in running, "memory_used_mb": memory_used_mb}
     return {
-        "lab": names.lab, "prefix": names.prefix, "up": True, "network": now.network,
-        "gateway": now.gateway, "cgroup": now.cgroup, "image": now.image, "hosts": hosts,
+        "lab": names.lab, "prefix": names.prefix, "up": True, "network": lab.network,
+        "gateway": lab.gateway, "cgroup": lab.cgroup, "image": lab.image, "hosts": hosts,
     }  # fmt: skip
 
 
-def _build(names: Names, topology: Topology, say: Say) -> None:
+def _build(names: Names, topology: Topology, report: Report) -> None:
     tear_down(names)
-    layers = image.ensure(inputs.look(names.checkout), names, say, plain=topology.image == "plain")
+    image_inputs = inputs.read_inputs(names.checkout)
+    layers = image.ensure(image_inputs, names, report, plain=topology.image == "plain")
     began = time.monotonic()
-    say(f"making {len(topology.hosts)} hosts")
+    report(f"making {len(topology.hosts)} hosts")
     names.run.mkdir(parents=True)
-    limits.make_room()
+    limits.raise_limit()
     names.owner.write_text(_owner(names))
     public_key = state.make_folder(names)
     subnet = _make_network(names, topology)
-    trees, machine = cgroups.look()
-    places = [
-        host.Place(
-            name=one.name,
-            octet=network.FIRST_HOST + index,
-            address=network.address(subnet, network.FIRST_HOST + index),
-            recipe=cgroups.recipe(trees, machine, names.prefix, one),
-        )
-        for index, one in enumerate(topology.hosts)
-    ]
-    lowerdir = image.lowerdir(layers)
-    with ThreadPoolExecutor(max_workers=4) as workers:
-        keys = workers.map(lambda place: make(names, place, subnet, lowerdir, public_key), places)
-        made = {place.name: (place.address, key) for place, key in zip(places, keys, strict=True)}
-    state.write_ssh_files(names, made)
-    wait_for_ssh({name: address for name, (address, _) in made.items()})
+    places = _places(names, topology, subnet)
+    _create_hosts(names, places, subnet, image.lowerdir(layers), public_key)
     state.save(names, _state(names, topology, subnet, layers, places))
     seconds = time.monotonic() - began
-    say(f"lab {names.lab} is up in {seconds:.1f} s: {' '.join(topology.names())}")
+    report(f"lab {names.lab} is up in {seconds:.1f} s: {' '.join(topology.names())}")
+
+
+def _places(names: Names, topology: Topology, subnet: str) -> list[host.Place]:
+    trees, machine = cgroups.read_machine()
+    places = []
+    for octet, described in enumerate(topology.hosts, start=network.FIRST_HOST):
+        place = host.Place(
+            name=described.name,
+            octet=octet,
+            address=network.address(subnet, octet),
+            recipe=cgroups.recipe(trees, machine, names.prefix, described),
+        )
+        places.append(place)
+    return places
+
+
+def _create_hosts(
+    names: Names, places: list[host.Place], subnet: str, lowerdir: str, public_key: str
+) -> None:
+    """Create the hosts of a new lab and wait until each answers on its ssh port."""
+
+    def create(place: host.Place) -> str:
+        return create_host(names, place, subnet, lowerdir, public_key)
+
+    with ThreadPoolExecutor(max_workers=4) as workers:
+        keys = list(workers.map(create, places))
+    hosts = {place.name: (place.address, key) for place, key in zip(places, keys, strict=True)}
+    state.write_ssh_files(names, hosts)
+    wait_for_ssh({place.name: place.address for place in places})
 
 
 def _owner(names: Names) -> str:
     return f"lab {names.lab} of {names.checkout}"
 
 
-def _refuse_strangers(names: Names) -> None:
-    """Refuse to work on another lab whose prefix happens to be the same: one chance in 65,536."""
+def _refuse_foreign_lab(names: Names) -> None:
+    """Fail if another lab has the same prefix, which has a probability of 1 in 65,536."""
     try:
         owner = names.owner.read_text()
     except FileNotFoundError:
@@ -149,14 +161,14 @@ def _refuse_strangers(names: Names) -> None:
         raise LabError(message, "Choose another name with --lab.")
 
 
-def _is_intact(names: Names, now: state.State) -> bool:
-    """Return whether the kernel still has what the state speaks of; not so after a reboot."""
+def _is_intact(names: Names, lab: state.State) -> bool:
+    """Return whether the root of every host is still mounted. After a reboot none is."""
     mounted = host.mounts_below(names.run)
-    return all(str(names.root(name)) in mounted for name in now.hosts)
+    return all(str(names.root(name)) in mounted for name in lab.hosts)
 
 
 def _make_network(names: Names, topology: Topology) -> str:
-    # One lab at a time, or two could find the same subnet free.
+    # The mutex prevents that two labs choose the same free subnet.
     with held("network"):
         subnet = topology.network or network.choose_subnet(names.prefix, network.in_use())
         network.make_bridge(names, subnet)
@@ -170,6 +182,16 @@ def _state(
     layers: tuple[image.Layer, ...],
     places: list[host.Place],
 ) -> state.State:
+    hosts = {}
+    for described, place in zip(topology.hosts, places, strict=True):
+        hosts[described.name] = {
+            "address": place.address,
+            "octet": place.octet,
+            "groups": list(described.groups),
+            "memory_mb": described.memory_mb,
+            "cores": described.cores,
+            "job_cgroups": described.job_cgroups,
+        }
     return state.State(
         lab=names.lab,
         prefix=names.prefix,
@@ -180,44 +202,35 @@ def _state(
         image=[layer.name for layer in layers],
         groups={name: list(children) for name, children in topology.groups},
         members=topology.members(),
-        hosts={
-            one.name: {
-                "address": place.address,
-                "octet": place.octet,
-                "groups": list(one.groups),
-                "memory_mb": one.memory_mb,
-                "cores": one.cores,
-                "job_cgroups": one.job_cgroups,
-            }
-            for one, place in zip(topology.hosts, places, strict=True)
-        },
+        hosts=hosts,
     )
 
 
-def recipe_of(names: Names, name: str, one: dict[str, Any]) -> cgroups.Recipe:
-    """Return the control groups of a host that the state file describes."""
-    trees, machine = cgroups.look()
-    asked = Host(
+def recipe_of(names: Names, name: str, entry: dict[str, Any]) -> cgroups.Recipe:
+    """Return the cgroup recipe of a host from its entry of the state file."""
+    trees, machine = cgroups.read_machine()
+    described = Host(
         name=name,
-        groups=tuple(one["groups"]),
-        memory_mb=one["memory_mb"],
-        cores=one["cores"],
-        job_cgroups=one["job_cgroups"],
+        groups=tuple(entry["groups"]),
+        memory_mb=entry["memory_mb"],
+        cores=entry["cores"],
+        job_cgroups=entry["job_cgroups"],
     )
-    return cgroups.recipe(trees, machine, names.prefix, asked)
+    return cgroups.recipe(trees, machine, names.prefix, described)
 
 
-def _start(names: Names, now: state.State, name: str) -> None:
-    one = now.hosts[name]
-    recipe = recipe_of(names, name, one)
-    network.set_cable(names, one["octet"], plugged=True)
-    host.boot(
-        names, host.Place(name=name, octet=one["octet"], address=one["address"], recipe=recipe)
-    )
+def _start(names: Names, lab: state.State, name: str) -> None:
+    entry = lab.hosts[name]
+    recipe = recipe_of(names, name, entry)
+    network.set_cable(names, entry["octet"], plugged=True)
+    place = host.Place(name=name, octet=entry["octet"], address=entry["address"], recipe=recipe)
+    host.boot(names, place)
 
 
-def make(names: Names, place: host.Place, subnet: str, lowerdir: str, public_key: str) -> str:
-    """Make a host and let it boot; return its public host key."""
+def create_host(
+    names: Names, place: host.Place, subnet: str, lowerdir: str, public_key: str
+) -> str:
+    """Create and boot a host; return its public host key."""
     host.mount_root(names, place.name, lowerdir)
     key = host.give_identity(names, place, public_key)
     network.connect(names, place.name, subnet, place.octet)
@@ -226,14 +239,14 @@ def make(names: Names, place: host.Place, subnet: str, lowerdir: str, public_key
 
 
 def wait_for_ssh(addresses: dict[str, str]) -> None:
-    """Wait until each of these hosts, by name, answers on its ssh port.
+    """Wait until each host answers on its ssh port. ``addresses`` is name -> address.
 
     Raises:
-        LabError: One does not in time.
+        LabError: If a host does not answer within BOOT_S.
     """
     waiting, end = dict(addresses), time.monotonic() + BOOT_S
     while waiting:
-        waiting = {name: where for name, where in waiting.items() if not _answers(where)}
+        waiting = {name: address for name, address in waiting.items() if not _answers(address)}
         if waiting and time.monotonic() > end:
             message = f"no ssh answer after {BOOT_S:.0f} s from {' '.join(waiting)}"
             raise LabError(message, "See console.log in the host's folder, or run `lab.py status`.")
@@ -251,17 +264,17 @@ def _answers(address: str) -> bool:
 
 @contextlib.contextmanager
 def running_lab(names: Names, name: str) -> Iterator[state.State]:
-    """Keep other runs from a lab in the body, which gets its state.
+    """Yield the state of a lab that is up, and exclude other runs on it for a ``with`` block.
 
     Raises:
-        LabError: It is not up, or has no host of this name.
+        LabError: If the lab is not up or has no host of this name.
     """
     with held(names.prefix):
-        now = state.load(names)
-        if now is None:
+        lab = state.load(names)
+        if lab is None:
             message = f"lab {names.lab} is not up"
             raise LabError(message)
-        if name not in now.hosts:
+        if name not in lab.hosts:
             message = f"lab {names.lab} has no host {name}"
-            raise LabError(message, f"Its hosts are {' '.join(now.hosts)}.")
-        yield now
+            raise LabError(message, f"Its hosts are {' '.join(lab.hosts)}.")
+        yield lab

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one limit of the kernel that labs share with the whole machine.
+"""The kernel limit on inotify instances, which labs share with the whole machine.
 
-All hosts' root users are one user to the kernel, and each systemd holds some ten inotify instances.
-A second lab, or a busy machine, exceeds the usual 128, and hosts then hang at boot. The first lab
-raises the limit and notes what it was; the last one that goes down gives it back.
+The kernel counts the root users of all hosts as one user, and each systemd uses about ten inotify
+instances. A second lab, or a busy machine, exceeds the usual limit of 128, and hosts then hang at
+boot. The first lab raises the limit and records the old value. The last lab that goes down restores
+it.
 """
 
 from pathlib import Path
@@ -17,22 +18,22 @@ ENOUGH = 1024
 LOCK = "inotify"
 
 
-def make_room(limit: Path = LIMIT, noted: Path = NOTED) -> None:
-    """Raise the limit if it is low, once it is noted what it was."""
+def raise_limit(limit: Path = LIMIT, noted: Path = NOTED) -> None:
+    """Raise the limit to ENOUGH if it is lower, after its old value is recorded."""
     with held(LOCK):
         before = int(limit.read_text())
         if before >= ENOUGH:
             return
         noted.parent.mkdir(parents=True, exist_ok=True)
         if not noted.exists():
-            beside = noted.with_suffix(".new")
-            beside.write_text(str(before))
-            beside.rename(noted)
+            new = noted.with_suffix(".new")
+            new.write_text(str(before))
+            new.rename(noted)
         limit.write_text(str(ENOUGH))
 
 
-def give_back(labs: Path = STORE / "labs", limit: Path = LIMIT, noted: Path = NOTED) -> None:
-    """Put the limit back to what it was if no lab is left and nobody else changed it since."""
+def restore(labs: Path = STORE / "labs", limit: Path = LIMIT, noted: Path = NOTED) -> None:
+    """Restore the old limit if no lab is left, unless another program changed it meanwhile."""
     with held(LOCK):
         if not noted.exists() or (labs.is_dir() and any(labs.iterdir())):
             return

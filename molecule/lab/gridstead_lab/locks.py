@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks that leave nothing behind: names of abstract sockets, freed by the kernel at any death."""
+"""Mutexes between processes: abstract socket names, which the kernel frees when a process ends."""
 
 import contextlib
 import socket
@@ -9,23 +9,24 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def held(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold a lock of this machine for the time of a ``with`` block.
+    """Hold a mutex of this machine for the duration of a ``with`` block.
 
     Args:
-        name: Same name, same lock; e.g. a lab's prefix.
-        waiting: Called once if somebody else holds it.
+        name: The name of the mutex, e.g. a lab's prefix.
+        waiting: Called once if another process holds the mutex.
 
-    Guarantee: a killed holder holds nothing. Programs it started do not hold it either.
+    Guarantee: the mutex is free once its holder ends, even if the holder was killed. Programs that
+    the holder started do not inherit it.
     """
-    told = False
+    was_reported = False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
         while True:
             try:
                 lock.bind(f"\0gridstead-lab.{name}")
                 break
             except OSError:
-                if not told:
+                if not was_reported:
                     waiting()
-                told = True
+                was_reported = True
                 time.sleep(0.05)
         yield

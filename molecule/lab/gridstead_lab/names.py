@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the objects of one lab are called. Pure.
+"""The names of the objects of one lab. Pure.
 
-Every kernel object of a lab starts with its prefix, so teardown finds them by name alone,
-whatever a killed run left behind, and two labs never meet.
+The name of every kernel object of a lab starts with the lab's prefix. Teardown can therefore find
+the objects by name, also after a killed run, and two labs never use the same object.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ class Names:
 
     @property
     def prefix(self) -> str:
-        """Return ``gs`` and four hex digits that stand for checkout and lab."""
+        """Return ``gs`` and four hex digits, which are a hash of checkout and lab."""
         return "gs" + hashlib.sha256(f"{self.checkout}{self.lab}".encode()).hexdigest()[:4]
 
     @property
@@ -39,17 +39,17 @@ class Names:
         return f"{self.prefix}v{octet}"
 
     def machine(self, host: str) -> str:
-        """Return the machine name nspawn gets for a host."""
+        """Return the name of a host for systemd-nspawn's --machine."""
         return f"{self.prefix}-{host}"
 
     @property
     def mark(self) -> str:
-        """Return the environment entry that marks processes as working for this lab."""
+        """Return the environment entry that marks the processes which work for this lab."""
         return f"{MARK}={self.prefix}"
 
     @property
     def state(self) -> Path:
-        """Return the folder in the checkout: keys, ssh_config, state.json, secrets."""
+        """Return the lab's folder in the checkout: keys, ssh_config, state.json and secrets."""
         return self.checkout / ".lab" / self.lab
 
     @property
@@ -58,25 +58,28 @@ class Names:
         return STORE / "labs" / self.prefix
 
     def host(self, host: str) -> Path:
-        """Return the folder of one host: upper, work, root, netns, console.log."""
+        """Return the folder of a host, with upper, work, root, netns and console.log."""
         return self.run / "hosts" / host
 
     def root(self, host: str) -> Path:
-        """Return where a host's root is mounted."""
+        """Return the mount point of a host's root."""
         return self.host(host) / "root"
 
     @property
     def owner(self) -> Path:
-        """Return the file that says whose lab has this prefix."""
+        """Return the file with the name of the lab that uses this prefix."""
         return self.run / "owner"
 
     @property
     def sockets(self) -> Path:
-        """Return the folder for the sockets of kept ssh connections; short, as sockets need."""
+        """Return the folder for the sockets of shared ssh connections.
+
+        The path is short because the path of a socket has at most 107 bytes.
+        """
         return self.run / "ssh"
 
     def build(self, layer: str) -> Path:
-        """Return where this lab builds an image layer before it is complete."""
+        """Return the folder in which this lab builds an image layer."""
         return STORE / "images" / f".build-{self.prefix}-{layer}"
 
 
@@ -84,7 +87,7 @@ def names(checkout: Path, lab: str) -> Names:
     """Return the names of a lab.
 
     Raises:
-        LabError: If the lab's name is not a plain short word.
+        LabError: If the lab's name is too long or has a character that is not allowed.
     """
     if _LAB_NAME.fullmatch(lab) is None:
         message = f"lab name {lab!r} does not match {_LAB_NAME.pattern}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One bridge per lab, a network namespace and a cable per host, a /24 nobody uses.
+"""The network of a lab: a bridge, an unused /24, and a namespace and a veth pair for each host.
 
-Hosts reach each other and the machine (its address is .1); there is no route to the outside, so a
-role that needs the internet fails at once instead of working by luck.
+The hosts reach each other and the machine, whose address is .1. There is no route to the internet.
+A role that needs the internet therefore always fails.
 """
 
 import ipaddress
@@ -13,8 +13,8 @@ from gridstead_lab import commands
 from gridstead_lab.errors import LabError
 from gridstead_lab.names import Names
 
-# 10.64.0.0/10 first: few machines use the middle of 10/8. The others are for machines whose
-# VPN routes all of 10/8.
+# 10.64.0.0/10 is first because few machines use the middle of 10/8. The other pools are for
+# machines whose VPN routes all of 10/8.
 POOLS = ("10.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
 FIRST_HOST = 11
 FIRST_ADDED = 240
@@ -22,14 +22,14 @@ GATEWAY = 1
 
 
 def choose_subnet(seed: str, used: Iterable[str]) -> str:
-    """Return a /24 that overlaps nothing in use; the same seed tends to the same one.
+    """Return a /24 that overlaps no network in use; the same one for the same arguments.
 
     Args:
-        seed: The lab's prefix; its hex digits say where the search starts.
-        used: Networks and addresses the machine has or routes to; default routes are ignored.
+        seed: The lab's prefix. The search starts at its hex digits.
+        used: Networks and addresses that the machine has or routes to. Default routes are ignored.
 
     Raises:
-        LabError: If every candidate is taken.
+        LabError: If every /24 of the pools overlaps a network in use.
     """
     taken = [net for net in map(_network, used) if net is not None and net.prefixlen > 0]
     start = int(seed[-4:], 16)
@@ -45,30 +45,31 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
 
 
 def address(network: str, octet: int) -> str:
-    """Return the address of a network with this last octet."""
+    """Return the address in a network with this last octet."""
     return str(ipaddress.IPv4Network(network).network_address + octet)
 
 
 def of_added(network: str) -> str:
-    """Return the part of a network that hosts get which join a lab that stands."""
+    """Return the part of a network for hosts that are added to a lab."""
     return f"{address(network, FIRST_ADDED)}/28"
 
 
 def in_use() -> list[str]:
-    """Return the networks this machine has addresses in, routes to, or asks names of."""
+    """Return the addresses, the destinations of routes and the name servers of this machine."""
     routes = json.loads(commands.run(["ip", "-4", "-j", "route", "show", "table", "all"]))
     links = json.loads(commands.run(["ip", "-4", "-j", "address"]))
-    found = [route["dst"] for route in routes]
-    found += [route["gateway"] for route in routes if "gateway" in route]
+    used = [route["dst"] for route in routes]
+    used += [route["gateway"] for route in routes if "gateway" in route]
     for link in links:
-        found += [f"{one['local']}/{one['prefixlen']}" for one in link.get("addr_info", ())]
+        for entry in link.get("addr_info", ()):
+            used.append(f"{entry['local']}/{entry['prefixlen']}")
     with open("/etc/resolv.conf") as lines:  # noqa: PTH123
-        found += [line.split()[1] for line in lines if line.startswith("nameserver ")]
-    return found
+        used += [line.split()[1] for line in lines if line.startswith("nameserver ")]
+    return used
 
 
 def make_bridge(names: Names, network: str) -> None:
-    """Make the lab's bridge with the machine's address on it."""
+    """Create the lab's bridge with the machine's address."""
     lines = (
         f"link add {names.bridge} type bridge forward_delay 0",
         f"address add {address(network, GATEWAY)}/24 dev {names.bridge}",
@@ -78,7 +79,7 @@ def make_bridge(names: Names, network: str) -> None:
 
 
 def connect(names: Names, host: str, network: str, octet: int) -> None:
-    """Give a host its network namespace with ``eth0`` and its address in it."""
+    """Create the network namespace of a host, with ``eth0`` and the host's address."""
     space = names.host(host) / "netns"
     space.touch()
     commands.run(["unshare", f"--net={space}", "true"])
@@ -97,32 +98,36 @@ def connect(names: Names, host: str, network: str, octet: int) -> None:
 
 
 def disconnect(names: Names, octet: int) -> None:
-    """Remove a host's cable, if it is there."""
+    """Remove a host's veth pair if it exists."""
     if names.veth(octet) in interfaces(names.prefix):
         commands.run(["ip", "link", "delete", names.veth(octet)])
 
 
 def set_cable(names: Names, octet: int, *, plugged: bool) -> None:
-    """Pull or plug a host's cable."""
+    """Set the machine's end of a host's veth pair up or down."""
     commands.run(["ip", "link", "set", names.veth(octet), "up" if plugged else "down"])
 
 
 def interfaces(prefix: str) -> list[str]:
-    """Return the machine's interfaces that carry a lab's prefix, cables first, bridge last."""
+    """Return the machine's interfaces with a lab's prefix, veths first, bridge last."""
     links = json.loads(commands.run(["ip", "-j", "link"]))
-    found = [link["ifname"] for link in links if link["ifname"].startswith(prefix)]
-    return sorted(found, key=lambda name: (name == f"{prefix}br", name))
+    names = [link["ifname"] for link in links if link["ifname"].startswith(prefix)]
+    return sorted(names, key=lambda name: (name == f"{prefix}br", name))
 
 
 def tables(prefix: str) -> list[tuple[str, str]]:
-    """Return (family, name) of nftables tables that carry a lab's prefix."""
+    """Return (family, name) of the nftables tables with a lab's prefix."""
     listing = json.loads(commands.run(["nft", "-j", "list", "tables"]))
-    found = [item["table"] for item in listing["nftables"] if "table" in item]
-    return [(one["family"], one["name"]) for one in found if one["name"].startswith(prefix)]
+    result = []
+    for item in listing["nftables"]:
+        table = item.get("table")
+        if table is not None and table["name"].startswith(prefix):
+            result.append((table["family"], table["name"]))
+    return result
 
 
 def remove(prefix: str) -> None:
-    """Remove the interfaces and nftables tables that carry a lab's prefix."""
+    """Remove the interfaces and nftables tables with a lab's prefix."""
     for name in interfaces(prefix):
         commands.run(["ip", "link", "delete", name])
     for family, name in tables(prefix):

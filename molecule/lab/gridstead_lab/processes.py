@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of one lab: found by what they carry, signalled through pidfds only.
+"""Find the processes of a lab and signal them through pidfds only.
 
-Rule 1: a pid read from anywhere is opened as a pidfd first, and the reason why it is ours is
-checked again *after* that, so a pid that was reused in between is never signalled.
-Rule 2: a process is ours if it lives in a cgroup of ours, is a systemd-nspawn of a folder of ours,
-is a kept ssh connection with its socket there, or carries the lab's mark in its environment.
-Rule 3: never this process, nor one of its ancestors.
+Rule 1: a process belongs to the lab if it runs in a cgroup of the lab, is the systemd-nspawn of a
+folder of the lab, is a shared ssh connection with its socket in such a folder, or has the lab's
+mark in its environment.
+Rule 2: a pid is opened as a pidfd first, and rule 1 is checked again *after* that. A pid that was
+reused meanwhile is therefore never signalled.
+Rule 3: this process and its ancestors are never signalled.
 """
 
 import os
@@ -21,32 +22,30 @@ Predicate = Callable[[int], bool]
 
 
 def pids() -> Iterator[int]:
-    """Yield the pids of all processes the machine has now."""
+    """Yield the pids of all processes of this machine."""
     for entry in PROC.iterdir():
         if entry.name.isdigit():
             yield int(entry.name)
 
 
 def argv(pid: int) -> list[str]:
-    """Return a process's arguments; empty if it is gone or a kernel thread."""
+    """Return a process's arguments; an empty word if it has ended or is a kernel thread."""
     return _read(pid, "cmdline").rstrip("\0").split("\0")
 
 
 def nspawn_root(pid: int, folder: Path) -> Path | None:
-    """Return the host root under a folder that a systemd-nspawn runs; nothing for another process.
+    """Return the host root under a folder that a systemd-nspawn runs.
 
-    The short shell that turns into systemd-nspawn counts as well. The arguments are read once: a
-    process may end between two looks at it.
+    Return None for another process. The shell that executes systemd-nspawn counts as well. The
+    arguments are read only once, because the process may end between two reads.
     """
     words = argv(pid)
     if not any(word.endswith("systemd-nspawn") for word in words):
         return None
-    roots = (
-        word.removeprefix("--directory=")
-        for word in words
-        if word.startswith(f"--directory={folder}/")
-    )
-    return next(map(Path, roots), None)
+    for word in words:
+        if word.startswith(f"--directory={folder}/"):
+            return Path(word.removeprefix("--directory="))
+    return None
 
 
 def is_nspawn_of(pid: int, folder: Path) -> bool:
@@ -60,46 +59,44 @@ def is_marked(pid: int, mark: str) -> bool:
 
 
 def is_ssh_master_of(pid: int, folder: Path) -> bool:
-    """Return whether a process is a kept ssh connection with its socket in a folder."""
+    """Return whether a process is a shared ssh connection with its socket in a folder."""
     return argv(pid)[0].startswith(f"ssh: {folder}/")
 
 
 def is_in_cgroup_of(pid: int, prefix: str) -> bool:
-    """Return whether a process lives in a cgroup of the lab with this prefix."""
+    """Return whether a process runs in a cgroup of the lab with this prefix."""
     paths = (line.split(":", 2)[-1] for line in _read(pid, "cgroup").splitlines())
     return any(path.split("/")[1:2] in ([prefix], [f"{prefix}.slice"]) for path in paths)
 
 
 def nspawns(names: Names) -> dict[str, int]:
-    """Return host name -> pid of its systemd-nspawn, for hosts that run."""
+    """Return host name -> pid of its systemd-nspawn, for the running hosts."""
     roots = ((pid, nspawn_root(pid, names.run / "hosts")) for pid in pids())
     return {root.parent.name: pid for pid, root in roots if root is not None}
 
 
 def init_of(nspawn: int) -> int | None:
-    """Return the pid of the container's PID 1; nothing while it is not there yet."""
+    """Return the pid of the container's PID 1, or None before it was started."""
     children = _read(nspawn, f"task/{nspawn}/children").split()
     for child in map(int, children):
-        numbers = [
-            line.split()[1:] for line in _read(child, "status").splitlines() if "NSpid:" in line
-        ]
-        if numbers and numbers[0][-1] == "1":
-            return child
+        for line in _read(child, "status").splitlines():
+            if "NSpid:" in line and line.split()[-1] == "1":
+                return child
     return None
 
 
 def ancestors() -> set[int]:
-    """Return the pids of this process and of all above it."""
-    found, pid = set(), os.getpid()
-    while pid > 0 and pid not in found:
-        found.add(pid)
+    """Return the pids of this process and of its ancestors."""
+    result, pid = set(), os.getpid()
+    while pid > 0 and pid not in result:
+        result.add(pid)
         fields = _read(pid, "stat").rpartition(")")[2].split()
         pid = int(fields[1]) if fields else 0
-    return found
+    return result
 
 
 def send(pid: int, number: int, ours: Predicate) -> bool:
-    """Send a signal to a process if it is still ours; return whether it was sent."""
+    """Send a signal to a process if ``ours`` is still true; return whether it was sent."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -116,14 +113,14 @@ def send(pid: int, number: int, ours: Predicate) -> bool:
 
 
 def kill_all(ours: Predicate, *, seconds: float) -> bool:
-    """Kill every process that is ours until none is left; return whether that was reached.
+    """Kill every process for which ``ours`` is true; return whether none is left.
 
-    Repeats, as a process may be born while we look. Ends after ``seconds``.
+    Repeats for at most ``seconds``, because a process may start while the pids are read.
     """
-    spared = ancestors()
+    excluded = ancestors()
     end = time.monotonic() + seconds
     while True:
-        left = [pid for pid in pids() if pid not in spared and ours(pid) and not _is_zombie(pid)]
+        left = [pid for pid in pids() if pid not in excluded and ours(pid) and not _is_zombie(pid)]
         if not left:
             return True
         if time.monotonic() > end:
@@ -134,7 +131,7 @@ def kill_all(ours: Predicate, *, seconds: float) -> bool:
 
 
 def wait_gone(present: Callable[[], bool], *, seconds: float) -> bool:
-    """Wait until something is no longer present; return whether that was reached in time."""
+    """Wait until ``present`` is false; return whether that happened within ``seconds``."""
     end = time.monotonic() + seconds
     while present():
         if time.monotonic() > end:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine's apt sources turned into those of the lab's Debian. Pure.
+"""Translate the machine's apt sources to the Debian suite of the lab. Pure.
 
-The lab takes the mirror the machine itself uses; only the suite differs.
+The lab uses the mirror of the machine. Only the suite differs.
 """
 
+import itertools
 import re
 
 from gridstead_lab.errors import LabError
@@ -13,26 +14,26 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
 def translate(texts: list[str], codename: str) -> tuple[str, ...]:
-    """Return one-line sources for the lab's suite, sorted, each once.
+    """Return one-line sources for the lab's suite, sorted and without duplicates.
 
     Args:
-        texts: Contents of the machine's sources, one-line or deb822 form.
-        codename: The machine's own Debian suite, as in /etc/os-release.
+        texts: The texts of the machine's sources, in one-line or deb822 format.
+        codename: The Debian suite of the machine, as in /etc/os-release.
 
     Raises:
         LabError: If no source names the codename.
     """
-    found = set()
+    lines = set()
     for text in texts:
         for uri, suite in [*_one_line(text), *_deb822(text)]:
             name, _, part = suite.partition("-")
             if name == codename and part in {"", "updates", "security"}:
                 new = f"{SUITE}-{part}" if part else SUITE
-                found.add(f"deb [signed-by={KEYRING}] {uri} {new} main")
-    if not found:
+                lines.add(f"deb [signed-by={KEYRING}] {uri} {new} main")
+    if not lines:
         message = f"no apt source of this machine names the suite {codename}"
         raise LabError(message, "The lab needs a Debian machine with a mirror in its apt sources.")
-    return tuple(sorted(found))
+    return tuple(sorted(lines))
 
 
 def _one_line(text: str) -> list[tuple[str, str]]:
@@ -41,11 +42,11 @@ def _one_line(text: str) -> list[tuple[str, str]]:
 
 
 def _deb822(text: str) -> list[tuple[str, str]]:
-    found = []
+    pairs = []
     for stanza in re.split(r"\n\s*\n", text):
         lines = [line for line in stanza.splitlines() if not line.startswith("#")]
         fields = dict(line.split(":", 1) for line in lines if re.match(r"[A-Za-z-]+:", line))
         words = {key.lower(): value.split() for key, value in fields.items()}
         if "deb" in words.get("types", ()) and words.get("enabled", ["yes"]) != ["no"]:
-            found += [(uri, suite) for uri in words["uris"] for suite in words["suites"]]
-    return found
+            pairs += itertools.product(words["uris"], words["suites"])
+    return pairs

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder ``.lab/<name>`` of a checkout: what others need to reach the hosts.
+"""The folder ``.lab/<name>`` of a checkout, with the files that are needed to reach the hosts.
 
-``state.json`` is written last and by rename: a lab that has it is complete. Teardown does not need
-it; it finds everything by the lab's prefix.
+``state.json`` is written last, by a rename: a lab with this file is complete. Teardown does not
+need the file, because it finds all objects by the lab's prefix.
 """
 
 import json
@@ -20,8 +20,9 @@ PORT = 22
 class State:
     """A lab that is up.
 
-    Shape: hosts is name -> {address, octet, groups, memory_mb, cores, job_cgroups}; groups is
-    name -> child groups; members is name -> hosts. image is the list of layer names.
+    Shape: ``hosts`` is name -> {address, octet, groups, memory_mb, cores, job_cgroups}. ``groups``
+    is name -> child groups. ``members`` is group name -> hosts. ``image`` is the list of layer
+    names.
     """
 
     lab: str
@@ -37,7 +38,7 @@ class State:
 
 
 def load(names: Names) -> State | None:
-    """Return the state of a lab; nothing if it is not completely up."""
+    """Return the state of a lab, or None if the lab is not completely up."""
     try:
         raw = json.loads((names.state / "state.json").read_text())
     except FileNotFoundError:
@@ -46,7 +47,7 @@ def load(names: Names) -> State | None:
 
 
 def save(names: Names, state: State) -> None:
-    """Store the state; from now on the lab counts as up."""
+    """Store the state. From then on the lab is up."""
     fields = {name: getattr(state, name) for name in State.__slots__}
     new = names.state / "state.json.new"
     new.write_text(json.dumps(fields, indent=2) + "\n")
@@ -54,7 +55,7 @@ def save(names: Names, state: State) -> None:
 
 
 def make_folder(names: Names) -> str:
-    """Make the lab's folder with a new ssh key and an empty secrets folder; return the public key."""
+    """Create the lab's folder with an ssh key and a folder for secrets; return the public key."""
     names.state.mkdir(parents=True, mode=0o700)
     (names.state / "secrets").mkdir(mode=0o700)
     key = names.state / "id_ed25519"
@@ -77,10 +78,13 @@ def write_ssh_files(names: Names, hosts: dict[str, tuple[str, str]]) -> None:
 
 
 def read_host_keys(names: Names) -> dict[str, tuple[str, str]]:
-    """Return what ``write_ssh_files`` was given last."""
-    lines = (line.split(" ", 1) for line in (names.state / "known_hosts").read_text().splitlines())
-    known = ((*where.split(","), key) for where, key in lines)
-    return {name: (address, key) for name, address, key in known}
+    """Return the argument ``hosts`` of the last call of ``write_ssh_files``."""
+    hosts = {}
+    for line in (names.state / "known_hosts").read_text().splitlines():
+        host, key = line.split(" ", 1)
+        name, address = host.split(",")
+        hosts[name] = (address, key)
+    return hosts
 
 
 def ssh_config(folder: Path, hosts: dict[str, tuple[str, str]]) -> str:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removing a lab: everything that carries its prefix, in the order in which it can go.
+"""Remove a lab: every object with its prefix, in an order that works.
 
-Processes first, then what they held: cgroups, cables, mounts, folders. Each step looks at what is
-there and may be repeated, so a run that was killed is finished by the next one.
+The processes are removed first, then the objects that they used: cgroups, veths, mounts and
+folders. Each step reads what exists and may be repeated. The next run therefore completes a killed
+run.
 """
 
 import contextlib
@@ -19,40 +20,40 @@ NSPAWN_LEFTOVERS = Path("/run/systemd/nspawn/propagate")
 
 
 def stop_drivers(names: Names) -> None:
-    """End the programs that drive a lab from outside: up, Ansible, ssh masters, builds.
+    """Kill the programs outside the hosts that work on a lab: up, Ansible, ssh masters, builds.
 
     Raises:
-        LabError: If one is still there after 10 s.
+        LabError: If one of them still runs after 10 s.
     """
     if not processes.kill_all(lambda pid: _is_driver(names, pid), seconds=KILL_S):
-        message = "could not stop the programs that drive the lab"
+        message = "could not stop the programs that work on the lab"
         raise LabError(message)
 
 
 def tear_down(names: Names) -> bool:
-    """Remove all objects of a lab; return whether there was anything."""
-    # First: a lab half removed must not look complete to the next up.
+    """Remove all objects of a lab; return whether there was any."""
+    # The state file is removed first: a partly removed lab must not be taken for a complete one.
     (names.state / "state.json").unlink(missing_ok=True)
-    found = _stop_hosts(names)
+    existed = _stop_hosts(names)
     groups = cgroups.folders_of(names.prefix)
     gone = processes.wait_gone(lambda: bool(cgroups.remove(groups)), seconds=KILL_S)
-    found = found or bool(groups) or bool(network.interfaces(names.prefix))
+    existed = existed or bool(groups) or bool(network.interfaces(names.prefix))
     network.remove(names.prefix)
     builds = list((STORE / "images").glob(f".build-{names.prefix}-*"))
     leftovers = list(NSPAWN_LEFTOVERS.glob(f"{names.prefix}-*"))
     for folder in [names.run, *builds, *leftovers]:
-        found = found or folder.exists()
+        existed = existed or folder.exists()
         host.unmount_below(folder)
         host.remove_folder(folder)
-    found = found or names.state.exists()
+    existed = existed or names.state.exists()
     if names.state.exists():
         shutil.rmtree(names.state)
-    with contextlib.suppress(OSError):  # other labs, or never made
+    with contextlib.suppress(OSError):  # another lab is in the folder, or it never existed
         names.state.parent.rmdir()
     if not gone:
         message = f"could not remove cgroups of {names.prefix}"
         raise LabError(message)
-    return found
+    return existed
 
 
 def _stop_hosts(names: Names) -> bool:
@@ -67,14 +68,14 @@ def _stop_hosts(names: Names) -> bool:
 
 
 def _is_driver(names: Names, pid: int) -> bool:
-    """Return whether a process works for the lab from outside: up, ansible, ssh masters, builds."""
+    """Return whether a process outside the hosts works on the lab, see stop_drivers()."""
     if processes.is_nspawn_of(pid, names.run / "hosts"):
         return False
     return processes.is_marked(pid, names.mark) or processes.is_ssh_master_of(pid, names.sockets)
 
 
 def _is_inside(names: Names, pid: int) -> bool:
-    """Return whether a process runs in a host, or is what runs the host."""
+    """Return whether a process runs in a host of the lab, or is the host's systemd-nspawn."""
     return processes.is_nspawn_of(pid, names.run / "hosts") or processes.is_in_cgroup_of(
         pid, names.prefix
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts a lab has: the topology file as values. Pure; reads and writes nothing.
+"""Parse the topology file, which lists the hosts of a lab. Pure.
 
-A topology file is JSON: ``hosts`` (name -> groups, memory_mb, cores, job_cgroups),
-``groups`` (name -> child groups) and, if wanted, ``network`` (an IPv4 /24) and ``image``
-(``prepared`` or ``plain``). Order of the hosts is the order of their addresses.
+A topology file is JSON with the keys ``hosts`` (name -> groups, memory_mb, cores, job_cgroups),
+``groups`` (name -> child groups) and, optionally, ``network`` (an IPv4 /24) and ``image``
+(``prepared`` or ``plain``). The hosts get their addresses in the order of the file.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ _HOST_KEYS = {"groups", "memory_mb", "cores", "job_cgroups"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """One host as asked for.
+    """A host of the topology file.
 
-    Units: memory in MiB, cores in CPUs' worth of time per second (may be a fraction).
-    job_cgroups: the host shall manage the limits of its own jobs (a Slurm compute node).
+    Units: memory in MiB, cores in seconds of CPU time per second (may be a fraction).
+    ``job_cgroups``: the host manages the limits of its own jobs (a Slurm compute node).
     """
 
     name: str
@@ -41,11 +41,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """All hosts in order of their addresses, the groups made of groups, and what the hosts start
-    from.
+    """All hosts in the order of their addresses, the groups of groups, and the image.
 
-    image: ``prepared`` hosts have the packages that the roles install, ``plain`` ones a bare
-        Debian.
+    ``image``: hosts of a ``prepared`` image have the packages that the roles install. Hosts of a
+    ``plain`` image have a bare Debian.
     """
 
     hosts: tuple[Host, ...]
@@ -62,18 +61,18 @@ class Topology:
         return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
     def members(self) -> dict[str, list[str]]:
-        """Return group name -> host names, for groups that hold hosts directly."""
-        found: dict[str, list[str]] = {
-            child: [] for _, children in self.groups for child in children
-        }
+        """Return group name -> host names, for groups that contain hosts directly."""
+        members: dict[str, list[str]] = {}
+        for _, children in self.groups:
+            members.update((child, []) for child in children)
         for host in self.hosts:
             for group in host.groups:
-                found.setdefault(group, []).append(host.name)
-        return found
+                members.setdefault(group, []).append(host.name)
+        return members
 
 
 def parse(text: str) -> Topology:
-    """Return the topology a file's text describes.
+    """Return the topology in the text of a file.
 
     Raises:
         InvalidTopology: If it is not JSON, a key is unknown, or a value is out of range.
@@ -99,17 +98,17 @@ def parse(text: str) -> Topology:
 
 
 def subset(topology: Topology, names: Iterable[str]) -> Topology:
-    """Return the topology with only the named hosts; groups stay, some may be empty.
+    """Return the topology with only the named hosts and with all groups, even empty ones.
 
     Raises:
-        InvalidTopology: If a name is not in the topology, or none is given.
+        InvalidTopology: If a name is not in the topology, or no name is given.
     """
-    wanted = set(names)
-    unknown = sorted(wanted - set(topology.names()))
+    chosen = set(names)
+    unknown = sorted(chosen - set(topology.names()))
     _require(not unknown, f"topology has no host {', '.join(unknown)}")
-    _require(bool(wanted), "no hosts chosen")
+    _require(bool(chosen), "no hosts chosen")
     return Topology(
-        hosts=tuple(host for host in topology.hosts if host.name in wanted),
+        hosts=tuple(host for host in topology.hosts if host.name in chosen),
         groups=topology.groups,
         network=topology.network,
         image=topology.image,
@@ -173,9 +172,10 @@ def _network(raw: object) -> str | None:
 
 
 def _names(raw: object, pattern: re.Pattern[str], where: str) -> tuple[str, ...]:
-    if not isinstance(raw, list) or not all(
+    is_valid = isinstance(raw, list) and all(
         isinstance(item, str) and pattern.fullmatch(item) for item in raw
-    ):
+    )
+    if not is_valid:
         message = f"{where}: must be a list of names matching {pattern.pattern}, not {raw!r}"
         raise InvalidTopology(message)
     return tuple(raw)
@@ -188,6 +188,6 @@ def _no_others(raw: dict[str, object], known: set[str], where: str) -> None:
     )
 
 
-def _require(holds: bool, message: str) -> None:  # noqa: FBT001
-    if not holds:
+def _require(is_valid: bool, message: str) -> None:  # noqa: FBT001
+    if not is_valid:
         raise InvalidTopology(message)

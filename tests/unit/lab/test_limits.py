@@ -3,7 +3,7 @@
 
 import pytest
 
-from gridstead_lab.limits import ENOUGH, give_back, make_room
+from gridstead_lab.limits import ENOUGH, raise_limit, restore
 
 
 @pytest.fixture
@@ -16,11 +16,11 @@ def machine(tmp_path):
 
 def test_the_last_lab_restores_the_original_limit(machine):
     limit, saved, labs = machine
-    make_room(limit, saved)
-    make_room(limit, saved)
+    raise_limit(limit, saved)
+    raise_limit(limit, saved)
     assert int(limit.read_text()) == ENOUGH
     (labs / "gs0001").rmdir()
-    give_back(labs, limit, saved)
+    restore(labs, limit, saved)
 
     assert limit.read_text() == "128"
     assert not saved.exists()
@@ -28,8 +28,8 @@ def test_the_last_lab_restores_the_original_limit(machine):
 
 def test_the_limit_stays_raised_while_a_lab_exists(machine):
     limit, saved, labs = machine
-    make_room(limit, saved)
-    give_back(labs, limit, saved)
+    raise_limit(limit, saved)
+    restore(labs, limit, saved)
 
     assert int(limit.read_text()) == ENOUGH
 
@@ -37,17 +37,17 @@ def test_the_limit_stays_raised_while_a_lab_exists(machine):
 def test_a_sufficient_limit_is_not_changed(machine):
     limit, saved, labs = machine
     limit.write_text("8192")
-    make_room(limit, saved)
-    give_back(labs, limit, saved)
+    raise_limit(limit, saved)
+    restore(labs, limit, saved)
 
     assert limit.read_text() == "8192"
 
 
 def test_a_limit_that_was_changed_later_is_not_restored(machine):
     limit, saved, labs = machine
-    make_room(limit, saved)
+    raise_limit(limit, saved)
     limit.write_text("4096")
     (labs / "gs0001").rmdir()
-    give_back(labs, limit, saved)
+    restore(labs, limit, saved)
 
     assert limit.read_text() == "4096"
