@@ -53,14 +53,12 @@ RETURN = """
 state:
   type: str
   returned: always
-  description: started
-  restarted or reloaded; empty if none of them was necessary.: None
+  description: The action, C(started), C(restarted) or C(reloaded). Empty if none was necessary.
 why:
   type: list
   elements: str
   returned: always
-  description: The reasons
-  with the files that are newer.: None
+  description: The reasons of the action, with the files that are newer.
 """
 
 STATES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")

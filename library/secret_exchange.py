@@ -36,8 +36,7 @@ RETURN = """
 new:
   type: list
   returned: always
-  description: Secrets that were replaced
-  or whose old value was removed.: None
+  description: Names of the secrets that were replaced or whose old value was removed.
 elsewhere: {type: list, returned: always, description: Names of the secrets that have no file.}
 """
 

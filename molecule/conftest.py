@@ -10,27 +10,27 @@ import testinfra
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Run the tests as they are written, not in random order: the hosts keep their state from test
-    to test.
-    """
-    places = {item: place for place, item in enumerate(items)}
+    """Run the tests in the order of the file, because later tests depend on earlier ones."""
+    positions = {item: position for position, item in enumerate(items)}
     result = yield
-    items.sort(key=places.__getitem__)
+    items.sort(key=positions.__getitem__)
     return result
 
 
 @pytest.fixture(scope="session")
 def on(request):
-    """Return a function: the name of a host in, the host out. Commands of one host share a
-    connection.
+    """Return a function that returns the testinfra host of a name.
+
+    The commands on one host share an ssh connection.
     """
     ssh_config = request.config.getoption("--ssh-config")
-    # A socket's path is at most 108 characters, 57 of them ssh's own, and a checkout may be
-    # anywhere.
+    # The path of a socket has at most 107 bytes, and ssh appends 57. The path of a checkout may be
+    # too long.
     with tempfile.TemporaryDirectory() as folder:
-        sockets = f"{folder}/%%C"  # testinfra takes it as a format
-        yield functools.cache(
-            lambda name: testinfra.get_host(
-                f"ssh://{name}", ssh_config=ssh_config, controlpath=sockets
-            )
-        )
+        sockets = f"{folder}/%%C"  # testinfra formats it with %
+
+        @functools.cache
+        def connect(name):
+            return testinfra.get_host(f"ssh://{name}", ssh_config=ssh_config, controlpath=sockets)
+
+        yield connect

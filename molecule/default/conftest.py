@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenario's lab and the grid on it, as the tests of the whole grid have them, and its
-playbooks.
-"""
+"""The fixtures of tests/e2e for the scenario's lab, and a fixture that runs playbooks."""
 
 import os
 import subprocess
@@ -9,7 +7,7 @@ import subprocess
 import pytest
 from tests.e2e.conftest import CHECKOUT, grid, lab  # noqa: F401 - fixtures
 
-# Molecule asks for colours, which would be between the words that are looked for.
+# Molecule enables colours, whose escape sequences would separate the words of the output.
 PLAIN = {
     "ANSIBLE_FORCE_COLOR": "false",
     "ANSIBLE_NOCOLOR": "true",
@@ -19,11 +17,11 @@ PLAIN = {
 
 @pytest.fixture(scope="session")
 def play():
-    """Return a function: a playbook's name and options in, its exit code and what it said out."""
+    """Return a function that runs a playbook and returns its exit code and its output."""
 
-    def run(name, *words):
-        argv = ["ansible-playbook", f"playbooks/{name}.yml", *words]
-        # Ansible refuses an input that does not block, as ssh makes ours meanwhile.
+    def run(name, *options):
+        argv = ["ansible-playbook", f"playbooks/{name}.yml", *options]
+        # The ssh commands of the tests make the inherited stdin non-blocking. Ansible refuses that.
         streams = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
         done = subprocess.run(argv, cwd=CHECKOUT, env=os.environ | PLAIN, check=False, **streams)
         return done.returncode, done.stdout + done.stderr

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Begins site.yml five times and kills it each time, at a moment in another fifth of the
-undisturbed run.
+"""Start site.yml five times and kill each run, in a different fifth of the undisturbed run.
 
-$GRIDSTEAD_SEED chooses the moments; without it they are new ones, and the seed is printed.
+The moments of the kills are random. The seed is $GRIDSTEAD_SEED or, without it, a new random
+number. It is printed.
 """
 
 import json
@@ -24,11 +24,13 @@ NOTES = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 HOSTS = tuple(json.loads((SCENARIO / "topology.json").read_text())["hosts"])
 SITE = ["ansible-playbook", f"--inventory={SCENARIO}/inventory/", str(CHECKOUT / "site.yml")]
 MARK = "GRIDSTEAD_KILLED_RUN"
-REMAINS_S = 120  # what a task began on a host may end by itself: apt, dscreate, the installer of role control_plane
+# Time for programs that a killed task has started on a host, such as apt, dscreate or the installer
+# of role control_plane, to end by themselves.
+REMAINS_S = 120
 
 
 def run_until(moment: kill_points.Moment, number: int) -> None:
-    """A run has been killed at a moment, with all that it had started on this machine."""
+    """Start a run and kill it at a moment, with all its processes on this machine."""
     mark = {
         MARK: f"{os.getpid()}-{number}",
         "ANSIBLE_LOG_PATH": str(NOTES / f"killed-{number}.log"),
@@ -42,22 +44,22 @@ def run_until(moment: kill_points.Moment, number: int) -> None:
         text=True,
         start_new_session=True,
     ) as run:
-        met = wait_for(moment, run)
-        if met:
+        was_reached = wait_for(moment, run)
+        if was_reached:
             time.sleep(moment.after_s)
-        ended = run.poll() is not None
-        # Workers and connections have sessions of their own.
-        gone = processes.kill_all(
+        had_ended = run.poll() is not None
+        # Workers and connections have their own sessions and are found by the mark.
+        is_gone = processes.kill_all(
             lambda pid: processes.is_marked(pid, f"{MARK}={mark[MARK]}"), seconds=10
         )
-    if not met or ended or run.returncode != -signal.SIGKILL:
-        sys.exit(f"run {number} was not there to be killed at {moment}: {run.returncode}")
-    if not gone:
-        sys.exit(f"run {number} could not be killed")
+    if not was_reached or had_ended or run.returncode != -signal.SIGKILL:
+        sys.exit(f"run {number} ended with exit code {run.returncode} before {moment}")
+    if not is_gone:
+        sys.exit(f"could not kill run {number}")
 
 
 def wait_for(moment: kill_points.Moment, run: Popen[str]) -> bool:
-    """Return whether a run gets to the task of a moment."""
+    """Wait until a run reaches the task of a moment; return False if the run ends before that."""
     count = 0
     with (NOTES / "killed.out").open("a") as out:
         for line in run.stdout or ():
@@ -70,44 +72,41 @@ def wait_for(moment: kill_points.Moment, run: Popen[str]) -> bool:
 
 
 def remains(host: str) -> list[str]:
-    """Return what runs on a host that came over ssh, a line for each process."""
-    ssh = [
-        "ssh",
-        "-F",
-        str(CHECKOUT / ".lab" / os.environ["GRIDSTEAD_LAB_NAME"] / "ssh_config"),
-        host,
-        "python3",
-        "-",
-    ]
-    look = (SCENARIO / "ssh_processes.py").read_text()
-    return subprocess.run(
-        ssh, input=look, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
+    """Return the processes on a host that were started over ssh, a line for each process."""
+    config = CHECKOUT / ".lab" / os.environ["GRIDSTEAD_LAB_NAME"] / "ssh_config"
+    ssh = ["ssh", "-F", str(config), host, "python3", "-"]
+    program = (SCENARIO / "ssh_processes.py").read_text()
+    done = subprocess.run(ssh, input=program, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
 
 
 def wait_for_quiet(host: str, before: list[str]) -> None:
-    """Nothing goes on on a host but what was there before; the next run would meet a killed one at
-    its work.
+    """Wait until every process that a killed run has started on a host has ended.
+
+    Otherwise the next run would work at the same time as these processes.
     """
-    begun = time.monotonic()
-    told: list[str] = []
-    while seen := [line for line in remains(host) if line not in before]:
-        if seen != told:
-            print(f"  {host} after {time.monotonic() - begun:.1f} s: {'; '.join(seen)}")
-            told = seen
-        if time.monotonic() - begun > REMAINS_S:
-            sys.exit(f"{host} still runs what a killed run began")
+    began = time.monotonic()
+    printed: list[str] = []
+    while True:
+        new = [line for line in remains(host) if line not in before]
+        if not new:
+            return
+        if new != printed:
+            print(f"  {host} after {time.monotonic() - began:.1f} s: {'; '.join(new)}")
+            printed = new
+        if time.monotonic() - began > REMAINS_S:
+            sys.exit(f"processes of a killed run still run on {host}")
         time.sleep(1)
 
 
 def main() -> None:
-    """Kill them all."""
+    """Start and kill the runs."""
     seed = os.environ.get("GRIDSTEAD_SEED") or str(random.SystemRandom().randrange(10**6))
     run = kill_points.tasks((NOTES / "ansible.log").read_text())
     print(f"seed {seed}; {len(run)} tasks in {run[-1].start_s + run[-1].length_s:.0f} s")
-    # The play that this is a task of keeps its connections.
+    # The play that runs this program has connections to the hosts, which remain open.
     before = {host: remains(host) for host in HOSTS}
-    chosen = kill_points.choose(run, RUNS, random.Random(seed))  # noqa: S311  # moments are no secrets
+    chosen = kill_points.choose(run, RUNS, random.Random(seed))  # noqa: S311
     for number, moment in enumerate(chosen, start=1):
         print(f"{number}: {moment.banner}, {moment.count}., after {moment.after_s:.2f} s")
         run_until(moment, number)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the processes of this host that came over ssh, but this one and what it came by. Runs on
-the host.
+"""Print the processes of this host that were started over ssh, except this one and its ancestors.
+
+The program runs on the host.
 """
 
 import os
@@ -11,34 +12,30 @@ SSHD = Path("/sys/fs/cgroup/system.slice/ssh.service/cgroup.procs")
 
 
 def parent(pid: int) -> int:
-    """Return a process's parent; 0 if it is gone."""
+    """Return the parent of a process, or 0 if the process has ended."""
     try:
-        return int(
-            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1]
-        )
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):
         return 0
+    return int(text.rpartition(")")[2].split()[1])
 
 
 def ancestors(pid: int) -> set[int]:
-    """Return a process and all above it."""
-    found = set()
+    """Return the pids of a process and of its ancestors."""
+    result = set()
     while pid:
-        found.add(pid)
+        result.add(pid)
         pid = parent(pid)
-    return found
+    return result
 
 
 def main() -> None:
-    """Print them."""
-    mine = ancestors(os.getpid())
-    others = [pid for pid in SSHD.read_text(encoding="utf-8").split() if int(pid) not in mine]
+    """Print the pid and the arguments of each process."""
+    own = ancestors(os.getpid())
+    others = [pid for pid in SSHD.read_text(encoding="utf-8").split() if int(pid) not in own]
     if others:
-        print(
-            subprocess.run(
-                ["ps", "-o", "pid=,args=", *others], capture_output=True, text=True, check=False
-            ).stdout
-        )
+        command = ["ps", "-o", "pid=,args=", *others]
+        print(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
 
 
 if __name__ == "__main__":

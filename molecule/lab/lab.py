@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from gridstead_lab import added_hosts, image, inputs, lifecycle, names, state, topology
 from gridstead_lab.errors import LabError
@@ -80,8 +81,11 @@ def _parser() -> argparse.ArgumentParser:
         default=os.environ.get("GRIDSTEAD_LAB_NAME", "default"),
         help="name of the lab (default: $GRIDSTEAD_LAB_NAME, else %(default)s)",
     )
-    commands = parser.add_subparsers(dest="command", required=True)
+    _add_commands(parser.add_subparsers(dest="command", required=True), common)
+    return parser
 
+
+def _add_commands(commands: Any, common: argparse.ArgumentParser) -> None:  # noqa: ANN401
     def add(name: str, text: str) -> argparse.ArgumentParser:
         return commands.add_parser(name, help=text, description=text, parents=[common])
 
@@ -114,7 +118,6 @@ def _parser() -> argparse.ArgumentParser:
         help="host whose groups and limits the new host gets",
     )
     commands.choices["exec"].add_argument("words", nargs="+", metavar="COMMAND")
-    return parser
 
 
 def _topology(options: argparse.Namespace) -> topology.Topology:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A site as it is remembered: what it owes to whom, and what its books say of it."""
+"""Read the state of a site that a backup and restore must preserve: jobs, credits and records."""
 
 import json
 import os
@@ -9,104 +9,111 @@ from pathlib import Path
 import pytest
 from tests.e2e.conftest import CHECKOUT, grid, lab  # noqa: F401 - fixtures
 
-# Outside of the lab's folder, which is lost with the lab.
-KEPT = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
-SACCT = "jobid,jobname,user,account,partition,state,exitcode,elapsedraw,submit,start,end,reqtres,alloctres,admincomment"
-PEOPLE = (
+# Outside the lab's folder, which is removed with the lab.
+SAVED = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
+SACCT = (
+    "jobid,jobname,user,account,partition,state,exitcode,elapsedraw,submit,start,end,reqtres,"
+    "alloctres,admincomment"
+)
+USERS = (
     "ldapsearch -QY EXTERNAL -LLL -o ldif_wrap=no -H ldapi://%2Frun%2Fslapd-gridstead.socket "
     "-b dc=gridstead,dc=internal '(objectClass=posixAccount)' '*' nsUniqueId createTimestamp"
 )
 TABLE = """
 import contextlib, json, sqlite3, sys
-with contextlib.closing(sqlite3.connect(f"file:/var/lib/gridstead/{sys.argv[1]}?mode=ro", uri=True)) as opened:
-    print(json.dumps(opened.execute(f"select * from {sys.argv[2]} order by 1").fetchall()))
+database = f"file:/var/lib/gridstead/{sys.argv[1]}?mode=ro"
+with contextlib.closing(sqlite3.connect(database, uri=True)) as connection:
+    rows = connection.execute(f"select * from {sys.argv[2]} order by 1").fetchall()
+print(json.dumps(rows))
 """
+# Name -> database and table.
 JOURNALS = {
     "journal": ("supervisor/state.db", "journal"),
     "reports of jobs": ("agent/reports.db", "report"),
 }
 
 
-class Site:
-    """What is compared."""
+class SiteState:
+    """Read the state of a site, and submit jobs to it."""
 
     def __init__(self, lab, grid):  # noqa: F811 - not the fixtures
         self.lab = lab
         self.grid = grid
 
     def customer(self, name, *, credits_=10_000):
-        """Return a customer with so many credits, whose wallet outlives the site; its password is
-        among the secrets.
+        """Return a customer with this many more credits.
+
+        A copy of the wallet remains after the loss of the site. Its password is one of the site's
+        secrets.
         """
-        wallet, kept = self.lab.folder / f"{name}.json", KEPT / f"{name}.json"
-        if kept.exists() and (self.lab.secrets / f"wallet-{name}").exists():
-            shutil.copy(kept, wallet)
-        person = self.grid.customer(name, credits_)
-        shutil.copy(wallet, kept)
-        return person
+        wallet, saved = self.lab.folder / f"{name}.json", SAVED / f"{name}.json"
+        if saved.exists() and (self.lab.secrets / f"wallet-{name}").exists():
+            shutil.copy(saved, wallet)
+        customer = self.grid.customer(name, credits_)
+        shutil.copy(wallet, saved)
+        return customer
 
-    def greet(self, person):
-        """Submit a job that says hello, and return its number."""
-        asked = (
-            "submit",
-            str(CHECKOUT / "examples" / "hello-world.yaml"),
-            "--credits",
-            "100",
-            "--json",
-        )
-        return json.loads(person.run(*asked).stdout)["number"]
+    def submit_hello(self, customer):
+        """Submit the example hello-world and return the job's number."""
+        workflow = str(CHECKOUT / "examples" / "hello-world.yaml")
+        submitted = customer.run("submit", workflow, "--credits", "100", "--json")
+        return json.loads(submitted.stdout)["number"]
 
-    def output(self, person, number):
-        """Return what a job has written."""
-        return person.run("job", "logs", str(number)).stdout
+    def output(self, customer, number):
+        """Return the output of a job."""
+        return customer.run("job", "logs", str(number)).stdout
 
     def jobs(self):
-        """Return the accounting's rows of all jobs and their steps, by Slurm's ids."""
+        """Return the accounting records of all jobs and their steps, by Slurm's ids."""
         text = self.lab.sh(
             self.lab.controller, f"TZ=UTC sacct -a -n -D --parsable2 -S now-1days -o {SACCT}"
         )
         return {line.partition("|")[0]: line for line in text.splitlines()}
 
     def associations(self):
-        """Return who may use the cluster, and on which terms."""
+        """Return the accounts, associations, QOS and users of the cluster, as sorted lines."""
         kinds = ("account", "association", "cluster format=cluster,id,rpc", "qos", "user")
-        ask = "; ".join(f"sacctmgr --noheader --parsable2 show {kind}" for kind in kinds)
-        return sorted(self.lab.sh(self.lab.controller, ask).splitlines())
+        commands = [f"sacctmgr --noheader --parsable2 show {kind}" for kind in kinds]
+        return sorted(self.lab.sh(self.lab.controller, "; ".join(commands)).splitlines())
 
-    def people(self):
+    def users(self):
         """Return the directory's entries of users, by the first line of each."""
-        entries = [
-            one.splitlines()
-            for one in self.lab.sh(self.lab.group("directory")[0], PEOPLE).split("\n\n")
-        ]
-        return {lines[0]: sorted(lines[1:]) for lines in entries if lines}
+        users = {}
+        for entry in self.lab.sh(self.lab.group("directory")[0], USERS).split("\n\n"):
+            lines = entry.splitlines()
+            if lines:
+                users[lines[0]] = sorted(lines[1:])
+        return users
 
     def journals(self):
-        """Return the rows of what services remember, oldest first."""
-        asked = JOURNALS.items()
+        """Return the rows of the services' journals, oldest first."""
+        rows = {}
+        for name, (database, table) in JOURNALS.items():
+            program = ("python3", "-c", TABLE, database, table)
+            rows[name] = json.loads(self.lab.run("control", *program).stdout)
+        return rows
+
+    def chain_record(self, customer, number):
+        """Return a job and its history on chain."""
         return {
-            name: json.loads(self.lab.run("control", "python3", "-c", TABLE, *where).stdout)
-            for name, where in asked
+            "job": self.grid.job(customer, number),
+            "history": self.grid.history(customer, number),
         }
 
-    def obligation(self, person, number):
-        """Return what the chain says of a job, and its way there."""
-        return {"job": self.grid.job(person, number), "history": self.grid.history(person, number)}
-
-    def balances(self, person):
-        """Return the credits of the parties, wei."""
+    def balances(self, customer):
+        """Return the credits of customer and provider. Units: wei."""
         return {
-            name: self.grid.balance(who)
-            for name, who in (("customer", person.address), ("provider", self.grid.provider))
+            "customer": self.grid.balance(customer.address),
+            "provider": self.grid.balance(self.grid.provider),
         }
 
 
 @pytest.fixture(scope="session")
 def site(lab, grid):  # noqa: F811 - the fixtures
-    return Site(lab, grid)
+    return SiteState(lab, grid)
 
 
 @pytest.fixture(scope="session")
-def picture():
-    """The file with what the site was."""
-    return KEPT / "picture.json"
+def state_file():
+    """Return the file with the state of the site before its loss."""
+    return SAVED / "state.json"

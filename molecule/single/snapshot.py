@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host is, as JSON: files, accounts, packages, units, ports, firewall, mounts. Runs on the
-host.
+"""Print a snapshot of a host as JSON: files, accounts, packages, units, ports, firewall and mounts.
+
+The program runs on the host.
 """
 
 import grp
@@ -13,80 +14,85 @@ import stat
 import subprocess
 from pathlib import Path
 
-# Places that systemd and the kernel make anew at each boot, or that belong to nobody.
-PASSED_OVER = tuple(map(Path, ("/dev", "/proc", "/run", "/sys", "/tmp", "/var/tmp", "/cgv1")))  # noqa: S108
+# Folders that systemd and the kernel create again at each boot, and folders for temporary files.
+EXCLUDED = tuple(map(Path, ("/dev", "/proc", "/run", "/sys", "/tmp", "/var/tmp", "/cgv1")))  # noqa: S108
 
 
 def output(*argv: str) -> str:
-    """Return what a command prints."""
+    """Return the output of a command."""
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
 def files() -> dict[str, str]:
-    """Return kind, rights and owner of each path of the root file system, of a link its target, of
-    a file its hash.
-    """
-    found = {}
+    """Return path -> description for each path of the root file system."""
+    result = {}
     device = Path("/").stat().st_dev
     for folder, folders, names in os.walk("/"):
         place = Path(folder)
-        folders[:] = [name for name in folders if is_looked_into(place / name, device)]
-        found |= {str(place / name): told(place / name) for name in folders + names}
-    return found
+        folders[:] = [name for name in folders if is_included(place / name, device)]
+        for name in folders + names:
+            result[str(place / name)] = description(place / name)
+    return result
 
 
-def is_looked_into(path: Path, device: int) -> bool:
-    """Return whether a folder is on the root file system and lasts."""
-    return path not in PASSED_OVER and path.lstat().st_dev == device
+def is_included(path: Path, device: int) -> bool:
+    """Return whether a folder is on the root file system and remains after a boot."""
+    return path not in EXCLUDED and path.lstat().st_dev == device
 
 
-def told(path: Path) -> str:
-    """Return what is compared of a path."""
-    now = path.lstat()
-    words = [stat.filemode(now.st_mode), str(now.st_uid), str(now.st_gid)]
-    if stat.S_ISLNK(now.st_mode):
+def description(path: Path) -> str:
+    """Return type, mode and owner of a path, with the target of a link or the hash of a file."""
+    status = path.lstat()
+    words = [stat.filemode(status.st_mode), str(status.st_uid), str(status.st_gid)]
+    if stat.S_ISLNK(status.st_mode):
         words.append(str(path.readlink()))
-    elif stat.S_ISREG(now.st_mode):
+    elif stat.S_ISREG(status.st_mode):
         with path.open("rb") as file:
             words.append(hashlib.file_digest(file, "sha256").hexdigest())
     return " ".join(words)
 
 
 def lines(*argv: str) -> dict[str, str]:
-    """Return a command's lines: the first word, and the rest."""
-    parted = [line.split() for line in output(*argv).splitlines() if line.strip()]
-    return {words[0]: " ".join(words[1:]) for words in parted}
+    """Return first word -> other words for each line of a command's output."""
+    result = {}
+    for line in output(*argv).splitlines():
+        words = line.split()
+        if words:
+            result[words[0]] = " ".join(words[1:])
+    return result
+
+
+def packages() -> dict[str, str]:
+    """Return package name -> status and version."""
+    shown = "--showformat=${Package} ${db:Status-Status} ${Version}\n"
+    return lines("dpkg-query", "--show", shown)
+
+
+def firewall() -> str:
+    """Return the ruleset of nftables, or nothing if nft is not installed."""
+    return output("nft", "list", "ruleset") if shutil.which("nft") else ""
 
 
 def main() -> None:
-    """Print it all."""
+    """Print the snapshot."""
     ports = output("ss", "--no-header", "--listening", "--numeric", "--tcp", "--udp").splitlines()
     mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
     listed = ("--plain", "--no-legend", "--full")
-    print(
-        json.dumps(
-            {
-                "file": files(),
-                "account": {one.pw_name: " ".join(map(str, one[2:])) for one in pwd.getpwall()},
-                "group": {
-                    one.gr_name: f"{one.gr_gid} {sorted(one.gr_mem)}" for one in grp.getgrall()
-                },
-                "package": lines(
-                    "dpkg-query",
-                    "--show",
-                    "--showformat=${Package} ${db:Status-Status} ${Version}\n",
-                ),
-                "needed package": lines("apt-mark", "showauto"),
-                "unit": lines("systemctl", "list-unit-files", *listed),
-                "running unit": lines("systemctl", "list-units", "--state=active,failed", *listed),
-                "port": {" ".join([line.split()[0], line.split()[4]]): "" for line in ports},
-                "firewall": {
-                    "ruleset": output("nft", "list", "ruleset") if shutil.which("nft") else ""
-                },
-                "mount": {line.split()[1]: line.split()[0] for line in mounts},
-            }
-        )
-    )
+    snapshot = {
+        "file": files(),
+        "account": {user.pw_name: " ".join(map(str, user[2:])) for user in pwd.getpwall()},
+        "group": {
+            group.gr_name: f"{group.gr_gid} {sorted(group.gr_mem)}" for group in grp.getgrall()
+        },
+        "package": packages(),
+        "needed package": lines("apt-mark", "showauto"),
+        "unit": lines("systemctl", "list-unit-files", *listed),
+        "running unit": lines("systemctl", "list-units", "--state=active,failed", *listed),
+        "port": {" ".join([line.split()[0], line.split()[4]]): "" for line in ports},
+        "firewall": {"ruleset": firewall()},
+        "mount": {line.split()[1]: line.split()[0] for line in mounts},
+    }
+    print(json.dumps(snapshot))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def test_a_supplier_with_anothers_id_is_refused():
     assert suppliers.supplier_problem(looks, PAIR[::-1], FIRST, LAST).startswith(
         "ldap2 is supplier 2 of its directory"
     )
-    assert "put a new, empty host in its place" in suppliers.supplier_problem(
+    assert "replace it by a new, empty host in the same place" in suppliers.supplier_problem(
         looks, ["ldap2"], FIRST, LAST
     )
 

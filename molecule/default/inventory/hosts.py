@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's inventory for a scenario's own lab, also when molecule passes no environment. Scenarios
-link to it.
+"""Run the lab's inventory script for the lab of a molecule scenario.
+
+The scenarios link to this file. It sets the environment because molecule does not always pass it.
 """
 
 import os

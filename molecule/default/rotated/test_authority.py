@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site's authority is exchanged in two steps, under a paid job that writes its log before,
-between and after.
+"""Test that the site's CA is replaced in two steps while a paid job writes to its log.
+
+The job writes before the exchange, between the steps and afterwards.
 """
 
 import socket
@@ -8,36 +9,35 @@ import ssl
 
 import pytest
 
-PORTS = (8443, 8445, 8447)  # where customers ask: job definitions, logs, queue
+PORTS = (8443, 8445, 8447)  # the ports for customers: job definitions, logs, queue
 STEP = 'echo {0}; until test -e "$HOME/{0}"; do sleep 0.5; done'
-# What takes long are the two runs of the playbook, and those as long as the machine is busy.
+# The two runs of the playbook take most of the time, and longer on a busy machine.
 pytestmark = pytest.mark.timeout(1200)
 
 
-class Site:
-    """The site's authority, as hosts trust it and as customers do."""
+class AuthorityCheck:
+    """Read which CA the site uses and which CA hosts and customers trust."""
 
     def __init__(self, lab):
         self._lab = lab
 
     def authority(self):
-        """Return the certificate that is in use."""
+        """Return the CA certificate that the site uses."""
         return (self._lab.secrets / "pki" / "ca.crt").read_text()
 
     def trusted(self):
-        """Return what each host trusts, as a set of files: one if they agree."""
+        """Return the set of the CA files of all hosts: one item if the files are equal."""
         return {self._lab.sh(host, "cat /etc/gridstead/pki/ca.crt") for host in self._lab.hosts}
 
-    def believed(self, authority):
-        """Return the ports at which a customer who trusts this authority alone finds whom it
-        vouches for.
-        """
+    def verified_ports(self, authority):
+        """Return the ports whose certificate a customer can verify with this CA alone."""
         context = ssl.create_default_context(cadata=authority)
         (host,) = self._lab.group("control_plane")
-        return [port for port in PORTS if self._answers(context, self._lab.address(host), port)]
+        address = self._lab.address(host)
+        return [port for port in PORTS if self._verifies(context, address, port)]
 
     @staticmethod
-    def _answers(context, address, port):
+    def _verifies(context, address, port):
         try:
             with (
                 socket.create_connection((address, port), timeout=10) as plain,
@@ -48,26 +48,27 @@ class Site:
             return False
 
 
-def test_jobs_and_customers_hardly_see_that_the_authority_is_another(lab, grid, play):
-    site, customer = Site(lab), grid.customer("trusting")
+def test_the_ca_is_replaced_without_loss_for_jobs_and_customers(lab, grid, play):
+    check, customer = AuthorityCheck(lab), grid.customer("trusting")
     storage, home = lab.group("storage")[0], f"/home/ldap-users/{customer.address}"
-    old = site.authority()
+    old = check.authority()
 
-    code, said = play("authority", "--tags", "trust")
+    code, output = play("authority", "--tags", "trust")
 
-    assert code == 0, said
+    assert code == 0, output
     new = (lab.secrets / "pki" / "next.crt").read_text()
-    (trusted,) = site.trusted()
+    (trusted,) = check.trusted()
     assert (old in trusted, new in trusted) == (True, True)
-    assert (site.authority(), site.believed(old), site.believed(new)) == (old, list(PORTS), [])
+    assert check.authority() == old
+    assert (check.verified_ports(old), check.verified_ports(new)) == (list(PORTS), [])
     number = grid.submit(customer, f"{STEP.format('exchanged')}; echo after", logging=True)
     grid.wait(customer, number, "RUNNING")
 
-    code, said = play("authority")
+    code, output = play("authority")
 
-    assert code == 0, said
-    assert (site.authority(), site.trusted()) == (new, {new})
-    assert (site.believed(old), site.believed(new)) == ([], list(PORTS))
+    assert code == 0, output
+    assert (check.authority(), check.trusted()) == (new, {new})
+    assert (check.verified_ports(old), check.verified_ports(new)) == ([], list(PORTS))
     assert not (lab.secrets / "pki" / "next.crt").exists()
     lab.run(storage, "touch", f"{home}/exchanged")
     grid.wait(customer, number, "FINISHED")

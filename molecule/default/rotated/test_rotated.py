@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every secret is exchanged while twenty jobs run: all settle for what they took, and no old secret
-is good.
+"""Test that rotate.yml exchanges every secret while twenty jobs run.
+
+Every job is billed for the time it ran, and no old secret is accepted afterwards.
 """
 
 import contextlib
 import hashlib
 import secrets
 import subprocess
+from dataclasses import dataclass
 
 import pytest
 from tests.e2e import many_customers
@@ -14,11 +16,11 @@ from tests.e2e.conftest import wait_until
 
 JOBS = 20
 STEP_S = 8
-STEPS = (3, 20)  # of the shortest job and of the longest
+STEPS = (3, 20)  # number of steps of the shortest and of the longest job
 STARTED_WITHIN_S = 600
 SETTLED_WITHIN_S = 600
-# Slurm tells slurmctld of a job's end again after this time, if it was not heard.
-UNHEARD_S = 20
+# slurmd repeats the message of a job's end after this time if slurmctld has not received it.
+REPEATED_S = 20
 WAIT = "until test -e {}; do sleep 1; done"
 JWT = """\
 import base64, hashlib, hmac, json, sys, time
@@ -29,10 +31,21 @@ head = part(b'{"alg":"HS256","typ":"JWT"}') + b"." + part(json.dumps(claims).enc
 signature = hmac.new(sys.stdin.read().encode(), head, hashlib.sha256).digest()
 print((head + b"." + part(signature)).decode())
 """
-ASK = "curl --silent --unix-socket /run/slurmrestd/slurmrestd.socket --header X-SLURM-USER-NAME:slurm --header @- {}"
-SLURM = "http://slurmrestd/slurm/v0.0.42/diag/"
+QUERY = (
+    "curl --silent --unix-socket /run/slurmrestd/slurmrestd.socket "
+    "--header X-SLURM-USER-NAME:slurm --header @- http://slurmrestd/slurm/v0.0.42/diag/"
+)
 BIND = "ldapwhoami -x -H ldaps://{} -D uid=sssd,ou=services,dc=gridstead,dc=internal -y /dev/stdin"
-# Of which most is the exchange; it takes as long as the machine is busy.
+SEAL = """
+umask 077; d=$(mktemp -d); chown munge: $d; trap 'kill $(cat $d/pid); rm -rf $d' EXIT
+install -o munge -m 400 /dev/stdin $d/key
+runuser -u munge -- munged --force --key-file $d/key --socket $d/socket --pid-file $d/pid \\
+  --log-file $d/log --seed-file $d/seed
+munge --no-input --socket $d/socket | unmunge --output=/dev/null"""
+LOG_IN = """
+IFS= read -r MYSQL_PWD; export MYSQL_PWD
+mariadb --user=slurm slurm_acct_db --execute='select 1'"""
+# The exchange takes most of the time, and longer on a busy machine.
 pytestmark = pytest.mark.timeout(1800)
 
 
@@ -41,52 +54,52 @@ def secret(lab, name):
 
 
 def workflow(folder, number):
-    """Return a job of many steps, each of which asks slurmctld and its node, and how often it looks
-    at the clock.
+    """Return a workflow of many steps and the number of times that it writes to its file.
 
-    It begins when all jobs run, and hurries to its end when all is exchanged. Half of the jobs have
-    a step after that.
+    Each step needs slurmctld and slurmd. The workflow waits until all jobs run, and does not wait
+    any longer once all secrets are exchanged. Every second workflow has a step after that moment.
     """
     steps = STEPS[0] + number * (STEPS[1] - STEPS[0]) // (JOBS - 1)
-    look = f"date +%s >>~/{folder}/{number}"
+    write_time = f"date +%s >>~/{folder}/{number}"
     middle = [f"test -e ~/{folder}/exchanged || sleep {STEP_S}"] * (steps - 2)
     if number % 2:
         middle[-1] = WAIT.format(f"~/{folder}/exchanged")
-    commands = [f"mkdir -p ~/{folder}; {look}; {WAIT.format(f'~/{folder}/begun')}", *middle, "true"]
+    first = f"mkdir -p ~/{folder}; {write_time}; {WAIT.format(f'~/{folder}/begun')}"
+    commands = [first, *middle, "true"]
     resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
-    run = [{"run": {"command": f"{command}; {look}"}} for command in commands]
+    run = [{"run": {"command": f"{command}; {write_time}"}} for command in commands]
     return {"enableLogging": False, "resources": resources, "steps": run}, steps + 1
 
 
 def evidence(record):
-    """Return what a provider commits itself to when it bills by this record:
-    docs/explanation/billing.md.
+    """Return the hash that a provider publishes with a bill for this accounting record.
+
+    See docs/explanation/billing.md.
     """
     start, end, elapsed = (int(record[name]) for name in ("start", "end", "elapsedraw"))
     code, signal = map(int, record["exitcode"].split(":"))
-    told = [record[name] for name in ("admincomment", "jobid", "user", "state", "submit")]
-    fields = [*told, start, end, end - start - elapsed, code << 8 | signal]
+    texts = [record[name] for name in ("admincomment", "jobid", "user", "state", "submit")]
+    fields = [*texts, start, end, end - start - elapsed, code << 8 | signal]
     return "0x" + hashlib.sha256("|".join(map(str, fields)).encode()).hexdigest()
 
 
 def as_billed(record, bill):
-    """Return the record that a bill rests on: this one, or the one with an earlier end that
-    slurmdbd had before.
+    """Return the record of a bill: this record, or an older version of it with an earlier end.
 
-    A slurmctld that starts anew tells slurmdbd again when each job ended that it still lists, and
-    slurmdbd writes that over what it had, so the record that was billed may be gone. The bill has
-    its hash. None if no record fits.
+    A restarted slurmctld sends the end of each job in its list to slurmdbd again, and slurmdbd
+    overwrites the old end. The billed record may therefore no longer exist, but the bill has its
+    hash. Return None if no possible record has this hash.
     """
     start, end, elapsed = (int(record[name]) for name in ("start", "end", "elapsedraw"))
-    earlier = (
-        record | {"end": str(end - less), "elapsedraw": str(elapsed - less)}
-        for less in range(end - start + 1)
-    )
-    return next((one for one in earlier if evidence(one) == bill.evidence), None)
+    for less in range(end - start + 1):
+        earlier = record | {"end": str(end - less), "elapsedraw": str(elapsed - less)}
+        if evidence(earlier) == bill.evidence:
+            return earlier
+    return None
 
 
-class Site:
-    """What a site has of secrets, and whether one is good."""
+class SiteSecrets:
+    """Read the secrets of a site and check whether a secret is accepted."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -105,65 +118,52 @@ class Site:
         return {name: secret(self.lab, name) for name in names}
 
     def certificates(self):
-        """Return what the hosts have of keys and certificates, by host and file, as hashes."""
-        look = "cd /etc/gridstead/pki; find . -name '*.key' -o -name '*.crt' | xargs sha256sum"
-        hosts = {host: self.lab.sh(host, look) for host in self.lab.hosts}
-        return {
-            (host, file): digest
-            for host, said in hosts.items()
-            for digest, file in map(str.split, said.splitlines())
-            if file != "./ca.crt"
-        }
+        """Return the hashes of the keys and certificates of all hosts, by host and file."""
+        script = "cd /etc/gridstead/pki; find . -name '*.key' -o -name '*.crt' | xargs sha256sum"
+        hashes = {}
+        for host in self.lab.hosts:
+            for line in self.lab.sh(host, script).splitlines():
+                digest, file = line.split()
+                if file != "./ca.crt":
+                    hashes[host, file] = digest
+        return hashes
 
-    def is_good(self, name, text):
-        """Return whether a secret opens what it is for."""
-        return {
+    def is_accepted(self, name, text):
+        """Return whether the service of a secret accepts a text as this secret."""
+        checks = {
             "munge_key": self._seals,
             "slurm_jwt_key": self._signs,
             "slurmdbd_password": self._logs_in,
             "directory-sssd": self._binds,
-        }[name](text)
+        }
+        return checks[name](text)
 
     def _seals(self, key):
-        script = """
-        umask 077; d=$(mktemp -d); chown munge: $d; trap 'kill $(cat $d/pid); rm -rf $d' EXIT
-        install -o munge -m 400 /dev/stdin $d/key
-        runuser -u munge -- munged --force --key-file $d/key --socket $d/socket --pid-file $d/pid --log-file $d/log \
-          --seed-file $d/seed
-        munge --no-input --socket $d/socket | unmunge --output=/dev/null"""
-        return (
-            self.lab.run(self.database, "bash", "-c", script, input=key, check=False).returncode
-            == 0
-        )
+        return self._succeeds(self.database, "bash", SEAL, key)
 
     def _signs(self, key):
         token = subprocess.run(
             ["python3", "-c", JWT], input=key, capture_output=True, text=True, check=True
         ).stdout
-        asked = f"X-SLURM-USER-TOKEN:{token}"
-        said = self.lab.run(self.lab.controller, "sh", "-c", ASK.format(SLURM), input=asked).stdout
-        return '"statistics"' in said and '"error_number"' not in said
+        header = f"X-SLURM-USER-TOKEN:{token}"
+        answer = self.lab.run(self.lab.controller, "sh", "-c", QUERY, input=header).stdout
+        return '"statistics"' in answer and '"error_number"' not in answer
 
     def _logs_in(self, password):
-        ask = "IFS= read -r MYSQL_PWD; export MYSQL_PWD; mariadb --user=slurm slurm_acct_db --execute='select 1'"
-        return (
-            self.lab.run(
-                self.database, "bash", "-c", ask, input=password + "\n", check=False
-            ).returncode
-            == 0
-        )
+        return self._succeeds(self.database, "bash", LOG_IN, password + "\n")
 
     def _binds(self, password):
-        ask = f"LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt {BIND.format(self.directory)}"
-        return (
-            self.lab.run(self.directory, "sh", "-c", ask, input=password, check=False).returncode
-            == 0
-        )
+        script = f"LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt {BIND.format(self.directory)}"
+        return self._succeeds(self.directory, "sh", script, password)
+
+    def _succeeds(self, host, shell, script, text):
+        """Return whether a script exits with 0 when it reads a text from its input."""
+        return self.lab.run(host, shell, "-c", script, input=text, check=False).returncode == 0
 
 
 @pytest.fixture(scope="module")
 def site(lab):
-    return Site(lab)
+    return SiteSecrets(lab)
 
 
 @pytest.fixture(scope="module")
@@ -173,98 +173,108 @@ def customer(grid):
 
 @pytest.fixture(scope="module")
 def member(customer):
-    with contextlib.closing(many_customers.join(customer)) as one:
-        yield one
+    with contextlib.closing(many_customers.join(customer)) as joined:
+        yield joined
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run of rotate.yml under jobs.
+
+    ``before`` has the old secrets and hashes of certificates. ``writes`` is job number -> number of
+    times that the job writes to its file in the folder ``home``.
+    """
+
+    before: dict
+    code: int
+    output: str
+    still_running: int
+    jobs: dict
+    writes: dict
+    home: str
+
+
+def states_of(member, numbers):
+    jobs = member.ledger.jobs(numbers, at_block=member.ledger.head())
+    return [job.state.name for job in jobs.values()]
 
 
 @pytest.fixture(scope="module")
 def run(lab, customer, member, site, play):
-    """Have jobs run, exchange everything meanwhile, and wait until the last is settled."""
+    """Start jobs, exchange every secret while they run, and wait until the last is settled."""
     name = f"rotated-{secrets.token_hex(4)}"
     home = f"/home/ldap-users/{customer.address}/{name}"
-    asked = [workflow(name, number) for number in range(JOBS)]
+    workflows, writes = zip(*(workflow(name, number) for number in range(JOBS)), strict=True)
     before = {"secrets": site.secrets(), "certificates": site.certificates()}
-    numbers = member.submit([one for one, _ in asked], credits_=200)
-
-    def states():
-        return [
-            job.state.name
-            for job in member.ledger.jobs(numbers, at_block=member.ledger.head()).values()
-        ]
-
-    wait_until(lambda: states() == ["RUNNING"] * JOBS, timeout=STARTED_WITHIN_S)
+    numbers = member.submit(list(workflows), credits_=200)
+    wait_until(lambda: states_of(member, numbers) == ["RUNNING"] * JOBS, timeout=STARTED_WITHIN_S)
     begun = f"find {home.removesuffix(name)} -path '{home}/*'"
     wait_until(lambda: len(lab.sh(site.storage, begun).split()) == JOBS, timeout=STARTED_WITHIN_S)
     lab.run(site.storage, "touch", f"{home}/begun")
 
-    done = play("rotate")
+    code, output = play("rotate")
 
-    (lab.folder / "rotate.log").write_text(done[1])
-    still = states().count("RUNNING")
+    (lab.folder / "rotate.log").write_text(output)
+    still_running = states_of(member, numbers).count("RUNNING")
     lab.run(site.storage, "touch", f"{home}/exchanged")
-    jobs = member.wait_cold(numbers, timeout=SETTLED_WITHIN_S)
-    looks = dict(zip(numbers, (looks for _, looks in asked), strict=True))
-    return before, done, still, jobs, looks, home
+    return Run(
+        before=before,
+        code=code,
+        output=output,
+        still_running=still_running,
+        jobs=member.wait_cold(numbers, timeout=SETTLED_WITHIN_S),
+        writes=dict(zip(numbers, writes, strict=True)),
+        home=home,
+    )
 
 
-def test_it_is_exchanged_while_jobs_run(run):
-    _, (code, said), still, *_ = run
-
-    assert code == 0, said
-    assert still >= JOBS // 2
+def test_secrets_are_exchanged_while_jobs_run(run):
+    assert run.code == 0, run.output
+    assert run.still_running >= JOBS // 2
 
 
-def test_every_job_ends_well_once_and_is_paid_for_what_it_took(
-    lab, grid, customer, member, site, run
-):
-    *_, jobs, looks, home = run
-    records = many_customers.records_of(lab, jobs)
-    seen = [
-        line.split(":")
-        for line in lab.sh(site.storage, f"cd {home}; grep -r '^[0-9]'").splitlines()
-    ]
-    late = []
-    for at, (number, job) in enumerate(jobs.items()):
+def test_every_job_ends_once_and_is_billed_for_its_time(lab, grid, customer, member, site, run):
+    records = many_customers.records_of(lab, run.jobs)
+    lines = lab.sh(site.storage, f"cd {run.home}; grep -r '^[0-9]'").splitlines()
+    files_and_times = [line.split(":") for line in lines]
+    excess_s = []
+    for index, (number, job) in enumerate(run.jobs.items()):
         (record,) = records[number]
         (bill,) = member.ends(number)
         billed = as_billed(record, bill)
-        assert billed, f"{bill} rests on nothing like {record}"
+        assert billed, f"no version of {record} has the hash of {bill}"
         paid = grid.check_money(customer, number, seconds=lab.billed_seconds(billed))
         assert (paid["state"], job.exit_code) == ("FINISHED", 0)
-        times = [int(time) for name, time in seen if name == str(at)]
-        assert len(times) == looks[number]
-        late.append(int(record["start"]) + bill.numbers["billedSeconds"] - times[-1])
-    print("seconds billed beyond each job's last look at the clock:", sorted(late))
-    assert 0 <= min(late) <= max(late) <= UNHEARD_S
+        times = [int(time) for file, time in files_and_times if file == str(index)]
+        assert len(times) == run.writes[number]
+        excess_s.append(int(record["start"]) + bill.numbers["billedSeconds"] - times[-1])
+    print("seconds billed after each job's last write to its file:", sorted(excess_s))
+    assert 0 <= min(excess_s) <= max(excess_s) <= REPEATED_S
 
 
 @pytest.mark.parametrize(
     "name", ["munge_key", "slurm_jwt_key", "slurmdbd_password", "directory-sssd"]
 )
-def test_the_new_secret_is_good_and_the_old_one_is_not(run, site, name):
-    before, *_ = run
-
-    assert site.is_good(name, secret(site.lab, name))
-    assert not site.is_good(name, before["secrets"][name])
+def test_the_new_secret_is_accepted_and_the_old_secret_is_refused(run, site, name):
+    assert site.is_accepted(name, secret(site.lab, name))
+    assert not site.is_accepted(name, run.before["secrets"][name])
 
 
 def test_every_secret_and_every_certificate_with_its_key_is_new(run, site):
-    before, *_ = run
     now = {"secrets": site.secrets(), "certificates": site.certificates()}
 
-    for kind, things in now.items():
-        assert {name for name, thing in things.items() if thing == before[kind][name]} == set()
+    for kind, values in now.items():
+        unchanged = {name for name in values if values[name] == run.before[kind][name]}
+        assert unchanged == set()
 
 
 @pytest.mark.usefixtures("run")
-def test_nothing_of_the_exchange_is_left(lab):
+def test_the_exchange_leaves_no_files(lab):
     assert [path.name for path in lab.secrets.iterdir() if path.suffix in {".old", ".new"}] == []
     for host in lab.hosts:
         assert lab.sh(host, "find /etc/munge /etc/gridstead -name '*.next' -o -name '*.new'") == ""
 
 
-def test_no_secret_is_in_what_ansible_said(run, site):
-    before, (_, said), *_ = run
-
-    known = [*before["secrets"].values(), *site.secrets().values()]
-    assert [text for text in known if text in said] == []
+def test_no_secret_is_in_ansibles_output(run, site):
+    values = [*run.before["secrets"].values(), *site.secrets().values()]
+    assert [value for value in values if value in run.output] == []

@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What site.yml leaves behind on a small lab: services, their doors, and one job through Slurm."""
+"""Test the services, ports and files of a site that site.yml has set up on a small lab."""
 
 import pytest
 
 UNITS = {
     "control": (
-        "mariadb", "munge", "slurmdbd", "slurmctld", "slurmrestd", "sssd", "gridstead-anvil", "gridstead-agent",
-        "gridstead-job-definitions", "gridstead-logger", "gridstead-meta-scheduler", "gridstead-ldap-connector",
-        "gridstead-supervisor", "traefik",
+        "mariadb", "munge", "slurmdbd", "slurmctld", "slurmrestd", "sssd", "gridstead-anvil",
+        "gridstead-agent", "gridstead-job-definitions", "gridstead-logger",
+        "gridstead-meta-scheduler", "gridstead-ldap-connector", "gridstead-supervisor", "traefik",
     ),
-    "infra": ("munge", "sackd", "sssd", "moosefs-master", "moosefs-chunkserver", "gridstead-user-directories"),
+    "infra": (
+        "munge", "sackd", "sssd", "moosefs-master", "moosefs-chunkserver",
+        "gridstead-user-directories",
+    ),
     "compute1": ("munge", "slurmd", "sssd"),
 }  # fmt: skip
+HOSTS_AND_UNITS = []
+for host, units in UNITS.items():
+    HOSTS_AND_UNITS += [(host, unit) for unit in units]
 
 
-@pytest.mark.parametrize(
-    ("name", "unit"), [(name, unit) for name, units in UNITS.items() for unit in units]
-)
-def test_a_service_runs_now_and_after_a_boot(on, name, unit):
+@pytest.mark.parametrize(("name", "unit"), HOSTS_AND_UNITS)
+def test_every_service_runs_and_is_enabled(on, name, unit):
     service = on(name).service(unit)
 
     assert service.is_running
@@ -25,29 +29,29 @@ def test_a_service_runs_now_and_after_a_boot(on, name, unit):
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_no_unit_of_a_host_has_failed(on, name):
+def test_no_unit_has_failed(on, name):
     assert on(name).check_output("systemctl list-units --failed --plain --no-legend") == ""
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_all_hosts_share_one_munge_key(on, name):
-    sealed = on("control").check_output("munge --no-input")
+def test_all_hosts_have_the_same_munge_key(on, name):
+    credential = on("control").check_output("munge --no-input")
 
-    assert on(name).run(f"echo '{sealed}' | unmunge > /dev/null").rc == 0
+    assert on(name).run(f"echo '{credential}' | unmunge > /dev/null").rc == 0
 
 
-def test_the_node_is_idle_as_the_login_host_sees_it(on):
+def test_sinfo_on_the_login_host_lists_the_node_as_idle(on):
     assert on("infra").check_output("sinfo --noheader --format=%N:%T") == "compute1:idle"
 
 
-def test_accounting_knows_the_cluster(on):
+def test_the_cluster_is_in_the_accounting(on):
     assert (
         on("control").check_output("sacctmgr --noheader --parsable2 show cluster format=cluster")
         == "gridstead"
     )
 
 
-def test_a_qos_limits_gpus_from_the_first_run(on):
+def test_the_first_run_sets_the_gpu_limit_of_the_qos(on):
     shown = on("control").check_output(
         "sacctmgr --noheader --parsable2 show qos short format=MaxTRESPerUser,MaxWall"
     )
@@ -56,17 +60,17 @@ def test_a_qos_limits_gpus_from_the_first_run(on):
 
 
 def test_slurmrestd_has_no_network_port(on):
-    assert not [
-        line for line in on("control").socket.get_listening_sockets() if line.endswith(":6820")
-    ]
+    sockets = on("control").socket.get_listening_sockets()
+
+    assert not [socket for socket in sockets if socket.endswith(":6820")]
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_every_host_sees_the_shared_files(on, name):
+def test_every_host_mounts_the_shared_storage(on, name):
     assert on(name).mount_point("/srv/shared").exists
 
 
-def test_a_file_written_on_the_storage_host_is_seen_on_the_node(on):
+def test_a_file_of_the_storage_host_can_be_read_on_the_node(on):
     on("infra").check_output("date > /srv/shared/.seen && sync")
 
     written = on("infra").check_output("cat /srv/shared/.seen")
@@ -76,12 +80,15 @@ def test_a_file_written_on_the_storage_host_is_seen_on_the_node(on):
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_the_sites_authority_signed_every_certificate(on, name):
-    command = "cd /etc/gridstead/pki && for c in *.crt; do openssl verify -CAfile ca.crt $c || exit 1; done"
+def test_every_certificate_is_signed_by_the_sites_ca(on, name):
+    command = (
+        "cd /etc/gridstead/pki && "
+        "for c in *.crt; do openssl verify -CAfile ca.crt $c || exit 1; done"
+    )
 
     assert on(name).run(command).rc == 0
 
 
-def test_the_chain_is_reached_from_its_own_host_only(on):
+def test_the_chain_can_be_reached_only_from_its_own_host(on):
     assert on("control").run("nc -z -w 2 127.0.0.1 8545").rc == 0
     assert on("infra").run("nc -z -w 2 control 8545").rc != 0

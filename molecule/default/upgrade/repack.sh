@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes packages out of the installed ones of Slurm, with a higher revision, in a folder that apt
-# can install from. Nothing else about them is new, but that slurmd's cannot be configured while
-# /var/tmp/broken is there.
+# Builds packages with a higher revision from the installed packages of Slurm, in a folder from
+# which apt can install. Only the revision differs, and slurmd cannot be configured while the file
+# /var/tmp/broken exists.
 # Usage: repack.sh FOLDER SUFFIX
 set -euo pipefail
 shopt -s nullglob
@@ -30,8 +30,9 @@ newer::control() {
             cp --archive "$file" "$tree/DEBIAN/${file##*.}"
         fi
     done
-    # What dpkg knows of the installed one is no part of a package.
-    dpkg-query --status "$package" | sed -e '/^Status:/d' -e '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ /d}' \
+    # Status and Conffiles describe the installed package and are not part of a control file.
+    dpkg-query --status "$package" | sed -e '/^Status:/d' \
+        -e '/^Conffiles:/,/^[^ ]/{/^Conffiles:/d;/^ /d}' \
         -e "s/${version//+/[+]}/&$suffix/g" >"$tree/DEBIAN/control"
     if [[ $package == slurmd ]]; then
         sed --in-place '1a test ! -e /var/tmp/broken' "$tree/DEBIAN/postinst"
@@ -52,5 +53,6 @@ dpkg-query --show --showformat='${source:Package} ${Package} ${Version}\n' | gre
     done
 for file in *.deb; do
     dpkg-deb --field "$file"
-    printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "$file" "$(stat --format=%s "$file")" "$(sha256sum "$file" | cut -d ' ' -f 1)"
+    printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "$file" "$(stat --format=%s "$file")" \
+        "$(sha256sum "$file" | cut -d ' ' -f 1)"
 done >Packages

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""upgrade.yml on a cluster that runs, under a paid job: what it says before, where it stops, how it
-goes on.
+"""Test upgrade.yml on a cluster with a running paid job.
 
-The newer Slurm is the installed one in packages of a higher revision, because there is no other.
+The newer Slurm is the installed version in packages with a higher revision, because no newer
+version is available.
 """
 
 import contextlib
@@ -21,29 +21,37 @@ from gridstead_lab import names, processes
 REPACK = (Path(__file__).parent / "repack.sh").read_text()
 FOLDER = "/var/tmp/newer"
 SUFFIX = "+lab1"
-# Sources of another place would have to be reached.
+# The other sources of apt cannot be reached from the lab and are moved away.
 SOURCE = f"""
 mkdir -p {FOLDER} /var/tmp/sources
 find /etc/apt -name '*.list' -o -name '*.sources' | xargs -r mv -t /var/tmp/sources
 tar -x -C {FOLDER}
 echo 'deb [trusted=yes] file:{FOLDER} ./' >/etc/apt/sources.list.d/newer.list
 """
-STAGES = ("slurm_accounting", "slurm_controller", "slurm_compute", "slurm_login")
+# Group -> units, in the order of an upgrade.
+STAGES = {
+    "slurm_accounting": ("slurmdbd",),
+    "slurm_controller": ("slurmctld", "slurmrestd"),
+    "slurm_compute": ("slurmd",),
+    "slurm_login": ("sackd",),
+}
 REPORTS = """
 import sqlite3, sys
 opened = sqlite3.connect("file:/var/lib/gridstead/agent/reports.db?mode=ro", uri=True)
 count = "SELECT count(*) FROM report WHERE event = 'end' AND slurm_job_id = ?"
 print(opened.execute(count, sys.argv[1:]).fetchone()[0])
 """
-# What keeps everybody from a host that itself goes on.
-AWAY = "table inet away { chain in { type filter hook input priority -300; tcp dport 22 drop; }; }"
-# A run takes as long as the machine is busy.
+# An nftables table that drops ssh connections to a host, which itself continues to run.
+NO_SSH = (
+    "table inet away { chain in { type filter hook input priority -300; tcp dport 22 drop; }; }"
+)
+# A run takes longer on a busy machine.
 PATIENCE_S = 200
 pytestmark = pytest.mark.timeout(1800)
 
 
 class Cluster:
-    """Slurm on the hosts of a lab."""
+    """Read the state of Slurm on the hosts of a lab."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -51,29 +59,41 @@ class Cluster:
     @property
     def daemons(self):
         """Slurm's daemons, as pairs of host and unit, in the order of an upgrade."""
-        units = zip(
-            STAGES, (["slurmdbd"], ["slurmctld", "slurmrestd"], ["slurmd"], ["sackd"]), strict=True
-        )
-        return [
-            (host, unit)
-            for stage, names in units
-            for host in self.lab.group(stage)
-            for unit in names
-        ]
+        pairs = []
+        for group, units in STAGES.items():
+            for host in self.lab.group(group):
+                pairs += [(host, unit) for unit in units]
+        return pairs
 
     def started(self):
-        """Return when each daemon was started, by host and unit. Units: microseconds of the one
-        clock of all hosts.
+        """Return the start time of each daemon, by host and unit.
+
+        Units: microseconds of the machine's monotonic clock, which all hosts of the lab share.
         """
-        ask = "systemctl show --property=ActiveEnterTimestampMonotonic --value"
+        command = "systemctl show --property=ActiveEnterTimestampMonotonic --value"
         return {
-            (host, unit): int(self.lab.sh(host, f"{ask} {unit}")) for host, unit in self.daemons
+            (host, unit): int(self.lab.sh(host, f"{command} {unit}")) for host, unit in self.daemons
         }
 
     def versions(self):
         """Return the versions of Slurm's packages on each host."""
-        ask = "dpkg-query --show --showformat='${Version}\\n' 'slurm*' libslurm-dev | sort --unique"
-        return {host: self.lab.sh(host, ask).split() for host in {host for host, _ in self.daemons}}
+        packages = "'slurm*' libslurm-dev"
+        command = f"dpkg-query --show --showformat='${{Version}}\\n' {packages} | sort --unique"
+        hosts = {host for host, _ in self.daemons}
+        return {host: self.lab.sh(host, command).split() for host in hosts}
+
+    def old_packages(self, hosts):
+        """Return the versions of Slurm's packages on these hosts that are not the newer ones."""
+        versions = self.versions()
+        old = set()
+        for host in hosts:
+            old |= {version for version in versions[host] if SUFFIX not in version}
+        return old
+
+    def restarted(self, before):
+        """Return the daemons that were restarted since ``before``, a result of started()."""
+        started = self.started()
+        return [daemon for daemon in self.daemons if started[daemon] != before[daemon]]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +103,7 @@ def cluster(lab):
 
 @pytest.fixture(scope="module")
 def newer(lab, cluster):
-    """Packages with a higher revision, as the only ones that each host's apt knows."""
+    """Build packages with a higher revision and make them the only apt source of each host."""
     lab.run(lab.controller, "bash", "-s", FOLDER, SUFFIX, input=REPACK, timeout=3 * PATIENCE_S)
     archive = lab.folder / "newer.tar"
     ssh = ["ssh", "-F", str(lab.folder / "ssh_config")]
@@ -97,7 +117,7 @@ def newer(lab, cluster):
 
 @pytest.fixture(scope="module")
 def running(grid):
-    """A paid job that runs until a file tells it to go on; then it has another step."""
+    """Start a paid job that runs until a file exists and then has another step."""
     customer = grid.customer("upgraded")
     home = f"/home/ldap-users/{customer.address}"
     workflow = many_customers.one_step('until test -e "$HOME/enough"; do sleep 0.5; done')
@@ -110,83 +130,72 @@ def running(grid):
 
 @pytest.fixture(scope="module")
 def upgrade(play):
-    """Run upgrade.yml and return its exit code and what it says, on one line."""
+    """Return a function that runs upgrade.yml and returns its exit code and output on one line."""
 
-    def run(*words):
-        code, said = play("upgrade", *words)
-        return code, " ".join(said.split())
+    def run(*options):
+        code, output = play("upgrade", *options)
+        return code, " ".join(output.split())
 
     return run
 
 
 @contextlib.contextmanager
 def cut_off(host):
-    """Inside, nobody comes to a host by ssh."""
-    init = processes.init_of(
-        processes.nspawns(names.names(CHECKOUT, os.environ["GRIDSTEAD_LAB_NAME"]))[host]
-    )
+    """Block ssh connections to a host for a ``with`` block."""
+    lab_names = names.names(CHECKOUT, os.environ["GRIDSTEAD_LAB_NAME"])
+    init = processes.init_of(processes.nspawns(lab_names)[host])
     nft = ["nsenter", f"--target={init}", "--net", "nft"]
-    subprocess.run([*nft, AWAY], check=True)
+    subprocess.run([*nft, NO_SSH], check=True)
     try:
         yield
     finally:
         subprocess.run([*nft, "delete table inet away"], check=True)
 
 
-def test_a_check_tells_what_is_newer_and_changes_nothing(cluster, newer, running, upgrade):
+def test_check_mode_lists_the_newer_packages_and_changes_nothing(cluster, newer, running, upgrade):
     before = cluster.started(), cluster.versions()
 
-    code, said = upgrade("--check")
+    code, output = upgrade("--check")
 
-    assert code == 0, said
+    assert code == 0, output
     hosts = ", ".join(sorted(cluster.versions()))
-    assert re.search(rf"slurmd 24\S+ -> 24\S+{re.escape(SUFFIX)}: {hosts}'", said), said
-    assert set(re.findall(r"changed=(\d+)", said)) == {"0"}
+    assert re.search(rf"slurmd 24\S+ -> 24\S+{re.escape(SUFFIX)}: {hosts}'", output), output
+    assert set(re.findall(r"changed=(\d+)", output)) == {"0"}
     assert (cluster.started(), cluster.versions()) == before
 
 
-def test_a_host_that_fails_ends_the_run_and_leaves_the_later_ones(
-    lab, cluster, newer, running, upgrade
-):
+def test_a_failed_host_stops_the_run_before_later_hosts(lab, cluster, newer, running, upgrade):
     before = cluster.started()
     broken = lab.group("slurm_compute")[-1]
     lab.sh(broken, "touch /var/tmp/broken")
 
-    code, said = upgrade()
+    code, output = upgrade()
 
     assert code != 0
-    assert f'{broken} was not upgraded: "Upgrade the packages of Slurm"' in said
-    after = cluster.started()
-    place = cluster.daemons.index((broken, "slurmd"))
-    assert [
-        daemon for daemon in cluster.daemons if after[daemon] != before[daemon]
-    ] == cluster.daemons[:place]
-    assert not [
-        one
-        for host in lab.group("slurm_login")
-        for one in cluster.versions()[host]
-        if SUFFIX in one
-    ]
+    assert f'{broken} was not upgraded: "Upgrade the packages of Slurm"' in output
+    position = cluster.daemons.index((broken, "slurmd"))
+    assert cluster.restarted(before) == cluster.daemons[:position]
+    versions = cluster.versions()
+    for host in lab.group("slurm_login"):
+        assert not [version for version in versions[host] if SUFFIX in version]
 
 
-def test_it_goes_to_its_end_without_a_host_that_is_away(lab, cluster, newer, running, upgrade):
-    away = lab.group("slurm_compute")[-1]
+def test_an_upgrade_can_exclude_an_unreachable_host(lab, cluster, newer, running, upgrade):
+    excluded = lab.group("slurm_compute")[-1]
     before = cluster.started()
-    others = [daemon for daemon in cluster.daemons if daemon != (away, "slurmd")]
+    others = [daemon for daemon in cluster.daemons if daemon != (excluded, "slurmd")]
 
-    with cut_off(away):
-        code, said = upgrade("-e", f"without={away}")
+    with cut_off(excluded):
+        code, output = upgrade("-e", f"without={excluded}")
 
-    assert code == 0, said
-    started, versions = cluster.started(), cluster.versions()
+    assert code == 0, output
+    started = cluster.started()
     assert sorted(started[daemon] for daemon in others) == [started[daemon] for daemon in others]
-    assert started[away, "slurmd"] == before[away, "slurmd"]
-    assert {
-        one for host in versions if host != away for one in versions[host] if SUFFIX not in one
-    } == set()
+    assert started[excluded, "slurmd"] == before[excluded, "slurmd"]
+    assert cluster.old_packages(cluster.versions().keys() - {excluded}) == set()
 
 
-def test_it_goes_on_where_it_ended_and_jobs_neither_end_nor_wait(
+def test_the_next_run_upgrades_the_rest_while_jobs_run_and_start(
     lab, cluster, grid, newer, running, upgrade
 ):
     customer, number, home = running
@@ -194,25 +203,19 @@ def test_it_goes_on_where_it_ended_and_jobs_neither_end_nor_wait(
     broken = lab.group("slurm_compute")[-1]
     lab.sh(broken, "rm /var/tmp/broken")
 
-    ended = []
-    thread = threading.Thread(target=lambda: ended.extend(upgrade()))
+    result = []
+    thread = threading.Thread(target=lambda: result.extend(upgrade()))
     thread.start()
     wait_until(
-        lambda: cluster.started()[broken, "slurmd"] != before[broken, "slurmd"] or ended,
-        timeout=PATIENCE_S,
+        lambda: (broken, "slurmd") in cluster.restarted(before) or result, timeout=PATIENCE_S
     )
     meanwhile = grid.submit(customer, "echo meanwhile")
     thread.join()
 
-    code, said = ended
-    assert code == 0, said
-    started = cluster.started()
-    assert [daemon for daemon in cluster.daemons if started[daemon] != before[daemon]] == [
-        (broken, "slurmd")
-    ]
-    assert {
-        one for versions in cluster.versions().values() for one in versions if SUFFIX not in one
-    } == set()
+    code, output = result
+    assert code == 0, output
+    assert cluster.restarted(before) == [(broken, "slurmd")]
+    assert cluster.old_packages(cluster.versions()) == set()
     grid.wait(customer, meanwhile, "FINISHED", timeout=PATIENCE_S)
     lab.sh(lab.group("storage")[0], f"touch {home}/enough")
     grid.wait(customer, number, "FINISHED", timeout=PATIENCE_S)
@@ -226,9 +229,9 @@ def test_it_goes_on_where_it_ended_and_jobs_neither_end_nor_wait(
 def test_a_second_run_changes_nothing(cluster, newer, upgrade):
     before = cluster.started(), cluster.versions()
 
-    code, said = upgrade()
+    code, output = upgrade()
 
-    assert code == 0, said
-    assert "Every host runs the newest Slurm that its apt offers." in said
-    assert set(re.findall(r"changed=(\d+)", said)) == {"0"}
+    assert code == 0, output
+    assert "Every host runs the newest Slurm that its apt offers." in output
+    assert set(re.findall(r"changed=(\d+)", output)) == {"0"}
     assert (cluster.started(), cluster.versions()) == before

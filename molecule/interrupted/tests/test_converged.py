@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host whose runs were killed is what one is whose run nobody disturbed, but for what
-declared.yml has.
+"""Test that killed and repeated runs of site.yml have the result of one undisturbed run.
+
+The differences that are allowed are in declared.yml.
 """
 
 import json
@@ -17,12 +18,12 @@ DECLARED = yaml.safe_load(Path(__file__).with_name("declared.yml").read_text())
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_the_host_is_what_an_undisturbed_run_makes(host, request):
+def test_the_host_equals_the_result_of_an_undisturbed_run(host, request):
     undisturbed = json.loads(
         Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], f"before-{host}.json").read_text()
     )
 
     now = snapshots.take(request.config.getoption("--ssh-config"), host)
 
-    different = snapshots.undeclared(undisturbed, now, DECLARED)
-    assert not different, "\n".join(different)
+    differences = snapshots.undeclared(undisturbed, now, DECLARED)
+    assert not differences, "\n".join(differences)

@@ -1,67 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A restored site is what it was, but for what ends with its hosts; and it goes on."""
+"""Test that a restored site equals the site before its loss, and that it can run new jobs.
+
+Only the jobs that ran or were pending at the backup differ: they end with the lost hosts.
+"""
 
 import json
 
 import pytest
 from tests.e2e.conftest import COLD, wait_until
 
-# What Slurm and the chain say of the jobs that were under way, neither of which costs anything. One
-# ran on a host that is gone, which is the provider's fault; the other has lost its environment,
-# which is in no archive, and never ran.
-LOST = {"runs": ("NODE_FAIL", "PANICKED"), "waits": ("CANCELLED", "CANCELLED")}
-# Slurm's ids and users' numbers of after the backup are nobody's: roles slurm and directory leave
-# these out.
+# The states in Slurm and on chain of the jobs that had not ended. Neither job costs anything. The
+# running job was on a lost host, which is the provider's fault. The pending job has lost its
+# environment, which no archive contains, and never ran.
+LOST = {"running": ("NODE_FAIL", "PANICKED"), "pending": ("CANCELLED", "CANCELLED")}
+# Slurm ids and uids that were assigned after the backup are unknown. The roles slurm and directory
+# therefore skip this many.
 SKIPPED = 1000
-STATE = 5  # among what the accounting is asked for
+STATE = 5  # position of the state in a record of the accounting
+TERMS = ("customer", "provider", "escrow_wei", "price_per_min_wei")
 
 
 @pytest.fixture(scope="module")
-def then(picture):
-    return json.loads(picture.read_text())
+def before(state_file):
+    return json.loads(state_file.read_text())
 
 
 @pytest.fixture(scope="module")
-def someone(site):
-    return site.customer("creditor", credits_=0)  # none to add: what is there is compared
+def customer(site):
+    return site.customer("creditor", credits_=0)  # no new credits, because balances are compared
 
 
 @pytest.fixture(scope="module")
-def settled(grid, site, someone, then):
-    """What the chain says once the site has done with what it lost, before anything new is asked of
-    it.
-    """
-    numbers = then["numbers"]
+def settled(grid, site, customer, before):
+    """Return the jobs and balances on chain after the lost jobs ended, before any new job."""
     for name in LOST:
-        wait_until(
-            lambda number=numbers[name]: grid.job(someone, number)["state"] in COLD, timeout=300
-        )
-    found = {name: site.obligation(someone, number) for name, number in numbers.items()}
-    return found | {"balances": site.balances(someone)}
+        number = before["numbers"][name]
+        wait_until(lambda number=number: grid.job(customer, number)["state"] in COLD, timeout=300)
+    records = {"balances": site.balances(customer)}
+    for name, number in before["numbers"].items():
+        records[name] = site.chain_record(customer, number)
+    return records
 
 
 @pytest.fixture(scope="module")
-def anew(grid, lab, site, someone, settled):
-    """A job of a user of then, and one of a user who came later: Slurm's record and the user's
-    number.
+def new_jobs(grid, lab, site, customer, settled):
+    """Run a job of an old user and a job of a new user.
+
+    Return user name -> the job's number, its record in Slurm's accounting and the user's uid.
     """
-    found = {}
-    for person in (someone, site.customer("newcomer")):
-        number = site.greet(person)
-        job = grid.wait(person, number, "FINISHED", timeout=180)
+    jobs = {}
+    for user in (customer, site.customer("newcomer")):
+        number = site.submit_hello(user)
+        job = grid.wait(user, number, "FINISHED", timeout=180)
         (record,) = lab.sacct(job["id"])
-        uid = int(lab.sh(lab.group("slurm_login")[0], f"id -u {person.address}"))
-        found[person.name] = {"number": number, "record": record, "uid": uid}
-    return found
+        uid = int(lab.sh(lab.group("slurm_login")[0], f"id -u {user.address}"))
+        jobs[user.name] = {"number": number, "record": record, "uid": uid}
+    return jobs
 
 
-def test_the_accounting_of_jobs_that_had_ended_is_that_of_then(site, settled, then):
-    lost = {
-        jobid
-        for jobid, row in then["accounting"].items()
-        if row.split("|")[STATE] in {"RUNNING", "PENDING"}
-    }
-    ended = {jobid: row for jobid, row in then["accounting"].items() if jobid not in lost}
+def has_ended(row):
+    """Return whether a row of the accounting is that of a job which has ended."""
+    return row.split("|")[STATE] not in {"RUNNING", "PENDING"}
+
+
+def test_the_accounting_of_ended_jobs_is_unchanged(site, settled, before):
+    ended = {jobid: row for jobid, row in before["accounting"].items() if has_ended(row)}
     now = site.jobs()
 
     assert ended
@@ -69,74 +72,76 @@ def test_the_accounting_of_jobs_that_had_ended_is_that_of_then(site, settled, th
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_the_accounting_tells_what_became_of_a_job_that_was_lost(site, settled, then, name):
-    was, now = (rows[then["slurm"][name]].split("|") for rows in (then["accounting"], site.jobs()))
+def test_the_accounting_has_the_end_of_a_lost_job(site, settled, before, name):
+    jobid = before["slurm"][name]
+    old, new = before["accounting"][jobid].split("|"), site.jobs()[jobid].split("|")
 
-    assert now[STATE].split()[0] == LOST[name][0]
-    assert now[:STATE] == was[:STATE]
-
-
-def test_who_may_use_the_cluster_is_as_it_was(site, then):
-    assert set(then["associations"]) - set(site.associations()) == set()
+    assert new[STATE].split()[0] == LOST[name][0]
+    assert new[:STATE] == old[:STATE]
 
 
-def test_the_users_are_those_of_then(site, then):
-    now = site.people()
+def test_the_associations_are_restored(site, before):
+    assert set(before["associations"]) - set(site.associations()) == set()
 
-    assert {name: now.get(name) for name in then["people"]} == then["people"]
+
+def test_the_users_are_restored(site, before):
+    now = site.users()
+
+    assert {name: now.get(name) for name in before["users"]} == before["users"]
 
 
 @pytest.mark.parametrize("name", ["journal", "reports of jobs"])
-def test_what_services_remember_begins_with_what_they_remembered(site, then, name):
-    rows = then["journals"][name]
+def test_a_journal_starts_with_its_old_rows(site, before, name):
+    rows = before["journals"][name]
 
     assert site.journals()[name][: len(rows)] == rows
 
 
-def test_a_job_that_was_paid_is_paid_and_its_output_is_there(site, settled, someone, then):
-    assert settled["paid"] == then["obligations"]["paid"]
-    assert site.output(someone, then["numbers"]["paid"]) == then["output"]
+def test_a_paid_job_and_its_output_are_unchanged(site, settled, customer, before):
+    assert settled["paid"] == before["on_chain"]["paid"]
+    assert site.output(customer, before["numbers"]["paid"]) == before["output"]
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_a_job_that_was_lost_is_still_owed_and_costs_nothing(grid, someone, settled, then, name):
-    was, now = then["obligations"][name], settled[name]
+def test_a_lost_job_retains_its_terms_and_costs_nothing(grid, customer, settled, before, name):
+    old, new = before["on_chain"][name], settled[name]
 
-    assert now["history"][: len(was["history"])] == was["history"]
-    assert {
-        key: now["job"][key] for key in ("customer", "provider", "escrow_wei", "price_per_min_wei")
-    } == {
-        key: was["job"][key] for key in ("customer", "provider", "escrow_wei", "price_per_min_wei")
-    }
-    assert (now["job"]["state"], now["job"]["cost_wei"]) == (LOST[name][1], 0)
-    grid.check_money(someone, then["numbers"][name])
+    assert new["history"][: len(old["history"])] == old["history"]
+    assert [new["job"][key] for key in TERMS] == [old["job"][key] for key in TERMS]
+    assert (new["job"]["state"], new["job"]["cost_wei"]) == (LOST[name][1], 0)
+    grid.check_money(customer, before["numbers"][name])
 
 
-def test_who_lost_a_job_has_the_credits_back_and_nobody_lost_any(settled, then):
-    locked = sum(then["obligations"][name]["job"]["escrow_wei"] for name in LOST)
+def test_the_escrow_of_lost_jobs_is_returned_and_no_credits_are_lost(settled, before):
+    escrow = sum(before["on_chain"][name]["job"]["escrow_wei"] for name in LOST)
+    balances = before["balances"]
 
-    assert settled["balances"] == then["balances"] | {
-        "customer": then["balances"]["customer"] + locked
-    }
-
-
-def numbers_of(people):
-    """Return users' numbers by wallet."""
-    told = [dict(line.split(": ", 1) for line in lines) for lines in people.values()]
-    return {one["uid"]: int(one["uidNumber"]) for one in told}
+    assert settled["balances"] == balances | {"customer": balances["customer"] + escrow}
 
 
-def test_a_user_of_then_is_the_same_and_pays_for_a_new_job(grid, site, someone, anew, then):
-    mine = anew[someone.name]
+def uids_of(users):
+    """Return wallet address -> uid of the directory's entries of users."""
+    uids = {}
+    for lines in users.values():
+        attributes = dict(line.split(": ", 1) for line in lines)
+        uids[attributes["uid"]] = int(attributes["uidNumber"])
+    return uids
 
-    assert mine["uid"] == numbers_of(then["people"])[someone.address]
-    assert mine["record"]["user"] == someone.address
-    assert site.output(someone, mine["number"]) == then["output"]
-    assert grid.check_money(someone, mine["number"])["cost_wei"] > 0
+
+def test_an_old_user_has_the_same_uid_and_pays_for_a_new_job(
+    grid, site, customer, new_jobs, before
+):
+    job = new_jobs[customer.name]
+
+    assert job["uid"] == uids_of(before["users"])[customer.address]
+    assert job["record"]["user"] == customer.address
+    assert site.output(customer, job["number"]) == before["output"]
+    assert grid.check_money(customer, job["number"])["cost_wei"] > 0
 
 
-def test_no_number_is_given_out_twice(anew, then):
-    ids = [int(jobid) for jobid in then["accounting"] if jobid.isdigit()]
+def test_no_slurm_id_or_uid_is_assigned_twice(new_jobs, before):
+    old_ids = [int(jobid) for jobid in before["accounting"] if jobid.isdigit()]
+    new_ids = [int(job["record"]["jobid"]) for job in new_jobs.values()]
 
-    assert min(int(one["record"]["jobid"]) for one in anew.values()) > max(ids) + SKIPPED
-    assert anew["newcomer"]["uid"] > max(numbers_of(then["people"]).values()) + SKIPPED
+    assert min(new_ids) > max(old_ids) + SKIPPED
+    assert new_jobs["newcomer"]["uid"] > max(uids_of(before["users"]).values()) + SKIPPED

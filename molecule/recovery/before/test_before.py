@@ -1,47 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A site has something to lose: a paid job, one that runs, one that waits. All of it is written
-down.
-"""
+"""Create a paid, a running and a pending job before the backup, and save the state of the site."""
 
 import json
 
 from tests.e2e.conftest import wait_until
 
 
-def test_a_site_that_owes_something_is_remembered(lab, grid, site, picture):
-    someone = site.customer("creditor")
-    paid = site.greet(someone)
-    grid.wait(someone, paid, "FINISHED", timeout=180)
-    # The node has memory for one of them.
-    runs = grid.submit(someone, "sleep 3000", memory_mb=1500)
-    grid.wait(someone, runs, "RUNNING", timeout=180)
-    waits = grid.submit(someone, "sleep 3000", memory_mb=1500)
-    wait_until(
-        lambda: [one["state"] for one in lab.sacct(f"0x{waits:064x}")] == ["PENDING"], timeout=180
-    )
-    jobs = {"paid": paid, "runs": runs, "waits": waits}
-    grid.check_money(someone, paid)
+def slurm_states(lab, number):
+    return [record["state"] for record in lab.sacct(f"0x{number:064x}")]
 
-    picture.write_text(
-        json.dumps(
-            {
-                "numbers": jobs,
-                "slurm": {
-                    name: lab.sacct(f"0x{number:064x}")[-1]["jobid"]
-                    for name, number in jobs.items()
-                },
-                "obligations": {
-                    name: site.obligation(someone, number) for name, number in jobs.items()
-                },
-                "output": site.output(someone, paid),
-                "balances": site.balances(someone),
-                "accounting": site.jobs(),
-                "associations": site.associations(),
-                "people": site.people(),
-                "journals": site.journals(),
-            }
-        )
-    )
-    seen = json.loads(picture.read_text())
-    assert all(seen[name] for name in ("output", "accounting", "associations", "people"))
-    assert all(seen["journals"].values())
+
+def saved_state(lab, site, customer, numbers):
+    """Return the state that the tests after the restore compare; ``numbers`` is name -> job."""
+    slurm, on_chain = {}, {}
+    for name, number in numbers.items():
+        slurm[name] = lab.sacct(f"0x{number:064x}")[-1]["jobid"]
+        on_chain[name] = site.chain_record(customer, number)
+    return {
+        "numbers": numbers,
+        "slurm": slurm,
+        "on_chain": on_chain,
+        "output": site.output(customer, numbers["paid"]),
+        "balances": site.balances(customer),
+        "accounting": site.jobs(),
+        "associations": site.associations(),
+        "users": site.users(),
+        "journals": site.journals(),
+    }
+
+
+def test_the_state_of_a_site_with_jobs_is_saved(lab, grid, site, state_file):
+    customer = site.customer("creditor")
+    paid = site.submit_hello(customer)
+    grid.wait(customer, paid, "FINISHED", timeout=180)
+    # The node has memory for only one of these two jobs.
+    running = grid.submit(customer, "sleep 3000", memory_mb=1500)
+    grid.wait(customer, running, "RUNNING", timeout=180)
+    pending = grid.submit(customer, "sleep 3000", memory_mb=1500)
+    wait_until(lambda: slurm_states(lab, pending) == ["PENDING"], timeout=180)
+    grid.check_money(customer, paid)
+
+    numbers = {"paid": paid, "running": running, "pending": pending}
+    state_file.write_text(json.dumps(saved_state(lab, site, customer, numbers)))
+
+    saved = json.loads(state_file.read_text())
+    assert all(saved[name] for name in ("output", "accounting", "associations", "users"))
+    assert all(saved["journals"].values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything on one host: all services beside each other, and a job that is paid."""
+"""Test a site on one host: all services run there, and a job is run and paid."""
 
 import os
 import subprocess
@@ -10,15 +10,16 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 UNITS = (
-    "mariadb", "munge", "slurmdbd", "slurmctld", "slurmrestd", "slurmd", "sssd", "dirsrv@gridstead", "moosefs-master",
-    "moosefs-chunkserver", "traefik", "gridstead-anvil", "gridstead-agent", "gridstead-job-definitions",
-    "gridstead-logger", "gridstead-meta-scheduler", "gridstead-ldap-connector", "gridstead-supervisor",
+    "mariadb", "munge", "slurmdbd", "slurmctld", "slurmrestd", "slurmd", "sssd",
+    "dirsrv@gridstead", "moosefs-master", "moosefs-chunkserver", "traefik", "gridstead-anvil",
+    "gridstead-agent", "gridstead-job-definitions", "gridstead-logger",
+    "gridstead-meta-scheduler", "gridstead-ldap-connector", "gridstead-supervisor",
     "gridstead-user-directories",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_service_runs_now_and_after_a_boot(on, unit):
+def test_every_service_runs_and_is_enabled(on, unit):
     service = on("grid1").service(unit)
 
     assert service.is_running
@@ -29,12 +30,12 @@ def test_no_unit_has_failed(on):
     assert on("grid1").check_output("systemctl list-units --failed --plain --no-legend") == ""
 
 
-def test_slurmd_alone_hands_out_the_configuration(on):
+def test_only_slurmd_provides_the_slurm_configuration(on):
     assert not on("grid1").service("sackd").is_running
     assert on("grid1").check_output("sinfo --noheader --format=%N:%T") == "grid1:idle"
 
 
-def test_a_job_goes_from_its_workflow_to_its_payment():
+def test_the_demo_runs_and_pays_a_job():
     environment = os.environ | {"GRIDSTEAD_LAB_NAME": "molecule-single"}
 
     done = subprocess.run(

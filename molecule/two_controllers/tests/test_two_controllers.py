@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first controller's host is cut off under a paid job: who is in charge, what runs on, what is
-paid.
-"""
+"""Test that the second controller takes over when the first fails while a paid job runs."""
 
 import contextlib
 import re
@@ -21,43 +19,40 @@ STATE = "/srv/shared/slurm"
 
 
 class Cluster(Lab):
-    """A lab that is asked at the host of the second controller, which stays."""
+    """A lab whose Slurm commands run on the host of the second controller, which does not fail."""
 
     def run(self, host, *argv, check=True, **options):
-        """Run a command on a host, each over its own connection: a kept one would hang on a host
-        that was cut off.
+        """Run a command on a host over a new connection.
+
+        A shared connection to a host that was cut off would hang.
         """
-        ssh = [
-            "ssh",
-            "-F",
-            str(self.folder / "ssh_config"),
-            "-o",
-            "ConnectTimeout=5",
-            host,
-            shlex.join(argv),
-        ]
-        return subprocess.run(
-            ssh, check=check, capture_output=True, text=True, **{"timeout": PATIENCE_S} | options
-        )
+        config = str(self.folder / "ssh_config")
+        ssh = ["ssh", "-F", config, "-o", "ConnectTimeout=5", host, shlex.join(argv)]
+        options = {"timeout": PATIENCE_S} | options
+        return subprocess.run(ssh, check=check, capture_output=True, text=True, **options)
 
     def answering(self):
         """Return the hosts whose slurmctld answers."""
-        told = self.run(SECOND, "scontrol", "ping", check=False).stdout
-        return set(re.findall(r"^Slurmctld\(\w+\) at (\S+) is UP$", told, re.MULTILINE))
+        output = self.run(SECOND, "scontrol", "ping", check=False).stdout
+        return set(re.findall(r"^Slurmctld\(\w+\) at (\S+) is UP$", output, re.MULTILINE))
 
     def state(self, number):
-        """Return a job of the chain's state in the queue; empty while nobody answers or if it is
-        not there.
+        """Return the state in Slurm's queue of a job of the grid.
+
+        The text is empty if no slurmctld answers or the job is not in the queue.
         """
-        ask = ("squeue", "--noheader", "--states=all", f"--name=0x{number:064x}", "--format=%T")
-        return self.run(SECOND, *ask, check=False).stdout.strip()
+        command = ("squeue", "--noheader", "--states=all", f"--name=0x{number:064x}", "--format=%T")
+        return self.run(SECOND, *command, check=False).stdout.strip()
 
     def records(self, number):
-        """Return slurmdbd's records of a job of the chain: Slurm's id and the state of each."""
-        fields = "-o jobidraw,state --noheader --parsable2"
-        return self.sh(
-            SECOND, f"sacct -a -X -D -S now-1days --name=0x{number:064x} {fields}"
-        ).split()
+        """Return slurmdbd's records of a job of the grid, each as Slurm's id and the state."""
+        options = "-a -X -D -S now-1days -o jobidraw,state --noheader --parsable2"
+        return self.sh(SECOND, f"sacct {options} --name=0x{number:064x}").split()
+
+    def is_completed(self, number):
+        """Return whether the last record of a job of the grid has the state COMPLETED."""
+        records = self.records(number)
+        return bool(records) and records[-1].endswith("|COMPLETED")
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +62,13 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def grid(cluster):
-    with contextlib.closing(GridClient(cluster)) as one:
-        yield one
+    with contextlib.closing(GridClient(cluster)) as connected:
+        yield connected
 
 
 @pytest.fixture
 def cut_off(cluster):
-    """The first controller's host is off; it is on again afterwards."""
+    """Stop the first controller's host like a power cut and start it again after the test."""
     cluster.tool("kill", "--lab", "molecule-two_controllers", FIRST)
     try:
         yield
@@ -82,16 +77,15 @@ def cut_off(cluster):
         wait_until(lambda: cluster.answering() == {FIRST, SECOND}, timeout=PATIENCE_S)
 
 
-def test_both_answer_and_keep_their_state_in_one_place(cluster):
+def test_both_controllers_answer_and_share_their_state(cluster):
     assert cluster.answering() == {FIRST, SECOND}
     for host in (FIRST, SECOND):
-        assert {"clustername", "state_of_this_cluster"} <= set(
-            cluster.sh(host, f"ls {STATE}").split()
-        )
+        files = set(cluster.sh(host, f"ls {STATE}").split())
+        assert {"clustername", "state_of_this_cluster"} <= files
 
 
-def test_the_second_holds_nothing_while_the_first_is_in_charge(cluster):
-    """Its start and its end leave no note: a crash of the first would pass for a clean stop."""
+def test_a_restart_of_the_second_holds_no_partitions_while_the_first_is_active(cluster):
+    """It also writes no stopped_cleanly, which would make a crash of the first look like a stop."""
     cluster.run(SECOND, "systemctl", "restart", "slurmctld")
     wait_until(lambda: cluster.answering() == {FIRST, SECOND}, timeout=PATIENCE_S)
 
@@ -101,7 +95,7 @@ def test_the_second_holds_nothing_while_the_first_is_in_charge(cluster):
 
 @pytest.fixture(scope="module")
 def running(cluster, grid):
-    """A paid job that runs until a file tells it to go on."""
+    """Start a paid job that runs until a file exists."""
     customer = grid.customer("taken-over")
     enough = f"enough-{secrets.token_hex(4)}"
     workflow = many_customers.one_step(f'until test -e "$HOME/{enough}"; do sleep 0.5; done')
@@ -111,28 +105,29 @@ def running(cluster, grid):
     return customer, number, f"/home/ldap-users/{customer.address}/{enough}"
 
 
-def test_a_job_outlives_its_controller_and_the_second_takes_new_ones(cluster, running, cut_off):
+def test_jobs_end_and_start_without_the_first_controller(cluster, running, cut_off):
     _, number, enough = running
-    script = "sbatch --parsable --uid=65534 --gid=65534 --account=grid --chdir=/tmp --output=/dev/null --time=1 --wrap=true"
+    submit = (
+        "sbatch --parsable --uid=65534 --gid=65534 --account=grid --chdir=/tmp "
+        "--output=/dev/null --time=1 --wrap=true"
+    )
+    add_user = (
+        "sacctmgr --immediate add user nobody account=grid || "
+        "sacctmgr --noheader show user nobody | grep nobody"
+    )
 
     wait_until(lambda: cluster.state(number) == "RUNNING", timeout=PATIENCE_S)
     assert cluster.answering() == {SECOND}
-    cluster.sh(
-        SECOND,
-        "sacctmgr --immediate add user nobody account=grid || sacctmgr --noheader show user nobody | grep nobody",
-    )
-    another = cluster.sh(SECOND, script).strip()
+    cluster.sh(SECOND, add_user)
+    new_job = cluster.sh(SECOND, submit).strip()
     cluster.sh(SECOND, f"touch {enough}")
 
-    wait_until(
-        lambda: cluster.records(number) and cluster.records(number)[-1].endswith("|COMPLETED"),
-        timeout=PATIENCE_S,
-    )
-    ask = f"sacct -a -X --noheader -o state%20 -j {another}"
-    wait_until(lambda: cluster.sh(SECOND, ask).split() == ["COMPLETED"], timeout=PATIENCE_S)
+    wait_until(lambda: cluster.is_completed(number), timeout=PATIENCE_S)
+    sacct = f"sacct -a -X --noheader -o state%20 -j {new_job}"
+    wait_until(lambda: cluster.sh(SECOND, sacct).split() == ["COMPLETED"], timeout=PATIENCE_S)
 
 
-def test_the_first_has_control_again_and_the_job_is_paid_once(cluster, grid, running):
+def test_the_first_controller_takes_over_again_and_the_job_is_paid_once(cluster, grid, running):
     customer, number, _ = running
 
     wait_until(

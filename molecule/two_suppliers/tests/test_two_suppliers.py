@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two suppliers of a directory, and a host that knows its users whichever of them is there."""
+"""Test that two suppliers replicate and that a client resolves users while either one is down."""
 
 import os
 import secrets
@@ -13,64 +13,69 @@ SECRETS = CHECKOUT / ".lab" / os.environ["GRIDSTEAD_LAB_NAME"] / "secrets"
 SUFFIX = "dc=gridstead,dc=internal"
 MANAGER = "ldapsearch -QY EXTERNAL -LLL -o ldif_wrap=no -H ldapi://%2Frun%2Fslapd-gridstead.socket"
 SUPPLIERS = ("ldap1", "ldap2")
-# Halves of gridstead_wallet_uid_min to gridstead_wallet_uid_max.
-SHARES = {"ldap1": range(200001, 600000), "ldap2": range(600000, 1000000)}
-OF_BEFORE = "0x" + 40 * "1"
-# A client that waits that long for a directory waits for ever; docs/howto/directory.md tells how
-# long it does wait.
-FOR_EVER_S = 30
+# Each supplier assigns uids from its half of gridstead_wallet_uid_min to gridstead_wallet_uid_max.
+UID_RANGES = {"ldap1": range(200001, 600000), "ldap2": range(600000, 1000000)}
+USER_OF_FIRST = "0x" + 40 * "1"
+# Upper limit for a lookup while one supplier is down. docs/howto/directory.md has the time that a
+# client really waits.
+LOOKUP_TIMEOUT_S = 30
+ENTRY = """\
+dn: uid={address},ou=people,{suffix}
+objectClass: nsPerson
+objectClass: nsAccount
+objectClass: nsOrgPerson
+objectClass: posixAccount
+uid: {address}
+cn: {address}
+displayName: {address}
+gidNumber: 100000
+homeDirectory: /home/ldap-users/{address}
+"""
 KILL = "systemctl kill --signal=KILL dirsrv@gridstead && systemctl stop dirsrv@gridstead"
 
 
 def until(probe, *, seconds=60):
-    """Return the first true answer."""
+    """Call a probe until it returns a true value, and return this value."""
     end = time.monotonic() + seconds
-    while not (found := probe()):
-        assert time.monotonic() < end, "no answer in time"
+    value = probe()
+    while not value:
+        assert time.monotonic() < end, f"no true value within {seconds} s"
         time.sleep(0.5)
-    return found
+        value = probe()
+    return value
 
 
 @pytest.fixture
 def add(on):
-    """Return a function that makes a user as the connector does, on a supplier, and returns its
-    name.
-    """
+    """Return a function that adds a user on a supplier and returns the name, like the connector."""
     password = (SECRETS / "directory-connector").read_text().strip()
 
-    def made(server):
+    def add_user(server):
         address = f"0x{secrets.token_hex(20)}"
-        classes = "".join(
-            f"objectClass: {one}\n"
-            for one in ("nsPerson", "nsAccount", "nsOrgPerson", "posixAccount")
-        )
-        entry = (
-            f"dn: uid={address},ou=people,{SUFFIX}\n{classes}uid: {address}\ncn: {address}\ndisplayName: {address}\n"
-            f"gidNumber: 100000\nhomeDirectory: /home/ldap-users/{address}\n"
-        )
+        entry = ENTRY.format(address=address, suffix=SUFFIX)
         account = f"-x -H ldaps://{server} -D uid=connector,ou=services,{SUFFIX} -w {password}"
         on(server).check_output(
             f"printf '{entry}' | LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt ldapadd {account}"
         )
         return address
 
-    return made
+    return add_user
 
 
 @pytest.fixture
-def number(on):
-    """Return a function that tells the number a user has on a supplier, 0 if it is not there."""
+def uid(on):
+    """Return a function that returns the uid of a user on a supplier, 0 if it has no such user."""
 
-    def told(server, address):
+    def read_uid(server, address):
         text = on(server).check_output(f"{MANAGER} -b ou=people,{SUFFIX} uid={address} uidNumber")
         return int(text.partition("uidNumber: ")[2] or 0)
 
-    return told
+    return read_uid
 
 
 @pytest.fixture
 def first_dead(on):
-    """The first supplier was killed and stays away; afterwards it is back."""
+    """Kill the first supplier and start it again after the test."""
     on("ldap1").check_output(KILL)
     yield
     on("ldap1").check_output("systemctl start dirsrv@gridstead")
@@ -78,7 +83,7 @@ def first_dead(on):
 
 @pytest.fixture
 def first_frozen(on):
-    """The first supplier takes connections and says nothing; afterwards it is back."""
+    """Stop the first supplier's process, so that it accepts connections and answers nothing."""
     on("ldap1").check_output("systemctl kill --signal=STOP dirsrv@gridstead")
     yield
     on("ldap1").check_output("systemctl kill --signal=CONT dirsrv@gridstead")
@@ -86,17 +91,17 @@ def first_frozen(on):
 
 @pytest.fixture
 def second_frozen(on):
-    """The second supplier takes no change until the returned function is called."""
+    """Stop the second supplier's process; yield a function that continues it."""
 
-    def back():
+    def resume():
         on("ldap2").check_output("systemctl kill --signal=CONT dirsrv@gridstead")
 
     on("ldap2").check_output("systemctl kill --signal=STOP dirsrv@gridstead")
-    yield back
-    back()
+    yield resume
+    resume()
 
 
-def test_the_second_came_without_a_restart_of_the_first(on):
+def test_the_second_supplier_was_added_without_a_restart_of_the_first(on):
     now = on("ldap1").check_output(
         "systemctl show --property=InvocationID --value dirsrv@gridstead"
     )
@@ -104,75 +109,68 @@ def test_the_second_came_without_a_restart_of_the_first(on):
     assert now == on("ldap1").file("/run/dirsrv-invocation").content_string
 
 
-def test_the_second_has_whom_the_first_had(number):
-    assert number("ldap2", OF_BEFORE) == number("ldap1", OF_BEFORE) == 200001
+def test_the_second_supplier_has_the_users_of_the_first(uid):
+    assert uid("ldap2", USER_OF_FIRST) == uid("ldap1", USER_OF_FIRST) == 200001
 
 
 @pytest.mark.parametrize("server", SUPPLIERS)
-def test_a_user_made_on_one_supplier_is_on_the_other_with_a_number_of_its_own_share(
-    add, number, server
-):
+def test_a_new_user_is_replicated_with_a_uid_from_the_range_of_its_supplier(add, uid, server):
     (other,) = {*SUPPLIERS} - {server}
 
     address = add(server)
 
-    assert until(lambda: number(other, address)) == number(server, address)
-    assert number(server, address) in SHARES[server]
+    assert until(lambda: uid(other, address)) == uid(server, address)
+    assert uid(server, address) in UID_RANGES[server]
 
 
-def test_a_new_user_is_known_at_once(on, add):
+def test_a_client_resolves_a_new_user_at_once(on, add):
     assert on("client").check_output(f"id --user {add('ldap1')}")
 
 
 @pytest.mark.parametrize("how", ["first_frozen", "first_dead"])
-def test_a_dead_first_supplier_keeps_nobody_waiting(request, on, add, number, how):
-    """The user is one that the client never asked for, while it is connected to the first."""
+def test_a_client_resolves_users_while_the_first_supplier_is_down(request, on, add, uid, how):
+    """The client is connected to the first supplier and has not cached the user."""
     address = add("ldap1")
-    until(lambda: number("ldap2", address))
+    until(lambda: uid("ldap2", address))
     on("client").check_output("systemctl reset-failed sssd && systemctl restart sssd")
     on("client").check_output(f"id --user {add('ldap1')}")
     request.getfixturevalue(how)
 
-    assert on("client").run(f"timeout {FOR_EVER_S} id --user {address}").rc == 0
+    assert on("client").run(f"timeout {LOOKUP_TIMEOUT_S} id --user {address}").rc == 0
 
 
-def test_what_a_supplier_had_not_sent_when_it_was_killed_comes_to_the_other(
-    on, add, number, second_frozen
-):
-    """It is killed at once after its change, which the other could not take."""
+def test_a_killed_supplier_sends_its_pending_changes_after_its_start(on, add, uid, second_frozen):
+    """The first supplier is killed right after a change that the second could not receive."""
     address = add("ldap1")
     on("ldap1").check_output(f"{KILL} && systemctl start dirsrv@gridstead")
 
     second_frozen()
 
-    assert until(lambda: number("ldap2", address), seconds=90) in SHARES["ldap1"]
+    assert until(lambda: uid("ldap2", address), seconds=90) in UID_RANGES["ldap1"]
 
 
-def test_what_the_second_got_meanwhile_comes_to_the_first(on, add, number):
+def test_the_first_supplier_receives_the_changes_that_it_missed(on, add, uid):
     on("ldap1").check_output(KILL)
 
     address = add("ldap2")
 
     on("ldap1").check_output("systemctl start dirsrv@gridstead")
-    assert until(lambda: number("ldap1", address)) in SHARES["ldap2"]
+    assert until(lambda: uid("ldap1", address)) in UID_RANGES["ldap2"]
 
 
-def test_nobody_but_the_other_supplier_brings_changes(on):
-    """The account is for replication alone; it reads nothing."""
+def test_the_replication_account_can_read_no_users(on):
     password = (SECRETS / "directory-replication").read_text().strip()
     account = f"-x -H ldaps://ldap1 -D uid=replication,cn=config -w {password}"
 
-    found = on("ldap2").run(
-        f"LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt ldapsearch {account} -LLL -b {SUFFIX} uid=0x* uid"
-    )
+    search = f"ldapsearch {account} -LLL -b {SUFFIX} uid=0x* uid"
+    result = on("ldap2").run(f"LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt {search}")
 
-    assert (found.rc, found.stdout) == (0, "")
+    assert (result.rc, result.stdout) == (0, "")
 
 
 @pytest.mark.parametrize("server", SUPPLIERS)
-def test_suppliers_speak_tls_alone(on, server):
+def test_suppliers_use_only_tls(on, server):
     assert not on(server).socket("tcp://389").is_listening
-    found = on(server).check_output(
-        f"{MANAGER} -b 'cn=mapping tree,cn=config' '(nsDS5ReplicaHost=*)' nsDS5ReplicaTransportInfo"
-    )
-    assert "nsDS5ReplicaTransportInfo: LDAPS" in found
+    search = "-b 'cn=mapping tree,cn=config' '(nsDS5ReplicaHost=*)' nsDS5ReplicaTransportInfo"
+    agreements = on(server).check_output(f"{MANAGER} {search}")
+    assert "nsDS5ReplicaTransportInfo: LDAPS" in agreements
