@@ -77,14 +77,14 @@ class Role:
         """Return the comment above each variable of the defaults as one line, in the order of the
         file.
         """
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         lines: list[str] = []
         for line in self.defaults_text.splitlines():
             variable = re.match(r"(?:# )?([a-z_0-9]+):(?: |$)", line)
             if variable and lines and variable[1].startswith(self.name):
-                found[variable[1]] = " ".join(lines)
+                texts[variable[1]] = " ".join(lines)
             lines = [*lines, line[2:]] if line.startswith("# ") else []
-        return found
+        return texts
 
 
 def roles() -> list[Role]:

@@ -47,7 +47,7 @@ def roles_of(play: dict[str, Any]) -> set[str]:
 
 
 @dataclass(frozen=True)
-class Site:
+class LoadedInventory:
     """An inventory with a folder for its secrets."""
 
     loader: DataLoader
@@ -94,7 +94,7 @@ class Site:
         return str(self.templar(role, host, **more).template(text, convert_data=False))
 
 
-def read_site(name: str, secrets: Path) -> Site:
+def read_site(name: str, secrets: Path) -> LoadedInventory:
     """Return an inventory of the repository."""
     loader = DataLoader()
     loader.set_basedir(str(ROOT))
@@ -107,7 +107,7 @@ def read_site(name: str, secrets: Path) -> Site:
     for host in inventory.get_hosts():
         variables.set_host_facts(host.name, FACTS)
     HostVars(inventory=inventory, variable_manager=variables, loader=loader)
-    return Site(loader, inventory, variables)
+    return LoadedInventory(loader, inventory, variables)
 
 
 @pytest.fixture(scope="session")
@@ -121,9 +121,9 @@ def plugins() -> None:
 @pytest.fixture(scope="session")
 def loader(plugins) -> DataLoader:
     """The reader of playbook files."""
-    found = DataLoader()
-    found.set_basedir(str(ROOT / "playbooks"))
-    return found
+    data_loader = DataLoader()
+    data_loader.set_basedir(str(ROOT / "playbooks"))
+    return data_loader
 
 
 @pytest.fixture
@@ -133,26 +133,28 @@ def inventory(loader, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def site(plugins: None, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(plugins: None, tmp_path_factory: pytest.TempPathFactory) -> LoadedInventory:
     """The example inventory."""
     return read_site("example", tmp_path_factory.mktemp("secrets"))
 
 
 @pytest.fixture(scope="session")
-def site_of(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Role], Site]:
+def site_of(
+    site: LoadedInventory, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Role], LoadedInventory]:
     """A function that returns the inventory in which a role has hosts: the example, or the single
     host with a private chain.
     """
     single = read_site("single", tmp_path_factory.mktemp("secrets"))
 
-    def found(role: Role) -> Site:
-        (first, *_) = [one for one in (site, single) if one.hosts_of(role)]
+    def site_with(role: Role) -> LoadedInventory:
+        (first, *_) = [item for item in (site, single) if item.hosts_of(role)]
         return first
 
-    return found
+    return site_with
 
 
 @pytest.fixture
-def render(site: Site) -> Callable[..., str]:
+def render(site: LoadedInventory) -> Callable[..., str]:
     """Return a template as a role writes it on a host of the example, whose inventory says more."""
     return site.render

@@ -58,8 +58,8 @@ def _tls(flow: dict[str, Any]) -> str:
 
 def _value(value: object) -> str:
     """Return a value, or the name of its variable if the value is a template."""
-    found = _VARIABLE.search(str(value))
-    return f"`{found[1]}`" if found else str(value)
+    match = _VARIABLE.search(str(value))
+    return f"`{match[1]}`" if match else str(value)
 
 
 if __name__ == "__main__":

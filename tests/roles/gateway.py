@@ -16,7 +16,7 @@ import yaml
 from ansible.template import trust_as_template
 from tests.modules import load
 from tests.roles.catalogue import ROOT, Role
-from tests.roles.conftest import Site
+from tests.roles.conftest import LoadedInventory
 
 ROLE = Role("traefik")
 BINARY = ROOT / ".venv/traefik/bin/traefik"
@@ -28,7 +28,7 @@ configuration = load(ROLE.path / "library/traefik_configuration.py")
 
 
 def documents(
-    site: Site, directory: Path, **variables: Any
+    site: LoadedInventory, directory: Path, **variables: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the static and the dynamic configuration that the role writes with these variables."""
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
@@ -58,7 +58,7 @@ class Gateway:
         """Return the access log."""
         return [json.loads(line) for line in (self.folder / "access.log").read_text().splitlines()]
 
-    def told(self) -> str:
+    def log(self) -> str:
         """Return Traefik's log."""
         return (self.folder / "log").read_text()
 
@@ -83,7 +83,7 @@ def running(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> It
     gateway = Gateway(folder, ports, process)
     try:
         until(
-            lambda: checks.missing_routes(gateway.ask("rawdata") or {}, dynamic) == [], gateway.told
+            lambda: checks.missing_routes(gateway.ask("rawdata") or {}, dynamic) == [], gateway.log
         )
         yield gateway
     finally:
@@ -91,9 +91,9 @@ def running(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> It
         process.wait()
 
 
-def until(probe: Any, told: Any, timeout_s: float = 15.0) -> None:
+def until(probe: Any, report: Any, timeout_s: float = 15.0) -> None:
     """Wait until a probe is true."""
     end = time.monotonic() + timeout_s
     while not probe():
-        assert time.monotonic() < end, told()
+        assert time.monotonic() < end, report()
         time.sleep(0.05)

@@ -64,7 +64,7 @@ class Inventory:
                 group for group, hosts in self.groups.items() if name in hosts and group != "all"
             )
             self.say(name, groups=self.groups, group_names=mine)
-        return [str(one) for one in check(self.groups, self.variables, self.loader, NOW)]
+        return [str(item) for item in check(self.groups, self.variables, self.loader, NOW)]
 
 
 def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None:
@@ -84,7 +84,7 @@ def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None
 
 FILLED = (
     (r"\.example\b(\.org)?", ".test"), (r"\bexample\.org", "site.test"), (r"\b192\.0\.2\.", "10.64.2."),
-    (r"([0-9a-f])\1{39,}", lambda found: ("12" * len(found[0]))[: len(found[0])]),
+    (r"([0-9a-f])\1{39,}", lambda match: ("12" * len(match[0]))[: len(match[0])]),
 )  # fmt: skip
 
 
@@ -105,9 +105,9 @@ def copied(name: str, folder: Path) -> Path:
 def filled(value: Any) -> Any:
     """Return a value of the example with an operator's values."""
     if isinstance(value, dict):
-        return {key: filled(one) for key, one in value.items()}
+        return {key: filled(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [filled(one) for one in value]
+        return [filled(item) for item in value]
     if not isinstance(value, str):
         return value
     return value if said(value) == value else trust_as_template(said(value))
@@ -115,19 +115,19 @@ def filled(value: Any) -> Any:
 
 def read(loader: DataLoader, name: str, secrets: Path) -> Inventory:
     """Return an inventory of the repository, with a folder for its secrets."""
-    found = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
-    for number, host in enumerate(found.get_hosts(), start=11):
+    manager = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
+    for number, host in enumerate(manager.get_hosts(), start=11):
         if "ansible_host" not in host.vars:  # a lab that is not up
             host.set_variable("ansible_host", f"10.64.0.{number}")
             host.set_variable("gridstead_lab_gateway", "10.64.0.1")
             host.set_variable("gridstead_lab_added", "10.64.0.240/28")
-    hostvars = HostVars(found, VariableManager(loader=loader, inventory=found), loader)
-    groups = {group: list(hosts) for group, hosts in found.get_groups_dict().items()}
-    told = {host: hostvars.raw_get(host) for host in groups["all"]}
+    hostvars = HostVars(manager, VariableManager(loader=loader, inventory=manager), loader)
+    groups = {group: list(hosts) for group, hosts in manager.get_groups_dict().items()}
+    host_variables = {host: hostvars.raw_get(host) for host in groups["all"]}
     # Nobody fills in what a lab has.
     variables = {
-        host: {**(one if name == "lab" else filled(one)), "hostvars": hostvars}
-        for host, one in told.items()
+        host: {**(entry if name == "lab" else filled(entry)), "hostvars": hostvars}
+        for host, entry in host_variables.items()
     }
     inventory = Inventory(loader, groups, variables, secrets)
     inventory.say(gridstead_secrets_dir=str(secrets))

@@ -40,5 +40,5 @@ def call(
         SHARED,
     ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result

@@ -23,15 +23,15 @@ def plays(path):
 
 
 def test_new_nodes_get_every_role_of_nodes_in_site_yml(site):
-    wanted, given = set(), set()
+    required, given = set(), set()
     for play in plays(ROOT / "playbooks/site.yml"):
         if "compute1" in [host.name for host in site.inventory.get_hosts(play["hosts"])]:
-            wanted |= roles_of(play)
+            required |= roles_of(play)
     for play in plays(ADD_NODE):
         if NEW in play["hosts"].split(":"):
             given |= roles_of(play)
 
-    assert given - {None} == wanted - {None}
+    assert given - {None} == required - {None}
 
 
 def test_no_play_of_add_node_runs_on_existing_nodes():

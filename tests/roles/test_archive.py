@@ -49,15 +49,15 @@ def refused(folder, site="mysite"):
 
 
 def test_an_archive_gets_its_final_name_when_it_is_complete(begun, archive):
-    found = manifest.checked(archive, "mysite")
+    checked = manifest.checked(archive, "mysite")
 
     assert not begun.exists()
-    assert (found["format"], found["finished_at"], sorted(found["parts"])) == (
+    assert (checked["format"], checked["finished_at"], sorted(checked["parts"])) == (
         1,
         1_007,
         ["database", "slurm"],
     )
-    assert found["parts"]["slurm"]["packages"] == {"slurmctld": "24.11.5-4"}
+    assert checked["parts"]["slurm"]["packages"] == {"slurmctld": "24.11.5-4"}
 
 
 def test_only_the_owner_can_read_an_archive(archive):
@@ -104,8 +104,8 @@ def test_an_unreadable_manifest_is_refused(archive, text):
 
 
 def test_a_newer_format_is_refused(archive):
-    told = json.loads((archive / "manifest.json").read_text())
-    (archive / "manifest.json").write_text(json.dumps(told | {"format": 2}))
+    content = json.loads((archive / "manifest.json").read_text())
+    (archive / "manifest.json").write_text(json.dumps(content | {"format": 2}))
 
     assert "has format 2; this version of Gridstead reads 1" in refused(archive)
 
@@ -135,7 +135,7 @@ def test_a_truncated_part_is_refused(archive):
 @pytest.fixture
 def keys(tmp_path):
     """The key of the archive, and another key."""
-    made = [tmp_path / "owners", tmp_path / "strangers"]
+    made = [tmp_path / "owners", tmp_path / "other"]
     for key in made:
         subprocess.run(["age-keygen", "--output", key], check=True, capture_output=True)
     return made
@@ -147,18 +147,18 @@ def run(command):
 
 
 def test_a_wrong_key_is_refused_and_the_right_key_is_named(tmp_path, keys):
-    owners, strangers = keys
-    recipient = run(["age-keygen", "-y", owners])[1].strip()
+    owner_key, other_key = keys
+    recipient = run(["age-keygen", "-y", owner_key])[1].strip()
     (tmp_path / "slurm").write_text("state")
     run(["age", "--recipient", recipient, "--output", tmp_path / "slurm.age", tmp_path / "slurm"])
-    told = {"recipient": recipient, "parts": {"slurm": {}}}
+    content = {"recipient": recipient, "parts": {"slurm": {}}}
 
-    manifest.check_decryption(tmp_path, told, str(owners), run)
+    manifest.check_decryption(tmp_path, content, str(owner_key), run)
     with pytest.raises(manifest.Refusal) as caught:
-        manifest.check_decryption(tmp_path, told, str(strangers), run)
+        manifest.check_decryption(tmp_path, content, str(other_key), run)
 
     assert str(caught.value).startswith(
-        f"archive_identity_file {strangers} cannot decrypt archive {tmp_path.name}, which is encrypted for {recipient}: "
+        f"archive_identity_file {other_key} cannot decrypt archive {tmp_path.name}, which is encrypted for {recipient}: "
     )
 
 
@@ -195,8 +195,8 @@ def script(role, name, *arguments, **given):
 
 
 def test_an_encrypted_part_is_decrypted_unchanged(tmp_path, keys):
-    owners, strangers = keys
-    recipient = run(["age-keygen", "-y", owners])[1].strip()
+    owner_key, other_key = keys
+    recipient = run(["age-keygen", "-y", owner_key])[1].strip()
     stage, opened, sealed = tmp_path / "stage", tmp_path / "opened", tmp_path / "part.age"
     stage.mkdir()
     opened.mkdir()
@@ -208,8 +208,8 @@ def test_an_encrypted_part_is_decrypted_unchanged(tmp_path, keys):
 
     assert sealed.stat().st_mode & 0o777 == 0o600
     with pytest.raises(subprocess.CalledProcessError):
-        script("archive", "open-part", sealed, opened, input=strangers.read_bytes())
-    script("archive", "open-part", sealed, opened, input=owners.read_bytes())
+        script("archive", "open-part", sealed, opened, input=other_key.read_bytes())
+    script("archive", "open-part", sealed, opened, input=owner_key.read_bytes())
     assert [path.name for path in opened.iterdir()] == ["secret"]
     assert (opened / "secret").read_text() == "kept"
     assert (opened / "secret").stat().st_mode & 0o777 == 0o640
@@ -225,12 +225,12 @@ def test_a_missing_folder_is_not_archived(tmp_path, keys):
 def entry_point(name, folder, *options, **environment):
     """Run an entry point of the role on this machine and return Ansible's output."""
     role = {"name": "archive", "tasks_from": name}
-    told = {
+    content = {
         "name": "Tell",
         "ansible.builtin.debug": {"msg": "began at {{ __archive_now.began_at | default(0) }}."},
     }
     play = {"name": "Try", "hosts": "localhost", "gather_facts": False}
-    play["tasks"] = [{"name": "Try", "ansible.builtin.import_role": role}, told]
+    play["tasks"] = [{"name": "Try", "ansible.builtin.import_role": role}, content]
     (folder / "play.yml").write_text(json.dumps([play]))
     argv = [
         "ansible-playbook",
@@ -302,10 +302,10 @@ def test_slurmctlds_state_is_copied_without_job_files_and_restored(
     script("slurm", "copy-state", old, stage)
     script("slurm", "put-state-back", stage, new)
 
-    found = {
+    checked = {
         str(path.relative_to(new)): path.read_text() for path in new.rglob("*") if path.is_file()
     }
-    assert found == {"hash.7/job.17/script": "script", "job_state": "job_state", "restored": ""}
+    assert checked == {"hash.7/job.17/script": "script", "job_state": "job_state", "restored": ""}
 
 
 def test_slurmctlds_state_is_copied_while_jobs_change(tmp_path):

@@ -101,17 +101,17 @@ def host(tmp_path):
 
 
 def test_services_restart_for_a_certificate_of_an_earlier_run(host):
-    at = host.folder
+    folder = host.folder
     run = PLAYS["slurm_controller:storage:control_plane:grid"]
     variables = {
         "control_plane_services": ["agent", "ldap-connector", "logger"],
         "control_plane_credentials": {
-            "agent": {"tls.crt": f"{at}/agent.crt", "tls.key": f"{at}/agent.key"},
-            "ldap-connector": {"directory.password": f"{at}/password"},
+            "agent": {"tls.crt": f"{folder}/agent.crt", "tls.key": f"{folder}/agent.key"},
+            "ldap-connector": {"directory.password": f"{folder}/password"},
         },
         "control_plane_settings": {
             "agent": {"tls": {"key_file": "/run/credentials/gridstead-agent.service/tls.key"}},
-            "ldap-connector": {"directory": {"ca_file": f"{at}/ca.crt"}},
+            "ldap-connector": {"directory": {"ca_file": f"{folder}/ca.crt"}},
             "logger": {"web_origins": []},
         },
         "control_plane_secrets": {},

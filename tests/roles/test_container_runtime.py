@@ -27,9 +27,9 @@ def test_check_mode_fetches_no_enroot_package_without_its_folder(tmp_path):
         },
         "tasks": [{"ansible.builtin.import_role": {"name": "container_runtime", "tasks_from": "install"}}],
     }  # fmt: skip
-    book, told = tmp_path / "play.yml", tmp_path / "told.yml"
+    book, result_file = tmp_path / "play.yml", tmp_path / "told.yml"
     book.write_text(yaml.safe_dump([play]))
-    told.write_text(
+    result_file.write_text(
         yaml.safe_dump(
             {
                 "__container_runtime_downloads": f"{tmp_path}/none",
@@ -38,7 +38,13 @@ def test_check_mode_fetches_no_enroot_package_without_its_folder(tmp_path):
         )
     )
 
-    argv = ["ansible-playbook", "--inventory=localhost,", "--check", f"--extra-vars=@{told}", book]
+    argv = [
+        "ansible-playbook",
+        "--inventory=localhost,",
+        "--check",
+        f"--extra-vars=@{result_file}",
+        book,
+    ]
     done = subprocess.run(argv, cwd=ROOT, env={**os.environ, "ANSIBLE_NOCOLOR": "1"}, capture_output=True, text=True,
                           check=False, timeout=300)  # fmt: skip
 

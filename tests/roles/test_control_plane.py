@@ -83,7 +83,7 @@ def test_only_the_public_service_has_a_memory_limit(site):
     [
         (False, {}, [], False),
         (False, {"settings"}, [], True),
-        # A real run goes by the environment itself, and by the certificate itself.
+        # A real run compares the environment and the certificate themselves.
         (False, {"files"}, ["logger"], False),
         (True, {"files"}, [], True),
         (True, {}, ["logger"], True),

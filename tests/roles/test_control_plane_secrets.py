@@ -50,7 +50,7 @@ def test_a_url_with_user_query_or_path_may_contain_a_secret(settings, holds):
 )
 def test_only_differences_of_settings_without_secrets_are_shown(state, rpc, asked, shown, site):
     tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
-    (task,) = (one for one in tasks if one.get("register") == "__control_plane_settings_result")
+    (task,) = (task for task in tasks if task.get("register") == "__control_plane_settings_result")
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], ansible_diff_mode=asked)
     known = templar.available_variables
     if rpc:
@@ -60,12 +60,12 @@ def test_only_differences_of_settings_without_secrets_are_shown(state, rpc, aske
         settings["job-definitions"]["state_url"] = state
     known["control_plane_settings"] = settings
 
-    found = set()
+    shown_names = set()
     for name in ("job-definitions", "supervisor"):
         known["__control_plane_item"] = name
-        found |= {name} if templar.template(trust_as_template(task["diff"])) else set()
+        shown_names |= {name} if templar.template(trust_as_template(task["diff"])) else set()
 
-    assert found == shown
+    assert shown_names == shown
 
 
 def test_the_check_of_the_chain_has_no_key_in_its_command_line(site):

@@ -44,11 +44,11 @@ def written(site):
 
 @pytest.mark.parametrize(("service", "host"), [("cvmfs", "infra"), ("cvmfs-client", "compute1")])
 def test_the_settings_of_both_components_load(written, service, host):
-    told = FILES[service].model_validate(
+    settings = FILES[service].model_validate(
         tomllib.loads(written(f"etc/gridstead/{service}.toml.j2", host))
     )
 
-    (repository,) = told.repositories
+    (repository,) = settings.repositories
     (key,) = map(str, repository.public_key_files)
     assert (repository.name, key[:21], key[-4:]) == (NAME, "/etc/gridstead/cvmfs/", ".pub")
 
@@ -93,12 +93,12 @@ def test_services_older_than_their_settings_or_unit_are_restarted(site, componen
     (part,) = templar.template(templar.available_variables["__cvmfs_parts"])
     tasks = yaml.safe_load((ROLE.path / "tasks/builtin/service.yml").read_text())
 
-    told = {
-        templar.template(trust_as_template(one["daemon"]["name"])): one["daemon"]["reads"]
-        for one in tasks
+    settings = {
+        templar.template(trust_as_template(task["daemon"]["name"])): task["daemon"]["reads"]
+        for task in tasks
     }
 
-    assert told[unit] == [
+    assert settings[unit] == [
         f"/etc/gridstead/{part['settings']}.toml",
         f"/etc/systemd/system/{part['unit']}",
     ]

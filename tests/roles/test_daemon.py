@@ -26,9 +26,9 @@ TOLD = {
 }  # fmt: skip
 
 
-def what_to_do(told, reads=(), rereads=(), **more):
+def what_to_do(properties, reads=(), rereads=(), **more):
     return daemon.what_to_do(
-        told, {"reads": reads, "rereads": rereads, "restart": False, "reload": False} | more
+        properties, {"reads": reads, "rereads": rereads, "restart": False, "reload": False} | more
     )
 
 
@@ -42,9 +42,9 @@ def clock(monkeypatch):
 def written(tmp_path):
     """A function that returns a file with a modification time."""
 
-    def make(name, at):
+    def make(name, time_s):
         (tmp_path / name).touch()
-        os.utime(tmp_path / name, (at, at))
+        os.utime(tmp_path / name, (time_s, time_s))
         return str(tmp_path / name)
 
     return make
@@ -68,23 +68,23 @@ def test_a_daemon_older_than_a_file_is_restarted(written, state):
 
 @pytest.mark.parametrize("state", ["inactive", "failed", "deactivating"])
 def test_a_stopped_daemon_is_started_and_not_restarted(written, state):
-    told = TOLD | {"ActiveState": state}
+    properties = TOLD | {"ActiveState": state}
 
-    assert what_to_do(told, [written("young", NOW)]) == ([["start"]], ["it does not run"])
+    assert what_to_do(properties, [written("young", NOW)]) == ([["start"]], ["it does not run"])
 
 
 def test_systemd_reloads_unit_files_before_a_start(written):
-    told = TOLD | {"NeedDaemonReload": "yes", "UnitFileState": "disabled"}
+    properties = TOLD | {"NeedDaemonReload": "yes", "UnitFileState": "disabled"}
 
-    commands, _ = what_to_do(told, [written("young", NOW)])
+    commands, _ = what_to_do(properties, [written("young", NOW)])
 
     assert commands == [["daemon-reload"], ["enable"], ["restart"]]
 
 
-@pytest.mark.parametrize(("beside", "needed"), [("no", []), ("yes", [["daemon-reload"]])])
-def test_systemd_reloads_unit_files_of_other_units_too(beside, needed):
+@pytest.mark.parametrize(("other_reload", "needed"), [("no", []), ("yes", [["daemon-reload"]])])
+def test_systemd_reloads_unit_files_of_other_units_too(other_reload, needed):
     of_it, of_another = ("\n".join(f"{name}={text}" for name, text in (TOLD | more).items())
-                         for more in ({}, {"ActiveState": "failed", "NeedDaemonReload": beside}))  # fmt: skip
+                         for more in ({}, {"ActiveState": "failed", "NeedDaemonReload": other_reload}))  # fmt: skip
 
     assert what_to_do(daemon.properties_of(f"{of_it}\n\n{of_another}\n"))[0] == needed
 
@@ -129,9 +129,9 @@ def test_check_mode_reports_the_action_and_does_nothing(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     arguments = {"name": "x", "reads": []} | options
-    told = call(ROOT / "library/daemon.py", arguments, tmp=tmp_path / "tmp", check_mode=True)
+    properties = call(ROOT / "library/daemon.py", arguments, tmp=tmp_path / "tmp", check_mode=True)
 
-    assert (told["changed"], told["state"]) == (bool(state), state)
+    assert (properties["changed"], properties["state"]) == (bool(state), state)
 
 
 def test_the_module_does_not_wait_for_a_start_without_blocking(tmp_path, monkeypatch):

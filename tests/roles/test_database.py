@@ -23,7 +23,7 @@ def check(site, tmp_path):
     """A function that validates a file with a fake mariadbd and returns exit code and output."""
     tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
     (task,) = (
-        one["ansible.builtin.template"] for one in tasks if "ansible.builtin.template" in one
+        task["ansible.builtin.template"] for task in tasks if "ansible.builtin.template" in task
     )
     server, seen, settings = tmp_path / "mariadbd", tmp_path / "seen", tmp_path / "90-gridstead.cnf"
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], ansible_search_path=[str(ROLE.path)])
@@ -43,10 +43,10 @@ def check(site, tmp_path):
 
 
 def test_an_unknown_mariadb_setting_is_refused_with_its_message(check):
-    code, told = check(7, LIMITS, UNKNOWN)
+    code, output = check(7, LIMITS, UNKNOWN)
 
     assert code != 0
-    assert UNKNOWN in told
+    assert UNKNOWN in output
 
 
 def test_a_value_that_would_disable_innodb_is_refused(check):

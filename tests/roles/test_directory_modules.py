@@ -29,9 +29,11 @@ class FakeDirectory:
     def read(self, dn, names):
         if dn not in self.tree:
             return None
-        wanted = {name.lower() for name in [*names, "objectClass"]}
+        desired = {name.lower() for name in [*names, "objectClass"]}
         return {
-            name.lower(): values for name, values in self.tree[dn].items() if name.lower() in wanted
+            name.lower(): values
+            for name, values in self.tree[dn].items()
+            if name.lower() in desired
         }
 
     def add(self, dn, attributes):
@@ -64,8 +66,8 @@ def entry(dn, *, initial=None, password=None, keep=False, **attributes):
     return {**given, "keep_passwords": keep}
 
 
-def ensure(directory, wanted, *, check=False):
-    return entries.ensure(directory, wanted, check=check)
+def ensure(directory, desired, *, check=False):
+    return entries.ensure(directory, desired, check=check)
 
 
 def test_absent_entry_is_added_with_its_initial_values_and_password():
@@ -81,13 +83,13 @@ def test_absent_entry_is_added_with_its_initial_values_and_password():
 
 
 def test_second_run_changes_nothing():
-    wanted = entry(
+    desired = entry(
         "cn=x", password="pass", objectClass=["top", "person"], aci=["b", "a"], size=-1, absent=[]
     )
     directory = FakeDirectory()
-    ensure(directory, wanted)
+    ensure(directory, desired)
 
-    assert ensure(directory, wanted) == []
+    assert ensure(directory, desired) == []
     assert directory.writes == 1
 
 
@@ -139,7 +141,7 @@ def test_result_never_holds_a_value():
 
 
 @pytest.mark.parametrize(
-    ("current", "wanted", "planned"),
+    ("current", "desired", "planned"),
     [
         ({}, {"a": ["1"]}, [("replace", "a", ["1"])]),
         ({"a": ["1"]}, {"A": ["1"]}, []),
@@ -151,8 +153,8 @@ def test_result_never_holds_a_value():
         ({"a": ["1"], "b": ["2"]}, {"b": ["3"]}, [("replace", "b", ["3"])]),
     ],
 )
-def test_plan_sets_exact_values_of_an_attribute(current, wanted, planned):
-    assert entries.plan_modifications(current, wanted) == planned
+def test_plan_sets_exact_values_of_an_attribute(current, desired, planned):
+    assert entries.plan_modifications(current, desired) == planned
 
 
 def test_plan_requires_object_classes_in_any_case():

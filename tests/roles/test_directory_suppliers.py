@@ -19,20 +19,20 @@ agreements = load(ROOT / "roles/directory/library/directory_agreements.py")
 
 
 def look(*names, number=0, generation="", upcoming=0, numbers=(), stuck=False):
-    told = {"id": number, "generation": generation, "next": upcoming, "stuck": stuck}
-    return told | {"names": list(names), "numbers": list(numbers)}
+    state = {"id": number, "generation": generation, "next": upcoming, "stuck": stuck}
+    return state | {"names": list(names), "numbers": list(numbers)}
 
 
 @pytest.mark.parametrize(
-    ("count", "told"), [(0, "0 hosts"), (1, ""), (2, ""), (3, "3 hosts: ldap0, ldap1, ldap2")]
+    ("count", "state"), [(0, "0 hosts"), (1, ""), (2, ""), (3, "3 hosts: ldap0, ldap1, ldap2")]
 )
-def test_a_site_has_one_supplier_or_two(count, told):
+def test_a_site_has_one_supplier_or_two(count, state):
     site = SimpleNamespace(groups={"directory": [f"ldap{number}" for number in range(count)]})
 
-    problems = [one for one in layout.groups(site) if one.where == "group directory"]
+    problems = [group for group in layout.groups(site) if group.where == "group directory"]
 
-    assert [one.seen for one in problems] == ([told] if told else [])
-    assert all(one.allowed == "one, or two that replicate" for one in problems)
+    assert [item.seen for item in problems] == ([state] if state else [])
+    assert all(item.allowed == "one, or two that replicate" for item in problems)
 
 
 def test_one_supplier_assigns_all_uid_numbers():
@@ -41,10 +41,10 @@ def test_one_supplier_assigns_all_uid_numbers():
 
 @pytest.mark.parametrize(("first", "last"), [(FIRST, LAST), (10, 13), (10, 14), ("10", "14")])
 def test_two_suppliers_have_disjoint_ranges_of_uid_numbers(first, last):
-    one, two = (suppliers.supplier_numbers(first, last, place, 2) for place in (0, 1))
+    lower, upper = (suppliers.supplier_numbers(first, last, place, 2) for place in (0, 1))
 
-    assert (one["first"], two["last"]) == (int(first), int(last))
-    assert two["first"] == one["last"] + 1
+    assert (lower["first"], upper["last"]) == (int(first), int(last))
+    assert upper["first"] == lower["last"] + 1
 
 
 def test_new_servers_can_be_any_suppliers():
@@ -76,10 +76,11 @@ def test_a_server_that_assigned_numbers_of_the_other_range_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "same"), [("a", "a", True), ("a", "b", False), ("a", "", False), ("", "", False)]
+    ("first", "second", "same"),
+    [("a", "a", True), ("a", "b", False), ("a", "", False), ("", "", False)],
 )
-def test_suppliers_replicate_if_their_data_has_one_generation(one, two, same):
-    looks = {"ldap1": look(generation=one), "ldap2": look(generation=two)}
+def test_suppliers_replicate_if_their_data_has_one_generation(first, second, same):
+    looks = {"ldap1": look(generation=first), "ldap2": look(generation=second)}
 
     assert suppliers.supplier_heard(looks, PAIR) is same
 
@@ -98,7 +99,7 @@ def test_a_stuck_or_outdated_supplier_does_not_replicate(wrong):
 def test_suppliers_with_the_same_entries_are_in_sync(looks, alike):
     assert (
         suppliers.supplier_alike(
-            {f"ldap{i}": {"digest": one} for i, one in enumerate(looks, 1)}, PAIR
+            {f"ldap{i}": {"digest": item} for i, item in enumerate(looks, 1)}, PAIR
         )
         is alike
     )
@@ -112,7 +113,7 @@ def test_a_stuck_supplier_without_missing_entries_is_the_source(others, source):
 
 
 @pytest.mark.parametrize(
-    ("one", "two", "source"),
+    ("first", "second", "source"),
     [
         (("dc=x", "uid=0xa"), ("dc=x",), "ldap1"),
         (("dc=x",), ("dc=x", "uid=0xa"), "ldap2"),
@@ -120,8 +121,10 @@ def test_a_stuck_supplier_without_missing_entries_is_the_source(others, source):
         (("dc=x", "uid=0xa"), ("dc=x", "uid=0xb"), ""),
     ],
 )
-def test_the_supplier_with_all_entries_is_the_source(one, two, source):
-    assert suppliers.supplier_source({"ldap1": look(*one), "ldap2": look(*two)}, PAIR) == source
+def test_the_supplier_with_all_entries_is_the_source(first, second, source):
+    assert (
+        suppliers.supplier_source({"ldap1": look(*first), "ldap2": look(*second)}, PAIR) == source
+    )
 
 
 def test_an_unreachable_host_has_no_state():
@@ -245,10 +248,10 @@ def seen(monkeypatch):
 
 
 def test_suppliers_with_the_same_entries_have_the_same_digest(seen):
-    one = seen(["dc=x", "uid=0xa"])["digest"]
+    digest = seen(["dc=x", "uid=0xa"])["digest"]
 
-    assert one == seen(["uid=0xa", "dc=x"])["digest"]
-    assert one != seen(["dc=x"])["digest"]
+    assert digest == seen(["uid=0xa", "dc=x"])["digest"]
+    assert digest != seen(["dc=x"])["digest"]
 
 
 def test_an_entry_that_was_never_replicated_is_missing(seen):

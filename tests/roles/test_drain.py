@@ -46,8 +46,8 @@ class Cluster:
 
     def has_a_job(self, looks):
         """Add a job to the node for this number of queries."""
-        told = f'[ $(wc -l <{self.folder}/looks) -gt {looks} ] || echo "{JOB}"'
-        self.says("squeue", f"echo >>{self.folder}/looks; {told}")
+        report = f'[ $(wc -l <{self.folder}/looks) -gt {looks} ] || echo "{JOB}"'
+        self.says("squeue", f"echo >>{self.folder}/looks; {report}")
 
     def looks(self):
         """Return the number of queries."""
@@ -115,7 +115,7 @@ def test_a_failing_squeue_ends_the_wait(cluster):
 
 
 @pytest.mark.parametrize(
-    ("state", "nodes", "told"),
+    ("state", "nodes", "report"),
     [
         ("drain", "gpu1,gpu2", "Would drain: gpu1"),
         ("drain", "gpu2", "Would drain: no node"),
@@ -123,7 +123,7 @@ def test_a_failing_squeue_ends_the_wait(cluster):
         ("resume", "gpu1", "Would resume: no node"),
     ],
 )
-def test_check_mode_reports_nodes_and_changes_none(state, nodes, told, cluster):
+def test_check_mode_reports_nodes_and_changes_none(state, nodes, report, cluster):
     cluster.says(
         "scontrol", f'[ "$1" = show ] && echo "$3" | tr , "\\n" || touch {cluster.folder}/updated'
     )
@@ -132,8 +132,8 @@ def test_check_mode_reports_nodes_and_changes_none(state, nodes, told, cluster):
     code, said = cluster.drain("--check", "-e", f"nodes={nodes} reason=disks state={state}")
 
     assert code == 0, said[-2000:]
-    assert f"{told}\n" in said.replace("'", "")
-    assert ("changed=0" in said) is told.endswith("no node")
+    assert f"{report}\n" in said.replace("'", "")
+    assert ("changed=0" in said) is report.endswith("no node")
     assert not (cluster.folder / "updated").exists()
 
 
@@ -167,13 +167,16 @@ def test_documented_extra_vars_are_parsed_correctly():
     ]
     command = re.compile(r"ansible-playbook .*?(?=`|   |$)", re.MULTILINE)
     commands = [
-        found for page in pages for found in command.findall(page.read_text()) if " -e " in found
+        command_line
+        for page in pages
+        for command_line in command.findall(page.read_text())
+        if " -e " in command_line
     ]
-    words = [pair for found in commands for pair in pairwise(shlex.split(found))]
+    words = [pair for command_line in commands for pair in pairwise(shlex.split(command_line))]
     said = [parse_kv(given) for option, given in words if option == "-e"]
 
-    assert [one for one in said if "_raw_params" in one] == []
-    assert [one["reason"] for one in said if "reason" in one] == ["new disks"] * 2
+    assert [item for item in said if "_raw_params" in item] == []
+    assert [item["reason"] for item in said if "reason" in item] == ["new disks"] * 2
 
 
 def test_no_file_of_tasks_includes_itself():

@@ -27,8 +27,8 @@ def test_the_old_file_is_complete_until_the_new_file_is(tmp_path, monkeypatch):
     seen = []
 
     def no_room(descriptor):
-        beside = tmp_path / ".file.new"
-        seen.append((beside.read_bytes(), place.read_bytes()))
+        temporary = tmp_path / ".file.new"
+        seen.append((temporary.read_bytes(), place.read_bytes()))
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr(os, "fsync", no_room)

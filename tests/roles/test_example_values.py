@@ -25,6 +25,6 @@ def test_placeholder_values_of_the_example_are_reported(value, is_left, inventor
     inventory.say("db", some_table={"key": [value]})
 
     mine = "the inventory: still the example's: some_table.key ({}). Allowed: values of your site."
-    told = [line for line in inventory.problems() if line.startswith(mine.format(value))]
+    reported = [line for line in inventory.problems() if line.startswith(mine.format(value))]
 
-    assert bool(told) is is_left
+    assert bool(reported) is is_left

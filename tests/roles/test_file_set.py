@@ -25,13 +25,13 @@ def test_no_file_changes_if_one_file_is_invalid(ensure, tmp_path):
     new, old = tmp_path / "new", tmp_path / "old"
     old.write_text("before\n")
 
-    told = ensure(
+    result = ensure(
         {"path": str(new), "content": "good\n"},
         {"path": str(old), "content": "bad\n", "check": ["grep", "--quiet", "good", "%s"]},
     )
 
-    assert told["failed"]
-    assert told["msg"].startswith(f"grep rejects the new {old}")
+    assert result["failed"]
+    assert result["msg"].startswith(f"grep rejects the new {old}")
     assert not new.exists()
     assert old.read_text() == "before\n"
 
@@ -42,10 +42,10 @@ def test_a_changed_file_is_written_and_reported_once(ensure, tmp_path):
     ensure(files[0])
     other.write_text("old\n")
 
-    told, again = ensure(*files), ensure(*files)
+    result, again = ensure(*files), ensure(*files)
 
-    assert (told["changed"], told["changes"]) == (True, [str(other), str(below)])
-    assert [(one["before"], one["after"]) for one in told["diff"]] == [
+    assert (result["changed"], result["changes"]) == (True, [str(other), str(below)])
+    assert [(item["before"], item["after"]) for item in result["diff"]] == [
         ("old\n", f"{other}\n"),
         ("", f"{below}\n"),
     ]
@@ -66,13 +66,13 @@ def test_mode_and_owner_are_compared(ensure, tmp_path):
 def test_a_login_is_tested_before_any_file_changes(ensure, tmp_path):
     door, other = ({"path": str(tmp_path / name), "content": "x\n"} for name in ("door", "other"))
 
-    told = ensure(door, other, try_first=[door["path"]])
-    assert (told["changed"], told["changes"], told["held"]) == (False, [], [door["path"]])
+    result = ensure(door, other, try_first=[door["path"]])
+    assert (result["changed"], result["changes"], result["held"]) == (False, [], [door["path"]])
     assert {path.name for path in tmp_path.iterdir()} == {"tmp"}
 
     ensure(door)
-    told = ensure(door, other, try_first=[door["path"]])
-    assert (told["changes"], told["held"]) == ([other["path"]], [])
+    result = ensure(door, other, try_first=[door["path"]])
+    assert (result["changes"], result["held"]) == ([other["path"]], [])
 
 
 def test_a_file_is_reported_as_changed_until_its_command_succeeded(ensure, tmp_path):
@@ -113,11 +113,11 @@ def test_a_link_is_replaced_and_its_target_is_not_changed(ensure, tmp_path):
     ("program", "failed"), [("a-program-that-is-not-here", False), ("false", True)]
 )
 def test_check_mode_writes_nothing_and_skips_a_missing_program(ensure, tmp_path, program, failed):
-    told = ensure(
+    result = ensure(
         {"path": str(tmp_path / "x"), "content": "x\n", "check": [program]}, check_mode=True
     )
 
-    assert (told.get("failed", False), told.get("changes")) == (
+    assert (result.get("failed", False), result.get("changes")) == (
         failed,
         None if failed else [str(tmp_path / "x")],
     )

@@ -16,8 +16,8 @@ def first_job_id(tmp_path):
     def written(*ids):
         state, file = tmp_path / "state", tmp_path / "first_job_id.conf"
         state.mkdir()
-        for one in ids:
-            (state / f"hash.{one[-1]}" / f"job.{one}").mkdir(parents=True)
+        for job_id in ids:
+            (state / f"hash.{job_id[-1]}" / f"job.{job_id}").mkdir(parents=True)
         subprocess.run([PROGRAM, state, file], check=True)
         assert file.stat().st_mode & 0o777 == 0o644
         return file.read_text()

@@ -26,8 +26,10 @@ def test_five_machines_are_enough(loader, tmp_path):
     joined = {name: group for name, group in example.items() if "children" in group}
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups | joined}}))
 
-    found = read(loader, str(folder), tmp_path / "secrets")
+    inventory = read(loader, str(folder), tmp_path / "secrets")
 
     assert groups.keys() | joined.keys() == example.keys()
-    assert len(found.groups["all"]) == 5
-    assert set(found.problems()) <= set(read(loader, "example", tmp_path / "secrets").problems())
+    assert len(inventory.groups["all"]) == 5
+    assert set(inventory.problems()) <= set(
+        read(loader, "example", tmp_path / "secrets").problems()
+    )

@@ -149,13 +149,13 @@ def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
     def files(**variables):
         templar = site.templar(ROLE, "db", base_flows=[FLOW | {"to": ["nowhere"]}], **variables)
         templar.available_variables |= {"ansible_search_path": [str(ROLE.path)]}
-        wanted = [file["path"] for file in templar.template(trusted("{{ __base_files }}"))]
-        return wanted, templar.template(trusted("{{ __base_files_absent }}"))
+        with_firewall = [file["path"] for file in templar.template(trusted("{{ __base_files }}"))]
+        return with_firewall, templar.template(trusted("{{ __base_files_absent }}"))
 
-    wanted, absent = files(base_firewall=False)
+    with_firewall, absent = files(base_firewall=False)
 
     assert absent == ["/etc/gridstead/firewall.nft"]
-    assert absent[0] not in wanted
+    assert absent[0] not in with_firewall
     with pytest.raises(AnsibleError, match="nowhere"):
         files(base_firewall=True)
 
@@ -177,10 +177,10 @@ def test_a_port_is_open_only_for_its_clients(render, host, port, addresses):
         line.strip() for line in render(ROLE, TEMPLATE, host).splitlines() if f"{{ {port}" in line
     ]
 
-    found = {
-        one for line in lines for one in line.partition("{ ")[2].partition(" }")[0].split(", ")
+    open_to = {
+        item for line in lines for item in line.partition("{ ")[2].partition(" }")[0].split(", ")
     }
-    assert (found or None) == addresses
+    assert (open_to or None) == addresses
 
 
 def test_the_page_lists_every_flow_of_the_inventory():
@@ -204,7 +204,10 @@ def test_every_network_port_is_in_the_table():
         for group, program, first, last in PROGRAMS
         for port in range(first, last + 1)
         if port not in own
-        and not any(to == group and str(at).isdigit() and int(at) == port for to, at in listed)
+        and not any(
+            to == group and str(port_text).isdigit() and int(port_text) == port
+            for to, port_text in listed
+        )
     ]
 
     assert missing == []

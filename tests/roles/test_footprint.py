@@ -47,10 +47,10 @@ class Commands:
     """Fake systemctl and other commands: it records the calls and returns answers."""
 
     def __init__(self, *answers):
-        self.answers, self.told = dict(answers), []
+        self.answers, self.calls = dict(answers), []
 
     def __call__(self, *argv, expected=(0,), text=None):
-        self.told.append(" ".join(argv))
+        self.calls.append(" ".join(argv))
         return self.answers.get(argv[0], "") if argv[:2] != ("systemctl", "stop") else ""
 
 
@@ -62,11 +62,11 @@ class Host:
     """Fake apt and dpkg for a run of a module."""
 
     def __init__(self, *, installed, manual, purge=""):
-        self.installed, self.manual, self.purge, self.told = installed, manual, purge, []
+        self.installed, self.manual, self.purge, self.calls = installed, manual, purge, []
         self.check_mode = False
 
     def run_command(self, argv, **_):
-        self.told.append(" ".join(argv))
+        self.calls.append(" ".join(argv))
         match argv:
             case ["dpkg-query", *_]:
                 return 0, "".join(f"installed {name}\n" for name in self.installed.split()), ""
@@ -216,9 +216,9 @@ def test_data_is_removed_only_on_request(tmp_path):
     for stage in remove.stages(traces, was, Commands(), remove_data=False):
         assert perform(stage) == []
     changes = [
-        one
+        item
         for stage in remove.stages(traces, was, Commands(), remove_data=True)
-        for one in perform(stage)
+        for item in perform(stage)
     ]
     assert changes == [f"{tmp_path}/wallets removed"]
 
@@ -228,7 +228,7 @@ def test_our_unit_is_stopped_with_its_processes_and_disabled(recorded):
 
     perform(remove.stop_units(["slurmd"], recorded(), commands))
 
-    assert commands.told[1:] == [
+    assert commands.calls[1:] == [
         "systemctl stop slurmd", "systemctl kill --signal=KILL slurmd", "systemctl reset-failed slurmd",
         "systemctl disable slurmd",
     ]  # fmt: skip
@@ -242,7 +242,7 @@ def test_timers_are_stopped_before_their_services(recorded):
     for stage in remove.stages(traces, recorded(), commands, remove_data=False):
         perform(stage)
 
-    stops = [told for told in commands.told if told.startswith("systemctl stop")]
+    stops = [command for command in commands.calls if command.startswith("systemctl stop")]
     assert stops == ["systemctl stop keys.timer", "systemctl stop keys.service"]
 
 
@@ -274,7 +274,7 @@ def test_a_unit_that_was_active_before_runs_with_its_old_settings(recorded):
         {**NOTHING, "units": ["munge"]}, ["/etc/munge/munge.key as before"], was, commands
     )
 
-    assert commands.told[-1] == "systemctl restart munge"
+    assert commands.calls[-1] == "systemctl restart munge"
 
 
 def test_a_unit_that_was_enabled_before_is_enabled_again(recorded):
@@ -312,7 +312,7 @@ def test_only_packages_of_the_site_get_debconf_answers_to_remove_data(recorded):
     was = recorded()
 
     assert perform(remove.answer(lines, was, commands)) == ["mariadb-server/remove answered: true"]
-    assert commands.told == ["debconf-show mariadb-server", "debconf-set-selections"]
+    assert commands.calls == ["debconf-show mariadb-server", "debconf-set-selections"]
     commands.answers["debconf-show"] = "* mariadb-server/remove: true\n"
     assert perform(remove.answer(lines, was, commands)) == []
 
@@ -325,9 +325,9 @@ def test_only_changes_are_reported():
     )
 
     remove.notify(traces, [], was, commands)
-    assert commands.told == []
+    assert commands.calls == []
     remove.notify(traces, ["/etc/systemd/system/a.service removed"], was, commands)
-    assert commands.told == ["systemctl daemon-reload", "systemctl try-reload-or-restart ssh"]
+    assert commands.calls == ["systemctl daemon-reload", "systemctl try-reload-or-restart ssh"]
 
 
 def test_nested_mounts_are_removed_first_and_others_are_retained():
@@ -348,7 +348,7 @@ def test_packages_that_were_automatic_before_are_marked_automatic(recorded):
     )
 
     assert changes == ["no longer wanted: munge slurmd"]
-    assert commands.told[-1] == "apt-mark auto munge slurmd"
+    assert commands.calls[-1] == "apt-mark auto munge slurmd"
 
 
 def test_new_packages_are_removed_unless_they_were_installed_manually():
@@ -362,7 +362,7 @@ def test_new_packages_are_removed_unless_they_were_installed_manually():
     )
 
     assert gone == {"slurmd", "gawk"}
-    assert commands.told[0].endswith("--simulate remove gawk slurmd")
+    assert commands.calls[0].endswith("--simulate remove gawk slurmd")
 
 
 def test_a_new_package_that_is_still_needed_is_retained():
@@ -396,5 +396,5 @@ def test_packages_of_an_interrupted_removal_are_removed(tmp_path, recorded, monk
         "changed": True,
         "packages": ["slurmd"],
     }
-    assert "apt-mark auto slurmd" in host.told
+    assert "apt-mark auto slurmd" in host.calls
     assert not (tmp_path / "before").exists()

@@ -89,17 +89,17 @@ def test_verification_reports_a_missing_or_expiring_ca(site):
     for text, extra in (("", 0), ("PEM", 1)):
         templar = site.templar(PKI, "control", pki_grid_authority=text)
         templar.available_variables |= {"__pki_commands": []}
-        found = templar.template(trusted(task["inspection"]["commands"]))
-        assert [one["argv"][-1] for one in found] == [PLACE] * extra
+        checks = templar.template(trusted(task["inspection"]["commands"]))
+        assert [entry["argv"][-1] for entry in checks] == [PLACE] * extra
 
 
 @pytest.fixture
 def inventory(plugins, tmp_path):
     loader = DataLoader()
     loader.set_basedir(str(ROOT / "playbooks"))
-    found = read(loader, "example", tmp_path / "secrets")
-    found.grid(ca_file=None)
-    return found
+    checks = read(loader, "example", tmp_path / "secrets")
+    checks.grid(ca_file=None)
+    return checks
 
 
 def test_a_valid_ca_certificate_is_accepted(inventory):
@@ -109,7 +109,7 @@ def test_a_valid_ca_certificate_is_accepted(inventory):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (certificate(ends=NOW - dt.timedelta(days=1)), "a certificate expired on 2029-12-31"),
         (
@@ -120,11 +120,11 @@ def test_a_valid_ca_certificate_is_accepted(inventory):
         ("", "no certificate: "),
     ],
 )
-def test_an_invalid_ca_certificate_has_one_message(text, told, inventory):
+def test_an_invalid_ca_certificate_has_one_message(text, message, inventory):
     inventory.grid(ca_certificates=text)
 
     (line,) = inventory.problems()
-    assert line.startswith(f"gridstead_grid.ca_certificates: {told}")
+    assert line.startswith(f"gridstead_grid.ca_certificates: {message}")
 
 
 def test_the_grids_ca_is_set_only_once(inventory):

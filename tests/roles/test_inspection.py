@@ -57,8 +57,8 @@ def test_a_running_unit_is_accepted(properties):
 
 def test_a_starting_unit_is_checked_again(monkeypatch):
     monkeypatch.setattr(inspection, "PAUSE_S", 0)
-    told = iter([[RUNNING, RUNNING | {"ActiveState": "activating"}], [RUNNING, RUNNING]])
-    monkeypatch.setattr(inspection, "properties", lambda _names: next(told))
+    answers = iter([[RUNNING, RUNNING | {"ActiveState": "activating"}], [RUNNING, RUNNING]])
+    monkeypatch.setattr(inspection, "properties", lambda _names: next(answers))
 
     assert [look.ok for look in inspection.units(["a.service", "b.service"])] == [True, True]
 

@@ -451,7 +451,7 @@ WRONG_GRID: Mistakes = {
         ("gridstead_wallet_uid_min", "65536"),
     ),
     "grid-missing": (
-        lambda i: [one.pop("gridstead_grid") for one in i.variables.values()],
+        lambda i: [variable.pop("gridstead_grid") for variable in i.variables.values()],
         ("gridstead_grid: missing", "rpc_url"),
     ),
     "secrets-in-a-file": (
@@ -462,7 +462,7 @@ WRONG_GRID: Mistakes = {
 
 NO_WIRING: Mistakes = {
     "no-wiring": (
-        lambda i: [one.pop("gridstead_services") for one in i.variables.values()],
+        lambda i: [variable.pop("gridstead_services") for variable in i.variables.values()],
         ("00-wiring", "link"),
     ),
 }
@@ -496,15 +496,15 @@ def test_each_mistake_of_an_inventory_has_one_message(mistakes, inventory):
     for spoil, _ in mistakes.values():
         spoil(inventory)
 
-    told = inventory.problems()
+    reported = inventory.problems()
 
-    found = {
-        name: [line for line in told if all(word in line for word in words)]
+    by_message = {
+        name: [line for line in reported if all(word in line for word in words)]
         for name, (_, words) in mistakes.items()
     }
-    assert {name: lines for name, lines in found.items() if len(lines) != 1} == {}
-    assert set(told) - {line for lines in found.values() for line in lines} == set()
-    assert all("To be fixed by the " in line for line in told)
+    assert {name: lines for name, lines in by_message.items() if len(lines) != 1} == {}
+    assert set(reported) - {line for lines in by_message.values() for line in lines} == set()
+    assert all("To be fixed by the " in line for line in reported)
 
 
 @pytest.mark.parametrize("name", ["example", "single"])
@@ -522,9 +522,13 @@ def test_a_lab_with_addresses_is_valid(loader, tmp_path):
 def test_the_documented_external_file_systems_are_valid(inventory):
     text = (ROOT / "inventory/example/group_vars/all/example.yml").read_text()
     blocks = re.findall(r"^# shared_storage_external:\n(?:#   .*\n)+", text, re.MULTILINE)
-    told = [yaml.safe_load(block.replace("\n# ", "\n")[2:]) for block in blocks]
+    reported = [yaml.safe_load(block.replace("\n# ", "\n")[2:]) for block in blocks]
 
-    for one in told:
-        inventory.say(shared_storage_backend="external", **filled(one))
+    for entry in reported:
+        inventory.say(shared_storage_backend="external", **filled(entry))
         assert inventory.problems() == []
-    assert {one["shared_storage_external"]["type"] for one in told} == {"beegfs", "lustre", "ceph"}
+    assert {entry["shared_storage_external"]["type"] for entry in reported} == {
+        "beegfs",
+        "lustre",
+        "ceph",
+    }

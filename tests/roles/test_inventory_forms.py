@@ -56,13 +56,13 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "told"), WRONG)
-def test_a_value_of_a_wrong_type_has_one_message(inventory: Inventory, name, value, told):
+@pytest.mark.parametrize(("name", "value", "message"), WRONG)
+def test_a_value_of_a_wrong_type_has_one_message(inventory: Inventory, name, value, message):
     inventory.say(**{name: value})
 
     lines = inventory.problems()
 
-    assert [line for line in lines if told in line], lines
+    assert [line for line in lines if message in line], lines
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_wrong_types_everywhere_cause_messages_and_no_traceback(inventory: Inven
     known = {name for role in roles.of_site(inventory.loader) for name in role.options}
     grid = {
         name
-        for one in inventory.variables.values()
-        for name in one
+        for variable in inventory.variables.values()
+        for name in variable
         if name.startswith("gridstead_")
     }
 

@@ -56,8 +56,8 @@ def test_the_playbook_reports_all_mistakes_and_changes_nothing(site, tmp_path):
     done = validate(site)
 
     assert done.returncode == 2
-    told = done.stdout.partition("msg: |-")[2]
-    assert "The inventory has 6 mistakes; no host was changed." in told
+    report = done.stdout.partition("msg: |-")[2]
+    assert "The inventory has 6 mistakes; no host was changed." in report
     for words in (
         "group directory: 0 hosts. Allowed: one, or two that replicate. To be fixed by the author of this inventory.",
         "group control_plane: 2 hosts: control, db. Allowed: exactly one.",
@@ -66,7 +66,7 @@ def test_the_playbook_reports_all_mistakes_and_changes_nothing(site, tmp_path):
         "did you mean slurm_partitions?",
         "must be one of: ",
     ):
-        assert told.count(words) == 1
+        assert report.count(words) == 1
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -77,10 +77,10 @@ def test_secrets_and_backup_files_are_not_read_as_inventory(name, tmp_path):
     said = next(iter(hosts.values()))
     folders = [said["gridstead_secrets_dir"], said["archive_dir"]]
     for folder in folders:
-        found = tmp_path / "site" / Path(folder).name
-        (found / "pki").mkdir(parents=True)
-        (found / "munge_key").write_text("secret\n")
-        (found / "pki/ca.key").write_text("-----BEGIN PRIVATE KEY-----\nsecret\n")
+        file = tmp_path / "site" / Path(folder).name
+        (file / "pki").mkdir(parents=True)
+        (file / "munge_key").write_text("secret\n")
+        (file / "pki/ca.key").write_text("-----BEGIN PRIVATE KEY-----\nsecret\n")
 
     assert set(ansible_inventory(site)["_meta"]["hostvars"]) == set(hosts)
 

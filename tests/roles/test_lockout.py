@@ -97,18 +97,18 @@ def there(tmp_path):
 
 def test_no_file_changes_if_only_a_password_gives_access(there):
     """Ansible does not store a prompted password (-k) in a variable."""
-    code, told = there.run("configure.yml", keys="no")
+    code, output = there.run("configure.yml", keys="no")
 
     assert code != 0
-    assert "Ansible cannot log in without one" in told
-    assert "set base_ssh_passwords: true" in told
+    assert "Ansible cannot log in without one" in output
+    assert "set base_ssh_passwords: true" in output
     assert not there.sshd.exists()
     assert not there.hosts.exists()
 
 
 def test_the_login_is_tested_once_and_not_in_a_second_run(there):
-    code, told = there.run("configure.yml")
-    assert (code, there.tries()) == (0, 1), told
+    code, output = there.run("configure.yml")
+    assert (code, there.tries()) == (0, 1), output
     assert there.sshd.read_text() == there.hosts.read_text() == "x\n"
     calls = Path(f"{there.ssh}.calls").read_text().splitlines()
     assert "-o ControlMaster=no -o ControlPath=none" in calls[-1]
@@ -116,20 +116,20 @@ def test_the_login_is_tested_once_and_not_in_a_second_run(there):
         call for call in calls if "-o ProxyJump=door" not in call
     ] == []  # the site's own way to the host
 
-    code, told = there.run("configure.yml")
-    assert (code, there.tries()) == (0, 1), told
-    assert "changed=0" in told
+    code, output = there.run("configure.yml")
+    assert (code, there.tries()) == (0, 1), output
+    assert "changed=0" in output
 
 
 def test_a_site_with_passwords_needs_no_key(there):
-    code, told = there.run("configure.yml", keys="no", base_ssh_passwords=True)
+    code, output = there.run("configure.yml", keys="no", base_ssh_passwords=True)
 
-    assert (code, there.tries()) == (0, 0), told
+    assert (code, there.tries()) == (0, 0), output
     assert there.sshd.exists()
 
 
 def test_an_ssh_password_in_the_inventory_is_refused(there):
-    code, told = there.run("validate.yml", ansible_ssh_password="secret")
+    code, output = there.run("validate.yml", ansible_ssh_password="secret")
 
     assert code != 0
-    assert "only if base_ssh_passwords is true" in told
+    assert "only if base_ssh_passwords is true" in output

@@ -31,7 +31,7 @@ def name(text):
     )
 
 
-class Site:
+class AuthorityFolder:
     """A site's root CA and an intermediate CA, in the folder that role pki uses."""
 
     def __init__(self, folder: Path):
@@ -68,7 +68,9 @@ class Site:
 
     def write(self, *chain, key=None, encryption=PLAIN, file="ca"):
         shown = chain or (self.certificate, self.root)
-        (self.folder / f"{file}.crt").write_bytes(b"".join(one.public_bytes(PEM) for one in shown))
+        (self.folder / f"{file}.crt").write_bytes(
+            b"".join(item.public_bytes(PEM) for item in shown)
+        )
         (self.folder / f"{file}.key").write_bytes(
             (key or self.key).private_bytes(PEM, PKCS8, encryption)
         )
@@ -82,14 +84,14 @@ class Site:
 
     def faults(self, **run):
         return [
-            f"{where.name}: {found}"
-            for where, found, _ in faults(self.folder, NOW, NOW + 60 * DAY, **run)
+            f"{where.name}: {fault}"
+            for where, fault, _ in faults(self.folder, NOW, NOW + 60 * DAY, **run)
         ]
 
 
 @pytest.fixture
 def site(tmp_path):
-    return Site(tmp_path / "pki")
+    return AuthorityFolder(tmp_path / "pki")
 
 
 def play(site, *tasks, **variables):
@@ -125,7 +127,7 @@ def test_a_run_does_not_change_the_operators_ca(site):
 
 
 def test_a_changed_ca_name_applies_to_the_next_ca(tmp_path):
-    site = Site(tmp_path / "pki")
+    site = AuthorityFolder(tmp_path / "pki")
     [path.unlink() for path in site.folder.iterdir()]
     assert play(site, part("authority")).returncode == 0
     before = site.files()
@@ -206,7 +208,7 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
     assert done.returncode == 0, done.stdout
     (tmp_path / "root.crt").write_bytes(site.root.public_bytes(PEM))
     shown = x509.load_pem_x509_certificates((tmp_path / "agent.crt").read_bytes())
-    assert [one.subject for one in shown] == [name("agent"), name("Cluster")]
+    assert [item.subject for item in shown] == [name("agent"), name("Cluster")]
     argv = [
         "openssl",
         "verify",
@@ -250,12 +252,12 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_an_unusable_ca_has_one_message(mistake, site):
-    spoil, told = MISTAKES[mistake]
+    spoil, message = MISTAKES[mistake]
 
     spoil(site)
 
-    (found,) = site.faults()
-    assert found.startswith(told)
+    (fault,) = site.faults()
+    assert fault.startswith(message)
 
 
 def test_an_expiring_ca_is_accepted(site):

@@ -58,14 +58,14 @@ def service_key():
 def signed(service_key, authority_key, *, days=100) -> bytes:
     """Sign the module's request like the role."""
     request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
-    found = certificate(
+    issued = certificate(
         request.subject,
         request.public_key(),
         authority_key,
         extensions=[extension.value for extension in request.extensions],
         days=days,
     )
-    return found.public_bytes(serialization.Encoding.PEM)
+    return issued.public_bytes(serialization.Encoding.PEM)
 
 
 def test_a_matching_certificate_is_retained(service_key, authority_key, authority):
@@ -157,7 +157,7 @@ def test_a_request_is_for_servers_and_clients(service_key):
     request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
 
     usage = request.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert [one._name for one in usage] == ["serverAuth", "clientAuth"]
+    assert [item._name for item in usage] == ["serverAuth", "clientAuth"]
 
 
 LOOK = ROOT / "roles/pki/files/usr/local/sbin/gridstead-look-at-certificates"
@@ -169,10 +169,10 @@ def test_a_host_reports_expiring_certificates_and_who_must_act(
 ):
     now = dt.datetime.now(dt.UTC)
     for name, left in (("agent", 30), ("logger", 300)):
-        found = certificate(
+        issued = certificate(
             CN, authority_key.public_key(), authority_key, days=(now - NOW).days + 1 + left
         )
-        (tmp_path / f"{name}.crt").write_bytes(found.public_bytes(serialization.Encoding.PEM))
+        (tmp_path / f"{name}.crt").write_bytes(issued.public_bytes(serialization.Encoding.PEM))
 
     done = subprocess.run(
         [LOOK, str(days), *sorted(tmp_path.glob("*.crt"))],

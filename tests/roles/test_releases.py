@@ -81,10 +81,10 @@ class Host:
 
     def run(self, wheel, text, *services):
         """Activate a wheel's release with settings and units, up to the start of its services."""
-        told = self.install(wheel)
+        printed = self.install(wheel)
         self.configure(text, *services)
         self.switch("next")
-        return told
+        return printed
 
     def says(self, name="venv"):
         """Return the output of a release's command."""
@@ -119,8 +119,8 @@ def packed(path, files):
     }
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in files.items()}
     rows = [
-        f"{name},sha256={base64.urlsafe_b64encode(one).decode().rstrip('=')},\n"
-        for name, one in digests.items()
+        f"{name},sha256={base64.urlsafe_b64encode(digest).decode().rstrip('=')},\n"
+        for name, digest in digests.items()
     ]
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
@@ -335,11 +335,11 @@ OTHERS = ["other==1 \\\n    --hash=sha256:00\n", "uvicorn==1 \\\n    --hash=sha2
 
 
 def test_the_installer_is_the_uv_of_the_lock_file(installed_with):
-    told = installed_with(
+    printed = installed_with(
         OTHERS[0], "uv==0.0.1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:{sha}\n", OTHERS[1]
     )
 
-    assert "--require-hashes --requirement" in told
+    assert "--require-hashes --requirement" in printed
 
 
 @pytest.mark.parametrize(

@@ -58,12 +58,12 @@ def test_a_restoration_reports_missing_variables_before_any_host(tmp_path):
 
 def test_a_restoration_names_missing_parts_before_any_host(archive):
     """A host had another name when the archive was created."""
-    told = restoration(archive.parent, archive_site="mysite")
+    output = restoration(archive.parent, archive_site="mysite")
 
     assert (
         "lacks control_plane-control of host control, control_plane-controller of host controller,"
         " control_plane-infra of host infra, directory of host infra, secrets of host localhost; it has database, slurm"
-    ) in told
+    ) in output
 
 
 def test_an_archive_with_all_required_parts_is_accepted(archive):
@@ -73,7 +73,7 @@ def test_an_archive_with_all_required_parts_is_accepted(archive):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "lacking"),
+    ("required", "lacking"),
     [
         ({"slurm": ["db"], "devnet": ["chain"]}, "devnet of host chain"),
         (
@@ -82,13 +82,13 @@ def test_an_archive_with_all_required_parts_is_accepted(archive):
         ),
     ],
 )
-def test_an_archive_without_a_required_part_is_refused(archive, wanted, lacking):
+def test_an_archive_without_a_required_part_is_refused(archive, required, lacking):
     read = manifest.checked(archive, "mysite")
 
     with pytest.raises(
         manifest.Refusal, match=f" lacks {lacking}; it has database, slurm[.] Restore with"
     ):
-        manifest.check_parts(archive, read, wanted)
+        manifest.check_parts(archive, read, required)
 
 
 def test_the_required_parts_match_the_plays():

@@ -78,14 +78,16 @@ def test_the_first_word_of_a_handler_is_its_effect(role: Role):
     path = role.path / "handlers/main.yml"
     handlers = yaml.safe_load(path.read_text()) if path.exists() else []
 
-    assert [one["name"] for one in handlers if one["name"].split()[0] not in VERBS] == []
+    assert [
+        handler["name"] for handler in handlers if handler["name"].split()[0] not in VERBS
+    ] == []
 
 
 def calls(said: Any, path: Path) -> Iterator[tuple[str, str, Path]]:
     """Yield the role, the entry point and the file of each role call in an Ansible file."""
     if isinstance(said, list):
-        for one in said:
-            yield from calls(one, path)
+        for item in said:
+            yield from calls(item, path)
     elif isinstance(said, dict):
         for key, value in said.items():
             if key in INCLUDES:
@@ -99,7 +101,7 @@ def test_every_called_entry_point_has_a_specification():
     files = [
         path for part in ("playbooks", "roles", "molecule") for path in (ROOT / part).rglob("*.yml")
     ]
-    called = [one for path in files for one in calls(yaml.safe_load(path.read_text()), path)]
+    called = [call for path in files for call in calls(yaml.safe_load(path.read_text()), path)]
     known = {(role.name, point) for role in roles() for point in role.entry_points}
 
     assert len(called) > len(roles())

@@ -120,7 +120,7 @@ def test_services_that_start_jobs_are_stopped_during_the_change(change, tmp_path
         "restart munge.service new",
         "start slurmctld.service new",
     ]
-    _, restarted, started = (int(at) for at, _ in done)
+    _, restarted, started = (int(position) for position, _ in done)
     assert moment <= restarted < started
 
 

@@ -14,9 +14,9 @@ OLD = "a" * 64 + "\n"
 
 @pytest.fixture
 def path(tmp_path):
-    found = tmp_path / "munge_key"
-    found.write_text(OLD)
-    return found
+    secret_file = tmp_path / "munge_key"
+    secret_file.write_text(OLD)
+    return secret_file
 
 
 def test_the_new_secret_has_the_old_form_and_the_old_secret_is_retained(path):

@@ -30,17 +30,17 @@ COMMANDS = {
 @pytest.fixture
 def started(tmp_path, monkeypatch):
     """A function that runs the program with a state of Slurm and returns the commands to slurmctld."""
-    state, told, commands = tmp_path / "state", tmp_path / "told", tmp_path / "bin"
+    state, sent_file, commands = tmp_path / "state", tmp_path / "told", tmp_path / "bin"
     commands.mkdir()
     state.mkdir()
     for name, script in COMMANDS.items():
         (commands / name).write_text(f"#!/bin/bash\n{script}\n")
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
-    monkeypatch.setenv("TOLD", str(told))
+    monkeypatch.setenv("TOLD", str(sent_file))
 
     def run(*, waiting=(), busy=(), nodes="echo idle", partitions=(("main", "UP"),)):
-        told.write_text("")
+        sent_file.write_text("")
         monkeypatch.setenv("NODES", nodes)
         monkeypatch.setenv(
             "PARTITIONS",
@@ -49,7 +49,7 @@ def started(tmp_path, monkeypatch):
         monkeypatch.setenv("WAITING", " ".join(waiting))
         monkeypatch.setenv("BUSY", " ".join(busy))
         subprocess.run([PROGRAM, "started", state, "8"], check=True)
-        return told.read_text().splitlines()
+        return sent_file.read_text().splitlines()
 
     run.state = state
     return run

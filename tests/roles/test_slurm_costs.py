@@ -124,8 +124,10 @@ def test_every_cost_has_a_handler():
     handlers = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
     topics = {
         topic
-        for one in handlers
-        for topic in ([one["listen"]] if isinstance(one["listen"], str) else one["listen"])
+        for handler in handlers
+        for topic in (
+            [handler["listen"]] if isinstance(handler["listen"], str) else handler["listen"]
+        )
     }
 
     assert {f"slurm_controller_{rule.cost}" for rule in costs.RULES} <= topics

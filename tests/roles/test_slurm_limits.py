@@ -31,7 +31,7 @@ class Sacctmgr:
     def __init__(self):
         self.qos = {"normal": dict(NEW_QOS)}
         self.accounts = {"root": dict(NEW_ACCOUNT), "grid": dict(NEW_ACCOUNT)}
-        self.told = []
+        self.commands = []
         self.answers = True
 
     def run_command(self, argv, check_rc):
@@ -44,14 +44,14 @@ class Sacctmgr:
                 "|".join([name, *(row[field] for field in fields)]) for name, row in rows.items()
             ]
             return 0, "\n".join(lines) if self.answers else "", ""
-        self.told.append(" ".join(argv[2:]))
+        self.commands.append(" ".join(argv[2:]))
         kind, new = (self.qos, NEW_QOS) if argv[3] == "qos" else (self.accounts, NEW_ACCOUNT)
         if argv[2] == "add":
             kind[argv[4]] = dict(new)
         else:
             name = argv[5].removeprefix("name=")
-            for one in argv[argv.index("set") + 1 :]:
-                key, _, value = one.partition("=")
+            for item in argv[argv.index("set") + 1 :]:
+                key, _, value = item.partition("=")
                 kept = dict(limits.tres(kind[name][key])) if value.endswith("=-1") else {}
                 gone = [part.partition("=")[0] for part in value.split(",") if part.endswith("=-1")]
                 left = [f"{key}={amount}" for key, amount in kept.items() if key not in gone]
@@ -60,12 +60,12 @@ class Sacctmgr:
 
     def keep(self, qos=None, accounts=()):
         """Apply the limits and return the commands to sacctmgr."""
-        self.told = []
+        self.commands = []
         kept = accounting.Accounting(self)
         kept.set_qos(qos or {})
-        filled = [{"description": None, "settings": None} | one for one in accounts]
+        filled = [{"description": None, "settings": None} | account for account in accounts]
         kept.set_accounts(filled, "gridstead")
-        return SimpleNamespace(told=self.told, changes=kept.changes)
+        return SimpleNamespace(commands=self.commands, changes=kept.changes)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ MORE = "Flags=DenyOnLimit,NoReserve MaxTRESPerUser=cpu=4,gres/gpu=1 MaxWall=7-00
 
 
 def test_a_new_qos_is_created_with_its_settings(sacctmgr):
-    assert sacctmgr.keep({"long": LONG}).told == [
+    assert sacctmgr.keep({"long": LONG}).commands == [
         "add qos long",
         f"modify qos where name=long set {MORE}",
     ]
@@ -98,7 +98,7 @@ def test_a_second_run_changes_nothing(sacctmgr):
 
     kept = sacctmgr.keep(**asked)
 
-    assert (kept.told, kept.changes) == ([], [])
+    assert (kept.commands, kept.changes) == ([], [])
 
 
 def test_only_differences_are_sent(sacctmgr):
@@ -106,7 +106,7 @@ def test_only_differences_are_sent(sacctmgr):
 
     kept = sacctmgr.keep({"long": LONG | {"Priority": 6}})
 
-    assert kept.told == ["modify qos where name=long set Priority=6"]
+    assert kept.commands == ["modify qos where name=long set Priority=6"]
     assert kept.changes == ["qos long: Priority=6"]
 
 
@@ -116,19 +116,19 @@ def test_removed_settings_are_reset(sacctmgr):
     kept = sacctmgr.keep({"long": {"MaxTRESPerUser": "cpu=4"}})
 
     taken_back = "Flags=-1 MaxTRESPerUser=cpu=4,gres/gpu=-1 MaxWall=-1 Preempt= PreemptMode=cluster Priority=-1"
-    assert kept.told == [f"modify qos where name=long set {taken_back}"]
+    assert kept.commands == [f"modify qos where name=long set {taken_back}"]
 
 
 def test_an_undeclared_qos_is_not_changed(sacctmgr):
     sacctmgr.qos["mine"] = NEW_QOS | {"MaxWall": "01:00:00"}
 
-    assert sacctmgr.keep({"normal": {}}).told == []
+    assert sacctmgr.keep({"normal": {}}).commands == []
 
 
 def test_a_qos_without_settings_is_created_and_retains_its_limits(sacctmgr):
     sacctmgr.qos["short"] = NEW_QOS | {"MaxWall": "01:00:00"}
 
-    assert sacctmgr.keep({"short": None, "new": None}).told == ["add qos new"]
+    assert sacctmgr.keep({"short": None, "new": None}).commands == ["add qos new"]
 
 
 def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
@@ -161,17 +161,17 @@ def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
 def test_an_account_without_settings_retains_its_limits(sacctmgr):
     sacctmgr.accounts["grid"]["MaxJobs"] = "3"
 
-    assert sacctmgr.keep(accounts=[{"name": "grid"}, {"name": "new"}]).told == [
+    assert sacctmgr.keep(accounts=[{"name": "grid"}, {"name": "new"}]).commands == [
         "add account new Cluster=gridstead Description=new"
     ]
 
 
 def test_an_account_gets_its_limits_in_this_cluster(sacctmgr):
-    told = sacctmgr.keep(
+    commands = sacctmgr.keep(
         accounts=[{"name": "grid", "settings": {"GrpTRES": "cpu=64", "QOS": ["normal", "long"]}}]
-    ).told
+    ).commands
 
-    assert told == [
+    assert commands == [
         "modify account where name=grid cluster=gridstead set GrpTRES=cpu=64 QOS=normal,long"
     ]
 
@@ -180,9 +180,9 @@ def test_an_account_without_qos_inherits_the_parents_qos(sacctmgr):
     sacctmgr.accounts["grid"]["QOS"] = "long,normal"
     sacctmgr.accounts["root"]["QOS"] = "normal"
 
-    (told,) = sacctmgr.keep(accounts=[{"name": "grid", "settings": {}}]).told
+    (commands,) = sacctmgr.keep(accounts=[{"name": "grid", "settings": {}}]).commands
 
-    assert told == "modify account where name=grid cluster=gridstead set QOS=normal"
+    assert commands == "modify account where name=grid cluster=gridstead set QOS=normal"
 
 
 @pytest.mark.parametrize("answers", [True, False])
@@ -191,7 +191,7 @@ def test_check_mode_changes_nothing_and_reports_new_objects(sacctmgr, answers):
 
     kept = sacctmgr.keep({"long": {"MaxWall": 90}}, [{"name": "new", "settings": {"MaxJobs": 3}}])
 
-    assert kept.told == []
+    assert kept.commands == []
     assert kept.changes == [
         "qos long",
         "qos long: MaxWall=90",
@@ -224,10 +224,11 @@ def test_different_notations_of_a_value_are_equal(name, asked, shown):
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown", "told"), [("Parent", "parent", {}), (None, "parent", {"Fairshare": "-1"})]
+    ("asked", "shown", "commands"),
+    [("Parent", "parent", {}), (None, "parent", {"Fairshare": "-1"})],
 )
-def test_an_account_may_inherit_its_parents_share(asked, shown, told):
-    assert limits.settings(limits.ACCOUNT, {"Fairshare": asked}, {"Fairshare": shown}) == told
+def test_an_account_may_inherit_its_parents_share(asked, shown, commands):
+    assert limits.settings(limits.ACCOUNT, {"Fairshare": asked}, {"Fairshare": shown}) == commands
     assert list(limits.faults(limits.ACCOUNT, {"Fairshare": asked})) == []
 
 
@@ -238,9 +239,9 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "asked", "shown", "told"), UNREADABLE)
-def test_an_unreadable_value_is_a_difference(name, asked, shown, told):
-    assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {name: told}
+@pytest.mark.parametrize(("name", "asked", "shown", "commands"), UNREADABLE)
+def test_an_unreadable_value_is_a_difference(name, asked, shown, commands):
+    assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {name: commands}
 
 
 OTHER = [
@@ -282,11 +283,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "name", "found", "allowed"), WRONG)
-def test_an_invalid_setting_is_reported(asked, name, found, allowed):
+@pytest.mark.parametrize(("asked", "name", "seen_value", "allowed"), WRONG)
+def test_an_invalid_setting_is_reported(asked, name, seen_value, allowed):
     ((where, what, may_be),) = limits.faults(limits.QOS, asked)
 
-    assert (where, what) == (name, found)
+    assert (where, what) == (name, seen_value)
     assert may_be.partition(allowed)[1]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from ansible.template import trust_as_template
 from tests.roles.catalogue import Role
-from tests.roles.conftest import Site
+from tests.roles.conftest import LoadedInventory
 
 ROLE = Role("slurm_plugins")
 JOB_KEY = f"179188/0x{'a1' * 20}/0x{'2f' * 32}/hash"
@@ -16,7 +16,7 @@ FAKE_SLURM = "slurm = { SUCCESS = 0, ERROR = -1, log_user = print, log_error = p
 
 
 @pytest.fixture
-def written(site: Site) -> Callable[..., str]:
+def written(site: LoadedInventory) -> Callable[..., str]:
     """Return a template on the example's controller, with changed variables."""
 
     def render(name: str, **variables: object) -> str:

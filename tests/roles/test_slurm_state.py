@@ -49,12 +49,12 @@ def place(tmp_path):
 def test_a_missing_state_that_existed_before_is_an_error(place, tmp_path):
     state = tmp_path / "mounted/slurm"
 
-    code, told = place(state, was=state)
+    code, output = place(state, was=state)
 
     assert code != 0
-    assert f"localhost does not see slurmctld's state in {state}" in told
-    assert "Mount its file system" in told
-    assert f"create {state}/{NOTE}" in told
+    assert f"localhost does not see slurmctld's state in {state}" in output
+    assert "Mount its file system" in output
+    assert f"create {state}/{NOTE}" in output
     assert not state.parent.exists()
 
 
@@ -63,9 +63,9 @@ def test_an_existing_state_is_not_changed(place, tmp_path):
     assert place(state, was="")[0] == 0
     (state / "job_state").write_text("jobs")
 
-    code, told = place(state, was=state)
+    code, output = place(state, was=state)
 
-    assert (code, "changed=0" in told) == (0, True)
+    assert (code, "changed=0" in output) == (0, True)
     assert {path.name for path in state.iterdir()} == {NOTE, "job_state"}
 
 

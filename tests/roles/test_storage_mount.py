@@ -59,26 +59,26 @@ def look(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("says", [{}, {ROOT: GONE}, {HOME: STALE}, {ROOT: GONE, HOME: DENIED}])
 def test_a_working_mount_is_retained_while_a_job_runs(look, says):
-    told = look("spare", says={ROOT: ANSWERS, HOME: ANSWERS} | says)
+    result = look("spare", says={ROOT: ANSWERS, HOME: ANSWERS} | says)
 
-    assert told["failed"]
-    assert "lose their open files: [12.batch]. Wait" in told["msg"]
+    assert result["failed"]
+    assert "lose their open files: [12.batch]. Wait" in result["msg"]
 
 
 def test_without_jobs_the_mount_is_not_probed(look, tmp_path):
     """mfsmount ignores SIGTERM while a program waits for an answer."""
-    told = look("spare", says={ROOT: f"touch {tmp_path}/asked"}, job=None)
+    result = look("spare", says={ROOT: f"touch {tmp_path}/asked"}, job=None)
 
-    assert "failed" not in told
+    assert "failed" not in result
     assert not (tmp_path / "asked").exists()
 
 
 @pytest.mark.parametrize("word", [STALE, GONE])
 def test_a_dead_mount_is_mounted_again_while_jobs_run(look, word):
-    told = look("spare", says={ROOT: word, HOME: word}, started_with=text(ROOT, HOME))
+    result = look("spare", says={ROOT: word, HOME: word}, started_with=text(ROOT, HOME))
 
-    assert "failed" not in told
-    assert set(told["troubles"]) == {ROOT, HOME}
+    assert "failed" not in result
+    assert set(result["troubles"]) == {ROOT, HOME}
 
 
 def test_a_missing_mount_is_mounted_while_jobs_run(look):
@@ -86,16 +86,16 @@ def test_a_missing_mount_is_mounted_while_jobs_run(look):
 
 
 def test_mounts_to_remove_are_retained_while_a_job_runs(look):
-    told = look("spare", says={OLD: ANSWERS}, paths=[NOT_MOUNTED], started_with=text(OLD))
+    result = look("spare", says={OLD: ANSWERS}, paths=[NOT_MOUNTED], started_with=text(OLD))
 
-    assert told["failed"]
+    assert result["failed"]
 
 
 def test_a_silent_server_may_answer_later(look):
-    told = look("spare", says={ROOT: "exec sleep 30"}, paths=[ROOT], answer_s=0)
+    result = look("spare", says={ROOT: "exec sleep 30"}, paths=[ROOT], answer_s=0)
 
-    assert told["failed"]
-    assert told["troubles"] == {ROOT: "no answer within 0 s"}
+    assert result["failed"]
+    assert result["troubles"] == {ROOT: "no answer within 0 s"}
 
 
 def test_a_correct_mount_is_accepted(look):
@@ -111,19 +111,19 @@ def test_a_correct_mount_is_accepted(look):
     ],
 )
 def test_a_missing_mount_ends_the_run(look, says, paths, why):
-    told = look("answer", says=says, paths=paths, started_with=text(*paths))
+    result = look("answer", says=says, paths=paths, started_with=text(*paths))
 
-    assert told["failed"]
-    assert why in told["msg"]
-    assert "The operator of its server must" in told["msg"]
+    assert result["failed"]
+    assert why in result["msg"]
+    assert "The operator of its server must" in result["msg"]
 
 
 @pytest.mark.parametrize("started_with", [None, text(OLD, HOME)])
 def test_an_outdated_mount_is_refused_without_a_probe(look, started_with, tmp_path):
-    told = look("answer", says={ROOT: f"touch {tmp_path}/asked"}, started_with=started_with)
+    result = look("answer", says={ROOT: f"touch {tmp_path}/asked"}, started_with=started_with)
 
     assert (
         f"({ROOT}: not mounted with the new parameters, {HOME}: not mounted with the new parameters)"
-        in told["msg"]
+        in result["msg"]
     )
     assert not (tmp_path / "asked").exists()

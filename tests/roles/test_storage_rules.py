@@ -52,13 +52,13 @@ def test_root_is_not_mapped_only_on_the_host_of_user_directories(render):
 
 def test_root_of_the_controllers_is_not_mapped_on_their_state(render):
     state = {"slurm_state_directory": "/srv/shared/slurm"}
-    told = lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER, **state)
+    entries = lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER, **state)
     unit = "etc/systemd/system/gridstead-shared-storage.service.j2"
     waits = {
         host: "slurmctld.service" in " ".join(lines(render, unit, host, **state)) for host in HOSTS
     }
 
-    assert {one.split()[0] for one in told if "maproot=0:0" in one} == {
+    assert {entry.split()[0] for entry in entries if "maproot=0:0" in entry} == {
         "192.0.2.10",
         "192.0.2.13",
         "192.0.2.15",
@@ -126,8 +126,10 @@ def test_only_the_admin_creates_the_top_directories(render):
 @pytest.mark.parametrize(("backend", "made"), [("moosefs", 1), ("nfs", 1), ("external", 0)])
 def test_the_root_of_an_external_file_system_keeps_its_mode(render, backend, made):
     """Sites use modes such as 1777 and 2775."""
-    told = {"shared_storage_backend": backend, "shared_storage_external": EXTERNAL}
-    unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", SERVER, **told)
+    entries = {"shared_storage_backend": backend, "shared_storage_external": EXTERNAL}
+    unit = lines(
+        render, "etc/systemd/system/gridstead-shared-storage.service.j2", SERVER, **entries
+    )
 
     assert unit.count("ExecStartPost=/usr/bin/install --directory --mode=0755 /srv/shared") == made
     assert len([line for line in unit if "install --directory" in line]) == 4 + made
@@ -157,14 +159,16 @@ def mounts(render, host, **variables):
 
 
 def test_nfs_exports_map_root_except_on_the_host_of_directories(render):
-    told = lines(render, "etc/exports.d/gridstead.exports.j2", SERVER, shared_storage_backend="nfs")
+    entries = lines(
+        render, "etc/exports.d/gridstead.exports.j2", SERVER, shared_storage_backend="nfs"
+    )
     exports = {
         line.split()[1].partition("(")[0]: line.partition("(")[2].strip(")").split(",")
-        for line in told
+        for line in entries
     }
 
     assert set(exports) == ADDRESSES
-    assert {line.split()[0] for line in told} == {"/srv/nfs"}
+    assert {line.split()[0] for line in entries} == {"/srv/nfs"}
     assert all({"secure", "sync", "fsid=0"} <= set(options) for options in exports.values())
     assert {address for address, options in exports.items() if "no_root_squash" in options} == {
         "192.0.2.13"
@@ -184,13 +188,15 @@ def test_nfs_is_mounted_by_clients_and_bound_by_its_server(render):
 
 
 def test_an_external_file_system_is_mounted_with_its_options(render):
-    told = {"shared_storage_backend": "external", "shared_storage_external": EXTERNAL}
+    entries = {"shared_storage_backend": "external", "shared_storage_external": EXTERNAL}
 
-    assert mounts(render, CLIENT, **told) == [
+    assert mounts(render, CLIENT, **entries) == [
         "/usr/bin/mount -t beegfs -o cfgFile=/etc/beegfs/client.conf beegfs_nodev /srv/shared"
     ]
     assert mounts(
-        render, CLIENT, **(told | {"shared_storage_external": {"source": "/srv/a", "type": "none"}})
+        render,
+        CLIENT,
+        **(entries | {"shared_storage_external": {"source": "/srv/a", "type": "none"}}),
     ) == ["/usr/bin/mount -t none -o defaults /srv/a /srv/shared"]
 
 
@@ -213,16 +219,16 @@ def test_a_secret_mount_option_is_refused_by_name_and_not_shown(options, refused
         ROLE, CLIENT, shared_storage_backend="external", shared_storage_external=external
     )
     tasks = yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text())
-    (task,) = (one for one in tasks if "contain no secret" in one["name"])
+    (task,) = (task for task in tasks if "contain no secret" in task["name"])
 
     holds = templar.evaluate_conditional(trust_as_template(task["ansible.builtin.assert"]["that"]))
-    told = templar.template(trust_as_template(task["ansible.builtin.assert"]["fail_msg"]))
+    entries = templar.template(trust_as_template(task["ansible.builtin.assert"]["fail_msg"]))
 
     assert holds is (refused is None)
     if refused:
-        assert f"has {refused}," in told
-        assert "hunter" not in told
-        assert "AQB" not in told
+        assert f"has {refused}," in entries
+        assert "hunter" not in entries
+        assert "AQB" not in entries
 
 
 def test_a_teardown_removes_only_data_of_its_own_back_end(site):
@@ -247,5 +253,5 @@ def test_a_storage_host_accepts_nfs_from_its_clients_only(render):
 
     (rule,) = [line for line in rules if "2049" in line]
 
-    told = rule.partition("{ ")[2].partition(" }")[0].split(", ")
-    assert {str(one) for network in told for one in ip_network(network)} == ADDRESSES
+    entries = rule.partition("{ ")[2].partition(" }")[0].split(", ")
+    assert {str(item) for network in entries for item in ip_network(network)} == ADDRESSES

@@ -21,17 +21,17 @@ def daemons(site, backend):
         __shared_storage_server_result={},
         __shared_storage_moosefs_result={"changes": []},
     )
-    found = {}
+    daemons_by_unit = {}
     for task in tasks(f"{backend}/service.yml"):
         for item in task.get("loop", [None]) if "daemon" in task else []:
             templar.available_variables["__shared_storage_item"] = item
-            told = {
-                key: trust_as_template(one) if isinstance(one, str) else one
-                for key, one in task["daemon"].items()
+            rendered = {
+                key: trust_as_template(value) if isinstance(value, str) else value
+                for key, value in task["daemon"].items()
             }
-            one = templar.template(told)
-            found[one["name"]] = one
-    return found
+            daemon = templar.template(rendered)
+            daemons_by_unit[daemon["name"]] = daemon
+    return daemons_by_unit
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ def daemons(site, backend):
     ],
 )  # fmt: skip
 def test_a_server_reloads_every_newer_file(site, backend, written):
-    told = daemons(site, backend).values()
+    rendered = daemons(site, backend).values()
 
-    assert {path for one in told for path in one["rereads"]} == written
-    assert [path for one in told for path in one["reads"]] == []
+    assert {path for entry in rendered for path in entry["rereads"]} == written
+    assert [path for entry in rendered for path in entry["reads"]] == []
 
 
 def steps():
     """Return the steps of the role, in order."""
     keys = ("ansible.builtin.import_tasks", "ansible.builtin.meta")
     return [
-        (one.get("ansible.builtin.include_tasks") or {}).get("file")
-        or next(one[key] for key in keys if key in one)
-        for one in tasks("main.yml")
+        (task.get("ansible.builtin.include_tasks") or {}).get("file")
+        or next(task[key] for key in keys if key in task)
+        for task in tasks("main.yml")
     ]
 
 
@@ -75,7 +75,7 @@ def test_jobs_are_checked_again_just_before_the_remount():
 
 def test_the_run_stops_without_the_configured_mount():
     assert steps()[-3:] == ["mount.yml", "flush_handlers", "answer.yml"]
-    assert all(one["daemon"]["no_block"] for one in tasks("mount.yml") if "daemon" in one)
+    assert all(task["daemon"]["no_block"] for task in tasks("mount.yml") if "daemon" in task)
     (look,) = tasks("answer.yml")
     assert look["shared_storage_mount"]["must"] == "answer"
 
@@ -99,16 +99,17 @@ def test_files_of_another_back_end_are_not_hidden(site, there, backend, hidden):
     templar = site.templar(ROLE, "infra", shared_storage_backend=backend)
     looked = templar.template(trust_as_template(look["loop"]))
     results = [
-        {"__shared_storage_item": one, "stat": {"exists": one["path"] in there}} for one in looked
+        {"__shared_storage_item": item, "stat": {"exists": item["path"] in there}}
+        for item in looked
     ]
     templar.available_variables["__shared_storage_served_result"] = {"results": results}
 
-    told = templar.template(templar.available_variables["__shared_storage_hidden"])
+    rendered = templar.template(templar.available_variables["__shared_storage_hidden"])
 
-    assert [one["backend"] for one in told] == hidden
+    assert [entry["backend"] for entry in rendered] == hidden
     assert templar.evaluate_conditional(trust_as_template(assertion["that"])) is not bool(hidden)
     message = templar.template(trust_as_template(assertion["fail_msg"]))
-    assert [f"Set shared_storage_backend: {one}." in message for one in hidden] == [True] * len(
+    assert [f"Set shared_storage_backend: {item}." in message for item in hidden] == [True] * len(
         hidden
     )
 
@@ -138,8 +139,8 @@ UNIT = ROLE.path / "templates/etc/systemd/system/gridstead-shared-storage.servic
 def made_of(site, host="compute1", **more):
     """Return the description of a mount of the example site, as the role writes it."""
     templar = site.templar(ROLE, host, **({"shared_storage_backend": "moosefs"} | more))
-    (told,) = templar.template(templar.available_variables["__shared_storage_mounts"])
-    return told["content"]
+    (rendered,) = templar.template(templar.available_variables["__shared_storage_mounts"])
+    return rendered["content"]
 
 
 @pytest.mark.parametrize(
@@ -177,21 +178,24 @@ def test_slurmctlds_state_does_not_change_the_mounts_of_nodes(site, render):
 
 def test_a_mount_records_its_description_at_its_start(site, render):
     templar = site.templar(ROLE, "compute1")
-    (told,) = templar.template(templar.available_variables["__shared_storage_mounts"])
+    (rendered,) = templar.template(templar.available_variables["__shared_storage_mounts"])
     unit = render(ROLE, UNIT, "compute1").splitlines()
 
-    assert f"ExecStartPost=-/usr/bin/install --mode=0600 {told['path']} {told['in_force']}" in unit
-    assert f"ExecStopPost=-/usr/bin/rm --force {told['in_force']}" in unit
+    assert (
+        f"ExecStartPost=-/usr/bin/install --mode=0600 {rendered['path']} {rendered['in_force']}"
+        in unit
+    )
+    assert f"ExecStopPost=-/usr/bin/rm --force {rendered['in_force']}" in unit
 
 
 def test_only_a_changed_description_causes_a_remount():
     """The handler's name tells `gridstead provider plan` that nodes are drained."""
-    told = {
-        name: [one for one in tasks(name) if "notify" in one]
+    rendered = {
+        name: [task for task in tasks(name) if "notify" in task]
         for name in ("configure_client.yml", "moosefs/configure.yml")
     }
 
-    (notifying,) = [one for found in told.values() for one in found]
+    (notifying,) = [entry for daemons_by_unit in rendered.values() for entry in daemons_by_unit]
     assert notifying["file_set"] == {"files": "{{ __shared_storage_mounts }}"}
 
 
@@ -199,7 +203,9 @@ def test_jobs_are_checked_before_any_file_is_written():
     configured = min(number for number, step in enumerate(steps()) if "configure" in step)
 
     assert steps().index("remount.yml") < configured
-    assert all("file_set" not in one or one["check_mode"] is True for one in tasks("remount.yml"))
+    assert all(
+        "file_set" not in task or task["check_mode"] is True for task in tasks("remount.yml")
+    )
 
 
 @pytest.mark.parametrize("backend", ["nfs", "moosefs", "external"])

@@ -45,4 +45,4 @@ def test_mitogen_reuses_one_interpreter_on_all_cpus(tmp_path, installed):
     first, second = re.search(r"parents (\d+) (\d+)", done.stdout).groups()
     assert (first == second) is installed
     (processors,) = re.findall(r"processors ([\d ]+);", done.stdout)
-    assert {int(one) for one in processors.split()} == os.sched_getaffinity(0)
+    assert {int(item) for item in processors.split()} == os.sched_getaffinity(0)

@@ -36,7 +36,7 @@ STAYS = {
     (
         "container_runtime",
         "/dev/net/tun",
-    ): "the kernel's device has its rights anew after each boot",
+    ): "the kernel creates the device again at each boot",
     ("slurm", "/srv/slurm/state"): "a folder on storage of the site's; what is in it goes",
     ("slurm", "slurm"): "the package's account; a group of ours that it joins is removed",
 }
@@ -60,8 +60,8 @@ def tasks_of(role):
 
 def rendered(templar, value):
     """Return a value of a task as a list of strings."""
-    found = templar.template(trusted(value))
-    return [str(item) for item in (found if isinstance(found, list) else [found])]
+    collected = templar.template(trusted(value))
+    return [str(item) for item in (collected if isinstance(collected, list) else [collected])]
 
 
 def written(templar, task, value):
@@ -72,15 +72,15 @@ def written(templar, task, value):
     variable = task.get("loop_control", {}).get("loop_var", "item")
     try:
         items = templar.template(trusted(loop))
-        found = []
+        collected = []
         for item in items:
             known = templar.copy_with_new_env(
                 available_variables={**templar.available_variables, variable: item}
             )
-            found += rendered(known, value)
+            collected += rendered(known, value)
     except AnsibleUndefinedVariable:
         return rendered(templar, value.rpartition("/{{")[0])
-    return found
+    return collected
 
 
 def is_covered(path, footprint):
@@ -126,7 +126,7 @@ def test_the_footprint_covers_all_files_of_the_role(role, site):
                 if name := task.get(module, {}).get("name"):
                     known = {trace.removesuffix(".service") for trace in footprint.get(kind, [])}
                     unknown |= {
-                        one.removesuffix(".service") for one in written(templar, task, name)
+                        item.removesuffix(".service") for item in written(templar, task, name)
                     } - known
 
     assert {(role.name, trace) for trace in unknown} - set(STAYS) == set()
@@ -180,16 +180,18 @@ def books(name):
 
 def roles_in(book):
     """Return the roles that a playbook runs, in order."""
-    found = []
+    collected = []
     for play in yaml.safe_load((ROOT / "playbooks" / f"{book}.yml").read_text()):
-        found += [role if isinstance(role, str) else role["role"] for role in play.get("roles", [])]
+        collected += [
+            role if isinstance(role, str) else role["role"] for role in play.get("roles", [])
+        ]
         tasks = [
             task["ansible.builtin.import_role"]
             for task in play.get("tasks", [])
             if "ansible.builtin.import_role" in task
         ]
-        found += [task["name"] for task in tasks]
-    return found
+        collected += [task["name"] for task in tasks]
+    return collected
 
 
 @pytest.mark.parametrize(("others", "answers"), [(0, 1), (1, 0)])
@@ -215,7 +217,7 @@ def test_the_page_lists_the_remains_of_a_teardown():
         if "|" in line
     ]
 
-    assert rows[2:] == [[one["what"], one["why"]] for one in declared]
+    assert rows[2:] == [[item["what"], item["why"]] for item in declared]
 
 
 @pytest.mark.parametrize(("said", "code"), [("yes", 2), ("lab", 2), ("example", 0)])

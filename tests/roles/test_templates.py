@@ -15,7 +15,7 @@ import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from tests.roles.catalogue import Role, roles
-from tests.roles.conftest import Site
+from tests.roles.conftest import LoadedInventory
 
 every_role = pytest.mark.parametrize("role", roles(), ids=lambda role: role.name)
 every_template = pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def reader(template: Path) -> Callable[[str], object] | None:
 
 
 @every_role
-def test_some_play_uses_the_role(role: Role, site: Site):
+def test_some_play_uses_the_role(role: Role, site: LoadedInventory):
     assert site.patterns_of(role)
 
 
@@ -81,7 +81,7 @@ def test_some_play_uses_the_role(role: Role, site: Site):
     "role", [role for role in roles() if "main" in role.entry_points], ids=lambda role: role.name
 )
 def test_the_inventory_sets_the_roles_required_variables(
-    role: Role, site_of: Callable[[Role], Site]
+    role: Role, site_of: Callable[[Role], LoadedInventory]
 ):
     options = role.entry_points["main"]["options"]
     validator = ArgumentSpecValidator(options)
@@ -99,7 +99,7 @@ def test_the_inventory_sets_the_roles_required_variables(
 
 @every_template
 def test_a_template_renders_to_a_valid_file(
-    role: Role, template: Path, site_of: Callable[[Role], Site]
+    role: Role, template: Path, site_of: Callable[[Role], LoadedInventory]
 ):
     read = reader(template)
     site = site_of(role)

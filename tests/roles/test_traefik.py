@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 from tests.fakes.certificates import Authority
-from tests.roles.conftest import Site
+from tests.roles.conftest import LoadedInventory
 from tests.roles.gateway import documents, running, until
 
 STREAM_S = 2.0
@@ -95,7 +95,7 @@ def grpc_back(place):
 
 
 @pytest.fixture(scope="module")
-def gateway(site: Site, place, http_back, grpc_back):
+def gateway(site: LoadedInventory, place, http_back, grpc_back):
     folder, _ = place
     https = [f"https://localhost:{http_back}"]
     static, dynamic = documents(
@@ -117,8 +117,8 @@ def gateway(site: Site, place, http_back, grpc_back):
     )  # fmt: skip
     # What takes a minute takes a second here.
     static["entryPoints"]["websecure"]["transport"]["respondingTimeouts"]["readTimeout"] = "1s"
-    with running(folder, static, dynamic) as one:
-        yield one
+    with running(folder, static, dynamic) as traefik:
+        yield traefik
 
 
 def handshake(place, gateway, door, name):
@@ -271,7 +271,7 @@ def test_the_access_log_contains_no_secret(place, gateway):
 
     until(
         lambda: any(entry["RequestPath"].startswith("/files/told") for entry in gateway.accessed()),
-        gateway.told,
+        gateway.log,
     )
     assert SECRET not in (gateway.folder / "access.log").read_text()
 
@@ -287,7 +287,7 @@ def test_a_new_certificate_is_loaded_without_a_restart(place, gateway):
                 pair[0] for pair in connection.getpeercert()["subject"]
             ]
 
-    until(is_new, gateway.told)
+    until(is_new, gateway.log)
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ def routes(place, gateway):
     before = file.read_text()
     yield file
     rewrite(file, before)
-    until(lambda: get(place, gateway, "http.test", "/graphql")[0] == 200, gateway.told)
+    until(lambda: get(place, gateway, "http.test", "/graphql")[0] == 200, gateway.log)
 
 
 def rewrite(file, text):
@@ -312,4 +312,4 @@ def rewrite(file, text):
 def test_a_changed_route_is_loaded_without_a_restart(place, gateway, routes):
     rewrite(routes, routes.read_text().replace("/graphql", "/query"))
 
-    until(lambda: get(place, gateway, "http.test", "/query")[0] == 200, gateway.told)
+    until(lambda: get(place, gateway, "http.test", "/query")[0] == 200, gateway.log)

@@ -13,7 +13,7 @@ import yaml
 from ansible.template import trust_as_template
 from tests.fakes.certificates import Authority
 from tests.roles.catalogue import ROOT
-from tests.roles.conftest import Site, trusted
+from tests.roles.conftest import LoadedInventory, trusted
 from tests.roles.gateway import (
     BINARY,
     ROLE,
@@ -57,7 +57,7 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def options(site: Site, folder):
+def options(site: LoadedInventory, folder):
     """The module's options for a valid route."""
     static, dynamic = documents(
         site,
@@ -121,7 +121,7 @@ def test_known_static_keys_are_accepted_in_any_case(known):
 
 
 @pytest.mark.parametrize("variables", [{}, {"traefik_routes": [ROUTE]}, LDAPS, ACME])
-def test_the_roles_own_keys_are_known(site: Site, folder, known, variables):
+def test_the_roles_own_keys_are_known(site: LoadedInventory, folder, known, variables):
     static, _ = documents(site, folder, **variables)
 
     assert checks.wrong_keys(static, known) == []
@@ -138,7 +138,7 @@ def test_the_roles_own_keys_are_known(site: Site, folder, known, variables):
         ),
     ],
 )
-def test_a_route_matches_each_host_with_each_path(site: Site, route, rule):
+def test_a_route_matches_each_host_with_each_path(site: LoadedInventory, route, rule):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     templar.available_variables |= {"route": route}
 
@@ -146,7 +146,7 @@ def test_a_route_matches_each_host_with_each_path(site: Site, route, rule):
 
 
 @pytest.fixture(scope="module")
-def usual(site: Site):
+def usual(site: LoadedInventory):
     """The variables of the gateway's host in the example inventory."""
     return site.templar(ROLE, site.hosts_of(ROLE)[0])
 
@@ -154,15 +154,15 @@ def usual(site: Site):
 def failing(usual, **variables):
     """Return the names of the role's failed assertions with changed variables."""
     tasks = trusted(yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text()))
-    found = set()
+    failed = set()
     for task in tasks:
         templar = usual.copy_with_new_env(available_variables=usual.available_variables | variables)
         conditions = task["ansible.builtin.assert"]["that"]
         conditions = [conditions] if isinstance(conditions, str) else conditions
-        found |= {
+        failed |= {
             task["name"] for condition in conditions if not templar.evaluate_conditional(condition)
         }
-    return found
+    return failed
 
 
 def test_the_example_inventorys_variables_are_valid(usual):
@@ -227,7 +227,7 @@ def test_valid_files_are_written_once(options, folder):
     assert (second["changed"], second["static_changed"], second["diff"]) == (False, False, [])
 
 
-def test_routes_with_acme_are_tested_without_a_request_to_the_ca(site: Site, folder):
+def test_routes_with_acme_are_tested_without_a_request_to_the_ca(site: LoadedInventory, folder):
     static, dynamic = documents(
         site,
         folder,
@@ -390,7 +390,7 @@ def test_live_reports_a_later_error(options, gateway):
     (gateway.folder / "dynamic/own.yml").write_text(
         "http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}"
     )
-    until(lambda: "b@file" in (gateway.ask("rawdata") or {}).get("routers", {}), gateway.told)
+    until(lambda: "b@file" in (gateway.ask("rawdata") or {}).get("routers", {}), gateway.log)
 
     with pytest.raises(configuration.Wrong, match="router b@file"):
         configuration.check_live(as_run(options, gateway))

@@ -22,12 +22,14 @@ def lines(render, template, host="controller", **variables):
     ]
 
 
-def told(render, *keys, **variables):
+def slurm_settings(render, *keys, **variables):
     return [line for line in lines(render, CONF, **variables) if line.partition("=")[0] in keys]
 
 
 def test_slurm_conf_lists_both_controllers_in_order(render):
-    assert told(render, "SlurmctldHost", "SlurmctldPrimaryOnProg", "StateSaveLocation") == [
+    assert slurm_settings(
+        render, "SlurmctldHost", "SlurmctldPrimaryOnProg", "StateSaveLocation"
+    ) == [
         "SlurmctldHost=controller",
         "SlurmctldHost=controller2",
         "SlurmctldPrimaryOnProg=/usr/local/sbin/gridstead-take-over",
@@ -36,7 +38,7 @@ def test_slurm_conf_lists_both_controllers_in_order(render):
 
 
 def test_a_single_controller_has_no_backup(render):
-    assert told(
+    assert slurm_settings(
         render, "SlurmctldHost", "SlurmctldPrimaryOnProg", "StateSaveLocation", **ALONE
     ) == [
         "SlurmctldHost=controller",

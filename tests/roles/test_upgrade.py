@@ -43,7 +43,7 @@ HOSTS = ("db", "control", "second", "compute1", "compute2", "login")
 OLD, FIXED, NEXT = "24.11.5-4+deb13u1", "24.11.5-4+deb13u2", "25.05.3-1"
 
 
-def found(version=OLD, target=FIXED, **more):
+def release_facts(version=OLD, target=FIXED, **more):
     """Return the result of slurm_release for a host with one package."""
     newer = [{"name": "slurmd", "from": version, "to": target}] if target != version else []
     calm = {"removed": [], "unfinished": [], "stale": [], "problem": ""}
@@ -52,7 +52,7 @@ def found(version=OLD, target=FIXED, **more):
 
 def refusals(**hosts):
     """Return the refusals if these hosts differ from the other hosts, which get a patch release."""
-    return filters.upgrade_refusals({host: found() for host in HOSTS} | hosts, CLUSTER)
+    return filters.upgrade_refusals({host: release_facts() for host in HOSTS} | hosts, CLUSTER)
 
 
 def test_apt_changes_are_read_from_its_simulation():
@@ -81,61 +81,71 @@ def test_a_patch_release_on_all_hosts_is_accepted():
     [
         ({"compute2": {}}, "compute2 does not answer"),
         ({"compute2": {"unreachable": True, "msg": "no route"}}, "compute2 does not answer"),
-        ({"login": found(version="")}, "login has no package of Slurm from Debian"),
-        ({"db": found(problem="E: Unmet dependencies.\n")}, "db: apt says: E: Unmet dependencies."),
-        ({"control": found(removed=["slurmctld"])}, "control: apt would remove slurmctld"),
+        ({"login": release_facts(version="")}, "login has no package of Slurm from Debian"),
         (
-            {"login": found(target="24.11.4-1")},
+            {"db": release_facts(problem="E: Unmet dependencies.\n")},
+            "db: apt says: E: Unmet dependencies.",
+        ),
+        ({"control": release_facts(removed=["slurmctld"])}, "control: apt would remove slurmctld"),
+        (
+            {"login": release_facts(target="24.11.4-1")},
             f"login: Slurm would go back from {OLD} to 24.11.4-1",
         ),
-        ({"db": found(target="26.11.0-1")}, "db: from 24.11 to 26.11 are more than 2 series"),
         (
-            {"compute2": found(target=NEXT)},
+            {"db": release_facts(target="26.11.0-1")},
+            "db: from 24.11 to 26.11 are more than 2 series",
+        ),
+        (
+            {"compute2": release_facts(target=NEXT)},
             f"slurmd {NEXT} on compute2 would be newer than slurmctld {FIXED} on control",
         ),
         (
-            {"login": found(target=NEXT)},
+            {"login": release_facts(target=NEXT)},
             f"the commands {NEXT} on login would be newer than slurmdbd {FIXED} on db",
         ),
         (
-            {"compute1": found(target=NEXT), "compute2": found(target=NEXT)},
+            {"compute1": release_facts(target=NEXT), "compute2": release_facts(target=NEXT)},
             f"slurmd {NEXT} on compute1, compute2 would be newer than slurmdbd {FIXED} on db",
         ),
         (
-            {"compute1": found(version="23.02.7-1", target="23.02.7-1")},
+            {"compute1": release_facts(version="23.02.7-1", target="23.02.7-1")},
             f"slurmd 23.02.7-1 on compute1 would be more than 2 series older than slurmctld {FIXED} on control",
         ),
     ],
 )
 def test_an_unsupported_upgrade_is_refused(hosts, reason):
-    assert any(one.startswith(reason) for one in refusals(**hosts)), refusals(**hosts)
+    assert any(refusal.startswith(reason) for refusal in refusals(**hosts)), refusals(**hosts)
 
 
 def test_both_controllers_must_have_one_version():
-    both = {"db": found(target=NEXT), "control": found(target=NEXT)}
+    both = {"db": release_facts(target=NEXT), "control": release_facts(target=NEXT)}
 
     assert refusals(**both) == [
         f"the backup slurmctld {FIXED} on second would be older than slurmctld {NEXT} on control"
     ]
-    assert refusals(**both, second=found(target=NEXT)) == []
+    assert refusals(**both, second=release_facts(target=NEXT)) == []
 
 
 def test_slurmdbd_is_upgraded_first_and_may_stay_newer():
-    assert refusals(db=found(target=NEXT)) == []
+    assert refusals(db=release_facts(target=NEXT)) == []
     assert (
         refusals(
-            db=found(target="25.11.1-1"), control=found(target=NEXT), second=found(target=NEXT)
+            db=release_facts(target="25.11.1-1"),
+            control=release_facts(target=NEXT),
+            second=release_facts(target=NEXT),
         )
         == []
     )
-    assert refusals(**{host: found(target=NEXT) for host in HOSTS if host != "compute1"}) == []
+    assert (
+        refusals(**{host: release_facts(target=NEXT) for host in HOSTS if host != "compute1"}) == []
+    )
 
 
 def test_hosts_without_changes_are_skipped():
-    done = found(version=FIXED)
+    done = release_facts(version=FIXED)
     releases = dict.fromkeys(HOSTS, done) | {
         "compute2": done | {"stale": ["slurmd"]},
-        "login": found(),
+        "login": release_facts(),
         "db": done | {"unfinished": ["slurmdbd"]},
     }
 
@@ -150,17 +160,19 @@ def test_hosts_without_changes_are_skipped():
 
 
 def test_a_host_with_several_components_is_upgraded_once_and_first():
-    one = {stage: ["all"] for stage in CLUSTER}
+    same_host = {stage: ["all"] for stage in CLUSTER}
 
-    assert filters.upgrade_stages({"all": found()}, one) == NOBODY | {"accounting": ["all"]}
+    assert filters.upgrade_stages({"all": release_facts()}, same_host) == NOBODY | {
+        "accounting": ["all"]
+    }
 
 
 def test_the_report_lists_the_newer_versions_of_each_host():
     releases = {
-        "compute2": found(),
-        "compute1": found(),
-        "db": found(version=FIXED, stale=["slurmdbd"]),
-        "login": found(newer=[{"name": "libslurm43", "from": "", "to": NEXT}]),
+        "compute2": release_facts(),
+        "compute1": release_facts(),
+        "db": release_facts(version=FIXED, stale=["slurmdbd"]),
+        "login": release_facts(newer=[{"name": "libslurm43", "from": "", "to": NEXT}]),
     }
 
     assert filters.upgrade_changes(releases) == [
@@ -174,7 +186,7 @@ def test_the_report_lists_the_newer_versions_of_each_host():
     ("target", "changes"), [(FIXED, False), ("24.11.9-1", False), (NEXT, True)]
 )
 def test_a_release_series_is_year_and_month(target, changes):
-    assert filters.changes_series(found(target=target)) is changes
+    assert filters.changes_series(release_facts(target=target)) is changes
 
 
 def test_the_plays_follow_slurms_order_after_the_backup():

@@ -108,41 +108,41 @@ def test_an_upgrade_with_a_silent_daemon_is_refused_with_all_reasons(cluster, pr
     cluster.says(program, text, code)
     plays = upgrade()
 
-    code, told = cluster.run(
+    code, output = cluster.run(
         [plays["Check the state of the cluster"], plays["Choose the hosts to upgrade"]]
     )
 
     assert code == 2
-    assert "nothing was changed: ash does not answer" in told
-    assert REFUSED in told
+    assert "nothing was changed: ash does not answer" in output
+    assert REFUSED in output
 
 
 def test_an_unresponsive_node_ends_the_upgrade(cluster):
     cluster.says("sinfo", WELL.replace("mixed", "down*"))
 
-    code, told = cluster.run([batch()])
+    code, output = cluster.run([batch()])
 
     assert code == 2
     assert (
         "Since the start of the upgrade compute2 stopped answering. Later hosts were not changed."
-        in told
+        in output
     )
 
 
 def test_an_unresponsive_slurmctld_ends_the_upgrade(cluster):
     cluster.says("sinfo", code=1)
 
-    code, told = cluster.run([batch()])
+    code, output = cluster.run([batch()])
 
     assert code == 2
-    assert "Since the start of the upgrade slurmctld does not answer" in told
+    assert "Since the start of the upgrade slurmctld does not answer" in output
 
 
 def test_a_failed_host_ends_the_upgrade(cluster):
-    code, told = cluster.run([batch() | {"vars": batch()["vars"] | {"failing": "birch"}}])
+    code, output = cluster.run([batch() | {"vars": batch()["vars"] | {"failing": "birch"}}])
 
     assert code == 2
-    assert "birch failed. Later hosts were not changed." in told
+    assert "birch failed. Later hosts were not changed." in output
 
 
 @pytest.fixture
@@ -150,8 +150,8 @@ def releases(cluster):
     """The folder of this checkout's release, and another folder. The fake backup prints a message."""
     (cluster.folder / "new.whl").write_text("wheel")
     (cluster.folder / "lock.txt").write_text("lock")
-    told = {"ansible.builtin.debug": {"msg": "the site is backed up"}}
-    backup = [{"hosts": "localhost", "gather_facts": False, "tasks": [told]}]
+    output = {"ansible.builtin.debug": {"msg": "the site is backed up"}}
+    backup = [{"hosts": "localhost", "gather_facts": False, "tasks": [output]}]
     (cluster.folder / "backup.yml").write_text(json.dumps(backup))
     digest = hashlib.sha256(b"lockwheel").hexdigest()
     return {"own": f"release-{digest[:12]}", "another": "release-0123456789ab"}
@@ -184,14 +184,14 @@ def test_an_upgrade_to_a_newer_version_creates_an_archive_first(
     plays = upgrade()
 
     looks = [turns, plays["Compare the release of the control plane"], plays["Back up the site"]]
-    code, told = cluster.run(looks, f"--extra-vars={json.dumps(given)}", *words)
+    code, output = cluster.run(looks, f"--extra-vars={json.dumps(given)}", *words)
 
-    assert code == 0, told
-    assert ("the site is backed up" in told) is is_backed_up
-    assert ("The control plane of ash has another release than this checkout" in told) is (
+    assert code == 0, output
+    assert ("the site is backed up" in output) is is_backed_up
+    assert ("The control plane of ash has another release than this checkout" in output) is (
         used != "own"
     )
-    assert set(re.findall(r"changed=(\d+)", told)) == {"0"}
+    assert set(re.findall(r"changed=(\d+)", output)) == {"0"}
 
 
 @pytest.mark.parametrize(
@@ -203,10 +203,10 @@ def test_excluded_hosts_are_reached_by_no_later_play(tmp_path, words, code, reac
     for name in ("control", "verify"):
         cluster.reaches(name)
 
-    got, told = cluster.run(
+    exit_code, output = cluster.run(
         [upgrade()["Run the control plane"], upgrade()["Verify the site"]], *words
     )
 
-    assert got == code, told
-    assert ("cedar" in told) == bool(code)
-    assert set(re.findall(r"ok: \[(\w+)\]", told)) == reached
+    assert exit_code == code, output
+    assert ("cedar" in output) == bool(code)
+    assert set(re.findall(r"ok: \[(\w+)\]", output)) == reached

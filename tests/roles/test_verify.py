@@ -63,7 +63,7 @@ def test_verification_checks_everything_on_every_host_despite_faults(verified):
     _, report = verified
 
     assert [list(report["hosts"][name]) for name in HOSTS] == [["base", "pki"]] * 2
-    assert {(one["host"], one["role"]) for one in report["findings"]} == {
+    assert {(finding["host"], finding["role"]) for finding in report["findings"]} == {
         *((host, role) for host in HOSTS for role in ("base", "pki")),
         ("cedar", "host"),
     }
@@ -72,7 +72,7 @@ def test_verification_checks_everything_on_every_host_despite_faults(verified):
 def test_an_unreachable_host_is_reported(verified):
     _, report = verified
 
-    assert [one["what"] for one in report["findings"] if one["host"] == "cedar"] == [
+    assert [finding["what"] for finding in report["findings"] if finding["host"] == "cedar"] == [
         "it is reached"
     ]
 
@@ -120,20 +120,20 @@ def test_the_checks_of_every_role_are_valid_on_every_host(role, site_of):
         asked = templar.template(task["inspection"])
 
         assert asked == {key: list(value) for key, value in asked.items()}
-        assert {key for one in asked.get("commands", []) for key in one} <= {
+        assert {key for item in asked.get("commands", []) for key in item} <= {
             "what", "argv", "expect", "refuse", "wait_s", "who", "hint",
         }  # fmt: skip
         for pattern in (
             p
-            for one in asked.get("commands", [])
+            for item in asked.get("commands", [])
             for k in ("expect", "refuse")
-            for p in one.get(k, [])
+            for p in item.get(k, [])
         ):
             re.compile(pattern)
         assert [
-            one
-            for one in asked.get("units", [])
-            if not re.fullmatch(r"[a-z@-]+\.(service|timer)", one)
+            item
+            for item in asked.get("units", [])
+            if not re.fullmatch(r"[a-z@-]+\.(service|timer)", item)
         ] == []
 
 
@@ -167,23 +167,25 @@ def test_a_node_without_our_health_check_is_not_asked_for_its_time(settings, wai
     templar = site.templar(role, "compute1", slurm_config=settings)
     templar.available_variables |= task["vars"] | {"slurm_components": ["compute"]}
 
-    assert [one["wait_s"] for one in templar.template(task["inspection"]["commands"])] == waits
+    assert [item["wait_s"] for item in templar.template(task["inspection"]["commands"])] == waits
 
 
 @pytest.mark.parametrize(
     ("away", "found"),
     [([], ["gpu1 down*", "gpu10 drain"]), (["gpu1"], ["gpu10 drain"]), (["gpu1", "gpu10"], [])],
 )
-def test_an_absent_node_does_not_need_to_be_ready(away, found, site):
+def test_an_absent_node_does_not_need_to_be_ready(away, node_lines, site):
     role = next(role for role in roles() if role.name == "slurm")
     task = first_task(role)
     templar = site.templar(role, "controller", slurm_nodes_away=away)
     templar.available_variables |= task["vars"] | {"slurm_components": ["controller"]}
 
     (nodes,) = (
-        one for one in templar.template(task["inspection"]["commands"]) if one["argv"][0] == "sinfo"
+        item
+        for item in templar.template(task["inspection"]["commands"])
+        if item["argv"][0] == "sinfo"
     )
     (refuse,) = nodes["refuse"]
 
     lines = "gpu1 down*\ngpu10 drain\ngpu2 idle"
-    assert [match[0] for match in re.finditer(refuse, lines, re.MULTILINE)] == found
+    assert [match[0] for match in re.finditer(refuse, lines, re.MULTILINE)] == node_lines

@@ -87,11 +87,11 @@ def test_a_host_without_its_recorded_wallet_is_refused(here, tasks_from, host):
 
     done = host.run(tasks_from=tasks_from)
 
-    told = " ".join(done.stdout.split())
+    output = " ".join(done.stdout.split())
     assert done.returncode == 2, done.stdout
-    assert f"localhost has lost the recorded wallet supervisor {OWN}." in told
-    assert "docs/howto/backup.md" in told
-    assert "-e control_plane_new_wallets=true" in told
+    assert f"localhost has lost the recorded wallet supervisor {OWN}." in output
+    assert "docs/howto/backup.md" in output
+    assert "-e control_plane_new_wallets=true" in output
     assert host.files() == before
 
 
@@ -131,11 +131,11 @@ def test_a_wallet_is_not_changed_if_the_site_lost_its_secrets(host):
 
     done = host.run(tasks_from="wallets")
 
-    told = " ".join(done.stdout.split())
+    output = " ".join(done.stdout.split())
     assert done.returncode == 2, done.stdout
     assert (
         "localhost has the wallets supervisor, but the directory of the site's secrets,"
-        f" {host.note.parent}, is empty or missing." in told
+        f" {host.note.parent}, is empty or missing." in output
     )
     assert host.files().keys() == {"supervisor.json"}
 
