@@ -38,7 +38,7 @@ def begun(tmp_path):
 @pytest.fixture
 def archive(begun):
     """A complete archive."""
-    manifest.written(begun, HEAD, PARTS, lambda: 1_007.9)
+    manifest.write_manifest(begun, HEAD, PARTS, lambda: 1_007.9)
     return begun.parent / HEAD["name"]
 
 
@@ -49,7 +49,7 @@ def refused(folder, site="mysite"):
 
 
 def test_an_archive_gets_its_final_name_when_it_is_complete(begun, archive):
-    checked = manifest.checked(archive, "mysite")
+    checked = manifest.read_manifest(archive, "mysite")
 
     assert not begun.exists()
     assert (checked["format"], checked["finished_at"], sorted(checked["parts"])) == (

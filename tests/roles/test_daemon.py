@@ -108,7 +108,7 @@ def test_a_file_written_during_the_start_needs_a_restart(written):
 
 @pytest.mark.parametrize(("asked", "command"), [("restart", "restart"), ("reload", "reload")])
 def test_requested_actions_are_performed_on_a_running_daemon(asked, command):
-    assert what_to_do(TOLD, **{asked: True}) == ([[command]], ["something else of it is new"])
+    assert what_to_do(TOLD, **{asked: True}) == ([[command]], ["the task requires it"])
     assert what_to_do(TOLD | {"ActiveState": "failed"}, **{asked: True})[0] == [["start"]]
 
 

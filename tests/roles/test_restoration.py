@@ -67,7 +67,7 @@ def test_a_restoration_names_missing_parts_before_any_host(archive):
 
 
 def test_an_archive_with_all_required_parts_is_accepted(archive):
-    read = manifest.checked(archive, "mysite")
+    read = manifest.read_manifest(archive, "mysite")
 
     manifest.check_parts(archive, read, {"slurm": ["db"], "devnet": [], "control_plane-HOST": []})
 
@@ -83,7 +83,7 @@ def test_an_archive_with_all_required_parts_is_accepted(archive):
     ],
 )
 def test_an_archive_without_a_required_part_is_refused(archive, required, lacking):
-    read = manifest.checked(archive, "mysite")
+    read = manifest.read_manifest(archive, "mysite")
 
     with pytest.raises(
         manifest.Refusal, match=f" lacks {lacking}; it has database, slurm[.] Restore with"
