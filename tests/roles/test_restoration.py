@@ -53,7 +53,7 @@ def restoration(folder, **given):
 
 def test_a_restoration_reports_missing_variables_before_any_host(tmp_path):
     """The control machine is not in the inventory and still has the site's name."""
-    assert "is no archive: it has no manifest.json" in restoration(tmp_path)
+    assert "is not an archive: it has no manifest.json" in restoration(tmp_path)
 
 
 def test_a_restoration_names_missing_parts_before_any_host(archive):

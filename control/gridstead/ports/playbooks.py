@@ -37,7 +37,7 @@ class Playbooks(Protocol):
 
         Args:
             order: What to run.
-            tell: Called with each event when it happens. The events of tasks with ``no_log`` are
+            notify: Called with each event when it happens. The events of tasks with ``no_log`` are
                 omitted; only the result tells whether such a task changed anything.
             stop: The request to stop. It is checked several times a second.
 
