@@ -119,7 +119,9 @@ def test_a_changed_back_end_is_refused_before_any_change():
 
 
 def test_nftables_service_restores_our_rules(site):
-    assert daemons(site, "moosefs")["gridstead-storage-firewall"]["more_units"] == ["nftables.service"]
+    assert daemons(site, "moosefs")["gridstead-storage-firewall"]["more_units"] == [
+        "nftables.service"
+    ]
 
 
 def test_new_rules_are_loaded_without_a_restart_of_the_mount():
