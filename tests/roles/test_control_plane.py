@@ -143,5 +143,5 @@ def test_the_key_timer_restarts_if_its_unit_file_is_newer():
     assert task["daemon"] == {
         "name": "gridstead-authorized-keys.timer",
         "reads": ["/etc/systemd/system/gridstead-authorized-keys.timer"],
-        "beside": ["gridstead-authorized-keys.service"],
+        "more_units": ["gridstead-authorized-keys.service"],
     }
