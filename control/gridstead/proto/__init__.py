@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wire formats. Messages are generated from the .proto files beside this one by `make proto`."""
+"""Wire formats. Messages are generated from the .proto files next to this one by `make proto`."""
