@@ -87,7 +87,7 @@ def test_only_the_owner_reads_the_report_and_checks_are_counted(verified):
 
 
 def test_every_role_with_a_verification_is_verified():
-    text = (ROOT / "playbooks/verify.yml").read_text()
+    text = (ROOT / "playbooks/tasks/verify_host.yml").read_text()
 
     assert [
         role.name
@@ -171,7 +171,7 @@ def test_a_node_without_our_health_check_is_not_asked_for_its_time(settings, wai
 
 
 @pytest.mark.parametrize(
-    ("away", "found"),
+    ("away", "node_lines"),
     [([], ["gpu1 down*", "gpu10 drain"]), (["gpu1"], ["gpu10 drain"]), (["gpu1", "gpu10"], [])],
 )
 def test_an_absent_node_does_not_need_to_be_ready(away, node_lines, site):
