@@ -20,12 +20,13 @@ ENROOT = {
 def test_check_mode_fetches_no_enroot_package_without_its_folder(tmp_path):
     package = tmp_path / "enroot_3.5.0-1_amd64.deb"
     package.touch()
+    install = {"name": "container_runtime", "tasks_from": "install"}
     play = {
         "hosts": "localhost", "gather_facts": False, "vars": {
             "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
             "container_runtime_enroot_packages": [ENROOT | {"url": f"file://{package}"}],
         },
-        "tasks": [{"ansible.builtin.import_role": {"name": "container_runtime", "tasks_from": "install"}}],
+        "tasks": [{"ansible.builtin.import_role": install}],
     }  # fmt: skip
     book, result_file = tmp_path / "play.yml", tmp_path / "told.yml"
     book.write_text(yaml.safe_dump([play]))
@@ -45,8 +46,10 @@ def test_check_mode_fetches_no_enroot_package_without_its_folder(tmp_path):
         f"--extra-vars=@{result_file}",
         book,
     ]
-    done = subprocess.run(argv, cwd=ROOT, env={**os.environ, "ANSIBLE_NOCOLOR": "1"}, capture_output=True, text=True,
-                          check=False, timeout=300)  # fmt: skip
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
+    done = subprocess.run(
+        argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
 
     assert done.returncode == 0, done.stdout
     assert "changed=1 " in done.stdout

@@ -84,7 +84,8 @@ def test_systemd_reloads_unit_files_before_a_start(written):
 @pytest.mark.parametrize(("other_reload", "needed"), [("no", []), ("yes", [["daemon-reload"]])])
 def test_systemd_reloads_unit_files_of_other_units_too(other_reload, needed):
     of_it, of_another = ("\n".join(f"{name}={text}" for name, text in (TOLD | more).items())
-                         for more in ({}, {"ActiveState": "failed", "NeedDaemonReload": other_reload}))  # fmt: skip
+                         for more in ({}, {"ActiveState": "failed",
+                                           "NeedDaemonReload": other_reload}))  # fmt: skip
 
     assert what_to_do(daemon.properties_of(f"{of_it}\n\n{of_another}\n"))[0] == needed
 

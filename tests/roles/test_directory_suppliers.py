@@ -212,7 +212,7 @@ def test_a_supplier_must_have_the_others_entries():
 
 @pytest.fixture
 def seen(monkeypatch):
-    """A function that reads a server with entries and deleted entries. ``csn`` is the last change."""
+    """A function that reads a server with entries and deleted entries. ``csn``: the last change."""
 
     def looked(names, covers=None, *, deleted=(), csn="6b02"):
         answers = {

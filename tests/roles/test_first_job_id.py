@@ -11,7 +11,7 @@ PROGRAM = Role("slurm").path / "files/usr/local/sbin/gridstead-first-job-id"
 
 @pytest.fixture
 def first_job_id(tmp_path):
-    """A function that creates the folders of jobs with these ids and returns the program's output."""
+    """A function that creates folders of jobs with these ids and returns the program's output."""
 
     def written(*ids):
         state, file = tmp_path / "state", tmp_path / "first_job_id.conf"

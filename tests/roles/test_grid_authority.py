@@ -30,7 +30,8 @@ def certificate(ends=NOW + dt.timedelta(days=300)):
 def write(folder, text):
     """Run the task that writes the certificates, with another folder."""
     tasks = yaml.safe_load((PKI.path / "tasks/configure.yml").read_text())[:1]
-    given = {"pki_grid_authority": text, "__pki_grid_authority": str(folder / "grid-ca.crt")}
+    given = PKI.vars | {"pki_grid_authority": text}
+    given |= {"__pki_grid_authority": str(folder / "grid-ca.crt")}
     given |= {"ansible_python_interpreter": sys.executable}
     play = {
         "hosts": "localhost",

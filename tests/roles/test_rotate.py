@@ -53,7 +53,7 @@ def test_each_secret_has_a_play_that_distributes_it():
 
 
 def test_the_directory_gets_new_passwords_before_any_host():
-    """New certificates are distributed later, because they restart services that read a password."""
+    """New certificates follow later, because they restart services that read a password."""
     knows = next(
         number for number, play in enumerate(ROTATE) if "retain the old" in str(play.get("tasks"))
     )

@@ -29,7 +29,7 @@ COMMANDS = {
 
 @pytest.fixture
 def started(tmp_path, monkeypatch):
-    """A function that runs the program with a state of Slurm and returns the commands to slurmctld."""
+    """A function that runs the program with a state of Slurm and returns its commands."""
     state, sent_file, commands = tmp_path / "state", tmp_path / "told", tmp_path / "bin"
     commands.mkdir()
     state.mkdir()
@@ -108,7 +108,7 @@ def test_an_archive_without_jobs_ends_no_job(started):
     "nodes", ["exit 1", "echo unk", "echo 'idle*'; yes idle | head --lines=33000"]
 )
 def test_unregistered_nodes_are_waited_for(started, nodes):
-    """The wait continues if Slurm does not answer, and if only the first of many nodes is listed."""
+    """The wait continues if Slurm does not answer or lists only the first of many nodes."""
     job(started.state, 20, "script")
 
     assert started(nodes=nodes) == [DOWN, *["sleep 1"] * 30, "sleep 8", UP]

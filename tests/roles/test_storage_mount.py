@@ -25,7 +25,7 @@ def text(root, *places):
 
 @pytest.fixture
 def look(tmp_path, monkeypatch):
-    """A function that calls the module on a host with these jobs and these answers of the mounts."""
+    """A function that calls the module with these jobs and these answers of the mounts."""
 
     def call_it(must, *, says, paths=(ROOT, HOME), started_with=None, job=JOB, **more):
         stands_in = {

@@ -14,7 +14,7 @@ def tasks(name):
 
 
 def daemons(site, backend):
-    """Return the files that each unit of a back end reads, on the storage host of the example site."""
+    """Return the files that each unit of a back end reads on the example's storage host."""
     templar = site.templar(
         ROLE,
         "infra",

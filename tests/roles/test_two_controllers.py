@@ -71,7 +71,7 @@ def test_controllers_start_only_with_their_state(render):
 
 
 def test_a_standby_start_records_nothing_and_holds_nothing(render):
-    """Its clean stop would count as a stop of the primary, whose crash would then not be handled."""
+    """Its clean stop would count as a stop of the primary and hide the primary's crash."""
     first, second = (
         [
             line.partition("=")[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An upgrade of a cluster that does not answer, and the archive before an upgrade. Slurm is fake."""
+"""Upgrades with a fake Slurm: a cluster that does not answer, and the archive before."""
 
 import hashlib
 import json
@@ -147,7 +147,7 @@ def test_a_failed_host_ends_the_upgrade(cluster):
 
 @pytest.fixture
 def releases(cluster):
-    """The folder of this checkout's release, and another folder. The fake backup prints a message."""
+    """The folder of this checkout's release, and another folder. The backup is fake."""
     (cluster.folder / "new.whl").write_text("wheel")
     (cluster.folder / "lock.txt").write_text("lock")
     output = {"ansible.builtin.debug": {"msg": "the site is backed up"}}
