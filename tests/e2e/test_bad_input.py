@@ -90,7 +90,7 @@ def test_bad_input_is_reported_and_changes_no_state(lab, grid, someone, poor, tm
         (INPUT, "is larger than 256 KiB", run(someone, *submit, text=long_name)),
         (INPUT, "33 bytes, at most 32", run(someone, *submit, "--name", "x" * 33, text=good)),
         (INPUT, "is not valid YAML", run(someone, *submit, text=good + "]")),
-        (INPUT, "has 0 credits", run(poor, *submit, text=good)),
+        (INPUT, "has only 0 credits", run(poor, *submit, text=good)),
         (CONFIG, "cannot open wallet", run(someone, *submit, text=good, settings=keys)),
         (
             CONFIG,
@@ -148,7 +148,7 @@ def test_an_interrupted_watch_does_not_stop_the_job(grid, someone):
 
     assert seen.is_set(), lines
     assert process.returncode == INTERRUPTED
-    assert f"job {number} goes on" in errors
+    assert f"job {number} is not affected" in errors
     assert "Traceback" not in errors
     assert "PENDING" in lines[0]
     grid.wait(someone, number, "FINISHED")

@@ -199,7 +199,7 @@ def test_a_change_that_would_end_a_job_is_refused(lab, running, configure):
 
     output = configure(slurm_node=node, slurm_partitions=partitions, check=False)
 
-    assert f"Slurm would end jobs {running.slurm_job_id}" in " ".join(output.split())
+    assert f"Slurm would end the jobs {running.slurm_job_id}" in " ".join(output.split())
     assert lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout == before
 
 

@@ -222,7 +222,7 @@ def test_an_unknown_traefik_key_stops_the_role_before_it_writes(lab, tmp_path):
     )
 
     assert code != 0
-    assert "entryPoint is unknown; there is entrypoints" in output
+    assert "entryPoint is unknown; did you mean entrypoints" in output
     assert lab.sh(HOST, files) == before
 
 

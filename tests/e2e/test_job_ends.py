@@ -189,7 +189,7 @@ def test_a_job_that_uses_too_much_memory_fails(grid, someone, started):
 
     # The kernel ends the step, and the batch script fails afterwards. Slurm reports either of the
     # two states.
-    assert job["last_error"] in {"Slurm says OUT_OF_MEMORY", "Slurm says FAILED"}
+    assert job["last_error"] in {"Slurm reports OUT_OF_MEMORY", "Slurm reports FAILED"}
     grid.check_money(someone, started["too much memory"])
 
 

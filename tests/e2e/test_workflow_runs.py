@@ -106,7 +106,7 @@ task 1 of 2
 TEMPLATES = {
     "hello-world": ["Hello, world! I am 0x"],
     "for-loop": ["red has 3 ", "green has 5 ", "blue has 4 "],
-    "gpu": ["the driver is not on this node"],
+    "gpu": ["this node has no NVIDIA driver"],
     "mpi": [f"I am process {number} of 4" for number in range(4)],
     "s3": ["gridstead: sending the output"],
 }
