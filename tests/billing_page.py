@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from gridstead.domain.attempt import Attempt
-from gridstead.domain.billing import Prices, Resources
+from gridstead.domain.jobs.billing import Prices, Resources
+from gridstead.domain.supervisor.attempt import Attempt
 
 PAGE = Path(__file__).parents[1] / "docs/explanation/billing.md"
 CREDIT = 10**18

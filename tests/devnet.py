@@ -13,9 +13,9 @@ from pathlib import Path
 
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer
-from gridstead.adapters.chain.deploy import Deployment
 from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import Wallet, wallet_of
+from gridstead.adapters.contracts.deploy import Deployment
 
 CHAIN_ID = 179188
 COIN = 10**18

@@ -15,7 +15,7 @@ from eth_utils.crypto import keccak
 from tests.devnet import ROOT, SUPPLY, Devnet
 
 from gridstead.adapters.chain.contracts import Contract
-from gridstead.adapters.chain.direct import DirectSender
+from gridstead.adapters.transactions.direct import DirectSender
 
 CONTRACTS = ROOT / "contracts"
 META_SCHEDULER_ROLE = keccak(text="METASCHEDULER_ROLE")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridstead.adapters.chain.wallet import create_wallet
-from gridstead.wiring import deployment
+from gridstead.wiring.contracts import deployment
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 GRIDSTEAD = Path(sys.executable).with_name("gridstead")

@@ -19,8 +19,8 @@ from pydantic.fields import FieldInfo
 
 from gridstead.cli.main import app
 from gridstead.config import FILES, ClientSettings, Settings
-from gridstead.domain.expiry import MARGIN_BLOCKS, MARGIN_S
-from gridstead.domain.lifecycle import COLD, LEGAL, JobState
+from gridstead.domain.jobs.lifecycle import COLD, LEGAL, JobState
+from gridstead.domain.matching.expiry import MARGIN_BLOCKS, MARGIN_S
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 NOTICE = "<!-- Written by tools/reference.py; do not edit. -->\n"

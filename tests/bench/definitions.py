@@ -35,7 +35,7 @@ from tests.fakes.definitions import wire_workflow  # noqa: E402
 from tests.fakes.definitions_process import DefinitionsProcess  # noqa: E402
 
 from gridstead.adapters.channel import GrpcPeer, open_channel  # noqa: E402
-from gridstead.adapters.job_definitions import SUBMIT, submit_workflow  # noqa: E402
+from gridstead.adapters.definitions.job_definitions import SUBMIT, submit_workflow  # noqa: E402
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest  # noqa: E402
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub  # noqa: E402
 from gridstead.workflow.parse import from_graphql  # noqa: E402

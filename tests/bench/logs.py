@@ -32,9 +32,9 @@ from tests.fakes.logger_process import LoggerProcess, log_of  # noqa: E402
 from tests.unit.workflow.node import Node, workflow  # noqa: E402
 
 from gridstead.adapters.channel import GrpcPeer  # noqa: E402
-from gridstead.adapters.logger import Lines, LoggerClient, LogQuery, WriteAccess  # noqa: E402
-from gridstead.domain.log import Chunk, Stream  # noqa: E402
-from gridstead.domain.log_access import read_text  # noqa: E402
+from gridstead.adapters.logs.client import Lines, LoggerClient, LogQuery, WriteAccess  # noqa: E402
+from gridstead.domain.logs.access import read_text  # noqa: E402
+from gridstead.domain.logs.log import Chunk, Stream  # noqa: E402
 from gridstead.proto.logger_pb2 import ReadRequest  # noqa: E402
 
 MIB = 1024 * 1024

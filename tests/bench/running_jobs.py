@@ -6,15 +6,15 @@ from __future__ import annotations
 from tests.devnet import COIN, Devnet
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 
-from gridstead.adapters.chain.account import ChainAccount, to_fields
 from gridstead.adapters.chain.customer import JobRequest, to_arguments
-from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import RpcError
-from gridstead.domain.calls import ClaimJobs, Match, Register, SetRunning, Settle
-from gridstead.domain.ids import JobId, JobKey
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.sending import Fees
+from gridstead.adapters.transactions.account import ChainAccount, to_fields
+from gridstead.adapters.transactions.encode import Payload
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.calls import ClaimJobs, Match, Register, SetRunning, Settle
+from gridstead.domain.transactions.outbox import Fees
 
 BLOCK_GAS = 30_000_000
 BATCH = 50

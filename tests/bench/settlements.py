@@ -31,14 +31,14 @@ sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "control")]
 from tests.bench.running_jobs import BLOCK_GAS, BusyChain, in_batches  # noqa: E402
 
 from gridstead.adapters.chain.abi import artifact  # noqa: E402
-from gridstead.adapters.chain.account import ChainAccount  # noqa: E402
 from gridstead.adapters.chain.node import Node  # noqa: E402
 from gridstead.adapters.clock import SystemClock  # noqa: E402
-from gridstead.adapters.journal.database import Database  # noqa: E402
-from gridstead.adapters.journal.outbox import SqlOutbox  # noqa: E402
-from gridstead.domain.dispatch import DispatchPolicy  # noqa: E402
-from gridstead.services.sender import Sender, SenderPorts  # noqa: E402
-from gridstead.wiring.sending import BATCH  # noqa: E402
+from gridstead.adapters.store.database import Database  # noqa: E402
+from gridstead.adapters.store.outbox import SqlOutbox  # noqa: E402
+from gridstead.adapters.transactions.account import ChainAccount  # noqa: E402
+from gridstead.domain.transactions.dispatch import DispatchPolicy  # noqa: E402
+from gridstead.services.transactions.sender import Sender, SenderPorts  # noqa: E402
+from gridstead.wiring.transactions import BATCH  # noqa: E402
 
 BLOCK_S = 1
 TICK_S = 0.5  # the default of a service

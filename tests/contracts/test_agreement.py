@@ -8,7 +8,7 @@ from tests.contracts.ledger.paid_time import emitted_minutes_floor
 from web3.exceptions import ContractLogicError
 
 from gridstead.adapters.chain.abi import reason
-from gridstead.domain.billing import (
+from gridstead.domain.jobs.billing import (
     LONGEST_MIN,
     MAX_CPUS,
     MAX_GPUS,
@@ -20,7 +20,7 @@ from gridstead.domain.billing import (
     price_per_minute,
     settle,
 )
-from gridstead.domain.lifecycle import COLD, JobState, is_legal
+from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
 
 SAMPLES = 200
 

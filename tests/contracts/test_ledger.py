@@ -18,7 +18,7 @@ from tests.contracts.ledger.replay import Disagreement
 from tests.devnet import Anvil
 
 from gridstead.adapters.chain.node import Node
-from gridstead.domain.billing import Bill, paid_seconds_ceil, settle
+from gridstead.domain.jobs.billing import Bill, paid_seconds_ceil, settle
 
 SEQUENCES = int(os.environ.get("GRIDSTEAD_LEDGER_SEQUENCES", "100"))
 SEED = int(os.environ.get("GRIDSTEAD_LEDGER_SEED", "20261120"))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from gridstead.adapters.chain.customer import Customer, HistoryEvent, JobRequest
 from gridstead.adapters.chain.ledger import ChainLedger
-from gridstead.adapters.job_definitions import submit_workflow
+from gridstead.adapters.definitions.job_definitions import submit_workflow
 from gridstead.config import ClientSettings, load
-from gridstead.domain.billing import Resources
-from gridstead.domain.job import Job
-from gridstead.domain.lifecycle import COLD
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.lifecycle import COLD
 from gridstead.wiring.chain import OpenChain, open_chain, open_wallet
 from gridstead.workflow.parse import from_graphql
 

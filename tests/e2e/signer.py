@@ -3,13 +3,13 @@
 
 from tests.e2e.many_customers import CREDIT
 
-from gridstead.adapters.chain.account import to_fields
 from gridstead.adapters.chain.customer import Customer, JobRequest, to_arguments
-from gridstead.adapters.chain.encode import Payload
-from gridstead.adapters.job_definitions import submit_workflow
+from gridstead.adapters.definitions.job_definitions import submit_workflow
+from gridstead.adapters.transactions.account import to_fields
+from gridstead.adapters.transactions.encode import Payload
 from gridstead.config import ClientSettings, load
-from gridstead.domain.billing import Resources
-from gridstead.domain.sending import Fees
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.transactions.outbox import Fees
 from gridstead.wiring.chain import open_chain, open_wallet
 
 REQUEST_GAS = 900_000

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from gridstead.adapters.clock import SystemClock
 from gridstead.adapters.slurm.ssh import SshAccess, SshScheduler
-from gridstead.domain.billing import Resources
-from gridstead.domain.ids import JobId, JobKey
-from gridstead.domain.submission import GridUser, Script, Submission
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import render, secrets_of
 
@@ -26,7 +26,7 @@ NODES = ("compute1", "compute2")
 MAKE_USER = """
 import sys
 from pathlib import Path
-from gridstead.adapters.directory import DirectoryAccess, LdapDirectory
+from gridstead.adapters.users.directory import DirectoryAccess, LdapDirectory
 access = DirectoryAccess(
     url="ldaps://infra", suffix="dc=gridstead,dc=internal",
     bind_dn="uid=connector,ou=services,dc=gridstead,dc=internal",

@@ -13,7 +13,7 @@ from tests import billing_oracle
 from tests.e2e import many_customers
 from tests.e2e.conftest import wait_until
 
-from gridstead.domain.billing import Prices, Resources
+from gridstead.domain.jobs.billing import Prices, Resources
 
 CREDIT = 10**18
 PRICES = Prices(

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from tests.fakes.ledger import FakeLedger
 
-from gridstead.domain.calls import Call
-from gridstead.domain.job import Block
-from gridstead.domain.sending import Fees, Receipt, Reply, Taken, Transaction
+from gridstead.domain.jobs.job import Block
+from gridstead.domain.transactions.calls import Call
+from gridstead.domain.transactions.outbox import Fees, Receipt, Reply, Taken, Transaction
 from gridstead.errors import TransactionReverted
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from tests.fakes.scheduler import FakeScheduler
 
-from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, NodeReport
-from gridstead.domain.hint import Hint, MungeCredential
-from gridstead.domain.job import Hardware
-from gridstead.domain.submission import GridUser, Submission
+from gridstead.domain.jobs.job import Hardware
+from gridstead.domain.slurm.hint import Hint, MungeCredential
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
+from gridstead.domain.supervisor.submission import GridUser, Submission
 from gridstead.errors import AssociationUnknown, NotAllowed
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from tests.fakes.store import FakeClock
 
-from gridstead.domain.calls import Call
-from gridstead.domain.events import ChainEvent
-from gridstead.domain.job import Block
-from gridstead.domain.sending import Receipt, Transaction
+from gridstead.domain.chain.events import ChainEvent
+from gridstead.domain.jobs.job import Block
+from gridstead.domain.transactions.calls import Call
+from gridstead.domain.transactions.outbox import Receipt, Transaction
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
 

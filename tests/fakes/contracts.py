@@ -12,8 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from tests.fakes.chain import State
 
-from gridstead.domain.billing import price_per_minute, settle
-from gridstead.domain.calls import (
+from gridstead.domain.chain.events import ChainEvent, ChainEventKind
+from gridstead.domain.jobs.billing import price_per_minute, settle
+from gridstead.domain.jobs.job import Job, Provider
+from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
+from gridstead.domain.matching.expiry import Timeouts, expiry
+from gridstead.domain.transactions.calls import (
     Call,
     ClaimCancelling,
     ClaimJobs,
@@ -25,10 +29,6 @@ from gridstead.domain.calls import (
     SetRunning,
     Settle,
 )
-from gridstead.domain.events import ChainEvent, ChainEventKind
-from gridstead.domain.expiry import Timeouts, expiry
-from gridstead.domain.job import Job, Provider
-from gridstead.domain.lifecycle import COLD, JobState, is_legal
 from gridstead.errors import TransactionReverted
 
 ESCROW = "escrow"

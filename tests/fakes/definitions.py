@@ -16,18 +16,18 @@ from eth_account.signers.local import LocalAccount
 from tests.fakes.store import MemoryCursor
 
 from gridstead.adapters.chain.wallet import recover
-from gridstead.domain.billing import Resources
-from gridstead.domain.events import ChainEvent, ChainEventKind
-from gridstead.domain.ids import JobId
-from gridstead.domain.job import Block, Job
-from gridstead.domain.job_definition import Holdings, Resealed, ScriptUse, StoredScript
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.log import Chunk, LogId, StoredChunk, Stream
+from gridstead.domain.chain.events import ChainEvent, ChainEventKind
+from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.job import Block, Job
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.logs.log import Chunk, LogId, StoredChunk, Stream
 from gridstead.errors import ChainUnavailable, InvalidInput, LogFull, ModuleUnavailable
 from gridstead.ports import Clock, Cursor, Ledger, Modules, ScriptStore
-from gridstead.services.follower import Follower
-from gridstead.services.job_definitions import JobDefinitions, LoggerAccess
-from gridstead.services.script_keeper import Retention, ScriptKeeper
+from gridstead.services.chain.follower import Follower
+from gridstead.services.definitions.job_definitions import JobDefinitions, LoggerAccess
+from gridstead.services.definitions.script_keeper import Retention, ScriptKeeper
 from gridstead.workflow.schema import ModuleSource
 
 CONTRACT = "0x" + "5c" * 20

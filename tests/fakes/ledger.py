@@ -16,13 +16,21 @@ from tests.fakes.chain import FakeChain
 from tests.fakes.contracts import Contracts, GridState
 from tests.fakes.store import FakeClock, MemoryOutbox
 
-from gridstead.domain.billing import Prices, Resources
-from gridstead.domain.calls import Call, ClaimJobs, Match, Refuse, Register, SetRunning, Settle
-from gridstead.domain.expiry import Timeouts
-from gridstead.domain.ids import JobId
-from gridstead.domain.job import Block, Hardware, Job, Provider, QueueSizes
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.sending import EntryChange, SendState
+from gridstead.domain.jobs.billing import Prices, Resources
+from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.job import Block, Hardware, Job, Provider, QueueSizes
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.matching.expiry import Timeouts
+from gridstead.domain.transactions.calls import (
+    Call,
+    ClaimJobs,
+    Match,
+    Refuse,
+    Register,
+    SetRunning,
+    Settle,
+)
+from gridstead.domain.transactions.outbox import EntryChange, SendState
 from gridstead.errors import TransactionReverted
 
 CHAIN_ID = 179188

@@ -12,9 +12,9 @@ from pathlib import Path
 from tests.fakes.certificates import Authority
 
 from gridstead.adapters.channel import GrpcPeer
-from gridstead.domain.ids import JobId, JobKey
-from gridstead.domain.log import LogId, log_identity_of
-from gridstead.domain.log_access import WritePermit, write_token
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.logs.access import WritePermit, write_token
+from gridstead.domain.logs.log import LogId, log_identity_of
 
 START_S = 120.0
 _MAIN = "from gridstead.cli.main import main; main()"

@@ -13,7 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from gridstead.domain.attempt import (
+from gridstead.domain.jobs.ids import JobKey
+from gridstead.domain.jobs.job import Hardware
+from gridstead.domain.supervisor.attempt import (
     END_STATES,
     AccountingSample,
     Attempt,
@@ -21,9 +23,7 @@ from gridstead.domain.attempt import (
     NodeReport,
     check_state,
 )
-from gridstead.domain.ids import JobKey
-from gridstead.domain.job import Hardware
-from gridstead.domain.submission import Gate, GridUser, Submission
+from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
 from gridstead.errors import SchedulerUnavailable, SubmitRejected
 from gridstead.ports import Clock
 

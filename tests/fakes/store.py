@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from gridstead.domain.calls import Call
-from gridstead.domain.ids import JobKey
-from gridstead.domain.job import Block
-from gridstead.domain.journal import EntryKind, JournalEntry
-from gridstead.domain.sending import EntryChange, OutboxEntry, SendState, Transaction
+from gridstead.domain.jobs.ids import JobKey
+from gridstead.domain.jobs.job import Block
+from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
+from gridstead.domain.transactions.calls import Call
+from gridstead.domain.transactions.outbox import EntryChange, OutboxEntry, SendState, Transaction
 
 OPEN = {SendState.QUEUED, SendState.SENT, SendState.MINED}
 

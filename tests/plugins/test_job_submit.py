@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gridstead.domain.ids import parse_job_key
+from gridstead.domain.jobs.ids import parse_job_key
 
 SUCCESS, ERROR = "0", "-1"
 ROOT, SLURM, WALLET, PERSON = 0, 64030, 200001, 1000

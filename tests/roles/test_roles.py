@@ -10,7 +10,7 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT, Role, flat, roles, with_table
 
-from gridstead.domain.playbook import VERBS
+from gridstead.domain.site.playbook import VERBS
 
 INCLUDES = ("ansible.builtin.import_role", "ansible.builtin.include_role")
 

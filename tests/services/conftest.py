@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from tests.network_guard import network_attempts  # noqa: F401 - a fixture
-from tests.services.script_setup import DefinitionsSetup
+from tests.services.definitions.script_setup import DefinitionsSetup
 
 
 @pytest.fixture

@@ -9,17 +9,17 @@ from tests.fakes.ledger import FakeLedger
 from tests.fakes.scheduler import FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryOutbox
 
-from gridstead.domain.accounts import WalletRange
-from gridstead.domain.billing import Prices
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.offers import Terms
-from gridstead.domain.submission import GridUser
+from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.supervisor.offers import Terms
+from gridstead.domain.supervisor.submission import GridUser
+from gridstead.domain.users.accounts import WalletRange
 from gridstead.errors import ConfigError, InvalidInput
-from gridstead.services.follower import Follower
-from gridstead.services.ldap_connector import LdapConnector
-from gridstead.services.meta_scheduler import MetaScheduler
-from gridstead.services.registration import Registration
-from gridstead.services.user_directories import UserDirectoryMaker
+from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.services.supervisor.registration import Registration
+from gridstead.services.users.ldap_connector import LdapConnector
+from gridstead.services.users.user_directories import UserDirectoryMaker
 
 US = "0x" + "11" * 20
 OTHER = "0x" + "22" * 20

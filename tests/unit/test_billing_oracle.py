@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests import billing_oracle as oracle
 
-from gridstead.domain import billing
-from gridstead.domain.billing import Prices, Resources
+from gridstead.domain.jobs import billing
+from gridstead.domain.jobs.billing import Prices, Resources
 
 CREDIT = 10**18
 WEI = st.integers(0, 10**30)

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {JobStatus} from "../Types.sol";
 
 /// @notice The legal transitions of a job. A test compares the Python table
-/// `gridstead.domain.lifecycle` with this one for all pairs of states.
+/// `gridstead.domain.jobs.lifecycle` with this one for all pairs of states.
 library Lifecycle {
     error InvalidTransition(JobStatus from, JobStatus to);
     error JobHotStatusOnly(JobStatus current);

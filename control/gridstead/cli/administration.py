@@ -13,10 +13,10 @@ from gridstead.cli.contracts_options import GridOptions, SenderOptions
 from gridstead.cli.contracts_output import constant_text
 from gridstead.cli.option_groups import expanded
 from gridstead.cli.output import parse_credits
-from gridstead.domain import administration as plans
-from gridstead.domain.administration import CONSTANTS, Constant
-from gridstead.domain.deployment import Role, parse_role
-from gridstead.domain.ids import parse_address
+from gridstead.domain.contracts import administration as plans
+from gridstead.domain.contracts.administration import CONSTANTS, Constant
+from gridstead.domain.contracts.deployment import Role, parse_role
+from gridstead.domain.jobs.ids import parse_address
 from gridstead.errors import InvalidInput
 
 app = typer.Typer()

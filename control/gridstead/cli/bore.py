@@ -13,8 +13,8 @@ import sys
 import time
 from functools import partial
 
-from gridstead.adapters.bore import BoreTunnel, forward
-from gridstead.adapters.log_stream import write_all
+from gridstead.adapters.jobs.bore import BoreTunnel, forward
+from gridstead.adapters.logs.stream import write_all
 from gridstead.errors import GridsteadError
 
 PAUSE_S = 10.0

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridstead.config import ClientSettings, load
-from gridstead.domain.billing import cost_floor
-from gridstead.domain.job import Job
-from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.jobs.billing import cost_floor
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.errors import ConfigError, InvalidInput
 
 if TYPE_CHECKING:  # the chain's library takes seconds to import, so only some commands import it
@@ -61,7 +61,7 @@ class GridClient:
 
 def waiting_reason(client: GridClient, job: Job) -> str | None:
     """Return why a pending job has no provider, None if unknown or not pending."""
-    from gridstead.adapters.queue_view import pending_reason  # noqa: PLC0415 - see above
+    from gridstead.adapters.matching.queue_view import pending_reason  # noqa: PLC0415 - see above
 
     url = client.settings.queue_url
     if job.state is not JobState.PENDING or url is None:

@@ -16,7 +16,7 @@ from gridstead.cli.contracts_options import AdminPassword, ChainId, DryRun, Grid
 from gridstead.cli.contracts_output import emit_plan, emit_status
 from gridstead.cli.option_groups import expanded
 from gridstead.cli.output import parse_credits, print_note
-from gridstead.domain.contract_checks import check_contracts
+from gridstead.domain.contracts.checks import check_contracts
 from gridstead.domain.diagnostic import exit_code
 
 app = typer.Typer(help="Administer the contracts of a grid.", no_args_is_help=True)
@@ -60,8 +60,8 @@ def deploy(
     the node does not have the events that show it.
     """
     operator, amount = parse_recipient(meta_scheduler), parse_credits(supply)
-    from gridstead.wiring import deployment as wiring  # noqa: PLC0415 - takes a second to import
-    from gridstead.wiring.administration import ContractsLocation, find_set  # noqa: PLC0415
+    from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415 - takes a second to import
+    from gridstead.wiring.contracts.administration import ContractsLocation, find_set  # noqa: PLC0415
 
     admin = (admin_keystore, admin_password_file)
     order = wiring.DeploymentRequest(admin=admin, path=deployment, operator=operator, supply=amount)
@@ -108,6 +108,6 @@ def parse_recipient(text: str) -> str:
         InvalidInput: If the address is mixed-case and its checksum is wrong (EIP-55).
     """
     # Takes a second to import.
-    from gridstead.wiring.administration import parse_recipient as parse  # noqa: PLC0415
+    from gridstead.wiring.contracts.administration import parse_recipient as parse  # noqa: PLC0415
 
     return parse(text)

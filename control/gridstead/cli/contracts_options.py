@@ -13,12 +13,12 @@ import typer
 from gridstead.cli.client import Json
 from gridstead.cli.contracts_output import emit_outcome
 from gridstead.cli.output import print_note
-from gridstead.domain.administration import Change, Constant
-from gridstead.domain.deployment import GridState
-from gridstead.domain.ids import parse_address
+from gridstead.domain.contracts.administration import Change, Constant
+from gridstead.domain.contracts.deployment import GridState
+from gridstead.domain.jobs.ids import parse_address
 
 if TYPE_CHECKING:  # the chain's library takes a second to import
-    from gridstead.wiring.administration import GridContracts
+    from gridstead.wiring.contracts.administration import GridContracts
 
 RpcUrl = Annotated[str, typer.Option("--rpc-url", help="URL of the node's JSON-RPC endpoint.")]
 AdminPassword = Annotated[
@@ -57,7 +57,7 @@ class GridOptions:
     def find(self) -> GridContracts:
         """Return the set of contracts that the options name."""
         # Takes a second to import.
-        from gridstead.wiring.administration import ContractsLocation, find_set  # noqa: PLC0415
+        from gridstead.wiring.contracts.administration import ContractsLocation, find_set  # noqa: PLC0415
 
         address = parse_address(self.contract) if self.contract is not None else None
         return find_set(

@@ -8,13 +8,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from gridstead.cli.output import credits_text, emit_json, emit_record, emit_table, print_line
-from gridstead.domain.administration import CONSTANTS, Constant
-from gridstead.domain.deployment import Escrow, GridState, Holder, Ownership
+from gridstead.domain.contracts.administration import CONSTANTS, Constant
+from gridstead.domain.contracts.deployment import Escrow, GridState, Holder, Ownership
 from gridstead.domain.diagnostic import Diagnostic, Severity, exit_code
 
 if TYPE_CHECKING:  # the chain's library takes a second to import
-    from gridstead.adapters.chain.administrator import AdministrationResult, SentStep
-    from gridstead.adapters.chain.steps import TransactionStep
+    from gridstead.adapters.contracts.administrator import AdministrationResult, SentStep
+    from gridstead.adapters.contracts.steps import TransactionStep
 
 Columns = tuple[str, ...]
 Rows = list[tuple[object, ...]]
@@ -120,7 +120,7 @@ def _constant_values(
 
 
 def _steps_json(steps: Iterable[TransactionStep]) -> list[dict[str, object]]:
-    from gridstead.adapters.chain.steps import to_json  # noqa: PLC0415 - takes a second to import
+    from gridstead.adapters.contracts.steps import to_json  # noqa: PLC0415 - takes a second to import
 
     return list(map(to_json, steps))
 

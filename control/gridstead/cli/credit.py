@@ -9,7 +9,7 @@ import typer
 
 from gridstead.cli.client import Config, Json, open_client
 from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, parse_credits
-from gridstead.domain.ids import parse_address
+from gridstead.domain.jobs.ids import parse_address
 
 app = typer.Typer(
     help="Show and transfer credits, and set your allowance for the grid.", no_args_is_help=True

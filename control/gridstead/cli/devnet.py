@@ -12,7 +12,7 @@ from gridstead.cli.client import Json
 from gridstead.cli.contracts import AdminKeystore, DeploymentFile
 from gridstead.cli.contracts_options import AdminPassword, RpcUrl
 from gridstead.cli.output import credits_text, emit_done, parse_credits, print_note
-from gridstead.domain.ids import parse_address
+from gridstead.domain.jobs.ids import parse_address
 
 app = typer.Typer(help="Set up a grid on a development chain (anvil).", no_args_is_help=True)
 
@@ -49,7 +49,7 @@ def init(
     """
     # Both take a second to import.
     from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415
-    from gridstead.wiring import deployment as wiring  # noqa: PLC0415
+    from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415
 
     admin = (admin_keystore, admin_password_file)
     steps: list[str] = []
@@ -86,7 +86,7 @@ def fund(
 ) -> None:
     """Mint credits for a wallet, and give it coins for gas."""
     # Takes a second to import.
-    from gridstead.wiring import deployment as wiring  # noqa: PLC0415
+    from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415
 
     wallet, amount = parse_address(address), parse_credits(credits_)
     admin = (admin_keystore, admin_password_file)

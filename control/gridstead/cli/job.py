@@ -40,7 +40,7 @@ from gridstead.cli.output import (
 )
 from gridstead.cli.watch import INTERRUPTED, moment, wait_for_end
 from gridstead.cli.watch import watch as watch_job
-from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.jobs.lifecycle import COLD, JobState
 
 if TYPE_CHECKING:
     from gridstead.adapters.chain.job_history import HistoryEvent

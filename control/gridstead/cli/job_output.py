@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from gridstead.cli.client import GridClient
 from gridstead.cli.output import print_line, print_note
-from gridstead.domain.job import Job
-from gridstead.domain.log import Stream, log_identity_of
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.logs.log import Stream, log_identity_of
 from gridstead.errors import GridsteadError, Transient
 
 if TYPE_CHECKING:  # takes a second to import
-    from gridstead.adapters.logger import Lines
+    from gridstead.adapters.logs.client import Lines
 
 
 class JobStream(StrEnum):
@@ -142,7 +142,7 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
         until_now: End after the lines that exist now; else wait for more lines forever.
     """
     from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415 - takes a second to import
-    from gridstead.adapters.logger import LoggerClient, LogQuery  # noqa: PLC0415
+    from gridstead.adapters.logs.client import LoggerClient, LogQuery  # noqa: PLC0415
 
     peer = client.settings.logger
     request = LogQuery(

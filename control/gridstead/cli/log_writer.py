@@ -16,9 +16,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gridstead.adapters.log_spool import Spool
-from gridstead.adapters.log_stream import LogSender, Send, pump, write_all
-from gridstead.domain.log import Chunk, Stream
+from gridstead.adapters.logs.spool import Spool
+from gridstead.adapters.logs.stream import LogSender, Send, pump, write_all
+from gridstead.domain.logs.log import Chunk, Stream
 from gridstead.errors import ConfigError
 
 _STDIN, _STDOUT = 0, 1
@@ -51,7 +51,7 @@ def _sources(stderr: Sequence[str]) -> Mapping[int, Stream]:
 def _connect(access_file: Path) -> Send:
     # Imported here, in the sender's thread, so that the input is read while grpc is imported.
     from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415
-    from gridstead.adapters.logger import LoggerClient, WriteAccess  # noqa: PLC0415
+    from gridstead.adapters.logs.client import LoggerClient, WriteAccess  # noqa: PLC0415
 
     values = access_file.read_text(encoding="utf-8").split("\n")
     if len(values) != _LINES:

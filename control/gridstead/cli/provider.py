@@ -11,8 +11,8 @@ import typer
 from gridstead.cli import site
 from gridstead.cli.client import Config, GridClient, Json, open_client
 from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table
-from gridstead.domain.ids import parse_address
-from gridstead.domain.job import Provider
+from gridstead.domain.jobs.ids import parse_address
+from gridstead.domain.jobs.job import Provider
 from gridstead.errors import InvalidInput
 
 app = typer.Typer(

@@ -17,14 +17,14 @@ from gridstead.cli.output import emit_json, emit_record, emit_table, print_line
 from gridstead.cli.site_progress import SiteProgress, interruptible
 from gridstead.cli.watch import INTERRUPTED, moment
 from gridstead.domain.diagnostic import exit_code
-from gridstead.domain.playbook import HostFinished, PlaybookRequest, RunOutcome, SitePlan
-from gridstead.domain.run_record import RunRecord
-from gridstead.domain.verification import Verification, to_report
+from gridstead.domain.site.playbook import HostFinished, PlaybookRequest, RunOutcome, SitePlan
+from gridstead.domain.site.run_record import RunRecord
+from gridstead.domain.site.verification import Verification, to_report
 from gridstead.errors import ConfigError, InvalidInput
 
 if TYPE_CHECKING:  # Ansible is installed only on machines that run playbooks
-    from gridstead.ports.playbooks import DriftMetrics
-    from gridstead.services.site import RunObserver, SiteService
+    from gridstead.ports.site import DriftMetrics
+    from gridstead.services.site.site import RunObserver, SiteService
 
 app = typer.Typer()
 
@@ -243,8 +243,8 @@ def _metrics(path: Path | None) -> DriftMetrics | None:
 @contextmanager
 def _opened(checkout: Path | None, command: str) -> Iterator[tuple[SiteService, RunObserver]]:
     site = _site(checkout)
-    from gridstead.ports.playbooks import Stop  # noqa: PLC0415 - needs Ansible, see above
-    from gridstead.services.site import RunObserver  # noqa: PLC0415 - needs Ansible, see above
+    from gridstead.ports.site import Stop  # noqa: PLC0415 - needs Ansible, see above
+    from gridstead.services.site.site import RunObserver  # noqa: PLC0415 - needs Ansible, see above
 
     stop = Stop()
     with SiteProgress(command) as progress, interruptible(stop):

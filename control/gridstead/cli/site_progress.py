@@ -15,14 +15,14 @@ from rich.status import Status
 from rich.text import Text
 
 from gridstead.cli.output import errors, print_note, printable
-from gridstead.domain.playbook import (
+from gridstead.domain.site.playbook import (
     HostFinished,
     PlaybookEvent,
     PlayStarted,
     TaskOutcome,
     TaskStarted,
 )
-from gridstead.ports.playbooks import Stop
+from gridstead.ports.site import Stop
 
 SHOWN = {TaskOutcome.CHANGED, TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
 

@@ -17,9 +17,9 @@ from gridstead.cli.output import credits_text, emit_done, parse_credits, print_n
 from gridstead.cli.watch import INTERRUPTED
 from gridstead.cli.watch import watch as watch_job
 from gridstead.cli.workflow import Strict, read_workflow
-from gridstead.domain.billing import Resources
-from gridstead.domain.job import Affinity, Label
-from gridstead.domain.lifecycle import JobState
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.job import Affinity, Label
+from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.errors import InvalidInput
 from gridstead.workflow.schema import Workflow
 
@@ -120,7 +120,7 @@ def _request(
 def _store_and_request(client: GridClient, workflow: Workflow, request: JobRequest) -> int:
     """Store the workflow's script, request the job, and return its number."""
     # Takes a second to import.
-    from gridstead.adapters.job_definitions import submit_workflow  # noqa: PLC0415
+    from gridstead.adapters.definitions.job_definitions import submit_workflow  # noqa: PLC0415
 
     settings, customer = client.settings, client.customer
     client.wallet.open()

@@ -13,8 +13,8 @@ from rich.text import Text
 from gridstead.cli.client import GridClient, cost_so_far, exit_code, to_json, waiting_reason
 from gridstead.cli.job_output import JobOutput
 from gridstead.cli.output import credits_text, emit_json, errors, print_line, print_note
-from gridstead.domain.job import Job
-from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.errors import Transient
 
 POLL_S = 0.5

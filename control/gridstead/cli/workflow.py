@@ -18,7 +18,7 @@ import typer
 from gridstead.cli.client import Json
 from gridstead.cli.output import emit_done, emit_json, print_note
 from gridstead.errors import InvalidInput
-from gridstead.wiring.modules import open_modules
+from gridstead.wiring.definitions.modules import open_modules
 from gridstead.workflow.json_schema import json_schema
 from gridstead.workflow.parse import check_workflow
 from gridstead.workflow.render import render as render_script

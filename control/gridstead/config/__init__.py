@@ -9,15 +9,15 @@ import everything from here.
 
 from __future__ import annotations
 
-from gridstead.config.agent import AgentSettings
 from gridstead.config.client import ClientSettings
 from gridstead.config.cvmfs import CvmfsSettings, FetchSettings, NamedRepository, Repository
 from gridstead.config.cvmfs_client import CvmfsClientSettings, MountedRepository
-from gridstead.config.job_definitions import DefinitionLimits, JobDefinitionsSettings
-from gridstead.config.logger import LoggerSettings
-from gridstead.config.meta_scheduler import MetaSchedulerSettings, QueueView
+from gridstead.config.definitions import DefinitionLimits, JobDefinitionsSettings
+from gridstead.config.logs import LoggerSettings
+from gridstead.config.matching import MetaSchedulerSettings, QueueView
 from gridstead.config.reading import key_of, load, problems, without_secret
 from gridstead.config.services import FILES, SERVICES
+from gridstead.config.slurm import AgentSettings
 from gridstead.config.supervisor import (
     AgentTransport,
     PricesPerMinute,

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from gridstead.config.agent import AgentSettings
 from gridstead.config.cvmfs import CvmfsSettings
 from gridstead.config.cvmfs_client import CvmfsClientSettings
-from gridstead.config.job_definitions import JobDefinitionsSettings
-from gridstead.config.logger import LoggerSettings
-from gridstead.config.meta_scheduler import MetaSchedulerSettings
+from gridstead.config.definitions import JobDefinitionsSettings
+from gridstead.config.logs import LoggerSettings
+from gridstead.config.matching import MetaSchedulerSettings
+from gridstead.config.slurm import AgentSettings
 from gridstead.config.supervisor import SupervisorSettings
 from gridstead.config.tables import Service
 from gridstead.config.users import LdapConnectorSettings, UserDirectoriesSettings

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from gridstead.domain.ids import is_address
+from gridstead.domain.jobs.ids import is_address
 
 WEI_PER_CREDIT = 10**18
 WEI_DIGITS = 80

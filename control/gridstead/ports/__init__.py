@@ -11,7 +11,6 @@ here.
 
 from __future__ import annotations
 
-from gridstead.ports.agent import Accounts, CompletionSpool, MungeOpener, ReportStore, Slurm
 from gridstead.ports.chain import Account, Ledger
 from gridstead.ports.clock import Clock
 from gridstead.ports.cluster import Reports, Scheduler
@@ -25,9 +24,10 @@ from gridstead.ports.cvmfs import (
     Upstream,
 )
 from gridstead.ports.cvmfs_client import Content, ContentCache, TreeCatalog
-from gridstead.ports.journal import Cursor, Journal, Outbox, Transactions
+from gridstead.ports.definitions import Modules, ScriptSource, ScriptStore, TakenNonces
 from gridstead.ports.logs import LogSink
-from gridstead.ports.scripts import Modules, ScriptSource, ScriptStore, TakenNonces
+from gridstead.ports.slurm import Accounts, CompletionSpool, MungeOpener, ReportStore, Slurm
+from gridstead.ports.store import Cursor, Journal, Outbox, Transactions
 from gridstead.ports.users import Directory, UserDirectories
 
 __all__ = [

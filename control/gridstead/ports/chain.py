@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from gridstead.domain.calls import Call
-from gridstead.domain.events import ChainEvent
-from gridstead.domain.expiry import Timeouts
-from gridstead.domain.job import Block, Job, Provider, QueueSizes
-from gridstead.domain.sending import Fees, Receipt, Reply, Transaction
+from gridstead.domain.chain.events import ChainEvent
+from gridstead.domain.jobs.job import Block, Job, Provider, QueueSizes
+from gridstead.domain.matching.expiry import Timeouts
+from gridstead.domain.transactions.calls import Call
+from gridstead.domain.transactions.outbox import Fees, Receipt, Reply, Transaction
 from gridstead.errors import TransactionReverted
 
 

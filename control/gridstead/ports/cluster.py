@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from gridstead.domain.attempt import AccountingSample, LiveSample, NodeReport
-from gridstead.domain.job import Hardware
-from gridstead.domain.submission import Gate, Submission
+from gridstead.domain.jobs.job import Hardware
+from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
+from gridstead.domain.supervisor.submission import Gate, Submission
 
 
 class Scheduler(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from gridstead.domain.log import Chunk, LogId, StoredChunk
+from gridstead.domain.logs.log import Chunk, LogId, StoredChunk
 
 
 class LogSink(Protocol):

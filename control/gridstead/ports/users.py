@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from gridstead.domain.submission import GridUser
+from gridstead.domain.supervisor.submission import GridUser
 
 
 class Directory(Protocol):

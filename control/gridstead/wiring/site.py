@@ -9,13 +9,13 @@ import socket
 import subprocess
 from pathlib import Path
 
-from gridstead.adapters.ansible.runs import AnsiblePlaybooks
 from gridstead.adapters.clock import SystemClock
-from gridstead.adapters.drift_metrics import DriftMetricsFile
-from gridstead.adapters.run_records import RunRecordFiles
+from gridstead.adapters.site.drift_metrics import DriftMetricsFile
+from gridstead.adapters.site.run_records import RunRecordFiles
+from gridstead.adapters.site.runs import AnsiblePlaybooks
 from gridstead.errors import ConfigError, InvalidInput
-from gridstead.ports.playbooks import DriftMetrics
-from gridstead.services.site import APPLY, RunAuthor, SiteService
+from gridstead.ports.site import DriftMetrics
+from gridstead.services.site.site import APPLY, RunAuthor, SiteService
 
 
 def open_site(checkout: Path | None) -> SiteService:

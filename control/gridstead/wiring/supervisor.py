@@ -10,27 +10,27 @@ from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.clock import SystemClock
-from gridstead.adapters.job_definitions import JobDefinitionClient, ProviderWallet
-from gridstead.adapters.journal.cursor import SqlCursor
-from gridstead.adapters.journal.database import Database
-from gridstead.adapters.journal.journal import SqlJournal
+from gridstead.adapters.definitions.job_definitions import JobDefinitionClient, ProviderWallet
 from gridstead.adapters.slurm.agent import AgentClient
 from gridstead.adapters.slurm.ssh import SshAccess, SshScheduler
+from gridstead.adapters.store.cursor import SqlCursor
+from gridstead.adapters.store.database import Database
+from gridstead.adapters.store.journal import SqlJournal
 from gridstead.config import Slurm, SshKeys, SupervisorSettings, to_wei
-from gridstead.domain.billing import Prices
-from gridstead.domain.evidence import Patience
-from gridstead.domain.offers import Terms
-from gridstead.domain.snapshot import Rules
+from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.supervisor.evidence import Patience
+from gridstead.domain.supervisor.offers import Terms
+from gridstead.domain.supervisor.snapshot import Rules
 from gridstead.errors import ConfigError
 from gridstead.ports import Clock, Reports, Scheduler
-from gridstead.rpc.ssh_keys import SshKeyServer
-from gridstead.services.follower import Follower
-from gridstead.services.registration import Registration
-from gridstead.services.supervisor import Supervisor, SupervisorPorts
+from gridstead.rpc.users import SshKeyServer
+from gridstead.services.chain.follower import Follower
+from gridstead.services.supervisor.registration import Registration
+from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 from gridstead.wiring import loop
 from gridstead.wiring.chain import OpenChain, open_chain, open_wallet
 from gridstead.wiring.credentials import read_key, to_files
-from gridstead.wiring.sending import open_sending
+from gridstead.wiring.transactions import open_sending
 
 REGISTRATION_S = 60
 SUBMISSIONS_AT_ONCE = 4

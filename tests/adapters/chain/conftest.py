@@ -13,13 +13,14 @@ from tests.devnet import COIN, Devnet
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL, FakeLedger
 from tests.generation1 import PlainDevnet
 
-from gridstead.adapters.chain.account import ChainAccount
 from gridstead.adapters.chain.customer import Customer, JobRequest
-from gridstead.adapters.chain.encode import encode
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import Node
-from gridstead.domain.billing import Resources
-from gridstead.domain.calls import (
+from gridstead.adapters.transactions.account import ChainAccount
+from gridstead.adapters.transactions.encode import encode
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.calls import (
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
@@ -29,7 +30,6 @@ from gridstead.domain.calls import (
     SetRunning,
     Settle,
 )
-from gridstead.domain.lifecycle import JobState
 
 DEVNETS = {"ours": Devnet, "unsealed": UnsealedDevnet, "1.2": PlainDevnet}
 NO_EVIDENCE = "0x" + "00" * 32
@@ -92,7 +92,7 @@ def chain(devnets, generation):
 @pytest.fixture
 def site(chain, tmp_path, monkeypatch):
     """A chain on which this administrator has deployed nothing, and the path of a new file."""
-    monkeypatch.setattr("gridstead.adapters.chain.direct.POLL_S", 0.01)
+    monkeypatch.setattr("gridstead.adapters.transactions.direct.POLL_S", 0.01)
     chain.anvil.fund(ADMIN.address)
     deployment_site = DeploymentSite(chain, tmp_path / "deployment.json")
     yield deployment_site
@@ -103,7 +103,7 @@ def site(chain, tmp_path, monkeypatch):
 @pytest.fixture
 def contracts_cli(chain, tmp_path, monkeypatch, capsys):
     """An administrator of the contracts at a terminal."""
-    monkeypatch.setattr("gridstead.adapters.chain.direct.POLL_S", 0.01)
+    monkeypatch.setattr("gridstead.adapters.transactions.direct.POLL_S", 0.01)
     opened = []
 
     def open_node(url):
@@ -111,7 +111,7 @@ def contracts_cli(chain, tmp_path, monkeypatch, capsys):
         return opened[-1]
 
     # In a process of its own, the command would close the node by its exit.
-    monkeypatch.setattr("gridstead.wiring.deployment.Node", open_node)
+    monkeypatch.setattr("gridstead.wiring.contracts.deployment.Node", open_node)
     yield ContractsCli(chain, tmp_path, monkeypatch, capsys)
     for node in opened:
         node.close()

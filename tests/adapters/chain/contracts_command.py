@@ -9,8 +9,8 @@ import sys
 import pytest
 from tests.devnet import wallet
 
-from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.wallet import create_wallet
+from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.cli.main import main
 
 ADMIN, NEW_OWNER, POOR = 1, 71, 72  # numbers of wallets; ADMIN has deployed the contracts

@@ -9,13 +9,13 @@ import time
 import pytest
 from tests.devnet import COIN, SUPPLY, Devnet, wallet
 
-from gridstead.adapters.chain.blueprint import address_of
 from gridstead.adapters.chain.contracts import find_contracts
-from gridstead.adapters.chain.deploy import Deployment
-from gridstead.adapters.chain.deployment_file import read
-from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node
-from gridstead.domain.contract_checks import check_contracts
+from gridstead.adapters.contracts.blueprint import address_of
+from gridstead.adapters.contracts.deploy import Deployment
+from gridstead.adapters.contracts.deployment_file import read
+from gridstead.adapters.contracts.inspection import Inspector
+from gridstead.domain.contracts.checks import check_contracts
 
 ADMIN, OPERATOR = wallet(66), wallet(67)
 STEPS = 12

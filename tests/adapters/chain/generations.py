@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from gridstead.domain.lifecycle import JobState
+from gridstead.domain.jobs.lifecycle import JobState
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,18 +8,18 @@ from tests.adapters.chain.sender_setup import WalletSender
 from tests.fakes.ledger import PRICES, SMALL
 from tests.fakes.scheduler import FakeReports, FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal
-from tests.services.supervisor_setup import FakeScripts, Killed
+from tests.services.supervisor.supervisor_setup import FakeScripts, Killed
 from tests.services.test_grid_services import FakeDirectory
 
 from gridstead.adapters.chain.ledger import ChainLedger
-from gridstead.domain.lifecycle import COLD
-from gridstead.domain.offers import Terms
-from gridstead.domain.snapshot import Rules
-from gridstead.services.follower import Follower
-from gridstead.services.ldap_connector import LdapConnector
-from gridstead.services.meta_scheduler import MetaScheduler
-from gridstead.services.registration import Registration
-from gridstead.services.supervisor import Supervisor, SupervisorPorts
+from gridstead.domain.jobs.lifecycle import COLD
+from gridstead.domain.supervisor.offers import Terms
+from gridstead.domain.supervisor.snapshot import Rules
+from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.services.supervisor.registration import Registration
+from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
+from gridstead.services.users.ldap_connector import LdapConnector
 
 CONFIRMATIONS = 2
 

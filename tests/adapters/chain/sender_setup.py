@@ -6,14 +6,14 @@ from __future__ import annotations
 from tests.adapters.chain.conftest import NO_EVIDENCE
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.chain.account import ChainAccount
 from gridstead.adapters.chain.ledger import ChainLedger
-from gridstead.adapters.journal.database import Database
-from gridstead.adapters.journal.outbox import SqlOutbox
-from gridstead.domain.calls import Settle
-from gridstead.domain.dispatch import DispatchPolicy
-from gridstead.domain.lifecycle import JobState
-from gridstead.services.sender import Sender, SenderPorts
+from gridstead.adapters.store.database import Database
+from gridstead.adapters.store.outbox import SqlOutbox
+from gridstead.adapters.transactions.account import ChainAccount
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.calls import Settle
+from gridstead.domain.transactions.dispatch import DispatchPolicy
+from gridstead.services.transactions.sender import Sender, SenderPorts
 
 BOUNDARIES = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 import pytest
 from tests.adapters.chain.test_encode import grid
 
-from gridstead.adapters.chain import account as account_module
-from gridstead.adapters.chain.account import ChainAccount, estimate, send_raw
-from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.node import RpcError
 from gridstead.adapters.chain.wallet import wallet_of
-from gridstead.domain.calls import ClaimJobs
-from gridstead.domain.sending import Fees, Reply, Taken, Transaction
+from gridstead.adapters.transactions import account as account_module
+from gridstead.adapters.transactions.account import ChainAccount, estimate, send_raw
+from gridstead.adapters.transactions.encode import Payload
+from gridstead.domain.transactions.calls import ClaimJobs
+from gridstead.domain.transactions.outbox import Fees, Reply, Taken, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
 WALLET = "0x" + "a1" * 20

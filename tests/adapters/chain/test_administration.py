@@ -24,18 +24,18 @@ from tests.adapters.chain.deploying import SENDING, Crash, MortalNode
 from tests.adapters.chain.generations import on_unsealed
 from tests.devnet import COIN, wallet
 
-from gridstead.adapters.chain.administrator import Administrator
-from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node, RpcError
-from gridstead.domain.administration import (
+from gridstead.adapters.contracts.administrator import Administrator
+from gridstead.adapters.contracts.inspection import Inspector
+from gridstead.domain.contracts.administration import (
     CONSTANTS,
     find_constant,
     hand_over,
     set_constant,
     take_over,
 )
-from gridstead.domain.contract_checks import check_contracts
-from gridstead.domain.deployment import ROLE_CONTRACTS, Role
+from gridstead.domain.contracts.checks import check_contracts
+from gridstead.domain.contracts.deployment import ROLE_CONTRACTS, Role
 from gridstead.errors import NotAllowed, TransactionReverted
 
 GOVERNED = (

@@ -9,8 +9,8 @@ from tests.adapters.chain.conftest import RealGrid
 from tests.billing_page import PAGE, read_example
 from tests.fakes.ledger import HARDWARE
 
-from gridstead.domain.calls import Register, Settle
-from gridstead.domain.lifecycle import JobState
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.calls import Register, Settle
 
 
 def test_example_is_settled_with_the_figures_of_the_page(chain):

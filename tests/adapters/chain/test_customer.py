@@ -11,16 +11,16 @@ from tests.devnet import COIN, wallet
 from tests.fakes.ledger import SMALL
 from tests.fakes.store import MemoryCursor
 
-from gridstead.adapters.chain.account import ChainAccount
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer, JobRequest
-from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.ledger import ChainLedger
-from gridstead.domain.calls import ClaimJobs
-from gridstead.domain.job import Affinity, Label
-from gridstead.domain.lifecycle import JobState
+from gridstead.adapters.transactions.account import ChainAccount
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.jobs.job import Affinity, Label
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.calls import ClaimJobs
 from gridstead.errors import ChainUnavailable, ConfigError, InvalidInput, TransactionReverted
-from gridstead.services.follower import Follower
+from gridstead.services.chain.follower import Follower
 
 
 def request(**fields):

@@ -19,7 +19,7 @@ from tests.fakes.definitions import wire_workflow
 from tests.fakes.definitions_process import KEY, DefinitionsProcess
 
 from gridstead.adapters.channel import open_channel
-from gridstead.adapters.job_definitions import SUBMIT, SUBMIT_FOR
+from gridstead.adapters.definitions.job_definitions import SUBMIT, SUBMIT_FOR
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
 

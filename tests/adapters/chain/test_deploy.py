@@ -9,14 +9,14 @@ import pytest
 from tests.adapters.chain.deploying import ADMIN, OPERATOR, STEPS, MiningNode
 from tests.devnet import COIN
 
-from gridstead.adapters.chain.blueprint import address_of
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer
-from gridstead.adapters.chain.deployment_file import Origin, Record, read, set_aside, write
-from gridstead.adapters.chain.direct import DirectSender
-from gridstead.adapters.chain.inspection import Inspector
-from gridstead.adapters.chain.steps import role_id
-from gridstead.domain.contract_checks import check_contracts
+from gridstead.adapters.contracts.blueprint import address_of
+from gridstead.adapters.contracts.deployment_file import Origin, Record, read, set_aside, write
+from gridstead.adapters.contracts.inspection import Inspector
+from gridstead.adapters.contracts.steps import role_id
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.contracts.checks import check_contracts
 from gridstead.domain.diagnostic import exit_code
 from gridstead.errors import ConfigError
 

@@ -10,13 +10,13 @@ from tests.adapters.chain.deploying import ADMIN, STEPS
 from tests.devnet import COIN, wallet
 
 from gridstead.adapters.chain.contracts import find_contracts
-from gridstead.adapters.chain.deployment_file import read
-from gridstead.adapters.chain.direct import DirectSender
-from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node, RpcError
-from gridstead.adapters.chain.steps import role_id
-from gridstead.domain.contract_checks import check_contracts
-from gridstead.domain.deployment import SEALED
+from gridstead.adapters.contracts.deployment_file import read
+from gridstead.adapters.contracts.inspection import Inspector
+from gridstead.adapters.contracts.steps import role_id
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.contracts.checks import check_contracts
+from gridstead.domain.contracts.deployment import SEALED
 from gridstead.domain.diagnostic import Severity
 
 IMPOSTOR = wallet(68).address
@@ -135,7 +135,7 @@ def test_unsealed_set_of_an_earlier_release_is_sealed(unsealed):
 
 def test_roles_of_a_new_operator_are_granted_before_a_recorded_seal(unsealed, monkeypatch):
     """The new roles are granted first, so the seal cannot keep its recorded nonce."""
-    monkeypatch.setattr("gridstead.adapters.chain.deploy.TIMEOUT_S", 5.0)
+    monkeypatch.setattr("gridstead.adapters.contracts.deploy.TIMEOUT_S", 5.0)
     site = unsealed.site
 
     site.deployment().run(operator=IMPOSTOR, supply=COIN)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 from tests.devnet import wallet
 
-from gridstead.adapters.chain.direct import DirectSender
-from gridstead.domain.sending import Taken
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.transactions.outbox import Taken
 from gridstead.errors import ChainUnavailable
 
 

@@ -12,13 +12,16 @@ from tests.fakes.ledger import HARDWARE, PRICES
 
 from gridstead.adapters.chain.abi import reason
 from gridstead.adapters.chain.contracts import Contracts
-from gridstead.adapters.chain.encode import ERROR_BYTES, encode
 from gridstead.adapters.chain.job_queues import ProviderJobQueues
 from gridstead.adapters.chain.job_repository import JobRepository
 from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
 from gridstead.adapters.chain.money import Constants, Credit
 from gridstead.adapters.chain.provider_manager import ProviderManager
-from gridstead.domain.calls import (
+from gridstead.adapters.transactions.encode import ERROR_BYTES, encode
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.jobs.job import Label
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.calls import (
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
@@ -29,9 +32,6 @@ from gridstead.domain.calls import (
     SetRunning,
     Settle,
 )
-from gridstead.domain.ids import JobId, JobKey
-from gridstead.domain.job import Label
-from gridstead.domain.lifecycle import JobState
 
 PROVIDER = "0x" + "a1" * 20
 JOB_KEY = JobKey(

@@ -9,15 +9,15 @@ from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
 from tests.adapters.chain.sender_setup import WalletSender, job, settlement
 
-from gridstead.adapters.journal.cursor import VolatileCursor
-from gridstead.domain.billing import paid_seconds_ceil, paid_seconds_floor
-from gridstead.domain.calls import Expire, Match
-from gridstead.domain.expiry import MARGIN_BLOCKS, MARGIN_S, expiry
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.sending import SendState
+from gridstead.adapters.store.cursor import VolatileCursor
+from gridstead.domain.jobs.billing import paid_seconds_ceil, paid_seconds_floor
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.matching.expiry import MARGIN_BLOCKS, MARGIN_S, expiry
+from gridstead.domain.transactions.calls import Expire, Match
+from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import TransactionReverted
-from gridstead.services.follower import Follower
-from gridstead.services.meta_scheduler import MetaScheduler
+from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.meta_scheduler import MetaScheduler
 
 
 class Operator:

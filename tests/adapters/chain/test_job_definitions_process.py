@@ -19,10 +19,14 @@ from tests.fakes.definitions_process import KEY, DefinitionsProcess
 
 from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.channel import open_channel
-from gridstead.adapters.job_definitions import JobDefinitionClient, ProviderWallet, submit_workflow
-from gridstead.adapters.journal.database import Database
-from gridstead.adapters.script_seal import ScriptSeal
-from gridstead.adapters.scripts import Scripts
+from gridstead.adapters.definitions.job_definitions import (
+    JobDefinitionClient,
+    ProviderWallet,
+    submit_workflow,
+)
+from gridstead.adapters.definitions.script_seal import ScriptSeal
+from gridstead.adapters.definitions.scripts import Scripts
+from gridstead.adapters.store.database import Database
 from gridstead.errors import ConfigError, JobDefinitionUnavailable, ScriptUnavailable
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub

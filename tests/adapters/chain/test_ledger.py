@@ -12,12 +12,12 @@ from tests.adapters.chain.generations import on_both
 from tests.devnet import COIN
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 
-from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.ledger import ChainLedger
-from gridstead.domain.events import ChainEventKind
-from gridstead.domain.expiry import Timeouts
-from gridstead.domain.job import Affinity, Label, QueueSizes
-from gridstead.domain.lifecycle import JobState
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.chain.events import ChainEventKind
+from gridstead.domain.jobs.job import Affinity, Label, QueueSizes
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.matching.expiry import Timeouts
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
 

@@ -11,13 +11,13 @@ from tests.fakes.ledger import HARDWARE, PRICES
 from gridstead import config
 from gridstead.adapters.chain import logs as logs_module
 from gridstead.adapters.chain.customer import Customer
-from gridstead.adapters.chain.encode import encode
 from gridstead.adapters.chain.events import EventReader
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.logs import PINNED_BLOCKS, read_logs
 from gridstead.adapters.chain.node import RpcError
-from gridstead.domain.calls import ClaimJobs, Match, Register
-from gridstead.domain.events import ChainEventKind
+from gridstead.adapters.transactions.encode import encode
+from gridstead.domain.chain.events import ChainEventKind
+from gridstead.domain.transactions.calls import ClaimJobs, Match, Register
 from gridstead.errors import ChainUnavailable
 from gridstead.wiring.chain import open_chain
 

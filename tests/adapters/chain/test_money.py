@@ -12,9 +12,9 @@ from tests.adapters.chain.generations import on_both
 from tests.devnet import COIN
 from tests.fakes.ledger import PRICES
 
-from gridstead.domain.job import QueueSizes
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.settlement import time_limit_min
+from gridstead.domain.jobs.job import QueueSizes
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.supervisor.settlement import time_limit_min
 from gridstead.errors import TransactionReverted
 
 HIGHER_PRICES = replace(PRICES, cpu_per_min=10 * PRICES.cpu_per_min)

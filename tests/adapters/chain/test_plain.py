@@ -18,9 +18,9 @@ from tests.adapters.chain.sender_setup import (
 )
 from tests.fakes.ledger import PRICES, SMALL
 
-from gridstead.domain.calls import ClaimJobs, Match, Refuse, SetRunning
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.sending import SendState
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.calls import ClaimJobs, Match, Refuse, SetRunning
+from gridstead.domain.transactions.outbox import SendState
 
 
 @pytest.fixture

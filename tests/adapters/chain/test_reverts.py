@@ -10,8 +10,8 @@ from tests.adapters.chain.generations import on_both
 from tests.devnet import COIN, wallet
 from tests.fakes.ledger import PRICES, SMALL
 
-from gridstead.adapters.chain.direct import DirectSender
-from gridstead.domain.lifecycle import JobState
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.errors import TransactionReverted
 
 pytestmark = on_both

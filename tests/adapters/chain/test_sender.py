@@ -17,9 +17,16 @@ from tests.adapters.chain.sender_setup import (
 )
 from tests.devnet import Anvil, Devnet, wallet
 
-from gridstead.domain.calls import ClaimCancelling, ClaimJobs, ClaimTopUp, Match, Refuse, SetRunning
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.sending import SendState
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.calls import (
+    ClaimCancelling,
+    ClaimJobs,
+    ClaimTopUp,
+    Match,
+    Refuse,
+    SetRunning,
+)
+from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import ChainUnavailable, ConfigError
 
 

@@ -7,10 +7,10 @@ import pytest
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.sender_setup import WalletSender, claimed, job
 
-from gridstead.domain.calls import SetRunning
-from gridstead.domain.dispatch import DispatchPolicy
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.sending import SendState
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.calls import SetRunning
+from gridstead.domain.transactions.dispatch import DispatchPolicy
+from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import ConfigError
 
 

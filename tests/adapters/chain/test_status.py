@@ -10,14 +10,14 @@ from tests.adapters.chain.generations import on_unsealed
 from tests.devnet import CHAIN_ID, COIN, wallet
 
 from gridstead.adapters.chain.abi import artifact
-from gridstead.adapters.chain.direct import DirectSender
-from gridstead.adapters.chain.inspection import Inspector
 from gridstead.adapters.chain.node import Node, RpcError
-from gridstead.adapters.chain.role_history import search
-from gridstead.adapters.chain.steps import NO_ROLE
-from gridstead.domain.administration import CONSTANTS, grant
-from gridstead.domain.contract_checks import check_contracts
-from gridstead.domain.deployment import Role
+from gridstead.adapters.contracts.inspection import Inspector
+from gridstead.adapters.contracts.role_history import search
+from gridstead.adapters.contracts.steps import NO_ROLE
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.contracts.administration import CONSTANTS, grant
+from gridstead.domain.contracts.checks import check_contracts
+from gridstead.domain.contracts.deployment import Role
 from gridstead.domain.diagnostic import Severity
 
 

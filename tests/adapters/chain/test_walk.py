@@ -9,9 +9,9 @@ from tests.adapters.chain.generations import on_both
 from tests.adapters.chain.grid_setup import GridServices
 from tests.devnet import COIN
 
-from gridstead.domain.job import QueueSizes
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.sending import SendState
+from gridstead.domain.jobs.job import QueueSizes
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.transactions.outbox import SendState
 
 pytestmark = on_both
 

@@ -8,7 +8,7 @@ from tests.adapters.modules.git_server import GitServer, Repository
 from tests.fakes.certificates import Authority
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.modules import Bounds, GitModules
+from gridstead.adapters.definitions.modules import Bounds, GitModules
 from gridstead.workflow.schema import ModuleSource
 
 

@@ -10,7 +10,7 @@ import time
 import pytest
 from tests.adapters.modules.git_server import MODULE, GitServer, Repository
 
-from gridstead.adapters.modules import MAX_TEXT_BYTES, Bounds, GitModules
+from gridstead.adapters.definitions.modules import MAX_TEXT_BYTES, Bounds, GitModules
 from gridstead.errors import InvalidInput, ModuleUnavailable
 from gridstead.workflow.schema import ModuleSource
 

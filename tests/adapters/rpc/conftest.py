@@ -14,16 +14,16 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
 from gridstead.adapters.channel import GrpcPeer, open_channel
-from gridstead.adapters.logger import LoggerClient, WriteAccess
-from gridstead.adapters.logs import FileLogs, Limits
-from gridstead.domain.log import LogId
-from gridstead.domain.log_access import WritePermit, write_token
+from gridstead.adapters.logs.client import LoggerClient, WriteAccess
+from gridstead.adapters.logs.files import FileLogs, Limits
+from gridstead.domain.logs.access import WritePermit, write_token
+from gridstead.domain.logs.log import LogId
 from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
-from gridstead.rpc.graphql import GraphqlService, graphql_server
-from gridstead.rpc.job_definitions import SBatchServer
-from gridstead.rpc.logger import LoggerServer
+from gridstead.rpc.definitions.graphql import GraphqlService, graphql_server
+from gridstead.rpc.definitions.job_definitions import SBatchServer
+from gridstead.rpc.logs.server import LoggerServer
 from gridstead.rpc.peer_limit import PeerLimit
-from gridstead.services.logger import Logger
+from gridstead.services.logs.logger import Logger
 
 NAME = "0x" + "07" * 32
 MAX_BYTES = 100_000

@@ -19,7 +19,9 @@ from gridstead.proto import (
     supervisor_pb2,
     supervisor_pb2_grpc,
 )
-from gridstead.rpc import agent, job_definitions, logger, ssh_keys
+from gridstead.rpc import slurm, users
+from gridstead.rpc.definitions import job_definitions
+from gridstead.rpc.logs import server
 
 GENERATED = (
     (agent_pb2, agent_pb2_grpc),
@@ -27,7 +29,7 @@ GENERATED = (
     (sbatchapi_pb2, sbatchapi_pb2_grpc),
     (supervisor_pb2, supervisor_pb2_grpc),
 )
-OURS = (agent, job_definitions, logger, ssh_keys)
+OURS = (slurm, job_definitions, server, users)
 
 
 def services():

@@ -10,7 +10,7 @@ import pytest
 from tests.adapters.rpc.conftest import SUBMIT, ask, new_graphql_service, no_limit
 from tests.fakes.definitions import wire_workflow
 
-from gridstead.adapters.job_definitions import submit_workflow
+from gridstead.adapters.definitions.job_definitions import submit_workflow
 from gridstead.errors import (
     ConfigError,
     InvalidWorkflow,
@@ -18,8 +18,8 @@ from gridstead.errors import (
     Transient,
     UnexpectedOutput,
 )
-from gridstead.rpc.graphql import graphql_server
-from gridstead.rpc.job_definitions import SBatchServer
+from gridstead.rpc.definitions.graphql import graphql_server
+from gridstead.rpc.definitions.job_definitions import SBatchServer
 from gridstead.rpc.tls import TlsFiles
 from gridstead.workflow.json_schema import json_schema
 

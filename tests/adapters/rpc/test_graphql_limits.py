@@ -14,10 +14,10 @@ from tests.adapters.rpc.conftest import KEY, SUBMIT, ask, new_graphql_service
 from tests.fakes.definitions import MemoryScripts, OneJobLedger, new_service, wire_workflow
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.job_definitions import submit_workflow
-from gridstead.adapters.modules import MAX_CALLERS, GitModules
+from gridstead.adapters.definitions.job_definitions import submit_workflow
+from gridstead.adapters.definitions.modules import MAX_CALLERS, GitModules
 from gridstead.errors import InvalidWorkflow, JobDefinitionUnavailable, TooMuch, Transient
-from gridstead.rpc.graphql import WORKERS, graphql_server
+from gridstead.rpc.definitions.graphql import WORKERS, graphql_server
 from gridstead.rpc.peer_limit import PeerLimit
 
 
@@ -122,7 +122,7 @@ class TestSlowModules:
             event.wait(30)
             return "name: a"
 
-        monkeypatch.setattr("gridstead.adapters.modules._Repository.module", module)
+        monkeypatch.setattr("gridstead.adapters.definitions.modules._Repository.module", module)
         return event
 
     def test_workflows_without_modules_are_served_while_modules_are_fetched(

@@ -9,8 +9,8 @@ import pytest
 from tests.fakes.definitions import MemoryScripts, OneJobLedger, new_service, wire_workflow
 from tests.fakes.store import FakeClock
 
-from gridstead.rpc import graphql_schema
-from gridstead.rpc.graphql_schema import Requests, make_schema
+from gridstead.rpc.definitions import graphql_schema
+from gridstead.rpc.definitions.graphql_schema import Requests, make_schema
 
 KEY = b"k" * 32
 QUERY = "mutation Submit($job: Job!) { submit(job: $job) }"

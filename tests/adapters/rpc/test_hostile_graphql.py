@@ -26,7 +26,7 @@ from tests.fakes.store import FakeClock
 from tests.unit.workflow.at_random import random_mapping, random_module, text_of
 from tests.unit.workflow.mutants import JUNK, mutant
 
-from gridstead.rpc.graphql import make_app
+from gridstead.rpc.definitions.graphql import make_app
 
 KEY = b"k" * 32
 SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"

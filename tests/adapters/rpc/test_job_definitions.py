@@ -22,8 +22,8 @@ from tests.fakes.definitions import (
 )
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
-from gridstead.adapters.job_definitions import JobDefinitionClient, ProviderWallet
-from gridstead.domain.job_definition import ScriptAnswer
+from gridstead.adapters.definitions.job_definitions import JobDefinitionClient, ProviderWallet
+from gridstead.domain.definitions.job_definition import ScriptAnswer
 from gridstead.errors import (
     ConfigError,
     InvalidInput,
@@ -34,7 +34,7 @@ from gridstead.errors import (
 )
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
-from gridstead.rpc.job_definitions import SBatchServer
+from gridstead.rpc.definitions.job_definitions import SBatchServer
 from gridstead.rpc.peer_limit import PeerLimit
 
 CUSTOMER = "0x" + "c0" * 20

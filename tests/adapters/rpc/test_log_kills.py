@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.fakes.definitions import Wallet
 from tests.fakes.logger_process import LoggerProcess, log_of
 
-from gridstead.adapters.logger import LoggerClient, LogQuery
-from gridstead.domain.log import Stream
+from gridstead.adapters.logs.client import LoggerClient, LogQuery
+from gridstead.domain.logs.log import Stream
 
 ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
 LOGGER_EVERY = 5  # the writer is killed in the other rounds

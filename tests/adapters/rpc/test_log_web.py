@@ -16,9 +16,9 @@ import pytest
 from tests.fakes.definitions import Wallet
 
 from gridstead.adapters.channel import GrpcPeer
-from gridstead.adapters.logger import LoggerClient
-from gridstead.domain.log import Chunk, Stream
-from gridstead.domain.log_access import read_text, watch_text
+from gridstead.adapters.logs.client import LoggerClient
+from gridstead.domain.logs.access import read_text, watch_text
+from gridstead.domain.logs.log import Chunk, Stream
 from gridstead.errors import ConfigError
 from gridstead.proto.logger_pb2 import (
     ReadRequest,
@@ -26,11 +26,11 @@ from gridstead.proto.logger_pb2 import (
     WatchListRequest,
     WatchListResponse,
 )
-from gridstead.rpc import log_reading, log_web
-from gridstead.rpc import logger as rpc_logger
-from gridstead.rpc.log_reading import Readers
-from gridstead.rpc.log_web import Web
-from gridstead.rpc.logger import LoggerServer
+from gridstead.rpc.logs import reading, web
+from gridstead.rpc.logs import server as rpc_logger
+from gridstead.rpc.logs.reading import Readers
+from gridstead.rpc.logs.server import LoggerServer
+from gridstead.rpc.logs.web import Web
 
 NAME = "0x" + "07" * 32
 PORTAL = "https://portal.example"
@@ -272,7 +272,7 @@ class TestRefusals:
         assert (messages, trailers["grpc-status"]) == ([], INVALID)
 
     def test_streams_per_owner_are_limited(self, web_logger, read_request, write, monkeypatch):
-        monkeypatch.setattr(log_reading, "MAX_READERS_PER_OWNER", 1)
+        monkeypatch.setattr(reading, "MAX_READERS_PER_OWNER", 1)
         write(b"one")
         body = base64.b64encode(frame(read_request()))
         with web_logger.open("Read", body) as response:
@@ -285,7 +285,7 @@ class TestRefusals:
         assert unquote(trailers["grpc-message"]).startswith("too many readers")
 
     def test_connections_are_limited(self, new_web_logger, read_request, monkeypatch):
-        monkeypatch.setattr(log_web, "MAX_CONNECTIONS", 2)
+        monkeypatch.setattr(web, "MAX_CONNECTIONS", 2)
         web_logger = new_web_logger()
         body = base64.b64encode(frame(read_request()))
         with web_logger.open("Read", body) as first:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.unit.workflow.node import Node, workflow
 
-from gridstead.adapters.logger import LogQuery
-from gridstead.domain.log import Stream
+from gridstead.adapters.logs.client import LogQuery
+from gridstead.domain.logs.log import Stream
 
 NAME = "0x" + "07" * 32
 

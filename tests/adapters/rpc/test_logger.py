@@ -12,10 +12,10 @@ from tests.adapters.rpc.conftest import LOG_IDENTITY, MAX_BYTES, NAME, access_to
 from tests.fakes.definitions import Wallet
 
 from gridstead.adapters.channel import GrpcPeer
-from gridstead.adapters.logger import LoggerClient, LogQuery, WriteAccess
-from gridstead.adapters.logs import Limits
-from gridstead.domain.log import MAX_LINE_BYTES, Chunk, Stream
-from gridstead.domain.log_access import read_text, watch_text
+from gridstead.adapters.logs.client import LoggerClient, LogQuery, WriteAccess
+from gridstead.adapters.logs.files import Limits
+from gridstead.domain.logs.access import read_text, watch_text
+from gridstead.domain.logs.log import MAX_LINE_BYTES, Chunk, Stream
 from gridstead.errors import InvalidInput, LogDamaged, LogFull, LoggerUnavailable, NotAllowed
 from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest, WriteRequest
 

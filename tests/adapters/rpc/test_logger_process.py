@@ -7,8 +7,8 @@ import resource
 
 from tests.fakes.logger_process import LoggerProcess
 
-from gridstead.rpc.log_web import MAX_CONNECTIONS
-from gridstead.rpc.logger import MAX_STREAMS
+from gridstead.rpc.logs.server import MAX_STREAMS
+from gridstead.rpc.logs.web import MAX_CONNECTIONS
 
 
 def test_the_limit_of_open_files_exceeds_that_of_readers(tmp_path):

@@ -11,13 +11,13 @@ import time
 import pytest
 
 from gridstead.adapters.channel import GrpcPeer
-from gridstead.adapters.logger import LoggerClient, LogQuery
-from gridstead.domain.log import Chunk
+from gridstead.adapters.logs.client import LoggerClient, LogQuery
+from gridstead.domain.logs.log import Chunk
 from gridstead.errors import ConfigError, LoggerUnavailable
-from gridstead.rpc import log_reading
-from gridstead.rpc import logger as rpc_logger
-from gridstead.rpc.log_reading import Readers
-from gridstead.rpc.logger import LoggerServer
+from gridstead.rpc.logs import reading
+from gridstead.rpc.logs import server as rpc_logger
+from gridstead.rpc.logs.reading import Readers
+from gridstead.rpc.logs.server import LoggerServer
 
 NAME = "0x" + "07" * 32
 
@@ -112,7 +112,7 @@ def test_stream_of_a_dead_peer_is_closed(  # noqa: PLR0917 # fixtures
 def test_streams_per_owner_are_limited(  # noqa: PLR0917 # fixtures
     server_tls, service, authority, owner, clock, access, monkeypatch
 ):
-    monkeypatch.setattr(log_reading, "MAX_READERS_PER_OWNER", 2)
+    monkeypatch.setattr(reading, "MAX_READERS_PER_OWNER", 2)
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     client = LoggerClient(GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate))
     client.write(access, [Chunk(data=b"one", timestamp_ns=1)])

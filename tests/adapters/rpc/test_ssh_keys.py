@@ -5,10 +5,10 @@ import stat
 
 import pytest
 
-from gridstead.adapters.authorized_keys import fetch_keys, parse_keys, write_keys
 from gridstead.adapters.channel import GrpcPeer
+from gridstead.adapters.users.authorized_keys import fetch_keys, parse_keys, write_keys
 from gridstead.errors import ConfigError, SupervisorUnavailable, UnexpectedOutput
-from gridstead.rpc.ssh_keys import SshKeyServer
+from gridstead.rpc.users import SshKeyServer
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPmRbhR5q3 supervisor@control"
 OTHER = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTY="

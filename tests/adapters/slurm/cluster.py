@@ -11,10 +11,10 @@ from abc import ABC, abstractmethod
 from tests.fakes.scheduler import FakeScheduler
 from tests.fakes.store import FakeClock
 
-from gridstead.domain.attempt import Attempt
-from gridstead.domain.billing import Resources
-from gridstead.domain.ids import JobId, JobKey
-from gridstead.domain.submission import GridUser, Script, Submission
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.supervisor.attempt import Attempt
+from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.ports import Scheduler
 
 TIMEOUT_S = 60

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gridstead.domain.submission import Script
+from gridstead.domain.supervisor.submission import Script
 from gridstead.errors import GridsteadError, SubmitRejected
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gridstead.domain.ids import parse_job_key
+from gridstead.domain.jobs.ids import parse_job_key
 
 SKEW_S = 2
 

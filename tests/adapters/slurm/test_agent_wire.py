@@ -12,11 +12,11 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.slurm.agent import AgentClient
-from gridstead.domain.accounts import WalletRange
-from gridstead.domain.billing import Resources
-from gridstead.domain.hint import Hint
-from gridstead.domain.ids import JobId, JobKey
-from gridstead.domain.submission import GridUser, Script, Submission
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.slurm.hint import Hint
+from gridstead.domain.supervisor.submission import GridUser, Script, Submission
+from gridstead.domain.users.accounts import WalletRange
 from gridstead.errors import (
     ConfigError,
     InvalidInput,
@@ -25,9 +25,9 @@ from gridstead.errors import (
     SubmitRejected,
     UnexpectedOutput,
 )
-from gridstead.rpc.agent import AgentServer, DatagramReceiver
+from gridstead.rpc.slurm import AgentServer, DatagramReceiver
 from gridstead.rpc.tls import TlsFiles
-from gridstead.services.agent import Agent
+from gridstead.services.slurm.agent import Agent
 
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
 SUBMISSION = Submission(

@@ -8,7 +8,7 @@ import pytest
 
 from gridstead.adapters.slurm.command import Command, CommandResult
 from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, UserStorage
-from gridstead.domain.submission import GridUser
+from gridstead.domain.supervisor.submission import GridUser
 from gridstead.errors import SchedulerUnavailable
 
 ADDRESS = f"0x{1:040x}"

@@ -9,8 +9,8 @@ import pytest
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.slurm.reports import SqliteReports
-from gridstead.adapters.spool import FileSpool
-from gridstead.domain.hint import Hint
+from gridstead.adapters.slurm.spool import FileSpool
+from gridstead.domain.slurm.hint import Hint
 from gridstead.errors import ConfigError
 
 DAY_S = 86_400

@@ -11,10 +11,10 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.slurm.agent import AgentClient
-from gridstead.domain.accounts import WalletRange
-from gridstead.rpc.agent import AgentServer
+from gridstead.domain.users.accounts import WalletRange
+from gridstead.rpc.slurm import AgentServer
 from gridstead.rpc.tls import TlsFiles
-from gridstead.services.agent import Agent
+from gridstead.services.slurm.agent import Agent
 
 
 @pytest.fixture(scope="module")

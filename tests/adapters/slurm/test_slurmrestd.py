@@ -11,9 +11,9 @@ import pytest
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.slurm.rest import TOKEN_LIFE_S, Slurmrestd
-from gridstead.domain.billing import Resources
-from gridstead.domain.ids import JobId, JobKey
-from gridstead.domain.submission import GridUser, Script, Submission
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.errors import AssociationUnknown, SchedulerUnavailable, SubmitRejected
 
 SUBMISSION = Submission(

@@ -13,11 +13,11 @@ from tests.contracts.ledger.model import LedgerEvent
 from tests.contracts.ledger.views import View
 
 from gridstead.adapters.chain.abi import artifact, reason
-from gridstead.adapters.chain.account import to_fields
-from gridstead.adapters.chain.encode import Payload
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.chain.wallet import Wallet
-from gridstead.domain.sending import Fees
+from gridstead.adapters.transactions.account import to_fields
+from gridstead.adapters.transactions.encode import Payload
+from gridstead.domain.transactions.outbox import Fees
 
 GAS = 20_000_000
 FEES = Fees(max_fee=10**12, tip=10**9)

@@ -12,7 +12,7 @@ from tests.contracts.ledger.calls import MODEL
 from tests.contracts.ledger.random_calls import INNER
 from tests.contracts.ledger.replay import Replay
 
-from gridstead.domain.lifecycle import LEGAL
+from gridstead.domain.jobs.lifecycle import LEGAL
 
 # The admin role of a role never changes, and the writer of records keeps its role.
 NEVER_EMITTED = {

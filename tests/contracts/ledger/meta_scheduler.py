@@ -13,8 +13,8 @@ from tests.contracts.ledger.model import MAX_UINT, ContractModel, Refused
 from tests.contracts.ledger.state import Job, Kind
 from tests.contracts.ledger.steps import GRID
 
-from gridstead.domain.billing import SECONDS_PER_MINUTE, price_per_minute
-from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, price_per_minute
+from gridstead.domain.jobs.lifecycle import COLD, JobState
 
 # Functions for customers.
 

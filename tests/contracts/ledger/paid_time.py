@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from gridstead.domain.billing import LONGEST_MIN, paid_minutes_floor
+from gridstead.domain.jobs.billing import LONGEST_MIN, paid_minutes_floor
 
 
 def emitted_minutes_floor(escrow: int, price_per_min: int) -> int:

@@ -9,7 +9,7 @@ from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE, has_r
 from tests.contracts.ledger.model import ContractModel, Refused, demand
 from tests.contracts.ledger.state import Profile, Standing
 
-from gridstead.domain.billing import Prices
+from gridstead.domain.jobs.billing import Prices
 
 MANAGER = "ProviderManager"
 MAX_UNIT_PRICE = 2**72 - 1

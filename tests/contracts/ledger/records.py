@@ -10,8 +10,8 @@ from dataclasses import replace
 from tests.contracts.ledger.model import ContractModel, Refused
 from tests.contracts.ledger.state import NOBODY, Job, Kind, Queue
 
-from gridstead.domain.billing import Resources
-from gridstead.domain.lifecycle import COLD, JobState, is_legal
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
 
 REPOSITORY = "JobRepository"
 MAX_ESCROW = 2**128 - 1

@@ -17,8 +17,8 @@ from tests.contracts.ledger.setup import Cast
 from tests.contracts.ledger.state import Job, Kind, Queue
 from tests.devnet import COIN
 
-from gridstead.domain.billing import price_per_minute
-from gridstead.domain.lifecycle import COLD, HOT, JobState
+from gridstead.domain.jobs.billing import price_per_minute
+from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState
 
 GRID = "MetaScheduler"
 BEYOND_ALL_STATES = 9

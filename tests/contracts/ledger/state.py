@@ -11,8 +11,8 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 
-from gridstead.domain.billing import Prices, Resources
-from gridstead.domain.lifecycle import JobState
+from gridstead.domain.jobs.billing import Prices, Resources
+from gridstead.domain.jobs.lifecycle import JobState
 
 NOBODY = "0x" + "00" * 20
 FREE = Prices(gpu_per_min=0, cpu_per_min=0, memory_mb_per_min=0)

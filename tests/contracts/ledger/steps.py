@@ -10,9 +10,9 @@ from tests.contracts.ledger.model import MAX_UINT, ContractModel, Refused
 from tests.contracts.ledger.paid_time import emitted_minutes_floor
 from tests.contracts.ledger.state import NOBODY, Job, Kind
 
-from gridstead.domain.billing import SECONDS_PER_MINUTE, paid_seconds_ceil
-from gridstead.domain.billing import settle as divide
-from gridstead.domain.lifecycle import JobState
+from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, paid_seconds_ceil
+from gridstead.domain.jobs.billing import settle as divide
+from gridstead.domain.jobs.lifecycle import JobState
 
 GRID = "MetaScheduler"
 NO_EVIDENCE = bytes(32)

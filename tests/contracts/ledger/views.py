@@ -17,9 +17,9 @@ from tests.contracts.ledger.records import REPOSITORY
 from tests.contracts.ledger.state import FREE, NOBODY, Job, Kind, Profile, Queue
 from tests.contracts.ledger.steps import GRID
 
-from gridstead.domain.billing import Prices
-from gridstead.domain.ids import is_address
-from gridstead.domain.lifecycle import JobState
+from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.jobs.ids import is_address
+from gridstead.domain.jobs.lifecycle import JobState
 
 QUEUES = "ProviderJobQueues"
 ADMINISTERED = (GRID, MANAGER, REPOSITORY)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from gridstead.domain.administration import CONSTANTS
+from gridstead.domain.contracts.administration import CONSTANTS
 
 INPUT, USAGE, CONFIG = 65, 2, 78
 GOOD = "0x" + "ab" * 20

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gridstead.adapters.logger import Lines
+from gridstead.adapters.logs.client import Lines
 from gridstead.cli import job_output
 from gridstead.cli.job_output import (
     JobOutput,
@@ -18,7 +18,7 @@ from gridstead.cli.job_output import (
     show_as_json,
     show_raw,
 )
-from gridstead.domain.log import Stream
+from gridstead.domain.logs.log import Stream
 from gridstead.errors import LoggerUnavailable, NotAllowed
 
 CLIENT = SimpleNamespace(wallet=SimpleNamespace(open=lambda: None))

@@ -10,7 +10,7 @@ import pytest
 from gridstead.cli import site as cli
 from gridstead.cli.site_progress import SiteProgress, interruptible
 from gridstead.domain.diagnostic import Diagnostic
-from gridstead.domain.playbook import (
+from gridstead.domain.site.playbook import (
     Effect,
     HostFinished,
     PlayStarted,
@@ -23,10 +23,10 @@ from gridstead.domain.playbook import (
     TaskStarted,
     Verb,
 )
-from gridstead.domain.run_record import Circumstances, FailedTask, RunRecord
-from gridstead.domain.verification import Verification
+from gridstead.domain.site.run_record import Circumstances, FailedTask, RunRecord
+from gridstead.domain.site.verification import Verification
 from gridstead.errors import ConfigError
-from gridstead.ports.playbooks import Stop
+from gridstead.ports.site import Stop
 
 TASK = Task(name="Ensure the settings are there", role="slurm")
 CHANGE = HostFinished(

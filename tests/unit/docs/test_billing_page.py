@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 from tests.billing_page import CUSTOMER, PAGE, read_example
 
-from gridstead.domain.attempt import NodeReport
-from gridstead.domain.billing import paid_seconds_floor, price_per_minute, settle
-from gridstead.domain.evidence import node_seconds
-from gridstead.domain.ids import JobId, JobKey, parse_job_key
-from gridstead.domain.job import Job
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.settlement import billed_seconds, evidence_hash
+from gridstead.domain.jobs.billing import paid_seconds_floor, price_per_minute, settle
+from gridstead.domain.jobs.ids import JobId, JobKey, parse_job_key
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.supervisor.attempt import NodeReport
+from gridstead.domain.supervisor.evidence import node_seconds
+from gridstead.domain.supervisor.settlement import billed_seconds, evidence_hash
 
 TEXT = PAGE.read_text()
 EXAMPLE = TEXT[TEXT.index("## Worked example") : TEXT.index("## How to check a bill")]

@@ -50,7 +50,7 @@ def source_of(*folders):
     """Return the text of the Python files in some folders of the control plane."""
     texts = []
     for folder in folders:
-        files = (CHECKOUT / "control/gridstead" / folder).glob("*.py")
+        files = (CHECKOUT / "control/gridstead" / folder).rglob("*.py")
         texts.extend(file.read_text() for file in files)
     return "\n".join(texts)
 

@@ -3,14 +3,19 @@
 
 from dataclasses import replace
 
-from gridstead.domain.actions import Cancel, Note, Put
-from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample
-from gridstead.domain.billing import Resources
-from gridstead.domain.ids import JobId
-from gridstead.domain.job import Block, Job, QueueSizes
-from gridstead.domain.journal import EntryKind, JournalEntry, JournalRecord, JournalRecords
-from gridstead.domain.lifecycle import JobState
-from gridstead.domain.snapshot import Rules, Snapshot
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.job import Block, Job, QueueSizes
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.supervisor.actions import Cancel, Note, Put
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.supervisor.journal import (
+    EntryKind,
+    JournalEntry,
+    JournalRecord,
+    JournalRecords,
+)
+from gridstead.domain.supervisor.snapshot import Rules, Snapshot
 
 CREDIT = 10**18
 CONTRACT = "0x" + "c0" * 20

@@ -276,7 +276,7 @@ def tables() -> Iterator[str]:
     """Yield the columns of all tables of the services' store."""
     from sqlalchemy import create_engine, inspect  # noqa: PLC0415 - slow to import
 
-    database = importlib.import_module("gridstead.adapters.journal.migrations")
+    database = importlib.import_module("gridstead.adapters.store.migrations")
     engine = create_engine("sqlite://")
     with engine.begin() as connection:
         version = database.version_of(connection)
@@ -291,9 +291,9 @@ def tables() -> Iterator[str]:
 
 def stored_names() -> Iterator[str]:
     """Yield the names of calls and journal entries as they are stored."""
-    codec = importlib.import_module("gridstead.adapters.journal.codec")
+    codec = importlib.import_module("gridstead.adapters.store.codec")
     yield from (f"stored call {name}" for name in codec._ADAPTERS)
-    journal = importlib.import_module("gridstead.domain.journal")
+    journal = importlib.import_module("gridstead.domain.supervisor.journal")
     yield from (f"stored entry {kind.value}" for kind in journal.EntryKind)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridstead.adapters.slurm import text
-from gridstead.domain.attempt import ALIVE_STATES, END_STATES
+from gridstead.domain.supervisor.attempt import ALIVE_STATES, END_STATES
 from gridstead.errors import UnexpectedOutput
 
 RECORDED = Path(__file__).parents[2] / "adapters" / "slurm" / "recorded"

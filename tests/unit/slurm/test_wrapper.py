@@ -10,9 +10,9 @@ import pytest
 
 from gridstead.adapters.slurm import wrapper
 from gridstead.adapters.slurm.command import CommandResult
-from gridstead.domain.billing import Resources
-from gridstead.domain.ids import JobId, JobKey
-from gridstead.domain.submission import GridUser, Script, Submission
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected, UnexpectedOutput
 
 CHECKOUT = Path(__file__).parents[3]

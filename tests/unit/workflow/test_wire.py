@@ -18,7 +18,7 @@ from gridstead.workflow.field_paths import fields_of
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.schema import Module, Workflow, model_in
 
-SCHEMA = build_schema(Path("control/gridstead/rpc/job_definitions.graphql").read_text())
+SCHEMA = build_schema(Path("control/gridstead/rpc/definitions/job_definitions.graphql").read_text())
 JOB = GraphQLNonNull(SCHEMA.type_map["Job"])
 
 

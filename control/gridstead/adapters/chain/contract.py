@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from gridstead.adapters.chain.abi import artifact, reverted
 from gridstead.adapters.chain.node import EthCall, Node, RpcError
-from gridstead.domain.job import Block
+from gridstead.domain.jobs.job import Block
 from gridstead.errors import ChainUnavailable
 
 T = TypeVar("T")

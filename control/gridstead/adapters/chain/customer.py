@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from gridstead.adapters.chain.abi import artifact, reverted
 from gridstead.adapters.chain.contract import Payload, ViewCall
 from gridstead.adapters.chain.contracts import Contracts
-from gridstead.adapters.chain.direct import DirectSender
 from gridstead.adapters.chain.job_history import HistoryEvent, read_job_history
 from gridstead.adapters.chain.logs import read_logs
 from gridstead.adapters.chain.money import CreditPermit
 from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
 from gridstead.adapters.chain.wallet import Wallet
-from gridstead.domain.billing import MAX_CPUS, MAX_GPUS, MAX_MEMORY_MB, Resources
-from gridstead.domain.job import Affinity, Label
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.domain.jobs.billing import MAX_CPUS, MAX_GPUS, MAX_MEMORY_MB, Resources
+from gridstead.domain.jobs.job import Affinity, Label
 from gridstead.errors import InvalidInput, UnexpectedOutput
 
 T = TypeVar("T")

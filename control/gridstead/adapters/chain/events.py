@@ -14,7 +14,7 @@ from typing import Any
 from gridstead.adapters.chain.abi import EventType, artifact
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.records import to_address
-from gridstead.domain.events import ChainEvent, ChainEventKind
+from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 
 Fields = dict[tuple[str, str], tuple[ChainEventKind, dict[str, str]]]
 

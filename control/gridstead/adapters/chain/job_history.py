@@ -16,8 +16,8 @@ from gridstead.adapters.chain.contract import ask, job_id
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.logs import Log, read_logs
 from gridstead.adapters.chain.node import Node, RpcError, to_block
-from gridstead.domain.job import Block
-from gridstead.domain.lifecycle import COLD, JobState
+from gridstead.domain.jobs.job import Block
+from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.errors import ChainUnavailable
 
 _OURS = (

@@ -12,11 +12,11 @@ from gridstead.adapters.chain.events import EventReader
 from gridstead.adapters.chain.logs import read_logs
 from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.chain.records import ChainJobRecord
-from gridstead.domain.billing import price_per_minute
-from gridstead.domain.events import ChainEvent
-from gridstead.domain.expiry import Timeouts
-from gridstead.domain.job import Block, Job, Provider, QueueSizes
-from gridstead.domain.lifecycle import COLD
+from gridstead.domain.chain.events import ChainEvent
+from gridstead.domain.jobs.billing import price_per_minute
+from gridstead.domain.jobs.job import Block, Job, Provider, QueueSizes
+from gridstead.domain.jobs.lifecycle import COLD
+from gridstead.domain.matching.expiry import Timeouts
 from gridstead.errors import ChainUnavailable
 
 JOBS_PER_READ = 25

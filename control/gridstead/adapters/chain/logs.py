@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gridstead.adapters.chain.node import Node, Request, RpcError, unavailable
-from gridstead.domain.job import Block
+from gridstead.domain.jobs.job import Block
 from gridstead.errors import ChainUnavailable
 
 BLOCKS_PER_READ = 1000

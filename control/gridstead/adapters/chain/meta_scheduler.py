@@ -9,7 +9,7 @@ from typing import Any
 from gridstead.adapters.chain.abi import text
 from gridstead.adapters.chain.contract import Contract, Payload, ViewCall, job_id
 from gridstead.adapters.chain.money import CreditPermit
-from gridstead.domain.lifecycle import JobState
+from gridstead.domain.jobs.lifecycle import JobState
 
 # Job id, provider, highest price per minute of the whole job.
 Match = tuple[bytes, str, int]

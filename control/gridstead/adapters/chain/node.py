@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from gridstead.domain.job import Block
+from gridstead.domain.jobs.job import Block
 from gridstead.errors import ChainUnavailable
 
 REQUESTS_PER_BATCH = 100

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from gridstead.adapters.chain.contract import Contract, Payload, ViewCall
 from gridstead.adapters.chain.records import ProviderRecord
-from gridstead.domain.billing import Prices
-from gridstead.domain.job import Hardware, Label
+from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.jobs.job import Hardware, Label
 
 
 class ProviderManager(Contract):

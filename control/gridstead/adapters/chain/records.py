@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from gridstead.adapters.chain.abi import text
-from gridstead.domain.billing import Prices, Resources
-from gridstead.domain.ids import JobId
-from gridstead.domain.job import Affinity, Hardware, Job, Label, Provider
-from gridstead.domain.lifecycle import JobState
+from gridstead.domain.jobs.billing import Prices, Resources
+from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.job import Affinity, Hardware, Job, Label, Provider
+from gridstead.domain.jobs.lifecycle import JobState
 
 NO_ADDRESS = "0x" + "00" * 20
 

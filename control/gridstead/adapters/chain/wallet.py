@@ -16,7 +16,7 @@ from eth_account.signers.local import LocalAccount
 from eth_keys.exceptions import BadSignature
 from eth_utils.exceptions import ValidationError
 
-from gridstead.domain.ids import parse_address
+from gridstead.domain.jobs.ids import parse_address
 from gridstead.errors import ConfigError, InvalidInput
 
 SIGNATURE_BYTES = 65

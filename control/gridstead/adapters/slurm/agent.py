@@ -11,10 +11,16 @@ from typing import Any, TypeVar
 
 import grpc
 
-from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample, NodeReport, check_state
-from gridstead.domain.ids import parse_job_key
-from gridstead.domain.job import Hardware
-from gridstead.domain.submission import Gate, GridUser, Submission
+from gridstead.domain.jobs.ids import parse_job_key
+from gridstead.domain.jobs.job import Hardware
+from gridstead.domain.supervisor.attempt import (
+    AccountingSample,
+    Attempt,
+    LiveSample,
+    NodeReport,
+    check_state,
+)
+from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
 from gridstead.errors import (
     GridsteadError,
     InvalidInput,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gridstead.domain.submission import Submission
+from gridstead.domain.supervisor.submission import Submission
 
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from gridstead.adapters.slurm import read, text
 from gridstead.adapters.slurm.command import Command, CommandResult, Runner, read_output
 from gridstead.adapters.slurm.rest import Slurmrestd
-from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample
-from gridstead.domain.job import Hardware
-from gridstead.domain.submission import GridUser, Submission
+from gridstead.domain.jobs.job import Hardware
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.supervisor.submission import GridUser, Submission
 from gridstead.errors import SchedulerUnavailable
 from gridstead.ports import Clock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 
-from gridstead.domain.hint import MungeCredential
+from gridstead.domain.slurm.hint import MungeCredential
 from gridstead.errors import ConfigError, NotAllowed, SchedulerUnavailable
 
 _LIBRARY = "libmunge.so.2"

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from gridstead.adapters.slurm import text
 from gridstead.adapters.slurm.command import Runner, read_output
-from gridstead.domain.attempt import AccountingSample, Attempt, LiveSample
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
 from gridstead.errors import SchedulerUnavailable
 from gridstead.ports import Clock
 

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from gridstead.domain.attempt import NodeReport
-from gridstead.domain.hint import Hint
+from gridstead.domain.slurm.hint import Hint
+from gridstead.domain.supervisor.attempt import NodeReport
 from gridstead.errors import ConfigError
 from gridstead.ports import Clock
 

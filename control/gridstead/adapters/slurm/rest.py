@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 
 from gridstead.adapters.slurm.job import environment
-from gridstead.domain.submission import Submission
+from gridstead.domain.supervisor.submission import Submission
 from gridstead.errors import (
     AssociationUnknown,
     GridsteadError,

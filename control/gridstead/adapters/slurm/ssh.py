@@ -21,11 +21,11 @@ from gridstead.adapters.slurm import read, text, wrapper
 from gridstead.adapters.slurm.command import Command, CommandResult, read_output
 from gridstead.adapters.slurm.job import environment
 from gridstead.adapters.slurm.local import UserStorage
-from gridstead.domain.accounts import WalletRange
-from gridstead.domain.attempt import AccountingSample, LiveSample
-from gridstead.domain.ids import is_address, parse_job_key, parse_slurm_name
-from gridstead.domain.job import Hardware
-from gridstead.domain.submission import Gate, Submission
+from gridstead.domain.jobs.ids import is_address, parse_job_key, parse_slurm_name
+from gridstead.domain.jobs.job import Hardware
+from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample
+from gridstead.domain.supervisor.submission import Gate, Submission
+from gridstead.domain.users.accounts import WalletRange
 from gridstead.errors import InvalidInput, SchedulerUnavailable, SubmitRejected
 from gridstead.ports import Clock
 

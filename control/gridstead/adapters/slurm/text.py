@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gridstead.adapters.slurm.command import Command
-from gridstead.domain.attempt import END_STATES, STARTED_STATES, Attempt, check_state
-from gridstead.domain.ids import parse_job_key
-from gridstead.domain.job import Hardware
+from gridstead.domain.jobs.ids import parse_job_key
+from gridstead.domain.jobs.job import Hardware
+from gridstead.domain.supervisor.attempt import END_STATES, STARTED_STATES, Attempt, check_state
 from gridstead.errors import UnexpectedOutput
 
 _ENVIRONMENT = {

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gridstead.adapters.slurm.command import Command, CommandResult
-from gridstead.domain.submission import GridUser, Submission
+from gridstead.domain.supervisor.submission import GridUser, Submission
 from gridstead.errors import (
     InvalidInput,
     SchedulerUnavailable,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gridstead.domain.submission import MAX_SCRIPT_BYTES
+from gridstead.domain.supervisor.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.context import all_steps, children
 from gridstead.workflow.render.data import fetch, send

@@ -11,7 +11,7 @@ from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from gridstead.domain.submission import MAX_SCRIPT_BYTES
+from gridstead.domain.supervisor.submission import MAX_SCRIPT_BYTES
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render.container import containers, image_numbers, login_numbers
 from gridstead.workflow.render.context import RenderContext, all_steps

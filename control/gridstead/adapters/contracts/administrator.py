@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes a set of contracts: inspect it, plan the changes, send them, inspect it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from gridstead.adapters.chain.node import Node
+from gridstead.adapters.chain.wallet import Wallet
+from gridstead.adapters.contracts.inspection import Inspector
+from gridstead.adapters.contracts.steps import TransactionStep, to_steps
+from gridstead.adapters.transactions.account import estimate
+from gridstead.adapters.transactions.direct import POLL_S, DirectSender
+from gridstead.adapters.transactions.encode import Payload
+from gridstead.domain.contracts.administration import Change
+from gridstead.domain.contracts.deployment import GridState
+from gridstead.errors import ChainUnavailable, NotAllowed, TransactionReverted
+
+PlanChanges = Callable[[GridState], tuple[Change, ...]]
+VISIBLE_WITHIN_S = 60.0
+
+# The beginning of a contract's revert message, and what the message means for an administrator.
+_MEANINGS = {
+    "Ownable: caller is not the owner": "the wallet is not the contract's owner",
+    "Ownable2Step: caller is not the new owner": "the contract is not offered to the wallet",
+    "AccessControl: account": "the wallet does not have the role that this call requires",
+    "Constants: value out of bounds": "the bounds of these contracts differ from this release's",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentStep:
+    """A step that was mined: its transaction's hash, the block's height and the gas used."""
+
+    step: TransactionStep
+    hash: str
+    block: int
+    gas: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdministrationResult:
+    """The steps that were planned, the steps that were mined, and the set before and after."""
+
+    steps: tuple[TransactionStep, ...]
+    done: tuple[SentStep, ...]
+    before: GridState
+    after: GridState
+
+
+class Administrator:
+    """A wallet that administers a set.
+
+    Args:
+        node: The chain.
+        inspector: Reads the set.
+        wallet: Sends the transactions.
+        report: Called with a line per transaction.
+        first_block: The first block of the set, if it is known.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        inspector: Inspector,
+        wallet: Wallet,
+        *,
+        report: Callable[[str], None],
+        first_block: int | None = None,
+    ) -> None:
+        self._node = node
+        self._inspector = inspector
+        self._wallet = wallet
+        self._direct = DirectSender(node, wallet, timeout_s=300.0)
+        self._report = report
+        self._first_block = first_block
+
+    def carry_out(
+        self, plan: PlanChanges, *, accounts: tuple[str, ...] = (), dry_run: bool = False
+    ) -> AdministrationResult:
+        """Send the planned changes, and check that nothing is left to change.
+
+        Args:
+            plan: Returns the changes that a set still needs; called again after the last change.
+            accounts: The accounts whose roles the plan reads.
+            dry_run: Send nothing.
+
+        Raises:
+            NotAllowed: If a contract refuses a change. The changes before it are made.
+            ConfigError: If the wallet cannot pay.
+            ChainUnavailable: If it is unknown whether a transaction was mined. A second run
+                continues with the rest.
+        """
+        if not dry_run:
+            self._direct.wait_for_own()
+        before = self._inspect(accounts)
+        nonce = self._direct.next_nonce()
+        unpriced = to_steps(plan(before), before.addresses, nonce=nonce)
+        steps = tuple(map(self._with_gas, unpriced))
+        if dry_run or not steps:
+            return AdministrationResult(steps=steps, done=(), before=before, after=before)
+        self._wallet.open()
+        done: list[SentStep] = []
+        for position, step in enumerate(steps, 1):
+            done.append(self._send(step, f"[{position}/{len(steps)}]"))
+        after = self._check_result(plan, accounts, done[-1].block)
+        return AdministrationResult(steps=steps, done=tuple(done), before=before, after=after)
+
+    def _inspect(self, accounts: tuple[str, ...]) -> GridState:
+        return self._inspector.inspect(
+            accounts=(self._wallet.address, *accounts), first_block=self._first_block
+        )
+
+    def _with_gas(self, step: TransactionStep) -> TransactionStep:
+        payload = Payload(to=step.to, data=step.data, gas=None)
+        try:
+            gas = estimate(self._node, self._wallet.address, payload, step.title)
+        except TransactionReverted as err:
+            raise _refused(step, err) from err
+        return replace(step, gas=gas)
+
+    def _send(self, step: TransactionStep, progress: str) -> SentStep:
+        self._report(f"{progress} sending: {step.title}")
+        try:
+            receipt = self._direct.transact(step.to, step.data, name=step.title)
+        except TransactionReverted as err:
+            raise _refused(step, err) from err
+        block, gas = int(receipt["blockNumber"], 16), int(receipt["gasUsed"], 16)
+        self._report(f"{step.title}: done in block {block}")
+        return SentStep(step=step, hash=str(receipt["transactionHash"]), block=block, gas=gas)
+
+    def _check_result(self, plan: PlanChanges, accounts: tuple[str, ...], block: int) -> GridState:
+        """Return the set at that block or later, when the plan has no changes left.
+
+        The endpoint may be served by several nodes, one of which lags.
+        """
+        end = time.monotonic() + VISIBLE_WITHIN_S
+        while time.monotonic() < end:
+            after = self._inspect(accounts)
+            if after.block < block:
+                time.sleep(POLL_S)
+                continue
+            left = plan(after)
+            if left:
+                detail = "another account reverted the change"
+                raise ChainUnavailable(f"could not confirm that {left[0].title}", detail=detail)
+            return after
+        detail = f"the node has not reached block {block}"
+        raise ChainUnavailable("could not confirm the changes", detail=detail)
+
+
+def _refused(step: TransactionStep, error: TransactionReverted) -> NotAllowed:
+    message = ", ".join(error.arguments)
+    hint = None
+    for start, meaning in _MEANINGS.items():
+        if message.startswith(start):
+            hint = f"This error means that {meaning}."
+    call = f"{step.function}({', '.join(step.arguments)})"
+    return NotAllowed(
+        f"{step.contract} refuses {call}", detail=f'{error.error_name}: "{message}"', hint=hint
+    )

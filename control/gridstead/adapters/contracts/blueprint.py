@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a set of contracts: constructors in order, roles, and the code on the chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from eth_utils.crypto import keccak
+
+from gridstead.adapters.chain.abi import artifact
+from gridstead.adapters.chain.node import Node, RpcError
+from gridstead.domain.contracts.administration import Change
+from gridstead.domain.contracts.deployment import NOBODY, ROLE_NAMES, SEALABLE, SEALED, Role
+from gridstead.domain.jobs.job import Block
+
+SUPPLY = "supply"
+RENUNCIATION = "renounceRole"
+# The sender of a simulated constructor call. Not the zero address, because Credit mints to its
+# creator.
+ANY_SENDER = "0x" + "11" * 20
+
+# The contracts in the order of their creation, with their constructor arguments. An argument is the
+# name of an earlier contract, or the supply.
+BLUEPRINT: dict[str, tuple[str, ...]] = {
+    "Credit": (SUPPLY,),
+    "Constants": (),
+    "ProviderManager": (),
+    "JobRepository": (),
+    "ProviderJobQueues": ("JobRepository",),
+    "MetaScheduler": (
+        "Credit",
+        "Constants",
+        "ProviderManager",
+        "ProviderJobQueues",
+        "JobRepository",
+    ),
+}
+
+
+def arguments_of(
+    contract: str, addresses: Mapping[str, str], *, supply: int = 0
+) -> list[str | int]:
+    """Return the constructor's arguments; an unknown contract is the zero address."""
+    values: dict[str, str | int] = {**addresses, SUPPLY: supply}
+    return [values.get(name, NOBODY) for name in BLUEPRINT[contract]]
+
+
+def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[Change, ...]:
+    """Return the changes that a new set needs, in order; the last one is irreversible.
+
+    Args:
+        addresses: The addresses of all contracts, by name.
+        operator: The wallet of the meta-scheduler service.
+        admin: The wallet that created the contracts.
+    """
+    grid = addresses["MetaScheduler"]
+    grants = [_grant(*seat, grid) for seat in ROLE_NAMES if seat[1] is Role.CONTRACT]
+    grants += [_grant(*seat, operator) for seat in ROLE_NAMES if seat[1] is Role.MATCHER]
+    title = f"ProviderJobQueues belongs to {grid}"
+    queues = Change(
+        contract="ProviderJobQueues", function="transferOwnership", arguments=(grid,), title=title
+    )
+    role = ROLE_NAMES[SEALABLE, Role.ADMIN]
+    seal = Change(contract=SEALABLE, function=RENUNCIATION, arguments=(role, admin), title=SEALED)
+    return (queues, *grants, seal)
+
+
+def _grant(contract: str, role: Role, account: str) -> Change:
+    return Change(
+        contract=contract,
+        function="grantRole",
+        arguments=(ROLE_NAMES[contract, role], account),
+        title=f"{account} is {role.value} of {contract}",
+    )
+
+
+def code_of_release(
+    node: Node, contract: str, addresses: Mapping[str, str], *, at_block: Block
+) -> str | None:
+    """Return the code that this release would deploy; None if the node refuses to compute it.
+
+    The node simulates the constructor, so the code has the constructor's immutables: the addresses
+    of other contracts. Nothing in the code depends on the supply or on the sender.
+    """
+    creation = {
+        "from": ANY_SENDER,
+        "data": artifact(contract).creation(*arguments_of(contract, addresses)),
+    }
+    pin = {"blockHash": at_block.hash, "requireCanonical": True}
+    (answer,) = node.batch([("eth_call", [creation, pin])])
+    return None if isinstance(answer, RpcError) else str(answer)
+
+
+def address_of(sender: str, nonce: int) -> str:
+    """Return the address of the contract that this transaction of the sender creates, lower case.
+
+    Source: Ethereum yellow paper, part 7: the last 20 bytes of keccak(RLP([sender, nonce])).
+    """
+    digits = nonce.to_bytes((nonce.bit_length() + 7) // 8)
+    rlp_nonce = digits if 0 < nonce < 0x80 else bytes([0x80 + len(digits)]) + digits
+    items = b"\x94" + bytes.fromhex(sender[2:]) + rlp_nonce
+    return "0x" + keccak(bytes([0xC0 + len(items)]) + items)[12:].hex()

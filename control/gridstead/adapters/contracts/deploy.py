@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Deploys the contracts of a new grid.
+
+The steps are planned from the chain and the deployment file, one transaction is sent, and the steps
+are planned again. A deployment that was interrupted at any point therefore continues with the rest.
+No contract is created twice, see deployment_file.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from gridstead.adapters.chain.node import Node
+from gridstead.adapters.chain.wallet import Wallet
+from gridstead.adapters.contracts.deploy_plan import plan_deployment_steps
+from gridstead.adapters.contracts.deployment_file import (
+    Intent,
+    Origin,
+    Record,
+    alone,
+    last_aside,
+    read,
+    set_aside,
+    write,
+)
+from gridstead.adapters.contracts.steps import TransactionStep
+from gridstead.adapters.contracts.survey import creation_of
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.adapters.transactions.encode import Payload
+from gridstead.domain.transactions.outbox import Fees, Taken
+from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
+
+# More than a grant uses. A node cannot estimate a call of a contract that does not exist yet.
+WIRING_GAS = 100_000
+ATTEMPTS = 10  # lost transactions in a row, after which another program must be using the wallet
+TIMEOUT_S = 300.0
+
+
+class Deployment:
+    """The deployment of one grid's contracts.
+
+    Args:
+        node: The chain.
+        admin: Pays, and owns the contracts afterwards.
+        path: The deployment file.
+        report: Called with a line per transaction that is sent, and per step that is done.
+        renew: What to do if the file is of another chain or admin. True, for a development chain:
+            rename the file and deploy again; if the chain is used again, its file is restored.
+            False: fail.
+
+    Raises:
+        ConfigError: If the file cannot be read, or is of another chain or admin.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        admin: Wallet,
+        path: Path,
+        *,
+        report: Callable[[str], None],
+        renew: bool = False,
+    ) -> None:
+        self._node = node
+        self._direct = DirectSender(node, admin, timeout_s=TIMEOUT_S)
+        self._admin = admin
+        self._path = path
+        self._report = report
+        self._origin = Origin(
+            chain_id=int(node.ask("eth_chainId"), 16),
+            genesis=node.ask("eth_getBlockByNumber", "0x0", False)["hash"],
+            admin=admin.address,
+        )
+        self._renew = renew
+        self._replaced: Record | None = None
+        self._record = self._load()
+
+    def plan_steps(self, *, operator: str, supply: int) -> tuple[TransactionStep, ...]:
+        """Return the transactions that are still missing; nothing is written or sent.
+
+        Args:
+            operator: The wallet of the meta-scheduler service: may match jobs and approve
+                providers.
+            supply: The credits that the admin receives when Credit is created, wei.
+
+        Raises:
+            ConfigError: If some contracts exist and are those of another release, so the set
+                cannot be completed.
+        """
+        return plan_deployment_steps(self._node, self._record, operator=operator, supply=supply)
+
+    def with_gas(self, steps: Iterable[TransactionStep]) -> tuple[TransactionStep, ...]:
+        """Return the steps with the node's gas estimates, where the node can estimate."""
+        return tuple(map(self._with_gas, steps))
+
+    def run(self, *, operator: str, supply: int) -> dict[str, str]:
+        """Send the missing transactions one by one; return the addresses by contract name.
+
+        The addresses are lower case. Arguments and errors are those of ``plan_steps``; in addition:
+
+        Raises:
+            InUse: If another run is active.
+            ChainUnavailable: If a transaction was not mined in time. The next run continues there.
+            ConfigError: If the wallet cannot pay for all transactions. Nothing is sent.
+        """
+        with alone(self._path):
+            self._record = self._load()  # another run may have written the file
+            steps = self.plan_steps(operator=operator, supply=supply)
+            if steps:
+                self._admin.open()
+                self._check_coins(self.with_gas(steps))
+            total, lost = len(steps), 0
+            while steps:
+                position = total - len(steps) + 1
+                self._report(f"[{position}/{total}] sending: {steps[0].title}")
+                lost = 0 if self._perform(steps[0]) else lost + 1
+                if lost == ATTEMPTS:
+                    detail = "another program uses the same wallet, or the node is behind"
+                    raise ChainUnavailable(f"could not confirm {steps[0].title}", detail=detail)
+                steps = self.plan_steps(operator=operator, supply=supply)
+                total = max(total, len(steps))
+            self._finish(supply)
+            return dict(self._record.contracts)
+
+    def _load(self) -> Record:
+        origin, record = self._origin, read(self._path)
+        empty = Record(origin=origin, contracts={}, intents=[])
+        if record is None:
+            return empty
+        if record.origin == origin:
+            return record
+        if self._renew:
+            self._replaced = record
+            return last_aside(self._path, origin) or empty
+        differences = []
+        for key in ("chain_id", "genesis", "admin"):
+            recorded, current = getattr(record.origin, key), getattr(origin, key)
+            if recorded != current:
+                differences.append(f"its {key} is {recorded}, here it is {current}")
+        hint = (
+            "Use the chain and the wallet that the deployment was started with,"
+            " or another file to deploy a new set."
+        )
+        raise ConfigError(
+            f"the deployment {self._path} is of another chain or wallet",
+            detail=", ".join(differences),
+            hint=hint,
+        )
+
+    def _with_gas(self, step: TransactionStep) -> TransactionStep:
+        if step.to and step.contract not in self._record.contracts:
+            return step
+        transaction = {"from": self._admin.address, "data": step.data}
+        if step.to:
+            transaction["to"] = step.to
+        (answer,) = self._node.batch([("eth_estimateGas", [transaction])])
+        return replace(step, gas=int(answer, 16)) if isinstance(answer, str) else step
+
+    def _check_coins(self, steps: tuple[TransactionStep, ...]) -> None:
+        price = self._direct.fees().max_fee
+        needed = sum(step.gas or WIRING_GAS for step in steps) * price
+        balance = int(self._node.ask("eth_getBalance", self._admin.address, "latest"), 16)
+        if balance < needed:
+            detail = (
+                f"{len(steps)} transactions cost up to {needed} wei at {price} wei per gas,"
+                f" the wallet has {balance} wei"
+            )
+            hint = "Send coins of the chain to the wallet."
+            raise ConfigError(
+                f"{self._admin.address} cannot pay for the deployment", detail=detail, hint=hint
+            )
+
+    def _perform(self, step: TransactionStep) -> bool:
+        """Send a step and wait for it; return whether it was mined.
+
+        If it was not, another transaction has used its nonce.
+        """
+        recorded = self._record.intent(step.title)
+        earlier = recorded if recorded is not None and recorded.nonce == step.nonce else None
+        payload = Payload(to=step.to, data=step.data, gas=None)
+        bid: tuple[int, Fees] | None = (earlier.gas, earlier.fees) if earlier else None
+        draft = self._direct.draft(payload, nonce=step.nonce, name=step.title, earlier=bid)
+        earlier_hashes = earlier.hashes if earlier else ()
+        intent = Intent(
+            step=step.title,
+            nonce=step.nonce,
+            hashes=tuple(dict.fromkeys([*earlier_hashes, draft.hash])),
+            gas=draft.gas,
+            max_fee=draft.fees.max_fee,
+            tip=draft.fees.tip,
+        )
+        self._record_intent(intent)
+        if self._direct.give(draft) is Taken.STALE:
+            return False
+        receipt = self._receipt(intent)
+        if receipt is None:
+            return False
+        block = int(receipt["blockNumber"], 16)
+        self._record_intent(replace(intent, block=block), done=step)
+        address = f", at {step.creates}" if step.creates else ""
+        self._report(f"{step.title}: done in block {block}{address}")
+        return True
+
+    def _receipt(self, intent: Intent) -> dict[str, Any] | None:
+        try:
+            return self._direct.wait(intent.hashes, intent.nonce, name=intent.step)
+        except TransactionReverted:
+            intents = self._record.intents
+            self._record.intents = [other for other in intents if other.nonce != intent.nonce]
+            self._write()
+            raise
+
+    def _record_intent(self, intent: Intent, *, done: TransactionStep | None = None) -> None:
+        """Write an intent to the file, in place of an earlier one of the same step and nonce."""
+        key = (intent.step, intent.nonce)
+        others = [other for other in self._record.intents if (other.step, other.nonce) != key]
+        self._record.intents = [*others, intent]
+        if done is not None and done.creates:
+            self._record.contracts[done.contract] = done.creates
+        self._write()
+
+    def _finish(self, supply: int) -> None:
+        """Write what the survey found, and report if Credit was created with another supply.
+
+        An earlier run may have sent the creation of Credit. A later transaction with the same nonce
+        replaces it only if it is mined first.
+        """
+        if read(self._path) != self._record:
+            self._write()
+        created = self._record.intent(creation_of("Credit"))
+        hashes = created.hashes if created else ()
+        requests = [("eth_getTransactionByHash", [tx_hash]) for tx_hash in hashes]
+        for answer in self._node.batch(requests):
+            if not isinstance(answer, dict) or not answer.get("blockNumber"):
+                continue
+            minted = int(answer["input"][-64:], 16)
+            if minted != supply:
+                self._report(
+                    f"Credit was created with {minted} wei by an earlier run,"
+                    f" so the supply of {supply} wei is not used"
+                )
+
+    def _write(self) -> None:
+        if self._replaced is not None:
+            set_aside(self._path, self._replaced)
+            self._replaced = None
+        write(self._path, self._record)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The deployment file: records each transaction before it is sent, and its result.
+
+Rule 1: an intent is on the disk before its transaction is sent. The intent has the nonce, and the
+address of a contract follows from its creator and the nonce. The next run therefore finds the
+contract even if this run is killed right after it has sent the transaction.
+Rule 2: a step keeps its nonce until the nonce is used, so a step creates at most one contract.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gridstead.domain.jobs.ids import parse_address
+from gridstead.domain.transactions.outbox import Fees
+from gridstead.errors import ConfigError, InvalidInput, Rejected
+
+
+class InUse(Rejected):
+    """Another run holds the lock of the deployment."""
+
+    code = "deployment-in-use"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The chain of a deployment, and the wallet that made it."""
+
+    chain_id: int
+    genesis: str
+    admin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """A transaction that was about to be sent.
+
+    Attributes:
+        step: The title of its step.
+        nonce: Its nonce, of the admin's wallet.
+        hashes: The hashes of all transactions that were signed for it, the newest last. They
+            differ in fees only.
+        gas: Its gas limit.
+        max_fee: The max fee of the newest transaction, wei per gas.
+        tip: The tip of the newest transaction, wei per gas.
+        block: The height of its block; None if it is not known to be mined.
+    """
+
+    step: str
+    nonce: int
+    hashes: tuple[str, ...]
+    gas: int
+    max_fee: int
+    tip: int
+    block: int | None = None
+
+    @property
+    def fees(self) -> Fees:
+        """The fees of the newest transaction."""
+        return Fees(max_fee=self.max_fee, tip=self.tip)
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """The contents of the file: addresses by contract name, and intents, oldest first."""
+
+    origin: Origin
+    contracts: dict[str, str]
+    intents: list[Intent]
+
+    @property
+    def first_block(self) -> int | None:
+        """The lowest block that has a transaction of the deployment, None if none is known."""
+        blocks = [intent.block for intent in self.intents if intent.block is not None]
+        return min(blocks, default=None)
+
+    def intent(self, step: str) -> Intent | None:
+        """Return the newest intent of a step."""
+        for intent in reversed(self.intents):
+            if intent.step == step:
+                return intent
+        return None
+
+
+def read(path: Path) -> Record | None:
+    """Return the contents of a deployment file, None if the file does not exist.
+
+    Raises:
+        ConfigError: If the file cannot be read, or is not a deployment file.
+    """
+    try:
+        document = json.loads(path.read_text())
+        origin = Origin(**{key: document[key] for key in ("chain_id", "genesis", "admin")})
+        contracts: dict[str, str] = {}
+        for name, address in document["contracts"].items():
+            contracts[str(name)] = parse_address(address)
+        intents = list(map(_to_intent, document.get("transactions", ())))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, InvalidInput) as err:
+        hint = "Move the file to another folder to deploy a new set."
+        raise ConfigError(f"cannot read the deployment {path}", detail=str(err), hint=hint) from err
+    return Record(origin=origin, contracts=contracts, intents=intents)
+
+
+def _to_intent(transaction: Mapping[str, Any]) -> Intent:
+    return Intent(**{**transaction, "hashes": tuple(transaction["hashes"])})
+
+
+def write(path: Path, record: Record) -> None:
+    """Replace the file atomically with a record.
+
+    Raises:
+        ConfigError: If the file cannot be written.
+    """
+    document = asdict(record.origin) | {
+        "first_block": record.first_block,
+        "contracts": record.contracts,
+        "transactions": list(map(asdict, record.intents)),
+    }
+    new_file = path.with_name(f"{path.name}.new")
+    try:
+        with new_file.open("w") as file:
+            file.write(json.dumps(document, indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new_file.replace(path)
+        _sync_folder(path.parent)
+    except OSError as err:
+        raise ConfigError(f"cannot write the deployment {path}", detail=str(err)) from err
+
+
+def set_aside(path: Path, record: Record) -> Path:
+    """Rename the file of another chain or admin, and return its new name.
+
+    The new name has the chain and the admin, and is not in use.
+    """
+    aside = next(name for name in _names_aside(path, record.origin) if not name.exists())
+    try:
+        path.replace(aside)
+    except OSError as err:
+        raise ConfigError(f"cannot rename the deployment {path}", detail=str(err)) from err
+    return aside
+
+
+def last_aside(path: Path, origin: Origin) -> Record | None:
+    """Return the newest record that was renamed for a chain and admin, None if there is none.
+
+    Raises:
+        ConfigError: If a renamed file cannot be read, or is not a deployment file.
+    """
+    newest = None
+    for name in itertools.takewhile(Path.exists, _names_aside(path, origin)):
+        record = read(name)
+        if record is not None and record.origin == origin:
+            newest = record
+    return newest
+
+
+def _names_aside(path: Path, origin: Origin) -> Iterator[Path]:
+    """Return the names for renamed files of a chain and admin, without end, in order of use."""
+    name = f"{path.name}.{origin.chain_id}-{origin.genesis[2:10]}-{origin.admin[2:10]}"
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return map(path.with_name, names)
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold the lock of the file's folder, so that no other run deploys there.
+
+    Raises:
+        InUse: If another run holds the lock.
+        ConfigError: If the folder does not exist.
+    """
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as err:
+        raise ConfigError(f"cannot write the deployment {path}", detail=str(err)) from err
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as err:
+        detail = f"it holds the lock of {path.parent}"
+        raise InUse("another run deploys contracts", detail=detail) from err
+    finally:
+        os.close(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the state of a set of contracts at one block, for its administrators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from eth_utils.crypto import keccak
+
+from gridstead.adapters.chain.contracts import Contract, Contracts
+from gridstead.adapters.chain.ledger import ChainLedger
+from gridstead.adapters.chain.node import Node, RpcError
+from gridstead.adapters.contracts.blueprint import code_of_release
+from gridstead.adapters.contracts.role_history import RoleGrant, search
+from gridstead.adapters.contracts.steps import role_id
+from gridstead.domain.contracts.administration import CONSTANTS
+from gridstead.domain.contracts.deployment import (
+    NOBODY,
+    OWNED_CONTRACTS,
+    ROLE_NAMES,
+    Code,
+    DeployedContract,
+    Escrow,
+    GridState,
+    Holder,
+    Ownership,
+    Role,
+)
+from gridstead.domain.jobs.job import Block
+from gridstead.domain.jobs.lifecycle import COLD
+from gridstead.errors import ChainUnavailable
+
+JOBS_AT_ONCE = 1000
+
+ViewArguments = tuple[Contract, str, tuple[Any, ...]]  # contract, view, the view's arguments
+
+
+class Inspector:
+    """Reads one set of contracts.
+
+    Args:
+        node: The chain.
+        contracts: The set.
+        report: Called with a line of progress while many jobs are read.
+    """
+
+    def __init__(self, node: Node, contracts: Contracts, *, report: Callable[[str], None]) -> None:
+        self._node = node
+        self._contracts = contracts
+        self._ledger = ChainLedger(node, contracts)
+        self._report = report
+        in_order: tuple[Contract, ...] = (
+            contracts.meta_scheduler,
+            contracts.jobs,
+            contracts.providers,
+            contracts.queues,
+            contracts.constants,
+            contracts.credit,
+        )
+        self._all = {contract.name: contract for contract in in_order}
+
+    def inspect(
+        self,
+        *,
+        accounts: Iterable[str] = (),
+        first_block: int | None = None,
+        count_escrow: bool = False,
+    ) -> GridState:
+        """Return the state of the set at the newest block.
+
+        Args:
+            accounts: Accounts whose roles are read even if no event names them.
+            first_block: The first block of the set; None to let the node search all blocks.
+            count_escrow: Add up the escrow of all jobs. This takes about a second for a few
+                thousand jobs.
+
+        Raises:
+            ChainUnavailable: If the node does not answer.
+        """
+        head = self._ledger.head()
+        history = search(self._node, self._all.values(), head=head, first=first_block)
+        grid = self._contracts.meta_scheduler.address
+        balance, fees, accepts, queues_jobs = self._values(
+            [
+                (self._contracts.credit, "balanceOf", (grid,)),
+                (self._contracts.meta_scheduler, "accruedFees", ()),
+                (self._contracts.meta_scheduler, "enableRequestNewJob", ()),
+                (self._contracts.queues, "jobs", ()),
+            ],
+            head,
+        )
+        grants, owners = (history.grants if history else ()), self._owners(head)
+        givers = {grant.given_by for grant in grants}
+        candidates = givers.union(accounts, [ownership.owner for ownership in owners])
+        return GridState(
+            chain_id=self._contracts.chain_id,
+            block=head.number,
+            version=self._contracts.version,
+            first_block=history.first_block if history and history.is_whole else None,
+            contracts=tuple(self._placed(name, head) for name in self._all),
+            holders=self._holders(grants, sorted(candidates), head),
+            owners=owners,
+            constants=self._constants(head),
+            accepts_jobs=bool(accepts),
+            fees=fees,
+            queues_jobs=str(queues_jobs).lower() if queues_jobs else None,
+            escrow=self._escrow(int(balance or 0), fees or 0, head) if count_escrow else None,
+        )
+
+    def _placed(self, name: str, head: Block) -> DeployedContract:
+        address = self._all[name].address
+        addresses = {other: contract.address for other, contract in self._all.items()}
+        pin = {"blockHash": head.hash, "requireCanonical": True}
+        code = str(self._node.ask("eth_getCode", address, pin))
+        if len(code) <= len("0x"):
+            return DeployedContract(contract=name, address=address, code=Code.MISSING)
+        expected = code_of_release(self._node, name, addresses, at_block=head)
+        if expected is None:
+            return DeployedContract(
+                contract=name, address=address, code=Code.UNKNOWN, code_hash=_hash(code)
+            )
+        return DeployedContract(
+            contract=name,
+            address=address,
+            code=Code.OURS if code == expected else Code.FOREIGN,
+            code_hash=_hash(code),
+            expected_hash=_hash(expected),
+        )
+
+    def _holders(
+        self, grants: Iterable[RoleGrant], accounts: Iterable[str], head: Block
+    ) -> tuple[Holder, ...]:
+        """Return the accounts that have a role now.
+
+        Checked are the accounts that were ever granted the role, and the given accounts.
+        """
+        givers: dict[tuple[str, Role, str], str] = {}
+        for grant in grants:
+            key = (grant.contract, grant.role, grant.account)
+            givers.pop(key, None)  # so that the newest grant is last
+            givers[key] = grant.given_by
+        for contract, role in ROLE_NAMES:
+            for account in (*accounts, self._contracts.meta_scheduler.address):
+                givers.setdefault((contract, role, account), "")
+        calls: list[ViewArguments] = []
+        for contract, role, account in givers:
+            seat = role_id(ROLE_NAMES[contract, role])
+            calls.append((self._all[contract], "hasRole", (seat, account)))
+        holders = []
+        for (key, giver), has_role in zip(givers.items(), self._values(calls, head), strict=True):
+            if has_role:
+                contract, role, account = key
+                holder = Holder(contract=contract, role=role, account=account, given_by=giver)
+                holders.append(holder)
+        return tuple(holders)
+
+    def _owners(self, head: Block) -> tuple[Ownership, ...]:
+        return tuple(self._ownership(name, head) for name in OWNED_CONTRACTS)
+
+    def _ownership(self, name: str, head: Block) -> Ownership:
+        contract = self._all[name]
+        calls = [(contract, "owner", ()), (contract, "pendingOwner", ())]
+        owner, offered = self._values(calls, head)
+        return Ownership(
+            contract=name,
+            owner=str(owner or NOBODY).lower(),
+            offered_to=None if offered is None else str(offered).lower().replace(NOBODY, ""),
+        )
+
+    def _constants(self, head: Block) -> Mapping[str, int]:
+        names = [constant.name for constant in CONSTANTS]
+        values = self._values([(self._contracts.constants, name, ()) for name in names], head)
+        known = zip(names, values, strict=True)
+        return {name: int(value) for name, value in known if value is not None}
+
+    def _escrow(self, balance: int, fees: int, head: Block) -> Escrow:
+        (count,) = self._values([(self._contracts.jobs, "jobIdCounter", ())], head)
+        total, escrowed, hot = int(count or 0), 0, 0
+        for start in range(1, total + 1, JOBS_AT_ONCE):
+            numbers = range(start, min(start + JOBS_AT_ONCE, total + 1))
+            for job in self._ledger.jobs(numbers, at_block=head).values():
+                if job.state not in COLD:
+                    escrowed += job.escrow
+                    hot += 1
+            if numbers[-1] % (10 * JOBS_AT_ONCE) == 0:
+                self._report(f"{numbers[-1]} of {total} jobs counted")
+        return Escrow(balance=balance, escrowed=escrowed, fees=fees, jobs=total, hot_jobs=hot)
+
+    def _values(self, calls: Iterable[ViewArguments], head: Block) -> list[Any]:
+        """Return the results of views; None if a contract does not have the view.
+
+        A contract of another generation may not have the view.
+        """
+        views = list(calls)
+        reads = [contract.read(name, *arguments) for contract, name, arguments in views]
+        values: list[Any] = []
+        for (contract, name, _), answer in zip(
+            views, self._node.read(reads, at_block=head), strict=True
+        ):
+            if isinstance(answer, RpcError):
+                values.append(None)
+                continue
+            try:
+                values.append(contract.decode(name, answer))
+            except ChainUnavailable:  # there is no contract; `_placed` reports it
+                values.append(None)
+        return values
+
+
+def _hash(code: str) -> str:
+    return "0x" + keccak(bytes.fromhex(code[2:])).hex()
+
+
+def has_code(node: Node, address: str) -> bool:
+    """Return whether an address has code at the newest block."""
+    return len(node.ask("eth_getCode", address, "latest")) > len("0x")

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads all role grants in a set of contracts, and the first block of the set, from events.
+
+A node may refuse to search many blocks at once; then the range is halved. If it still refuses, the
+first block is found by the code at earlier blocks. A node may have pruned old states; then the
+history is unknown, and it is not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gridstead.adapters.chain.abi import artifact
+from gridstead.adapters.chain.contracts import Contract
+from gridstead.adapters.chain.node import Node, RpcError
+from gridstead.adapters.chain.records import to_address
+from gridstead.adapters.contracts.steps import role_id
+from gridstead.domain.contracts.deployment import ROLE_CONTRACTS, ROLE_NAMES, Role
+from gridstead.domain.jobs.job import Block
+
+SMALLEST_RANGE = 256  # blocks; if a node refuses to search so few, the history is unknown
+
+_ROLES = artifact("MetaScheduler").events
+_OWNED = artifact("Credit").events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleGrant:
+    """A grant of a role to an account; the role may have been revoked since."""
+
+    contract: str
+    role: Role
+    account: str
+    given_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleHistory:
+    """All role grants in order, and the first block of the set."""
+
+    grants: tuple[RoleGrant, ...]
+    first_block: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the history starts at the creation of each contract that has roles."""
+        return all(map(self.is_whole_of, ROLE_CONTRACTS))
+
+    def is_whole_of(self, contract: str) -> bool:
+        """Return whether the history starts at the creation of a contract that has roles.
+
+        The first grant in a contract is by its creator to itself.
+        """
+        for grant in self.grants:
+            if (grant.contract, grant.role) == (contract, Role.ADMIN):
+                return grant.account == grant.given_by
+        return False
+
+
+def search(
+    node: Node, contracts: Iterable[Contract], *, head: Block, first: int | None
+) -> RoleHistory | None:
+    """Return the role history of a set, None if the node refuses to search its events.
+
+    Args:
+        node: The chain.
+        contracts: All contracts of the set.
+        head: The newest block to search.
+        first: The first block to search; None if the first block of the set is unknown.
+    """
+    names = {contract.address: contract.name for contract in contracts}
+    topics = sorted((_ROLES["RoleGranted"].topic, _ROLES["RoleRevoked"].topic))
+    topics.append(_OWNED["OwnershipTransferred"].topic)
+    log_filter = {"address": sorted(names), "topics": [topics]}
+    logs = _logs(node, log_filter, first or 0, head.number)
+    if logs is None and first is None:
+        created = _first_code(node, next(iter(names)), head)
+        if created is not None:
+            logs = _logs(node, log_filter, max(0, created - SMALLEST_RANGE), head.number)
+    if not logs:
+        return None
+    grants: list[RoleGrant] = []
+    for log in logs:
+        grants += _grants(log, names[log["address"].lower()])
+    first_block = min(int(log["blockNumber"], 16) for log in logs)
+    return RoleHistory(grants=tuple(grants), first_block=first_block)
+
+
+def _grants(log: dict[str, Any], contract: str) -> Iterator[RoleGrant]:
+    event = _ROLES["RoleGranted"]
+    if log["topics"][0] != event.topic:
+        return
+    fields = event.decode(log)
+    for (where, role), name in ROLE_NAMES.items():
+        if where == contract and role_id(name) == fields["role"]:
+            account, sender = to_address(fields["account"]), to_address(fields["sender"])
+            yield RoleGrant(contract=contract, role=role, account=account, given_by=sender)
+
+
+def _logs(
+    node: Node, log_filter: dict[str, Any], first: int, last: int
+) -> list[dict[str, Any]] | None:
+    """Return the log entries of a range of blocks, None if the node refuses."""
+    request = log_filter | {"fromBlock": hex(first), "toBlock": hex(last)}
+    (answer,) = node.batch([("eth_getLogs", [request])])
+    if not isinstance(answer, RpcError):
+        return list(answer)
+    if last - first < SMALLEST_RANGE:
+        return None
+    middle = (first + last) // 2
+    lower = _logs(node, log_filter, first, middle)
+    if lower is None:
+        return None
+    upper = _logs(node, log_filter, middle + 1, last)
+    return None if upper is None else lower + upper
+
+
+def _first_code(node: Node, address: str, head: Block) -> int | None:
+    """Return the block that created a contract, None if the node has pruned its state."""
+    low, high = 0, head.number
+    while low < high:
+        middle = (low + high) // 2
+        (answer,) = node.batch([("eth_getCode", [address, hex(middle)])])
+        if isinstance(answer, RpcError):
+            return None
+        if len(answer) > len("0x"):
+            high = middle
+        else:
+            low = middle + 1
+    return low

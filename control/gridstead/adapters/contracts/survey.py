@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares a deployment file with the chain at one block: contracts, and mined transactions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gridstead.adapters.chain.node import Node, Request, to_block
+from gridstead.adapters.contracts.blueprint import BLUEPRINT, address_of, code_of_release
+from gridstead.adapters.contracts.deployment_file import Intent, Record
+from gridstead.domain.jobs.job import Block
+from gridstead.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """The state of a deployment at one block.
+
+    Attributes:
+        head: The block.
+        known: The addresses of the contracts that exist, by name.
+        used: How many nonces of the admin are used.
+        free: The first nonce that no transaction was sent with or is recorded for.
+        gaps: The nonces before ``free`` for which the node has no pending transaction. No
+            transaction with a later nonce is mined until they are used.
+    """
+
+    head: Block
+    known: dict[str, str]
+    used: int
+    free: int
+    gaps: tuple[int, ...]
+
+
+def creation_of(contract: str) -> str:
+    """Return the name of the step that creates a contract."""
+    return f"creation of {contract}"
+
+
+def survey(node: Node, record: Record) -> Survey:
+    """Return the state of a deployment, and correct the record.
+
+    Nonce and code are read at the same block. If a nonce is used and its address has no code,
+    another transaction has used the nonce. If the nonce is not used, the contract may still be
+    created.
+    """
+    admin = record.origin.admin
+    head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
+    pin = {"blockHash": head.hash, "requireCanonical": True}
+    used = int(node.ask("eth_getTransactionCount", admin, pin), 16)
+    _confirm(node, record, used)
+    known: dict[str, str] = {}
+    for name, address, is_sure in _candidates(record):
+        code = node.ask("eth_getCode", address, pin)
+        is_there = len(code) > len("0x") and name not in known
+        if is_there and (is_sure or code == code_of_release(node, name, known, at_block=head)):
+            known[name] = address
+    record.contracts = dict(known)
+    pending = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
+    unused = [intent.nonce for intent in record.intents if intent.nonce >= used]
+    free = max([used, pending, *(nonce + 1 for nonce in unused)])
+    open_nonces = range(max(used, pending), free)
+    gaps = tuple(nonce for nonce in open_nonces if not _is_pending(node, record, nonce))
+    return Survey(head=head, known=known, used=used, free=free, gaps=gaps)
+
+
+def check_release(node: Node, view: Survey) -> None:
+    """Check that the existing contracts are those of this release.
+
+    Raises:
+        ConfigError: If the code of a contract differs from this release's.
+    """
+    pin = {"blockHash": view.head.hash, "requireCanonical": True}
+    for name, address in view.known.items():
+        expected = code_of_release(node, name, view.known, at_block=view.head)
+        if expected not in {None, node.ask("eth_getCode", address, pin)}:
+            hint = (
+                "Complete the set with the release that started it,"
+                " or use another file to deploy a new set."
+            )
+            raise ConfigError(f"{name} at {address} is of another release", hint=hint)
+
+
+def _confirm(node: Node, record: Record, used: int) -> None:
+    """Record the blocks of mined intents; remove the intents that a contract refused."""
+    kept = []
+    for intent in record.intents:
+        if intent.block is not None or intent.nonce >= used:
+            kept.append(intent)
+            continue
+        receipt = _receipt(node, intent)
+        if receipt is None:
+            kept.append(intent)
+        elif int(receipt["status"], 16) == 1:
+            kept.append(replace(intent, block=int(receipt["blockNumber"], 16)))
+    record.intents = kept
+
+
+def _receipt(node: Node, intent: Intent) -> dict[str, Any] | None:
+    requests = [("eth_getTransactionReceipt", [tx_hash]) for tx_hash in intent.hashes]
+    for answer in node.batch(requests):
+        if isinstance(answer, dict) and answer.get("blockNumber"):
+            return answer
+    return None
+
+
+def _is_pending(node: Node, record: Record, nonce: int) -> bool:
+    """Return whether the node has a transaction that was recorded for a nonce."""
+    requests: list[Request] = []
+    for intent in record.intents:
+        if intent.nonce == nonce:
+            requests += [("eth_getTransactionByHash", [tx_hash]) for tx_hash in intent.hashes]
+    return any(isinstance(answer, dict) for answer in node.batch(requests))
+
+
+def _candidates(record: Record) -> list[tuple[str, str, bool]]:
+    """Return name and possible address of contracts, and whether code there is known to be ours.
+
+    The certain addresses are first.
+    """
+    certain = [(name, address, True) for name, address in record.contracts.items()]
+    uncertain = []
+    for name in BLUEPRINT:
+        for intent in record.intents:
+            if intent.step != creation_of(name):
+                continue
+            address = address_of(record.origin.admin, intent.nonce)
+            if intent.block is None:
+                uncertain.append((name, address, False))
+            else:
+                certain.append((name, address, True))
+    return [*certain, *uncertain]

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store of the Job Definition service: sealed scripts, their jobs, and used challenges.
+
+Several processes may share the store if it is a PostgreSQL database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+
+from sqlalchemy import Connection, text
+
+from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed, unknown_keys
+from gridstead.adapters.store.database import Database
+from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
+from gridstead.domain.jobs.ids import parse_slurm_name
+from gridstead.errors import ConfigError, ScriptDamaged, UnexpectedOutput
+
+RECORDS_PER_RESEAL = 200
+
+# Both lists start with an update of the script's row. The row lock makes a second process wait for
+# the first one.
+_USE = (
+    """UPDATE definitions SET owner = :customer, ends_at = NULL
+    WHERE id = :id AND owner IN ('', :customer)""",
+    """INSERT INTO definition_jobs (job, id, customer) SELECT :job, id, owner FROM definitions
+    WHERE id = :id AND owner = :customer ON CONFLICT (job, id) DO NOTHING""",
+)
+_RELEASE = (
+    "UPDATE definitions SET ends_at = coalesce(ends_at, :ends_at) WHERE id = :id",
+    "DELETE FROM definition_jobs WHERE job = :job AND id = :id",
+    """UPDATE definitions SET ends_at = NULL WHERE id = :id
+    AND EXISTS (SELECT 1 FROM definition_jobs WHERE definition_jobs.id = :id)""",
+)
+
+
+class Scripts:
+    """Implements ports ``ScriptStore`` and ``TakenNonces``.
+
+    Args:
+        database: The service's store.
+        seal: Seals and opens records.
+
+    Raises:
+        ConfigError: If there are records whose key the seal does not have.
+    """
+
+    def __init__(self, database: Database, seal: ScriptSeal) -> None:
+        self._database = database
+        self._seal = seal
+        with database.begin() as connection:
+            query = text("SELECT DISTINCT key_name FROM definitions")
+            names = connection.execute(query).scalars().all()
+        missing = [name for name in names if not seal.has_key(name)]
+        if missing:
+            raise unknown_keys(missing)
+
+    def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
+        """Store a record under an id."""
+        sealed = self._seal.close(record, script_id=batch_location_hash)
+        statement = text(
+            "INSERT INTO definitions (id, key_name, sealed, owner, ends_at)"
+            " VALUES (:id, :key_name, :sealed, :owner, :ends_at) ON CONFLICT (id) DO NOTHING"
+        )
+        row = {"id": batch_location_hash, "key_name": sealed.key_name, "sealed": sealed.data}
+        with self._database.begin() as connection:
+            connection.execute(statement, row | {"owner": owner, "ends_at": ends_at})
+
+    def get(self, batch_location_hash: str) -> StoredScript | None:
+        """Return the script with this id, None if there is none."""
+        query = text("SELECT key_name, sealed, owner FROM definitions WHERE id = :id")
+        with self._database.begin() as connection:
+            row = connection.execute(query, {"id": batch_location_hash}).one_or_none()
+        if row is None:
+            return None
+        record = self._seal.open(
+            Sealed(row.key_name, bytes(row.sealed)), script_id=batch_location_hash
+        )
+        return StoredScript(record=record, owner=row.owner)
+
+    def use(self, uses: Iterable[ScriptUse]) -> None:
+        """Store that jobs name scripts."""
+        self._execute(_USE, map(_to_row, uses))
+
+    def uses(self) -> tuple[ScriptUse, ...]:
+        """Return the jobs that name scripts."""
+        with self._database.begin() as connection:
+            rows = connection.execute(
+                text("SELECT job, id, customer FROM definition_jobs ORDER BY job, id")
+            ).all()
+        return tuple(_to_use(row.job, row.id, row.customer) for row in rows)
+
+    def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
+        """Delete the record that these jobs name scripts."""
+        self._execute(_RELEASE, [_to_row(use) | {"ends_at": ends_at} for use in uses])
+
+    def sweep(self, now: int) -> int:
+        """Delete expired scripts and nonces; return the number of scripts."""
+        with self._database.begin() as connection:
+            connection.execute(text("DELETE FROM taken_nonces WHERE ends_at < :now"), {"now": now})
+            removed = connection.execute(
+                text("DELETE FROM definitions WHERE ends_at < :now"), {"now": now}
+            )
+        return removed.rowcount
+
+    def reseal(self, *, after: str) -> Resealed:
+        """Seal records that have an older key with the newest key."""
+        query = text(
+            "SELECT id, key_name, sealed FROM definitions WHERE key_name <> :newest AND id > :after"
+            " ORDER BY id LIMIT :most"
+        )
+        unreadable = []
+        with self._database.begin() as connection:
+            page = {"newest": self._seal.newest, "after": after, "most": RECORDS_PER_RESEAL}
+            rows = connection.execute(query, page).all()
+            for row in rows:
+                try:
+                    record = self._seal.open(
+                        Sealed(row.key_name, bytes(row.sealed)), script_id=row.id
+                    )
+                except (ConfigError, ScriptDamaged):
+                    unreadable.append(row.id)
+                else:
+                    self._reseal(connection, row.id, record)
+        last = rows[-1].id if rows else None
+        return Resealed(count=len(rows) - len(unreadable), unreadable=tuple(unreadable), last=last)
+
+    def holdings(self) -> Holdings:
+        """Return how much is stored."""
+        query = text(
+            "SELECT count(*) AS scripts, count(ends_at) AS unused,"
+            " coalesce(sum(CASE WHEN ends_at IS NOT NULL THEN length(sealed) END), 0)"
+            " AS unused_bytes FROM definitions"
+        )
+        with self._database.begin() as connection:
+            row = connection.execute(query).one()
+        return Holdings(scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes))
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Return the mutex that all processes sharing the store have in common."""
+        return self._database.lock()
+
+    def take(self, nonce: str, *, ends_at: int) -> bool:
+        """Return whether a nonce is used for the first time, and store it."""
+        statement = text(
+            "INSERT INTO taken_nonces (nonce, ends_at) VALUES (:nonce, :ends_at)"
+            " ON CONFLICT (nonce) DO NOTHING"
+        )
+        with self._database.begin() as connection:
+            return connection.execute(statement, {"nonce": nonce, "ends_at": ends_at}).rowcount == 1
+
+    def _execute(self, statements: Iterable[str], rows: Iterable[Mapping[str, object]]) -> None:
+        """Execute the statements for each row, sorted by script id to avoid deadlocks."""
+        ordered = sorted(rows, key=lambda row: str(row["id"]))
+        with self._database.begin() as connection:
+            for row in ordered:
+                for statement in statements:
+                    connection.execute(text(statement), row)
+
+    def _reseal(self, connection: Connection, batch_location_hash: str, record: str) -> None:
+        sealed = self._seal.close(record, script_id=batch_location_hash)
+        connection.execute(
+            text("UPDATE definitions SET key_name = :key_name, sealed = :sealed WHERE id = :id"),
+            {"id": batch_location_hash, "key_name": sealed.key_name, "sealed": sealed.data},
+        )
+
+
+def _to_row(use: ScriptUse) -> dict[str, object]:
+    return {
+        "job": f"0x{use.job_number:064x}",
+        "id": use.batch_location_hash,
+        "customer": use.customer,
+    }
+
+
+def _to_use(job: str, batch_location_hash: str, customer: str) -> ScriptUse:
+    return ScriptUse(
+        job_number=_to_number(job), batch_location_hash=batch_location_hash, customer=customer
+    )
+
+
+def _to_number(job: str) -> int:
+    number = parse_slurm_name(job)
+    if number is None:
+        raise UnexpectedOutput("the store of scripts", job)
+    return number

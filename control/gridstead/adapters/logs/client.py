@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the grid's logger.
+
+A write needs a job's token; a read needs the owner's signature. The log writer on compute nodes
+imports this module, so it imports little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import grpc
+
+from gridstead.adapters.channel import GrpcPeer, open_channel
+from gridstead.domain.logs.access import read_text, watch_text
+from gridstead.domain.logs.log import Chunk, Stream, to_lines
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    LogDamaged,
+    LogFull,
+    LoggerUnavailable,
+    NotAllowed,
+)
+from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest, WriteRequest
+from gridstead.proto.logger_pb2_grpc import LoggerAPIStub
+
+WRITE_TIMEOUT_S = 5.0
+
+Sign: TypeAlias = Callable[[bytes], bytes]
+"""Returns the EIP-191 signature of a message, 65 bytes."""
+
+_REFUSALS: dict[grpc.StatusCode, type[GridsteadError]] = {
+    grpc.StatusCode.UNAUTHENTICATED: NotAllowed,
+    grpc.StatusCode.PERMISSION_DENIED: NotAllowed,
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidInput,
+    grpc.StatusCode.OUT_OF_RANGE: LogFull,
+    grpc.StatusCode.DATA_LOSS: LogDamaged,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteAccess:
+    """A log and the token to write it."""
+
+    owner: str
+    log_name: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogQuery:
+    """The log to read, and the part of it.
+
+    Attributes:
+        owner: Address, lower case, whose wallet signs.
+        log_name: The log; it need not exist yet.
+        log_identity: Identity of the log; empty for the newest log of the name.
+        after: Where to start: 0, or ``resume`` of earlier lines.
+        until_now: Whether the stream ends at the present end of the log.
+    """
+
+    owner: str
+    log_name: str
+    log_identity: str = ""
+    after: int = 0
+    until_now: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """Some lines of a log.
+
+    Attributes:
+        lines: The lines without line breaks; at least one.
+        timestamp_ns: When they were written, nanoseconds since the epoch.
+        stream: Where they came from.
+        first: Number of the first line in the log, from 1.
+        resume: Position after these lines.
+    """
+
+    lines: tuple[bytes, ...]
+    timestamp_ns: int
+    stream: Stream
+    first: int
+    resume: int
+
+
+class LoggerClient:
+    """A connection to the logger; safe to use from many threads.
+
+    Args:
+        peer: Address and certificates of the logger.
+    """
+
+    def __init__(self, peer: GrpcPeer) -> None:
+        self._peer = peer
+        self._channel = open_channel(peer)
+        self._stub = LoggerAPIStub(self._channel)  # type: ignore[no-untyped-call] # generated
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._channel.close()
+
+    def write(
+        self, access: WriteAccess, chunks: Iterable[Chunk], *, timeout_s: float = WRITE_TIMEOUT_S
+    ) -> None:
+        """Store chunks; their lines are durable when this returns.
+
+        Safe to repeat: a numbered chunk that is stored already is not stored again.
+
+        Raises:
+            LoggerUnavailable: If it is unknown whether the chunks are stored.
+            NotAllowed: If the token is not valid for the log, or has expired.
+            LogFull: If the log has reached its size limit.
+        """
+        requests = (_write_request(access, chunk) for chunk in chunks)
+        metadata = (("authorization", f"Bearer {access.token}"),)
+        try:
+            self._stub.Write(requests, metadata=metadata, timeout=timeout_s)
+        except grpc.RpcError as err:
+            raise self._translate(err, "write") from err
+
+    def read(self, query: LogQuery, *, now: int, sign: Sign) -> Iterator[Lines]:
+        """Yield the lines of a log, then new lines; without ``until_now`` the stream never ends.
+
+        Args:
+            query: The log to read, and the start.
+            now: Unix seconds.
+            sign: Signs for the owner.
+
+        Raises:
+            LoggerUnavailable: If the connection was lost.
+            NotAllowed: If the signature is not the owner's, or a clock is wrong.
+            LogDamaged: If the log was altered.
+        """
+        request = ReadRequest(
+            address=query.owner,
+            log_name=query.log_name,
+            timestamp=now,
+            signed_hash=sign(read_text(query.owner, query.log_name, now).encode()),
+            log_identity=query.log_identity,
+            after=query.after,
+            chunks=True,
+            until_now=query.until_now,
+        )
+        stream = self._stub.Read(request)
+        count = 0
+        try:
+            for response in stream:
+                lines = tuple(to_lines(response.data))
+                yield Lines(
+                    lines=lines,
+                    timestamp_ns=response.timestamp,
+                    stream=Stream(response.stream),
+                    first=response.line or count + 1,  # DeepSquare's logger sends no numbers
+                    resume=response.resume,
+                )
+                count += len(lines)
+        except grpc.RpcError as err:
+            raise self._translate(err, "read") from err
+        finally:
+            stream.cancel()
+
+    def names(self, owner: str, *, now: int, sign: Sign) -> tuple[str, ...]:
+        """Return the names of the owner's logs, sorted.
+
+        Raises:
+            LoggerUnavailable: If the logger did not answer.
+            NotAllowed: If the signature is not the owner's, or a clock is wrong.
+        """
+        request = WatchListRequest(
+            address=owner, timestamp=now, signed_hash=sign(watch_text(owner, now).encode())
+        )
+        stream = self._stub.WatchList(request, timeout=WRITE_TIMEOUT_S)
+        try:
+            for response in stream:
+                return tuple(response.log_names)
+        except grpc.RpcError as err:
+            raise self._translate(err, "read") from err
+        finally:
+            stream.cancel()
+        return ()
+
+    def _translate(self, err: grpc.RpcError, verb: str) -> GridsteadError:
+        code = err.code()
+        kind = _REFUSALS.get(code, LoggerUnavailable)
+        return kind(
+            f"could not {verb} logs at {self._peer.address}",
+            detail=f"{code.name}: {err.details()!r}",
+        )
+
+
+def _write_request(access: WriteAccess, chunk: Chunk) -> WriteRequest:
+    return WriteRequest(
+        log_name=access.log_name,
+        user=access.owner,
+        data=chunk.data,
+        timestamp=chunk.timestamp_ns,
+        stream=f"STREAM_{chunk.stream.name}",
+        writer=chunk.writer,
+        sequence=chunk.sequence,
+    )

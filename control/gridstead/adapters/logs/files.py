@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores logs as sealed files: ``<root>/<owner>/<log name>/<log identity>.log``.
+
+The data of append() survives a crash of this process, because the kernel has it. sync() makes it
+survive a power cut. Readers do not see a partial chunk after a crash, and the next append() removes
+it. The end of a file and the sequence numbers of its writers are kept in memory and are read from
+the chunk headers after a start.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridstead.adapters.logs.file import (
+    CHUNK_HEAD_BYTES,
+    FILE_HEAD_BYTES,
+    LogSeal,
+    new_head,
+    parse_chunk_head,
+)
+from gridstead.adapters.logs.tail import FULL, Tail, find_tail
+from gridstead.domain.jobs.ids import is_address
+from gridstead.domain.logs.access import check_key
+from gridstead.domain.logs.log import (
+    Chunk,
+    LogId,
+    StoredChunk,
+    Stream,
+    is_log_identity,
+    is_log_name,
+)
+from gridstead.errors import ConfigError, InvalidInput, LogDamaged, LogFull, LoggerUnavailable
+
+MAX_LOG_BYTES = 256 * 1024 * 1024
+READ_BYTES = 1024 * 1024
+MAX_TAILS = 4096
+
+_SUFFIX = ".log"
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much is stored, and how long.
+
+    Attributes:
+        log_bytes: Maximum size of a log.
+        owner_bytes: Maximum size of an owner's logs together; the oldest logs are deleted first.
+        age_s: How long a log is kept after its last line.
+    """
+
+    log_bytes: int = MAX_LOG_BYTES
+    owner_bytes: int = 40 * MAX_LOG_BYTES
+    age_s: int = 30 * 24 * 3600
+
+
+class FileLogs:
+    """Implements port ``LogSink`` on a directory of its own.
+
+    Args:
+        root: An existing directory that only this process writes.
+        key: Seals the files; at least 32 bytes.
+        limits: How much is stored.
+
+    Raises:
+        ConfigError: If the directory does not exist, another process has locked it, or the key is
+            too short.
+    """
+
+    def __init__(self, root: Path, *, key: bytes, limits: Limits | None = None) -> None:
+        check_key(key)
+        self._root = root
+        self._key = key
+        self._limits = limits or Limits()
+        self._lock = threading.Lock()
+        self._tails: OrderedDict[LogId, Tail] = OrderedDict()
+        self._lock_fd = _lock_directory(root / _LOCK)
+
+    def close(self) -> None:
+        """Unlock the directory."""
+        os.close(self._lock_fd)
+
+    def append(self, log: LogId, chunk: Chunk) -> None:
+        """Store a chunk, unless it is stored already."""
+        with self._lock, _translated(log, "write"), _opened(self._path(log)) as fd:
+            tail = self._tail(log, fd)
+            if tail.full:
+                raise self._full(log)
+            if chunk.writer and chunk.sequence <= tail.writers.get(chunk.writer, 0):
+                return
+            if tail.end + CHUNK_HEAD_BYTES + len(chunk.data) > self._limits.log_bytes:
+                self._append(fd, tail, self._full_notice(chunk))
+                raise self._full(log)
+            self._append(fd, tail, chunk)
+
+    def sync(self, log: LogId) -> None:
+        """Make all lines of the log durable."""
+        path = self._path(log)
+        with _translated(log, "write"):
+            tail = self._tails.get(log)
+            paths = [path]
+            if tail is None or not tail.named:
+                paths += [path.parent, path.parent.parent, self._root]
+            with suppress(FileNotFoundError):
+                for changed in paths:
+                    _fsync(changed)
+            if tail is not None:
+                tail.named = True
+
+    def read(self, log: LogId, *, after: int) -> tuple[StoredChunk, ...]:
+        """Return the chunks after a position, about a megabyte of them."""
+        with _translated(log, "read"):
+            try:
+                fd = os.open(self._path(log), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return ()
+            try:
+                return self._read(fd, log, after)
+            finally:
+                os.close(fd)
+
+    def newest(self, owner: str, name: str) -> LogId | None:
+        """Return the log of this name that was created last, None if there is none."""
+        folder = self._root / _safe(owner, is_address) / _safe(name, is_log_name)
+        logs: list[tuple[int, str]] = []
+        with suppress(FileNotFoundError):
+            for path in folder.iterdir():
+                log_identity = path.name.removesuffix(_SUFFIX)
+                if is_log_identity(log_identity) and path.stat().st_size >= FILE_HEAD_BYTES:
+                    log = LogId(owner=owner, name=name, log_identity=log_identity)
+                    logs.append((self._created_at_ns(log, path), log_identity))
+        return LogId(owner=owner, name=name, log_identity=max(logs)[1]) if logs else None
+
+    def _created_at_ns(self, log: LogId, path: Path) -> int:
+        with path.open("rb") as file:
+            return LogSeal(self._key, log, file.read(FILE_HEAD_BYTES)).created_at_ns
+
+    def names(self, owner: str) -> tuple[str, ...]:
+        """Return the names of this owner's logs."""
+        folder = self._root / _safe(owner, is_address)
+        return tuple(sorted({path.parent.name for path in folder.glob(f"*/*{_SUFFIX}")}))
+
+    def sweep(self, now: int) -> int:
+        """Delete logs that are too old or exceed the limits; return how many."""
+        with self._lock:
+            folders = [folder for folder in self._root.iterdir() if is_address(folder.name)]
+            return sum(self._sweep(folder, now) for folder in folders)
+
+    def _sweep(self, folder: Path, now: int) -> int:
+        files = [(path.stat(), path) for path in folder.glob(f"*/*{_SUFFIX}")]
+        total_bytes = removed = 0
+        for stat, path in sorted(files, key=lambda file: file[0].st_mtime, reverse=True):
+            total_bytes += stat.st_size
+            is_too_old = now - stat.st_mtime > self._limits.age_s
+            if not is_too_old and total_bytes <= self._limits.owner_bytes:
+                continue
+            path.unlink()
+            log = LogId(owner=folder.name, name=path.parent.name, log_identity=path.stem)
+            self._tails.pop(log, None)
+            total_bytes -= stat.st_size
+            removed += 1
+            with suppress(OSError):  # the folder still has logs of other identities
+                path.parent.rmdir()
+        return removed
+
+    def _tail(self, log: LogId, fd: int) -> Tail:
+        """Return the tail of the log; write the header of a new file and repair a damaged file."""
+        tail = self._tails.get(log)
+        if tail is None or os.fstat(fd).st_size < tail.end:  # the file was removed
+            if os.fstat(fd).st_size < FILE_HEAD_BYTES:
+                os.ftruncate(fd, 0)
+                _write(fd, new_head(time.time_ns()), 0)
+            seal = LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0))
+            tail = find_tail(fd, seal, self._path(log))
+            self._tails[log] = tail
+            if len(self._tails) > MAX_TAILS:
+                self._tails.popitem(last=False)
+        self._tails.move_to_end(log)
+        return tail
+
+    def _append(self, fd: int, tail: Tail, chunk: Chunk) -> None:
+        record = tail.seal.close(chunk, first_line=tail.next_line, position=tail.end)
+        _write(fd, record, tail.end)
+        tail.add(len(record), lines=chunk.lines, writer=chunk.writer, sequence=chunk.sequence)
+
+    def _full_notice(self, chunk: Chunk) -> Chunk:
+        limit = self._limits.log_bytes
+        text = (
+            f"gridstead: this log has reached its limit of {limit} bytes; what follows is not kept"
+        )
+        return Chunk(
+            data=text.encode(), timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID, sequence=FULL
+        )
+
+    def _full(self, log: LogId) -> LogFull:
+        return LogFull(
+            f"log {log.name} is full", detail=f"the limit is {self._limits.log_bytes} bytes"
+        )
+
+    def _read(self, fd: int, log: LogId, after: int) -> tuple[StoredChunk, ...]:
+        seal = LogSeal(self._key, log, os.pread(fd, FILE_HEAD_BYTES, 0))
+        position = max(after, FILE_HEAD_BYTES)
+        data = os.pread(fd, READ_BYTES, position)
+        head = parse_chunk_head(data)
+        if head is None and len(data) >= CHUNK_HEAD_BYTES:
+            raise LogDamaged(
+                f"cannot read log {log.name}", detail=f"there is no chunk at {position}"
+            )
+        if head is not None and head.size > len(data):
+            data = os.pread(fd, head.size, position)
+        view = memoryview(data)
+        chunks = []
+        while head is not None and head.size <= len(view):
+            chunks.append(seal.open(view[: head.size], position=position))
+            position += head.size
+            view = view[head.size :]
+            head = parse_chunk_head(view)
+        return tuple(chunks)
+
+    def _path(self, log: LogId) -> Path:
+        folder = self._root / _safe(log.owner, is_address) / _safe(log.name, is_log_name)
+        return folder / f"{_safe(log.log_identity, is_log_identity)}{_SUFFIX}"
+
+
+def _lock_directory(path: Path) -> int:
+    """Return a file descriptor that locks the directory until it is closed."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as err:
+        raise ConfigError(f"cannot store logs in {path.parent}", detail=err.strerror) from err
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as err:
+        os.close(fd)
+        raise ConfigError(
+            f"cannot store logs in {path.parent}", detail="another process has locked it"
+        ) from err
+    return fd
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    for folder in (path.parent.parent, path.parent):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _translated(log: LogId, verb: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as err:
+        raise LoggerUnavailable(f"could not {verb} log {log.name}", detail=err.strerror) from err
+
+
+def _write(fd: int, data: bytes, position: int) -> None:
+    """Write all data, or nothing."""
+    if os.pwrite(fd, data, position) != len(data):
+        os.ftruncate(fd, position)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _safe(name: str, is_valid: Callable[[str], bool]) -> str:
+    if not is_valid(name):
+        raise InvalidInput(f"invalid file name {name[:80]!r}")
+    return name
+
+
+def _fsync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

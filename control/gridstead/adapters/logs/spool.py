@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spool of a job's log: a bounded queue on disk between the pipe and the logger.
+
+Chunks get increasing numbers and are written to segment files. The name of a segment is its first
+number. A segment is deleted when the logger has confirmed that its chunks are durable. A writer
+that was killed and restarted sends the chunks in the segments again and continues the numbers; the
+logger drops numbers that it has already. Nothing waits for the logger. Lines that do not fit are
+counted, and the count is written to the log in their place.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+from gridstead.domain.logs.log import Chunk, Stream
+
+MAX_SPOOL_BYTES = 256 * 1024 * 1024
+SEGMENT_BYTES = 8 * 1024 * 1024
+MAX_BATCH_BYTES = 1024 * 1024
+WRITER_BYTES = 8
+
+_HEAD = struct.Struct(">IQqB")  # length, number, nanoseconds, stream
+_WRITER = "writer"
+_SEGMENT = "*.chunks"
+
+
+class Spool:
+    """Chunks that wait to be sent; one thread puts chunks, one takes them.
+
+    Args:
+        folder: Folder of the segments; it is created if it does not exist. The chunks of an earlier
+            process are sent again.
+        max_bytes: Maximum size of the waiting chunks.
+
+    Raises:
+        OSError: If the folder cannot be used.
+    """
+
+    def __init__(self, folder: Path, *, max_bytes: int = MAX_SPOOL_BYTES) -> None:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._writer = _writer(folder / _WRITER)
+        self._changed = threading.Condition()
+        self._closed = False
+        self._missing_lines = 0
+        self._next = 1
+        self._bytes = 0
+        self._lines = 0
+        self._segments: deque[Path] = deque()
+        self._taken: deque[Chunk] = deque()
+        self._read_offset = 0  # in the first segment, after the chunks that were taken
+        for path in sorted(folder.glob(_SEGMENT)):
+            self._recover(path)
+        self._fd = self._open_segment()
+
+    def put(self, data: bytes, stream: Stream) -> None:
+        """Add lines of a stream, or count them as missing if there is no room."""
+        with self._changed:
+            if self._missing_lines and not self._add(_missing(self._missing_lines), Stream.GRID):
+                self._missing_lines += data.count(b"\n") + 1
+                return
+            self._missing_lines = 0
+            if not self._add(data, stream):
+                self._missing_lines = data.count(b"\n") + 1
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Mark the end of the output."""
+        with self._changed:
+            if self._missing_lines and self._add(_missing(self._missing_lines), Stream.GRID):
+                self._missing_lines = 0
+            self._closed = True
+            self._changed.notify()
+
+    def take(self) -> list[Chunk]:
+        """Return the next chunks, waiting for the first one; empty at the end of the output.
+
+        The same chunks are returned until done() is called.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken or self._lines or self._closed)
+            if not self._taken and self._lines:
+                self._read()
+            return list(self._taken)
+
+    def done(self) -> None:
+        """Delete the chunks that were taken; the logger has stored them."""
+        with self._changed:
+            for chunk in self._taken:
+                self._lines -= chunk.lines
+            self._taken.clear()
+            self._delete_segments()
+
+    def waiting(self) -> int:
+        """Return how many lines are not sent."""
+        with self._changed:
+            return self._lines + self._missing_lines
+
+    def _add(self, data: bytes, stream: Stream) -> bool:
+        """Store a chunk, and return whether there was room."""
+        record = _HEAD.pack(len(data), self._next, time.time_ns(), stream) + data
+        if self._bytes + len(record) > self._max_bytes:
+            return False
+        try:
+            size = os.lseek(self._fd, 0, os.SEEK_END)
+            if size >= SEGMENT_BYTES:
+                os.close(self._fd)
+                self._fd, size = self._open_segment(), 0
+            if os.write(self._fd, record) != len(record):
+                os.ftruncate(self._fd, size)
+                return False
+        except OSError:
+            return False
+        self._next += 1
+        self._bytes += len(record)
+        self._lines += data.count(b"\n") + 1
+        return True
+
+    def _open_segment(self) -> int:
+        """Open a new segment for the next chunks."""
+        path = self._folder / f"{self._next:020d}.chunks"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        if not self._segments or self._segments[-1] != path:
+            self._segments.append(path)
+        return fd
+
+    def _read(self) -> None:
+        """Take chunks from the first segment.
+
+        Waiting lines are always there, because segments without waiting lines are deleted.
+        """
+        self._delete_segments()
+        with self._segments[0].open("rb") as file:
+            file.seek(self._read_offset)
+            size = 0
+            while size < MAX_BATCH_BYTES and (head := file.read(_HEAD.size)):
+                length, number, timestamp_ns, stream = _HEAD.unpack(head)
+                data = file.read(length)
+                self._taken.append(
+                    Chunk(
+                        data=data, timestamp_ns=timestamp_ns, stream=Stream(stream),
+                        writer=self._writer, sequence=number,
+                    )
+                )  # fmt: skip
+                size += _HEAD.size + length
+            self._read_offset += size
+
+    def _delete_segments(self) -> None:
+        """Delete segments whose chunks are all sent, except the current segment."""
+        while len(self._segments) > 1:
+            size = self._segments[0].stat().st_size
+            if self._read_offset < size:
+                return
+            self._bytes -= size
+            self._segments.popleft().unlink()
+            self._read_offset = 0
+
+    def _recover(self, path: Path) -> None:
+        """Count the chunks of an earlier process in a segment, and cut off a partial chunk."""
+        data = path.read_bytes()
+        offset = 0
+        self._next = max(self._next, int(path.stem))
+        while offset + _HEAD.size <= len(data):
+            length, number, _, _ = _HEAD.unpack_from(data, offset)
+            end = offset + _HEAD.size + length
+            if end > len(data):
+                break
+            self._lines += data.count(b"\n", offset + _HEAD.size, end) + 1
+            self._next = number + 1
+            offset = end
+        os.truncate(path, offset)
+        self._bytes += offset
+        self._segments.append(path)
+
+
+def _writer(path: Path) -> int:
+    """Return the random number of this job's writer; it is the same after a restart."""
+    try:
+        return int(path.read_text(), 16)
+    except (FileNotFoundError, ValueError):
+        number = os.urandom(WRITER_BYTES).hex()
+        path.write_text(number)
+        return int(number, 16)
+
+
+def _missing(lines: int) -> bytes:
+    return b"gridstead: %d lines are missing here: the logger was away or too slow" % lines

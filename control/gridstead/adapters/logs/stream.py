@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sends a job's output to the logger: from pipes to the spool, and from the spool to the logger.
+
+Rule 1: the pipes are always read, so the job never waits. Rule 2: lines are kept until the logger
+has confirmed that they are durable. The module imports little because it runs in every job.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from gridstead.adapters.logs.spool import Spool
+from gridstead.domain.logs.log import Chunk, Stream
+from gridstead.errors import ConfigError, GridsteadError, Transient
+
+MAX_LINE_BYTES = 64 * 1024
+READ_BYTES = 64 * 1024
+
+UNREACHABLE_WAIT_S = 0.2
+SLOW_S = 1.0
+LAST_WAIT_S = 3.0
+_STEP_S = 0.01
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 2.0
+
+Send: TypeAlias = Callable[[Sequence[Chunk]], None]
+
+
+class LogSender:
+    """Sends the chunks of a spool in a thread.
+
+    Args:
+        spool: Where chunks wait.
+        connect: Returns the function that sends; called in the thread because it takes time.
+    """
+
+    def __init__(self, spool: Spool, connect: Callable[[], Send]) -> None:
+        self._spool = spool
+        self._connect = connect
+        self._unreachable = False
+        self._trying_since: float | None = None
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def finish(self) -> int:
+        """Wait until all chunks are sent and return how many lines were not sent.
+
+        The wait is short if the logger is unreachable.
+        """
+        self._ending.set()
+        ended = time.monotonic()
+        while self._thread.is_alive():
+            waited = time.monotonic() - ended
+            if waited > (UNREACHABLE_WAIT_S if self._is_unreachable() else LAST_WAIT_S):
+                break
+            self._thread.join(_STEP_S)
+        return self._spool.waiting()
+
+    def _is_unreachable(self) -> bool:
+        since = self._trying_since
+        return self._unreachable or (since is not None and time.monotonic() - since > SLOW_S)
+
+    def _run(self) -> None:
+        try:
+            send = self._connect()
+        except ConfigError:
+            return  # the lines are counted as not sent
+        while (batch := self._spool.take()) and self._deliver(send, batch):
+            self._spool.done()
+
+    def _deliver(self, send: Send, batch: Sequence[Chunk]) -> bool:
+        """Send a batch, with retries; return False if the logger rejects it for good."""
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            self._trying_since = time.monotonic()
+            try:
+                send(batch)
+            except Transient:
+                self._unreachable = True
+            except GridsteadError:
+                return False
+            else:
+                self._unreachable = False
+                return True
+            finally:
+                self._trying_since = None
+            if self._ending.wait(pause_s):
+                time.sleep(_FIRST_PAUSE_S)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
+    """Read descriptors to their ends, put their lines into the spool, and copy the lines.
+
+    Lines of different descriptors never mix.
+    """
+    partial_lines = dict.fromkeys(sources, b"")
+    ready = select.poll()
+    for source in sources:
+        ready.register(source, select.POLLIN)
+    copying = True
+    while partial_lines:
+        for source, _ in ready.poll():
+            chunk = os.read(source, READ_BYTES)
+            lines, partial_lines[source] = _split(partial_lines[source] + chunk, is_end=not chunk)
+            if not chunk:
+                ready.unregister(source)
+                del partial_lines[source]
+            if lines:
+                spool.put(lines.removesuffix(b"\n"), sources[source])
+                # The spool gets the lines first, so a line in the copy is also in the spool.
+                copying = copying and write_all(copy, lines)
+    spool.close()
+
+
+def _split(data: bytes, *, is_end: bool) -> tuple[bytes, bytes]:
+    """Return the complete lines and the partial line after them.
+
+    At the end, or if it is too long, a partial line counts as complete.
+    """
+    lines, end, rest = data.rpartition(b"\n")
+    if is_end or len(rest) >= MAX_LINE_BYTES:
+        return data, b""
+    return lines + end, rest
+
+
+def write_all(fd: int, data: bytes) -> bool:
+    """Write all data and return whether that succeeded; a full disk must not stop the job."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError:
+        return False
+    return True

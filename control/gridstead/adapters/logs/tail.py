@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the end of a log file after a start and repairs it after a crash.
+
+A crash can leave a partial chunk after the last complete one. A partial chunk was never
+acknowledged and is cut off. If more than one chunk's worth of data does not open, the file is
+damaged, and the data is copied to a file next to the log before it is cut off.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gridstead.adapters.logs.file import (
+    CHUNK_HEAD_BYTES,
+    FILE_HEAD_BYTES,
+    MAX_SEALED_BYTES,
+    ChunkHead,
+    LogSeal,
+    parse_chunk_head,
+)
+from gridstead.errors import LogDamaged
+
+FULL = 2**64 - 1
+"""Sequence number of the chunk that marks a log as full; no writer reaches this number."""
+
+MAX_WRITERS = 64
+_WINDOW_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class Tail:
+    """The state that is needed to append a chunk to a file.
+
+    Attributes:
+        seal: The seal of the file.
+        end: Position of the next chunk.
+        next_line: Number of the next chunk's first line.
+        writers: The last sequence number of each recent writer that numbers its chunks, oldest
+            writer first.
+        full: Whether the log has reached its size limit.
+        named: Whether the file's name is durable.
+    """
+
+    seal: LogSeal
+    end: int = FILE_HEAD_BYTES
+    next_line: int = 1
+    writers: dict[int, int] = field(default_factory=dict)
+    full: bool = False
+    named: bool = False
+
+    def add(self, size: int, *, lines: int, writer: int, sequence: int) -> None:
+        """Account for a chunk that was written."""
+        self.end += size
+        self.next_line += lines
+        self.full = sequence == FULL
+        if writer:
+            self.writers.pop(writer, None)
+            self.writers[writer] = sequence
+            if len(self.writers) > MAX_WRITERS:
+                del self.writers[next(iter(self.writers))]
+
+
+def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
+    """Return the tail of a file and cut off the data after its last complete chunk."""
+    size = os.fstat(fd).st_size
+    heads = _heads(fd, size)
+    end = FILE_HEAD_BYTES + sum(head.size for head in heads)
+    while heads and not _opens(fd, seal, end - heads[-1].size, heads[-1].size):
+        end -= heads.pop().size
+    if end < size:
+        if size - end > CHUNK_HEAD_BYTES + MAX_SEALED_BYTES:
+            _save_damaged(fd, end, path)
+        os.ftruncate(fd, end)
+    tail = Tail(seal=seal)
+    for head in heads:
+        tail.add(head.size, lines=head.lines, writer=head.writer, sequence=head.sequence)
+    return tail
+
+
+def _heads(fd: int, size: int) -> list[ChunkHead]:
+    """Return the headers of the consecutive complete chunks from the start of the file."""
+    heads = []
+    position = FILE_HEAD_BYTES
+    window, window_start = b"", 0
+    while position < size:
+        if position + CHUNK_HEAD_BYTES > window_start + len(window):
+            window, window_start = os.pread(fd, _WINDOW_BYTES, position), position
+        head = parse_chunk_head(memoryview(window)[position - window_start :])
+        if head is None or position + head.size > size:
+            break
+        heads.append(head)
+        position += head.size
+    return heads
+
+
+def _opens(fd: int, seal: LogSeal, position: int, size: int) -> bool:
+    try:
+        seal.open(os.pread(fd, size, position), position=position)
+    except LogDamaged:
+        return False
+    return True
+
+
+def _save_damaged(fd: int, start: int, path: Path) -> None:
+    """Copy the data from this position on to a file next to the log."""
+    position = start
+    with path.with_suffix(f".damaged-{start}").open("wb") as file:
+        while data := os.pread(fd, _WINDOW_BYTES, position):
+            file.write(data)
+            position += len(data)

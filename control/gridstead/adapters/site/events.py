@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Converts the events of ansible-runner."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gridstead.domain.site.playbook import (
+    HostFinished,
+    PlaybookEvent,
+    PlayStarted,
+    PrintedText,
+    RunEnded,
+    Task,
+    TaskOutcome,
+    TaskStarted,
+)
+
+DIFF_LINES_MAX = 200
+MESSAGE_MAX = 2000
+OUTCOMES = {
+    "runner_on_ok": TaskOutcome.OK,
+    "runner_on_failed": TaskOutcome.FAILED,
+    "runner_on_skipped": TaskOutcome.SKIPPED,
+    "runner_on_unreachable": TaskOutcome.UNREACHABLE,
+}
+TARGETS = ("dest", "path", "name")
+UNIT_MODULES = ("daemon", "service", "systemd", "systemd_service")
+
+Result = Mapping[str, Any]
+
+
+def to_event(runner_event: Mapping[str, Any]) -> PlaybookEvent | None:
+    """Return an event of ansible-runner as a PlaybookEvent, None if it carries no information.
+
+    The event of a task with ``no_log`` does not show whether anything changed; ``Notes`` does.
+    """
+    data, kind = runner_event.get("event_data", {}), runner_event["event"]
+    if kind == "playbook_on_play_start":
+        return PlayStarted(name=data.get("play", ""))
+    if kind == "playbook_on_task_start":
+        return TaskStarted(task=to_task(data))
+    if kind in OUTCOMES:
+        return _finished(OUTCOMES[kind], data)
+    if kind == "playbook_on_stats":
+        return RunEnded(
+            failed=frozenset(data.get("failures", {})) | frozenset(data.get("dark", {}))
+        )
+    text = str(runner_event.get("stdout", "")).strip()
+    return PrintedText(text=text) if text and not data.get("task_uuid") else None
+
+
+def to_task(data: Mapping[str, Any]) -> Task:
+    """Return the task of an event."""
+    return Task(
+        name=data.get("task", ""),
+        role=data.get("role") or "",
+        is_handler=bool(data.get("is_conditional")),
+    )
+
+
+def _finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
+    task_result = data.get("res") or {}
+    items = task_result.get("results", [task_result])
+    results = [result for result in items if isinstance(result, Mapping)]
+    changed = [result for result in results if result.get("changed")]
+    if outcome is TaskOutcome.OK and task_result.get("changed"):
+        outcome = TaskOutcome.CHANGED
+    reason = ""
+    if outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}:
+        reason = message(task_result, results)
+    return HostFinished(
+        host=data["host"],
+        task=to_task(data),
+        outcome=outcome,
+        targets=_all_targets(data, changed),
+        unit_state=_unit_state(data, changed),
+        diff=_all_differences(changed),
+        message=reason,
+    )
+
+
+def _all_targets(data: Mapping[str, Any], changed: Iterable[Result]) -> tuple[str, ...]:
+    names: set[str] = set()
+    for result in changed:
+        names.update(targets(result) or _debug_message(data, result))
+    return tuple(sorted(names))
+
+
+def _all_differences(changed: Iterable[Result]) -> str:
+    texts: list[str] = []
+    for result in changed:
+        names = targets(result)
+        texts += [difference(diff, names) for diff in _listed(result.get("diff"))]
+    return "".join(texts)
+
+
+def _unit_state(data: Mapping[str, Any], changed: Iterable[Result]) -> str:
+    """Return the state of a unit that a task requested.
+
+    Module daemon chooses the state itself and returns it.
+    """
+    if _module(data) not in UNIT_MODULES:
+        return ""
+    for result in changed:
+        return str(_arguments(result).get("state") or result.get("state") or "")
+    return ""
+
+
+def _debug_message(data: Mapping[str, Any], result: Result) -> tuple[str, ...]:
+    """Return the message of a debug task, which only reports a change."""
+    if _module(data) == "debug" and result.get("msg"):
+        return (str(result["msg"]),)
+    return ()
+
+
+def _module(data: Mapping[str, Any]) -> str:
+    return str(data.get("task_action", "")).rpartition(".")[2]
+
+
+def message(task_result: Result, results: Iterable[Result]) -> str:
+    """Return why a task failed: for a loop, the reason of each item; with a command's stderr."""
+    if "censored" in task_result:
+        return "the output is hidden because of no_log"
+    failed = [result for result in results if result.get("failed")] or [task_result]
+    parts: list[str] = []
+    for result in failed:
+        parts += [str(result[key]).strip() for key in ("msg", "stderr") if result.get(key)]
+    return "\n".join(dict.fromkeys(parts))[:MESSAGE_MAX]
+
+
+def targets(result: Result) -> tuple[str, ...]:
+    """Return the names of what a result is about: a file, a unit, packages."""
+    for source in (result, _arguments(result)):
+        for key in TARGETS:
+            if source.get(key):
+                return tuple(str(name) for name in _listed(source[key]))
+    return ()
+
+
+def difference(diff: Any, names: tuple[str, ...] = ()) -> str:  # noqa: ANN401 - depends on the module
+    """Return a difference as a unified diff, cut to a readable length.
+
+    Args:
+        diff: The difference as the module returns it.
+        names: What the difference is about; a single name becomes the name in the diff.
+    """
+    if not isinstance(diff, Mapping):
+        return ""
+    if diff.get("prepared"):
+        return str(diff["prepared"])
+    name = str(diff.get("before_header") or diff.get("after_header") or "")
+    if len(names) == 1:
+        name = names[0]
+    before, after = _lines(diff.get("before")), _lines(diff.get("after"))
+    lines = list(difflib.unified_diff(before, after, f"{name} now", f"{name} then", lineterm=""))
+    omitted = len(lines) - DIFF_LINES_MAX
+    if omitted > 0:
+        lines = [*lines[:DIFF_LINES_MAX], f"... and {omitted} more lines"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(side: Any) -> list[str]:  # noqa: ANN401 - text, or the properties of a file
+    if isinstance(side, Mapping):
+        return [f"{key}: {value}" for key, value in sorted(side.items())]
+    return str(side or "").splitlines()
+
+
+def _arguments(result: Result) -> Result:
+    invocation = result.get("invocation") or {}
+    return invocation.get("module_args") or invocation
+
+
+def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - a value or a list, depending on the module
+    if value is None:
+        return []
+    return list(value) if isinstance(value, list) else [value]

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of runs, one file each, in a folder that only the owner can read."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from gridstead.domain.site.run_record import RunRecord
+from gridstead.errors import UnexpectedOutput
+
+SUFFIX = ".json"
+_ADAPTER = TypeAdapter(RunRecord)
+
+
+class RunRecordFiles:
+    """Implements port ``RunRecords``.
+
+    Args:
+        folder: Folder of the records; it is created with the first record.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, record: RunRecord) -> None:
+        """Store a record."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(self._new(record.id), "wb") as stream:
+            stream.write(_ADAPTER.dump_json(record, indent=2) + b"\n")
+
+    def _new(self, name: str) -> int:
+        """Open a new file; a second run of the same second gets a number after its name."""
+        for attempt in count(1):
+            suffix = f"-{attempt}{SUFFIX}" if attempt > 1 else SUFFIX
+            with suppress(FileExistsError):
+                path = self._folder / f"{name}{suffix}"
+                return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        raise AssertionError("count() never ends")
+
+    def all(self) -> tuple[RunRecord, ...]:
+        """Return all records, newest first."""
+        return tuple(_read(path) for path in sorted(self._folder.glob("*" + SUFFIX), reverse=True))
+
+
+def _read(path: Path) -> RunRecord:
+    text = path.read_text(encoding="utf-8")
+    try:
+        return _ADAPTER.validate_json(text)
+    except ValidationError as err:
+        raise UnexpectedOutput(str(path), text) from err

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The position of a chain reader, in the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Row, delete, insert, select
+
+from gridstead.adapters.store.database import Database
+from gridstead.adapters.store.schema import CURSOR
+from gridstead.domain.jobs.job import Block
+
+HISTORY_BLOCKS = 64
+
+
+class SqlCursor:
+    """Port Cursor.
+
+    Args:
+        database: The store.
+        name: Name of the reader; several readers may share a store.
+    """
+
+    def __init__(self, database: Database, name: str) -> None:
+        self._database = database
+        self._name = name
+
+    def load(self) -> Block | None:
+        """Return the last block that was read."""
+        history = self.history()
+        return history[0] if history else None
+
+    def save(self, block: Block) -> None:
+        """Store the block."""
+        is_own = CURSOR.c.name == self._name
+        row = {
+            "name": self._name,
+            "number": block.number,
+            "hash": block.hash,
+            "timestamp": block.timestamp,
+        }
+        with self._database.begin() as connection:
+            connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number >= block.number))
+            connection.execute(insert(CURSOR), row)
+            oldest = (
+                select(CURSOR.c.number)
+                .where(is_own)
+                .order_by(CURSOR.c.number.desc())
+                .offset(HISTORY_BLOCKS - 1)
+                .limit(1)
+            )
+            number = connection.execute(oldest).scalar()
+            if number is not None:
+                connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number < number))
+
+    def history(self) -> tuple[Block, ...]:
+        """Return the last saved blocks, newest first."""
+        query = select(CURSOR).where(CURSOR.c.name == self._name).order_by(CURSOR.c.number.desc())
+        with self._database.begin() as connection:
+            rows = connection.execute(query).all()
+        return tuple(map(_block, rows))
+
+
+class VolatileCursor:
+    """Port Cursor in memory, for a reader that reads everything again at each start."""
+
+    def __init__(self) -> None:
+        self._history: tuple[Block, ...] = ()
+
+    def load(self) -> Block | None:
+        """Return the last block that was read."""
+        return self._history[0] if self._history else None
+
+    def save(self, block: Block) -> None:
+        """Store the block."""
+        below = tuple(saved for saved in self._history if saved.number < block.number)
+        self._history = (block, *below)[:HISTORY_BLOCKS]
+
+    def history(self) -> tuple[Block, ...]:
+        """Return the last saved blocks, newest first."""
+        return self._history
+
+
+def _block(row: Row[Any]) -> Block:
+    return Block(number=row.number, hash=row.hash, timestamp=row.timestamp)

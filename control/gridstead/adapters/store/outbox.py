@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The outbox of a wallet and its transactions, in the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Row,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from gridstead.adapters.store.codec import from_key, from_text, to_key, to_reason, to_text
+from gridstead.adapters.store.database import Database
+from gridstead.adapters.store.schema import OUTBOX, TRANSACTIONS
+from gridstead.domain.transactions.calls import Call
+from gridstead.domain.transactions.outbox import (
+    EntryChange,
+    Fees,
+    OutboxEntry,
+    SendState,
+    Transaction,
+)
+from gridstead.ports import Clock
+
+_STATES = (SendState.QUEUED, SendState.SENT, SendState.MINED)
+# The states are literals in the query, as in the partial indexes. Otherwise the database does not
+# use the indexes.
+_OPEN = OUTBOX.c.state.in_(
+    bindparam("open", [state.value for state in _STATES], expanding=True, literal_execute=True)
+)
+_NOT_CLOSED = TRANSACTIONS.c.closed == literal_column("0")
+KEPT_S = 30 * 86_400
+_ROWS_PER_SWEEP = 100
+_INSERT: dict[str, Callable[..., Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class SqlOutbox:
+    """Ports Outbox and Transactions.
+
+    Args:
+        database: The store.
+        clock: Wall time.
+    """
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    def put(self, key: str, call: Call) -> None:
+        """Store a call to be sent."""
+        self.put_all([(key, call)])
+
+    def put_all(self, calls: Iterable[tuple[str, Call]]) -> None:
+        """Store calls to be sent, in one transaction."""
+        shared = {"state": SendState.QUEUED.value, "created_at": self._clock.now(), "reason": ""}
+        rows = [{"key": to_key(key), "call": to_text(call)} | shared for key, call in calls]
+        if not rows:
+            return
+        with self._database.begin() as connection:
+            connection.execute(
+                _INSERT[connection.dialect.name](OUTBOX).on_conflict_do_nothing(), rows
+            )
+
+    def open_entries(self) -> tuple[OutboxEntry, ...]:
+        """Return the entries that are not final."""
+        query = select(OUTBOX).where(_OPEN).order_by(OUTBOX.c.id)
+        with self._database.begin() as connection:
+            rows = connection.execute(query).all()
+        return tuple(map(_entry, rows))
+
+    def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
+        """Return the entries that are sent or mined, and the oldest queued entries."""
+        state = OUTBOX.c.state
+        queued = (
+            select(OUTBOX)
+            .where(_OPEN, state == SendState.QUEUED.value)
+            .order_by(OUTBOX.c.id)
+            .limit(most)
+        )
+        in_transactions = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
+        with self._database.begin() as connection:
+            rows = [*connection.execute(queued).all(), *connection.execute(in_transactions).all()]
+        return tuple(sorted(map(_entry, rows), key=lambda entry: entry.id))
+
+    def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
+        """Return all entries with a greater id, oldest first.
+
+        Entries that were closed in the last 30 days are included.
+        """
+        query = select(OUTBOX).where(OUTBOX.c.id > after).order_by(OUTBOX.c.id)
+        with self._database.begin() as connection:
+            rows = connection.execute(query).all()
+        return tuple(map(_entry, rows))
+
+    def open_transactions(self, account: str) -> tuple[Transaction, ...]:
+        """Return the transactions whose nonce is not closed."""
+        own = (TRANSACTIONS.c.account == account, _NOT_CLOSED)
+        query = select(TRANSACTIONS).where(*own).order_by(TRANSACTIONS.c.nonce, TRANSACTIONS.c.id)
+        with self._database.begin() as connection:
+            rows = connection.execute(query).all()
+        return tuple(map(_transaction, rows))
+
+    def add(self, account: str, *transactions: Transaction) -> None:
+        """Store transactions that are about to be sent.
+
+        After a reorg deeper than the confirmations, the same call with the same nonce may be signed
+        to the bytes of a closed row. The new row replaces that row.
+        """
+        rows = [_row(account, transaction) for transaction in transactions]
+        hashes = [transaction.hash for transaction in transactions]
+        entry_ids: list[int] = []
+        for transaction in transactions:
+            entry_ids += transaction.entry_ids
+        replaced = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(hashes))
+        with self._database.begin() as connection:
+            connection.execute(delete(TRANSACTIONS).where(*replaced))
+            connection.execute(insert(TRANSACTIONS), rows)
+            sent = update(OUTBOX).where(OUTBOX.c.id.in_(entry_ids), _OPEN)
+            connection.execute(sent.values(state=SendState.SENT.value))
+
+    def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
+        """Store that the node has accepted these transactions."""
+        with self._database.begin() as connection:
+            own = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(tuple(hashes)))
+            connection.execute(update(TRANSACTIONS).where(*own).values(sent_at=sent_at))
+
+    def record(
+        self,
+        account: str,
+        *,
+        changes: Iterable[EntryChange],
+        withdrawn: Iterable[int],
+        closed: Iterable[int],
+    ) -> None:
+        """Store new states of entries and nonces."""
+        with self._database.begin() as connection:
+            rows = [_change(change) for change in changes]
+            if rows:
+                entry = update(OUTBOX).where(OUTBOX.c.id == bindparam("entry"))
+                connection.execute(
+                    entry.values(state=bindparam("now"), reason=bindparam("words")), rows
+                )
+            own = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account, _NOT_CLOSED)
+            connection.execute(
+                own.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1)
+            )
+            # After a crash the time of sending may be unknown; the present time takes its place.
+            sent_at = func.coalesce(TRANSACTIONS.c.sent_at, self._clock.now())
+            connection.execute(
+                own.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1, sent_at=sent_at)
+            )
+            self._forget(connection)
+
+    def _forget(self, connection: Connection) -> None:
+        """Delete a few of the oldest entries and transactions that were closed long ago.
+
+        A transaction without a time of sending was closed by an earlier release.
+        """
+        before = self._clock.now() - KEPT_S
+        sent_at = func.coalesce(TRANSACTIONS.c.sent_at, 0)
+        for table, is_closed, closed_at in (
+            (OUTBOX, ~_OPEN, OUTBOX.c.created_at),
+            (TRANSACTIONS, ~_NOT_CLOSED, sent_at),
+        ):
+            oldest = select(table.c.id).where(is_closed).order_by(table.c.id).limit(_ROWS_PER_SWEEP)
+            connection.execute(delete(table).where(table.c.id.in_(oldest), closed_at < before))
+
+
+def _row(account: str, transaction: Transaction) -> dict[str, Any]:
+    return {
+        "hash": transaction.hash,
+        "account": account,
+        "nonce": transaction.nonce,
+        "raw": transaction.raw,
+        "entry_ids": json.dumps(transaction.entry_ids),
+        "max_fee": str(transaction.fees.max_fee),
+        "tip": str(transaction.fees.tip),
+        "sent_at": transaction.sent_at,
+        "withdrawn": int(transaction.withdrawn),
+        "closed": 0,
+    }
+
+
+def _change(change: EntryChange) -> dict[str, Any]:
+    return {"entry": change.entry_id, "now": change.state.value, "words": to_reason(change.reason)}
+
+
+def _entry(row: Row[Any]) -> OutboxEntry:
+    return OutboxEntry(
+        id=row.id,
+        key=from_key(row.key),
+        call=from_text(row.call),
+        state=SendState(row.state),
+        created_at=row.created_at,
+        reason=row.reason,
+    )
+
+
+def _transaction(row: Row[Any]) -> Transaction:
+    return Transaction(
+        hash=row.hash,
+        nonce=row.nonce,
+        raw=row.raw,
+        entry_ids=tuple(json.loads(row.entry_ids)),
+        fees=Fees(max_fee=int(row.max_fee), tip=int(row.tip)),
+        sent_at=row.sent_at,
+        withdrawn=bool(row.withdrawn),
+    )

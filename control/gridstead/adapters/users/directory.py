@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""389ds over LDAPS.
+
+The server assigns uids. The service account may add wallet users and nothing else.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ldap3
+from ldap3.core.exceptions import LDAPException
+
+from gridstead.domain.supervisor.submission import GridUser
+from gridstead.errors import ConfigError, DirectoryUnavailable, NotAllowed
+
+OBJECT_CLASSES = ("top", "nsPerson", "nsAccount", "nsOrgPerson", "posixAccount")
+PAGE_SIZE = 500
+ENTRY_ALREADY_EXISTS = 68
+TIMEOUT_S = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectoryAccess:
+    """How to reach and use the directory.
+
+    Attributes:
+        url: ``ldaps://host[:port]``.
+        suffix: Base of the tree; users are under ``ou=people``.
+        bind_dn: DN of the service account.
+        password_file: File with the password of the service account.
+        ca_file: PEM file of the CA that signed the server's certificate.
+        home_prefix: Parent directory of the users' homes.
+        gid: Primary group of every wallet user.
+    """
+
+    url: str
+    suffix: str
+    bind_dn: str
+    password_file: Path
+    ca_file: Path
+    home_prefix: str
+    gid: int
+
+
+class LdapDirectory:
+    """Implements port ``Directory`` on 389ds, with one connection that is opened when needed."""
+
+    def __init__(self, access: DirectoryAccess) -> None:
+        self._access = access
+        self._people = f"ou=people,{access.suffix}"
+        self._connection: Any = None
+
+    def ensure_users(self, addresses: Iterable[str]) -> tuple[str, ...]:
+        """Create the users that do not exist and return their addresses."""
+        return tuple(address for address in addresses if self._add(address))
+
+    def users(self) -> tuple[GridUser, ...]:
+        """Return all wallet users, sorted by address."""
+        attributes = ["uid", "uidNumber", "gidNumber"]
+        try:
+            entries = self._bound().extend.standard.paged_search(
+                self._people, "(&(objectClass=posixAccount)(uid=0x*))",
+                attributes=attributes, paged_size=PAGE_SIZE, generator=False,
+            )  # fmt: skip
+        except LDAPException as error:
+            raise self._unavailable(error) from error
+        users = [_to_user(entry["attributes"]) for entry in entries if "attributes" in entry]
+        return tuple(sorted(users, key=lambda user: user.address))
+
+    def _add(self, address: str) -> bool:
+        access = self._access
+        attributes = {
+            "cn": address,
+            "displayName": address,
+            "gidNumber": access.gid,
+            "homeDirectory": f"{access.home_prefix}/{address}",
+            "loginShell": "/bin/bash",
+        }
+        try:
+            connection = self._bound()
+            connection.add(f"uid={address},{self._people}", list(OBJECT_CLASSES), attributes)
+        except LDAPException as error:
+            raise self._unavailable(error) from error
+        result = connection.result
+        if result["result"] == ENTRY_ALREADY_EXISTS:
+            return False
+        if result["result"] != 0:
+            detail = f"{result['description']}: {result['message']}"
+            raise NotAllowed(f"could not create user {address}", detail=detail)
+        return True
+
+    def _bound(self) -> Any:  # noqa: ANN401 - ldap3 has no types
+        if self._connection is not None and self._connection.bound:
+            return self._connection
+        access = self._access
+        tls = ldap3.Tls(validate=ssl.CERT_REQUIRED, ca_certs_file=str(access.ca_file))
+        server = ldap3.Server(access.url, tls=tls, connect_timeout=TIMEOUT_S, get_info=ldap3.NONE)
+        try:
+            password = access.password_file.read_text().strip()
+        except OSError as error:
+            raise ConfigError(f"cannot read {access.password_file}", detail=str(error)) from error
+        self._connection = ldap3.Connection(
+            server,
+            access.bind_dn,
+            password,
+            auto_bind=True,
+            receive_timeout=TIMEOUT_S,
+            raise_exceptions=False,
+        )
+        return self._connection
+
+    def _unavailable(self, error: LDAPException) -> DirectoryUnavailable:
+        self._connection = None
+        return DirectoryUnavailable(f"could not reach {self._access.url}", detail=str(error))
+
+
+def _to_user(attributes: dict[str, Any]) -> GridUser:
+    def first(name: str) -> str:
+        value = attributes[name]
+        return str(value[0] if isinstance(value, list) else value)
+
+    return GridUser(address=first("uid"), uid=int(first("uidNumber")), gid=int(first("gidNumber")))

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The messages between the Job Definition service and a provider, and the ids of stored scripts.
+
+The id of a stored script is a hash of its record. The job on the chain has this id, which binds the
+job to the script. The record contains a salt, so equal scripts have different ids.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from gridstead.domain.jobs.ids import is_batch_location_hash
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.lifecycle import JobState
+
+ID_LENGTH = 31
+
+Recover: TypeAlias = Callable[[bytes, bytes], str]
+"""Takes (message, signature) and returns the address, lower case, of the wallet that signed.
+
+The message is signed as EIP-191 text. The signature is r, s and v; wallets use 0, 1, 27 or 28 for
+v. Raises InvalidInput if the signature is malformed."""
+
+_OPEN = frozenset({JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptRequest:
+    """A provider's request for the script of a job. All fields are untrusted.
+
+    Attributes:
+        batch_location_hash: The id of the script.
+        challenge: The challenge from the service.
+        signature: The signature of the challenge.
+        provider: The provider's address, lower case.
+        customer: The customer's address, lower case.
+        job_number: The job number on the chain.
+        secrets_beside: Whether the caller accepts secrets separately from the script.
+    """
+
+    batch_location_hash: str
+    challenge: bytes
+    signature: bytes
+    provider: str
+    customer: str
+    job_number: int
+    secrets_beside: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptAnswer:
+    """The answer to a provider's request.
+
+    Attributes:
+        script: The batch script.
+        logger_url: ``host:port`` of the grid's logger.
+        secrets: Secrets for the environment of the job, by variable. May be empty.
+        log_write_token: The write token of the job's log. Empty if the service creates no tokens.
+    """
+
+    script: str
+    logger_url: str
+    secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    log_write_token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredScript:
+    """A stored script.
+
+    Attributes:
+        record: The record. The id of the script is a hash of it.
+        owner: The customer whose jobs may use the script, lower case. Empty while no job names it.
+    """
+
+    record: str = field(repr=False)
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptUse:
+    """The fact that a job names a script.
+
+    Attributes:
+        job_number: The job number on the chain.
+        batch_location_hash: The id of the script.
+        customer: The customer of the job, lower case.
+    """
+
+    job_number: int
+    batch_location_hash: str
+    customer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """The number and the size of the stored scripts.
+
+    Attributes:
+        scripts: Number of all scripts.
+        unused: Number of the scripts that no hot job names.
+        unused_bytes: Size of the unused scripts.
+    """
+
+    scripts: int
+    unused: int
+    unused_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resealed:
+    """The result of encrypting some records again that were encrypted with an old key.
+
+    Attributes:
+        count: How many records were encrypted with the newest key.
+        unreadable: Ids of the records that cannot be decrypted, sorted. They are unchanged.
+        last: The id after which to continue. None if no records remain.
+    """
+
+    count: int
+    unreadable: tuple[str, ...]
+    last: str | None
+
+
+def script_id(record: str) -> str:
+    """Return the id of a record: the first 31 characters of its SHA-256 in URL-safe base64."""
+    digest = hashlib.sha256(record.encode()).digest()
+    return base64.urlsafe_b64encode(digest).decode()[:ID_LENGTH]
+
+
+def use_of(job: Job) -> ScriptUse | None:
+    """Return which script a job names.
+
+    Returns None if the text in the job is not an id. A customer can set any text.
+    """
+    if not is_batch_location_hash(job.batch_location_hash):
+        return None
+    return ScriptUse(
+        job_number=job.id.number, batch_location_hash=job.batch_location_hash, customer=job.customer
+    )
+
+
+def is_missing(use: ScriptUse, job: Job | None) -> bool:
+    """Return whether the job that names a script is missing from a block.
+
+    Args:
+        use: Which job names which script.
+        job: The block's job with this job number. None if there is none.
+    """
+    return job is None or use_of(job) != use
+
+
+def refusal(job: Job, request: ScriptRequest) -> str | None:
+    """Return why a caller may not get the script of a job. Returns None if it may."""
+    if job.customer != request.customer:
+        return "the job belongs to another customer"
+    if job.provider != request.provider:
+        return "the job is not matched to this provider"
+    return None
+
+
+def is_open(job: Job, request: ScriptRequest) -> bool:
+    """Return whether a job is matched and hot, and names the requested script."""
+    return job.state in _OPEN and job.batch_location_hash == request.batch_location_hash

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job, the provider and the block, as the chain stores them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gridstead.domain.jobs.billing import Prices, Resources
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.jobs.lifecycle import JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A block of the chain.
+
+    Attributes:
+        number: Height.
+        hash: 0x and 64 hexadecimal digits.
+        timestamp: Unix seconds.
+    """
+
+    number: int
+    hash: str
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Label:
+    """A label of a provider, or one that a job requires."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affinity:
+    """A condition on a provider's label.
+
+    Attributes:
+        key: The key of the label. Its value is the left side of the condition.
+        operator: One of <, <=, ==, >=, >, !=, in.
+        value: The right side of the condition.
+    """
+
+    key: str
+    operator: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job as of one block.
+
+    Attributes:
+        id: Its id on all chains and contracts.
+        state: Its state in the contract.
+        customer: The wallet that pays, lower case.
+        provider: The wallet of the matched provider, lower case. Empty if there is none.
+        resources: The resources that it requests.
+        batch_location_hash: The id of its script at the Job Definition service. Untrusted text of
+            the customer.
+        uses: Labels that a provider must have. May be empty.
+        affinity: Conditions on a provider's labels. May be empty.
+        escrow: Credits in escrow, including top-ups, wei.
+        final_cost: What was paid, wei. 0 until it is cold.
+        price_per_min: The price of one minute of the whole job, wei, fixed at the match. 0 while
+            it is not matched.
+        submitted_at: Unix seconds.
+        started_at: Unix seconds. 0 while it has not started.
+        ended_at: Unix seconds. 0 while it is hot.
+        state_block: The number of the block of its last transition.
+        cancel_requested: Whether the customer requested to cancel it.
+        cancel_requested_at: When this was requested, Unix seconds. 0 if it was not.
+        name: The customer's name of the job. Untrusted text.
+        exit_code: Wait status as in Slurm (code << 8 | signal). 0 while it is hot.
+        last_error: The last error that its provider or the grid reported. May be empty.
+    """
+
+    id: JobId
+    state: JobState
+    customer: str
+    provider: str
+    resources: Resources
+    batch_location_hash: str
+    uses: tuple[Label, ...] = ()
+    affinity: tuple[Affinity, ...] = ()
+    escrow: int
+    final_cost: int = 0
+    price_per_min: int = 0
+    submitted_at: int
+    started_at: int = 0
+    ended_at: int = 0
+    state_block: int
+    cancel_requested: bool = False
+    cancel_requested_at: int = 0
+    name: str = ""
+    exit_code: int = 0
+    last_error: str = ""
+
+    @property
+    def job_key(self) -> JobKey:
+        """The job key, which the Slurm job must have as its AdminComment."""
+        return JobKey(job_id=self.id, batch_location_hash=self.batch_location_hash)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """The nodes of a provider. Units: memory MB.
+
+    Shape: each tuple has one entry per node, in the same order.
+    """
+
+    gpus_per_node: tuple[int, ...]
+    cpus_per_node: tuple[int, ...]
+    memory_per_node_mb: tuple[int, ...]
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return len(self.cpus_per_node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """A provider as of one block.
+
+    Attributes:
+        address: Its wallet, lower case.
+        hardware: Its nodes.
+        prices: Its current prices.
+        labels: Its labels, sorted by key.
+        joined: Whether it is approved, and neither removed nor banned, so that it may get jobs.
+        waiting: Whether a record of it waits for approval.
+        banned: Whether the grid has banned it.
+    """
+
+    address: str
+    hardware: Hardware
+    prices: Prices
+    labels: tuple[Label, ...]
+    joined: bool
+    waiting: bool = False
+    banned: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSizes:
+    """The number of entries in the queues of a provider on the chain."""
+
+    claimable: int
+    cancelling: int
+    top_up: int

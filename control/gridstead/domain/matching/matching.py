@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chooses the provider of a job: the cheapest eligible one.
+
+A provider is eligible if all of this is true:
+
+- It is approved.
+- It never refused this job.
+- Its labels satisfy the job's conditions.
+- Its nodes have room for all tasks at once.
+- The escrow pays for at least one minute there.
+
+A provider that did not claim a match of this job in time comes after all others (``expiry.py``).
+
+The value of a label is the left side of a condition: ``compute.gflops > 1000`` requires a provider
+whose label exceeds 1000. Two numbers are compared as numbers, other values as text. ``in`` requires
+that the value of the label contains the text.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from gridstead.domain.jobs.billing import Resources, price_per_minute
+from gridstead.domain.jobs.job import Affinity, Hardware, Job, Label, Provider
+
+_NONE: Mapping[str, int] = MappingProxyType({})
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    "==": operator.eq,
+    ">=": operator.ge,
+    ">": operator.gt,
+    "!=": operator.ne,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The result of matching a job.
+
+    Attributes:
+        provider: The address of the provider. None if no provider can run the job.
+        price_per_min: The provider's price for one minute of the whole job, wei.
+        reason: Why no provider can run the job.
+    """
+
+    provider: str | None
+    price_per_min: int = 0
+    reason: str = ""
+
+
+def choose(
+    job: Job,
+    providers: Iterable[Provider],
+    *,
+    refused_by: Collection[str],
+    claim_timeouts: Mapping[str, int] = _NONE,
+    resting: Collection[str] = (),
+) -> Choice:
+    """Return the eligible provider with the fewest claim timeouts of this job, then the cheapest.
+
+    Of equal providers it is the one with the lowest address.
+
+    Args:
+        job: A pending job.
+        providers: All providers that ever registered, in any order.
+        refused_by: Addresses of the providers that refused this job.
+        claim_timeouts: How often a match of this job was not claimed in time, by address.
+        resting: Addresses that do not get this job for some time after a claim timeout.
+    """
+    candidates: list[tuple[int, int, str]] = []
+    reasons: dict[str, int] = {}
+    for provider in providers:
+        reason = why_not(job, provider, refused_by=refused_by, resting=resting)
+        if reason is None:
+            price = price_per_minute(job.resources, provider.prices)
+            candidates.append((claim_timeouts.get(provider.address, 0), price, provider.address))
+        else:
+            reasons[reason] = reasons.get(reason, 0) + 1
+    if candidates:
+        _, price, address = min(candidates)
+        return Choice(provider=address, price_per_min=price)
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+    return Choice(provider=None, reason=f"no provider can run it: {counts or 'none registered'}")
+
+
+def why_not(
+    job: Job, provider: Provider, *, refused_by: Collection[str], resting: Collection[str] = ()
+) -> str | None:
+    """Return why a provider cannot get a job. Returns None if it can."""
+    if not provider.joined:
+        return "not approved"
+    if provider.address in refused_by:
+        return "refused it"
+    if not _has_labels(provider.labels, job.uses, job.affinity):
+        return "without the required labels"
+    if not fits(job.resources, provider.hardware):
+        return "too small"
+    if price_per_minute(job.resources, provider.prices) > job.escrow:
+        return "too expensive"
+    if provider.address in resting:
+        return "did not claim it in time and will be matched again later"
+    return None
+
+
+def fits(resources: Resources, hardware: Hardware) -> bool:
+    """Return whether the nodes have room for all tasks at once.
+
+    A task runs on one node. GPUs are counted over all nodes.
+    """
+    if resources.gpus > sum(hardware.gpus_per_node):
+        return False
+    memory_per_task_mb = resources.cpus_per_task * resources.memory_per_cpu_mb
+    tasks = 0
+    nodes = zip(hardware.cpus_per_node, hardware.memory_per_node_mb, strict=True)
+    for cpus, memory_mb in nodes:
+        tasks += min(cpus // resources.cpus_per_task, memory_mb // memory_per_task_mb)
+    return tasks >= resources.tasks
+
+
+def _has_labels(
+    labels: tuple[Label, ...], uses: tuple[Label, ...], affinity: tuple[Affinity, ...]
+) -> bool:
+    """Return whether labels include those that a job uses and satisfy its conditions."""
+    values = {label.key: label.value for label in labels}
+    for use in uses:
+        if values.get(use.key) != use.value:
+            return False
+    for condition in affinity:
+        if condition.key not in values or not satisfies(values[condition.key], condition):
+            return False
+    return True
+
+
+def satisfies(value: str, condition: Affinity) -> bool:
+    """Return whether the value of a label satisfies a condition.
+
+    An unknown operator means equality, as in DeepSquare's clients.
+    """
+    if condition.operator == "in":
+        return condition.value in value
+    compare: Callable[[Any, Any], bool] = _COMPARISONS.get(condition.operator, operator.eq)
+    left, right = _number(value), _number(condition.value)
+    if left is not None and right is not None:
+        return compare(left, right)
+    return compare(value, condition.value)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parses and checks the hints about Slurm jobs that the plugins send.
+
+The SPANK plugin on a node and the job completion plugin send hints. A hint only makes a service
+check a job sooner, or bill less. So a doubtful hint is dropped.
+
+Rule 1: only root on a node may send a report. It must come from the address of a node, in a fresh
+MUNGE credential.
+Rule 2: only the batch step counts. The extern step starts and ends with the allocation.
+Rule 3: a token bucket limits the rate of reports.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from gridstead.domain.jobs.ids import parse_job_key
+from gridstead.errors import NotAllowed, UnexpectedOutput
+
+ROOT_UID = 0
+CREDENTIAL_LIFE_MAX_S = 60
+_BATCH_STEP = frozenset({"batch", "4294967291"})
+_RECORD_VERSION = 1
+_REPORT = re.compile(
+    r"gridstead1 (start|end) (\d{1,10}) (\d{1,10}) ([a-z0-9]{1,16}) "
+    r"[\w.-]{1,255} \d{1,12} (\d{1,12})"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    """A hint about a Slurm job.
+
+    Attributes:
+        event: ``start``, ``end`` or ``record``.
+        slurm_job_id: The Slurm job id.
+        uid: The user id of the job.
+        occurred_at: When it happened. Unit: Unix seconds.
+    """
+
+    event: str
+    slurm_job_id: int
+    uid: int
+    occurred_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MungeCredential:
+    """An opened MUNGE credential.
+
+    Attributes:
+        payload: Its content.
+        uid: The user that created it.
+        life_s: The time after its creation in which it is valid, seconds.
+    """
+
+    payload: bytes
+    uid: int
+    life_s: int
+
+
+def admit(credential: MungeCredential) -> str:
+    """Return the report in a credential that root created with a short validity.
+
+    Raises:
+        NotAllowed: If another user created the credential, or if it is valid for too long.
+    """
+    if credential.uid != ROOT_UID:
+        raise NotAllowed(f"uid {credential.uid} may not send reports")
+    if not 0 < credential.life_s <= CREDENTIAL_LIFE_MAX_S:
+        raise NotAllowed(
+            "the credential of a report is valid for too long",
+            detail=f"{credential.life_s} s, at most {CREDENTIAL_LIFE_MAX_S} s",
+        )
+    return credential.payload.decode("ascii", errors="replace")
+
+
+def parse_report(text: str) -> Hint | None:
+    """Return the hint in a node's report. Returns None if it is not about the batch step.
+
+    Raises:
+        UnexpectedOutput: If the text is not a report.
+    """
+    match = _REPORT.fullmatch(text)
+    if match is None:
+        raise UnexpectedOutput("node report", text)
+    event, slurm_job_id, uid, step, time = match.groups()
+    if step not in _BATCH_STEP:
+        return None
+    return Hint(event=event, slurm_job_id=int(slurm_job_id), uid=int(uid), occurred_at=int(time))
+
+
+def parse_completion(line: str) -> Hint | None:
+    """Return the hint in a line of the job completion spool.
+
+    Returns None if the job is not a job of the grid.
+
+    Raises:
+        UnexpectedOutput: If the line is truncated or has another version.
+    """
+    try:
+        record = json.loads(line)
+        version, comment = record["version"], record["admin_comment"]
+        slurm_job_id, uid = int(record["slurm_job_id"]), int(record["uid"])
+        ended_at = int(record["end_s"] or 0)
+    except (ValueError, KeyError, TypeError) as err:
+        raise UnexpectedOutput("job completion", line) from err
+    if version != _RECORD_VERSION:
+        raise UnexpectedOutput("job completion", line)
+    if not isinstance(comment, str) or parse_job_key(comment) is None:
+        return None
+    return Hint(event="record", slurm_job_id=slurm_job_id, uid=uid, occurred_at=ended_at)
+
+
+@dataclass(slots=True, kw_only=True)
+class RateLimit:
+    """A token bucket.
+
+    Attributes:
+        per_second: Tokens that are added per second.
+        burst: Maximum number of tokens.
+    """
+
+    per_second: float
+    burst: float
+    _tokens: float = -1.0
+    _refilled_at: float = 0.0
+
+    def allows(self, now: float) -> bool:
+        """Take a token and return whether there was one.
+
+        Unit: ``now`` seconds from any origin.
+        """
+        if self._tokens < 0:
+            self._tokens = self.burst
+        else:
+            added = max(0.0, now - self._refilled_at) * self.per_second
+            self._tokens = min(self.burst, self._tokens + added)
+        self._refilled_at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True

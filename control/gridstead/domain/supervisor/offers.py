@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registration of a provider: what it offers, and when it must register again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.jobs.job import Hardware, Label, Provider
+from gridstead.domain.transactions.calls import Register
+
+_LABEL_PARTS = re.compile(r"[A-Za-z0-9._](?:[A-Za-z0-9._-]*[A-Za-z0-9._])?")
+
+
+def sanitise(text: str) -> str:
+    """Return the text of a label in the form that the grid uses.
+
+    Only the characters a to z, A to Z, 0 to 9, ``.``, ``_`` and ``-`` remain. Their parts are
+    joined by ``-``. The result is in lower case.
+    """
+    return "-".join(_LABEL_PARTS.findall(text)).lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The operator's prices, and the operator's labels by key."""
+
+    prices: Prices
+    labels: Mapping[str, str]
+
+
+def offer(hardware: Hardware, terms: Terms) -> Register:
+    """Return the registration of this hardware on these terms.
+
+    Shape: the labels are sanitised and sorted by key.
+    """
+    values = {sanitise(key): sanitise(value) for key, value in terms.labels.items()}
+    labels = tuple(Label(key=key, value=value) for key, value in sorted(values.items()))
+    return Register(hardware=hardware, prices=terms.prices, labels=labels)
+
+
+def must_register(offered: Register, current: Provider | None, waiting: Provider | None) -> bool:
+    """Return whether neither the active record nor the one that waits for approval is the offer."""
+    terms = (offered.hardware, offered.prices, offered.labels)
+    for record in (current, waiting):
+        if record is not None and (record.hardware, record.prices, record.labels) == terms:
+            return False
+    return True

@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides what the sender of a wallet does next, from one snapshot of the chain and the outbox.
+
+The state of an entry follows from the transactions that carry its call. The entry is mined or final
+if one of these transactions succeeded. It is sent if one of them may still be mined. Otherwise it
+is queued.
+
+A nonce is *open* until one of its transactions has enough confirmations. A *gap* is a nonce below a
+used one for which no transaction can be mined: it has none, or all of its transactions are
+withdrawn. No transaction behind a gap can be mined, so the sender fills each gap with a transaction
+that does nothing. A withdrawn transaction must not fill the gap.
+
+Two limits bound the pending transactions: the number of their nonces, and their gas, counted in
+blocks. So the node always has enough for the next block, and no transaction stays in its pool for
+long.
+
+A transaction that the node refuses is withdrawn. Its calls are sent again in batches of half the
+size. A call that the node refuses even alone is rejected, so it does not delay other calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from gridstead.domain.transactions.batches import pack, subject
+from gridstead.domain.transactions.outbox import (
+    ChainView,
+    EntryChange,
+    Fees,
+    OutboxEntry,
+    Receipt,
+    SendState,
+    Transaction,
+)
+
+BASE_GAS = 80_000  # approximate gas of a transaction without its calls
+NO_JOB = -1  # the job number of a call that names no job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchPolicy:
+    """The limits and waiting times of a sender.
+
+    Attributes:
+        confirmations: A transaction is final when this many blocks follow its own.
+        batch: Maximum number of calls in one transaction.
+        in_flight: Maximum number of nonces with a pending transaction.
+        blocks_ahead: Maximum gas of all pending transactions. Unit: gas limits of a block.
+        blocks_at_once: Maximum gas of the transactions that one tick adds. Unit: gas limits of a
+            block. A low value lets the tick start sending soon.
+        max_queued: Maximum number of queued calls that one tick reads, oldest first.
+        resend_after_s: Interval at which a pending transaction is sent to the node again.
+        replace_after_s: A transaction that is pending for this long, while blocks are mined, is
+            replaced by one with higher fees.
+        max_replacements: Only this many of the lowest pending nonces are replaced. The other
+            transactions are mined after them.
+        max_fee_factor: A replacement offers at most this multiple of the fees that a new
+            transaction should offer.
+        gas_share: A batch may use the gas limit of a block divided by this number.
+    """
+
+    confirmations: int
+    batch: int = 50
+    in_flight: int = 512
+    blocks_ahead: int = 8
+    blocks_at_once: int = 2
+    max_queued: int = 2000
+    resend_after_s: int = 10
+    replace_after_s: int = 45
+    max_replacements: int = 16
+    max_fee_factor: int = 10
+    gas_share: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A nonce for which a transaction must be signed.
+
+    The transaction carries the calls of these entries. Without entries it does nothing.
+    """
+
+    nonce: int
+    entry_ids: tuple[int, ...]
+    fees: Fees
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionPlan:
+    """What the sender must do, in this order.
+
+    Attributes:
+        changes: New states of entries.
+        withdrawn: Nonces whose transactions must never be sent again.
+        closed: Nonces that need no further attention.
+        replacements: Nonces for which a new transaction must be signed: gaps and stuck
+            transactions.
+        resend: Transactions to send to the node, for the first time or again. Sorted by nonce.
+        batches: Ids of the entries of each new transaction. The transactions use the nonces from
+            ``next_nonce`` on, in this order.
+        next_nonce: The nonce of the first batch.
+    """
+
+    changes: tuple[EntryChange, ...] = ()
+    withdrawn: tuple[int, ...] = ()
+    closed: tuple[int, ...] = ()
+    replacements: tuple[Slot, ...] = ()
+    resend: tuple[Transaction, ...] = ()
+    batches: tuple[tuple[int, ...], ...] = ()
+    next_nonce: int = 0
+
+    @property
+    def entry_ids_to_send(self) -> frozenset[int]:
+        """The entries whose calls this plan sends to the node."""
+        entry_ids: set[int] = set()
+        for slot in self.replacements:
+            entry_ids.update(slot.entry_ids)
+        for transaction in self.resend:
+            entry_ids.update(transaction.entry_ids)
+        for batch in self.batches:
+            entry_ids.update(batch)
+        return frozenset(entry_ids)
+
+
+def raised(fees: Fees) -> Fees:
+    """Return fees that a node accepts for a replacement: an eighth more, rounded up."""
+    return Fees(max_fee=fees.max_fee + fees.max_fee // 8 + 1, tip=fees.tip + fees.tip // 8 + 1)
+
+
+def plan_transactions(view: ChainView, policy: DispatchPolicy) -> TransactionPlan:
+    """Return what the sender does next."""
+    return _TransactionPlanner(view, policy).decide()
+
+
+@dataclass(slots=True)
+class _TransactionPlanner:
+    view: ChainView
+    policy: DispatchPolicy
+    by_nonce: dict[int, list[Transaction]] = field(default_factory=dict)
+    by_entry: dict[int, list[Transaction]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for transaction in self.view.transactions:
+            self.by_nonce.setdefault(transaction.nonce, []).append(transaction)
+            for entry_id in transaction.entry_ids:
+                self.by_entry.setdefault(entry_id, []).append(transaction)
+
+    def decide(self) -> TransactionPlan:
+        changes = {entry.id: self._change_of(entry) for entry in self.view.entries}
+        withdrawn = self._nonces_to_withdraw(changes.values())
+        live = self._live_transactions(withdrawn)
+        self._requeue(changes, live.values())
+
+        next_nonce = self._next_nonce()
+        pending = [t for t in live.values() if t.nonce >= self.view.first_free_nonce]
+        stuck = set(filter(self._is_stuck, pending[: self.policy.max_replacements]))
+        gap_fillers = self._gap_fillers(live, next_nonce)
+        return TransactionPlan(
+            changes=tuple(self._new_states(changes)),
+            withdrawn=withdrawn,
+            closed=tuple(filter(self._is_closed, sorted(self.by_nonce))),
+            replacements=(*gap_fillers, *self._replacements(pending, stuck)),
+            resend=tuple(self._resend(pending, stuck)),
+            batches=tuple(self._batches(changes, live.values(), next_nonce - self.view.nonce)),
+            next_nonce=next_nonce,
+        )
+
+    # The states of the entries
+
+    def _change_of(self, entry: OutboxEntry) -> EntryChange:
+        """Return the state of an entry by the blocks, the objections and the node's refusals."""
+        transactions = self.by_entry.get(entry.id, [])
+        receipts = self._receipts_of(transactions)
+        job_key = subject(entry.call)
+        number = NO_JOB if job_key is None else job_key.job_id.number
+        for receipt in receipts:
+            if receipt.succeeded and number not in receipt.skipped:
+                state = SendState.FINAL if self._is_final(receipt) else SendState.MINED
+                return EntryChange(entry_id=entry.id, state=state)
+        if any(map(self._is_pending, transactions)):
+            return self._unless_objected(entry, SendState.SENT)
+        if not receipts:
+            return self._unsent_change(entry)
+        if not self._is_final(receipts[0]):
+            return EntryChange(entry_id=entry.id, state=SendState.MINED)
+        reason = receipts[0].skipped.get(number, "the transaction failed")
+        return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
+
+    def _unsent_change(self, entry: OutboxEntry) -> EntryChange:
+        """Return the state of an entry that no transaction carries now."""
+        change = self._unless_objected(entry, SendState.QUEUED)
+        refusal = self.view.refusals.get(entry.id)
+        if change.state is SendState.REJECTED or refusal is None or refusal.calls != 1:
+            return change
+        reason = f'the node refused the transaction: "{refusal.words}"'
+        return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
+
+    def _unless_objected(self, entry: OutboxEntry, state: SendState) -> EntryChange:
+        """Return a state of an entry. The entry is rejected if there is an objection to it."""
+        reason = self.view.objections.get(entry.id, "")
+        if reason:
+            return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
+        return EntryChange(entry_id=entry.id, state=state)
+
+    def _requeue(self, changes: dict[int, EntryChange], live: Iterable[Transaction]) -> None:
+        """Queue the sent entries again whose transaction this plan withdraws."""
+        carried: set[int] = set()
+        for transaction in live:
+            carried.update(transaction.entry_ids)
+        for entry_id, change in changes.items():
+            if change.state is SendState.SENT and entry_id not in carried:
+                changes[entry_id] = EntryChange(entry_id=entry_id, state=SendState.QUEUED)
+
+    def _new_states(self, changes: Mapping[int, EntryChange]) -> Iterator[EntryChange]:
+        """Yield the changes that differ from the stored states."""
+        for entry in self.view.entries:
+            change = changes[entry.id]
+            if change.state is not entry.state:
+                yield change
+
+    # The states of the nonces
+
+    def _nonces_to_withdraw(self, changes: Iterable[EntryChange]) -> tuple[int, ...]:
+        """Return the nonces with a pending transaction that carries a rejected call. Sorted."""
+        rejected = {change.entry_id for change in changes if change.state is SendState.REJECTED}
+        nonces = set()
+        for transaction in filter(self._is_pending, self.view.transactions):
+            if not rejected.isdisjoint(transaction.entry_ids):
+                nonces.add(transaction.nonce)
+        return tuple(sorted(nonces))
+
+    def _live_transactions(self, withdrawn: Collection[int]) -> dict[int, Transaction]:
+        """Return the newest pending transaction of each nonce. It offers the highest fees.
+
+        Shape: by nonce, in the order of the nonces. Nonces to withdraw are not included.
+        """
+        live = {}
+        for nonce in sorted(self.by_nonce):
+            pending = self._pending_transactions(nonce)
+            if pending and nonce not in withdrawn:
+                live[nonce] = pending[-1]
+        return live
+
+    def _next_nonce(self) -> int:
+        """Return the nonce after all that have a transaction."""
+        if not self.by_nonce:
+            return self.view.first_free_nonce
+        return max(self.view.first_free_nonce, max(self.by_nonce) + 1)
+
+    def _pending_transactions(self, nonce: int) -> list[Transaction]:
+        """Return the transactions of a nonce that may still be mined, oldest first."""
+        return list(filter(self._is_pending, self.by_nonce[nonce]))
+
+    def _is_pending(self, transaction: Transaction) -> bool:
+        """Return whether a transaction should be mined and still can be."""
+        return transaction.nonce >= self.view.nonce and not transaction.withdrawn
+
+    def _is_closed(self, nonce: int) -> bool:
+        """Return whether a nonce needs no further attention.
+
+        Its receipts are final, or a transaction that is not in our outbox used the nonce.
+        """
+        receipts = self._receipts_of(self.by_nonce[nonce])
+        if receipts:
+            return all(map(self._is_final, receipts))
+        return nonce < self.view.nonce
+
+    def _is_final(self, receipt: Receipt) -> bool:
+        return self.view.head - receipt.block >= self.policy.confirmations
+
+    def _receipts_of(self, transactions: Iterable[Transaction]) -> list[Receipt]:
+        receipts = self.view.receipts
+        return [receipts[t.hash] for t in transactions if t.hash in receipts]
+
+    # Replacing and sending again
+
+    def _gap_fillers(self, live: Mapping[int, Transaction], next_nonce: int) -> Iterator[Slot]:
+        """Yield a slot without entries for each gap.
+
+        A nonce below the first free one is no gap: it was used by a transaction whose receipt has
+        not been seen yet, or by a transaction that is not in our outbox.
+        """
+        for nonce in range(self.view.first_free_nonce, next_nonce):
+            if nonce not in live:
+                yield Slot(nonce=nonce, entry_ids=(), fees=self._fees(nonce))
+
+    def _replacements(
+        self, pending: Iterable[Transaction], stuck: Collection[Transaction]
+    ) -> Iterator[Slot]:
+        """Yield a slot for each stuck transaction whose calls may be sent."""
+        for transaction in pending:
+            if transaction in stuck and self.view.are_cleared(transaction.entry_ids):
+                fees = self._fees(transaction.nonce)
+                yield Slot(nonce=transaction.nonce, entry_ids=transaction.entry_ids, fees=fees)
+
+    def _resend(
+        self, pending: Iterable[Transaction], stuck: Collection[Transaction]
+    ) -> Iterator[Transaction]:
+        """Yield the transactions that the node must receive (again) now."""
+        for newest in pending:
+            if newest in stuck or not self.view.are_cleared(newest.entry_ids):
+                continue
+            transaction = self._sendable_version(newest)
+            if self._is_due(transaction):
+                yield transaction
+
+    def _sendable_version(self, newest: Transaction) -> Transaction:
+        """Return the newest transaction of a nonce that the node did not refuse.
+
+        Returns the newest one if the node refused all of them. A node may refuse a replacement for
+        good after it dropped the transaction that it had accepted before.
+        """
+        for transaction in reversed(self._pending_transactions(newest.nonce)):
+            waiting = self.view.waiting.get(transaction.hash)
+            if waiting is None or not waiting.refused:
+                return transaction
+        return newest
+
+    def _is_stuck(self, transaction: Transaction) -> bool:
+        """Return whether a transaction needs higher fees, and may offer them."""
+        waiting = self.view.waiting.get(transaction.hash)
+        if waiting is None or self._is_too_expensive(self._fees(transaction.nonce)):
+            return False
+        return waiting.underpriced or self.view.now - waiting.since >= self.policy.replace_after_s
+
+    def _is_due(self, transaction: Transaction) -> bool:
+        waiting = self.view.waiting.get(transaction.hash)
+        return waiting is None or self.view.now - waiting.last >= self.policy.resend_after_s
+
+    def _is_too_expensive(self, fees: Fees) -> bool:
+        factor, current = self.policy.max_fee_factor, self.view.fees
+        return fees.max_fee > factor * current.max_fee or fees.tip > factor * current.tip
+
+    def _fees(self, nonce: int) -> Fees:
+        """Return the fees that a further transaction of a nonce must offer."""
+        max_fee, tip = self.view.fees.max_fee, self.view.fees.tip
+        for transaction in self.by_nonce.get(nonce, []):
+            higher = raised(transaction.fees)
+            max_fee, tip = max(max_fee, higher.max_fee), max(tip, higher.tip)
+        return Fees(max_fee=max_fee, tip=tip)
+
+    # New transactions
+
+    def _batches(
+        self, changes: Mapping[int, EntryChange], live: Iterable[Transaction], nonces: int
+    ) -> Iterator[tuple[int, ...]]:
+        """Yield the batches that fit into the gas limits next to the pending transactions.
+
+        If nothing is pending, the first batch is yielded even if it exceeds the limits.
+
+        Args:
+            changes: The states of all entries, by entry id.
+            live: The pending transactions.
+            nonces: How many nonces are in use above the confirmed ones.
+        """
+        view, policy = self.view, self.policy
+        pending_gas = sum(self._gas(transaction.entry_ids) for transaction in live)
+        room = policy.blocks_ahead * view.gas_limit - pending_gas
+        room = min(room, policy.blocks_at_once * view.gas_limit)
+        batches = pack(
+            self._sendable_entries(changes),
+            most=policy.batch,
+            gas_limit=view.gas_limit // policy.gas_share,
+            gas=view.gas,
+            refusals=view.refusals,
+        )
+        for entry_ids in islice(batches, max(0, policy.in_flight - nonces)):
+            room -= self._gas(entry_ids)
+            if room < 0 and nonces > 0:
+                return
+            nonces += 1
+            yield entry_ids
+
+    def _sendable_entries(self, changes: Mapping[int, EntryChange]) -> Iterator[OutboxEntry]:
+        """Yield the queued entries that may be sent now, oldest first."""
+        for entry in self.view.entries:
+            is_queued = changes[entry.id].state is SendState.QUEUED
+            if is_queued and self.view.are_cleared([entry.id]):
+                yield entry
+
+    def _gas(self, entry_ids: Iterable[int]) -> int:
+        return BASE_GAS + sum(self.view.gas.get(entry_id, 0) for entry_id in entry_ids)

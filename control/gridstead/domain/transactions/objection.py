@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides whether a call that is in no block still fits the state of its job.
+
+An objection is the reason why a call must not be sent any more.
+"""
+
+from __future__ import annotations
+
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
+from gridstead.domain.transactions.batches import subject
+from gridstead.domain.transactions.calls import Call, Expire, Match, Refuse, Settle
+
+
+def objection(call: Call, job: Job | None, *, wallet: str) -> str:
+    """Return why a call must not be sent to the chain. An empty text means that it may be sent.
+
+    Args:
+        call: A call that is in no block.
+        job: The job with the call's job number, as of the newest block. None if the chain has no
+            such job.
+        wallet: The address of the sender, lower case.
+    """
+    job_key = subject(call)
+    if job_key is None:
+        return ""
+    if job is None:
+        return "the chain has no such job"
+    if job.job_key != job_key:
+        return "the job number belongs to another job"
+    if isinstance(call, Match):
+        return "" if job.state is JobState.PENDING else f"the job is {job.state.name}"
+    if isinstance(call, Expire):
+        return _objection_to_expiry(call, job)
+    if job.provider != wallet:
+        return "the job belongs to another provider"
+    if job.state in COLD:
+        return f"the job is {job.state.name}"
+    return _objection_of_provider_call(call, job)
+
+
+def _objection_to_expiry(call: Expire, job: Job) -> str:
+    if (job.state, job.state_block) != (call.state, call.state_block):
+        return f"the job has changed its state to {job.state.name}"
+    return ""
+
+
+def _objection_of_provider_call(call: Call, job: Job) -> str:
+    """Return the objection to a call about a hot job of the sender."""
+    if isinstance(call, Refuse) and job.state is JobState.RUNNING:
+        return f"the job is {job.state.name}"
+    if isinstance(call, Settle) and _lost_its_start(call, job):
+        return "the job has not started on chain"
+    return ""
+
+
+def _lost_its_start(call: Settle, job: Job) -> bool:
+    """Return whether a reorg removed the start of a job that a call wants to bill.
+
+    The contract would accept the end of such a job and pay nothing.
+    """
+    is_unstarted = job.state is JobState.SCHEDULED
+    return call.seconds > 0 and is_unstarted and is_legal(job.state, call.state)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values of a wallet's outbox.
+
+They are the calls, the signed transactions that carry them, and the answers of node and chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gridstead.domain.transactions.calls import Call
+
+
+class SendState(Enum):
+    """The progress of a call on its way to the chain."""
+
+    QUEUED = "queued"  # stored, not in a transaction
+    SENT = "sent"  # in a signed transaction that is stored and was sent to the node
+    MINED = "mined"  # in a block that a reorg may still remove
+    FINAL = "final"  # in a block with enough confirmations
+    # Refused, or no longer valid. A transaction that carries the call may still be mined.
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxEntry:
+    """A call that the sender must make.
+
+    Attributes:
+        id: A later entry has a higher id.
+        key: The purpose of the call. At most one open entry has this key.
+        call: The call.
+        state: The progress of the call. An entry is open while it is QUEUED, SENT or MINED.
+        created_at: Unix seconds.
+        reason: Why the call was rejected. Empty if it was not.
+    """
+
+    id: int
+    key: str
+    call: Call
+    state: SendState
+    created_at: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fees:
+    """The max fee and the tip of a transaction. Units: wei of the chain's own coin per gas."""
+
+    max_fee: int
+    tip: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction:
+    """A signed transaction of our wallet.
+
+    Several transactions may share a nonce. The chain mines at most one of them.
+
+    Attributes:
+        hash: 0x and 64 hexadecimal digits.
+        nonce: The nonce of the wallet.
+        raw: The signed bytes, 0x and hexadecimal digits.
+        entry_ids: The outbox entries whose calls the transaction carries, in the order of the
+            batch. Empty if the transaction only fills a gap.
+        fees: The fees it offers.
+        sent_at: When the node first accepted it, Unix seconds. None if it may never have been sent.
+        withdrawn: Whether it must never be sent again. It may still be mined.
+    """
+
+    hash: str
+    nonce: int
+    raw: str
+    entry_ids: tuple[int, ...]
+    fees: Fees
+    sent_at: int | None = None
+    withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """The receipt of a mined transaction.
+
+    Attributes:
+        block: The height of its block.
+        block_hash: The hash of its block. After a reorg another block has this height.
+        succeeded: Whether the transaction as a whole was not reverted.
+        skipped: Why the contract skipped elements of the batch, by job number.
+    """
+
+    block: int
+    block_hash: str
+    succeeded: bool
+    skipped: Mapping[int, str] = field(default_factory=dict)
+
+
+class Taken(Enum):
+    """How a node answers a signed transaction."""
+
+    TAKEN = "taken"  # the node has the transaction, from now or from before
+    UNDERPRICED = "underpriced"  # the fees are too low, or the pool has another one of this nonce
+    STALE = "stale"  # the nonce is already used
+    LATER = "later"  # the node is busy or its pool is full
+    POOR = "poor"  # the balance does not pay for this transaction and the pending ones before it
+    REFUSED = "refused"  # the node refuses the transaction for another reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The answer of a node to a signed transaction, with its message if it did not accept it."""
+
+    taken: Taken
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The refusal of a transaction by a node: its number of calls and the node's message."""
+
+    calls: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryChange:
+    """The new state of an outbox entry."""
+
+    entry_id: int
+    state: SendState
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """When this process sent a pending transaction to the node. Unix seconds.
+
+    Attributes:
+        since: The first time since the transaction is in no block. The time in which the chain
+            mined no block is added to it.
+        last: The last time.
+        underpriced: The node answered that the fees are too low.
+        refused: The node refused the transaction.
+    """
+
+    since: int
+    last: int
+    underpriced: bool = False
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainView:
+    """The snapshot of chain and outbox on which the sender decides.
+
+    Attributes:
+        now: Unix seconds.
+        head: Height of the newest block. The values of the chain are as of this block.
+        nonce: The confirmed next nonce of the wallet. A transaction with a lower nonce that is in
+            no block will never be mined.
+        nonce_at_head: The next nonce at the newest block. Another sender may have used nonces in
+            the newest blocks.
+        entries: Open outbox entries, oldest first.
+        transactions: The transactions of open nonces, sorted by nonce and then by age.
+        receipts: The receipts of mined transactions, by hash.
+        objections: Why a call that is not mined must not be made any more, by entry id.
+        waiting: When this process sent a transaction, by hash.
+        fees: The fees that a new transaction should offer.
+        gas_limit: The gas limit of the newest block.
+        gas: The maximum gas that a call adds to a batch, by entry id. 0 if the call is never in a
+            batch with others.
+        refusals: The last refusal that this process saw of a transaction with this call, by entry
+            id.
+        cleared: Ids of the entries that may be sent to the node now. None if the objections have
+            not been checked yet.
+    """
+
+    now: int
+    head: int
+    nonce: int
+    nonce_at_head: int
+    entries: tuple[OutboxEntry, ...]
+    transactions: tuple[Transaction, ...]
+    receipts: Mapping[str, Receipt]
+    objections: Mapping[int, str]
+    waiting: Mapping[str, Waiting]
+    fees: Fees
+    gas_limit: int
+    gas: Mapping[int, int]
+    refusals: Mapping[int, Refusal]
+    cleared: frozenset[int] | None = None
+
+    @property
+    def first_free_nonce(self) -> int:
+        """The lowest nonce that no known transaction in a block uses."""
+        return max(self.nonce, self.nonce_at_head)
+
+    def are_cleared(self, entry_ids: Iterable[int]) -> bool:
+        """Return whether these calls may be sent to the node, as far as it has been checked."""
+        return self.cleared is None or self.cleared.issuperset(entry_ids)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decides which Linux users must exist: one for each wallet that ever requested a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gridstead.domain.chain.events import ChainEvent, ChainEventKind
+from gridstead.domain.jobs.ids import is_address
+from gridstead.domain.supervisor.submission import GridUser
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalletRange:
+    """The range of the Linux ids of wallets. It includes both ends."""
+
+    first_uid: int = 200_001
+    last_uid: int = 999_999
+    gid: int = 100_000
+
+    def holds(self, user: GridUser) -> bool:
+        """Return whether an account belongs to a wallet.
+
+        Its name must be an address, its uid in the range, and its group the grid's group.
+        """
+        return (
+            is_address(user.address)
+            and self.first_uid <= user.uid <= self.last_uid
+            and user.gid == self.gid
+        )
+
+
+def customers(events: Iterable[ChainEvent]) -> frozenset[str]:
+    """Return the wallets that requested a job."""
+    wallets = set()
+    for event in events:
+        if event.kind is ChainEventKind.JOB_REQUESTED and is_address(event.customer):
+            wallets.add(event.customer)
+    return frozenset(wallets)
+
+
+def missing(addresses: Iterable[str], existing: Iterable[GridUser]) -> tuple[str, ...]:
+    """Return the addresses without an account, sorted."""
+    return tuple(sorted(set(addresses) - {user.address for user in existing}))

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of the rendered scripts of jobs, and of the modules of workflows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.supervisor.submission import Script
+from gridstead.workflow.schema import ModuleSource
+
+
+class ScriptSource(Protocol):
+    """The Job Definition service, as a provider uses it."""
+
+    def fetch(self, job: Job) -> Script:
+        """Authenticate with our wallet and return the script of a job that is matched to us.
+
+        Raises:
+            ScriptUnavailable: If the service has no such script. Another request would not help.
+            JobDefinitionUnavailable: If the service did not answer or refused the request for now.
+        """
+        ...
+
+
+class ScriptStore(Protocol):
+    """The rendered scripts of the Job Definition service. A stored script survives a crash.
+
+    A script expires at a time, unless a job names it.
+    """
+
+    def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
+        """Store a record under an id. Storing the same record again changes nothing.
+
+        Args:
+            batch_location_hash: The id.
+            record: The record.
+            owner: The customer whose jobs may use the script. Empty for the first customer whose
+                job names it.
+            ends_at: When the script expires while no job names it. Unit: Unix seconds.
+        """
+        ...
+
+    def get(self, batch_location_hash: str) -> StoredScript | None:
+        """Return the script with an id. Returns None if there is none.
+
+        Raises:
+            ConfigError: If the operator has removed the key with which it is encrypted.
+            ScriptDamaged: If the record was altered.
+        """
+        ...
+
+    def use(self, uses: Iterable[ScriptUse]) -> None:
+        """Store which jobs name which scripts, in the order of the chain. Safe to repeat.
+
+        A script without owner belongs to the first customer whose job names it. Jobs of other
+        customers and jobs with an unknown script are ignored.
+        """
+        ...
+
+    def uses(self) -> tuple[ScriptUse, ...]:
+        """Return which jobs name stored scripts, sorted by job."""
+        ...
+
+    def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
+        """Remove the information that jobs name scripts. Safe to repeat.
+
+        A script that no job names any more expires at ``ends_at``. Unit: Unix seconds.
+        """
+        ...
+
+    def sweep(self, now: int) -> int:
+        """Remove the scripts that expired before a time, and return how many.
+
+        Unit: ``now`` Unix seconds.
+        """
+        ...
+
+    def reseal(self, *, after: str) -> Resealed:
+        """Encrypt some of the records again that are not encrypted with the newest key.
+
+        The records are processed in the order of their ids.
+
+        Args:
+            after: The id after which to start. Empty for the first record.
+        """
+        ...
+
+    def holdings(self) -> Holdings:
+        """Return the number and the size of the stored scripts."""
+        ...
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Return a mutex between all processes that share the store."""
+        ...
+
+
+class TakenNonces(Protocol):
+    """The challenges that were answered."""
+
+    def take(self, nonce: str, *, ends_at: int) -> bool:
+        """Return whether a nonce is new, and store it until a time. Unit: Unix seconds."""
+        ...
+
+
+class Modules(Protocol):
+    """The modules of workflows."""
+
+    def text(self, source: ModuleSource) -> str:
+        """Return the text of a module, within a limit of time and size.
+
+        The text of a tag or a branch may come from a cache.
+
+        Raises:
+            InvalidInput: If the module does not exist, is too large, or is on a host that is not
+                allowed. Another request would not help.
+            ModuleUnavailable: If its host did not answer in time.
+            TooMuch: If too many modules are being fetched.
+        """
+        ...

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of a service's stored state: its journal, its cursor and its outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from gridstead.domain.jobs.job import Block
+from gridstead.domain.supervisor.journal import JournalEntry
+from gridstead.domain.transactions.calls import Call
+from gridstead.domain.transactions.outbox import EntryChange, OutboxEntry, Transaction
+
+
+class Outbox(Protocol):
+    """The calls that a wallet must make. A stored call survives any crash."""
+
+    def put(self, key: str, call: Call) -> None:
+        """Store a call to send. Does nothing while an entry with this key is open."""
+        ...
+
+    def put_all(self, calls: Iterable[tuple[str, Call]]) -> None:
+        """Store calls to send, each with its key, in this order. Stores all or none."""
+        ...
+
+    def open_entries(self) -> tuple[OutboxEntry, ...]:
+        """Return the entries whose call is not final, oldest first."""
+        ...
+
+
+class Transactions(Protocol):
+    """The signed transactions that carry the calls of an outbox, in the same database.
+
+    An *account* is a wallet on one chain: the hash of the chain's first block and the address.
+    Transactions of other accounts are never returned. So a transaction of an old chain is never
+    sent to a new one. A transaction that is signed for the new chain may have the same hash.
+    """
+
+    def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
+        """Return all SENT and MINED entries and the oldest QUEUED ones, oldest first.
+
+        Args:
+            most: The maximum number of QUEUED entries.
+        """
+        ...
+
+    def open_transactions(self, account: str) -> tuple[Transaction, ...]:
+        """Return the transactions whose nonce is not closed, sorted by nonce and then by age."""
+        ...
+
+    def add(self, account: str, *transactions: Transaction) -> None:
+        """Store transactions before they are sent, all or none. Their entries become SENT."""
+        ...
+
+    def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
+        """Store when the node accepted these transactions of the account. Unit: Unix seconds."""
+        ...
+
+    def record(
+        self,
+        account: str,
+        *,
+        changes: Iterable[EntryChange],
+        withdrawn: Iterable[int],
+        closed: Iterable[int],
+    ) -> None:
+        """Store new states of entries, and withdraw and close nonces. Stores all or none.
+
+        Args:
+            account: The account.
+            changes: The new states of entries.
+            withdrawn: Nonces whose transactions are withdrawn.
+            closed: Nonces that are closed.
+        """
+        ...
+
+
+class Journal(Protocol):
+    """The append-only journal of a service."""
+
+    def append(self, entries: Iterable[JournalEntry]) -> None:
+        """Store the entries, all or none. They are durable after return."""
+        ...
+
+    def open_entries(self) -> tuple[JournalEntry, ...]:
+        """Return all entries of jobs without a CLOSED entry, in the order of storage."""
+        ...
+
+    def cancelled_entries(self) -> tuple[JournalEntry, ...]:
+        """Return the CANCELLED_BY_US entries of all jobs, also of closed ones.
+
+        Shape: in the order of storage.
+        """
+        ...
+
+
+class Cursor(Protocol):
+    """The position of a reader of the chain."""
+
+    def load(self) -> Block | None:
+        """Return the last block that was read. Returns None if none was read."""
+        ...
+
+    def save(self, block: Block) -> None:
+        """Store a block and remove the stored blocks of the same or a greater height.
+
+        The caller must first store everything that it read up to this block.
+        """
+        ...
+
+    def history(self) -> tuple[Block, ...]:
+        """Return the last stored blocks, newest first, at most 64."""
+        ...

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Job Definition service's HTTPS server.
+
+It serves GraphQL for customers, and health checks and metrics for the operator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gridstead.errors import TooMuch
+from gridstead.rpc.definitions.graphql_schema import Requests, Submit, Validate, make_schema
+from gridstead.rpc.peer_limit import Network, PeerLimit
+from gridstead.rpc.status import caller_of, status_routes
+from gridstead.rpc.tls import TlsFiles
+from gridstead.rpc.web import WebServer
+from gridstead.workflow.json_schema import json_schema
+
+MAX_BODY_BYTES = 512 * 1024  # a workflow of 256 KiB, escaped
+MAX_JSON_DEPTH = 32
+MAX_JSON_VALUES = 20_000  # the error message for each wrong value takes 2 KiB of memory
+WORKERS = 16
+
+_STRING_OR_PUNCTUATION = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphqlService:
+    """The functions and limits of the server.
+
+    Attributes:
+        submit: Stores a workflow and returns the id of its script. Its owner is a given customer,
+            or the first customer whose job names it.
+        validate: Returns whether a module is valid, as text.
+        check: Raises a Transient error while a peer of the service does not answer.
+        metrics: Returns OpenMetrics text.
+        metrics_for: Networks that may read the metrics.
+        requests: Rate limit of requests.
+        request_bytes: Rate limit of bytes that are sent and stored.
+        introspection: Whether clients may query the schema.
+    """
+
+    submit: Submit
+    validate: Validate
+    check: Callable[[], None]
+    metrics: Callable[[], str]
+    metrics_for: tuple[Network, ...]
+    requests: PeerLimit
+    request_bytes: PeerLimit
+    introspection: bool = False
+
+
+def graphql_server(*, host: str, port: int, tls: TlsFiles, service: GraphqlService) -> WebServer:
+    """Return the server.
+
+    Args:
+        host: Address to listen on.
+        port: Port to listen on; 0 for a free one.
+        tls: Certificate and key of the server.
+        service: The functions and limits of the server.
+    """
+    return WebServer(make_app(service), name="graphql", host=host, port=port, tls=tls)
+
+
+def make_app(service: GraphqlService) -> Starlette:
+    """Return the application.
+
+    It serves ``/graphql``, ``/workflow.schema.json`` for editors, and the operator's routes.
+    """
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origin_regex=r"https?://.*",
+        allow_methods=["POST"],
+        allow_headers=["Accept", "Content-Type"],
+    )
+    routes = [
+        Route("/graphql", _GraphqlEndpoint(service).answer, methods=["POST"]),
+        Route("/workflow.schema.json", _workflow_schema, methods=["GET"]),
+        *status_routes(service.check, service.metrics, service.metrics_for, service.requests),
+    ]
+    return Starlette(routes=routes, middleware=[cors])
+
+
+async def _workflow_schema(_request: Request) -> Response:
+    return JSONResponse(json_schema(), media_type="application/schema+json")
+
+
+class _GraphqlEndpoint:
+    def __init__(self, service: GraphqlService) -> None:
+        self._service = service
+        schema = make_schema(service.submit, service.validate)
+        self._requests = Requests(schema, introspection=service.introspection)
+        # A separate pool, so that GraphQL requests cannot delay the operator's routes.
+        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="graphql")
+
+    async def answer(self, request: Request) -> Response:
+        service, caller = self._service, caller_of(request)
+        try:
+            service.requests.take(caller)
+            body = await _body(request)
+            service.request_bytes.take(caller, MAX_BODY_BYTES if body is None else len(body))
+        except TooMuch as err:
+            return _failed(429, f"{err}. {err.hint}", {"type": "internal", "code": err.code})
+        if body is None:
+            return _failed(413, f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
+        try:
+            data = _parse(body)
+        except ValueError as err:
+            return _failed(400, f"the request {err}")
+        charge = partial(service.request_bytes.take, caller)
+        loop = asyncio.get_running_loop()
+        status, answer = await loop.run_in_executor(
+            self._workers, self._requests.answer, data, charge
+        )
+        return Response(json.dumps(answer), status_code=status, media_type="application/json")
+
+
+def _parse(body: bytes) -> dict[str, Any]:
+    """Return the JSON object of a request.
+
+    Raises:
+        ValueError: If the body is not a JSON object, or exceeds a limit; with the reason.
+    """
+    excess = _excess(body)
+    if excess:
+        raise ValueError(excess)
+    try:
+        data = json.loads(body)
+    except ValueError as err:
+        raise ValueError("is not JSON") from err
+    if not isinstance(data, dict):
+        raise ValueError("is not a JSON object")  # noqa: TRY004 # one error for all bad bodies
+    return data
+
+
+def _excess(body: bytes) -> str | None:
+    """Return which limit a JSON text exceeds, without parsing it; None if it exceeds none.
+
+    A library for the chain raises Python's recursion limit so far that deeply nested JSON would
+    crash the process.
+    """
+    depth = values = 0
+    for token in _STRING_OR_PUNCTUATION.finditer(body):
+        first = token[0][:1]
+        if first in b"[{":
+            depth += 1
+        if first in b"]}":
+            depth -= 1
+        if first in b"[{,":
+            values += 1
+        if depth > MAX_JSON_DEPTH:
+            return f"is nested deeper than {MAX_JSON_DEPTH} levels"
+        if values > MAX_JSON_VALUES:
+            return f"has more than {MAX_JSON_VALUES} values"
+    return None
+
+
+async def _body(request: Request) -> bytes | None:
+    """Return the request's body, None if it is too large; a larger body is not read to its end."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            return None
+    return body
+
+
+def _failed(status: int, message: str, extensions: dict[str, str] | None = None) -> Response:
+    error: dict[str, object] = {"message": message}
+    if extensions:
+        error["extensions"] = extensions
+    return JSONResponse({"errors": [error]}, status_code=status)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Job Definition service's gRPC server for providers.
+
+It serves AuthAPI and SBatchAPI of DeepSquare's wire format, with TLS. The status codes are those of
+the wire format: UNAUTHENTICATED for a wrong signature, provider or customer, NOT_FOUND for a script
+that does not exist or belongs to another job, INTERNAL if the chain did not answer. A caller over
+its rate limit receives RESOURCE_EXHAUSTED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import grpc
+
+from gridstead.domain.definitions.job_definition import ScriptAnswer, ScriptRequest
+from gridstead.domain.jobs.ids import parse_slurm_name
+from gridstead.errors import GridsteadError, InvalidInput, NotAllowed, Rejected, TooMuch, Transient
+from gridstead.proto.sbatchapi_pb2 import (
+    ChallengeRequest,
+    ChallengeResponse,
+    GetSBatchRequest,
+    GetSBatchResponse,
+)
+from gridstead.proto.sbatchapi_pb2_grpc import (
+    AuthAPIServicer,
+    SBatchAPIServicer,
+    add_AuthAPIServicer_to_server,
+    add_SBatchAPIServicer_to_server,
+)
+from gridstead.rpc.peer_limit import PeerLimit, grpc_caller
+from gridstead.rpc.tls import TlsFiles, add_health, bind, grpc_server
+
+THREADS = 16
+ADDRESS_BYTES = 20
+STOP_S = 1.0
+
+Challenge = Callable[[str], bytes]
+GetSBatch = Callable[[ScriptRequest], ScriptAnswer]
+
+_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
+    (TooMuch, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (NotAllowed, grpc.StatusCode.UNAUTHENTICATED),
+    (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
+    (Rejected, grpc.StatusCode.NOT_FOUND),
+    (Transient, grpc.StatusCode.INTERNAL),
+)
+
+
+class SBatchServer:
+    """The server.
+
+    Args:
+        address: ``host:port`` to listen on; port 0 selects a free one.
+        tls: Certificate and key of the server.
+        challenge: Returns a challenge for a wallet's address, or for any wallet if it is empty.
+        get_sbatch: Returns the script for a request.
+        calls: Rate limit of calls.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        tls: TlsFiles,
+        *,
+        challenge: Challenge,
+        get_sbatch: GetSBatch,
+        calls: PeerLimit,
+    ) -> None:
+        self._server = grpc_server(threads=THREADS)
+        add_AuthAPIServicer_to_server(_Auth(challenge, calls), self._server)  # type: ignore[no-untyped-call] # generated
+        add_SBatchAPIServicer_to_server(_SBatch(get_sbatch, calls), self._server)  # type: ignore[no-untyped-call]
+        add_health(self._server)
+        self._address = address
+        self._tls = tls
+
+    def start(self) -> int:
+        """Start the server and return the port.
+
+        Raises:
+            ConfigError: If the address cannot be bound.
+        """
+        port = bind(self._server, self._address, self._tls)
+        self._server.start()
+        return port
+
+    def stop(self) -> None:
+        """Stop the server; calls in progress have a second to finish."""
+        self._server.stop(STOP_S).wait()
+
+
+class _Auth(AuthAPIServicer):
+    def __init__(self, challenge: Challenge, calls: PeerLimit) -> None:
+        self._challenge = challenge
+        self._calls = calls
+
+    def Challenge(  # noqa: N802 # the wire's name
+        self, request: ChallengeRequest, context: grpc.ServicerContext
+    ) -> ChallengeResponse:
+        with _errors_as_status(context):
+            self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
+            address = _address(request.provider_address) if request.provider_address else ""
+            return ChallengeResponse(challenge=self._challenge(address))
+
+
+class _SBatch(SBatchAPIServicer):
+    def __init__(self, get_sbatch: GetSBatch, calls: PeerLimit) -> None:
+        self._get_sbatch = get_sbatch
+        self._calls = calls
+
+    def GetSBatch(  # noqa: N802
+        self, request: GetSBatchRequest, context: grpc.ServicerContext
+    ) -> GetSBatchResponse:
+        with _errors_as_status(context):
+            self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
+            answer = self._get_sbatch(_from_wire(request))
+        return GetSBatchResponse(
+            sbatch=answer.script,
+            grid_logger_url=answer.logger_url,
+            secrets=dict(answer.secrets),
+            log_write_token=answer.log_write_token,
+        )
+
+
+@contextmanager
+def _errors_as_status(context: grpc.ServicerContext) -> Iterator[None]:
+    """End the call with the status code of a GridsteadError."""
+    try:
+        yield
+    except GridsteadError as err:
+        context.abort(_status_of(err), str(err))
+
+
+def _status_of(err: GridsteadError) -> grpc.StatusCode:
+    for kind, code in _CODES:
+        if isinstance(err, kind):
+            return code
+    return grpc.StatusCode.UNKNOWN
+
+
+def _from_wire(request: GetSBatchRequest) -> ScriptRequest:
+    number = parse_slurm_name(request.job_id.lower())
+    if number is None:
+        raise InvalidInput("malformed job id", hint="A job id is 0x and 64 hexadecimal digits.")
+    return ScriptRequest(
+        batch_location_hash=request.batch_location_hash,
+        challenge=request.challenge,
+        signature=request.signed_challenge,
+        provider=_address(request.provider_address),
+        customer=_address(request.customer_address),
+        job_number=number,
+        secrets_beside=request.secrets_beside,
+    )
+
+
+def _address(value: bytes) -> str:
+    if len(value) != ADDRESS_BYTES:
+        raise InvalidInput("malformed address", hint=f"An address is {ADDRESS_BYTES} bytes.")
+    return f"0x{value.hex()}"

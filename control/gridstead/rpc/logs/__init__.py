@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers of the logger: gRPC, and gRPC-web for browsers."""

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers readers of logs, for gRPC and gRPC-web.
+
+It returns the lines of a log, in the format of old or of new readers, and the names of logs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeAlias
+
+import grpc
+
+from gridstead.domain.logs.log import MAX_LINE_BYTES, LogId, StoredChunk, to_lines
+from gridstead.errors import (
+    GridsteadError,
+    InvalidInput,
+    LogDamaged,
+    LogFull,
+    LoggerUnavailable,
+    NotAllowed,
+)
+from gridstead.proto.logger_pb2 import (
+    ReadRequest,
+    ReadResponse,
+    WatchListRequest,
+    WatchListResponse,
+)
+
+WATCH_S = 10.0
+MAX_READERS = 3000  # fewer than streams, so that there is always room for writers
+MAX_READERS_PER_OWNER = 100
+
+Name: TypeAlias = tuple[str, str]
+"""(owner, log name)."""
+
+_CODES: dict[type[GridsteadError], grpc.StatusCode] = {
+    NotAllowed: grpc.StatusCode.UNAUTHENTICATED,
+    InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
+    LogDamaged: grpc.StatusCode.DATA_LOSS,
+    LogFull: grpc.StatusCode.OUT_OF_RANGE,  # RESOURCE_EXHAUSTED is grpc's own, for many streams
+}
+
+
+class ReadService(Protocol):
+    """The service that the reader calls."""
+
+    def authorize_read(
+        self, address: str, log_name: str, timestamp: int, signature: bytes
+    ) -> tuple[str, str]:
+        """Return (owner, log name) of the log that a signed request may read."""
+        ...
+
+    def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
+        """Return the owner whose logs a signed request may list."""
+        ...
+
+    def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
+        """Return the log with this identity; if the identity is empty, the newest log."""
+        ...
+
+    def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
+        """Return the chunks after a position."""
+        ...
+
+    def names(self, owner: str) -> tuple[str, ...]:
+        """Return the names of the owner's logs."""
+        ...
+
+
+class Readers:
+    """The readers that wait for new lines, by log. For one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[Name, set[asyncio.Event]] = defaultdict(set)
+        self._owners: Counter[str] = Counter()
+
+    @property
+    def count(self) -> int:
+        """The number of readers."""
+        return self._owners.total()
+
+    def notify(self, name: Name) -> None:
+        """Wake the readers of this log."""
+        for event in self._waiting.get(name, ()):
+            event.set()
+
+    @contextmanager
+    def reader(self, name: Name) -> Iterator[asyncio.Event]:
+        """Yield an event that is set when the log has new lines.
+
+        Raises:
+            LoggerUnavailable: If there are too many readers.
+        """
+        owner, _ = name
+        if self.count >= MAX_READERS or self._owners[owner] >= MAX_READERS_PER_OWNER:
+            raise LoggerUnavailable("too many readers", detail="RESOURCE_EXHAUSTED")
+        event = asyncio.Event()
+        self._owners[owner] += 1
+        self._waiting[name].add(event)
+        try:
+            yield event
+        finally:
+            self._waiting[name].discard(event)
+            if not self._waiting[name]:
+                del self._waiting[name]
+            self._owners[owner] -= 1
+            if not self._owners[owner]:
+                del self._owners[owner]
+
+
+class LogReader:
+    """Answers readers. For one event loop.
+
+    Args:
+        service: The service to call.
+        readers: The readers that wait for new lines.
+    """
+
+    def __init__(self, service: ReadService, readers: Readers) -> None:
+        self._service = service
+        self._readers = readers
+
+    async def read(self, request: ReadRequest) -> AsyncGenerator[ReadResponse]:
+        """Yield the lines of a log; the stream ends only if the request has ``until_now``."""
+        name = self._service.authorize_read(
+            request.address, request.log_name, request.timestamp, request.signed_hash
+        )
+        position = request.after
+        to_responses = _as_chunks if request.chunks else _as_lines
+        log: LogId | None = None
+        with self._readers.reader(name) as news:
+            while True:
+                news.clear()
+                log = log or self._service.find(*name, request.log_identity)
+                stored = self._service.read(log, position) if log else ()
+                for chunk in stored:
+                    for response in to_responses(chunk):
+                        yield response
+                    position = chunk.end
+                if stored:
+                    await asyncio.sleep(0)  # a long log must not block the event loop
+                elif request.until_now:
+                    return
+                else:
+                    await news.wait()
+
+    async def watch(self, request: WatchListRequest) -> AsyncGenerator[WatchListResponse]:
+        """Yield the names of the owner's logs at regular intervals."""
+        owner = self._service.authorize_watch(
+            request.address, request.timestamp, request.signed_hash
+        )
+        while True:
+            yield WatchListResponse(log_names=self._service.names(owner))
+            await asyncio.sleep(WATCH_S)
+
+
+def status_of(err: GridsteadError) -> grpc.StatusCode:
+    """Return the status code of an error."""
+    for kind, code in _CODES.items():
+        if isinstance(err, kind):
+            return code
+    return grpc.StatusCode.UNAVAILABLE
+
+
+def _as_chunks(stored: StoredChunk) -> Iterable[ReadResponse]:
+    yield _response(stored, stored.chunk.data, line=stored.first_line, resume=stored.end)
+
+
+def _as_lines(stored: StoredChunk) -> Iterable[ReadResponse]:
+    lines = to_lines(stored.chunk.data)
+    for number, line in enumerate(lines, stored.first_line):
+        is_last = number == stored.first_line + len(lines) - 1
+        # A line that is too long for a message is sent in parts.
+        for start in range(0, max(len(line), 1), MAX_LINE_BYTES):
+            part = line[start : start + MAX_LINE_BYTES]
+            is_complete = is_last and start + MAX_LINE_BYTES >= len(line)
+            resume = stored.end if is_complete else stored.start
+            yield _response(stored, part, line=number, resume=resume)
+
+
+def _response(stored: StoredChunk, data: bytes, *, line: int, resume: int) -> ReadResponse:
+    chunk = stored.chunk
+    return ReadResponse(
+        data=data,
+        timestamp=chunk.timestamp_ns,
+        stream=f"STREAM_{chunk.stream.name}",
+        line=line,
+        resume=resume,
+    )

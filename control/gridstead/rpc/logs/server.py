@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The logger's gRPC server: LoggerAPI of DeepSquare's wire format, with TLS.
+
+Readers that follow a log are long streams, so the server uses asyncio in its own thread: a stream
+costs memory, but no thread. The service's functions are fast (a write to the page cache, a read of
+new lines). Only the function that makes lines durable is slow, and it is called in another thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Protocol
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from gridstead.domain.logs.access import WritePermit
+from gridstead.domain.logs.log import MAX_SEQUENCE, Chunk, Stream, to_chunk_data
+from gridstead.errors import ConfigError, GridsteadError
+from gridstead.proto.logger_pb2 import (
+    ReadRequest,
+    ReadResponse,
+    WatchListRequest,
+    WatchListResponse,
+    WriteRequest,
+    WriteResponse,
+)
+from gridstead.proto.logger_pb2_grpc import LoggerAPIServicer, add_LoggerAPIServicer_to_server
+from gridstead.rpc.logs.reading import LogReader, Readers, ReadService, status_of
+from gridstead.rpc.logs.web import LogWebServer, Web
+from gridstead.rpc.tls import SERVER_OPTIONS, TlsFiles, server_credentials
+
+MAX_STREAMS = 4000
+START_S = 10.0
+STOP_S = 1.0
+# Pings detect a reader whose host has vanished. Without pings its stream would never end.
+KEEPALIVE_OPTIONS = (
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+
+_STREAMS = frozenset(Stream)
+
+
+class LogService(ReadService, Protocol):
+    """The service that the server calls."""
+
+    def authorize_write(self, token: str, owner: str, log_name: str) -> WritePermit:
+        """Return the permit that a token grants for this log."""
+        ...
+
+    def write(self, permit: WritePermit, chunk: Chunk) -> None:
+        """Store one chunk of output."""
+        ...
+
+    def finish(self, permit: WritePermit) -> None:
+        """Make the written output durable."""
+        ...
+
+
+class LoggerServer:
+    """The server.
+
+    Args:
+        address: ``host:port`` to listen on; port 0 selects a free one.
+        tls: Certificate and key of the server.
+        service: The service to call.
+        web: The address for browsers; None if browsers are not served.
+    """
+
+    def __init__(
+        self, address: str, tls: TlsFiles, service: LogService, web: Web | None = None
+    ) -> None:
+        self._address = address
+        self._credentials = server_credentials(tls)
+        self._service = service
+        self._readers = Readers()
+        self._reader = LogReader(service, self._readers)
+        self._web = LogWebServer(web, tls, self._reader) if web else None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="logger", daemon=True)
+        self._server: grpc.aio.Server | None = None
+
+    @property
+    def web_port(self) -> int:
+        """The port for browsers, 0 if browsers are not served."""
+        return self._web.port if self._web else 0
+
+    def start(self) -> int:
+        """Start the server and return the port.
+
+        Raises:
+            ConfigError: If the address cannot be bound.
+        """
+        self._thread.start()
+        return asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(START_S)
+
+    def stop(self) -> None:
+        """Stop the server; streams end, calls in progress have a second to finish."""
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(START_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _start(self) -> int:
+        options = (*SERVER_OPTIONS, *KEEPALIVE_OPTIONS)
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MAX_STREAMS)
+        servicer = _Servicer(self._service, self._reader, self._readers)
+        add_LoggerAPIServicer_to_server(servicer, server)  # type: ignore[no-untyped-call] # generated
+        health_servicer = health.aio.HealthServicer()
+        await health_servicer.set("", health_pb2.HealthCheckResponse.SERVING)
+        health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
+        try:
+            port: int = server.add_secure_port(self._address, self._credentials)
+        except RuntimeError as err:
+            raise ConfigError(f"could not listen on {self._address}", detail=str(err)) from err
+        if self._web is not None:
+            await self._web.start()
+        await server.start()
+        self._server = server
+        return port
+
+    async def _stop(self) -> None:
+        if self._web is not None:
+            await self._web.stop()
+        if self._server is not None:
+            await self._server.stop(STOP_S)
+
+
+class _Servicer(LoggerAPIServicer):
+    """Implements LoggerAPI with the service."""
+
+    def __init__(self, service: LogService, reader: LogReader, readers: Readers) -> None:
+        self._service = service
+        self._reader = reader
+        self._readers = readers
+
+    async def Write(  # noqa: N802 # the wire's name
+        self, request_iterator: AsyncIterator[WriteRequest], context: grpc.aio.ServicerContext
+    ) -> WriteResponse:
+        token = _token(context)
+        permits: dict[tuple[str, str], WritePermit] = {}
+        async with _errors_as_status(context):
+            async for request in request_iterator:
+                name = (request.user, request.log_name)
+                if name not in permits:
+                    permits[name] = self._service.authorize_write(token, *name)
+                self._service.write(permits[name], _to_chunk(request))
+                self._readers.notify(name)
+            for permit in permits.values():
+                await asyncio.to_thread(self._service.finish, permit)
+        return WriteResponse()
+
+    async def Read(  # noqa: N802
+        self, request: ReadRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[ReadResponse]:
+        async with _errors_as_status(context), aclosing(self._reader.read(request)) as stream:
+            async for response in stream:
+                yield response
+
+    async def WatchList(  # noqa: N802
+        self, request: WatchListRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[WatchListResponse]:
+        async with _errors_as_status(context), aclosing(self._reader.watch(request)) as stream:
+            async for response in stream:
+                yield response
+
+
+@asynccontextmanager
+async def _errors_as_status(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
+    """End the call with the status code of a GridsteadError."""
+    try:
+        yield
+    except GridsteadError as err:
+        await context.abort(status_of(err), str(err))
+
+
+def _to_chunk(request: WriteRequest) -> Chunk:
+    number = int(request.stream)
+    return Chunk(
+        data=to_chunk_data(request.data),
+        timestamp_ns=request.timestamp,
+        stream=Stream(number) if number in _STREAMS else Stream.UNKNOWN,
+        writer=request.writer,
+        sequence=min(request.sequence, MAX_SEQUENCE),
+    )
+
+
+def _token(context: grpc.aio.ServicerContext) -> str:
+    metadata: Any = context.invocation_metadata() or ()
+    values = [value for key, value in metadata if key == "authorization"]
+    scheme, _, token = values[0].partition(" ") if values else ("", "", "")
+    return token if scheme.lower() == "bearer" else ""

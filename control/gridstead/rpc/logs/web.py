@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The logger for browsers: Read and WatchList as gRPC-web over HTTPS, for pages of named origins.
+
+Both modes of gRPC-web are served, binary and text. A browser sends a call as one message and cannot
+read HTTP trailers, so the status of a call is its last frame. In text mode each frame is encoded in
+base64 by itself, with padding, so that it can be decoded when it arrives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import binascii
+import re
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+from urllib.parse import quote
+
+import grpc
+import uvicorn
+from google.protobuf.message import DecodeError, Message
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from gridstead.errors import ConfigError, GridsteadError, InvalidInput
+from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest
+from gridstead.rpc.logs.reading import LogReader, status_of
+from gridstead.rpc.tls import TlsFiles
+
+MAX_CONNECTIONS = 1000
+MAX_BODY_BYTES = 16 * 1024  # base64 of a name, a signature and little more
+BODY_S = 10.0
+MAX_STREAM_S = 3600.0  # after that, the page requests the log again from its last position
+PREFLIGHT_S = 600
+
+_PATH = "/logger.v1alpha1.LoggerAPI/"
+_BINARY, _TEXT = "application/grpc-web", "application/grpc-web-text"
+_HEADER_BYTES = 5  # a byte of flags, four of length
+_TRAILER = 0x80
+_UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
+_PADDED = re.compile(rb"[^=]+={0,2}")
+# These options detect a browser whose host has vanished. Accepted connections inherit them.
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+)
+
+RequestMessage = TypeVar("RequestMessage", bound=Message)
+Answer: TypeAlias = Callable[[RequestMessage], AsyncGenerator[Message]]
+Status: TypeAlias = tuple[grpc.StatusCode, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Web:
+    """The address for browsers.
+
+    Attributes:
+        host: Address to listen on.
+        port: Port to listen on; 0 for a free one.
+        origins: Origins of the pages that may call, such as ``https://portal.example``.
+    """
+
+    host: str
+    port: int
+    origins: tuple[str, ...]
+
+
+class LogWebServer:
+    """The server, in a running event loop.
+
+    Args:
+        web: The address and the allowed origins.
+        tls: Certificate and key of the server.
+        reader: Answers the calls.
+    """
+
+    def __init__(self, web: Web, tls: TlsFiles, reader: LogReader) -> None:
+        self._web = web
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                make_app(reader, web.origins),
+                ssl_certfile=str(tls.certificate),
+                ssl_keyfile=str(tls.key),
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                ws="none",
+                limit_concurrency=MAX_CONNECTIONS,
+                timeout_graceful_shutdown=1,
+                proxy_headers=False,
+            )
+        )
+        self._serving: asyncio.Task[None] | None = None
+        self.port = 0
+        """The port, after the start."""
+
+    async def start(self) -> None:
+        """Start the server.
+
+        Raises:
+            ConfigError: If the address cannot be bound, or the certificate is invalid.
+        """
+        try:
+            self._server.config.load()
+        except OSError as err:
+            raise ConfigError(
+                "could not use the certificate for browsers", detail=str(err)
+            ) from err
+        listener = _listen(self._web)
+        self.port = listener.getsockname()[1]
+        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+
+    async def stop(self) -> None:
+        """Stop the server and close all streams, which would not end by themselves."""
+        for connection in tuple(self._server.server_state.connections):
+            connection.transport.abort()
+        self._server.should_exit = True
+        if self._serving is not None:
+            await self._serving
+
+
+def make_app(reader: LogReader, origins: tuple[str, ...]) -> Starlette:
+    """Return the application with the two calls, which pages of these origins may make."""
+    cors = Middleware(
+        CORSMiddleware,
+        allow_origins=origins,
+        allow_methods=["POST"],
+        allow_headers=["Accept", "Content-Type", "Grpc-Timeout", "X-Grpc-Web", "X-User-Agent"],
+        expose_headers=["Grpc-Status", "Grpc-Message"],
+        max_age=PREFLIGHT_S,
+    )
+    routes = [
+        Route(f"{_PATH}Read", _endpoint(ReadRequest, reader.read), methods=["POST"]),
+        Route(f"{_PATH}WatchList", _endpoint(WatchListRequest, reader.watch), methods=["POST"]),
+    ]
+    return Starlette(routes=routes, middleware=[cors])
+
+
+def _endpoint(
+    message_type: type[RequestMessage], answer: Answer[RequestMessage]
+) -> Callable[[Request], object]:
+    async def call(request: Request) -> Response:
+        content_type = request.headers.get("content-type", "")
+        media_type = content_type.partition(";")[0].strip().lower().removesuffix("+proto")
+        if media_type not in (_BINARY, _TEXT):
+            return PlainTextResponse("gRPC-web only", status_code=415)
+        is_text = media_type == _TEXT
+        try:
+            message = _parse(message_type, await _body(request), is_text=is_text)
+            frames = _frames(answer(message), _timeout_s(request))
+        except InvalidInput as err:
+            frames = _single(_trailer(status_of(err), str(err)))
+        except ClientDisconnect:
+            return Response(status_code=400)  # the client has disconnected
+        body = _as_text(frames) if is_text else frames
+        return StreamingResponse(body, media_type=f"{media_type}+proto")
+
+    return call
+
+
+async def _frames(responses: AsyncGenerator[Message], timeout_s: float) -> AsyncIterator[bytes]:
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    status = grpc.StatusCode.OK, ""
+    async with aclosing(responses):
+        try:
+            while True:
+                async with asyncio.timeout_at(deadline):
+                    response = await anext(responses)
+                yield _frame(0, response.SerializeToString())
+        except StopAsyncIteration:
+            pass
+        except TimeoutError:
+            status = grpc.StatusCode.DEADLINE_EXCEEDED, "the stream has reached its time limit"
+        except GridsteadError as err:
+            status = status_of(err), str(err)
+    yield _trailer(*status)
+
+
+async def _as_text(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for frame in frames:
+        yield binascii.b2a_base64(frame, newline=False)
+
+
+async def _single(frame: bytes) -> AsyncIterator[bytes]:
+    yield frame
+
+
+def _frame(flags: int, data: bytes) -> bytes:
+    return bytes([flags]) + len(data).to_bytes(4) + data
+
+
+def _trailer(code: grpc.StatusCode, message: str) -> bytes:
+    number, _ = code.value
+    text = f"grpc-status: {number}\r\ngrpc-message: {quote(message, safe=' ')}\r\n"
+    return _frame(_TRAILER, text.encode())
+
+
+def _parse(message_type: type[RequestMessage], body: bytes, *, is_text: bool) -> RequestMessage:
+    """Return the message of a request; text may be several pieces of padded base64."""
+    try:
+        data = _from_text(body) if is_text else body
+        if data[:1] != b"\0" or len(data) != _HEADER_BYTES + int.from_bytes(data[1:_HEADER_BYTES]):
+            raise InvalidInput("the request is not exactly one uncompressed message")
+        return message_type.FromString(data[_HEADER_BYTES:])
+    except (binascii.Error, DecodeError) as err:
+        raise InvalidInput("the request is not gRPC-web", detail=str(err)) from err
+
+
+def _from_text(text: bytes) -> bytes:
+    return b"".join(binascii.a2b_base64(piece, strict_mode=True) for piece in _PADDED.findall(text))
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > MAX_BODY_BYTES:
+                    raise InvalidInput(f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
+    except TimeoutError as err:
+        raise InvalidInput(f"the request did not arrive within {BODY_S:.0f} s") from err
+    return body
+
+
+def _timeout_s(request: Request) -> float:
+    """Return the timeout of the caller, at most MAX_STREAM_S."""
+    match = _TIMEOUT.fullmatch(request.headers.get("grpc-timeout", ""))
+    if match is None:
+        return MAX_STREAM_S
+    return min(int(match[1]) * _UNITS_S[match[2]], MAX_STREAM_S)
+
+
+def _listen(web: Web) -> socket.socket:
+    family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
+    try:
+        listener = socket.create_server(
+            (web.host.strip("[]"), web.port), family=family, backlog=128
+        )
+    except OSError as err:
+        raise ConfigError(
+            f"could not listen on {web.host}:{web.port}", detail=err.strerror
+        ) from err
+    for option in _KEEPALIVE:
+        listener.setsockopt(*option)
+    return listener

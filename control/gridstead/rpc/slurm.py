@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cluster agent's servers: gRPC with mutual TLS for the supervisor, UDP for the nodes' reports.
+
+The module only converts: messages to values, values to messages, errors to status codes.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import grpc
+
+from gridstead.domain.jobs.billing import Resources
+from gridstead.domain.jobs.ids import parse_job_key
+from gridstead.domain.supervisor.attempt import Attempt, NodeReport
+from gridstead.domain.supervisor.submission import GridUser, Script, Submission
+from gridstead.errors import (
+    ConfigError,
+    GridsteadError,
+    InvalidInput,
+    NotAllowed,
+    SubmitRejected,
+    Transient,
+)
+from gridstead.ports import Reports, Scheduler
+from gridstead.proto import agent_pb2 as pb
+from gridstead.proto import agent_pb2_grpc
+from gridstead.rpc.tls import AllowedNames, TlsFiles, bind, grpc_server
+
+_THREADS = 12
+_DATAGRAM_MAX_BYTES = 4096
+_POLL_S = 0.5
+_GRACE_S = 3
+_BUFFER_BYTES = 4 * 1024 * 1024
+
+_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
+    (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
+    (SubmitRejected, grpc.StatusCode.FAILED_PRECONDITION),
+    (NotAllowed, grpc.StatusCode.PERMISSION_DENIED),
+    (Transient, grpc.StatusCode.UNAVAILABLE),
+)
+
+
+class AgentServer:
+    """Serves the supervisor; the constructor binds the port.
+
+    Args:
+        address: ``host:port``; port 0 selects a free one.
+        files: Certificate and key of the server, and the CA of clients, which is required.
+        scheduler: Carries out the calls.
+        reports: The plugins' reports.
+        allowed: Common name of the only client that may call.
+
+    Raises:
+        ConfigError: If there is no client CA, a file cannot be read, or the address cannot be
+            bound.
+    """
+
+    def __init__(
+        self, address: str, files: TlsFiles, *, scheduler: Scheduler, reports: Reports, allowed: str
+    ) -> None:
+        if files.client_ca is None:
+            raise ConfigError("cannot start the agent without a client CA")
+        self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed])])
+        servicer = _Servicer(scheduler, reports)
+        agent_pb2_grpc.add_ClusterAgentServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]
+        self.port = bind(self._server, address, files)
+
+    def start(self) -> None:
+        """Start the server."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """Stop the server; calls in progress have some seconds to finish."""
+        self._server.stop(_GRACE_S).wait()
+
+
+class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
+    def __init__(self, scheduler: Scheduler, reports: Reports) -> None:
+        self._scheduler = scheduler
+        self._reports = reports
+
+    def Submit(self, request: pb.SubmitRequest, context: grpc.ServicerContext) -> pb.SubmitResponse:  # noqa: N802
+        with _errors_as_status(context):
+            return pb.SubmitResponse(slurm_job_id=self._scheduler.submit(_submission(request)))
+
+    def Cancel(self, request: pb.CancelRequest, context: grpc.ServicerContext) -> pb.CancelResponse:  # noqa: N802
+        with _errors_as_status(context):
+            self._scheduler.cancel(request.slurm_job_id, job_key=request.job_key)
+            return pb.CancelResponse()
+
+    def Extend(self, request: pb.ExtendRequest, context: grpc.ServicerContext) -> pb.ExtendResponse:  # noqa: N802
+        with _errors_as_status(context):
+            self._scheduler.extend(
+                request.slurm_job_id, job_key=request.job_key, time_limit_min=request.time_limit_min
+            )
+            return pb.ExtendResponse()
+
+    def Live(self, _request: pb.LiveRequest, context: grpc.ServicerContext) -> pb.LiveResponse:  # noqa: N802
+        with _errors_as_status(context):
+            sample = self._scheduler.live()
+            return pb.LiveResponse(
+                taken_at=sample.taken_at, attempts=map(_attempt, sample.attempts)
+            )
+
+    def Accounting(  # noqa: N802
+        self, request: pb.AccountingRequest, context: grpc.ServicerContext
+    ) -> pb.AccountingResponse:
+        with _errors_as_status(context):
+            sample = self._scheduler.accounting(request.names, since=request.since)
+            return pb.AccountingResponse(
+                taken_at=sample.taken_at,
+                complete=sample.complete,
+                attempts=map(_attempt, sample.attempts),
+            )
+
+    def Gate(self, request: pb.GateRequest, context: grpc.ServicerContext) -> pb.GateResponse:  # noqa: N802
+        with _errors_as_status(context):
+            gate = self._scheduler.gate(request.address)
+            uid, gid = (gate.user.uid, gate.user.gid) if gate.user else (0, 0)
+            return pb.GateResponse(uid=uid, gid=gid, missing=gate.missing)
+
+    def Hardware(  # noqa: N802
+        self, _request: pb.HardwareRequest, context: grpc.ServicerContext
+    ) -> pb.HardwareResponse:
+        with _errors_as_status(context):
+            hardware = self._scheduler.hardware()
+            rows = zip(
+                hardware.cpus_per_node,
+                hardware.memory_per_node_mb,
+                hardware.gpus_per_node,
+                strict=True,
+            )
+            nodes = [pb.Node(cpus=cpus, memory_mb=memory, gpus=gpus) for cpus, memory, gpus in rows]
+            return pb.HardwareResponse(nodes=nodes)
+
+    def PullReports(  # noqa: N802
+        self, request: pb.PullReportsRequest, context: grpc.ServicerContext
+    ) -> pb.PullReportsResponse:
+        with _errors_as_status(context):
+            reports = self._reports.pull(after=request.after, wait_s=request.wait_s)
+            return pb.PullReportsResponse(reports=map(_report, reports))
+
+
+class DatagramReceiver:
+    """Receives datagrams on a UDP address, in one thread.
+
+    ``receive`` is called with each datagram and the sender's IP address.
+
+    Raises:
+        ConfigError: If the address cannot be bound.
+    """
+
+    def __init__(self, address: str, receive: Callable[[bytes, str], None]) -> None:
+        host, _, port = address.rpartition(":")
+        self._receive = receive
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+        self._socket.settimeout(_POLL_S)
+        try:
+            self._socket.bind((host, int(port)))
+        except OSError as err:
+            self._socket.close()
+            raise ConfigError(f"could not listen on udp {address}", detail=str(err)) from err
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reports")
+
+    @property
+    def port(self) -> int:
+        """The UDP port."""
+        return int(self._socket.getsockname()[1])
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def check(self) -> None:
+        """Return if the thread is running.
+
+        Raises:
+            RuntimeError: If the thread has ended, which is a bug.
+        """
+        if not self._thread.is_alive():
+            raise RuntimeError("the receiver of reports has stopped")
+
+    def stop(self) -> None:
+        """Stop the thread, which takes up to half a second, and wait for its end."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._socket.close()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                datagram, source = self._socket.recvfrom(_DATAGRAM_MAX_BYTES)
+            except TimeoutError:
+                continue
+            self._receive(datagram, source[0])
+
+
+@contextmanager
+def _errors_as_status(context: grpc.ServicerContext) -> Iterator[None]:
+    """End the call with the status code of a GridsteadError."""
+    try:
+        yield
+    except GridsteadError as error:
+        context.abort(_status_of(error), str(error))
+
+
+def _status_of(error: GridsteadError) -> grpc.StatusCode:
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return grpc.StatusCode.INTERNAL
+
+
+def _submission(request: pb.SubmitRequest) -> Submission:
+    job_key = parse_job_key(request.job_key)
+    if job_key is None:
+        raise InvalidInput(f"invalid job key {request.job_key[:200]!r}")
+    return Submission(
+        job_key=job_key,
+        user=GridUser(address=request.user, uid=request.uid, gid=request.gid),
+        resources=Resources(
+            gpus=request.gpus,
+            tasks=request.tasks,
+            cpus_per_task=request.cpus_per_task,
+            memory_per_cpu_mb=request.memory_per_cpu_mb,
+        ),
+        time_limit_min=request.time_limit_min,
+        script=Script(text=request.script, environment=dict(request.environment)),
+    )
+
+
+def _report(report: NodeReport) -> pb.Report:
+    return pb.Report(
+        sequence=report.sequence,
+        event=report.event,
+        slurm_job_id=report.slurm_job_id,
+        uid=report.uid,
+        occurred_at=report.occurred_at,
+    )
+
+
+def _attempt(attempt: Attempt) -> pb.Attempt:
+    return pb.Attempt(
+        slurm_job_id=attempt.slurm_job_id,
+        name=attempt.name,
+        admin_comment=str(attempt.job_key) if attempt.job_key else "",
+        user=attempt.user,
+        uid=attempt.uid or 0,
+        state=attempt.state,
+        submitted_at=attempt.submitted_at,
+        started_at=attempt.started_at or 0,
+        ended_at=attempt.ended_at or 0,
+        suspended_s=attempt.suspended_s,
+        exit_code=attempt.exit_code,
+        time_limit_min=attempt.time_limit_min or 0,
+    )

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Job Definition service stores job scripts and hands them out to providers.
+
+Rule 1: a script is rendered and durably stored before its id is returned. Rule 2: a request needs a
+signature over an unused challenge of this service, and the job's state at the newest block. Rule 3:
+a script is handed out only for a job of its owner, to the provider that the chain has matched to
+the job. Rule 4: the content of a workflow is never logged.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from gridstead.domain.definitions.challenge import CHANCE_BYTES, make_challenge, nonce_end, nonce_of
+from gridstead.domain.definitions.job_definition import (
+    Recover,
+    ScriptAnswer,
+    ScriptRequest,
+    is_open,
+    refusal,
+    script_id,
+)
+from gridstead.domain.jobs.billing import paid_seconds_ceil
+from gridstead.domain.jobs.ids import parse_address
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.logs.access import WritePermit, check_key, token_end, write_token
+from gridstead.domain.logs.log import LogId, log_identity_of
+from gridstead.errors import (
+    ChainUnavailable,
+    ConfigError,
+    InvalidInput,
+    InvalidWorkflow,
+    JobDefinitionUnavailable,
+    ModuleUnavailable,
+    NotAllowed,
+    ScriptDamaged,
+    ScriptUnavailable,
+)
+from gridstead.ports import Clock, Ledger, Modules, TakenNonces
+from gridstead.services.definitions.script_keeper import ScriptKeeper
+from gridstead.workflow.modules import check_module
+from gridstead.workflow.parse import from_graphql
+from gridstead.workflow.render import ScriptPaths, render, secrets_of
+from gridstead.workflow.schema import ModuleSource, Workflow
+
+Charge = Callable[[int], None]
+"""Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
+
+MODULES_TIMEOUT_S = 60  # for all modules of a workflow; clients do not wait longer
+SALT_BYTES = 16
+MATCH_READS, MATCH_READ_S = 10, 0.5  # old supervisors wait for 10 s
+MAX_WAITING = 4  # each waiting request occupies a thread
+# Clock difference between instances. The instance whose clock is ahead must remember a nonce as
+# long as the instance whose clock is behind accepts it.
+CLOCK_SKEW_S = 600
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggerAccess:
+    """How a provider's jobs reach the grid's logger.
+
+    Attributes:
+        url: ``host:port``.
+        key: Signs write tokens; shared with the logger.
+    """
+
+    url: str
+    key: bytes = field(repr=False)
+
+    def __post_init__(self) -> None:
+        check_key(self.key)
+
+    def secrets(self, job: Job, *, now: int) -> dict[str, bytes]:
+        """Return the environment variables that let a job write its log.
+
+        ``now`` is in Unix seconds; the write token is valid from then on.
+        """
+        log_id = LogId(
+            owner=job.customer, name=job.id.slurm_name, log_identity=log_identity_of(job.job_key)
+        )
+        expires_at = token_end(now, paid_s=paid_seconds_ceil(job.escrow, job.price_per_min))
+        variables = {
+            "GRIDSTEAD_LOGGER_URL": self.url,
+            "GRIDSTEAD_LOG_OWNER": log_id.owner,
+            "GRIDSTEAD_LOG_NAME": log_id.name,
+            "GRIDSTEAD_LOG_TOKEN": write_token(
+                self.key, WritePermit(log=log_id, expires_at=expires_at)
+            ),
+        }
+        return {name: value.encode() for name, value in variables.items()}
+
+
+class JobDefinitions:
+    """The service; safe to call from many threads.
+
+    Args:
+        keeper: Stores the scripts and knows their owners.
+        nonces: The challenges that were used.
+        challenge_keys: The keys that sign challenges, newest first; the same in all instances.
+        ledger: The chain.
+        clock: Wall time.
+        recover: Returns the address that signed a message.
+        logger: How jobs reach the logger.
+        modules: Fetches modules.
+        site: Paths on a provider's nodes.
+        random_bytes: Returns the given number of unpredictable bytes.
+        sleep: Waits for the given number of seconds.
+    """
+
+    def __init__(  # noqa: PLR0913 # one argument per collaborator
+        self,
+        *,
+        keeper: ScriptKeeper,
+        nonces: TakenNonces,
+        challenge_keys: tuple[bytes, ...],
+        ledger: Ledger,
+        clock: Clock,
+        recover: Recover,
+        logger: LoggerAccess,
+        modules: Modules,
+        site: ScriptPaths | None = None,
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._keeper = keeper
+        self._nonces = nonces
+        self._challenge_keys = challenge_keys
+        self._ledger = ledger
+        self._clock = clock
+        self._recover = recover
+        self._logger = logger
+        self._modules = modules
+        self._site = site
+        self._random_bytes = random_bytes
+        self._sleep = sleep
+        self._waiting = threading.BoundedSemaphore(MAX_WAITING)
+
+    def submit(self, mapping: Mapping[str, object], customer: str, charge: Charge) -> str:
+        """Store the script of a workflow and return its id.
+
+        Args:
+            mapping: The workflow in its GraphQL form.
+            customer: Address of the owner; if it is empty, the owner is the first customer whose
+                job names the script.
+            charge: Called with the size of the stored record; a small workflow may render to a
+                large script.
+
+        Raises:
+            InvalidWorkflow: If the workflow breaks a rule; nothing is stored.
+            InvalidInput: If the customer is not an address, or the script would be too large.
+            TooMuch: If too many scripts without a hot job are stored, too many modules are being
+                fetched, or the caller has exceeded its limit.
+            ModuleUnavailable: If a module could not be fetched; nothing is stored.
+        """
+        owner = parse_address(customer) if customer else ""
+        workflow = from_graphql(mapping, modules=self._module_reader())
+        record = json.dumps(self._record_of(workflow))
+        charge(len(record))
+        batch_location_hash = script_id(record)
+        self._keeper.add(batch_location_hash, record, owner=owner)
+        log.info(
+            "workflow_stored", batch_location_hash=batch_location_hash, steps=len(workflow.steps)
+        )
+        return batch_location_hash
+
+    def _record_of(self, workflow: Workflow) -> dict[str, object]:
+        workflow_secrets = dict(secrets_of(workflow))
+        record = {
+            "salt": self._random_bytes(SALT_BYTES).hex(),
+            "script": render(workflow, site=self._site),
+            "logged": workflow.enable_logging,
+            "secrets": workflow_secrets,
+        }
+        # Without logging, both scripts are the same. With secrets, the second one cannot exist.
+        if workflow.enable_logging and not workflow_secrets:
+            record["script_without_secrets"] = render(
+                workflow, secrets_beside=False, site=self._site
+            )
+        return record
+
+    def validate(self, mapping: Mapping[str, object]) -> str:
+        """Return ``valid``, or the rules that a module breaks, one a line.
+
+        The module is in its GraphQL form.
+        """
+        try:
+            check_module(mapping)
+        except InvalidWorkflow as err:
+            return "\n".join(map(str, err.problems))
+        return "valid"
+
+    def _module_reader(self) -> Callable[[ModuleSource], str]:
+        """Return a function that fetches the modules of one workflow, within one timeout."""
+        end = self._clock.now() + MODULES_TIMEOUT_S
+
+        def text_of(source: ModuleSource) -> str:
+            if self._clock.now() > end:
+                raise ModuleUnavailable(
+                    "could not fetch the modules of a workflow", detail="it took too long"
+                )
+            return self._modules.text(source)
+
+        return text_of
+
+    def challenge(self, address: str = "") -> bytes:
+        """Return a challenge for a provider to sign: JSON with ``message`` and a new ``nonce``.
+
+        Args:
+            address: The only wallet that may sign it, lower case; empty for any wallet. Each
+                challenge is accepted once.
+        """
+        chance = self._random_bytes(CHANCE_BYTES)
+        return make_challenge(
+            self._challenge_keys[0], now=self._clock.now(), chance=chance, address=address
+        )
+
+    def get_sbatch(self, request: ScriptRequest) -> ScriptAnswer:
+        """Return the script of a job that is matched to the caller.
+
+        The caller may repeat the request with a new challenge.
+
+        Raises:
+            NotAllowed: If the signature, the challenge, the provider or the customer is wrong.
+            ScriptUnavailable: If there is no such script, or the job has ended or has another one.
+            ChainUnavailable: If the chain does not show a matched job (yet).
+            JobDefinitionUnavailable: If the script cannot be unsealed. The operator can fix this.
+        """
+        self._authenticate(request)
+        job = self._job(request)
+        reason = refusal(job, request)
+        if reason:
+            raise NotAllowed(
+                f"cannot hand out script {request.batch_location_hash[:64]!r}", detail=reason
+            )
+        try:
+            record = self._record(job, request)
+        except (ConfigError, ScriptDamaged) as err:
+            log.error(
+                "script_unreadable",
+                job_id=job.id.number,
+                code=err.code,
+                reason=str(err),
+                hint=err.hint,
+            )
+            raise JobDefinitionUnavailable(
+                "the Job Definition service could not unseal the script"
+            ) from err
+        log.info(
+            "script_given",
+            job_id=job.id.number,
+            provider=job.provider,
+            secrets_beside=request.secrets_beside,
+        )
+        return self._answer(json.loads(record), job, secrets_beside=request.secrets_beside)
+
+    def _record(self, job: Job, request: ScriptRequest) -> str:
+        name = job.id.slurm_name
+        stored = self._keeper.find(request.batch_location_hash) if is_open(job, request) else None
+        if stored is None:
+            raise ScriptUnavailable(
+                f"no script for job {name}", detail=f"the job is {job.state.name}"
+            )
+        if not stored.owner:
+            raise ChainUnavailable(f"could not find the owner of the script of job {name}")
+        if stored.owner != job.customer:
+            log.warning(
+                "script_refused",
+                job_id=job.id.number,
+                provider=job.provider,
+                reason="another customer's",
+            )
+            raise ScriptUnavailable(
+                f"no script for job {name}", detail="the script belongs to another customer"
+            )
+        return stored.record
+
+    def _authenticate(self, request: ScriptRequest) -> None:
+        nonce = nonce_of(request.challenge)
+        ends_at = nonce_end(self._challenge_keys, nonce, address=request.provider)
+        if ends_at is None or self._clock.now() > ends_at:
+            raise NotAllowed("the challenge is unknown, too old, or made for another provider")
+        try:
+            signer = self._recover(request.challenge, request.signature)
+        except InvalidInput as err:
+            raise NotAllowed("invalid signature of the challenge", detail=str(err)) from err
+        if signer != request.provider:
+            raise NotAllowed("the challenge was not signed by this provider")
+        if not self._nonces.take(nonce, ends_at=ends_at + CLOCK_SKEW_S):
+            raise NotAllowed("the challenge was used before")
+
+    def _job(self, request: ScriptRequest) -> Job:
+        """Return the job of a request; it is matched or further.
+
+        An old supervisor sends its request as soon as its own node shows the match, and fails the
+        job if this service's node does not show the match yet. For an old supervisor this method
+        therefore waits for the match, unless too many requests are waiting already.
+        """
+        waits = not request.secrets_beside and self._waiting.acquire(blocking=False)
+        try:
+            for _ in range(MATCH_READS if waits else 1):
+                head = self._ledger.head()
+                job = self._ledger.jobs([request.job_number], at_block=head).get(request.job_number)
+                if job is not None and job.state is not JobState.PENDING:
+                    return job
+                if waits:
+                    self._sleep(MATCH_READ_S)
+        finally:
+            if waits:
+                self._waiting.release()
+        state = "unknown" if job is None else "not matched"
+        raise ChainUnavailable(f"job {request.job_number} is {state} at block {head.number}")
+
+    def _answer(self, record: Mapping[str, Any], job: Job, *, secrets_beside: bool) -> ScriptAnswer:
+        if not secrets_beside:
+            if record["secrets"]:
+                reason = "the job has secrets, and this provider cannot receive secrets"
+                raise ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=reason)
+            script = record.get("script_without_secrets", record["script"])
+            return ScriptAnswer(script=script, logger_url=self._logger.url)
+        variables: dict[str, bytes] = {}
+        log_variables = self._logger.secrets(job, now=self._clock.now())
+        if record["logged"]:
+            variables |= log_variables
+        for name, text in record["secrets"].items():
+            variables[name] = text.encode()
+        return ScriptAnswer(
+            script=record["script"],
+            logger_url=self._logger.url,
+            secrets=variables,
+            log_write_token=log_variables["GRIDSTEAD_LOG_TOKEN"].decode(),
+        )

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Determines from the chain who owns a script, and deletes the script after its jobs have ended.
+
+Script ids are public on the chain, so anyone can request a job that names somebody else's script.
+The owner of a script is the customer given at its submission, or else the first customer on the
+chain whose job names it. A job of another customer never receives the script.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from gridstead.domain.chain.events import ChainEvent, ChainEventKind
+from gridstead.domain.definitions.job_definition import ScriptUse, StoredScript, is_missing, use_of
+from gridstead.domain.jobs.job import Block
+from gridstead.domain.jobs.lifecycle import COLD
+from gridstead.errors import TooMuch
+from gridstead.ports import Clock, Ledger, ScriptStore
+from gridstead.services.chain.follower import Follower
+
+log = structlog.get_logger()
+
+JOBS_PER_READ = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How long scripts are kept, and how much space unused scripts may take.
+
+    Attributes:
+        after_end_s: Seconds that a script is kept after its last job has ended.
+        unused_s: Seconds that a script is kept if no job names it.
+        unused_bytes: Size limit for all scripts without a hot job, before the job and after it.
+            When the limit is reached, no new script is accepted.
+    """
+
+    after_end_s: int
+    unused_s: int
+    unused_bytes: int
+
+
+class ScriptKeeper:
+    """Keeps the scripts; safe to call from many threads.
+
+    Args:
+        store: Where scripts are stored.
+        ledger: The chain.
+        follower: Reads the chain's events since the store was created.
+        clock: Wall time.
+        retention: How long scripts are kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: ScriptStore,
+        ledger: Ledger,
+        follower: Follower,
+        clock: Clock,
+        retention: Retention,
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._follower = follower
+        self._clock = clock
+        self._retention = retention
+        self._unused_bytes = store.holdings().unused_bytes
+        self._missing: set[ScriptUse] = set()
+        self._unreadable: set[str] = set()
+
+    def add(self, batch_location_hash: str, record: str, *, owner: str) -> None:
+        """Store a script that no job names yet.
+
+        Raises:
+            TooMuch: If the scripts without a hot job have reached the size limit.
+        """
+        size = len(record)  # an estimate; the next sweep counts exactly
+        if self._unused_bytes + size > self._retention.unused_bytes:
+            raise TooMuch(
+                "could not store the workflow",
+                detail="too many scripts without a hot job are stored",
+                hint="Try again later: unused scripts expire.",
+            )
+        ends_at = self._clock.now() + self._retention.unused_s
+        self._store.put(batch_location_hash, record, owner=owner, ends_at=ends_at)
+        self._unused_bytes += size
+
+    def find(self, batch_location_hash: str) -> StoredScript | None:
+        """Return a script, None if there is none.
+
+        The script has no owner if it was submitted without one and no job on the chain names it.
+
+        Raises:
+            ConfigError: If the operator removed the key that the script is sealed with.
+            ScriptDamaged: If the script was altered.
+        """
+        stored = self._store.get(batch_location_hash)
+        if stored is None or stored.owner:
+            return stored
+        self.read_chain()
+        return self._store.get(batch_location_hash)
+
+    def read_chain(self) -> None:
+        """Store which jobs name scripts, up to the newest block."""
+        with self._store.exclusive():
+            self._follower.follow(self._store_uses)
+
+    def sweep(self) -> None:
+        """Delete expired scripts, and seal scripts that have an old key with the newest key."""
+        self.read_chain()  # a job may have named a script since the last read
+        now = self._clock.now()
+        self._release_ended(now)
+        removed = self._store.sweep(now)
+        if removed:
+            log.info("scripts_removed", count=removed)
+        self._unused_bytes = self._store.holdings().unused_bytes
+        self._reseal()
+
+    def _release_ended(self, now: int) -> None:
+        """Release scripts whose jobs have ended.
+
+        A job that the chain does not show counts as ended when two sweeps in a row did not see it:
+        an endpoint may have several servers, and one of them may lag.
+        """
+        missing: set[ScriptUse] = set()
+        uses = self._store.uses()
+        head = self._ledger.head()
+        for first in range(0, len(uses), JOBS_PER_READ):
+            page = uses[first : first + JOBS_PER_READ]
+            jobs = self._ledger.jobs([use.job_number for use in page], at_block=head)
+            ended: list[ScriptUse] = []
+            for use in page:
+                job = jobs.get(use.job_number)
+                if job is None or is_missing(use, job):
+                    missing.add(use)
+                    if use in self._missing:
+                        ended.append(use)
+                elif job.state in COLD:
+                    ended.append(use)
+            if ended:
+                self._store.release(ended, ends_at=now + self._retention.after_end_s)
+        self._missing = missing
+
+    def _reseal(self) -> None:
+        count = 0
+        unreadable: set[str] = set()
+        resealed = self._store.reseal(after="")
+        while resealed.last is not None:
+            count += resealed.count
+            unreadable.update(resealed.unreadable)
+            resealed = self._store.reseal(after=resealed.last)
+        for batch_location_hash in sorted(unreadable - self._unreadable):
+            log.error("script_unreadable", batch_location_hash=batch_location_hash)
+        self._unreadable = unreadable
+        if count:
+            log.info("scripts_resealed", count=count)
+
+    def _store_uses(self, events: tuple[ChainEvent, ...], head: Block) -> None:
+        numbers: set[int] = set()
+        for event in events:
+            is_request = event.kind is ChainEventKind.JOB_REQUESTED
+            if is_request and event.job_number is not None:
+                numbers.add(event.job_number)
+        uses: list[ScriptUse] = []
+        for _, job in sorted(self._ledger.jobs(numbers, at_block=head).items()):
+            use = use_of(job)
+            if use is not None:
+                uses.append(use)
+        if uses:
+            self._store.use(uses)

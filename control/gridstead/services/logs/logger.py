@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores the output of jobs and serves it to the owners of the jobs.
+
+A write needs the job's write token. A read needs the owner's signature.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from gridstead.domain.definitions.job_definition import Recover
+from gridstead.domain.jobs.ids import is_address
+from gridstead.domain.logs.access import (
+    WritePermit,
+    check_key,
+    is_fresh,
+    parse_token,
+    read_text,
+    watch_text,
+)
+from gridstead.domain.logs.log import Chunk, LogId, StoredChunk, is_log_identity, is_log_name
+from gridstead.errors import InvalidInput, NotAllowed
+from gridstead.ports import Clock, LogSink
+
+log = structlog.get_logger()
+
+
+class Logger:
+    """The service; safe to call from many threads.
+
+    Args:
+        sink: Where logs are stored.
+        key: Signs write tokens; shared with the Job Definition service.
+        clock: Wall time.
+        recover: Returns the address that signed a message.
+    """
+
+    def __init__(self, *, sink: LogSink, key: bytes, clock: Clock, recover: Recover) -> None:
+        check_key(key)
+        self._sink = sink
+        self._key = key
+        self._clock = clock
+        self._recover = recover
+
+    def authorize_write(self, token: str, owner: str, log_name: str) -> WritePermit:
+        """Return the permit that a token grants for this log.
+
+        Raises:
+            InvalidInput: If the owner or the name is malformed.
+            NotAllowed: If the token is not valid for this log, or has expired.
+        """
+        _check_names(owner, log_name)
+        permit = parse_token(self._key, token, owner=owner, log_name=log_name)
+        if permit is None:
+            raise NotAllowed("cannot write this log", detail="the token is not valid for this log")
+        self._check_time(permit)
+        return permit
+
+    def write(self, permit: WritePermit, chunk: Chunk) -> None:
+        """Store one chunk of output.
+
+        Raises:
+            NotAllowed: If the permit has expired.
+            LogFull: If the log has reached its size limit.
+        """
+        self._check_time(permit)
+        self._sink.append(permit.log, chunk)
+
+    def finish(self, permit: WritePermit) -> None:
+        """Make the written output durable."""
+        self._sink.sync(permit.log)
+
+    def authorize_read(
+        self, address: str, log_name: str, timestamp: int, signature: bytes
+    ) -> tuple[str, str]:
+        """Return (owner, log name) of the log that a signed request may read.
+
+        Raises:
+            InvalidInput: If the address or the name is malformed.
+            NotAllowed: If the owner did not sign this request, or the signature is too old.
+        """
+        owner = address.lower()
+        _check_names(owner, log_name)
+        self._check_signature(owner, read_text(owner, log_name, timestamp), timestamp, signature)
+        return owner, log_name
+
+    def authorize_watch(self, address: str, timestamp: int, signature: bytes) -> str:
+        """Return the owner whose logs a signed request may list.
+
+        Raises:
+            InvalidInput: If the address is malformed.
+            NotAllowed: If the owner did not sign this request, or the signature is too old.
+        """
+        owner = address.lower()
+        _check_names(owner, "none")
+        self._check_signature(owner, watch_text(owner, timestamp), timestamp, signature)
+        return owner
+
+    def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
+        """Return the log with a log identity.
+
+        If the identity is empty, return the newest log of the name, None if there is none yet.
+
+        Raises:
+            InvalidInput: If the log identity is malformed.
+        """
+        if not log_identity:
+            return self._sink.newest(owner, log_name)
+        if not is_log_identity(log_identity):
+            raise InvalidInput(
+                f"invalid log identity {log_identity[:80]!r}",
+                hint="A log identity is 32 hexadecimal digits.",
+            )
+        return LogId(owner=owner, name=log_name, log_identity=log_identity)
+
+    def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
+        """Return the chunks after a position; empty if there are none yet."""
+        return self._sink.read(log_id, after=after)
+
+    def names(self, owner: str) -> tuple[str, ...]:
+        """Return the names of the owner's logs, sorted."""
+        return self._sink.names(owner)
+
+    def sweep(self) -> None:
+        """Delete logs that are too old or exceed the space limit."""
+        removed = self._sink.sweep(self._clock.now())
+        if removed:
+            log.info("logs_removed", count=removed)
+
+    def _check_time(self, permit: WritePermit) -> None:
+        if self._clock.now() > permit.expires_at:
+            raise NotAllowed("cannot write this log", detail="the token has expired")
+
+    def _check_signature(self, owner: str, text: str, timestamp: int, signature: bytes) -> None:
+        if not is_fresh(timestamp, now=self._clock.now()):
+            raise NotAllowed(
+                "the signature is too old or in the future",
+                hint="Check the clock, then sign again.",
+            )
+        try:
+            signer = self._recover(text.encode(), signature)
+        except InvalidInput as err:
+            raise NotAllowed("invalid signature of the request", detail=str(err)) from err
+        if signer != owner:
+            raise NotAllowed("the request was not signed by the owner of the log")
+
+
+def _check_names(owner: str, log_name: str) -> None:
+    if not is_address(owner):
+        raise InvalidInput(f"invalid owner {owner[:80]!r}", hint="The owner is a wallet address.")
+    if not is_log_name(log_name):
+        raise InvalidInput(
+            f"invalid log name {log_name[:80]!r}", hint="The log name is the name of the Slurm job."
+        )

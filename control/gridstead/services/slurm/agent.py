@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cluster agent performs the operations on Slurm that the supervisor may use, and no others.
+
+The agent has SlurmUser's rights and serves a network, so it checks each request as if its sender
+were hostile.
+Rule 1: a job is submitted only for a wallet user, under the wallet's own account, with its job key.
+Rule 2: a job is cancelled or extended only if it carries the job key in the request. The agent
+implements the ports ``Scheduler`` and ``Reports``.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable
+
+import structlog
+
+from gridstead.domain.jobs.ids import is_address, parse_job_key, parse_slurm_name
+from gridstead.domain.jobs.job import Hardware
+from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
+from gridstead.domain.supervisor.submission import (
+    MAX_ENVIRONMENT_BYTES,
+    MAX_SCRIPT_BYTES,
+    Gate,
+    Submission,
+)
+from gridstead.domain.users.accounts import WalletRange
+from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
+from gridstead.ports import Accounts, Clock, ReportStore, Slurm
+
+NAMES_MAX = 20_000
+WAIT_MAX_S = 30.0
+REASSOCIATE_EVERY_S = 60
+TIME_LIMIT_MAX_MIN = 366 * 24 * 60
+_COUNT_MAX = 10_000_000
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+log = structlog.get_logger()
+
+
+class Agent:
+    """Checks requests and carries them out.
+
+    Args:
+        slurm: Slurm, with SlurmUser's rights.
+        accounts: Users, directories and associations on this host.
+        reports: The plugins' reports.
+        wallets: The uids and the gid that jobs may run with.
+        clock: Limits how often slurmctld must read its associations again.
+    """
+
+    def __init__(
+        self,
+        *,
+        slurm: Slurm,
+        accounts: Accounts,
+        reports: ReportStore,
+        wallets: WalletRange,
+        clock: Clock,
+    ) -> None:
+        self._slurm = slurm
+        self._accounts = accounts
+        self._reports = reports
+        self._wallets = wallets
+        self._clock = clock
+        self._reassociate_at = 0
+        self._lock = threading.Lock()
+
+    def submit(self, submission: Submission) -> int:
+        """Submit an attempt and return its Slurm job id; port Scheduler.
+
+        Raises:
+            InvalidInput: If the submission is invalid; nothing was submitted.
+            SchedulerUnavailable: If the user does not resolve; nothing was submitted.
+        """
+        self._check(submission)
+        user = self._accounts.user(submission.user.address)
+        if user is None:
+            raise SchedulerUnavailable(
+                f"could not find user {submission.user.address}", detail="nothing was submitted"
+            )
+        if user != submission.user:
+            raise InvalidInput(f"user {user.address} has ids {user.uid}:{user.gid} on this host")
+        self._accounts.associate(user.address)
+        try:
+            slurm_job_id = self._slurm.submit(submission)
+        except AssociationUnknown:
+            self._reassociate(user.address)
+            raise
+        log.info(
+            "job_submitted", job_id=submission.job_key.job_id.number, slurm_job_id=slurm_job_id
+        )
+        return slurm_job_id
+
+    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
+        """Cancel an attempt if it carries this job key; port Scheduler."""
+        if self._carries(slurm_job_id, job_key):
+            self._slurm.cancel(slurm_job_id)
+            log.info("job_cancelled", slurm_job_id=slurm_job_id)
+
+    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+        """Raise the time limit of an attempt if it carries this job key; port Scheduler.
+
+        A time limit is never lowered.
+        """
+        _check_count("time limit", time_limit_min, 1, TIME_LIMIT_MAX_MIN)
+        if self._carries(slurm_job_id, job_key, below_min=time_limit_min):
+            self._slurm.extend(slurm_job_id, time_limit_min=time_limit_min)
+            log.info("job_extended", slurm_job_id=slurm_job_id)
+
+    def live(self) -> LiveSample:
+        """Return the jobs that slurmctld lists; port Scheduler."""
+        return self._slurm.live()
+
+    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        """Return slurmdbd's records of jobs with these names; port Scheduler.
+
+        Raises:
+            InvalidInput: If a name is not the name of a grid job, or there are too many names.
+        """
+        job_names = sorted(set(names))
+        are_valid = all(parse_slurm_name(name) is not None for name in job_names)
+        if len(job_names) > NAMES_MAX or not are_valid or since < 0:
+            raise InvalidInput("invalid query for job names")
+        return self._slurm.accounting(job_names, since=since)
+
+    def gate(self, address: str) -> Gate:
+        """Return whether a customer can run jobs on this cluster; port Scheduler."""
+        if not is_address(address):
+            raise InvalidInput(f"invalid address {address[:80]!r}")
+        user = self._accounts.user(address)
+        if user is None:
+            return Gate(user=None, missing=(f"user {address} does not resolve",))
+        if not self._wallets.holds(user):
+            reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
+            return Gate(user=user, missing=(reason,))
+        missing = self._accounts.missing_directories(user)
+        if not missing:
+            self._accounts.associate(address)
+        return Gate(user=user, missing=missing)
+
+    def hardware(self) -> Hardware:
+        """Return the cluster's nodes; port Scheduler."""
+        return self._slurm.hardware()
+
+    def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
+        """Return the plugins' reports after a sequence number; port Reports."""
+        return self._reports.after(after, wait_s=min(max(wait_s, 0.0), WAIT_MAX_S))
+
+    def _reassociate(self, address: str) -> None:
+        """Make slurmctld read its associations again.
+
+        A slurmctld that started while slurmdbd was down reads its users from a file and never asks
+        slurmdbd for them again.
+        """
+        with self._lock:
+            now = self._clock.now()
+            if now < self._reassociate_at:
+                return
+            self._reassociate_at = now + REASSOCIATE_EVERY_S
+        log.warning(
+            "association_unknown", address=address, action="slurmctld reads all associations again"
+        )
+        self._accounts.reassociate(address)
+
+    def _carries(self, slurm_job_id: int, job_key: str, *, below_min: int | None = None) -> bool:
+        if parse_job_key(job_key) is None:
+            raise InvalidInput(f"invalid job key {job_key[:200]!r}")
+        attempt = self._slurm.find(slurm_job_id)
+        if attempt is None or not attempt.alive or str(attempt.job_key) != job_key:
+            return False
+        if below_min is None or attempt.time_limit_min is None:
+            return True
+        return attempt.time_limit_min < below_min
+
+    def _check(self, submission: Submission) -> None:
+        if not self._wallets.holds(submission.user):
+            user = submission.user
+            raise InvalidInput(
+                f"cannot submit for {user.address[:80]!r}", detail=f"ids {user.uid}:{user.gid}"
+            )
+        if parse_job_key(str(submission.job_key)) != submission.job_key:
+            raise InvalidInput("invalid job key")
+        resources = submission.resources
+        _check_count("tasks", resources.tasks, 1, _COUNT_MAX)
+        _check_count("CPUs per task", resources.cpus_per_task, 1, _COUNT_MAX)
+        _check_count("memory per CPU", resources.memory_per_cpu_mb, 1, _COUNT_MAX)
+        _check_count("GPUs", resources.gpus, 0, _COUNT_MAX)
+        _check_count("time limit", submission.time_limit_min, 1, TIME_LIMIT_MAX_MIN)
+        _check_script(submission.script.text)
+        _check_environment(submission.script.environment.items())
+
+
+def _check_count(what: str, count: int, lowest: int, highest: int) -> None:
+    if not lowest <= count <= highest:
+        raise InvalidInput(
+            f"{what} cannot be {count}", detail=f"must be from {lowest} to {highest}"
+        )
+
+
+def _check_script(text: str) -> None:
+    if not text.startswith("#!") or "\0" in text or len(text.encode()) > MAX_SCRIPT_BYTES:
+        raise InvalidInput(
+            "invalid script", detail="must have an interpreter line, no null bytes, at most 1 MiB"
+        )
+
+
+def _check_environment(variables: Iterable[tuple[str, str]]) -> None:
+    size = 0
+    for name, value in variables:
+        is_reserved = name.startswith(("SLURM", "SBATCH", "LD_", "SPANK"))
+        if not _VARIABLE.fullmatch(name) or is_reserved or "\0" in value:
+            raise InvalidInput(f"invalid environment variable {name[:80]!r}")
+        size += len(name) + len(value.encode()) + 2
+    if size > MAX_ENVIRONMENT_BYTES:
+        raise InvalidInput(
+            "the environment is too large", detail=f"{size} bytes, at most {MAX_ENVIRONMENT_BYTES}"
+        )

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps a provider's record on the chain equal to its cluster, its prices and its labels."""
+
+from __future__ import annotations
+
+import structlog
+
+from gridstead.domain.supervisor.offers import Terms, must_register, offer
+from gridstead.ports import Ledger, Outbox, Scheduler
+
+log = structlog.get_logger()
+
+
+class Registration:
+    """Registers one provider when neither its active nor its waiting record matches its offer."""
+
+    def __init__(
+        self, ledger: Ledger, outbox: Outbox, scheduler: Scheduler, *, provider: str, terms: Terms
+    ) -> None:
+        self._ledger = ledger
+        self._outbox = outbox
+        self._scheduler = scheduler
+        self._provider = provider
+        self._terms = terms
+
+    def tick(self) -> None:
+        """Compare the records with the offer and request a registration if they differ.
+
+        An administrator of the grid approves the registration.
+        """
+        current_offer = offer(self._scheduler.hardware(), self._terms)
+        head = self._ledger.head()
+        active = self._ledger.providers([self._provider], at_block=head).get(self._provider)
+        waiting = self._ledger.waiting_provider(self._provider, at_block=head)
+        if must_register(current_offer, active, waiting):
+            self._outbox.put("register", current_offer)
+            log.info("registration_requested", nodes=current_offer.hardware.nodes)

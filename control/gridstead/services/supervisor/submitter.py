@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The submitter submits the supervisor's claimed jobs to Slurm, several at once.
+
+Rule 1: the journal records a submission before it is made, and its result afterwards. Rule 2: a
+failure of one job does not delay other jobs. Rule 3: once a peer does not answer, the remaining
+jobs wait for the next tick. A peer that hangs therefore costs the supervisor one timeout, not one
+timeout per job. The next tick tries failed jobs last.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import structlog
+
+from gridstead.domain.jobs.ids import JobKey
+from gridstead.domain.supervisor.actions import Submit
+from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
+from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
+from gridstead.errors import GridsteadError, ScriptUnavailable, SubmitRejected, Transient
+from gridstead.ports import Clock, Scheduler, ScriptSource
+
+log = structlog.get_logger()
+
+GATE_CACHE_S = 60
+
+
+class Submitter:
+    """Submits jobs to Slurm.
+
+    Args:
+        clock: Wall time.
+        scheduler: Slurm.
+        scripts: Where scripts are fetched.
+        note: Stores journal entries before it returns; called from several threads.
+        failpoint: Called with the name of each failpoint.
+        threads: How many jobs are fetched and submitted in parallel.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        scheduler: Scheduler,
+        scripts: ScriptSource,
+        note: Callable[[Iterable[JournalEntry]], None],
+        failpoint: Callable[[str], None],
+        threads: int,
+    ) -> None:
+        self._clock = clock
+        self._scheduler = scheduler
+        self._scripts = scripts
+        self._note = note
+        self._failpoint = failpoint
+        self._pool: ThreadPoolExecutor | None = None
+        if threads > 1:
+            self._pool = ThreadPoolExecutor(threads, thread_name_prefix="submitter")
+        self._open_gates: dict[str, tuple[int, Gate]] = {}
+        self._failures = itertools.count(1)
+        self._failed: dict[JobKey, int] = {}
+
+    def submit(self, actions: Sequence[Submit]) -> None:
+        """Submit the jobs whose gate is open.
+
+        A failure is logged; the journal makes the next tick plan the job again.
+        """
+        job_keys = {action.job.job_key for action in actions}
+        for job_key in self._failed.keys() - job_keys:
+            del self._failed[job_key]
+        ready = self._ready(sorted(actions, key=self._last_failure))
+        halted = threading.Event()
+        if self._pool is None:
+            for action, user in ready:
+                self._submit(action, user, halted)
+            return
+        futures = [self._pool.submit(self._submit, action, user, halted) for action, user in ready]
+        for future in futures:
+            future.result()
+
+    def _last_failure(self, action: Submit) -> int:
+        """Return the sequence number of the job's last failure, 0 if it has not failed."""
+        return self._failed.get(action.job.job_key, 0)
+
+    def _ready(self, actions: Sequence[Submit]) -> list[tuple[Submit, GridUser]]:
+        """Return the jobs whose gate is open, up to the first gate that does not answer."""
+        users: dict[str, GridUser | None] = {}
+        ready = []
+        for action in actions:
+            address = action.job.customer
+            if address not in users:
+                try:
+                    users[address] = self._user(address)
+                except Transient as error:
+                    _log_failure(error)
+                    self._put_last(other for other in actions if other.job.customer == address)
+                    break
+            user = users[address]
+            if user is not None:
+                ready.append((action, user))
+        return ready
+
+    def _put_last(self, actions: Iterable[Submit]) -> None:
+        """Put failed jobs behind all other jobs, so that no job can starve another.
+
+        Failed jobs are tried in the order of their failures, oldest first.
+        """
+        for action in actions:
+            self._failed[action.job.job_key] = next(self._failures)
+
+    def _user(self, address: str) -> GridUser | None:
+        """Return the customer's account, None if the customer cannot run jobs here now.
+
+        An open gate is cached for a minute.
+
+        Raises:
+            Transient: If the scheduler did not answer.
+        """
+        now = self._clock.now()
+        checked_at, gate = self._open_gates.get(address, (0, None))
+        is_fresh = 0 <= now - checked_at < GATE_CACHE_S  # negative after the clock was set back
+        if gate is not None and is_fresh:
+            return gate.user
+        try:
+            gate = self._scheduler.gate(address)
+        except Transient:
+            raise
+        except GridsteadError as error:
+            _log_failure(error)
+            return None
+        if not gate.open:
+            log.info("gate_closed", user=address, reason=", ".join(gate.missing))
+            return None
+        self._open_gates[address] = (now, gate)
+        return gate.user
+
+    def _submit(self, action: Submit, user: GridUser, halted: threading.Event) -> None:
+        if halted.is_set():
+            return
+        try:
+            self._fetch_and_queue(action, user)
+        except GridsteadError as error:
+            _log_failure(error)
+            self._put_last([action])
+            if isinstance(error, Transient):
+                halted.set()
+
+    def _fetch_and_queue(self, action: Submit, user: GridUser) -> None:
+        job = action.job
+        try:
+            script = self._scripts.fetch(job)
+        except ScriptUnavailable as error:
+            self._record(job.job_key, EntryKind.SCRIPT_UNAVAILABLE, reason=str(error))
+            return
+        submission = Submission(
+            job_key=job.job_key,
+            user=user,
+            resources=job.resources,
+            time_limit_min=action.time_limit_min,
+            script=script,
+        )
+        self._failpoint("before_submit")
+        self._record(job.job_key, EntryKind.SUBMIT_INTENDED)
+        self._queue(submission)
+
+    def _queue(self, submission: Submission) -> None:
+        job_key = submission.job_key
+        job_id = job_key.job_id.number
+        try:
+            slurm_job_id = self._scheduler.submit(submission)
+        except SubmitRejected as error:
+            self._record(job_key, EntryKind.SUBMIT_REJECTED, reason=str(error))
+            log.warning("submission_rejected", job_id=job_id, reason=str(error))
+            return
+        self._failpoint("submitted")
+        self._record(job_key, EntryKind.SUBMITTED, slurm_job_id=slurm_job_id)
+        log.info("job_submitted", job_id=job_id, slurm_job_id=slurm_job_id)
+
+    def _record(
+        self,
+        job_key: JobKey,
+        kind: EntryKind,
+        *,
+        reason: str = "",
+        slurm_job_id: int | None = None,
+    ) -> None:
+        entry = JournalEntry(
+            job_key=job_key,
+            kind=kind,
+            occurred_at=self._clock.now(),
+            reason=reason,
+            slurm_job_id=slurm_job_id,
+        )
+        self._note([entry])
+
+
+def _log_failure(error: GridsteadError) -> None:
+    log.warning("action_failed", action="Submit", code=error.code, reason=str(error))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creates the Linux users of wallets and their directories."""

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The LDAP connector creates a directory user for each wallet that requests a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import structlog
+
+from gridstead.domain.chain.events import ChainEvent
+from gridstead.domain.users.accounts import customers, missing
+from gridstead.errors import ChainUnavailable
+from gridstead.ports import Directory, Ledger
+from gridstead.services.chain.follower import Follower
+
+log = structlog.get_logger()
+
+BLOCKS_PER_READ = 1000
+
+
+class LdapConnector:
+    """Creates directory users.
+
+    Each new event names a user that is needed. The first tick also compares all past events with
+    the directory, so a restart repairs a lost event or a lost user.
+
+    Args:
+        ledger: The chain.
+        follower: Reads new events of the chain.
+        directory: The LDAP directory.
+        start: First block of the events to compare.
+    """
+
+    def __init__(
+        self, ledger: Ledger, follower: Follower, directory: Directory, *, start: int = 0
+    ) -> None:
+        self._ledger = ledger
+        self._follower = follower
+        self._directory = directory
+        self._start = start
+        self._reconciled = False
+
+    def tick(self) -> None:
+        """Create the users that the chain requires and the directory lacks."""
+        if not self._reconciled:
+            self._reconcile()
+            self._reconciled = True
+        self._follower.tick(self._create_customers)
+
+    def _reconcile(self) -> None:
+        required: set[str] = set()
+        head = self._ledger.head()
+        for first in range(self._start, head.number + 1, BLOCKS_PER_READ):
+            last = first + BLOCKS_PER_READ - 1
+            end = self._ledger.block(last) if last < head.number else head
+            if end is None:
+                raise ChainUnavailable(
+                    f"could not read block {last}", detail="the chain has become shorter"
+                )
+            required |= customers(self._ledger.events(first=first, end=end))
+        self._ensure(missing(required, self._directory.users()))
+        log.info("directory_reconciled", block=head.number, users=len(required))
+
+    def _create_customers(self, events: Iterable[ChainEvent]) -> None:
+        self._ensure(sorted(customers(events)))
+
+    def _ensure(self, addresses: Iterable[str]) -> None:
+        for address in self._directory.ensure_users(addresses):
+            log.info("user_created", user=address)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creates the home and cache directories of wallet users on the shared storage."""
+
+from __future__ import annotations
+
+import structlog
+
+from gridstead.domain.supervisor.submission import GridUser
+from gridstead.domain.users.accounts import WalletRange
+from gridstead.errors import GridsteadError
+from gridstead.ports import Clock, Directory, UserDirectories
+
+log = structlog.get_logger()
+
+RETRY_S = 10
+
+
+class UserDirectoryMaker:
+    """Creates the directories of users whose uid and gid are in the wallet range.
+
+    LDAP's values are checked before root acts on them. A failure for one user does not affect other
+    users. The failure is logged once and retried after ten seconds.
+    """
+
+    def __init__(
+        self, directory: Directory, storage: UserDirectories, wallets: WalletRange, *, clock: Clock
+    ) -> None:
+        self._directory = directory
+        self._storage = storage
+        self._wallets = wallets
+        self._clock = clock
+        self._done: set[GridUser] = set()
+        self._rejected: set[GridUser] = set()
+        self._failed: dict[GridUser, tuple[int, str]] = {}
+
+    def tick(self) -> None:
+        """Create missing directories of the users that this process has not handled yet."""
+        for user in self._directory.users():
+            if user in self._done or user in self._rejected:
+                continue
+            if not self._wallets.holds(user):
+                self._rejected.add(user)
+                log.error(
+                    "user_rejected", user=user.address, reason=f"uid {user.uid}, gid {user.gid}"
+                )
+                continue
+            self._ensure(user)
+
+    def _ensure(self, user: GridUser) -> None:
+        now = self._clock.now()
+        failed_at, logged_reason = self._failed.get(user, (0, ""))
+        if now - failed_at < RETRY_S:
+            return
+        try:
+            created = self._storage.ensure(user)
+        except GridsteadError as error:
+            self._failed[user] = (now, str(error))
+            if logged_reason != str(error):
+                log.error(
+                    "directories_failed",
+                    user=user.address,
+                    code=error.code,
+                    reason=str(error),
+                    hint=error.hint,
+                )
+            return
+        if created or logged_reason:
+            log.info("directories_created", user=user.address)
+        self._failed.pop(user, None)
+        self._done.add(user)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds a set of contracts and changes it, for `gridstead contracts`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eth_utils.address import is_checksum_address, to_checksum_address
+
+from gridstead.adapters.chain.contracts import Contracts, find_contracts
+from gridstead.adapters.chain.node import Node
+from gridstead.adapters.chain.wallet import lazy_wallet
+from gridstead.adapters.contracts.administrator import (
+    AdministrationResult,
+    Administrator,
+    PlanChanges,
+)
+from gridstead.adapters.contracts.deployment_file import Record, read
+from gridstead.adapters.contracts.inspection import Inspector, has_code
+from gridstead.domain.contracts.deployment import GridState
+from gridstead.domain.jobs.ids import parse_address
+from gridstead.errors import ConfigError, InvalidInput
+from gridstead.wiring.contracts.deployment import WalletFiles, check_chain
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractsLocation:
+    """The location of a set of contracts: the MetaScheduler's address, or the deployment file."""
+
+    rpc_url: str
+    chain_id: int | None = None
+    contract: str | None = None
+    deployment: Path | None = None
+    first_block: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GridContracts:
+    """A set of contracts.
+
+    Attributes:
+        node: The node of the chain.
+        contracts: The contracts.
+        first_block: The first block of the set. None if it is not known.
+        expected: The addresses in the deployment file, by name. Empty without such a file.
+    """
+
+    node: Node
+    contracts: Contracts
+    first_block: int | None
+    expected: Mapping[str, str] = field(default_factory=dict)
+
+    def inspect(self, *, count_escrow: bool, tell: Tell) -> GridState:
+        """Return the current state of the set."""
+        inspector = Inspector(self.node, self.contracts, report=tell)
+        return inspector.inspect(first_block=self.first_block, count_escrow=count_escrow)
+
+    def carry_out(
+        self,
+        plan: PlanChanges,
+        wallet: WalletFiles,
+        *,
+        accounts: tuple[str, ...] = (),
+        dry_run: bool,
+        tell: Tell,
+    ) -> AdministrationResult:
+        """Send the transactions of a plan, signed by a wallet."""
+        inspector = Inspector(self.node, self.contracts, report=tell)
+        sender = lazy_wallet(*wallet)
+        administrator = Administrator(
+            self.node, inspector, sender, report=tell, first_block=self.first_block
+        )
+        return administrator.carry_out(plan, accounts=accounts, dry_run=dry_run)
+
+
+def find_set(place: ContractsLocation) -> GridContracts:
+    """Return the set of contracts at a location.
+
+    Raises:
+        ConfigError: If the endpoint serves another chain, if the deployment file does not exist, or
+            if the deployment is not complete.
+        InvalidInput: If no set is specified, or if there is no contract at the address.
+    """
+    record = _read_record(place.deployment)
+    chain_id, first_block = place.chain_id, place.first_block
+    expected: Mapping[str, str] = {}
+    if record is not None:
+        chain_id = chain_id or record.origin.chain_id
+        first_block = record.first_block if first_block is None else first_block
+        expected = record.contracts
+    node = check_chain(place.rpc_url, chain_id)
+    address = place.contract or expected.get("MetaScheduler")
+    if address is None:
+        raise _no_address(place.deployment)
+    if not has_code(node, address):
+        detail = f"{place.rpc_url} serves chain {int(node.ask('eth_chainId'), 16)}"
+        hint = "Specify the address of a MetaScheduler, and the endpoint of its chain."
+        raise InvalidInput(f"there is no contract at {address}", detail=detail, hint=hint)
+    return GridContracts(
+        node=node,
+        contracts=find_contracts(node, address),
+        expected=expected,
+        first_block=first_block,
+    )
+
+
+def _read_record(deployment: Path | None) -> Record | None:
+    if deployment is None:
+        return None
+    record = read(deployment)
+    if record is None:
+        raise ConfigError(f"cannot read the deployment {deployment}", detail="it does not exist")
+    return record
+
+
+def _no_address(deployment: Path | None) -> ConfigError | InvalidInput:
+    """Return the error for a location without the address of a MetaScheduler."""
+    if deployment is None:
+        hint = "Specify --contract ADDRESS or --deployment FILE."
+        return InvalidInput("no contracts are specified", hint=hint)
+    return ConfigError(
+        f"the deployment {deployment} is not finished",
+        detail="it has no MetaScheduler",
+        hint="Run `gridstead contracts deploy` again with this file.",
+    )
+
+
+def parse_recipient(text: str) -> str:
+    """Return an address that will receive a right, in lower case.
+
+    Raises:
+        InvalidInput: If the text is not an address, or if the checksum in its capitals is wrong
+            (EIP-55).
+    """
+    address, typed = parse_address(text), text.strip()
+    has_checksum = typed not in {address, "0x" + typed[2:].upper()}
+    if has_checksum and not is_checksum_address(typed):
+        correct = to_checksum_address(address)
+        hint = f"Check the address. With correct capitals it is {correct}."
+        raise InvalidInput(f"invalid address {typed}", detail="its checksum is wrong", hint=hint)
+    return address

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `gridstead contracts deploy` and `gridstead devnet`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from gridstead.adapters.chain.contracts import find_contracts
+from gridstead.adapters.chain.customer import Customer
+from gridstead.adapters.chain.node import Node
+from gridstead.adapters.chain.wallet import lazy_wallet, load_wallet
+from gridstead.adapters.contracts.deploy import Deployment
+from gridstead.adapters.contracts.steps import TransactionStep
+from gridstead.adapters.transactions.direct import DirectSender
+from gridstead.errors import ConfigError
+
+WalletFiles = tuple[Path, Path]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentRequest:
+    """The parameters of a deployment.
+
+    Attributes:
+        admin: Keystore file and password file of the wallet that will own the contracts.
+        path: The deployment file, which records each step.
+        operator: The wallet of the meta-scheduler service.
+        supply: The credits that the administrator receives, wei.
+    """
+
+    admin: WalletFiles
+    path: Path
+    operator: str
+    supply: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedContracts:
+    """The steps that a deployment sent, and the addresses of the contracts by name."""
+
+    steps: tuple[TransactionStep, ...]
+    contracts: dict[str, str]
+
+
+def deploy(
+    node: Node, order: DeploymentRequest, *, tell: Callable[[str], None], renew: bool = False
+) -> DeployedContracts:
+    """Deploy and set up the contracts that are missing.
+
+    Args:
+        node: The node of the chain.
+        order: The parameters of the deployment.
+        tell: Called with one line per transaction and one per step.
+        renew: Whether to deploy again if the file is of another chain or admin, as on a development
+            chain.
+    """
+    deployment = Deployment(node, lazy_wallet(*order.admin), order.path, report=tell, renew=renew)
+    steps = deployment.plan_steps(operator=order.operator, supply=order.supply)
+    return DeployedContracts(
+        steps=steps, contracts=deployment.run(operator=order.operator, supply=order.supply)
+    )
+
+
+def plan_deployment(node: Node, order: DeploymentRequest) -> tuple[TransactionStep, ...]:
+    """Return what ``deploy`` would send. Sends and writes nothing and does not open the wallet."""
+    deployment = Deployment(node, lazy_wallet(*order.admin), order.path, report=lambda _: None)
+    return deployment.with_gas(deployment.plan_steps(operator=order.operator, supply=order.supply))
+
+
+def check_chain(rpc_url: str, chain_id: int | None) -> Node:
+    """Return the node at a URL.
+
+    Args:
+        rpc_url: The URL of the node.
+        chain_id: The id of the chain. None for any chain.
+
+    Raises:
+        ConfigError: If the node serves another chain.
+    """
+    node = Node(rpc_url)
+    served = int(node.ask("eth_chainId"), 16)
+    if chain_id not in {None, served}:
+        hint = "Specify the endpoint of the chain with the contracts."
+        raise ConfigError(
+            f"{rpc_url} serves chain {served}", detail=f"the chain must be {chain_id}", hint=hint
+        )
+    return node
+
+
+def mint_devnet_coins(node: Node, address: str, least: int, amount: int) -> bool:
+    """Set the balance of a wallet on a development chain if it is below the minimum.
+
+    Units: wei.
+
+    Returns:
+        Whether the balance was set.
+    """
+    if int(node.ask("eth_getBalance", address, "latest"), 16) >= least:
+        return False
+    node.ask("anvil_setBalance", address, hex(amount))
+    return True
+
+
+def fund(
+    node: Node, admin: WalletFiles, addresses: Iterable[str], *, least: int, amount: int
+) -> tuple[str, ...]:
+    """Send coins of the administrator to the wallets whose balance is below the minimum.
+
+    Units: wei.
+
+    Returns:
+        The addresses of the wallets that received coins.
+    """
+    sender = DirectSender(node, load_wallet(*admin))
+    funded = [a for a in addresses if int(node.ask("eth_getBalance", a, "latest"), 16) < least]
+    for address in funded:
+        sender.transfer(address, amount)
+    return tuple(funded)
+
+
+def mint(node: Node, admin: WalletFiles, contract: str, address: str, amount: int) -> None:
+    """Mint credits for a wallet. Unit: wei."""
+    Customer(node, find_contracts(node, contract), load_wallet(*admin)).mint(address, amount)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the meta-scheduler: `gridstead meta-scheduler run`."""
+
+from __future__ import annotations
+
+import os
+
+from gridstead.adapters.clock import SystemClock
+from gridstead.adapters.store.cursor import VolatileCursor
+from gridstead.adapters.store.database import Database
+from gridstead.config import MetaSchedulerSettings
+from gridstead.rpc.matching import QueueViewServer
+from gridstead.services.chain.follower import Follower
+from gridstead.services.matching.meta_scheduler import MetaScheduler
+from gridstead.wiring import loop
+from gridstead.wiring.chain import open_chain, open_wallet
+from gridstead.wiring.credentials import to_files
+from gridstead.wiring.transactions import open_sending
+
+
+def run(settings: MetaSchedulerSettings) -> None:
+    """Run the meta-scheduler until it is stopped."""
+    clock = SystemClock()
+    failpoint = loop.failpoint_from(os.environ)
+    database = Database(settings.state_url)
+    chain = open_chain(settings.chain)
+    wallet = open_wallet(settings.wallet)
+    confirmations = settings.chain.confirmations
+    sending = open_sending(
+        chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
+    )
+    # The chain has all requests and refusals. They are read again at each start and not stored.
+    follower = Follower(
+        chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations
+    )
+    service = MetaScheduler(chain.ledger, follower, sending.outbox, confirmations=confirmations)
+    ticks = (
+        loop.Tick(name="meta_scheduler", do=service.tick, every_s=settings.tick_s),
+        loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),
+    )
+    close = [database.close]
+    if settings.queue_view is not None:
+        queue_view = settings.queue_view
+        server = QueueViewServer(
+            queue_view.listen,
+            to_files(queue_view),
+            matched=service.matched,
+            pending=service.pending,
+        )
+        server.start()
+        close.append(server.stop)
+    loop.run(ticks, close=tuple(close))

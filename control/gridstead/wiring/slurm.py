@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the cluster agent: `gridstead agent run`."""
+
+from __future__ import annotations
+
+from gridstead.adapters.clock import SystemClock
+from gridstead.adapters.slurm import text
+from gridstead.adapters.slurm.command import read_output
+from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, LocalSlurm, UserStorage
+from gridstead.adapters.slurm.munge import Munge
+from gridstead.adapters.slurm.reports import SqliteReports
+from gridstead.adapters.slurm.rest import SLURM_USER, TOKEN_LIFE_S, Slurmrestd
+from gridstead.adapters.slurm.spool import FileSpool
+from gridstead.config import AgentSettings
+from gridstead.domain.users.accounts import WalletRange
+from gridstead.rpc.slurm import AgentServer, DatagramReceiver
+from gridstead.services.slurm.agent import Agent
+from gridstead.services.slurm.report_intake import ReportIntake
+from gridstead.wiring import loop
+from gridstead.wiring.credentials import to_files
+
+SPOOL_S = 0.1
+RECEIVER_S = 5.0
+
+
+def run(settings: AgentSettings) -> None:
+    """Run the cluster agent until it is stopped."""
+    clock = SystemClock()
+    reports = SqliteReports(settings.state_file, clock)
+    agent = open_agent(settings, reports)
+    intake = ReportIntake(
+        reports=reports,
+        seal=Munge(),
+        spool=FileSpool(settings.spool_file) if settings.spool_file else None,
+        sources=settings.report_sources,
+        clock=clock,
+    )
+    server = AgentServer(
+        settings.listen,
+        to_files(settings.tls),
+        scheduler=agent,
+        reports=agent,
+        allowed=settings.allowed_client,
+    )
+    close = [reports.close, server.stop]
+    ticks = [loop.Tick(name="reports", do=intake.tick, every_s=SPOOL_S)]
+    if settings.report_listen is not None:
+        receiver = DatagramReceiver(settings.report_listen, intake.receive)
+        receiver.start()
+        close.append(receiver.stop)
+        ticks.append(loop.Tick(name="receiver", do=receiver.check, every_s=RECEIVER_S))
+    server.start()
+    loop.run(tuple(ticks), close=tuple(close))
+
+
+def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
+    """Return the agent of this host's Slurm."""
+    runner, clock = LocalRunner(), SystemClock()
+
+    def new_token() -> str:
+        return text.parse_token(read_output(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S)))
+
+    paths, ids = settings.storage, settings.wallet_ids
+    rest = Slurmrestd(
+        socket=settings.slurmrestd_socket,
+        new_token=new_token,
+        clock=clock,
+        partition=settings.partition,
+        account=settings.account,
+        homes=paths.homes,
+    )
+    storage = UserStorage(
+        homes=paths.homes,
+        shared_cache=paths.shared_cache,
+        persistent_cache=paths.persistent_cache,
+    )
+    return Agent(
+        slurm=LocalSlurm(runner=runner, rest=rest, clock=clock),
+        accounts=LocalAccounts(runner=runner, storage=storage, account=settings.account),
+        reports=reports,
+        wallets=WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
+        clock=clock,
+    )

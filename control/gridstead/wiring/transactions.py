@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creates the outbox of a service's wallet, and its sender."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gridstead.adapters.chain.wallet import Wallet
+from gridstead.adapters.store.database import Database
+from gridstead.adapters.store.outbox import SqlOutbox
+from gridstead.adapters.transactions.account import ChainAccount
+from gridstead.domain.transactions.dispatch import DispatchPolicy
+from gridstead.ports import Clock
+from gridstead.services.transactions.sender import Sender, SenderPorts
+from gridstead.wiring.chain import OpenChain
+
+BATCH = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """The outbox of a wallet and its only sender."""
+
+    outbox: SqlOutbox
+    sender: Sender
+
+
+def open_sending(
+    chain: OpenChain,
+    wallet: Wallet,
+    database: Database,
+    clock: Clock,
+    *,
+    confirmations: int,
+    failpoint: Callable[[str], None],
+) -> Sending:
+    """Return the outbox of a wallet in a database, and its sender."""
+    outbox = SqlOutbox(database, clock)
+    ports = SenderPorts(
+        clock=clock,
+        ledger=chain.ledger,
+        account=ChainAccount(chain.node, chain.contracts, wallet),
+        outbox=outbox,
+        transactions=outbox,
+    )
+    policy = DispatchPolicy(
+        confirmations=confirmations, batch=BATCH if chain.contracts.has_batches else 1
+    )
+    return Sending(outbox=outbox, sender=Sender(ports, policy, failpoint=failpoint))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the services that create users and directories."""

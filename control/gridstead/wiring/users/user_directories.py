@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts the service that creates user directories: `gridstead user-directories run`."""
+
+from __future__ import annotations
+
+from gridstead.adapters.clock import SystemClock
+from gridstead.adapters.users.user_directories import Quota, SharedStorage, StoragePaths
+from gridstead.config import UserDirectoriesSettings
+from gridstead.domain.users.accounts import WalletRange
+from gridstead.services.users.user_directories import UserDirectoryMaker
+from gridstead.wiring import loop
+from gridstead.wiring.users.ldap_connector import open_directory
+
+
+def run(settings: UserDirectoriesSettings) -> None:
+    """Run the service that creates user directories until it is stopped."""
+    ids, storage = settings.wallet_ids, settings.storage
+    paths = StoragePaths(
+        homes=storage.homes,
+        shared_cache=storage.shared_cache,
+        persistent_cache=storage.persistent_cache,
+    )
+    quota = None
+    if storage.quota_gib is not None:
+        quota = Quota(command=storage.quota_command, size_bytes=storage.quota_gib << 30)
+    service = UserDirectoryMaker(
+        open_directory(settings.directory, gid=ids.gid),
+        SharedStorage(paths, quota=quota),
+        WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
+        clock=SystemClock(),
+    )
+    loop.run((loop.Tick(name="user_directories", do=service.tick, every_s=settings.tick_s),))

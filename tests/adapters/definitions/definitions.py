@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that tests use to store scripts of the Job Definition service."""
+
+from __future__ import annotations
+
+from gridstead.adapters.definitions.script_seal import ScriptSeal
+from gridstead.adapters.definitions.scripts import Scripts
+from gridstead.adapters.store.database import Database
+from gridstead.domain.definitions.job_definition import ScriptUse
+
+KEY, OTHER_KEY = b"k" * 32, b"o" * 32
+ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
+
+
+def put(scripts, name="id", record="text", owner="", ends_at=100):
+    scripts.put(name, record, owner=owner, ends_at=ends_at)
+
+
+def use(number, name="id", customer=ALICE):
+    return ScriptUse(job_number=number, batch_location_hash=name, customer=customer)
+
+
+def open_scripts(url, *keys):
+    return Scripts(Database(url, shared=True), ScriptSeal(keys))
+
+
+def close(scripts):
+    scripts._database.close()

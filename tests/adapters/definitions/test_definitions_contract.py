@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contract tests of ports ScriptStore and TakenNonces, and tests of the encrypted store.
+
+The contract tests run on the fake, SQLite and PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from tests.adapters.definitions.definitions import (
+    ALICE,
+    BOB,
+    KEY,
+    OTHER_KEY,
+    close,
+    open_scripts,
+    put,
+    use,
+)
+from tests.fakes.definitions import MemoryScripts
+
+from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed
+from gridstead.adapters.definitions.scripts import Scripts
+from gridstead.adapters.store.database import Database
+from gridstead.domain.definitions.job_definition import Holdings, Resealed
+from gridstead.errors import ConfigError, ScriptDamaged
+
+SECRET = "the customer's very own secret"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgresql_url")
+    return f"sqlite:///{tmp_path}/state.db"
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def scripts(request, tmp_path):
+    if request.param == "memory":
+        yield MemoryScripts()
+        return
+    url = (
+        request.getfixturevalue("postgresql_url")
+        if request.param == "postgresql"
+        else f"sqlite:///{tmp_path}/s.db"
+    )
+    database = Database(url, shared=True)
+    yield Scripts(database, ScriptSeal((KEY,)))
+    database.close()
+
+
+class TestScriptStore:
+    def test_get_returns_the_stored_record(self, scripts):
+        put(scripts, record="text\n'\"%s é")
+
+        assert scripts.get("id").record == "text\n'\"%s é"
+
+    def test_get_returns_none_for_an_unknown_id(self, scripts):
+        assert scripts.get("id") is None
+
+    def test_second_put_changes_nothing(self, scripts):
+        put(scripts, owner=ALICE)
+        put(scripts, owner=ALICE, ends_at=1)
+
+        assert scripts.get("id").record == "text"
+        assert scripts.sweep(50) == 0
+
+    def test_ids_are_case_sensitive(self, scripts):
+        put(scripts, "id", "small")
+        put(scripts, "ID", "large")
+
+        assert (scripts.get("id").record, scripts.get("ID").record) == ("small", "large")
+
+    def test_put_is_thread_safe(self, scripts):
+        threads = [
+            threading.Thread(target=put, args=(scripts, f"id{n}", str(n))) for n in range(20)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert [scripts.get(f"id{n}").record for n in range(20)] == [str(n) for n in range(20)]
+
+    def test_first_customer_to_use_a_script_becomes_its_owner(self, scripts):
+        put(scripts)
+
+        scripts.use([use(7), use(8, customer=BOB)])
+
+        assert scripts.get("id").owner == ALICE
+        assert scripts.uses() == (use(7),)
+
+    def test_owner_from_the_submission_does_not_change(self, scripts):
+        put(scripts, owner=ALICE)
+
+        scripts.use([use(7, customer=BOB), use(8)])
+
+        assert scripts.get("id").owner == ALICE
+        assert scripts.uses() == (use(8),)
+
+    def test_use_of_an_unknown_script_is_ignored(self, scripts):
+        scripts.use([use(7)])
+
+        assert scripts.uses() == ()
+
+    def test_second_use_changes_nothing(self, scripts):
+        put(scripts)
+        scripts.use([use(7)])
+        scripts.use([use(7)])
+
+        assert scripts.uses() == (use(7),)
+
+    def test_very_large_job_number_is_stored(self, scripts):
+        put(scripts)
+        scripts.use([use(2**256 - 1)])
+
+        assert scripts.uses() == (use(2**256 - 1),)
+
+    def test_unused_script_is_removed_after_its_end(self, scripts):
+        put(scripts)
+
+        assert (scripts.sweep(100), scripts.sweep(101)) == (0, 1)
+        assert scripts.get("id") is None
+
+    def test_used_script_is_removed_after_its_release(self, scripts):
+        put(scripts)
+        scripts.use([use(7)])
+        assert scripts.sweep(10**9) == 0
+
+        scripts.release([use(7)], ends_at=200)
+        scripts.release([use(7)], ends_at=900)
+
+        assert (scripts.sweep(200), scripts.sweep(201)) == (0, 1)
+
+    def test_script_of_two_jobs_is_removed_after_both_releases(self, scripts):
+        put(scripts)
+        scripts.use([use(7), use(8)])
+
+        scripts.release([use(7)], ends_at=200)
+        assert scripts.sweep(201) == 0
+        scripts.release([use(8)], ends_at=300)
+
+        assert scripts.sweep(301) == 1
+
+    def test_use_after_a_release_keeps_the_script(self, scripts):
+        put(scripts)
+        scripts.use([use(7)])
+        scripts.release([use(7)], ends_at=200)
+        scripts.use([use(7)])
+
+        assert scripts.sweep(201) == 0
+
+    def test_holdings_count_unused_scripts_and_their_size(self, scripts):
+        put(scripts, "a", "x" * 1000)
+        put(scripts, "b")
+        scripts.use([use(7, "b")])
+
+        holdings = scripts.holdings()
+
+        assert (holdings.scripts, holdings.unused) == (2, 1)
+        assert 1000 <= holdings.unused_bytes < 1100
+
+    def test_holdings_of_an_empty_store_are_zero(self, scripts):
+        assert scripts.holdings() == Holdings(scripts=0, unused=0, unused_bytes=0)
+
+    def test_nonce_can_be_taken_once_until_its_end(self, scripts):
+        assert scripts.take("n", ends_at=100)
+        assert not scripts.take("n", ends_at=100)
+        scripts.sweep(100)
+        assert not scripts.take("n", ends_at=100)
+        scripts.sweep(101)
+        assert scripts.take("n", ends_at=200)
+
+    def test_nonce_is_taken_by_one_of_many_threads(self, scripts):
+        taken = []
+        threads = [
+            threading.Thread(target=lambda: taken.append(scripts.take("n", ends_at=100)))
+            for _ in range(10)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert sorted(taken) == [False] * 9 + [True]
+
+
+class TestSealed:
+    def test_scripts_survive_a_restart(self, url):
+        first = open_scripts(url, KEY)
+        put(first)
+        close(first)
+
+        second = open_scripts(url, KEY)
+
+        assert second.get("id").record == "text"
+        close(second)
+
+    def test_no_file_contains_the_plain_text(self, tmp_path):
+        scripts = open_scripts(f"sqlite:///{tmp_path}/state.db", KEY)
+        put(scripts, record=SECRET)
+
+        plain_files = [
+            path.name for path in Path(tmp_path).iterdir() if SECRET.encode() in path.read_bytes()
+        ]
+
+        assert plain_files == []
+        close(scripts)
+
+    def test_missing_key_is_a_config_error_at_start(self, url):
+        first = open_scripts(url, KEY)
+        put(first)
+        close(first)
+        database = Database(url, shared=True)
+
+        with pytest.raises(ConfigError, match="in storage_key_file") as caught:
+            Scripts(database, ScriptSeal((OTHER_KEY,)))
+
+        assert "key" in caught.value.hint
+        database.close()
+
+    def test_key_of_another_instance_only_is_a_config_error(self, postgresql_url):
+        old, new = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, OTHER_KEY, KEY)
+        put(new)
+
+        with pytest.raises(ConfigError, match="in storage_key_file"):
+            old.get("id")
+
+        close(new)
+        close(old)
+
+    def test_reseal_encrypts_old_records_with_the_newest_key(self, url):
+        first = open_scripts(url, KEY)
+        put(first, "old", "old text")
+        close(first)
+        second = open_scripts(url, OTHER_KEY, KEY)
+        put(second, "new", "new text")
+
+        assert second.reseal(after="") == Resealed(count=1, unreadable=(), last="old")
+        assert second.reseal(after="") == Resealed(count=0, unreadable=(), last=None)
+
+        close(second)
+        third = open_scripts(url, OTHER_KEY)
+        assert (third.get("old").record, third.get("new").record) == ("old text", "new text")
+        close(third)
+
+    def test_reseal_skips_and_returns_unreadable_records(self, url, monkeypatch):
+        monkeypatch.setattr("gridstead.adapters.definitions.scripts.RECORDS_PER_RESEAL", 2)
+        first, lost = open_scripts(url, KEY), b"l" * 32
+        for name in ("a", "b", "d"):
+            put(first, name)
+        first._seal = ScriptSeal((lost,))
+        put(first, "c")
+        first._seal = ScriptSeal((OTHER_KEY, KEY))
+        with first._database.begin() as connection:
+            connection.execute(text("UPDATE definitions SET id = 'A' WHERE id = 'a'"))
+
+        pages = [first.reseal(after="")]
+        while pages[-1].last:
+            pages.append(first.reseal(after=pages[-1].last))
+
+        assert sum(page.count for page in pages) == 2
+        assert sorted(sum((page.unreadable for page in pages), ())) == ["A", "c"]
+        assert (first.get("b").record, first.get("d").record) == ("text", "text")
+        close(first)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "UPDATE definitions SET id = 'other'",
+            "UPDATE definitions SET sealed = CAST('short' AS {type})",
+        ],
+    )
+    def test_altered_record_is_refused(self, url, change):
+        scripts = open_scripts(url, KEY)
+        put(scripts)
+        kind = "BYTEA" if url.startswith("postgresql") else "BLOB"
+        with scripts._database.begin() as connection:
+            connection.execute(text(change.format(type=kind)))
+
+        with pytest.raises(ScriptDamaged):
+            scripts.get("other" if "other" in change else "id")
+
+        close(scripts)
+
+    @pytest.mark.parametrize("place", [0, 12, -1])
+    def test_altered_byte_is_refused(self, place):
+        seal = ScriptSeal((KEY,))
+        sealed = seal.close("text", script_id="id")
+        data = bytearray(sealed.data)
+        data[place] ^= 1
+
+        with pytest.raises(ScriptDamaged):
+            seal.open(Sealed(sealed.key_name, bytes(data)), script_id="id")
+
+    @pytest.mark.parametrize("keys", [(), (b"short",), (KEY, b"short")])
+    def test_missing_or_short_key_is_a_config_error(self, keys):
+        with pytest.raises(ConfigError, match="storage_key_file"):
+            ScriptSeal(keys)
+
+    def test_repr_does_not_contain_the_key(self):
+        assert "kkk" not in repr(ScriptSeal((KEY,)))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tunnels of a bore server, with a real SSH server that behaves as DeepSquare's."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import paramiko
+import pytest
+from tests.fakes.bore_server import TOKEN, URL, BoreServer
+
+from gridstead.adapters.jobs.bore import BoreTunnel, forward
+from gridstead.errors import NotAllowed, TunnelBroken
+
+TIMEOUT_S = 10
+
+
+@pytest.fixture
+def server():
+    server = BoreServer()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def target():
+    """Yield the port of a program of the job that echoes its whole input."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection:
+                received = b"".join(iter(lambda: connection.recv(100), b""))
+                connection.sendall(b"heard " + received)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def ask(channel, data):
+    """Send data, close the sending direction, and return the whole answer."""
+    channel.settimeout(TIMEOUT_S)
+    channel.sendall(data)
+    channel.shutdown_write()
+    return b"".join(iter(lambda: channel.recv(100), b""))
+
+
+@pytest.fixture
+def program(server, target):
+    """Start `gridstead-bore` as a separate process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gridstead.cli.bore", f"localhost:{server.port}", str(target)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env={"PYTHONPATH": "control"},
+    )  # fmt: skip
+    process.stdin.write(f"{TOKEN}\n".encode())
+    process.stdin.close()
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_visitor_reaches_the_target_and_no_command_line_contains_the_token(server, program):
+    answer = ask(server.visit(), b"x" * 300_000)
+
+    assert answer == b"heard " + b"x" * 300_000
+    assert program.stdout.readline() == URL
+    assert server.tokens == [TOKEN]
+    assert server.forwards == [("0.0.0.0", 0)]
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            assert TOKEN.encode() not in process.read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
+def test_connection_to_a_closed_target_port_is_closed(server):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    thread = threading.Thread(target=forward, args=(bore(server, port=port), lambda _: None))
+    thread.start()
+
+    try:
+        received = server.visit().recv(1)
+    except paramiko.SSHException:  # the channel closed before paramiko returned it
+        received = b""
+    assert received == b""
+    assert server.transports[-1].is_active()
+    server.drop()
+    thread.join(TIMEOUT_S)
+    assert not thread.is_alive()
+    assert server.tokens == []
+
+
+def test_wrong_token_raises_not_allowed(server):
+    with pytest.raises(NotAllowed):
+        forward(bore(server, token="wrong"), lambda _: None)
+
+    assert server.forwards == []
+
+
+def test_unreachable_server_raises_tunnel_broken(server):
+    tunnel = bore(server)
+    server.deafen()
+
+    with pytest.raises(TunnelBroken):
+        forward(tunnel, lambda _: None)
+
+
+def test_server_without_ssh_raises_tunnel_broken():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            listener.accept()[0].close()
+
+        threading.Thread(target=serve, daemon=True).start()
+
+        with pytest.raises(TunnelBroken):
+            forward(
+                BoreTunnel(host="127.0.0.1", port=listener.getsockname()[1], target_port=1),
+                lambda _: None,
+            )
+
+
+def bore(server, *, port=1, token=""):
+    return BoreTunnel(host="localhost", port=server.port, target_port=port, token=token)

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Encrypted log files: crashes, altered bytes, invalid names and full disks."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from gridstead.adapters.logs import files as adapter
+from gridstead.adapters.logs.file import CHUNK_HEAD_BYTES, FILE_HEAD_BYTES, MAX_SEALED_BYTES
+from gridstead.adapters.logs.files import FileLogs, Limits
+from gridstead.adapters.logs.tail import MAX_WRITERS
+from gridstead.domain.logs.log import Chunk, LogId, to_lines
+from gridstead.errors import ConfigError, InvalidInput, LogDamaged, LogFull, LoggerUnavailable
+
+OWNER = "0x" + "ab" * 20
+OTHER = "0x" + "cd" * 20
+KEY = b"k" * 32
+LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
+NEXT = replace(LOG, log_identity="0" * 32)
+
+
+def chunk(data, timestamp_ns=1, **fields):
+    return Chunk(data=data, timestamp_ns=timestamp_ns, **fields)
+
+
+def lines(logs, log=LOG, after=0):
+    result = []
+    for stored in logs.read(log, after=after):
+        result += to_lines(stored.chunk.data)
+    return result
+
+
+@pytest.fixture
+def files(tmp_path):
+    logs = FileLogs(tmp_path, key=KEY, limits=Limits(log_bytes=600))
+    yield logs
+    logs.close()
+
+
+@pytest.fixture
+def reopened(tmp_path, files):
+    """Return a function that opens the logs again, as another process does after a crash."""
+    again = []
+
+    def reopen():
+        (again[-1] if again else files).close()
+        again.append(FileLogs(tmp_path, key=KEY, limits=Limits(log_bytes=600)))
+        return again[-1]
+
+    yield reopen
+    if again:
+        again[-1].close()
+        files._held = os.open(os.devnull, os.O_RDONLY)  # the descriptor is already closed
+
+
+def path_of(root, log=LOG):
+    return root / log.owner / log.name / f"{log.log_identity}.log"
+
+
+class TestRestart:
+    def test_sequence_and_line_numbers_continue_after_a_restart(self, files, reopened):
+        files.append(LOG, chunk(b"a\nb", writer=5, sequence=3))
+
+        again = reopened()
+        again.append(LOG, chunk(b"again", writer=5, sequence=3))
+        again.append(LOG, chunk(b"c", writer=5, sequence=4))
+
+        assert lines(again) == [b"a", b"b", b"c"]
+        assert [stored.first_line for stored in again.read(LOG, after=0)] == [1, 3]
+
+    def test_full_log_stays_full(self, files, reopened):
+        with pytest.raises(LogFull):
+            files.append(LOG, chunk(b"x" * 600))
+
+        with pytest.raises(LogFull):
+            reopened().append(LOG, chunk(b"x"))
+
+    @pytest.mark.parametrize("cut", range(1, CHUNK_HEAD_BYTES + 20, 7))
+    def test_chunk_truncated_by_a_crash_is_ignored_and_removed(
+        self, files, reopened, tmp_path, cut
+    ):
+        files.append(LOG, chunk(b"one"))
+        files.append(LOG, chunk(b"two"))
+        os.truncate(path_of(tmp_path), path_of(tmp_path).stat().st_size - cut)
+
+        again = reopened()
+
+        assert lines(again) == [b"one"]
+        again.append(LOG, chunk(b"three"))
+        assert lines(again) == [b"one", b"three"]
+
+    @pytest.mark.parametrize("size", [0, 1, FILE_HEAD_BYTES - 1, FILE_HEAD_BYTES])
+    def test_file_with_a_truncated_header_is_rewritten(self, files, reopened, tmp_path, size):
+        files.append(LOG, chunk(b"one"))
+        os.truncate(path_of(tmp_path), size)
+
+        again = reopened()
+        again.append(LOG, chunk(b"two"))
+
+        assert lines(again) == [b"two"]
+
+    def test_last_chunk_with_zeros_from_a_power_cut_is_removed(self, files, reopened, tmp_path):
+        files.append(LOG, chunk(b"one"))
+        files.append(LOG, chunk(b"two"))
+        with path_of(tmp_path).open("r+b") as file:
+            file.seek(-2, os.SEEK_END)
+            file.write(b"\0\0")
+
+        again = reopened()
+        again.append(LOG, chunk(b"three"))
+
+        assert lines(again) == [b"one", b"three"]
+
+    def test_large_unreadable_data_is_moved_to_another_file(self, files, reopened, tmp_path):
+        files.append(LOG, chunk(b"one"))
+        end = path_of(tmp_path).stat().st_size
+        junk = os.urandom(1) * (MAX_SEALED_BYTES + 1000)
+        with path_of(tmp_path).open("ab") as file:
+            file.write(junk)
+
+        again = reopened()
+        again.append(LOG, chunk(b"two"))
+
+        assert lines(again) == [b"one", b"two"]
+        assert path_of(tmp_path).with_suffix(f".damaged-{end}").read_bytes() == junk
+
+    def test_removed_log_file_is_created_again(self, files, tmp_path):
+        files.append(LOG, chunk(b"one"))
+        path_of(tmp_path).unlink()
+
+        files.append(LOG, chunk(b"two"))
+
+        assert [(stored.first_line, stored.chunk.data) for stored in files.read(LOG, after=0)] == [
+            (1, b"two")
+        ]
+
+    def test_number_of_remembered_writers_is_limited(self, files):
+        for writer in range(1, 3 * MAX_WRITERS):
+            files._limits = Limits()
+            files.append(LOG, chunk(b"", writer=writer, sequence=1))
+
+        assert len(files._tails[LOG].writers) == MAX_WRITERS
+
+    def test_number_of_remembered_logs_is_limited(self, files, monkeypatch):
+        monkeypatch.setattr(adapter, "MAX_TAILS", 2)
+        several = [replace(LOG, name=f"job{number}") for number in range(4)]
+        for _ in range(2):
+            for log in several:
+                files.append(log, chunk(b"x"))
+
+        assert len(files._tails) == 2
+        assert [lines(files, log) for log in several] == [[b"x", b"x"]] * 4
+
+
+class TestSeal:
+    @pytest.fixture
+    def sealed(self, files, tmp_path):
+        files._limits = Limits()
+        for data in (b"secret one", b"secret two"):
+            files.append(LOG, chunk(data))
+        return path_of(tmp_path)
+
+    def test_file_does_not_contain_the_plain_text(self, sealed):
+        assert b"secret" not in sealed.read_bytes()
+
+    def test_a_flipped_bit_in_any_byte_is_detected(self, files, sealed):
+        original = sealed.read_bytes()
+        for place in range(len(original)):
+            altered = bytearray(original)
+            altered[place] ^= 1 << place % 8
+            sealed.write_bytes(altered)
+
+            try:
+                read_lines = lines(files)
+            except LogDamaged:
+                continue
+            # A length that became larger looks like an unfinished chunk.
+            assert read_lines in ([], [b"secret one"]), place
+
+    def test_moved_chunk_is_refused(self, files, sealed):
+        good = sealed.read_bytes()
+        first, second = files.read(LOG, after=0)
+        moved = (
+            good[: first.start] + good[second.start : second.end] + good[first.start : first.end]
+        )
+        sealed.write_bytes(moved)
+
+        with pytest.raises(LogDamaged):
+            files.read(LOG, after=0)
+
+    @pytest.mark.parametrize(
+        "log",
+        [
+            replace(LOG, owner=OTHER),
+            replace(LOG, name="other"),
+            replace(LOG, log_identity="2" * 32),
+        ],
+    )
+    def test_file_of_another_log_is_refused(self, files, sealed, tmp_path, log):
+        path_of(tmp_path, log).parent.mkdir(parents=True, exist_ok=True)
+        path_of(tmp_path, log).write_bytes(sealed.read_bytes())
+
+        with pytest.raises(LogDamaged):
+            files.read(log, after=0)
+
+    def test_another_key_is_refused(self, files, sealed, tmp_path):
+        files._key = b"j" * 32
+
+        with pytest.raises(LogDamaged):
+            files.read(LOG, after=0)
+
+    def test_position_inside_a_chunk_returns_nothing(self, files, sealed):
+        starts = {stored.start for stored in files.read(LOG, after=0)}
+        for after in set(range(FILE_HEAD_BYTES + 1, sealed.stat().st_size)) - starts:
+            try:
+                assert files.read(LOG, after=after) == ()
+            except LogDamaged:
+                continue
+
+    def test_equal_lines_are_encrypted_differently(self, files, tmp_path):
+        files.append(LOG, chunk(b"same same same same"))
+        files.append(NEXT, chunk(b"same same same same"))
+
+        tails = {path_of(tmp_path, log).read_bytes()[-30:] for log in (LOG, NEXT)}
+        assert len(tails) == 2
+
+    def test_short_key_is_a_config_error(self, tmp_path):
+        with pytest.raises(ConfigError):
+            FileLogs(tmp_path, key=b"short")
+
+
+class TestFiles:
+    def test_long_log_is_read_in_parts(self, files):
+        files._limits = Limits()
+        for number in range(25):
+            files.append(LOG, chunk(b"%d" % number * 50_000))
+        files.append(LOG, chunk(b"x" * 3_000_000))
+
+        position, parts, count = 0, 0, 0
+        stored = files.read(LOG, after=position)
+        while stored:
+            parts += 1
+            count += len(stored)
+            position = stored[-1].end
+            stored = files.read(LOG, after=position)
+
+        assert count == 26
+        assert parts > 2
+
+    def test_files_are_readable_by_their_owner_only(self, files, tmp_path):
+        files.append(LOG, chunk(b"x"))
+
+        path = path_of(tmp_path)
+        assert {place.stat().st_mode & 0o777 for place in (path.parent, path.parent.parent)} == {
+            0o700
+        }
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    @pytest.mark.parametrize(
+        ("owner", "name", "log_identity"),
+        [
+            ("..", "job", "0" * 32),
+            (OWNER, "../x", "0" * 32),
+            (OWNER, "", "0" * 32),
+            ("", "job", "0" * 32),
+            (OWNER, "..", "0" * 32),
+            (OWNER, "job", "../" + "0" * 29),
+            (OWNER, "job", ""),
+        ],
+    )
+    def test_names_outside_the_storage_are_refused(self, files, owner, name, log_identity):
+        log = LogId(owner=owner, name=name, log_identity=log_identity)
+        for operation in (
+            lambda: files.append(log, chunk(b"x")),
+            lambda: files.read(log, after=0),
+            lambda: files.sync(log),
+        ):
+            with pytest.raises(InvalidInput):
+                operation()
+
+    def test_symlink_is_not_followed(self, files, tmp_path):
+        path_of(tmp_path).parent.mkdir(parents=True)
+        path_of(tmp_path).symlink_to(tmp_path / "elsewhere")
+
+        with pytest.raises(LoggerUnavailable):
+            files.append(LOG, chunk(b"x"))
+        with pytest.raises(LoggerUnavailable):
+            files.read(LOG, after=0)
+
+        assert not (tmp_path / "elsewhere").exists()
+
+    def test_full_disk_raises_an_error_and_leaves_no_partial_chunk(self, files, monkeypatch):
+        files.append(LOG, chunk(b"one"))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", lambda _fd, data, _at: len(data) - 1)
+            with pytest.raises(LoggerUnavailable):
+                files.append(LOG, chunk(b"two"))
+        files.append(LOG, chunk(b"three"))
+
+        assert lines(files) == [b"one", b"three"]
+
+    def test_second_logger_on_the_same_storage_is_refused(self, files, tmp_path):
+        with pytest.raises(ConfigError, match="cannot store logs"):
+            FileLogs(tmp_path, key=KEY)
+
+    def test_missing_folder_is_a_config_error(self, tmp_path):
+        with pytest.raises(ConfigError, match="cannot store logs"):
+            FileLogs(tmp_path / "no", key=KEY)

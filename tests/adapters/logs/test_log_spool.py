@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue of output on disk: it loses nothing while it has room, reports every gap, and survives
+its process.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from gridstead.adapters.logs import spool as log_spool
+from gridstead.adapters.logs.spool import Spool
+from gridstead.domain.logs.log import Stream
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "spool"
+
+
+@pytest.fixture
+def small_segments(monkeypatch):
+    monkeypatch.setattr(log_spool, "SEGMENT_BYTES", 100)
+
+
+def drain(spool):
+    """Take all waiting chunks and return them as (number, data)."""
+    taken = []
+    spool.close()
+    chunks = spool.take()
+    while chunks:
+        taken += [(chunk.sequence, chunk.data) for chunk in chunks]
+        spool.done()
+        chunks = spool.take()
+    return taken
+
+
+@pytest.mark.usefixtures("small_segments")
+def test_chunks_are_taken_in_order_and_done_segments_are_deleted(folder):
+    spool = Spool(folder)
+    for number in range(1, 50):
+        spool.put(b"%d" % number * 10, Stream.STDERR)
+        if number % 7 == 0:
+            assert spool.take()[0].stream is Stream.STDERR
+            spool.done()
+
+    rest = drain(spool)
+
+    assert rest[-1] == (49, b"49" * 10)
+    assert spool.waiting() == 0
+    assert len(list(folder.glob("*.chunks"))) == 1
+
+
+def test_take_returns_the_same_chunks_until_done(folder):
+    spool = Spool(folder)
+    spool.put(b"one", Stream.STDOUT)
+
+    assert spool.take() == spool.take()
+    spool.done()
+    assert drain(spool) == []
+
+
+@pytest.mark.usefixtures("small_segments")
+@pytest.mark.parametrize("cut", [0, 1, 22, 30])
+def test_next_process_continues_with_the_chunks_not_done(folder, cut):
+    first = Spool(folder)
+    for number in range(1, 21):
+        first.put(b"%d" % number * 10, Stream.STDOUT)
+    first.take()
+    first.done()
+    last = max(folder.glob("*.chunks"))
+    if cut < last.stat().st_size:
+        os.truncate(last, last.stat().st_size - cut)
+
+    again = Spool(folder)
+    again.put(b"after", Stream.STDOUT)
+    taken = drain(again)
+
+    numbers = [number for number, _ in taken]
+    assert numbers == sorted(set(numbers))
+    assert taken[-1][1] == b"after"
+    assert {chunk for chunk in taken if chunk[1] != b"after"} <= {
+        (n, b"%d" % n * 10) for n in range(1, 21)
+    }
+    assert again._writer == first._writer
+
+
+def test_full_spool_drops_lines_and_reports_their_number(folder):
+    spool = Spool(folder, max_bytes=150)
+    spool.put(b"x" * 100, Stream.STDOUT)
+    spool.put(b"lost" * 20, Stream.STDOUT)
+    spool.put(b"lost\nlost" * 10, Stream.STDOUT)
+    assert spool.waiting() == 1 + 1 + 11
+    spool._max_bytes = 1000
+    spool.put(b"after", Stream.STDOUT)
+
+    assert [data for _, data in drain(spool)] == [
+        b"x" * 100,
+        b"gridstead: 12 lines are missing here: the logger was away or too slow",
+        b"after",
+    ]
+
+
+def test_gap_at_the_end_is_reported(folder):
+    spool = Spool(folder, max_bytes=150)
+    spool.put(b"x" * 100, Stream.STDOUT)
+    spool.put(b"y" * 50, Stream.STDOUT)
+    spool._max_bytes = 1000
+
+    assert drain(spool)[1][1].startswith(b"gridstead: 1 lines")
+
+
+@pytest.mark.parametrize("written", [-1, 5])
+def test_full_disk_is_reported_as_a_gap(folder, monkeypatch, written):
+    spool = Spool(folder)
+    spool.put(b"one", Stream.STDOUT)
+
+    def fail(fd, data):
+        if written < 0:
+            raise OSError(28, "no space")
+        return real(fd, data[:written])
+
+    real = os.write
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fail)
+        spool.put(b"two", Stream.STDOUT)
+    spool.put(b"three", Stream.STDOUT)
+
+    assert [data[:11] for _, data in drain(spool)] == [b"one", b"gridstead: ", b"three"]

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contract tests of port LogSink, on the fake and on encrypted files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+from tests.fakes.definitions import MemoryLogs
+
+from gridstead.adapters.logs.files import FileLogs, Limits
+from gridstead.domain.logs.log import Chunk, LogId, Stream, to_lines
+from gridstead.errors import LogFull
+
+OWNER = "0x" + "ab" * 20
+OTHER = "0x" + "cd" * 20
+KEY = b"k" * 32
+LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
+NEXT = replace(LOG, log_identity="0" * 32)
+NOW = 1_800_000_000
+
+
+def chunk(data, timestamp_ns=1, **fields):
+    return Chunk(data=data, timestamp_ns=timestamp_ns, **fields)
+
+
+def lines(logs, log=LOG, after=0):
+    result = []
+    for stored in logs.read(log, after=after):
+        result += to_lines(stored.chunk.data)
+    return result
+
+
+@pytest.fixture
+def files(tmp_path):
+    logs = FileLogs(tmp_path, key=KEY, limits=Limits(log_bytes=600))
+    yield logs
+    logs.close()
+
+
+@pytest.fixture(params=["memory", "files"])
+def logs(request):
+    return (
+        MemoryLogs(max_bytes=100) if request.param == "memory" else request.getfixturevalue("files")
+    )
+
+
+class TestLogSink:
+    def test_read_returns_the_chunks_after_a_position_in_order(self, logs):
+        written = [
+            chunk(b"one\n", 1, stream=Stream.STDOUT),
+            chunk(b"\x00\xff three", 2, stream=Stream.STDERR, writer=2**64 - 1, sequence=1),
+            chunk(b"", -3),
+        ]
+        for new_chunk in written:
+            logs.append(LOG, new_chunk)
+
+        stored = logs.read(LOG, after=0)
+
+        assert [entry.chunk for entry in stored] == written
+        assert [entry.first_line for entry in stored] == [1, 3, 4]
+        for number, entry in enumerate(stored):
+            assert logs.read(LOG, after=entry.start) == stored[number:]
+            assert logs.read(LOG, after=entry.end) == stored[number + 1 :]
+
+    def test_log_that_does_not_exist_is_empty(self, logs):
+        assert logs.read(LOG, after=0) == ()
+        assert logs.names(OWNER) == ()
+        assert logs.newest(OWNER, "job") is None
+
+    def test_sync_does_not_change_the_log(self, logs):
+        logs.append(LOG, chunk(b"x"))
+        logs.sync(LOG)
+        logs.sync(NEXT)
+        logs.sync(LOG)
+
+        assert lines(logs) == [b"x"]
+
+    def test_repeated_chunk_is_stored_once(self, logs):
+        for writer, sequence, data in (
+            (1, 1, b"a"),
+            (1, 2, b"b"),
+            (1, 1, b"a"),
+            (1, 2, b"b"),
+            (2, 1, b"c"),
+            (1, 4, b"d"),
+        ):
+            logs.append(LOG, chunk(data, writer=writer, sequence=sequence))
+
+        assert lines(logs) == [b"a", b"b", b"c", b"d"]
+
+    def test_equal_chunks_without_numbers_are_all_stored(self, logs):
+        logs.append(LOG, chunk(b"x"))
+        logs.append(LOG, chunk(b"x"))
+
+        assert lines(logs) == [b"x", b"x"]
+
+    def test_full_log_keeps_its_lines_and_reports_the_limit_once(self, logs):
+        logs.append(LOG, chunk(b"x" * 90))
+
+        for data in (b"y" * 500, b"z"):
+            with pytest.raises(LogFull):
+                logs.append(LOG, chunk(data))
+
+        assert lines(logs)[0] == b"x" * 90
+        assert [line[:11] for line in lines(logs)[1:]] == [b"gridstead: "]
+        assert logs.read(LOG, after=0)[-1].chunk.stream is Stream.GRID
+
+    def test_logs_with_different_identities_are_separate(self, logs):
+        logs.append(LOG, chunk(b"old"))
+        logs.append(NEXT, chunk(b"new"))
+
+        assert (lines(logs), lines(logs, NEXT)) == ([b"old"], [b"new"])
+        assert logs.newest(OWNER, "job") == NEXT
+
+    def test_names_returns_the_owners_logs_sorted(self, logs):
+        for owner, name in ((OWNER, "b"), (OWNER, "a.log"), (OTHER, "c")):
+            logs.append(LogId(owner=owner, name=name, log_identity="0" * 32), chunk(b"x"))
+
+        assert logs.names(OWNER) == ("a.log", "b")
+
+
+def path_of(root, log=LOG):
+    return root / log.owner / log.name / f"{log.log_identity}.log"
+
+
+class TestSweep:
+    def write(self, files, tmp_path, name, *, age_s, owner=OWNER):
+        log = LogId(owner=owner, name=name, log_identity="0" * 32)
+        files.append(log, chunk(b"x" * 50))
+        os.utime(path_of(tmp_path, log), (NOW - age_s, NOW - age_s))
+        return log
+
+    def test_sweep_deletes_old_logs(self, files, tmp_path):
+        old = self.write(files, tmp_path, "old", age_s=31 * 24 * 3600)
+        self.write(files, tmp_path, "new", age_s=29 * 24 * 3600)
+
+        assert files.sweep(NOW) == 1
+        assert files.names(OWNER) == ("new",)
+        files.append(old, chunk(b"a new log"))
+        assert lines(files, old) == [b"a new log"]
+
+    def test_sweep_deletes_the_oldest_logs_of_an_owner_above_its_limit(self, files, tmp_path):
+        for age_s, name in enumerate(("c", "b", "a")):
+            self.write(files, tmp_path, name, age_s=age_s)
+        self.write(files, tmp_path, "d", age_s=100, owner=OTHER)
+        size = path_of(tmp_path, LogId(owner=OWNER, name="a", log_identity="0" * 32)).stat().st_size
+        files._limits = Limits(owner_bytes=2 * size)
+
+        assert files.sweep(NOW) == 1
+        assert files.names(OWNER) == ("b", "c")
+        assert files.names(OTHER) == ("d",)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores under test: in memory, SQLite, PostgreSQL."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal, MemoryOutbox
+
+from gridstead.adapters.store.cursor import SqlCursor
+from gridstead.adapters.store.database import Database
+from gridstead.adapters.store.journal import SqlJournal
+from gridstead.adapters.store.outbox import SqlOutbox
+
+
+class MemoryStore:
+    """A store in memory that keeps its content over a restart, as a file does."""
+
+    def __init__(self):
+        self.clock = FakeClock()
+        self.journal = MemoryJournal()
+        self.outbox = MemoryOutbox(clock=self.clock)
+        self._cursors = {}
+
+    def cursor(self, name):
+        return self._cursors.setdefault(name, MemoryCursor())
+
+    def restart(self):
+        pass
+
+    def close(self):
+        pass
+
+
+class SqlStore:
+    """A store in a database."""
+
+    def __init__(self, url):
+        self.clock = FakeClock()
+        self.url = url
+        self._open()
+
+    def _open(self):
+        self.database = Database(self.url)
+        self.journal = SqlJournal(self.database)
+        self.outbox = SqlOutbox(self.database, self.clock)
+
+    def cursor(self, name):
+        return SqlCursor(self.database, name)
+
+    def restart(self):
+        self.database.close()
+        self._open()
+
+    def close(self):
+        self.database.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def store(request, tmp_path):
+    """Yield an empty store of each kind."""
+    if request.param == "memory":
+        new_store = MemoryStore()
+    elif request.param == "sqlite":
+        new_store = SqlStore(f"sqlite:///{tmp_path}/state.db")
+    else:
+        new_store = SqlStore(request.getfixturevalue("postgresql_url"))
+    yield new_store
+    new_store.close()

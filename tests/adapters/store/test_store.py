@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contract tests of the store, on memory, SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gridstead.adapters.store.cursor import VolatileCursor
+from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.jobs.job import Block, Hardware, Label
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
+from gridstead.domain.transactions.calls import (
+    ClaimCancelling,
+    ClaimJobs,
+    ClaimTopUp,
+    Refuse,
+    Register,
+    Settle,
+)
+from gridstead.domain.transactions.outbox import EntryChange, Fees, SendState, Transaction
+
+CONTRACT = "0x" + "ab" * 20
+ACCOUNT = "0x" + "00" * 32 + "/0x" + "cd" * 20
+FRESH_ACCOUNT = "0x" + "01" * 32 + "/0x" + "cd" * 20
+
+
+def job_key(number=1, script="script-1"):
+    return JobKey(
+        job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script
+    )
+
+
+def entry(kind, number=1, occurred_at=100, **fields):
+    return JournalEntry(job_key=job_key(number), kind=kind, occurred_at=occurred_at, **fields)
+
+
+def block(number, fork="a"):
+    return Block(
+        number=number, hash="0x" + (f"{number:x}" + fork).rjust(64, "0"), timestamp=1000 + number
+    )
+
+
+def transaction(nonce, *entry_ids, name="1", **fields):
+    values = {"fees": Fees(max_fee=3 * 10**30, tip=1), "raw": "0x02aa", "entry_ids": entry_ids}
+    return Transaction(hash=f"0x{nonce:060x}{name:>04}", nonce=nonce, **(values | fields))
+
+
+SETTLE = Settle(
+    job_key=job_key(),
+    state=JobState.FINISHED,
+    seconds=61,
+    exit_code=0,
+    error='a "word"',
+    evidence="0x" + "11" * 32,
+)
+REGISTER = Register(
+    hardware=Hardware(gpus_per_node=(0, 1), cpus_per_node=(4, 8), memory_per_node_mb=(1000, 2000)),
+    prices=Prices(gpu_per_min=10**24, cpu_per_min=1, memory_mb_per_min=0),
+    labels=(Label(key="os", value="linux"),),
+)
+
+
+def open_calls(store):
+    return [entry.call for entry in store.outbox.open_entries()]
+
+
+def open_states(store):
+    return [entry.state for entry in store.outbox.open_entries()]
+
+
+def test_journal_starts_empty(store):
+    assert store.journal.open_entries() == ()
+
+
+def test_journal_returns_open_entries_in_order_after_a_restart(store):
+    first = [
+        entry(EntryKind.CLAIMED, 1),
+        entry(EntryKind.CLAIMED, 2),
+        entry(EntryKind.SUBMIT_INTENDED, 1),
+    ]
+    last = [
+        entry(EntryKind.SUBMITTED, 1, slurm_job_id=7),
+        entry(EntryKind.SUBMIT_REJECTED, 2, reason="no such user"),
+    ]
+
+    store.journal.append(first)
+    store.journal.append(last)
+    store.restart()
+
+    assert store.journal.open_entries() == (*first, *last)
+
+
+def test_open_entries_exclude_closed_jobs(store):
+    store.journal.append([entry(EntryKind.CLAIMED, 1), entry(EntryKind.CLAIMED, 2)])
+    store.journal.append([entry(EntryKind.CLOSED, 1)])
+
+    assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, 2),)
+
+
+def test_a_claim_reopens_a_closed_job(store):
+    store.journal.append(
+        [
+            entry(EntryKind.CLAIMED),
+            entry(EntryKind.CLOSED),
+            entry(EntryKind.CLAIMED, occurred_at=200),
+        ]
+    )
+
+    assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, occurred_at=200),)
+
+
+def test_cancelled_entries_include_those_of_closed_jobs(store):
+    cancelled_by_us = [
+        entry(EntryKind.CANCELLED_BY_US, number, occurred_at=number, slurm_job_id=7)
+        for number in (1, 2)
+    ]
+    store.journal.append(
+        [
+            entry(EntryKind.CLAIMED, 1),
+            cancelled_by_us[0],
+            entry(EntryKind.CLOSED, 1),
+            cancelled_by_us[1],
+        ]
+    )
+    store.restart()
+
+    assert store.journal.cancelled_entries() == tuple(cancelled_by_us)
+
+
+@pytest.mark.parametrize("script", ["not a hash!", "a/b", "", "%2F", "nul\0", "é ☃ \U0001f600"])
+def test_a_job_key_with_any_script_id_is_read_as_written(store, script):
+    claimed = JournalEntry(
+        job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1, reason=""
+    )
+
+    store.journal.append([claimed])
+    store.outbox.put(f"refuse:{claimed.job_key}", Refuse(job_key=claimed.job_key))
+    store.restart()
+
+    assert store.journal.open_entries() == (claimed,)
+    assert [(entry.key, entry.call) for entry in store.outbox.open_entries()] == [
+        (f"refuse:{claimed.job_key}", Refuse(job_key=claimed.job_key))
+    ]
+
+
+def test_very_long_script_ids_are_distinguished(store):
+    long = "☃" * 5000
+    for script in (long + "a", long + "b", long + "a"):
+        store.journal.append(
+            [JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)]
+        )
+        store.outbox.put(f"refuse:{job_key(1, script)}", Refuse(job_key=job_key(1, script)))
+
+    assert len({entry.job_key for entry in store.journal.open_entries()}) == 2
+    assert len(store.outbox.open_entries()) == 2
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@given(script=st.text(max_size=64))
+def test_a_closed_entry_closes_its_job_for_any_script_id(store, script):
+    store.journal.append(
+        [JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)]
+    )
+    assert store.journal.open_entries()[-1].job_key == job_key(1, script)
+
+    store.journal.append(
+        [JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLOSED, occurred_at=2)]
+    )
+
+    assert store.journal.open_entries() == ()
+
+
+def test_reason_is_stored_without_nul(store):
+    store.journal.append([entry(EntryKind.SUBMIT_REJECTED, reason="no\0 such")])
+
+    assert store.journal.open_entries()[0].reason.replace("\0", "") == "no such"
+
+
+def test_cursor_is_empty_at_the_start(store):
+    cursor = store.cursor("reader")
+
+    assert cursor.load() is None
+    assert cursor.history() == ()
+
+
+def test_cursor_returns_the_last_64_blocks_newest_first(store):
+    for number in range(1, 71):
+        store.cursor("reader").save(block(number))
+    store.restart()
+
+    assert store.cursor("reader").load() == block(70)
+    assert store.cursor("reader").history() == tuple(block(number) for number in range(70, 6, -1))
+
+
+def test_saving_a_block_removes_blocks_at_and_above_its_number(store):
+    cursor = store.cursor("reader")
+    for number in (1, 2, 3):
+        cursor.save(block(number))
+
+    cursor.save(block(2, fork="b"))
+
+    assert cursor.history() == (block(2, fork="b"), block(1))
+
+
+def test_cursors_with_different_names_are_independent(store):
+    store.cursor("one").save(block(5))
+
+    assert store.cursor("two").load() is None
+
+
+def test_outbox_keeps_calls_and_their_order_after_a_restart(store):
+    calls = [SETTLE, REGISTER, ClaimCancelling(), ClaimJobs(limit=3)]
+
+    for number, call in enumerate(calls):
+        store.outbox.put(f"key-{number}", call)
+    store.restart()
+
+    entries = store.outbox.open_entries()
+    assert open_calls(store) == calls
+    assert [entry.id for entry in entries] == sorted(entry.id for entry in entries)
+    assert {entry.state for entry in entries} == {SendState.QUEUED}
+    assert {entry.created_at for entry in entries} == {store.clock.now()}
+
+
+def test_put_all_skips_calls_whose_key_is_open(store):
+    store.outbox.put("claim", ClaimJobs(limit=1))
+
+    store.outbox.put_all(
+        [("settle", SETTLE), ("claim", ClaimJobs(limit=2)), ("top-up", ClaimTopUp())]
+    )
+    store.outbox.put_all([])
+    store.restart()
+
+    kept = [(entry.key, entry.call) for entry in store.outbox.open_entries()]
+    assert kept == [("claim", ClaimJobs(limit=1)), ("settle", SETTLE), ("top-up", ClaimTopUp())]
+
+
+def test_put_ignores_a_key_that_is_open(store):
+    store.outbox.put("claim", ClaimJobs(limit=1))
+    store.outbox.put("claim", ClaimJobs(limit=2))
+
+    assert open_calls(store) == [ClaimJobs(limit=1)]
+
+
+def test_put_accepts_a_key_again_after_its_entry_is_closed(store):
+    for state in (SendState.FINAL, SendState.REJECTED):
+        store.outbox.put("claim", ClaimJobs(limit=1))
+        (before,) = store.outbox.open_entries()
+        change = EntryChange(entry_id=before.id, state=state, reason="why")
+        store.outbox.record(ACCOUNT, changes=[change], withdrawn=[], closed=[])
+        assert store.outbox.open_entries() == ()
+        assert store.outbox.entries(after=before.id - 1) == (
+            replace(before, state=state, reason="why"),
+        )
+
+    store.outbox.put("claim", ClaimJobs(limit=2))
+
+    assert open_calls(store) == [ClaimJobs(limit=2)]
+
+
+def test_add_stores_a_transaction_and_marks_its_entries_sent(store):
+    store.outbox.put("claim", ClaimJobs(limit=1))
+    (queued,) = store.outbox.open_entries()
+    signed = transaction(4, queued.id)
+
+    store.outbox.add(ACCOUNT, signed)
+    store.restart()
+
+    assert store.outbox.open_transactions(ACCOUNT) == (signed,)
+    assert store.outbox.open_entries() == (replace(queued, state=SendState.SENT),)
+
+
+def test_add_stores_several_transactions_and_marks_their_entries_sent(store):
+    for number in range(3):
+        store.outbox.put(f"key-{number}", ClaimJobs(limit=1))
+    first, _, third = store.outbox.open_entries()
+    signed = (transaction(4, first.id), transaction(5), transaction(6, third.id))
+
+    store.outbox.add(ACCOUNT, *signed)
+    store.restart()
+
+    assert store.outbox.open_transactions(ACCOUNT) == signed
+    expected = [SendState.SENT, SendState.QUEUED, SendState.SENT]
+    assert open_states(store) == expected
+
+
+def test_next_entries_are_all_sent_ones_and_the_oldest_queued_ones(store):
+    for number in range(6):
+        store.outbox.put(f"key-{number}", ClaimJobs(limit=1))
+    entries = store.outbox.open_entries()
+    states = [
+        SendState.FINAL,
+        SendState.SENT,
+        SendState.QUEUED,
+        SendState.MINED,
+        SendState.QUEUED,
+        SendState.QUEUED,
+    ]
+    changes = [
+        EntryChange(entry_id=entry.id, state=state)
+        for entry, state in zip(entries, states, strict=True)
+    ]
+    store.outbox.record(ACCOUNT, changes=changes, withdrawn=[], closed=[])
+
+    assert [entry.id - entries[0].id for entry in store.outbox.next_entries(2)] == [1, 2, 3, 4]
+    assert [entry.id - entries[0].id for entry in store.outbox.next_entries(9)] == [1, 2, 3, 4, 5]
+
+
+def test_mark_sent_stores_the_time(store):
+    store.outbox.add(ACCOUNT, transaction(4))
+    store.outbox.add(ACCOUNT, transaction(5))
+
+    store.outbox.mark_sent(ACCOUNT, [transaction(4).hash], sent_at=77)
+
+    assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, sent_at=77), transaction(5))
+
+
+def test_transactions_are_sorted_by_nonce_and_age(store):
+    for signed in (transaction(6), transaction(5, name="9"), transaction(5, name="2")):
+        store.outbox.add(ACCOUNT, signed)
+
+    expected = (transaction(5, name="9"), transaction(5, name="2"), transaction(6))
+    assert store.outbox.open_transactions(ACCOUNT) == expected
+
+
+def test_transactions_of_another_chain_are_not_returned(store):
+    store.outbox.add(ACCOUNT, transaction(4))
+
+    assert store.outbox.open_transactions(FRESH_ACCOUNT) == ()
+
+
+def test_the_same_transaction_on_a_new_chain_is_stored_separately(store):
+    """A wallet whose nonces start again at 0 signs the same bytes for the same call."""
+    store.outbox.add(ACCOUNT, transaction(4))
+
+    store.outbox.add(FRESH_ACCOUNT, transaction(4))
+    store.outbox.mark_sent(FRESH_ACCOUNT, [transaction(4).hash], sent_at=77)
+
+    assert store.outbox.open_transactions(ACCOUNT) == (transaction(4),)
+    assert store.outbox.open_transactions(FRESH_ACCOUNT) == (transaction(4, sent_at=77),)
+
+
+def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
+    for signed in (transaction(4), transaction(4, name="2"), transaction(5), transaction(6)):
+        store.outbox.add(ACCOUNT, signed)
+
+    store.outbox.record(ACCOUNT, changes=[], withdrawn=[5], closed=[4])
+
+    assert store.outbox.open_transactions(ACCOUNT) == (
+        transaction(5, withdrawn=True),
+        transaction(6),
+    )
+
+
+def test_a_transaction_of_a_closed_nonce_can_be_added_again(store):
+    """After a reorg deeper than the confirmations, the same call, nonce and fees give the same
+    signed bytes.
+    """
+    store.outbox.put_all([("claim", ClaimJobs(limit=9)), ("claim again", ClaimJobs(limit=9))])
+    store.outbox.add(ACCOUNT, transaction(4, 1))
+    store.outbox.mark_sent(ACCOUNT, ["0x41"], sent_at=99)
+    store.outbox.record(ACCOUNT, changes=[], withdrawn=[4], closed=[4])
+    store.outbox.add(ACCOUNT, transaction(4, 2))
+    store.restart()
+
+    assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, 2),)
+    assert open_states(store) == [
+        SendState.SENT,
+        SendState.SENT,
+    ]
+
+
+def test_volatile_cursor_fulfils_the_same_contract():
+    cursor = VolatileCursor()
+    assert (cursor.load(), cursor.history()) == (None, ())
+    for number in range(1, 71):
+        cursor.save(block(number))
+    assert cursor.history() == tuple(block(number) for number in range(70, 6, -1))
+
+    cursor.save(block(69, fork="b"))
+
+    assert cursor.load() == block(69, fork="b")
+    assert cursor.history()[1] == block(68)
+
+
+def test_appending_nothing_changes_nothing(store):
+    store.journal.append([])
+
+    assert store.journal.open_entries() == ()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store of an earlier release is migrated and used. No row is lost or misread."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.adapters.store.conftest import SqlStore
+from tests.adapters.store.record_store import CALLS
+from tests.adapters.store.test_store import ACCOUNT, block, entry, job_key, transaction
+
+from gridstead.domain.supervisor.journal import EntryKind
+from gridstead.domain.transactions.calls import Refuse
+from gridstead.domain.transactions.outbox import SendState
+
+RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.sql"))
+
+
+@pytest.fixture(params=RECORDED, ids=lambda file: file.stem)
+def store(request, tmp_path):
+    """Yield a store that an earlier release filled."""
+    connection = sqlite3.connect(tmp_path / "state.db")
+    connection.executescript(request.param.read_text())
+    connection.close()
+    opened = SqlStore(f"sqlite:///{tmp_path}/state.db")
+    yield opened
+    opened.close()
+
+
+def test_open_journal_entries_are_read(store):
+    expected = []
+    for number, kind in enumerate(EntryKind, 1):
+        if kind is EntryKind.CLOSED:
+            continue
+        expected.append(entry(EntryKind.CLAIMED, number))
+        if kind is not EntryKind.CLAIMED:
+            slurm_job_id = 700 + number if kind in {EntryKind.SUBMITTED, EntryKind.SEEN} else None
+            expected.append(
+                entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")
+            )
+
+    assert store.journal.open_entries() == tuple(expected)
+
+
+def test_calls_are_read(store):
+    entries = store.outbox.entries()
+
+    assert [(entry.key, entry.call) for entry in entries] == list(CALLS)
+
+
+def test_states_of_calls_are_read(store):
+    first, second, third, *rest = store.outbox.entries()
+
+    assert [first.state, second.state, third.state] == [
+        SendState.SENT,
+        SendState.SENT,
+        SendState.REJECTED,
+    ]
+    assert {entry.state for entry in rest} == {SendState.QUEUED}
+    assert third.reason == "NothingToClaim()"
+
+
+def test_transactions_are_read(store):
+    assert store.outbox.open_transactions(ACCOUNT) == (transaction(7, 1, 2),)
+
+
+def test_the_cursor_is_read(store):
+    assert store.cursor("reader").load() == block(100)
+
+
+def test_a_queued_call_is_not_queued_again(store):
+    store.outbox.put(f"refuse:{job_key(3)}", Refuse(job_key=job_key(3)))
+
+    assert len(store.outbox.entries()) == len(CALLS)
+
+
+def test_new_rows_can_be_written_and_read(store):
+    store.journal.append([entry(EntryKind.CLOSED, 1, occurred_at=300)])
+    store.outbox.put(f"refuse:{job_key(9)}", Refuse(job_key=job_key(9)))
+    store.restart()
+
+    assert job_key(1) not in {entry.job_key for entry in store.journal.open_entries()}
+    assert store.outbox.entries()[-1].call == Refuse(job_key=job_key(9))

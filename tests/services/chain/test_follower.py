@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The follower delivers every event at least once, across crashes, reorgs and new chains."""
+
+from __future__ import annotations
+
+import pytest
+from tests.fakes.ledger import FakeLedger
+from tests.fakes.store import MemoryCursor
+
+from gridstead.domain.chain.events import ChainEventKind
+from gridstead.errors import ChainUnavailable
+from gridstead.services.chain.follower import STATE_KEPT_BLOCKS, Follower
+
+CUSTOMER = "0x" + "c1" * 20
+
+
+@pytest.fixture
+def ledger():
+    return FakeLedger()
+
+
+@pytest.fixture
+def cursor():
+    return MemoryCursor()
+
+
+def requested(events):
+    return [event.job_number for event in events if event.kind is ChainEventKind.JOB_REQUESTED]
+
+
+class Reader:
+    """Stores the job numbers of each call."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, events):
+        self.calls.append(requested(events))
+
+    @property
+    def all(self):
+        return [number for call in self.calls for number in call]
+
+
+def test_all_events_are_delivered_in_order_and_once(ledger, cursor):
+    reader, follower = Reader(), Follower(ledger, cursor)
+    for count in (2, 0, 1):
+        for _ in range(count):
+            ledger.request(CUSTOMER)
+        follower.tick(reader)
+
+    assert reader.all == [1, 2, 3]
+    assert cursor.load() == ledger.head()
+
+
+def test_nothing_is_delivered_without_events(ledger, cursor):
+    reader = Reader()
+    ledger.mine(5)
+    Follower(ledger, cursor).tick(reader)
+
+    assert reader.calls == []
+    assert cursor.load() == ledger.head()
+
+
+def test_reading_continues_where_an_earlier_process_stopped(ledger, cursor):
+    ledger.request(CUSTOMER)
+    Follower(ledger, cursor).tick(Reader())
+    ledger.request(CUSTOMER)
+    reader = Reader()
+    Follower(ledger, cursor).tick(reader)
+
+    assert reader.all == [2]
+
+
+def test_blocks_are_read_in_bounded_ranges(ledger, cursor):
+    for _ in range(5):
+        ledger.request(CUSTOMER)
+    reader = Reader()
+    Follower(ledger, cursor, blocks_per_read=2).tick(reader)
+
+    assert reader.calls == [[1], [2, 3], [4, 5]]
+
+
+def test_reading_can_start_above_the_first_block(ledger, cursor):
+    ledger.request(CUSTOMER)
+    ledger.request(CUSTOMER)
+    reader = Reader()
+    Follower(ledger, cursor, start=2).tick(reader)
+
+    assert reader.all == [2]
+
+
+def test_events_are_delivered_again_if_the_consumer_crashed(ledger, cursor):
+    ledger.request(CUSTOMER)
+
+    def crash(_events):
+        raise KeyError("the process crashes here")
+
+    with pytest.raises(KeyError):
+        Follower(ledger, cursor).tick(crash)
+
+    reader = Reader()
+    Follower(ledger, cursor).tick(reader)
+    assert reader.all == [1]
+
+
+@pytest.mark.parametrize("length", [1, 3, 5])
+def test_reorg_is_read_from_the_common_ancestor(ledger, cursor, length):
+    """The new fork may be shorter than the old one, as long, or longer."""
+    reader, follower = Reader(), Follower(ledger, cursor)
+    for _ in range(4):
+        ledger.request(CUSTOMER)
+        follower.tick(reader)
+    ledger.reorg(3, length=length)
+    follower.tick(reader)
+    assert reader.all == [1, 2, 3, 4]
+
+    ledger.request(CUSTOMER)
+    follower.tick(reader)
+
+    assert reader.all == [1, 2, 3, 4, 2]
+    assert cursor.load() == ledger.head()
+
+
+def test_reorg_between_two_processes_is_noticed(ledger, cursor):
+    for _ in range(4):
+        ledger.request(CUSTOMER)
+        Follower(ledger, cursor).tick(Reader())
+    ledger.reorg(2)
+    ledger.request(CUSTOMER)
+    ledger.request(CUSTOMER)
+    reader = Reader()
+    Follower(ledger, cursor).tick(reader)
+
+    assert reader.all == [3, 4]
+
+
+@pytest.mark.parametrize(("depth", "delivered"), [(2, [5, 6]), (3, [1, 2, 3, 4, 5, 6])])
+def test_after_a_reorg_deeper_than_the_confirmations_everything_is_read_again(
+    ledger, cursor, depth, delivered
+):
+    """The reorg may have reverted the end of a job that the consumer has forgotten."""
+    follower = Follower(ledger, cursor, confirmations=2)
+    for _ in range(4):
+        ledger.request(CUSTOMER)
+        follower.tick(Reader())
+    for _ in range(3):
+        ledger.mine()
+        follower.tick(Reader())
+    ledger.reorg(depth)
+    ledger.request(CUSTOMER)
+    ledger.request(CUSTOMER)
+    reader = Reader()
+    follower.tick(reader)
+    follower.tick(reader)
+
+    assert reader.all == delivered
+
+
+def test_nothing_is_read_again_because_of_a_server_that_lags(ledger, cursor, monkeypatch):
+    reader, follower = Reader(), Follower(ledger, cursor, confirmations=2)
+    for _ in range(6):
+        ledger.request(CUSTOMER)
+        follower.tick(reader)
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger, "head", lambda: ledger.block(2))
+        follower.tick(reader)
+    follower.tick(reader)
+
+    assert reader.all == [1, 2, 3, 4, 5, 6]
+
+
+def test_little_is_read_again_after_a_shallow_reorg(ledger, cursor):
+    ledger.request(CUSTOMER)
+    ledger.mine(20)
+    follower = Follower(ledger, cursor, confirmations=2)
+    follower.tick(Reader())
+    ledger.reorg(1)
+    ledger.request(CUSTOMER)
+    reader = Reader()
+    follower.tick(reader)
+
+    assert reader.all == [2]
+
+
+def test_reorg_of_a_part_of_a_range_delivers_some_events_again(ledger, cursor):
+    ledger.request(CUSTOMER)
+    follower = Follower(ledger, cursor)
+    follower.tick(Reader())
+    ledger.request(CUSTOMER)
+    ledger.request(CUSTOMER)
+    follower.tick(Reader())
+    ledger.reorg(1)
+    reader = Reader()
+    follower.tick(reader)
+
+    assert reader.all == [2]
+
+
+def test_new_chain_is_read_from_its_start(ledger, cursor):
+    for _ in range(3):
+        ledger.request(CUSTOMER)
+    Follower(ledger, cursor).tick(Reader())
+    fresh = FakeLedger()
+    fresh._forks = 9
+    fresh._history.clear()
+    fresh.mine()
+    fresh.request(CUSTOMER)
+    reader = Reader()
+    Follower(fresh, cursor).tick(reader)
+
+    assert reader.all == [1]
+    assert cursor.history() == (fresh.head(),)
+
+
+def test_no_event_is_lost_if_the_endpoint_is_down(ledger, cursor):
+    ledger.request(CUSTOMER)
+    ledger.down = True
+    reader, follower = Reader(), Follower(ledger, cursor)
+    with pytest.raises(ChainUnavailable):
+        follower.tick(reader)
+    ledger.down = False
+    follower.tick(reader)
+
+    assert reader.all == [1]
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_reorg_during_a_tick_is_read_by_the_next_tick(ledger, cursor, length):
+    ledger.mine(3)
+    ledger.request(CUSTOMER)
+    events = ledger.events
+
+    def reorganising_events(*, first, end):
+        result = events(first=first, end=end)
+        ledger.events = events
+        ledger.reorg(2, length=length)
+        return result
+
+    ledger.events = reorganising_events
+    reader, follower = Reader(), Follower(ledger, cursor)
+    with pytest.raises(ChainUnavailable):
+        follower.tick(reader)
+    follower.tick(reader)
+
+    assert reader.calls == []
+    assert cursor.load() == ledger.head()
+
+
+def test_range_is_delivered_with_its_last_block(ledger, cursor):
+    ledger.request(CUSTOMER)
+    ledger.mine(4)
+    ledger.request(CUSTOMER)
+    delivered = []
+
+    Follower(ledger, cursor, blocks_per_read=3).follow(
+        lambda events, end: delivered.append((requested(events), end))
+    )
+
+    assert delivered == [([1], ledger.block(2)), ([2], ledger.head())]
+
+
+def test_old_range_is_delivered_with_a_block_whose_state_a_pruning_node_keeps(ledger, cursor):
+    ledger.request(CUSTOMER)
+    head = ledger.mine(100)
+    delivered = []
+
+    Follower(ledger, cursor, blocks_per_read=3).follow(
+        lambda events, end: delivered.append((requested(events), end))
+    )
+
+    assert delivered == [([1], ledger.block(head.number - STATE_KEPT_BLOCKS))]

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long scripts are kept, and how much space they may take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.fakes.definitions import MemoryScripts, OneJobLedger, matched_job, new_keeper
+from tests.fakes.store import FakeClock, MemoryCursor
+
+from gridstead.domain.definitions.job_definition import Resealed
+from gridstead.domain.jobs.lifecycle import COLD, HOT, JobState
+from gridstead.errors import ChainUnavailable, TooMuch, Transient
+
+CUSTOMER = "0x" + "c0" * 20
+PROVIDER = "0x" + "ab" * 20
+AFTER_END_S, UNUSED_S = 3600, 86_400
+
+
+class KeeperSetup:
+    def __init__(self):
+        self.scripts = MemoryScripts()
+        self.ledger = OneJobLedger()
+        self.clock = FakeClock()
+        self.cursor = MemoryCursor()
+        self.keeper = self.restarted()
+
+    def restarted(self, **settings):
+        return new_keeper(self.scripts, self.ledger, self.clock, cursor=self.cursor, **settings)
+
+    def add(self, name="script", size=10):
+        self.keeper.add(name, "x" * size, owner="")
+
+    def name_script(self, state=JobState.PENDING, name="script"):
+        self.ledger.job = matched_job(CUSTOMER, PROVIDER, name, state)
+        self.keeper.read_chain()
+
+    def sweep_after(self, seconds):
+        self.clock.advance(seconds)
+        self.keeper.sweep()
+
+
+@pytest.fixture
+def setup():
+    return KeeperSetup()
+
+
+def test_script_that_no_job_names_expires(setup):
+    setup.add()
+    setup.sweep_after(UNUSED_S)
+    assert setup.scripts.records
+
+    setup.sweep_after(1)
+
+    assert not setup.scripts.records
+
+
+@pytest.mark.parametrize("state", sorted(HOT))
+def test_script_of_a_hot_job_is_kept(setup, state):
+    """The reference implementation deleted a script an hour after its submission."""
+    setup.add()
+    setup.name_script(state)
+
+    setup.sweep_after(100 * UNUSED_S)
+
+    assert setup.scripts.records
+
+
+@pytest.mark.parametrize("state", sorted(COLD))
+def test_script_of_an_ended_job_expires(setup, state):
+    setup.add()
+    setup.name_script()
+    setup.ledger.job = replace(setup.ledger.job, state=state)
+    setup.sweep_after(0)
+    setup.sweep_after(AFTER_END_S)
+    assert setup.scripts.records
+
+    setup.sweep_after(1)
+
+    assert not setup.scripts.records
+
+
+def test_script_whose_job_came_while_the_service_was_down_is_kept(setup):
+    setup.add()
+    setup.ledger.job = matched_job(CUSTOMER, PROVIDER, "script", JobState.PENDING)
+    setup.keeper = setup.restarted()
+
+    setup.sweep_after(100 * UNUSED_S)
+
+    assert setup.scripts.records
+
+
+def test_script_of_a_job_that_one_server_does_not_show_yet_is_kept(setup):
+    """An endpoint may have several servers, and the server of this sweep may lag."""
+    setup.add()
+    setup.name_script()
+    jobs = setup.ledger.jobs
+    setup.ledger.jobs = lambda numbers, *, at_block: {}
+    setup.sweep_after(0)
+    setup.ledger.jobs = jobs
+
+    setup.sweep_after(60)
+    setup.sweep_after(100 * UNUSED_S)
+
+    assert setup.scripts.records
+
+
+def test_script_of_a_job_that_stays_missing_expires(setup):
+    setup.add()
+    setup.name_script()
+    setup.ledger.job = None
+    setup.sweep_after(60)
+    setup.sweep_after(60)
+    setup.sweep_after(AFTER_END_S)
+    assert setup.scripts.records
+
+    setup.sweep_after(1)
+
+    assert not setup.scripts.records
+
+
+def test_script_of_a_job_that_returns_after_a_reorg_is_kept(setup):
+    setup.add()
+    setup.name_script()
+    job, setup.ledger.job = setup.ledger.job, None
+    setup.sweep_after(60)
+    setup.sweep_after(60)
+    setup.ledger.job = job
+    setup.keeper.read_chain()
+
+    setup.sweep_after(100 * UNUSED_S)
+
+    assert setup.scripts.records
+
+
+def test_script_of_a_job_number_that_is_used_again_expires(setup):
+    """On a new chain, job numbers start again, and the job of this number has another script."""
+    setup.add()
+    setup.name_script()
+    setup.ledger.job = replace(setup.ledger.job, batch_location_hash="another")
+    setup.sweep_after(60)
+    setup.sweep_after(60)
+
+    setup.sweep_after(AFTER_END_S + 1)
+
+    assert not setup.scripts.records
+
+
+@pytest.mark.parametrize("name", ["", "x" * 32, "a\0b", "../x", "é"])
+def test_job_that_names_no_script_id_is_ignored(setup, name):
+    setup.name_script(name=name)
+
+    assert not setup.scripts.uses()
+
+
+def test_many_jobs_are_read_page_by_page(setup, monkeypatch):
+    monkeypatch.setattr("gridstead.services.definitions.script_keeper.JOBS_PER_READ", 1)
+    for number, name in enumerate(["a", "b", "c"], start=5):
+        setup.add(name)
+        job = matched_job(CUSTOMER, PROVIDER, name)
+        setup.ledger.job = replace(job, id=replace(job.id, number=number))
+        setup.keeper.read_chain()
+
+    setup.sweep_after(60)
+    setup.sweep_after(60)
+
+    assert [use.batch_location_hash for use in setup.scripts.uses()] == ["c"]
+
+
+def test_no_script_is_lost_if_the_chain_does_not_answer(setup):
+    setup.add()
+    setup.name_script()
+    setup.ledger.down = True
+
+    with pytest.raises(ChainUnavailable):
+        setup.sweep_after(10 * UNUSED_S)
+
+    assert setup.scripts.records
+
+
+def test_unused_scripts_take_no_more_space_than_the_limit(setup):
+    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.add("a")
+    setup.add("b")
+
+    with pytest.raises(TooMuch) as caught:
+        setup.add("c")
+
+    assert caught.value.hint
+    assert set(setup.scripts.records) == {"a", "b"}
+
+
+def test_scripts_of_ended_jobs_count_until_they_are_removed(setup):
+    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.add(size=20)
+    setup.name_script()
+    setup.ledger.job = replace(setup.ledger.job, state=JobState.FINISHED)
+    setup.sweep_after(0)
+
+    with pytest.raises(TooMuch) as caught:
+        setup.add("b", size=20)
+    setup.sweep_after(AFTER_END_S + 1)
+    setup.add("b", size=20)
+
+    assert "without a hot job" in caught.value.detail
+    assert set(setup.scripts.records) == {"b"}
+
+
+def test_limit_holds_after_a_restart(setup):
+    setup.add(size=20)
+    setup.keeper = setup.restarted(unused_bytes=25)
+
+    with pytest.raises(TooMuch):
+        setup.add("b")
+
+
+def test_named_scripts_do_not_count(setup):
+    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.add(size=20)
+    setup.name_script()
+    setup.sweep_after(0)
+
+    setup.add("b", size=20)
+
+    assert len(setup.scripts.records) == 2
+
+
+def test_records_with_an_old_key_are_resealed_until_none_is_left(setup, capsys):
+    def reseal(*, after):
+        pages = {
+            "": Resealed(count=200, unreadable=(), last="m"),
+            "m": Resealed(count=3, unreadable=(), last="z"),
+        }
+        return pages.get(after, Resealed(count=0, unreadable=(), last=None))
+
+    setup.scripts.reseal = reseal
+
+    setup.keeper.sweep()
+
+    assert "count=203" in capsys.readouterr().out
+
+
+def test_damaged_record_is_logged_once_and_does_not_stop_the_sweep(setup, capsys):
+    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.add(size=20)
+    pages = {"": Resealed(count=1, unreadable=("script-x",), last="m")}
+    setup.scripts.reseal = lambda *, after: pages.get(
+        after, Resealed(count=0, unreadable=(), last=None)
+    )
+
+    setup.sweep_after(UNUSED_S + 1)
+    setup.sweep_after(60)
+    setup.add("b", size=20)
+
+    output = capsys.readouterr().out
+    assert output.count("script_unreadable") == 1
+    assert "batch_location_hash=script-x" in output
+
+
+def test_space_is_counted_before_records_are_resealed(setup):
+    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.add(size=20)
+
+    def reseal(*, after):
+        raise Transient("could not reach the state store")
+
+    setup.scripts.reseal = reseal
+    with pytest.raises(Transient):
+        setup.sweep_after(UNUSED_S + 1)
+
+    setup.add("b", size=20)

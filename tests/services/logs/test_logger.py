@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The logger: who may write and read logs, and what is stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.fakes.definitions import MemoryLogs, Wallet
+from tests.fakes.store import FakeClock
+
+from gridstead.adapters.chain.wallet import recover
+from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.logs.access import (
+    LONGEST_TOKEN_S,
+    MAX_AGE_S,
+    TOKEN_GRACE_S,
+    WritePermit,
+    read_text,
+    token_end,
+    watch_text,
+    write_token,
+)
+from gridstead.domain.logs.log import (
+    Chunk,
+    LogId,
+    is_log_identity,
+    log_identity_of,
+    to_chunk_data,
+    to_lines,
+)
+from gridstead.errors import ConfigError, InvalidInput, LogFull, NotAllowed
+from gridstead.services.logs.logger import Logger
+
+KEY = b"k" * 32
+NOW = 1_800_000_000
+NAME = "0x" + "07" * 32
+
+
+@pytest.fixture
+def logs():
+    return MemoryLogs()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def service(logs, clock):
+    return Logger(sink=logs, key=KEY, clock=clock, recover=recover)
+
+
+@pytest.fixture
+def owner():
+    return Wallet()
+
+
+def test_short_key_is_a_configuration_error(logs, clock):
+    with pytest.raises(ConfigError):
+        Logger(sink=logs, key=b"short", clock=clock, recover=recover)
+
+
+def log_of(owner, name=NAME, log_identity="1" * 32):
+    return LogId(owner=owner, name=name, log_identity=log_identity)
+
+
+@pytest.fixture
+def permit(owner, clock):
+    return WritePermit(log=log_of(owner.address), expires_at=clock.now() + 60)
+
+
+def line(data):
+    return Chunk(data=data, timestamp_ns=1)
+
+
+def test_token_is_valid_for_its_own_log_only(service, owner, permit):
+    token = write_token(KEY, permit)
+
+    assert service.authorize_write(token, owner.address, NAME) == permit
+
+    for other in (
+        ("0x" + "01" * 20, NAME + "0"),
+        (owner.address, NAME + "0"),
+        ("0x" + "01" * 20, NAME),
+    ):
+        with pytest.raises(NotAllowed):
+            service.authorize_write(token, *other)
+    log_identity, expires_at, mac = token.split(".")
+    wrong = [
+        write_token(b"j" * 32, permit), "é", "", mac, f"{log_identity}.{expires_at}.{'0' * 64}",
+        f"{log_identity}.{int(expires_at) + 1}.{mac}", f"{log_identity}.0{expires_at}.{mac}",
+        f"{'2' * 32}.{expires_at}.{mac}",
+    ]  # fmt: skip
+    for token in wrong:
+        with pytest.raises(NotAllowed):
+            service.authorize_write(token, owner.address, NAME)
+
+
+def test_token_expires_also_for_an_open_stream(service, owner, permit, clock):
+    token = write_token(KEY, permit)
+    service.write(service.authorize_write(token, owner.address, NAME), line(b"in time"))
+    clock.advance(61)
+
+    with pytest.raises(NotAllowed, match="expired"):
+        service.authorize_write(token, owner.address, NAME)
+    with pytest.raises(NotAllowed, match="expired"):
+        service.write(permit, line(b"late"))
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b", "-x", "x" * 129, "é"])
+def test_malformed_log_name_is_refused(service, owner, name):
+    with pytest.raises(InvalidInput):
+        service.authorize_write("t", owner.address, name)
+    with pytest.raises(InvalidInput):
+        service.authorize_read(owner.address, name, 0, b"")
+
+
+@pytest.mark.parametrize(
+    ("message", "lines"),
+    [
+        (b"one", [b"one"]),
+        (b"one\n", [b"one"]),
+        (b"one\r\n", [b"one"]),
+        (b"", [b""]),
+        (b"\n", [b""]),
+        (b"one\n\ntwo\r\nthree", [b"one", b"", b"two", b"three"]),
+        (b"a\rb", [b"a\rb"]),
+    ],
+)
+def test_message_is_split_into_lines(message, lines):
+    data = to_chunk_data(message)
+
+    assert to_lines(data) == lines
+    assert Chunk(data=data, timestamp_ns=1).lines == len(lines)
+
+
+def test_written_lines_are_durable_after_finish(service, logs, permit):
+    service.write(permit, line(b"one\ntwo"))
+    assert not logs.synced
+
+    service.finish(permit)
+
+    assert logs.synced == {permit.log: 1}
+
+
+def test_write_to_a_full_log_is_an_error(service, logs, permit):
+    logs.max_bytes = 3
+
+    with pytest.raises(LogFull):
+        service.write(permit, line(b"four"))
+
+
+def test_job_of_the_same_number_has_a_log_of_its_own(service, permit, owner):
+    """Job numbers start again on a new chain."""
+    later = replace(permit, log=log_of(owner.address, log_identity="2" * 32))
+    service.write(permit, line(b"old"))
+    service.write(later, line(b"new"))
+
+    for log_identity, data in (("1" * 32, b"old"), ("2" * 32, b"new"), ("", b"new")):
+        log = service.find(owner.address, NAME, log_identity)
+        assert service.read(log, 0)[0].chunk.data == data
+    assert service.find(owner.address, "another", "") is None
+    with pytest.raises(InvalidInput):
+        service.find(owner.address, NAME, "../" + "0" * 29)
+
+
+def test_log_identity_depends_on_every_part_of_the_job_key():
+    job_id = JobId(chain_id=1, contract="0x" + "5c" * 20, number=7)
+    job_keys = [
+        JobKey(job_id=job_id, batch_location_hash="a"),
+        JobKey(job_id=job_id, batch_location_hash="b"),
+        JobKey(job_id=replace(job_id, chain_id=2), batch_location_hash="a"),
+        JobKey(job_id=replace(job_id, contract="0x" + "5d" * 20), batch_location_hash="a"),
+        JobKey(job_id=replace(job_id, number=8), batch_location_hash="a"),
+    ]
+
+    assert len({log_identity_of(job_key) for job_key in job_keys}) == len(job_keys)
+    assert all(is_log_identity(log_identity_of(job_key)) for job_key in job_keys)
+
+
+def test_token_is_valid_for_the_paid_time_and_a_grace_period():
+    assert token_end(NOW, paid_s=60) == NOW + 60 + TOKEN_GRACE_S
+    assert token_end(NOW, paid_s=10**9) == NOW + LONGEST_TOKEN_S
+
+
+def test_sweep_passes_the_time_to_the_store(service, logs, clock):
+    service.sweep()
+
+    assert logs.swept_at == clock.now()
+
+
+@pytest.mark.parametrize("factor", [1, 1000])
+@pytest.mark.parametrize(
+    ("age_s", "is_accepted"),
+    [(0, True), (MAX_AGE_S, True), (-MAX_AGE_S, True), (301, False), (-301, False)],
+)
+def test_signature_is_accepted_for_five_minutes_in_seconds_or_milliseconds(
+    service, owner, clock, factor, age_s, is_accepted
+):
+    timestamp = (clock.now() - age_s) * factor
+    read = owner.sign(read_text(owner.address, NAME, timestamp).encode())
+    watch = owner.sign(watch_text(owner.address, timestamp).encode())
+
+    if is_accepted:
+        assert service.authorize_read(owner.address, NAME, timestamp, read) == (owner.address, NAME)
+        assert service.authorize_watch(owner.address, timestamp, watch) == owner.address
+    else:
+        with pytest.raises(NotAllowed):
+            service.authorize_read(owner.address, NAME, timestamp, read)
+        with pytest.raises(NotAllowed):
+            service.authorize_watch(owner.address, timestamp, watch)
+
+
+def test_owner_address_may_have_any_case(service, owner, clock):
+    signature = owner.sign(read_text(owner.address, NAME, clock.now()).encode())
+
+    assert service.authorize_read(owner.account.address, NAME, clock.now(), signature) == (
+        owner.address,
+        NAME,
+    )
+
+
+def test_wallet_cannot_read_the_logs_of_another_wallet(service, owner, clock):
+    thief = Wallet()
+
+    for signer, address in ((thief, owner.address), (owner, thief.address)):
+        signature = signer.sign(read_text(address, NAME, clock.now()).encode())
+        with pytest.raises(NotAllowed):
+            service.authorize_read(address, NAME, clock.now(), signature)
+
+
+def test_names_are_those_of_the_owners_logs(service, clock):
+    owner, other = Wallet(), Wallet()
+    for wallet, name in ((owner, "b"), (owner, "a"), (other, "c")):
+        service.write(
+            WritePermit(log=log_of(wallet.address, name), expires_at=clock.now()), line(b"x")
+        )
+
+    assert service.names(owner.address) == ("a", "b")

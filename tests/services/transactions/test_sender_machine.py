@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sender under random crashes, reorgs, lost pools and unreachable endpoints."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.fakes.account import FakeAccount
+from tests.fakes.store import FakeClock, MemoryOutbox
+from tests.services.transactions.sender_setup import HastyLedger
+
+from gridstead.domain.jobs.lifecycle import COLD, JobState
+from gridstead.domain.transactions.calls import ClaimJobs, SetRunning, Settle
+from gridstead.domain.transactions.dispatch import DispatchPolicy
+from gridstead.domain.transactions.outbox import SendState
+from gridstead.errors import ChainUnavailable
+from gridstead.services.transactions.sender import Sender, SenderPorts
+
+PROVIDER = "0x" + "a1" * 20
+CUSTOMERS = ["0x" + "c1" * 20, "0x" + "c2" * 20]
+CONFIRMATIONS = 4
+FAILPOINTS = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
+
+
+class Crash(BaseException):
+    """The sender process ends at a failpoint."""
+
+
+def settlement(job, state):
+    evidence = "0x" + "00" * 32
+    return Settle(
+        job_key=job.job_key, state=state, seconds=1, exit_code=0, error="", evidence=evidence
+    )
+
+
+class SenderMachine(RuleBasedStateMachine):
+    """A provider's sender; the rules move the chain, the node and the clock."""
+
+    def __init__(self):
+        super().__init__()
+        self.clock = FakeClock()
+        self.ledger = HastyLedger(self.clock)
+        self.ledger.add_provider(PROVIDER)
+        self.ledger.mine(2 * CONFIRMATIONS)
+        self.outbox = MemoryOutbox(clock=self.clock)
+        self.scripts = 0
+        self.final = {}
+        self.start()
+
+    def start(self):
+        self.account = FakeAccount(self.ledger, PROVIDER)
+        ports = SenderPorts(
+            clock=self.clock,
+            ledger=self.ledger,
+            account=self.account,
+            outbox=self.outbox,
+            transactions=self.outbox,
+        )
+        policy = DispatchPolicy(
+            confirmations=CONFIRMATIONS, batch=3, in_flight=4, resend_after_s=5, replace_after_s=20
+        )
+        self.crash_at = None
+        self.sender = Sender(ports, policy, failpoint=self.failpoint)
+
+    def failpoint(self, name):
+        if name == self.crash_at:
+            raise Crash
+
+    def tick(self):
+        try:
+            self.sender.tick()
+        except ChainUnavailable:
+            pass
+        except Crash:
+            self.start()
+
+    def claimed_jobs(self, customer, count):
+        """Request, match and claim jobs of a customer in one block."""
+        self.ledger.automine = False
+        for _ in range(count):
+            self.scripts += 1
+            job = self.ledger.request(customer, script=f"script-{self.scripts}")
+            self.ledger.match(job.id.number, PROVIDER)
+        self.ledger.claim(PROVIDER)
+        self.ledger.automine = True
+        self.ledger.mine()
+
+    @rule(customer=st.sampled_from(CUSTOMERS), count=st.integers(1, 4))
+    def customer_requests_jobs(self, customer, count):
+        self.claimed_jobs(customer, count)
+
+    @rule()
+    def provider_claims(self):
+        self.outbox.put("claim", ClaimJobs(limit=10))
+
+    @rule(started=st.booleans(), ended=st.booleans())
+    def supervisor_puts_calls(self, started, ended):
+        """The supervisor stores the calls for the jobs' states at the newest block."""
+        for job in list(self.ledger._state.jobs.values()):
+            if started and job.state is JobState.SCHEDULED:
+                self.outbox.put(
+                    f"run:{job.job_key}",
+                    SetRunning(job_key=job.job_key, started_at=self.clock.now()),
+                )
+            if ended and job.state in {JobState.SCHEDULED, JobState.RUNNING}:
+                has_run = started or job.state is JobState.RUNNING
+                state = JobState.FINISHED if has_run else JobState.FAILED
+                self.outbox.put(f"end:{job.job_key}", settlement(job, state))
+
+    @rule(failpoint=st.sampled_from((None, None, *FAILPOINTS)), blocks=st.integers(0, 2))
+    def sender_ticks(self, failpoint, blocks):
+        self.crash_at = failpoint
+        self.tick()
+        self.crash_at = None
+        self.ledger.mine(blocks)
+
+    @rule(most=st.sampled_from((1, 2, 1000)))
+    def node_refuses_large_transactions(self, most):
+        self.account.most_calls = most
+
+    @rule(hasty=st.booleans())
+    def node_runs_ahead_of_its_newest_block(self, hasty):
+        self.ledger.hasty = hasty
+
+    @rule(seconds=st.integers(1, 30))
+    def time_passes(self, seconds):
+        self.clock.advance(seconds)
+
+    @rule()
+    def node_loses_its_pool(self):
+        self.ledger.pool.clear()
+
+    @precondition(lambda self: len(self.ledger._history) > 2 * CONFIRMATIONS)
+    @rule(
+        depth=st.integers(1, CONFIRMATIONS),
+        customer=st.sampled_from((None, *CUSTOMERS)),
+        count=st.integers(1, 3),
+    )
+    def chain_is_reorganised(self, depth, customer, count):
+        """After the reorg, other jobs may get the same numbers."""
+        # A node that keeps its pool could mine old transactions before the sender can act. Anvil
+        # drops the pool, and so does this rule.
+        self.ledger.pool.clear()
+        self.ledger.reorg(depth)
+        if customer is not None:
+            self.claimed_jobs(customer, count)
+
+    @rule()
+    def endpoint_is_unreachable_for_a_tick(self):
+        self.ledger.down = True
+        self.tick()
+        self.ledger.down = False
+
+    @invariant()
+    def no_call_reaches_another_job(self):
+        assert self.ledger.mistaken == []
+
+    @invariant()
+    def final_calls_stay_in_effect(self):
+        for entry in self.outbox.entries():
+            if entry.state is SendState.FINAL and isinstance(entry.call, SetRunning | Settle):
+                job = self.ledger.job(entry.call.job_key.job_id.number)
+                assert job.job_key == entry.call.job_key
+                is_settled = isinstance(entry.call, Settle)
+                assert job.state in (COLD if is_settled else COLD | {JobState.RUNNING})
+
+    def teardown(self):
+        self.ledger.hasty = False
+        for _ in range(60):
+            if not self.outbox.open_entries():
+                break
+            self.tick()
+            self.ledger.mine()
+            self.clock.advance(5)
+        assert self.outbox.open_entries() == ()
+        self.no_call_reaches_another_job()
+        self.final_calls_stay_in_effect()
+
+
+SenderMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
+TestSenderMachine = SenderMachine.TestCase

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nonces that the service verifies without storing them."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridstead.domain.definitions.challenge import NONCE_LIFE_S, make_challenge, nonce_end, nonce_of
+
+KEY, NEW_KEY = b"k" * 32, b"n" * 32
+ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
+NOW = 1_800_000_000
+
+
+def nonce(address="", key=KEY):
+    return nonce_of(make_challenge(key, now=NOW, chance=b"chance", address=address))
+
+
+def test_challenge_has_the_wire_format():
+    content = json.loads(make_challenge(KEY, now=NOW, chance=b"chance", address=""))
+
+    assert content["message"] == "login"
+    assert len(base64.b64decode(content["nonce"], validate=True)) == 16
+
+
+@pytest.mark.parametrize("address", [ALICE, BOB, ""])
+def test_nonce_without_an_address_is_valid_for_every_address(address):
+    assert nonce_end([KEY], nonce(), address=address) == NOW + NONCE_LIFE_S
+
+
+def test_nonce_for_an_address_is_valid_only_for_this_address():
+    assert nonce_end([KEY], nonce(ALICE), address=ALICE) == NOW + NONCE_LIFE_S
+    assert nonce_end([KEY], nonce(ALICE), address=BOB) is None
+
+
+def test_nonce_of_an_older_key_is_valid():
+    assert nonce_end([NEW_KEY, KEY], nonce(), address=ALICE)
+    assert nonce_end([NEW_KEY], nonce(), address=ALICE) is None
+
+
+@given(st.integers(0, 15), st.integers(1, 255))
+def test_altered_nonce_is_not_valid(position, change):
+    content = bytearray(base64.b64decode(nonce()))
+    content[position] ^= change
+
+    assert nonce_end([KEY], base64.b64encode(content).decode(), address=ALICE) is None
+
+
+@given(
+    st.text(max_size=40) | st.binary(max_size=20).map(lambda raw: base64.b64encode(raw).decode())
+)
+def test_arbitrary_text_is_not_a_valid_nonce(text):
+    assert nonce_end([KEY], text, address=ALICE) is None
+
+
+def test_other_base64_text_of_the_same_nonce_is_not_valid():
+    """The last base64 digit has unused bits. A nonce must have only one text to be used once."""
+    valid = nonce()
+    other = valid[:-3] + chr(ord(valid[-3]) + 1) + "=="
+
+    assert nonce_end([KEY], other, address=ALICE) is None
+
+
+@given(st.binary(max_size=300))
+def test_nonce_of_arbitrary_bytes_is_a_text(challenge):
+    assert isinstance(nonce_of(challenge), str)
+
+
+@pytest.mark.parametrize(
+    "challenge", [b"[" * 250, b'{"nonce": 5}', b"[]", b"5", b"\xff", b'{"nonce": "' + b"x" * 300]
+)
+def test_malformed_challenge_has_no_nonce(challenge):
+    assert nonce_of(challenge) == ""

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ids of scripts, and who may get the script of a job."""
+
+import hashlib
+import string
+from binascii import b2a_base64
+
+import pytest
+from tests.unit.domain.builders import CUSTOMER, OTHER, US, job
+
+from gridstead.domain.definitions.job_definition import (
+    ScriptRequest,
+    ScriptUse,
+    is_missing,
+    is_open,
+    refusal,
+    script_id,
+    use_of,
+)
+from gridstead.domain.jobs.lifecycle import JobState
+
+URL_SAFE = frozenset(string.ascii_letters + string.digits + "-_")
+OPEN = {JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING}
+
+
+def request(**changes):
+    values = {"batch_location_hash": "hash7", "challenge": b"", "signature": b"", "job_number": 7}
+    return ScriptRequest(**({"provider": US, "customer": CUSTOMER} | values | changes))
+
+
+def test_script_id_is_31_url_safe_characters():
+    ids = {script_id(str(number)) for number in range(100)}
+
+    assert len(ids) == 100
+    assert set(map(len, ids)) == {31}
+    assert URL_SAFE.issuperset("".join(ids))
+
+
+def test_script_id_is_the_start_of_the_sha_256_of_the_record():
+    digest = hashlib.sha256(b"record").digest()
+    text = b2a_base64(digest).decode().replace("+", "-").replace("/", "_")
+
+    assert script_id("record") == text[:31]
+
+
+def test_job_uses_the_script_that_it_names():
+    use = ScriptUse(job_number=7, batch_location_hash="hash7", customer=CUSTOMER)
+
+    assert use_of(job()) == use
+
+
+@pytest.mark.parametrize("stored", ["", "a/b", "x" * 32, "é"])
+def test_job_with_an_invalid_script_id_uses_no_script(stored):
+    assert use_of(job(stored=stored)) is None
+
+
+@pytest.mark.parametrize("other", [None, job(stored="other"), job(customer=OTHER), job(number=8)])
+def test_use_is_missing_if_the_chain_has_another_job_or_none(other):
+    assert is_missing(use_of(job()), other)
+
+
+def test_use_is_not_missing_if_the_chain_has_its_job():
+    assert not is_missing(use_of(job()), job(JobState.RUNNING))
+
+
+def test_script_is_refused_to_other_customers_and_providers():
+    assert refusal(job(), request(customer=OTHER)) == "the job belongs to another customer"
+    assert refusal(job(), request(provider=OTHER)) == "the job is not matched to this provider"
+    assert refusal(job(), request()) is None
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_job_is_open_while_it_is_matched_and_hot(state):
+    assert is_open(job(state), request()) == (state in OPEN)
+
+
+def test_job_is_not_open_for_another_script():
+    assert not is_open(job(JobState.RUNNING), request(batch_location_hash="other"))

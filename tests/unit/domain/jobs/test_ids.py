@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The texts of addresses, job keys and Slurm job names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridstead.domain.jobs.ids import (
+    JobId,
+    JobKey,
+    is_batch_location_hash,
+    parse_address,
+    parse_job_key,
+    parse_slurm_name,
+)
+from gridstead.errors import InvalidInput
+
+CONTRACT = "0x" + "ab" * 20
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0x12", "0x" + "g" * 40, "0x" + "a" * 41, "a" * 42, "0x" + "a" * 40 + "\n0"]
+)
+def test_malformed_address_is_refused(text):
+    with pytest.raises(InvalidInput):
+        parse_address(text)
+
+
+def test_checksummed_address_is_parsed_to_lower_case():
+    assert parse_address("0x" + "aB" * 20) == CONTRACT
+
+
+@pytest.mark.parametrize("text", ["", "a/b", "a" * 32, "ü", "a b", "a\n"])
+def test_batch_location_hash_with_unsafe_characters_is_not_valid(text):
+    assert not is_batch_location_hash(text)
+
+
+@given(
+    chain_id=st.integers(0, 2**63),
+    number=st.integers(0, 2**256 - 1),
+    stored=st.from_regex(r"[A-Za-z0-9_-]{1,31}", fullmatch=True),
+)
+def test_job_key_is_parsed_from_its_text(chain_id, number, stored):
+    job_key = JobKey(
+        job_id=JobId(chain_id=chain_id, contract=CONTRACT, number=number),
+        batch_location_hash=stored,
+    )
+
+    assert parse_job_key(str(job_key)) == job_key
+    assert parse_slurm_name(job_key.job_id.slurm_name) == number
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "1/0xab/0x1/h", f"1/{CONTRACT}/0x{'0' * 64}/", f" 1/{CONTRACT}/0x{'0' * 64}/h"],
+)
+def test_malformed_comment_has_no_job_key(text):
+    assert parse_job_key(text) is None

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transitions of a job, and its cost."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.contracts.ledger.paid_time import emitted_minutes_floor
+
+from gridstead.domain.jobs.billing import (
+    LONGEST_MIN,
+    MAX_CPUS,
+    MAX_GPUS,
+    MAX_MEMORY_MB,
+    SECONDS_PER_MINUTE,
+    Prices,
+    Resources,
+    cost_floor,
+    paid_minutes_floor,
+    paid_seconds_ceil,
+    paid_seconds_floor,
+    price_per_minute,
+    settle,
+)
+from gridstead.domain.jobs.lifecycle import COLD, HOT, LEGAL, JobState, is_legal
+
+CREDIT = 10**18
+WEI = st.integers(0, 10**30)
+SECONDS = st.integers(0, 10**9)
+
+
+@pytest.mark.parametrize("state", sorted(COLD))
+def test_cold_state_has_no_transitions(state):
+    assert not any(is_legal(state, to) for to in JobState)
+
+
+@pytest.mark.parametrize("state", list(JobState))
+def test_transition_to_the_same_state_is_illegal(state):
+    assert not is_legal(state, state)
+
+
+def test_every_hot_state_can_panic_and_be_cancelled():
+    assert all({JobState.PANICKED, JobState.CANCELLED} <= LEGAL[state] for state in HOT)
+
+
+def test_only_claimed_jobs_can_run_and_only_running_jobs_can_finish():
+    before_running = [state for state in JobState if is_legal(state, JobState.RUNNING)]
+    before_finished = [state for state in JobState if is_legal(state, JobState.FINISHED)]
+
+    assert before_running == [JobState.SCHEDULED]
+    assert before_finished == [JobState.RUNNING]
+
+
+def test_price_of_the_reference_example():
+    prices = Prices(
+        gpu_per_min=85 * CREDIT // 10, cpu_per_min=95 * CREDIT // 100, memory_mb_per_min=8 * 10**13
+    )
+    resources = Resources(gpus=1, tasks=3, cpus_per_task=2, memory_per_cpu_mb=100)
+
+    assert price_per_minute(resources, prices) == 14_248 * 10**15
+
+
+@given(escrow=WEI, seconds=SECONDS, price=WEI, fee=st.integers(0, 100))
+def test_bill_divides_the_whole_escrow(escrow, seconds, price, fee):
+    bill = settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=fee)
+
+    assert bill.provider + bill.fee == bill.cost <= escrow
+    assert bill.cost + bill.refund == escrow
+
+
+@given(seconds=SECONDS, more=SECONDS, price=WEI)
+def test_longer_run_never_costs_less(seconds, more, price):
+    assert cost_floor(seconds, price) <= cost_floor(seconds + more, price)
+
+
+@given(escrow=WEI, price=st.integers(1, 10**30))
+def test_paid_time_never_costs_more_than_the_escrow(escrow, price):
+    assert cost_floor(paid_seconds_floor(escrow, price), price) <= escrow
+    assert paid_minutes_floor(escrow, price) * price <= escrow
+
+
+def test_free_job_has_unlimited_paid_time():
+    assert paid_seconds_floor(5, 0) is None
+    assert paid_minutes_floor(5, 0) is None
+
+
+@given(escrow=WEI, price=st.integers(1, 10**30))
+def test_contracts_report_the_paid_time_up_to_ten_years(escrow, price):
+    assert emitted_minutes_floor(escrow, price) == min(
+        paid_minutes_floor(escrow, price), LONGEST_MIN
+    )
+
+
+@given(escrow=WEI, price=WEI)
+def test_deadline_is_never_before_the_end_of_the_paid_time(escrow, price):
+    emitted_s = emitted_minutes_floor(escrow, price) * SECONDS_PER_MINUTE
+
+    assert emitted_s <= paid_seconds_ceil(escrow, price) <= LONGEST_MIN * SECONDS_PER_MINUTE
+
+
+def test_contracts_report_ten_years_for_a_free_job():
+    assert emitted_minutes_floor(5, 0) == LONGEST_MIN
+    assert paid_seconds_ceil(5, 0) == LONGEST_MIN * SECONDS_PER_MINUTE
+
+
+@pytest.mark.parametrize(
+    ("gpus", "tasks", "cpus", "memory", "valid"),
+    [
+        (0, 1, 1, 1, True),
+        (0, 0, 1, 1, False),
+        (0, 1, 0, 1, False),
+        (0, 1, 1, 0, False),
+        (MAX_GPUS, 1, 1, 1, True),
+        (MAX_GPUS + 1, 1, 1, 1, False),
+        (0, 2, MAX_CPUS // 2, 1, True),
+        (0, 2, MAX_CPUS // 2 + 1, 1, False),
+        (0, 2, 2, MAX_MEMORY_MB // 4, True),
+        (0, 2, 2, MAX_MEMORY_MB // 4 + 1, False),
+    ],
+)
+def test_resources_are_valid_within_the_bounds(gpus, tasks, cpus, memory, valid):
+    resources = Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)
+
+    assert resources.is_valid is valid

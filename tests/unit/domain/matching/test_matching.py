@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The choice of a provider for a job."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.domain.builders import CREDIT, OTHER, US, job
+
+from gridstead.domain.jobs.billing import Prices, Resources
+from gridstead.domain.jobs.job import Affinity, Hardware, Label, Provider
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.matching.matching import choose, fits, satisfies
+
+HARDWARE = Hardware(gpus_per_node=(0, 1), cpus_per_node=(4, 4), memory_per_node_mb=(1000, 1000))
+CHEAP = Prices(gpu_per_min=CREDIT, cpu_per_min=CREDIT, memory_mb_per_min=0)
+EXPENSIVE = replace(CHEAP, cpu_per_min=2 * CREDIT)
+PENDING = job(
+    JobState.PENDING,
+    provider="",
+    resources=Resources(gpus=0, tasks=2, cpus_per_task=2, memory_per_cpu_mb=100),
+)
+
+
+def provider(address=US, **changes):
+    base = Provider(
+        address=address,
+        hardware=HARDWARE,
+        prices=CHEAP,
+        labels=(Label(key="zone", value="lab"),),
+        joined=True,
+    )
+    return replace(base, **changes)
+
+
+@pytest.mark.parametrize(
+    ("ineligible", "reason"),
+    [
+        (provider(joined=False), "1 not approved"),
+        (provider(prices=replace(CHEAP, cpu_per_min=1000 * CREDIT)), "1 too expensive"),
+        (provider(hardware=replace(HARDWARE, cpus_per_node=(1, 1))), "1 too small"),
+    ],
+)
+def test_ineligible_provider_is_not_chosen(ineligible, reason):
+    choice = choose(PENDING, [ineligible], refused_by=())
+
+    assert choice.provider is None
+    assert reason in choice.reason
+
+
+def test_provider_that_refused_the_job_does_not_get_it_again():
+    choice = choose(PENDING, [provider()], refused_by={US})
+
+    assert choice.provider is None
+    assert "1 refused it" in choice.reason
+
+
+def test_provider_with_a_claim_timeout_comes_after_a_more_expensive_one():
+    choice = choose(
+        PENDING,
+        [provider(US), provider(OTHER, prices=EXPENSIVE)],
+        refused_by=(),
+        claim_timeouts={US: 1},
+    )
+
+    assert (choice.provider, choice.price_per_min) == (OTHER, 8 * CREDIT)
+
+
+def test_provider_with_fewer_claim_timeouts_comes_first():
+    choice = choose(
+        PENDING,
+        [provider(US), provider(OTHER, prices=EXPENSIVE)],
+        refused_by=(),
+        claim_timeouts={US: 2, OTHER: 1},
+    )
+
+    assert choice.provider == OTHER
+
+
+def test_provider_with_claim_timeouts_gets_the_job_if_no_other_is_eligible():
+    providers = [provider(US), provider(OTHER, joined=False)]
+
+    assert choose(PENDING, providers, refused_by=(), claim_timeouts={US: 3}).provider == US
+
+
+def test_resting_provider_is_not_chosen():
+    choice = choose(PENDING, [provider()], refused_by=(), claim_timeouts={US: 3}, resting={US})
+
+    assert choice.provider is None
+    assert "1 did not claim it in time" in choice.reason
+
+
+def test_refusal_is_reported_instead_of_a_claim_timeout():
+    choice = choose(PENDING, [provider()], refused_by={US}, claim_timeouts={US: 1}, resting={US})
+
+    assert "1 refused it" in choice.reason
+
+
+def test_no_provider_is_chosen_if_none_is_registered():
+    choice = choose(PENDING, [], refused_by=())
+
+    assert choice.provider is None
+    assert "none registered" in choice.reason
+
+
+def test_cheapest_eligible_provider_gets_the_job():
+    choice = choose(PENDING, [provider(US, prices=EXPENSIVE), provider(OTHER)], refused_by=())
+
+    assert (choice.provider, choice.price_per_min) == (OTHER, 4 * CREDIT)
+
+
+def test_of_equal_providers_the_lowest_address_gets_the_job():
+    assert choose(PENDING, [provider(OTHER), provider(US)], refused_by=()).provider == US
+
+
+@pytest.mark.parametrize(
+    ("resources", "is_large_enough"),
+    [
+        (Resources(gpus=0, tasks=2, cpus_per_task=4, memory_per_cpu_mb=250), True),
+        (Resources(gpus=0, tasks=1, cpus_per_task=5, memory_per_cpu_mb=1), False),
+        (Resources(gpus=0, tasks=3, cpus_per_task=4, memory_per_cpu_mb=1), False),
+        (Resources(gpus=0, tasks=1, cpus_per_task=4, memory_per_cpu_mb=251), False),
+        (Resources(gpus=2, tasks=1, cpus_per_task=1, memory_per_cpu_mb=1), False),
+        (Resources(gpus=1, tasks=1, cpus_per_task=1, memory_per_cpu_mb=1), True),
+    ],
+)
+def test_each_task_must_fit_on_one_node(resources, is_large_enough):
+    assert fits(resources, HARDWARE) is is_large_enough
+
+
+@pytest.mark.parametrize(
+    ("label_value", "operator", "value", "is_satisfied"),
+    [
+        ("10", ">", "9", True),
+        ("10", "<", "9", False),
+        ("10.0", "==", "10", True),
+        ("abc", "<", "abd", True),
+        ("lab", "!=", "lab", False),
+        ("epyc-7302", "in", "7302", True),
+        ("lab", "=", "lab", True),
+        ("5", "<=", "5", True),
+        ("5", ">=", "6", False),
+        ("lab", "??", "lab", True),
+    ],
+)
+def test_label_is_the_left_side_of_a_condition(label_value, operator, value, is_satisfied):
+    condition = Affinity(key="k", operator=operator, value=value)
+
+    assert satisfies(label_value, condition) is is_satisfied
+
+
+@pytest.mark.parametrize(
+    ("changes", "chosen"),
+    [
+        ({"uses": (Label(key="zone", value="lab"),)}, US),
+        ({"uses": (Label(key="zone", value="other"),)}, None),
+        ({"affinity": (Affinity(key="zone", operator="in", value="la"),)}, US),
+        ({"affinity": (Affinity(key="gflops", operator=">", value="1"),)}, None),
+    ],
+)
+def test_provider_needs_the_labels_that_a_job_requires(changes, chosen):
+    assert choose(replace(PENDING, **changes), [provider()], refused_by=()).provider == chosen

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The changes, effects, failures and plan that follow from the events of a playbook's run."""
+
+import pytest
+
+from gridstead.domain.diagnostic import Diagnostic
+from gridstead.domain.site.playbook import (
+    HostFinished,
+    PlaybookRequest,
+    PlaybookRun,
+    PlayStarted,
+    PrintedText,
+    RunEnded,
+    RunningJob,
+    RunOutcome,
+    Task,
+    TaskOutcome,
+    TaskStarted,
+    changes,
+    effects,
+    failures,
+    plan_site,
+    tally,
+)
+from gridstead.domain.site.run_record import Circumstances, FailedTask, to_record
+from gridstead.domain.site.verification import to_report, to_verification
+from gridstead.domain.slurm.hostlist import expand
+from gridstead.errors import UnexpectedOutput
+
+
+def ended(host, name, outcome=TaskOutcome.CHANGED, *, handler=False, **more):
+    return HostFinished(
+        host=host, task=Task(name=name, role="slurm", is_handler=handler), outcome=outcome, **more
+    )
+
+
+RUN = (
+    PlayStarted(name="Run the controller"),
+    TaskStarted(task=Task(name="Ensure slurmctld has its configuration", role="slurm")),
+    ended(
+        "controller", "Ensure slurmctld has its configuration", targets=("/etc/slurm/slurm.conf",)
+    ),
+    ended("controller", "Ensure slurmctld runs", TaskOutcome.OK),
+    ended("controller", "Check whether slurmctld runs", handler=True),
+    ended("controller", "Reconfigure the cluster", handler=True),
+    ended("controller", "Reconfigure the cluster", handler=True),
+    ended("controller", "Restart slurmrestd", TaskOutcome.SKIPPED, handler=True),
+    ended("compute1", "Ensure slurmd runs", targets=("slurmd",), unit_state="started"),
+    ended("compute1", "Drain the node", handler=True),
+    RunEnded(failed=frozenset()),
+)
+JOB = RunningJob(
+    id="12", user="0xab", ends_at="2026-11-21T14:00:00", nodes=("compute1", "compute2")
+)
+
+
+def test_handlers_are_not_changes():
+    assert [(change.host, change.task.name) for change in changes(RUN)] == [
+        ("controller", "Ensure slurmctld has its configuration"),
+        ("compute1", "Ensure slurmd runs"),
+    ]
+
+
+def test_effects_of_handlers_and_units_are_listed_once():
+    assert [(effect.host, str(effect)) for effect in effects(RUN)] == [
+        ("controller", "reconfigure the cluster"),
+        ("compute1", "start slurmd"),
+        ("compute1", "drain the node"),
+    ]
+
+
+def test_handler_with_an_unknown_verb_has_no_effect():
+    assert effects([ended("a", "Frobnicate x", handler=True)]) == ()
+
+
+def test_task_without_a_unit_state_has_no_effect():
+    assert effects([ended("a", "Ensure x starts at boot", targets=("x",), unit_state="")]) == ()
+
+
+def test_plan_lists_draining_nodes_and_the_jobs_on_affected_hosts():
+    plan = plan_site(RUN, [JOB])
+
+    assert plan.drains == ("compute1",)
+    assert plan.jobs == {"compute1": (JOB,), "controller": ()}
+
+
+@pytest.mark.parametrize(
+    ("name", "jobs", "drains"),
+    [
+        ("Remount the file system", [JOB], ("compute1",)),
+        ("Stop x", [JOB], ("compute1",)),
+        ("Remount the file system", [], ()),
+        ("Remount the file system", None, ()),
+        ("Restart slurmd", [JOB], ()),
+        ("Reconfigure Slurm", [JOB], ()),
+    ],
+)
+def test_node_must_drain_before_an_effect_ends_its_jobs(name, jobs, drains):
+    assert plan_site([ended("compute1", name, handler=True)], jobs).drains == drains
+
+
+def test_jobs_of_a_plan_are_unknown_if_slurm_did_not_answer():
+    assert plan_site(RUN, None).jobs is None
+
+
+def test_plan_of_an_unchanged_site_is_empty():
+    plan = plan_site(
+        [ended("a", "Ensure x", TaskOutcome.OK), ended("a", "Ensure y", TaskOutcome.SKIPPED)], [JOB]
+    )
+
+    assert (plan.changes, plan.effects, plan.drains, plan.jobs) == ((), (), (), {})
+
+
+def test_tally_counts_the_changes_of_each_host_of_the_run():
+    unchanged = ended("archive", "Ensure x", TaskOutcome.OK)
+
+    assert list(tally([*RUN, unchanged]).items()) == [
+        ("archive", 0),
+        ("compute1", 1),
+        ("controller", 1),
+    ]
+
+
+def test_rescued_task_is_not_a_failure():
+    events = [
+        ended("b", "Check x", TaskOutcome.FAILED, message="x"),
+        RunEnded(failed=frozenset({"a"})),
+    ]
+
+    assert failures(events) == ()
+
+
+def test_last_failure_of_each_failed_host_is_returned():
+    events = [
+        ended("b", "Gather facts", TaskOutcome.UNREACHABLE, message="unreachable"),
+        ended("a", "Check x", TaskOutcome.FAILED, message="rescued"),
+        ended("a", "Check y", TaskOutcome.FAILED, message="last"),
+        RunEnded(failed=frozenset({"a", "b"})),
+    ]
+
+    assert [(failure.host, failure.message) for failure in failures(events)] == [
+        ("a", "last"),
+        ("b", "unreachable"),
+    ]
+
+
+def test_run_without_an_end_has_no_failures():
+    events = [PrintedText(text="interrupted"), ended("a", "Check x", TaskOutcome.FAILED)]
+
+    assert failures(events) == ()
+
+
+def test_record_has_names_and_messages_but_no_diffs():
+    secret = ended("b", "Ensure the key", targets=("/key",), diff="+hidden")
+    failed = ended("a", "Ensure x", TaskOutcome.FAILED, message="no room")
+    run = PlaybookRun(
+        outcome=RunOutcome.FAILED,
+        events=(secret, failed, RunEnded(failed=frozenset({"a"}))),
+        waiting={"b": ("x_restart",)},
+    )
+    circumstances = Circumstances(by="me@here", commit="abc+", started_at=1, ended_at=2)
+    request = PlaybookRequest(playbook="p.yml", limit="b")
+
+    record = to_record("1-apply", "apply", request, run, circumstances)
+
+    assert record.changed == {"b": ("slurm: Ensure the key",)}
+    assert record.failed == (FailedTask(host="a", task="slurm: Ensure x", message="no room"),)
+    assert (record.limit, record.waiting) == ("b", {"b": ("x_restart",)})
+    assert record.circumstances == circumstances
+    assert "hidden" not in repr(record)
+
+
+def test_text_of_a_task_without_a_role_is_its_name():
+    assert str(Task(name="Ensure x")) == "Ensure x"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ()),
+        ("login", ("login",)),
+        ("a,b", ("a", "b")),
+        ("compute[1-3]", ("compute1", "compute2", "compute3")),
+        ("compute[08-10,12],gpu1", ("compute08", "compute09", "compute10", "compute12", "gpu1")),
+        ("r[1-2]n[1-2]", ("r1n1", "r1n2", "r2n1", "r2n2")),
+    ],
+)
+def test_host_list_is_expanded_as_slurm_does(text, names):
+    assert expand(text) == names
+
+
+@pytest.mark.parametrize("text", ["a[", "a[]", "a[1-]", "a]b", "a[1,,2]", "a[x]"])
+def test_malformed_host_list_is_refused(text):
+    with pytest.raises(UnexpectedOutput):
+        expand(text)
+
+
+def test_verification_report_is_read():
+    finding = {
+        "host": "a",
+        "role": "munge",
+        "what": "x runs",
+        "seen": "it is dead",
+        "who": "operator",
+        "hint": "",
+    }
+
+    report = {"looked_at": 3, "findings": [finding], "hosts": {"a": {"munge": []}}}
+
+    verification = to_verification(report)
+
+    assert to_report(verification) == report
+    (diagnostic,) = verification.diagnostics
+    assert verification.checked == 3
+    assert verification.hosts == {"a": {"munge": []}}
+    assert diagnostic == Diagnostic(
+        where=("a", "munge"), what="x runs", seen="it is dead", who="operator", hint=""
+    )
+
+
+@pytest.mark.parametrize("report", [{}, {"looked_at": 1, "hosts": {}, "findings": [{"host": "a"}]}])
+def test_verification_report_of_another_form_is_refused(report):
+    with pytest.raises(UnexpectedOutput):
+        to_verification(report)

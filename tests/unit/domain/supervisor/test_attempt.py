@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slurm's states, and the times of an attempt."""
+
+import pytest
+from tests.unit.domain.builders import T0, attempt, job
+
+from gridstead.domain.supervisor.attempt import ALIVE_STATES, END_STATES, check_state
+from gridstead.errors import UnexpectedOutput
+
+
+@pytest.mark.parametrize("state", sorted(ALIVE_STATES | END_STATES.keys()))
+def test_known_state_of_slurm_is_accepted(state):
+    assert check_state(state, source="sacct") == state
+
+
+@pytest.mark.parametrize("text", ["CANCELLED by 1000", "CANCELLED+"])
+def test_suffix_of_a_state_is_removed(text):
+    assert check_state(text, source="sacct") == "CANCELLED"
+
+
+@pytest.mark.parametrize("text", ["", "completed", "BEAMED_UP", " RUNNING"])
+def test_unknown_state_is_refused(text):
+    with pytest.raises(UnexpectedOutput, match="sacct"):
+        check_state(text, source="sacct")
+
+
+@pytest.mark.parametrize(
+    ("changes", "elapsed_s"),
+    [
+        ({}, 30),
+        ({"suspended_s": 10}, 20),
+        ({"suspended_s": 40}, 0),
+        ({"ended_at": None}, 0),
+        ({"started_at": None}, 0),
+    ],
+)
+def test_elapsed_time_excludes_suspensions_and_is_never_negative(changes, elapsed_s):
+    assert attempt(job(), "COMPLETED", **changes).elapsed_s == elapsed_s
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "started"),
+    [
+        ("PENDING", {}, False),
+        ("CONFIGURING", {"started_at": T0}, False),
+        ("RUNNING", {}, True),
+        ("COMPLETED", {}, True),
+        ("CANCELLED", {"started_at": None}, False),
+        ("COMPLETED", {"ended_at": 0}, False),
+    ],
+)
+def test_attempt_has_started_if_its_script_has_started(state, changes, started):
+    assert attempt(job(), state, **changes).started == started

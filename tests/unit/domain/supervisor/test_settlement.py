@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The billed time, and the minutes that are reported to contracts without seconds."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fakes.ledger import SMALL
+from tests.unit.domain.builders import attempt, job
+
+from gridstead.domain.jobs.ids import JobId
+from gridstead.domain.jobs.job import Job
+from gridstead.domain.jobs.lifecycle import JobState
+from gridstead.domain.supervisor.settlement import billed_minutes, billed_seconds, slack_seconds
+
+
+def job_started_at(started_at):
+    return Job(
+        id=JobId(chain_id=1, contract="0x", number=1),
+        state=JobState.RUNNING,
+        customer="0x",
+        provider="0x",
+        resources=SMALL,
+        batch_location_hash="script",
+        escrow=1,
+        submitted_at=0,
+        started_at=started_at,
+        state_block=0,
+    )
+
+
+@pytest.mark.parametrize(("seconds", "minutes"), [(0, 0), (59, 0), (60, 1), (119, 1), (120, 2)])
+def test_minutes_are_rounded_down(seconds, minutes):
+    assert billed_minutes(JobState.FINISHED, seconds) == minutes
+
+
+@pytest.mark.parametrize(
+    ("price", "seconds"), [(0, 30), (10**18, 30), (300 * 10**18, 20), (10**40, 0)]
+)
+def test_billed_time_is_at_most_the_time_that_the_escrow_pays_for(price, seconds):
+    ended = job(JobState.RUNNING, price_per_min=price)
+
+    assert billed_seconds(ended, attempt(ended, "COMPLETED"), ()) == seconds
+
+
+def test_no_minutes_are_reported_for_a_panic():
+    assert billed_minutes(JobState.PANICKED, 10**6) == 0
+
+
+@pytest.mark.parametrize(
+    ("now", "seconds"), [(990, 900), (1000, 900), (1059, 900), (1060, 960), (1000 + 7200, 8100)]
+)
+def test_slack_is_added_to_the_whole_minutes_since_the_start(now, seconds):
+    assert slack_seconds(job_started_at(1000), now=now, slack_min=15) == seconds
+
+
+@given(
+    now=st.integers(0, 10**9),
+    later=st.integers(0, 10**6),
+    slack=st.integers(0, 1000),
+    used=st.integers(0, 10**6),
+)
+def test_contracts_accept_a_report_within_the_slack(now, later, slack, used):
+    """The contracts use a block that is never older than the block of the report."""
+    running = job_started_at(now // 2)
+    seconds = min(used, slack_seconds(running, now=now, slack_min=slack))
+
+    minutes = billed_minutes(JobState.FINISHED, seconds)
+
+    assert minutes <= (now + later - running.started_at) // 60 + slack
+    assert minutes * 60 <= used

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The accounts of customers, the gate, and the offer of a provider."""
+
+from dataclasses import replace
+
+import pytest
+from tests.unit.domain.builders import CUSTOMER, OTHER, US
+
+from gridstead.domain.chain.events import ChainEvent, ChainEventKind
+from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.jobs.job import Hardware, Provider
+from gridstead.domain.supervisor.offers import Terms, must_register, offer, sanitise
+from gridstead.domain.supervisor.submission import Gate, GridUser
+from gridstead.domain.users.accounts import WalletRange, customers, missing
+
+HARDWARE = Hardware(gpus_per_node=(0,), cpus_per_node=(4,), memory_per_node_mb=(1000,))
+PRICES = Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3)
+TERMS = Terms(prices=PRICES, labels={"zone": "Lab!", "arch": "amd64"})
+
+
+def user(address=CUSTOMER, uid=200_001, gid=100_000):
+    return GridUser(address=address, uid=uid, gid=gid)
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        user("root"),
+        user("0x" + "AB" * 20),
+        user(uid=0),
+        user(uid=200_000),
+        user(uid=1_000_000),
+        user(gid=0),
+    ],
+)
+def test_account_outside_the_wallet_range_does_not_belong_to_a_wallet(account):
+    assert not WalletRange().holds(account)
+
+
+@pytest.mark.parametrize("uid", [200_001, 999_999])
+def test_wallet_range_includes_both_ends(uid):
+    assert WalletRange().holds(user(uid=uid))
+
+
+def test_customers_are_the_wallets_that_requested_a_job():
+    requested = ChainEvent(
+        kind=ChainEventKind.JOB_REQUESTED, block=1, index=0, job_number=1, customer=CUSTOMER
+    )
+    claimed = replace(requested, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER)
+    malformed = replace(requested, customer="0x1")
+
+    assert customers([requested, claimed, malformed]) == {CUSTOMER}
+
+
+def test_missing_accounts_are_unique_and_sorted():
+    assert missing([CUSTOMER, US, CUSTOMER, OTHER], [user(OTHER)]) == (US, CUSTOMER)
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("my_invalid-label123!", "my_invalid-label123"),
+        ("validLabel123", "validlabel123"),
+        (".a@b#c$d%e^f&g.f", ".a-b-c-d-e-f-g.f"),
+    ],
+)
+def test_labels_are_sanitised_as_in_the_grid(text, clean):
+    assert sanitise(text) == clean
+
+
+def test_labels_of_an_offer_are_sorted_by_key():
+    assert [(label.key, label.value) for label in offer(HARDWARE, TERMS).labels] == [
+        ("arch", "amd64"),
+        ("zone", "lab"),
+    ]
+
+
+def test_provider_registers_until_a_record_is_equal_to_its_offer():
+    new = offer(HARDWARE, TERMS)
+    same = Provider(address=US, hardware=HARDWARE, prices=PRICES, labels=new.labels, joined=True)
+    other = replace(same, prices=replace(PRICES, cpu_per_min=9))
+
+    assert must_register(new, None, None)
+    assert must_register(new, other, None)
+    assert not must_register(new, same, None)
+    assert not must_register(new, other, same)
+
+
+@pytest.mark.parametrize(
+    ("gate", "is_open"),
+    [
+        (Gate(user=None, missing=()), False),
+        (Gate(user=user(), missing=("home directory",)), False),
+        (Gate(user=user(), missing=()), True),
+    ],
+)
+def test_gate_is_open_if_nothing_is_missing(gate, is_open):
+    assert gate.open == is_open
+
+
+@pytest.mark.parametrize("cpus", [(), (4,), (4, 8, 16)])
+def test_number_of_nodes_is_the_number_of_entries(cpus):
+    hardware = Hardware(gpus_per_node=(0,) * len(cpus), cpus_per_node=cpus, memory_per_node_mb=cpus)
+
+    assert hardware.nodes == len(cpus)
