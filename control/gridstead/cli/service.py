@@ -34,6 +34,18 @@ _HELP = {
     "user-directories": "Creates home and cache directories on the shared storage.",
 }
 
+# The modules of gridstead.wiring whose function ``run`` starts a service.
+WIRING = {
+    "agent": "slurm",
+    "cvmfs": "cvmfs",
+    "job-definitions": "definitions.job_definitions",
+    "ldap-connector": "users.ldap_connector",
+    "logger": "logs",
+    "meta-scheduler": "matching",
+    "supervisor": "supervisor",
+    "user-directories": "users.user_directories",
+}
+
 
 def settings_path(service: str, config: Path | None) -> Path:
     """Return the path of a service's settings file."""
@@ -60,7 +72,7 @@ def _runner(service: str) -> Callable[[Path | None], None]:
     def run(config: Config = None) -> None:
         settings = load(SERVICES[service], settings_path(service, config))
         set_up(settings.log_level)
-        module = importlib.import_module(f"gridstead.wiring.{service.replace('-', '_')}")
+        module = importlib.import_module(f"gridstead.wiring.{WIRING[service]}")
         module.run(settings)
 
     return run

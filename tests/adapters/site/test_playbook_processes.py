@@ -20,7 +20,7 @@ from gridstead.adapters.site.runs import AnsiblePlaybooks
 from gridstead.domain.site.playbook import PlaybookRequest, RunOutcome
 from gridstead.ports.site import Stop
 
-STRATEGIES = Path(__file__).parents[2] / "playbooks/strategy_plugins"
+STRATEGIES = Path(__file__).parents[3] / "playbooks/strategy_plugins"
 CONFIGURATION = f"[defaults]\nstrategy_plugins = {STRATEGIES}\nstrategy = persistent\n"
 HERE = {
     "ansible_connection": "local",
