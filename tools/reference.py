@@ -11,14 +11,12 @@ import sys
 from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
+import settings_page
 import typer.main
-from pydantic.fields import FieldInfo
 
 from gridstead.cli.main import app
-from gridstead.config import FILES, ClientSettings, Settings
 from gridstead.domain.jobs.lifecycle import COLD, LEGAL, JobState
 from gridstead.domain.matching.expiry import MARGIN_BLOCKS, MARGIN_S
 
@@ -37,19 +35,6 @@ MARGIN = (
     "The contracts allow the transition at this time. The meta-scheduler requests it\n"
     f"{MARGIN_BLOCKS} blocks or {MARGIN_S} seconds later.\n"
 )
-SETTINGS = """\
-# Settings
-
-Each service has one TOML file, `/etc/gridstead/<service>.toml`. Unknown keys are errors.
-
-`gridstead check-config <service>` checks the file and contacts no other service.
-"""
-CLIENT = """\
-## The command line
-
-The file is `~/.config/gridstead/client.toml`, or the file that `--config` or `$GRIDSTEAD_CONFIG`
-names.
-"""
 LIFE_CYCLE = """\
 # The life of a job
 
@@ -60,59 +45,11 @@ state: its escrow is settled.
 
 def pages() -> dict[str, str]:
     """Return the generated pages by file name."""
-    return {"settings.md": settings(), "cli.md": commands(), "lifecycle.md": lifecycle()}
-
-
-def settings() -> str:
-    """Return the page of all settings."""
-    lines = [NOTICE, SETTINGS]
-    for service, model in sorted(FILES.items()):
-        lines += [f"## {service}\n", *_table(model)]
-    lines += [CLIENT, *_table(ClientSettings)]
-    return "\n".join(lines)
-
-
-def _table(model: type[Settings]) -> list[str]:
-    rows = ["| key | description | default or example |", "|---|---|---|"]
-    rows += [f"| `{key}` | {text} | {value} |" for key, text, value in _rows(model, "")]
-    return [*rows, ""]
-
-
-def _rows(model: type[Settings], prefix: str) -> Iterator[tuple[str, str, str]]:
-    for name, field in model.model_fields.items():
-        table = _table_in(field.annotation)
-        if table is not None:
-            yield from _rows(table, f"{prefix}{name}.")
-            continue
-        item = _item_table(field.annotation)
-        if item is not None:
-            yield from _rows(item, f"{prefix}{name}[].")
-            continue
-        yield f"{prefix}{name}", field.description or "", _value(field)
-
-
-def _item_table(annotation: Any) -> type[Settings] | None:  # noqa: ANN401 - any type
-    """Return the model of the items of a tuple, or None if the items are not tables."""
-    if get_origin(annotation) is not tuple:
-        return None
-    return _table_in(get_args(annotation)[0])
-
-
-def _table_in(annotation: Any) -> type[Settings] | None:  # noqa: ANN401 - any type
-    """Return the model that an annotation names, or None if it names no table."""
-    if get_origin(annotation) in {Union, UnionType}:
-        tables = [_table_in(member) for member in get_args(annotation)]
-        return next((table for table in tables if table is not None), None)
-    if isinstance(annotation, type) and issubclass(annotation, Settings):
-        return annotation
-    return None
-
-
-def _value(field: FieldInfo) -> str:
-    if field.is_required():
-        example = f", such as `{field.examples[0]}`" if field.examples else ""
-        return f"required{example}"
-    return "none" if field.default is None else f"`{field.default}`"
+    return {
+        "settings.md": f"{NOTICE}\n{settings_page.page()}",
+        "cli.md": commands(),
+        "lifecycle.md": lifecycle(),
+    }
 
 
 def commands() -> str:

@@ -21,14 +21,22 @@ class ClientSettings(Settings):
         Url,
         Field(
             pattern=r"^https://",
-            description="GraphQL URL of the Job Definition service.",
+            description="GraphQL URL of the Job Definition service. It must start with https.",
             examples=["https://control:8443/graphql"],
         ),
     ]
     logger: Peer
     queue_url: Annotated[
-        Url | None, Field(description="URL of the meta-scheduler's queue view.")
+        Url | None,
+        Field(
+            description="URL of the meta-scheduler's queue view.",
+            examples=["https://control:8447"],
+        ),
     ] = None
     ca_file: Annotated[
-        Path | None, Field(description="CA to trust in addition to the system's CAs, PEM.")
+        Path | None,
+        Field(
+            description="CA to trust in addition to the system's CAs, PEM.",
+            examples=["/etc/gridstead/pki/ca.crt"],
+        ),
     ] = None

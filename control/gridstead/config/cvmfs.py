@@ -56,11 +56,9 @@ class FetchSettings(Settings):
         float,
         Field(gt=0, le=600, description="Timeout to connect, and between two pieces of an answer."),
     ] = 10.0
-    max_object_mib: Annotated[PositiveInt, Field(description="Maximum size of an object, MiB.")] = (
-        2048
-    )
+    max_object_mib: Annotated[PositiveInt, Field(description="Maximum size of an object.")] = 2048
     max_catalog_mib: Annotated[
-        PositiveInt, Field(description="Maximum decompressed size of a catalog, MiB.")
+        PositiveInt, Field(description="Maximum decompressed size of a catalog.")
     ] = 4096
 
 
@@ -93,32 +91,33 @@ class CvmfsSettings(Service):
 
     repositories: Annotated[
         tuple[Repository, ...],
-        Field(min_length=1, description="One table `[[repositories]]` for each repository."),
+        Field(min_length=1, description="The repositories to replicate."),
         AfterValidator(check_names),
     ]
-    storage_directory: Annotated[Path, Field(description="Folder of the replicas.")] = Path(
+    storage_directory: Annotated[Path, Field(description="Directory of the replicas.")] = Path(
         "/srv/cvmfs"
     )
     min_free_mib: Annotated[
-        NaturalInt, Field(description="Space that a pull leaves free on the disk, MiB.")
+        NaturalInt, Field(description="Space that a pull leaves free on the disk.")
     ] = 1024
-    snapshot_every_s: Annotated[
-        PositiveInt, Field(description="Time between two pulls, seconds.")
-    ] = 900
+    snapshot_every_s: Annotated[PositiveInt, Field(description="Time between two pulls.")] = 900
     keep_superseded_days: Annotated[
         NaturalInt,
-        Field(description="Days that a revision is kept after a newer one has replaced it."),
+        Field(description="Time for which a revision is kept after a newer one has replaced it."),
     ] = 3
     collect_every_hours: Annotated[
-        PositiveInt, Field(description="Time between two removals of old objects, hours.")
+        PositiveInt, Field(description="Time between two removals of old objects.")
     ] = 24
     fetch: FetchSettings = FetchSettings()
-    listen: Annotated[Endpoint, Field(description="Address for CVMFS clients, host:port.")] = (
+    listen: Annotated[Endpoint, Field(description="Address to listen on for CVMFS clients.")] = (
         "0.0.0.0:8000"
     )
     tls: Annotated[
         Tls | None,
-        Field(description="Certificate. Default: plain HTTP, as clients and caches expect."),
+        Field(
+            description="Certificate. Without it the service uses plain HTTP, as clients and "
+            "caches expect."
+        ),
     ] = None
     metrics_for: Annotated[
         tuple[Network, ...], Field(description="Networks that may read `/metrics`.")

@@ -52,28 +52,26 @@ class CvmfsClientSettings(Service):
 
     repositories: Annotated[
         tuple[MountedRepository, ...],
-        Field(min_length=1, description="One table `[[repositories]]` for each repository."),
+        Field(min_length=1, description="The repositories to mount."),
         AfterValidator(check_names),
     ]
     user: Annotated[
         str, Field(description="User of the process that fetches, checks and serves files.")
     ] = "gridstead-cvmfs"
     cache_directory: Annotated[
-        Path, Field(description="Folder of the cache. Only the user may write there.")
+        Path, Field(description="Directory of the cache. Only the user may write there.")
     ] = Path("/var/cache/gridstead-cvmfs")
     cache_mib: Annotated[
-        PositiveInt, Field(description="Maximum size of the cache of each repository, MiB.")
+        PositiveInt, Field(description="Maximum size of the cache of each repository.")
     ] = 10_240
     look_every_s: Annotated[
-        PositiveInt, Field(description="Time between two checks for a new revision, seconds.")
+        PositiveInt, Field(description="Time between two checks for a new revision.")
     ] = 60
     timeout_s: Annotated[
         float,
         Field(gt=0, le=600, description="Timeout to connect, and between two pieces of an answer."),
     ] = 5.0
-    max_object_mib: Annotated[PositiveInt, Field(description="Maximum size of an object, MiB.")] = (
-        2048
-    )
+    max_object_mib: Annotated[PositiveInt, Field(description="Maximum size of an object.")] = 2048
     max_catalog_mib: Annotated[
-        PositiveInt, Field(description="Maximum decompressed size of a catalog, MiB.")
+        PositiveInt, Field(description="Maximum decompressed size of a catalog.")
     ] = 1024

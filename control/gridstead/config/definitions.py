@@ -17,27 +17,28 @@ class DefinitionLimits(Settings):
 
     requests_per_s: Annotated[
         PositiveInt,
-        Field(description="GraphQL requests of one caller per second. The burst is twice as high."),
+        Field(description="GraphQL requests of one caller. The burst is twice as high."),
     ] = 300
     upload_mib_per_hour: Annotated[
         PositiveInt,
-        Field(description="Data that one caller may send to GraphQL per hour, MiB."),
+        Field(description="Data that one caller may send to GraphQL."),
     ] = 128
     calls_per_s: Annotated[
         PositiveInt,
-        Field(description="gRPC calls of one caller per second. The burst is twice as high."),
+        Field(description="gRPC calls of one caller. The burst is twice as high."),
     ] = 1000
     proxies: Annotated[
         tuple[Network, ...],
         Field(
             description="Networks of trusted proxies. The last address that they add to "
-            "X-Forwarded-For is the caller."
+            "X-Forwarded-For is the caller.",
+            examples=[["192.0.2.14/32"]],
         ),
     ] = ()
     unused_mib: Annotated[
         PositiveInt,
         Field(
-            description="Maximum size of all scripts that no hot job uses, MiB. Beyond it the "
+            description="Maximum size of all scripts that no hot job uses. Beyond it the "
             "service refuses scripts."
         ),
     ] = 4096
@@ -57,16 +58,17 @@ class JobDefinitionsSettings(TickingService):
         Path,
         Field(
             description="File with the keys that encrypt scripts: one key of at least 32 bytes per "
-            "line, the newest first."
+            "line, the newest first.",
+            examples=["/etc/gridstead/secrets/script-storage-keys"],
         ),
     ]
     keep_hours: Annotated[
         PositiveInt,
-        Field(description="Time for which a script is retained after its job has ended, hours."),
+        Field(description="Time for which a script is retained after its job has ended."),
     ] = 24
     unused_hours: Annotated[
         PositiveInt,
-        Field(description="Time for which a script is retained while no job names it, hours."),
+        Field(description="Time for which a script is retained while no job names it."),
     ] = 24
     limits: DefinitionLimits = DefinitionLimits()
     metrics_for: Annotated[
@@ -74,20 +76,23 @@ class JobDefinitionsSettings(TickingService):
         Field(description="Networks that may read `/metrics` at the GraphQL endpoint."),
     ] = ("127.0.0.0/8", "::1/128")
     chain: Chain
-    graphql_listen: Annotated[
-        Endpoint, Field(description="host:port to listen on for GraphQL.")
-    ] = "0.0.0.0:8443"
-    grpc_listen: Annotated[Endpoint, Field(description="host:port to listen on for gRPC.")] = (
+    graphql_listen: Annotated[Endpoint, Field(description="Address to listen on for GraphQL.")] = (
+        "0.0.0.0:8443"
+    )
+    grpc_listen: Annotated[Endpoint, Field(description="Address to listen on for gRPC.")] = (
         "0.0.0.0:8444"
     )
     tls: Tls
     logger_endpoint: Annotated[
         Endpoint,
-        Field(description="host:port at which jobs reach the logger.", examples=["control:8445"]),
+        Field(description="Address at which jobs reach the logger.", examples=["control:8445"]),
     ]
     log_token_key_file: Annotated[
         Path,
-        Field(description="File with the key that the logger has too, at least 32 bytes."),
+        Field(
+            description="File with the key that the logger has too, at least 32 bytes.",
+            examples=["/etc/gridstead/secrets/log-token-key"],
+        ),
     ]
     introspection: Annotated[
         bool, Field(description="Whether GraphQL clients may read the schema.")
@@ -101,5 +106,8 @@ class JobDefinitionsSettings(TickingService):
     ] = ()
     module_ca_file: Annotated[
         Path | None,
-        Field(description="CA of these hosts, PEM. The CAs of the system if not set."),
+        Field(
+            description="CA of these hosts, PEM. If not set, the CAs of the system.",
+            examples=["/etc/gridstead/modules-ca.crt"],
+        ),
     ] = None

@@ -15,7 +15,7 @@ from gridstead.config.values import Endpoint, Origin, PositiveInt
 class LoggerSettings(TickingService):
     """The settings of gridstead logger."""
 
-    listen: Annotated[Endpoint, Field(description="host:port to listen on.")] = "0.0.0.0:8445"
+    listen: Annotated[Endpoint, Field(description="Address to listen on.")] = "0.0.0.0:8445"
     web_origins: Annotated[
         tuple[Origin, ...],
         Field(
@@ -24,7 +24,7 @@ class LoggerSettings(TickingService):
             examples=[["https://portal.example"]],
         ),
     ] = ()
-    web_listen: Annotated[Endpoint, Field(description="host:port to listen on for browsers.")] = (
+    web_listen: Annotated[Endpoint, Field(description="Address to listen on for browsers.")] = (
         "0.0.0.0:8448"
     )
     tls: Tls
@@ -32,7 +32,8 @@ class LoggerSettings(TickingService):
         Path,
         Field(
             description="File with the key that the Job Definition service has too, at least 32 "
-            "bytes."
+            "bytes.",
+            examples=["/etc/gridstead/secrets/log-token-key"],
         ),
     ]
     storage_directory: Annotated[Path, Field(description="Directory of the logs.")] = Path(
@@ -42,18 +43,18 @@ class LoggerSettings(TickingService):
         Path,
         Field(
             description="File with the key that encrypts logs, at least 32 bytes. Logs cannot be "
-            "read without it."
+            "read without it.",
+            examples=["/etc/gridstead/secrets/log-storage-key"],
         ),
     ]
-    max_log_mib: Annotated[PositiveInt, Field(description="Maximum size of one log, MiB.")] = 256
+    max_log_mib: Annotated[PositiveInt, Field(description="Maximum size of one log.")] = 256
     max_owner_mib: Annotated[
         PositiveInt,
         Field(
-            description="Maximum size of the logs of one owner, MiB. The oldest logs are removed "
-            "first."
+            description="Maximum size of the logs of one owner. The oldest logs are removed first."
         ),
     ] = 10240
     retention_days: Annotated[
         PositiveInt,
-        Field(description="Time for which a log is retained after its last line, days."),
+        Field(description="Time for which a log is retained after its last line."),
     ] = 30

@@ -15,7 +15,7 @@ class QueueView(Tls):
     """The queue view. It shows customers which jobs are pending and why."""
 
     listen: Annotated[
-        Endpoint, Field(description="host:port to listen on.", examples=["0.0.0.0:8447"])
+        Endpoint, Field(description="Address to listen on.", examples=["0.0.0.0:8447"])
     ]
 
 

@@ -15,7 +15,7 @@ from gridstead.config.values import Endpoint
 class AgentSettings(TickingService):
     """The settings of gridstead agent."""
 
-    listen: Annotated[Endpoint, Field(description="host:port to listen on for the supervisor.")] = (
+    listen: Annotated[Endpoint, Field(description="Address to listen on for the supervisor.")] = (
         "0.0.0.0:6830"
     )
     tls: MutualTls
@@ -24,17 +24,18 @@ class AgentSettings(TickingService):
     ] = "supervisor"
     report_listen: Annotated[
         Endpoint | None,
-        Field(
-            description="host:port (UDP) to listen on for reports of nodes. No reports if not set."
-        ),
+        Field(description="UDP address to listen on for reports of nodes."),
     ] = "0.0.0.0:6831"
     report_sources: Annotated[
         tuple[str, ...],
-        Field(description="Addresses of the nodes. Reports from other addresses are dropped."),
+        Field(
+            description="Addresses of the nodes. Reports from other addresses are dropped.",
+            examples=[["192.0.2.21", "192.0.2.22"]],
+        ),
     ] = ()
-    spool_file: Annotated[
-        Path | None, Field(description="Job completion spool. It is not read if not set.")
-    ] = Path("/var/spool/gridstead/jobcomp.jsonl")
+    spool_file: Annotated[Path | None, Field(description="Spool that jobcomp.lua writes.")] = Path(
+        "/var/spool/gridstead/jobcomp.jsonl"
+    )
     state_file: Annotated[Path, Field(description="SQLite database with the reports.")] = Path(
         "/var/lib/gridstead/agent/reports.db"
     )

@@ -16,13 +16,13 @@ class PricesPerMinute(Settings):
     """The provider's prices per minute."""
 
     gpu_credits: Annotated[
-        Credits, Field(description="Credits per GPU and minute.", examples=["8.5"])
+        Credits, Field(description="Price of one GPU per minute.", examples=["8.5"])
     ]
     cpu_credits: Annotated[
-        Credits, Field(description="Credits per CPU thread and minute.", examples=["0.95"])
+        Credits, Field(description="Price of one CPU thread per minute.", examples=["0.95"])
     ]
     memory_mb_credits: Annotated[
-        Credits, Field(description="Credits per MB and minute.", examples=["0.00008"])
+        Credits, Field(description="Price of one MB of memory per minute.", examples=["0.00008"])
     ]
 
 
@@ -30,7 +30,7 @@ class AgentTransport(MutualTls):
     """Access to Slurm through the cluster agent."""
 
     endpoint: Annotated[
-        Endpoint, Field(description="host:port of the agent.", examples=["controller:6830"])
+        Endpoint, Field(description="Address of the agent.", examples=["controller:6830"])
     ]
 
 
@@ -38,14 +38,21 @@ class SshTransport(Settings):
     """Access to Slurm through ssh to the login node."""
 
     endpoint: Annotated[
-        Endpoint, Field(description="host:port of sshd on the login node.", examples=["login:22"])
+        Endpoint, Field(description="Address of sshd on the login node.", examples=["login:22"])
     ]
     user: Annotated[
         str, Field(description="Account on the login node that may run the wrapper with sudo.")
     ] = "gridstead-operator"
-    key_file: Annotated[Path, Field(description="OpenSSH private key.")]
+    key_file: Annotated[
+        Path,
+        Field(description="OpenSSH private key.", examples=["/etc/gridstead/ssh/supervisor"]),
+    ]
     known_hosts_file: Annotated[
-        Path, Field(description="File with the host key of the login node. Others are refused.")
+        Path,
+        Field(
+            description="File with the host key of the login node. Others are refused.",
+            examples=["/etc/gridstead/ssh/known_hosts"],
+        ),
     ]
 
 
@@ -71,9 +78,12 @@ class SshKeys(Tls):
     """The SshAPI server. It serves the supervisor's public key to the login node."""
 
     listen: Annotated[
-        Endpoint, Field(description="host:port to listen on.", examples=["0.0.0.0:8446"])
+        Endpoint, Field(description="Address to listen on.", examples=["0.0.0.0:8446"])
     ]
-    public_key_file: Annotated[Path, Field(description="OpenSSH public key.")]
+    public_key_file: Annotated[
+        Path,
+        Field(description="OpenSSH public key.", examples=["/etc/gridstead/ssh/supervisor.pub"]),
+    ]
 
 
 class SupervisorSettings(TickingService):
@@ -87,12 +97,16 @@ class SupervisorSettings(TickingService):
     job_definitions: Peer
     slurm: Slurm
     prices_per_minute: PricesPerMinute
-    labels: Annotated[dict[str, str], Field(description="Labels of the provider.")] = {}  # noqa: RUF012 - pydantic copies it
+    labels: Annotated[
+        dict[str, str],
+        Field(description="Labels of the provider.", examples=[{"os": "linux", "zone": "site-a"}]),
+    ] = {}  # noqa: RUF012 - pydantic copies it
     logger_ca_file: Annotated[
         str | None,
         Field(
-            description="Path, on compute nodes, of the CA of the grid's logger. The CAs of the "
-            "system if not set."
+            description="Path, on compute nodes, of the CA of the grid's logger. If not "
+            "set, the CAs of the system.",
+            examples=["/etc/gridstead/grid-ca.crt"],
         ),
     ] = None
     ssh_keys: Annotated[
@@ -108,6 +122,6 @@ class SupervisorSettings(TickingService):
             "job is given up."
         ),
     ] = 3
-    clock_skew_s: Annotated[
-        NaturalInt, Field(description="Maximum difference between clocks, seconds.")
-    ] = 60
+    clock_skew_s: Annotated[NaturalInt, Field(description="Maximum difference between clocks.")] = (
+        60
+    )

@@ -31,13 +31,16 @@ class Chain(Settings):
     ]
     contract: Annotated[
         Address,
-        Field(description="Address of the MetaScheduler. The other addresses are read from it."),
+        Field(
+            description="Address of the MetaScheduler. The other addresses are read from it.",
+            examples=["0x1234567890abcdef1234567890abcdef12345678"],
+        ),
     ]
     confirmations: Annotated[
         PositiveInt,
         Field(
             le=64,  # A node that prunes retains 128 blocks, and final values must be readable.
-            description="Number of blocks after which a block is final, at most 64.",
+            description="Number of blocks after which a block is final.",
             examples=[6],
         ),
     ]
@@ -54,13 +57,15 @@ class Wallet(Settings):
 
     keystore_file: Annotated[
         Path,
-        Field(description="Keystore file (V3).", examples=["/etc/gridstead/supervisor.wallet"]),
+        Field(
+            description="Keystore file (V3).", examples=["/etc/gridstead/wallets/{service}.json"]
+        ),
     ]
     password_file: Annotated[
         Path,
         Field(
             description="File with the password of the keystore.",
-            examples=["/etc/gridstead/supervisor.password"],
+            examples=["/etc/gridstead/secrets/{service}.password"],
         ),
     ]
 
@@ -69,10 +74,10 @@ class Tls(Settings):
     """The certificate of a server."""
 
     certificate_file: Annotated[
-        Path, Field(description="Certificate, PEM.", examples=["/etc/gridstead/pki/agent.crt"])
+        Path, Field(description="Certificate, PEM.", examples=["/etc/gridstead/pki/{service}.crt"])
     ]
     key_file: Annotated[
-        Path, Field(description="Private key, PEM.", examples=["/etc/gridstead/pki/agent.key"])
+        Path, Field(description="Private key, PEM.", examples=["/etc/gridstead/pki/{service}.key"])
     ]
 
 
@@ -94,7 +99,7 @@ class Peer(Settings):
     endpoint: Annotated[
         Endpoint,
         Field(
-            description="host:port of the server. Its certificate must have this host.",
+            description="Address of the server. Its certificate must have this host.",
             examples=["control:8444"],
         ),
     ]
@@ -119,9 +124,7 @@ class Service(Settings):
 class TickingService(Service):
     """The settings of a service that works in ticks."""
 
-    tick_s: Annotated[float, Field(gt=0, le=60, description="Interval between ticks, seconds.")] = (
-        0.5
-    )
+    tick_s: Annotated[float, Field(gt=0, le=60, description="Interval between ticks.")] = 0.5
 
 
 class WalletIds(Settings):
@@ -148,11 +151,29 @@ class Directory(Settings):
     suffix: Annotated[
         str, Field(description="Suffix of the directory.", examples=["dc=gridstead,dc=internal"])
     ]
-    bind_dn: Annotated[str, Field(description="Distinguished name of the service account.")]
-    password_file: Annotated[Path, Field(description="File with the password of this account.")]
-    ca_file: Annotated[Path, Field(description="CA that signed the server's certificate, PEM.")]
+    bind_dn: Annotated[
+        str,
+        Field(
+            description="Distinguished name of the service account.",
+            examples=["uid=connector,ou=services,dc=gridstead,dc=internal"],
+        ),
+    ]
+    password_file: Annotated[
+        Path,
+        Field(
+            description="File with the password of this account.",
+            examples=["/etc/gridstead/secrets/directory-connector.password"],
+        ),
+    ]
+    ca_file: Annotated[
+        Path,
+        Field(
+            description="CA that signed the server's certificate, PEM.",
+            examples=["/etc/gridstead/pki/ca.crt"],
+        ),
+    ]
     home_prefix: Annotated[
-        str, Field(description="Parent directory of the homes. A home is <prefix>/<address>.")
+        str, Field(description="Parent directory of the homes. A home is `<prefix>/<address>`.")
     ] = "/home/ldap-users"
 
 
@@ -166,16 +187,17 @@ class Storage(Settings):
         Path, Field(description="Parent of the cache directories of jobs, by uid.")
     ] = Path("/opt/cache/shared")
     persistent_cache: Annotated[
-        Path, Field(description="Parent of the cache directories of users, by user-<uid>.")
+        Path, Field(description="Parent of the cache directories of users, as `user-<uid>`.")
     ] = Path("/opt/cache/persistent")
     quota_gib: Annotated[
         PositiveInt | None,
-        Field(description="Quota of each directory of a user, GiB. No quota if not set."),
+        Field(description="Quota of each directory of a user.", examples=[100]),
     ] = None
     quota_command: Annotated[
         tuple[str, ...],
         Field(
-            description="Command that sets the quota of {directory} to {bytes}.",
+            description="Command that sets the quota of `{directory}` to `{bytes}`. Required with "
+            "`quota_gib`.",
             examples=[["mfssetquota", "-S", "{bytes}", "{directory}"]],
         ),
     ] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from decimal import Decimal, localcontext
 from ipaddress import ip_network
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -61,11 +61,16 @@ def _check_network(value: str) -> str:
     return value
 
 
-Address = Annotated[str, AfterValidator(_check_address)]
-Url = Annotated[str, AfterValidator(_check_url)]
-Origin = Annotated[str, AfterValidator(_check_origin)]
-Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
-Network = Annotated[str, AfterValidator(_check_network)]
+def _form(name: str) -> Any:  # noqa: ANN401 - pydantic declares its FieldInfo so
+    """Name the form of a text. docs/reference/settings.md shows the name."""
+    return Field(json_schema_extra={"format": name})
+
+
+Address = Annotated[str, AfterValidator(_check_address), _form("address")]
+Url = Annotated[str, AfterValidator(_check_url), _form("URL")]
+Origin = Annotated[str, AfterValidator(_check_origin), _form("origin")]
+Endpoint = Annotated[str, AfterValidator(_check_endpoint), _form("host:port")]
+Network = Annotated[str, AfterValidator(_check_network), _form("network")]
 PositiveInt = Annotated[int, Field(gt=0)]
 NaturalInt = Annotated[int, Field(ge=0)]
 Credits = Annotated[Decimal, Field(ge=0, decimal_places=18, max_digits=40)]

@@ -15,6 +15,7 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def reference():
+    load(CHECKOUT / "tools" / "settings_page.py", "settings_page")  # reference.py imports it.
     return load(CHECKOUT / "tools" / "reference.py")
 
 

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page docs/reference/settings.md, from the classes of the settings.
+
+Every fact comes from the JSON schema that pydantic generates from a class. The text ``{service}``
+in an example of a class stands for the name of the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gridstead.config import FILES, ClientSettings, Settings
+
+Schema = Mapping[str, Any]
+CLIENT = "client"
+MODELS: dict[str, type[Settings]] = {**dict(sorted(FILES.items())), CLIENT: ClientSettings}
+INTRODUCTION = """\
+# Settings
+
+Files: {contents}.
+
+Each service reads one TOML file, `/etc/gridstead/<service>.toml`. A key that is not listed here is
+an error. `gridstead check-config <service>` reports all errors of a file and connects to nothing.
+The roles write the files of a site: change the variables of the role, because the next run replaces
+the file.
+
+A key `chain.rpc_url` is the key `rpc_url` of the table `[chain]`. A key `repositories[].name` is
+the key `name` of each table `[[repositories]]`. *Required with `x`* means that the key is required
+if the file has the table `[x]`. A float may be written as an integer. An amount in credits has at
+most 18 decimals. Files do not contain secrets, but paths of files with secrets.
+
+Each section ends with an example that sets every key. Keys that are not required may be omitted.
+"""
+PATHS = {CLIENT: "~/.config/gridstead/client.toml"}
+NOTES = {
+    CLIENT: "The settings of a grid user's commands. Option `--config` or the environment\n"
+    "variable `GRIDSTEAD_CONFIG` names another file.\n"
+}
+# The unit of a number is that of the first suffix with which its key ends.
+UNITS = {
+    "_per_s": "per second",
+    "_mib_per_hour": "MiB per hour",
+    "_s": "seconds",
+    "_hours": "hours",
+    "_days": "days",
+    "_mib": "MiB",
+    "_gib": "GiB",
+    "_credits": "credits",
+}
+LIMITS = {
+    "minItems": "at least {} of them",
+    "exclusiveMinimum": "more than {:g}",
+    "minimum": "at least {:g}",
+    "maximum": "at most {:g}",
+    "maxLength": "at most {} characters",
+    "pattern": "matches `{}`",
+}
+HEAD = "| key | type | default | description | example |\n|---|---|---|---|---|"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a settings file, with the schema of its value."""
+
+    path: str
+    schema: Schema
+    table: Schema | None  # The schema of the table, or of each table, that is the key's value.
+    default: str
+
+    @property
+    def name(self) -> str:
+        """The key without the names of its tables."""
+        return self.path.rpartition(".")[2]
+
+    @property
+    def is_array(self) -> bool:
+        """Whether the value is an array."""
+        return self.schema.get("type") == "array"
+
+
+class File:
+    """A settings file."""
+
+    def __init__(self, service: str) -> None:
+        self.service = service
+        self.schema: Schema = MODELS[service].model_json_schema()
+
+    def section(self) -> str:
+        """Return the section of the page about this file."""
+        path = PATHS.get(self.service, f"/etc/gridstead/{self.service}.toml")
+        rows = "\n".join(self._rows(self.schema, "", "required"))
+        return (
+            f"## {self.service}\n\n{NOTES.get(self.service, '')}\n{HEAD}\n{rows}\n\n"
+            f"A complete `{path}`:\n\n```toml\n{self.example()}```\n"
+        ).replace("\n\n\n", "\n\n")
+
+    def example(self) -> str:
+        """Return an example of the file with all its keys."""
+        return "\n".join(self._document(self.schema, "")) + "\n"
+
+    def keys(self, table: Schema, prefix: str, required: str) -> list[Key]:
+        """Return the keys of a table, with those of tables last.
+
+        Args:
+            table: The schema of the table.
+            prefix: The text before each key, for example ``chain.``.
+            required: The default of a required key, as a text.
+        """
+        keys = []
+        for name, schema in table["properties"].items():
+            inner = self._table_of(schema)
+            is_required = name in table.get("required", ())
+            default = required if is_required else _default(schema["default"], inner)
+            keys.append(Key(f"{prefix}{name}", schema, inner, default))
+        return sorted(keys, key=lambda key: key.table is not None)
+
+    def _rows(self, table: Schema, prefix: str, required: str) -> Iterator[str]:
+        for key in self.keys(table, prefix, required):
+            kind = type_of(key.name, key.schema)
+            about = key.schema.get("description")
+            if key.table is None:
+                example = f"`{key.name} = {toml(self._example(key.schema))}`"
+                yield f"| `{key.path}` | {kind} | {key.default} | {about or ''} | {example} |"
+                continue
+            header = f"`[[{key.path}]]`" if key.is_array else f"`[{key.path}]`"
+            text = about or key.table["description"]
+            yield f"| {header} | {kind} | {key.default} | {text} | |"
+            path = f"{key.path}[]" if key.is_array else key.path
+            inner = f"required with `{key.path}`" if key.default == "none" else required
+            yield from self._rows(key.table, f"{path}.", inner)
+
+    def _document(self, table: Schema, prefix: str) -> Iterator[str]:
+        for key in self.keys(table, prefix, ""):
+            if key.table is None:
+                yield f"{key.name} = {toml(self._example(key.schema))}"
+                continue
+            yield f"\n[[{key.path}]]" if key.is_array else f"\n[{key.path}]"
+            yield from self._document(key.table, f"{key.path}.")
+
+    def _table_of(self, schema: Schema) -> Schema | None:
+        for candidate in (schema, schema.get("items", {}), *schema.get("anyOf", ())):
+            if "$ref" in candidate:
+                return self.schema["$defs"][candidate["$ref"].rpartition("/")[2]]
+        return None
+
+    def _example(self, schema: Schema) -> object:
+        value = schema["examples"][0] if "examples" in schema else schema.get("default")
+        if value is None:
+            raise ValueError(f"{self.service}.toml: no example of {schema['title']}")
+        return json.loads(json.dumps(value).replace("{service}", self.service))
+
+
+def page() -> str:
+    """Return the page."""
+    contents = ",\n".join(f"[{service}](#{service})" for service in MODELS)
+    sections = [File(service).section() for service in MODELS]
+    return "\n".join([INTRODUCTION.format(contents=contents), *sections])
+
+
+def toml(value: object) -> str:
+    """Return a value as TOML, in one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value)  # TOML writes strings, numbers and booleans as JSON does.
+
+
+def type_of(name: str, schema: Schema) -> str:
+    """Return the type of a value, with its unit and its limits.
+
+    >>> type_of("tick_s", {"type": "number", "exclusiveMinimum": 0, "maximum": 60})
+    'float, seconds, more than 0, at most 60'
+    """
+    members = [member for member in schema.get("anyOf", ()) if member != {"type": "null"}]
+    if len(members) > 1:  # A decimal number may be a float, or a string, which is exact.
+        members = [{**members[0], "type": "float or string"}]
+    value = members[0] if members else schema
+    if value.get("type") == "integer" and "exclusiveMinimum" in value:
+        value = {**value, "minimum": value["exclusiveMinimum"] + 1, "exclusiveMinimum": None}
+    units = [unit for suffix, unit in UNITS.items() if name.endswith(suffix)]
+    limits = [text.format(value[key]) for key, text in LIMITS.items() if value.get(key) is not None]
+    return ", ".join([_kind(value), *units[:1], *limits])
+
+
+def _kind(schema: Schema) -> str:
+    """Return the type of a value in the words of TOML, with the form of a string."""
+    if "$ref" in schema:
+        return "table"
+    if "enum" in schema:
+        return "string, one of " + ", ".join(f"`{value}`" for value in schema["enum"])
+    if schema["type"] == "array":
+        return f"array of {_plural(schema['items'])}"
+    if schema["type"] == "object":
+        return f"table of {_plural(schema['additionalProperties'])}"
+    form = f" ({schema['format']})" if "format" in schema else ""
+    return {"number": "float"}.get(schema["type"], schema["type"]) + form
+
+
+def _plural(schema: Schema) -> str:
+    kind, space, form = _kind(schema).partition(" ")
+    return f"{kind}s{space}{form}"
+
+
+def _default(value: object, table: Schema | None) -> str:
+    if value is None:
+        return "none"
+    return f"`{toml(value)}`" if table is None else "the defaults of its keys"
