@@ -30,10 +30,10 @@ def table(flows: Iterable[dict[str, Any]]) -> str:
         ]
         columns = (
             flow["what"],
-            _names(flow["to"]),
-            _names(flow["from"]),
+            names(flow["to"]),
+            names(flow["from"]),
             ", ".join(ports),
-            _tls(flow),
+            tls(flow),
         )
         lines.append(f"| {' | '.join(columns)} |")
     return "\n".join(lines) + "\n"
@@ -48,11 +48,13 @@ def page(text: str) -> str:
     )
 
 
-def _names(value: list[str] | str) -> str:
+def names(value: list[str] | str) -> str:
+    """Return the sources of a flow."""
     return _value(value) if isinstance(value, str) else ", ".join(value)
 
 
-def _tls(flow: dict[str, Any]) -> str:
+def tls(flow: dict[str, Any]) -> str:
+    """Return whether a flow uses TLS, or why it does not."""
     return f"no: {flow['plain']}" if "plain" in flow else "yes"
 
 
