@@ -2,7 +2,7 @@
 """The page docs/reference/settings.md, from the classes of the settings.
 
 Every fact comes from the JSON schema that pydantic generates from a class. The text ``{service}``
-in an example of a class stands for the name of the file.
+in an example of a class means the name of the file.
 """
 
 from __future__ import annotations

@@ -47,11 +47,11 @@ def footprint(site, role):
     for backend in ("nfs", "moosefs") if role.name == "shared_storage" else ("nfs",):
         more = {"shared_storage_backend": backend, "slurm_state_directory": STATE}
         templar = site.templar(role, host, **more)
-        found = templar.template(trust_as_template(f"{{{{ __{role.name}_footprint }}}}"))
-        merged["units"] |= {unit.removesuffix(".service") for unit in found.get("units", [])}
-        merged["data"] |= set(found.get("data", []))
+        traces = templar.template(trust_as_template(f"{{{{ __{role.name}_footprint }}}}"))
+        merged["units"] |= {unit.removesuffix(".service") for unit in traces.get("units", [])}
+        merged["data"] |= set(traces.get("data", []))
         for kind in ("own", "replaced", "data", "folders", "mounts"):
-            merged["paths"] |= set(found.get(kind, []))
+            merged["paths"] |= set(traces.get(kind, []))
     return merged
 
 

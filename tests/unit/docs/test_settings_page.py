@@ -59,15 +59,15 @@ def sections():
 
 def rows():
     """Return the rows of the page about keys."""
-    found = []
+    listed = []
     for service, text in sections().items():
         for key, kind, default, _, example in re.findall(
             r"^\| `([^`\[]+(?:\[\]\.[^`]+)?)` \| (.+?) \| (.+?) \| (.+?) \| `(.+)` \|$",
             text,
             re.MULTILINE,
         ):
-            found.append(Row(service, key, kind, default, example))
-    return found
+            listed.append(Row(service, key, kind, default, example))
+    return listed
 
 
 def complete(service):
@@ -136,11 +136,11 @@ def test_a_key_is_required_if_the_page_says_so(row):
     table, name = row.in_table(document)
     del table[name]
 
-    found = [problem.what for problem in problems(MODELS[row.service], document)]
+    reported = [problem.what for problem in problems(MODELS[row.service], document)]
     if row.default.startswith("required"):
-        assert "missing" in found
+        assert "missing" in reported
     elif name != "quota_command":  # Required with quota_gib, as its description says.
-        assert found == []
+        assert reported == []
 
 
 @pytest.mark.parametrize("row", [row for row in rows() if row.default.startswith("`")], ids=named)
