@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+import typer.main
 from tests.modules import load
 
+from gridstead.cli.main import app
 from gridstead.config import FILES, ClientSettings, Settings
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -81,6 +83,37 @@ def test_links_have_existing_targets(page):
 
     missing = [target for target in targets if not (CHECKOUT / page.parent / target).exists()]
     assert missing == []
+
+
+def commands_in(text):
+    """Yield the words of each call of gridstead in code: inline, and in lines of blocks."""
+    for code in re.findall(r"`(gridstead [^`]+)`", text):
+        yield code.split()
+    for code in re.findall(r"^[ ]*(?:\$ )?(gridstead .+)$", text, re.MULTILINE):
+        yield code.split()
+
+
+def unknown_word(words, command):
+    """Return the word of a call that names no command, or None."""
+    for word in words[1:]:
+        commands = getattr(command, "commands", None)
+        if commands is None or not re.fullmatch("[a-z][a-z-]*", word):
+            return None
+        if word not in commands:
+            return word
+        command = commands[word]
+    return None
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if page.parts[0] == "docs"])
+def test_commands_in_the_documentation_exist(page):
+    command = typer.main.get_command(app)
+
+    unknown = set()
+    for words in commands_in((CHECKOUT / page).read_text()):
+        if unknown_word(words, command):
+            unknown.add(" ".join(words))
+    assert unknown == set()
 
 
 def test_make_targets_in_the_readme_exist():
