@@ -2,7 +2,8 @@
 """The page docs/reference/settings.md, from the classes of the settings.
 
 Every fact comes from the JSON schema that pydantic generates from a class. The text ``{service}``
-in an example of a class means the name of the file.
+in an example of a class means the name of the file. The example of a table contains the keys whose
+example differs from that of the table's class.
 """
 
 from __future__ import annotations
@@ -110,7 +111,9 @@ class File:
             required: The default of a required key, as a text.
         """
         keys = []
-        for name, schema in table["properties"].items():
+        examples = table.get("examples", [{}])[0]
+        for name, own in table["properties"].items():
+            schema = {**own, "examples": [examples[name]]} if name in examples else own
             inner = self._table_of(schema)
             is_required = name in table.get("required", ())
             default = required if is_required else _default(schema["default"], inner)
@@ -143,7 +146,8 @@ class File:
     def _table_of(self, schema: Schema) -> Schema | None:
         for candidate in (schema, schema.get("items", {}), *schema.get("anyOf", ())):
             if "$ref" in candidate:
-                return self.schema["$defs"][candidate["$ref"].rpartition("/")[2]]
+                table = self.schema["$defs"][candidate["$ref"].rpartition("/")[2]]
+                return {**table, "examples": schema.get("examples", [{}])}
         return None
 
     def _example(self, schema: Schema) -> object:

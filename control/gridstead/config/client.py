@@ -16,7 +16,17 @@ class ClientSettings(Settings):
     """The settings of a grid user's command line."""
 
     chain: Chain
-    wallet: Wallet
+    wallet: Annotated[
+        Wallet,
+        Field(
+            examples=[
+                {
+                    "keystore_file": "/home/me/wallet.json",
+                    "password_file": "/home/me/wallet.password",
+                }
+            ]
+        ),
+    ]
     job_definitions_url: Annotated[
         Url,
         Field(
@@ -25,7 +35,9 @@ class ClientSettings(Settings):
             examples=["https://control:8443/graphql"],
         ),
     ]
-    logger: Peer
+    logger: Annotated[
+        Peer, Field(description="The grid's logger.", examples=[{"endpoint": "control:8445"}])
+    ]
     queue_url: Annotated[
         Url | None,
         Field(

@@ -94,7 +94,9 @@ class SupervisorSettings(TickingService):
     ] = "sqlite:////var/lib/gridstead/supervisor/state.db"
     chain: Chain
     wallet: Wallet
-    job_definitions: Peer
+    job_definitions: Annotated[
+        Peer, Field(description="The gRPC server of the Job Definition service.")
+    ]
     slurm: Slurm
     prices_per_minute: PricesPerMinute
     labels: Annotated[

@@ -24,6 +24,16 @@ class LdapConnectorSettings(TickingService):
 class UserDirectoriesSettings(TickingService):
     """The settings of gridstead user-directories."""
 
-    directory: Directory
+    directory: Annotated[
+        Directory,
+        Field(
+            examples=[
+                {
+                    "bind_dn": "uid=sssd,ou=services,dc=gridstead,dc=internal",
+                    "password_file": "/etc/gridstead/secrets/directory-sssd.password",
+                }
+            ]
+        ),
+    ]
     wallet_ids: WalletIds = WalletIds()
     storage: Storage = Storage()
