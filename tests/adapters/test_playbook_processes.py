@@ -20,8 +20,10 @@ from gridstead.adapters.ansible.runs import AnsiblePlaybooks
 from gridstead.domain.playbook import PlaybookRequest, RunOutcome
 from gridstead.ports.playbooks import Stop
 
-STRATEGIES = Path(__file__).parents[2] / "playbooks/strategy_plugins"
-CONFIGURATION = f"[defaults]\nstrategy_plugins = {STRATEGIES}\nstrategy = persistent\n"
+COLLECTIONS = Path(__file__).parents[2] / ".collections"
+CONFIGURATION = (
+    f"[defaults]\ncollections_path = {COLLECTIONS}\nstrategy = gridstead.site.persistent\n"
+)
 HERE = {
     "ansible_connection": "local",
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
