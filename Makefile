@@ -11,7 +11,7 @@ export GRIDSTEAD_LAB_NAME ?= default
 export PYTHONDONTWRITEBYTECODE := 1
 
 LAB := molecule/lab/lab.py
-APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/requirements.apt requirements/*.apt)
+APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/slurm/requirements.apt requirements/*.apt)
 
 # Processes that these targets start carry this variable. `lab.py down` ends them, even if make
 # was killed.

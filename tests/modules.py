@@ -8,19 +8,13 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import ansible.module_utils
-
-# Ansible finds the code that modules of several roles share in this folder too.
-SHARED = Path(__file__).resolve().parents[1] / "module_utils"
-ansible.module_utils.__path__.append(str(SHARED))
-
 
 def load(path: Path, name: str | None = None) -> ModuleType:
     """Return a file as a module.
 
     Args:
         path: The file.
-        name: The name under which other modules import it, such as ``ansible.module_utils.x``.
+        name: The name under which other modules import it, such as ``gridstead_checks``.
             None if no module imports it.
     """
     specification = importlib.util.spec_from_file_location(name or path.stem, path)

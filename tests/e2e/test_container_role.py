@@ -24,8 +24,8 @@ PLAY = """\
 - hosts: login
   gather_facts: false
   tasks:
-    - ansible.builtin.import_role: {name: container_runtime, tasks_from: validate}
-    - ansible.builtin.import_role: {name: container_runtime, tasks_from: install}
+    - ansible.builtin.import_role: {name: gridstead.site.container_runtime, tasks_from: validate}
+    - ansible.builtin.import_role: {name: gridstead.site.container_runtime, tasks_from: install}
 """
 
 # Builds packages of the installed Apptainer, of a curl version that must not be installed, and of a

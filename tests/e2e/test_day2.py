@@ -28,7 +28,7 @@ CONTROLLER = """\
 - hosts: slurm_controller
   gather_facts: false
   tasks:
-    - ansible.builtin.import_role: {name: slurm}
+    - ansible.builtin.import_role: {name: gridstead.site.slurm}
       vars: {slurm_components: [controller]}
 """
 # Applies the parts of site.yml that remove the new node from the hosts that add_node.yml
@@ -37,10 +37,10 @@ FORGET = """\
 - hosts: all:!slurm_compute
   gather_subset: [min]
   tasks:
-    - ansible.builtin.import_role: {name: base, tasks_from: configure}
+    - ansible.builtin.import_role: {name: gridstead.site.base, tasks_from: configure}
 - hosts: storage
   gather_facts: false
-  roles: [shared_storage]
+  roles: [gridstead.site.shared_storage]
 - hosts: slurm_controller
   gather_facts: false
   roles:

@@ -199,7 +199,7 @@ def play(host, *tasks, folder, variables):
     play_tasks = []
     for task in tasks:
         if isinstance(task, str):
-            role = {"name": "traefik", "tasks_from": task}
+            role = {"name": "gridstead.site.traefik", "tasks_from": task}
             play_tasks.append({"ansible.builtin.import_role": role})
         else:
             play_tasks.append(task)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools and builds for the tests of ``plugins/``."""
+"""Tools and builds for the tests of ``plugins/slurm/``."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PLUGINS = ROOT / "plugins"
+PLUGINS = ROOT / "plugins/slurm"
 SPANK_TESTS = Path(__file__).resolve().parent / "spank"
 LUA_SLURM = Path(__file__).resolve().parent / "lua" / "slurm.lua"
 
@@ -26,7 +26,7 @@ def tool():
     def find(name):
         path = shutil.which(name)
         if path is None:
-            reason = f"{name} is not installed (plugins/requirements.apt)"
+            reason = f"{name} is not installed (plugins/slurm/requirements.apt)"
             if os.environ.get("CI"):
                 pytest.fail(reason)
             pytest.skip(reason)

@@ -7,22 +7,29 @@ specification, and the table of the costs of changes of Slurm's configuration.
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import yaml
-from tests.modules import load
+from ansible.plugins.loader import init_plugin_loader
+from ansible.utils.collection_loader import AnsibleCollectionConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_START, TABLE_END = "<!-- variables -->", "<!-- /variables -->"
 INLINE_DEFAULT_MAX = 70
 COSTS_START, COSTS_END = "<!-- costs -->", "<!-- /costs -->"
+COLLECTION = "gridstead.site."
 COSTS_PAGE = ROOT / "docs/reference/slurm-changes.md"
+
+# Python imports the collection's files by their full names only through Ansible's finder. A process
+# may install the finder only once.
+if AnsibleCollectionConfig.collection_finder is None:
+    init_plugin_loader([str(ROOT / ".collections")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +154,9 @@ def with_table(text: str, role: Role) -> str:
 
 def slurm_costs() -> ModuleType:
     """Return the cost rules of the module of role slurm."""
-    name = "slurm_costs"
-    return sys.modules.get(name) or load(ROOT / "roles/slurm/module_utils/slurm_costs.py", name)
+    return importlib.import_module(
+        "ansible_collections.gridstead.site.plugins.module_utils.slurm_costs"
+    )
 
 
 def with_costs(text: str) -> str:

@@ -12,11 +12,10 @@ import pytest
 import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.loader import add_all_plugin_dirs, init_plugin_loader
 from ansible.template import Templar, trust_as_template
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
-from tests.roles.catalogue import ROOT, Role, roles
+from tests.roles.catalogue import COLLECTION, ROOT, Role
 from tests.roles.inventories import read
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -43,7 +42,7 @@ def roles_of(play: dict[str, Any]) -> set[str]:
     imported = {
         task.get("ansible.builtin.import_role", {}).get("name") for task in play.get("tasks", [])
     }
-    return listed | imported
+    return {name.removeprefix(COLLECTION) for name in listed | imported if name}
 
 
 @dataclass(frozen=True)
@@ -111,15 +110,7 @@ def read_site(name: str, secrets: Path) -> LoadedInventory:
 
 
 @pytest.fixture(scope="session")
-def plugins() -> None:
-    """The plugins of Ansible and of the roles. A process may load the plugins only once."""
-    init_plugin_loader()
-    for role in roles():
-        add_all_plugin_dirs(str(role.path))
-
-
-@pytest.fixture(scope="session")
-def loader(plugins) -> DataLoader:
+def loader() -> DataLoader:
     """The reader of playbook files."""
     data_loader = DataLoader()
     data_loader.set_basedir(str(ROOT / "playbooks"))
@@ -133,7 +124,7 @@ def inventory(loader, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def site(plugins: None, tmp_path_factory: pytest.TempPathFactory) -> LoadedInventory:
+def site(tmp_path_factory: pytest.TempPathFactory) -> LoadedInventory:
     """The example inventory."""
     return read_site("example", tmp_path_factory.mktemp("secrets"))
 

@@ -14,7 +14,10 @@ from typing import Any
 
 import yaml
 from ansible.template import trust_as_template
-from tests.modules import load
+from ansible_collections.gridstead.site.plugins.module_utils import traefik_checks as checks
+from ansible_collections.gridstead.site.plugins.modules import (
+    traefik_configuration as configuration,
+)
 from tests.roles.catalogue import ROOT, Role
 from tests.roles.conftest import LoadedInventory
 
@@ -23,8 +26,6 @@ BINARY = ROOT / ".venv/traefik/bin/traefik"
 
 
 # Where Ansible puts it for the modules.
-checks = load(ROLE.path / "module_utils/traefik_checks.py", "ansible.module_utils.traefik_checks")
-configuration = load(ROLE.path / "library/traefik_configuration.py")
 
 
 def documents(

@@ -16,13 +16,12 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import trust_as_template
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.check import check
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from tests.roles.catalogue import ROOT
-
-from inventory_check.check import check
 
 NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 

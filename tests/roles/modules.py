@@ -9,13 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.modules import SHARED
+from tests.roles.catalogue import ROOT
 
 CALL = """
 import runpy, sys
-import ansible.module_utils as shared
 import ansible.module_utils.basic as basic
-shared.__path__.append(sys.argv[3])
+sys.path.insert(0, sys.argv[3])
 basic._ANSIBLE_ARGS, basic._ANSIBLE_PROFILE = sys.argv[2].encode(), "legacy"
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
@@ -37,7 +36,7 @@ def call(
         CALL,
         module,
         json.dumps({"ANSIBLE_MODULE_ARGS": arguments | given}),
-        SHARED,
+        ROOT / ".collections",
     ]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
     result: dict[str, Any] = json.loads(done.stdout)

@@ -11,13 +11,12 @@ import time
 
 import pytest
 import yaml
-from tests.modules import load
-from tests.roles.catalogue import ROOT, roles
+from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
+from tests.roles.catalogue import COLLECTION, ROOT, roles
 
 KEEPERS = [role for role in roles() if "backup" in role.entry_points]
 
 
-manifest = load(ROOT / "roles/archive/library/archive_manifest.py")
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
 PARTS = [
     {"name": name, "host": "db", "packages": {"slurmctld": "24.11.5-4"}}
@@ -224,7 +223,7 @@ def test_a_missing_folder_is_not_archived(tmp_path, keys):
 
 def entry_point(name, folder, *options, **environment):
     """Run an entry point of the role on this machine and return Ansible's output."""
-    role = {"name": "archive", "tasks_from": name}
+    role = {"name": "gridstead.site.archive", "tasks_from": name}
     content = {
         "name": "Tell",
         "ansible.builtin.debug": {"msg": "began at {{ __archive_now.began_at | default(0) }}."},
@@ -362,7 +361,7 @@ def test_every_part_of_a_backup_is_checked_and_restored(role):
         for name, listed in plays.items()
         for play in listed
         for task in play.get("tasks", [])
-        if task.get("ansible.builtin.import_role", {}).get("name") == role.name
+        if task.get("ansible.builtin.import_role", {}).get("name") == COLLECTION + role.name
     }
 
     assert {("backup", "backup"), ("restore", "vacant"), ("restore", "restore")} <= called
@@ -378,13 +377,13 @@ def test_no_stage_folder_remains_after_success_or_failure(role, name):
     )
 
     called = [task.get("ansible.builtin.import_role") for task in block["always"]]
-    assert {"name": "archive", "tasks_from": "clear"} in called
+    assert {"name": "gridstead.site.archive", "tasks_from": "clear"} in called
 
 
 def test_referring_data_is_backed_up_before_the_data_it_refers_to():
     plays = yaml.safe_load((ROOT / "playbooks/backup.yml").read_text())
     order = [
-        task["ansible.builtin.import_role"]["name"]
+        task["ansible.builtin.import_role"]["name"].removeprefix(COLLECTION)
         for play in plays
         for task in play.get("tasks", [])
     ]

@@ -20,7 +20,7 @@ ENROOT = {
 def test_check_mode_fetches_no_enroot_package_without_its_folder(tmp_path):
     package = tmp_path / "enroot_3.5.0-1_amd64.deb"
     package.touch()
-    install = {"name": "container_runtime", "tasks_from": "install"}
+    install = {"name": "gridstead.site.container_runtime", "tasks_from": "install"}
     play = {
         "hosts": "localhost", "gather_facts": False, "vars": {
             "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
@@ -59,6 +59,8 @@ def test_check_mode_fetches_no_enroot_package_without_its_folder(tmp_path):
 def test_verification_checks_enroot_where_it_is_installed(packages, looked_for, site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], container_runtime_enroot_packages=packages)
     task = yaml.safe_load((ROLE.path / "tasks/verify.yml").read_text())[0]
-    programs = templar.template(trust_as_template(task["inspection"]["commands"][0]["argv"]))
+    programs = templar.template(
+        trust_as_template(task["gridstead.site.inspection"]["commands"][0]["argv"])
+    )
 
     assert ("enroot" in programs) is looked_for

@@ -8,10 +8,11 @@ import yaml
 from ansible.errors import AnsibleFilterError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+from ansible_collections.gridstead.site.plugins.filter import reads as reads_filter
+from ansible_collections.gridstead.site.plugins.filter import toml as toml_filter
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.modules import load
-from tests.roles.catalogue import ROOT, roles
+from tests.roles.catalogue import roles
 
 from gridstead.config import SERVICES
 
@@ -20,8 +21,6 @@ ROLE = next(role for role in roles() if role.name == "control_plane")
 ELSEWHERE = {"cvmfs"}  # role cvmfs writes its settings
 RESULTS = ("environment", "secrets", "settings", "units", "ssh_keys", "known_hosts")
 
-toml_filter = load(ROOT / "roles/control_plane/filter_plugins/toml.py")
-reads_filter = load(ROOT / "roles/control_plane/filter_plugins/reads.py")
 
 PLAIN = st.one_of(
     st.booleans(),
@@ -39,7 +38,7 @@ TABLES = st.recursive(
 def starting():
     """Return the task that starts the services."""
     block, _ = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
-    (task,) = (task for task in block["block"] if "daemon" in task)
+    (task,) = (task for task in block["block"] if "gridstead.site.daemon" in task)
     return task
 
 
@@ -101,7 +100,7 @@ def test_services_restart_for_new_files_and_check_mode_predicts_it(
     variables = {name: trust_as_template(value) for name, value in task["vars"].items()}
     templar = Templar(DataLoader(), known | variables)
 
-    assert templar.template(trust_as_template(task["daemon"]["restart"])) is restart
+    assert templar.template(trust_as_template(task["gridstead.site.daemon"]["restart"])) is restart
 
 
 def test_a_service_reads_its_credentials_and_the_files_of_its_settings():
@@ -137,10 +136,10 @@ def test_the_key_timer_restarts_if_its_unit_file_is_newer():
     (task,) = [
         task
         for task in yaml.safe_load((ROLE.path / "tasks/authorized_keys.yml").read_text())
-        if "daemon" in task
+        if "gridstead.site.daemon" in task
     ]
 
-    assert task["daemon"] == {
+    assert task["gridstead.site.daemon"] == {
         "name": "gridstead-authorized-keys.timer",
         "reads": ["/etc/systemd/system/gridstead-authorized-keys.timer"],
         "more_units": ["gridstead-authorized-keys.service"],

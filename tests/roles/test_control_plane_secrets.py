@@ -7,15 +7,13 @@ import sys
 import pytest
 import yaml
 from ansible.template import trust_as_template
-from tests.modules import load
-from tests.roles.catalogue import ROOT, roles
+from ansible_collections.gridstead.site.plugins.filter import secret as secret_filter
+from tests.roles.catalogue import roles
 
 ROLE = next(role for role in roles() if role.name == "control_plane")
 KEY = "3f9c0ffee"
 RPC = f"http://127.0.0.1:1/v3/{KEY}"
 STATE = f"postgresql+psycopg://grid:{KEY}@db/scripts"
-
-secret_filter = load(ROOT / "roles/control_plane/filter_plugins/secret.py")
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,9 @@ def test_services_older_than_their_settings_or_unit_are_restarted(site, componen
     tasks = yaml.safe_load((ROLE.path / "tasks/builtin/service.yml").read_text())
 
     settings = {
-        templar.template(trust_as_template(task["daemon"]["name"])): task["daemon"]["reads"]
+        templar.template(trust_as_template(task["gridstead.site.daemon"]["name"])): task[
+            "gridstead.site.daemon"
+        ]["reads"]
         for task in tasks
     }
 

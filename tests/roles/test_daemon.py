@@ -4,11 +4,9 @@
 import os
 
 import pytest
-from tests.modules import load
+from ansible_collections.gridstead.site.plugins.modules import daemon
 from tests.roles.catalogue import ROOT
 from tests.roles.modules import call
-
-daemon = load(ROOT / "library/daemon.py")
 
 SINCE_BOOT_S, NOW = 5000.0, 1_700_000_000.0
 BEGUN, READY, RELOADED = NOW - 1000, NOW - 990, NOW - 500
@@ -130,7 +128,9 @@ def test_check_mode_reports_the_action_and_does_nothing(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     arguments = {"name": "x", "reads": []} | options
-    properties = call(ROOT / "library/daemon.py", arguments, tmp=tmp_path / "tmp", check_mode=True)
+    properties = call(
+        ROOT / "plugins/modules/daemon.py", arguments, tmp=tmp_path / "tmp", check_mode=True
+    )
 
     assert (properties["changed"], properties["state"]) == (bool(state), state)
 
@@ -147,7 +147,7 @@ def test_the_module_does_not_wait_for_a_start_without_blocking(tmp_path, monkeyp
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     call(
-        ROOT / "library/daemon.py",
+        ROOT / "plugins/modules/daemon.py",
         {"name": "x", "reads": [], "no_block": True},
         tmp=tmp_path / "tmp",
     )

@@ -8,14 +8,8 @@ import types
 from pathlib import Path
 
 import pytest
-from tests.modules import load
-from tests.roles.catalogue import Role
-
-LIBRARY = Role("directory").path / "library"
-
-
-entries = load(LIBRARY / "directory_entries.py")
-instance = load(LIBRARY / "directory_instance.py")
+from ansible_collections.gridstead.site.plugins.modules import directory_entries as entries
+from ansible_collections.gridstead.site.plugins.modules import directory_instance as instance
 
 
 class FakeDirectory:

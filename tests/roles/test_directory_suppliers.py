@@ -4,18 +4,13 @@
 from types import SimpleNamespace
 
 import pytest
-from tests.modules import load
-from tests.roles.catalogue import ROOT
-
-from inventory_check import layout
+from ansible_collections.gridstead.site.plugins.filter import suppliers
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check import layout
+from ansible_collections.gridstead.site.plugins.modules import directory_agreements as agreements
+from ansible_collections.gridstead.site.plugins.modules import directory_replica_info as info
 
 FIRST, LAST = 200001, 999999
 PAIR = ("ldap1", "ldap2")
-
-
-suppliers = load(ROOT / "roles/directory/filter_plugins/suppliers.py")
-info = load(ROOT / "roles/directory/library/directory_replica_info.py")
-agreements = load(ROOT / "roles/directory/library/directory_agreements.py")
 
 
 def look(*names, number=0, generation="", upcoming=0, numbers=(), stuck=False):

@@ -56,7 +56,6 @@ class Cluster:
     def drain(self, *words):
         """Run the playbook and return exit code and output."""
         environment = os.environ | {
-            "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
             "PATH": f"{self.folder}:{os.environ['PATH']}",
         }
         command = [

@@ -5,9 +5,7 @@ import os
 import stat
 
 import pytest
-from tests.modules import SHARED, load
-
-durable_file = load(SHARED / "durable_file.py")
+from ansible_collections.gridstead.site.plugins.module_utils import durable_file
 
 
 def test_the_file_has_content_mode_and_owner_and_no_temporary_file_remains(tmp_path):

@@ -15,7 +15,10 @@ def ensure(tmp_path):
     def run(*files, check_mode=False, **more):
         arguments = {"files": list(files), **more}
         return call(
-            ROOT / "library/file_set.py", arguments, tmp=tmp_path / "tmp", check_mode=check_mode
+            ROOT / "plugins/modules/file_set.py",
+            arguments,
+            tmp=tmp_path / "tmp",
+            check_mode=check_mode,
         )
 
     return run

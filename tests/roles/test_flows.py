@@ -7,16 +7,16 @@ import subprocess
 import pytest
 import yaml
 from ansible.errors import AnsibleError, AnsibleFilterError
-from tests.modules import load
+from ansible_collections.gridstead.site.plugins.filter import flows
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.settings import (
+    PROGRAMS,
+)
 from tests.roles import flows_page
 from tests.roles.catalogue import ROOT, Role
 from tests.roles.conftest import trusted
 
-from inventory_check.settings import PROGRAMS
-
 ROLE = Role("base")
 TEMPLATE = ROLE.path / "templates/etc/gridstead/firewall.nft.j2"
-flows = load(ROLE.path / "filter_plugins/flows.py")
 
 HOSTS = [
     {"name": "ash", "address": "192.0.2.1"}, {"name": "birch", "address": "192.0.2.2"},

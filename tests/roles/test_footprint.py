@@ -4,17 +4,9 @@
 from pathlib import Path
 
 import pytest
-from tests.modules import load
-from tests.roles.catalogue import Role
-
-ROLE = Role("footprint").path
-
-
-# Where Ansible puts it for the modules.
-load(ROLE / "module_utils/footprint_before.py", "ansible.module_utils.footprint_before")
-record = load(ROLE / "library/footprint_record.py")
-remove = load(ROLE / "library/footprint_remove.py")
-packages = load(ROLE / "library/footprint_packages.py")
+from ansible_collections.gridstead.site.plugins.modules import footprint_packages as packages
+from ansible_collections.gridstead.site.plugins.modules import footprint_record as record
+from ansible_collections.gridstead.site.plugins.modules import footprint_remove as remove
 
 HOST = {
     "packages": ["sudo", "munge"],

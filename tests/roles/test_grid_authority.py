@@ -90,12 +90,12 @@ def test_verification_reports_a_missing_or_expiring_ca(site):
     for text, extra in (("", 0), ("PEM", 1)):
         templar = site.templar(PKI, "control", pki_grid_authority=text)
         templar.available_variables |= {"__pki_commands": []}
-        checks = templar.template(trusted(task["inspection"]["commands"]))
+        checks = templar.template(trusted(task["gridstead.site.inspection"]["commands"]))
         assert [entry["argv"][-1] for entry in checks] == [PLACE] * extra
 
 
 @pytest.fixture
-def inventory(plugins, tmp_path):
+def inventory(tmp_path):
     loader = DataLoader()
     loader.set_basedir(str(ROOT / "playbooks"))
     checks = read(loader, "example", tmp_path / "secrets")

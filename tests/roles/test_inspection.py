@@ -5,10 +5,7 @@ import getpass
 import os
 
 import pytest
-from tests.modules import load
-from tests.roles.catalogue import ROOT
-
-inspection = load(ROOT / "library/inspection.py")
+from ansible_collections.gridstead.site.plugins.modules import inspection
 
 RUNNING = {
     "LoadState": "loaded",

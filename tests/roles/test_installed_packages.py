@@ -9,7 +9,7 @@ import pytest
 from tests.roles.catalogue import ROOT
 from tests.roles.modules import call
 
-MODULE = ROOT / "library/installed_packages.py"
+MODULE = ROOT / "plugins/modules/installed_packages.py"
 
 
 @pytest.fixture(scope="module")

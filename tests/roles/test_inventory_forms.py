@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check import roles
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.form import misfit
 from tests.roles.inventories import Inventory
-
-from inventory_check import roles
-from inventory_check.form import misfit
 
 WRONG = [
     ("slurm_config", "", "slurm_config: is text, but must be a table"),

@@ -2,10 +2,7 @@
 """The states of sinfo in which playbooks/drain.yml drains and resumes nodes."""
 
 import pytest
-from tests.modules import load
-from tests.roles.catalogue import ROOT
-
-filters = load(ROOT / "playbooks/filter_plugins/node_states.py")
+from ansible_collections.gridstead.site.plugins.filter import node_states as filters
 
 SINFO = (
     "compute2            |mixed+drain         |new | disks          ",

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.authority import faults
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 from tests.roles.catalogue import ROOT, Role
-
-from inventory_check.authority import faults
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
 DAY = dt.timedelta(days=1)
@@ -113,7 +112,7 @@ def play(site, *tasks, **variables):
 
 
 def part(tasks_from):
-    return {"ansible.builtin.import_role": {"name": "pki", "tasks_from": tasks_from}}
+    return {"ansible.builtin.import_role": {"name": "gridstead.site.pki", "tasks_from": tasks_from}}
 
 
 def test_a_run_does_not_change_the_operators_ca(site):

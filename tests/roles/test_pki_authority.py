@@ -14,17 +14,17 @@ PLAY = """\
   gather_facts: false
   vars: {pki_authority_dir: "{{ playbook_dir }}/pki", ansible_python_interpreter: "{{ ansible_playbook_python }}"}
   tasks:
-    - ansible.builtin.import_role: {name: pki, tasks_from: authority}
+    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: authority}
     - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/before", mode: "0600"}
-    - ansible.builtin.import_role: {name: pki, tasks_from: next_authority}
+    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: next_authority}
     - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/next", mode: "0600"}
-    - ansible.builtin.import_role: {name: pki, tasks_from: change_authority}
-    - ansible.builtin.import_role: {name: pki, tasks_from: next_authority}
-    - ansible.builtin.import_role: {name: pki, tasks_from: change_authority}
+    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: change_authority}
+    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: next_authority}
+    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: change_authority}
     - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/changed", mode: "0600"}
     - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/alone", mode: "0600"}
       vars: {pki_trust_old: false}
-    - ansible.builtin.import_role: {name: pki, tasks_from: forget_authority}
+    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: forget_authority}
     - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/forgotten", mode: "0600"}
 """
 

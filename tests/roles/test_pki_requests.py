@@ -6,15 +6,13 @@ import subprocess
 from functools import partial
 
 import pytest
+from ansible_collections.gridstead.site.plugins.modules import pki_requests
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from tests.modules import load
 from tests.roles.catalogue import ROOT
 from tests.roles.modules import call
-
-pki_requests = load(ROOT / "roles/pki/library/pki_requests.py")
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 NAMES = ["DNS:controller", "DNS:localhost", "IP:192.0.2.10", "IP:127.0.0.1"]
@@ -141,7 +139,7 @@ def test_a_run_interrupted_between_certificate_and_key_continues(
         "renew_before_days": -10_000,
         "authority": authority.public_bytes(serialization.Encoding.PEM).decode(),
     }
-    ask = partial(call, ROOT / "roles/pki/library/pki_requests.py", arguments, tmp=tmp_path / "tmp")
+    ask = partial(call, ROOT / "plugins/modules/pki_requests.py", arguments, tmp=tmp_path / "tmp")
     assert ask()["requests"]
     waiting = serialization.load_pem_private_key(
         (tmp_path / "agent.key.next").read_bytes(), password=None

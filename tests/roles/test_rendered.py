@@ -36,7 +36,8 @@ def rendered(folder, name, lookup):
 
 def test_rendered_matches_ansibles_template_lookup(tmp_path: Path):
     ours, theirs = (
-        rendered(tmp_path, "whole.j2", name) for name in ("rendered", "ansible.builtin.template")
+        rendered(tmp_path, "whole.j2", name)
+        for name in ("gridstead.site.rendered", "ansible.builtin.template")
     )
 
     assert ours == theirs
@@ -46,7 +47,7 @@ def test_rendered_matches_ansibles_template_lookup(tmp_path: Path):
 
 
 def test_a_missing_template_is_named(tmp_path: Path):
-    code, said = rendered(tmp_path, "none.j2", "rendered")
+    code, said = rendered(tmp_path, "none.j2", "gridstead.site.rendered")
 
     assert code
     assert "none.j2 could not be found" in said

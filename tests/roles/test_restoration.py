@@ -6,10 +6,9 @@ import subprocess
 
 import pytest
 import yaml
-from tests.modules import load
-from tests.roles.catalogue import ROOT
+from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
+from tests.roles.catalogue import COLLECTION, ROOT
 
-manifest = load(ROOT / "roles/archive/library/archive_manifest.py")
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
 PLAYS = yaml.safe_load((ROOT / "playbooks/restore.yml").read_text())
 
@@ -97,9 +96,8 @@ def test_the_required_parts_match_the_plays():
         for task in play.get("tasks", []):
             role = task.get("ansible.builtin.import_role", {})
             if role.get("tasks_from") == "restore":
-                tasks = yaml.safe_load(
-                    (ROOT / f"roles/{role['name']}/tasks/restore.yml").read_text()
-                )
+                name = role["name"].removeprefix(COLLECTION)
+                tasks = yaml.safe_load((ROOT / f"roles/{name}/tasks/restore.yml").read_text())
                 (block,) = (task for task in tasks if "block" in task)
                 part = block["block"][0]["vars"]["archive_part"].replace(
                     "{{ inventory_hostname }}", "HOST"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.roles.catalogue import ROOT, Role, flat, roles, with_table
+from tests.roles.catalogue import COLLECTION, ROOT, Role, flat, roles, with_table
 
 from gridstead.domain.site.playbook import VERBS
 
@@ -91,7 +91,8 @@ def calls(said: Any, path: Path) -> Iterator[tuple[str, str, Path]]:
     elif isinstance(said, dict):
         for key, value in said.items():
             if key in INCLUDES:
-                yield value["name"], value.get("tasks_from", "main"), path.relative_to(ROOT)
+                role = value["name"].removeprefix(COLLECTION)
+                yield role, value.get("tasks_from", "main"), path.relative_to(ROOT)
             else:
                 yield from calls(value, path)
 

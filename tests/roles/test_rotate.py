@@ -77,7 +77,11 @@ def test_certificate_rotation_changes_no_password():
     ]
 
     brought = {entry["name"]: entry["tasks_from"] for entry in imports}
-    assert brought == {"directory": "install", "sssd": "restart", "control_plane": "restart"}
+    assert brought == {
+        "gridstead.site.directory": "install",
+        "gridstead.site.sssd": "restart",
+        "gridstead.site.control_plane": "restart",
+    }
 
 
 @pytest.fixture

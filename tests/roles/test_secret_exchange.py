@@ -4,10 +4,7 @@
 import stat
 
 import pytest
-from tests.modules import load
-from tests.roles.catalogue import ROOT
-
-exchange = load(ROOT / "library/secret_exchange.py")
+from ansible_collections.gridstead.site.plugins.modules import secret_exchange as exchange
 
 OLD = "a" * 64 + "\n"
 

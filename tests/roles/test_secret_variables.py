@@ -5,12 +5,16 @@ import re
 import subprocess
 
 import pytest
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.diagnostic import (
+    Diagnostic,
+)
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.inventory import (
+    Host,
+    Inventory,
+)
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.vaulted import secrets
 from tests.roles.catalogue import ROOT
 from tests.roles.inventories import copied
-
-from inventory_check.diagnostic import Diagnostic
-from inventory_check.inventory import Host, Inventory
-from inventory_check.vaulted import secrets
 
 PAGE = (ROOT / "inventory/README.md").read_text()
 SECRET = "Zm9vYmFy"

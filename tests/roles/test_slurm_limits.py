@@ -5,14 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from tests.modules import load
+from ansible_collections.gridstead.site.plugins.module_utils import slurm_limits as limits
+from ansible_collections.gridstead.site.plugins.modules import slurm_accounting as accounting
 from tests.roles.catalogue import Role
 from tests.roles.conftest import trusted
 
 ROLE = Role("slurm").path
-# Where Ansible puts it for the module.
-limits = load(ROLE / "module_utils/slurm_limits.py", "ansible.module_utils.slurm_limits")
-accounting = load(ROLE / "library/slurm_accounting.py")
 
 NEW_QOS = dict.fromkeys(limits.QOS, "") | {
     "GraceTime": "00:00:00",
@@ -146,9 +144,9 @@ def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
     )
 
     said = {
-        n: task["slurm_accounting"]["qos"]
+        n: task["gridstead.site.slurm_accounting"]["qos"]
         for n, task in enumerate(tasks)
-        if "slurm_accounting" in task
+        if "gridstead.site.slurm_accounting" in task
     }
     made, limited = said.items()
 

@@ -32,7 +32,7 @@ def written(site: LoadedInventory) -> Callable[..., str]:
 def answer(guard: str, *, uid: int, gid: int) -> int:
     """Return the plugin's answer to root for a job with its job key."""
     lua = shutil.which("lua5.1")
-    assert lua, "lua5.1 is not installed (plugins/requirements.apt)"
+    assert lua, "lua5.1 is not installed (plugins/slurm/requirements.apt)"
     request = f'{{ user_id = {uid}, group_id = {gid}, admin_comment = "{JOB_KEY}" }}'
     program = f"{FAKE_SLURM}\n{guard}\nos.exit(slurm_job_submit({request}, nil, 0) == slurm.SUCCESS and 0 or 1)"
     return subprocess.run(

@@ -5,6 +5,7 @@ import json
 import os
 
 import pytest
+from tests.roles.catalogue import ROOT as CHECKOUT
 from tests.roles.catalogue import Role
 from tests.roles.modules import call
 
@@ -47,7 +48,7 @@ def look(tmp_path, monkeypatch):
             "must": must,
             "wait_s": 0,
         }
-        module = ROLE.path / "library/shared_storage_mount.py"
+        module = CHECKOUT / "plugins/modules/shared_storage_mount.py"
         return call(
             module,
             arguments | {"in_force": str(tmp_path / "in_force")} | more,

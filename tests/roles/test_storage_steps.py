@@ -23,11 +23,11 @@ def daemons(site, backend):
     )
     daemons_by_unit = {}
     for task in tasks(f"{backend}/service.yml"):
-        for item in task.get("loop", [None]) if "daemon" in task else []:
+        for item in task.get("loop", [None]) if "gridstead.site.daemon" in task else []:
             templar.available_variables["__shared_storage_item"] = item
             rendered = {
                 key: trust_as_template(value) if isinstance(value, str) else value
-                for key, value in task["daemon"].items()
+                for key, value in task["gridstead.site.daemon"].items()
             }
             daemon = templar.template(rendered)
             daemons_by_unit[daemon["name"]] = daemon
@@ -67,17 +67,24 @@ def test_jobs_are_checked_again_just_before_the_remount():
     """A job may start after the first check, because nodes are not drained."""
     look, remount = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
 
-    assert look["shared_storage_mount"] == tasks("remount.yml")[-1]["shared_storage_mount"]
-    assert look["shared_storage_mount"]["must"] == "spare"
+    assert (
+        look["gridstead.site.shared_storage_mount"]
+        == tasks("remount.yml")[-1]["gridstead.site.shared_storage_mount"]
+    )
+    assert look["gridstead.site.shared_storage_mount"]["must"] == "spare"
     assert look["listen"] == remount["listen"]
     assert remount["name"] == "Remount the file system"
 
 
 def test_the_run_stops_without_the_configured_mount():
     assert steps()[-3:] == ["mount.yml", "flush_handlers", "answer.yml"]
-    assert all(task["daemon"]["no_block"] for task in tasks("mount.yml") if "daemon" in task)
+    assert all(
+        task["gridstead.site.daemon"]["no_block"]
+        for task in tasks("mount.yml")
+        if "gridstead.site.daemon" in task
+    )
     (look,) = tasks("answer.yml")
-    assert look["shared_storage_mount"]["must"] == "answer"
+    assert look["gridstead.site.shared_storage_mount"]["must"] == "answer"
 
 
 @pytest.mark.parametrize(
@@ -198,7 +205,7 @@ def test_only_a_changed_description_causes_a_remount():
     }
 
     (notifying,) = [entry for daemons_by_unit in rendered.values() for entry in daemons_by_unit]
-    assert notifying["file_set"] == {"files": "{{ __shared_storage_mounts }}"}
+    assert notifying["gridstead.site.file_set"] == {"files": "{{ __shared_storage_mounts }}"}
 
 
 def test_jobs_are_checked_before_any_file_is_written():
@@ -206,7 +213,8 @@ def test_jobs_are_checked_before_any_file_is_written():
 
     assert steps().index("remount.yml") < configured
     assert all(
-        "file_set" not in task or task["check_mode"] is True for task in tasks("remount.yml")
+        "gridstead.site.file_set" not in task or task["check_mode"] is True
+        for task in tasks("remount.yml")
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.template import trust_as_template
-from tests.roles.catalogue import ROOT, roles
+from tests.roles.catalogue import COLLECTION, ROOT, roles
 from tests.roles.conftest import trusted
 
 PATHS = {
@@ -23,7 +23,7 @@ NAMES = {
     "ansible.builtin.apt": "packages",
     "ansible.builtin.systemd_service": "units",
     "ansible.builtin.user": "users",
-    "daemon": "units",
+    "gridstead.site.daemon": "units",
 }
 # What a role touches and does not own.
 STAYS = {
@@ -80,7 +80,7 @@ def written(templar, task, value):
             collected += rendered(known, value)
     except AnsibleUndefinedVariable:
         return rendered(templar, value.rpartition("/{{")[0])
-    return collected
+    return [name.removeprefix(COLLECTION) for name in collected]
 
 
 def is_covered(path, footprint):
@@ -113,12 +113,12 @@ def test_the_footprint_covers_all_files_of_the_role(role, site):
                         for path in written(templar, task, path)
                         if not is_covered(path, footprint)
                     }
-            if files := task.get("file_set", {}).get("files"):
+            if files := task.get("gridstead.site.file_set", {}).get("files"):
                 paths = files.replace("}}", "| map(attribute='path') }}")
                 unknown |= {
                     path for path in rendered(templar, paths) if not is_covered(path, footprint)
                 }
-            if note := task.get("file_set", {}).get("unsettled"):
+            if note := task.get("gridstead.site.file_set", {}).get("unsettled"):
                 unknown |= {
                     path for path in rendered(templar, note) if not is_covered(path, footprint)
                 }
@@ -191,7 +191,7 @@ def roles_in(book):
             if "ansible.builtin.import_role" in task
         ]
         collected += [task["name"] for task in tasks]
-    return collected
+    return [name.removeprefix(COLLECTION) for name in collected]
 
 
 @pytest.mark.parametrize(("others", "answers"), [(0, 1), (1, 0)])

@@ -142,7 +142,7 @@ def test_a_route_matches_each_host_with_each_path(site: LoadedInventory, route, 
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     templar.available_variables |= {"route": route}
 
-    assert templar.template(trust_as_template("{{ route | traefik_rule }}")) == rule
+    assert templar.template(trust_as_template("{{ route | gridstead.site.traefik_rule }}")) == rule
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +250,7 @@ def test_check_mode_writes_nothing(options, folder):
 
 KILLED_IN_A_TRIAL = """
 import json, os, signal, sys
+import tests.roles.catalogue  # finds the collection
 from tests.roles.gateway import configuration
 
 with configuration.trial(json.load(sys.stdin)) as (_, _, process):

@@ -91,11 +91,11 @@ def test_slurmctld_restarts_for_a_newer_jwt_key(component):
     (task,) = [
         task
         for task in tasks
-        if "slurmctld" in str(task.get("daemon", "")) + str(task.get("loop", ""))
+        if "slurmctld" in str(task.get("gridstead.site.daemon", "")) + str(task.get("loop", ""))
     ]
 
     assert "__slurm_jwt_key_file" in str(task)
-    assert "daemon" in task
+    assert "gridstead.site.daemon" in task
 
 
 @pytest.fixture

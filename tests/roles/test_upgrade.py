@@ -3,11 +3,9 @@
 
 import pytest
 import yaml
-from tests.modules import load
+from ansible_collections.gridstead.site.plugins.filter import upgrade as filters
+from ansible_collections.gridstead.site.plugins.modules import slurm_release as release
 from tests.roles.catalogue import ROOT
-
-filters = load(ROOT / "playbooks/filter_plugins/upgrade.py")
-release = load(ROOT / "roles/slurm/library/slurm_release.py")
 
 # apt-get --simulate --only-upgrade install slurmd libslurm42t64, Debian 13; the last three lines
 # written by hand.

@@ -60,7 +60,6 @@ class Cluster:
         book = self.folder / "book.yml"
         book.write_text(re.sub(r"(retries|delay): \d+", r"\1: 1", yaml.safe_dump(plays)))
         environment = os.environ | {
-            "ANSIBLE_FILTER_PLUGINS": str(PLAYBOOKS / "filter_plugins"),
             "PATH": f"{self.folder}:{os.environ['PATH']}",
         }
         command = ["ansible-playbook", f"--inventory={self.folder / 'hosts.json'}", book, *words]

@@ -16,11 +16,12 @@ from ansible.template import Templar, trust_as_template
         ("unknown", "unknown"),
     ],
 )
-def test_every_playbook_can_use_the_version_filter(plugins, version, upstream):
-    """ansible.cfg configures the folder of the filter."""
+def test_every_playbook_can_use_the_version_filter(version, upstream):
     templar = Templar(variables={"version": version})
 
     assert (
-        templar.template(trust_as_template("{{ version | upstream_version }}"), convert_data=False)
+        templar.template(
+            trust_as_template("{{ version | gridstead.site.upstream_version }}"), convert_data=False
+        )
         == upstream
     )

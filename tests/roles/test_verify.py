@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 import yaml
-from tests.roles.catalogue import ROOT, roles
+from tests.roles.catalogue import COLLECTION, ROOT, roles
 from tests.roles.conftest import trusted
 
 HOSTS = ("ash", "birch")
@@ -19,7 +19,7 @@ def first_task(role):
     return trusted(yaml.safe_load((role.path / "tasks/verify.yml").read_text()))[0]
 
 
-INSPECTED = [role for role in VERIFIED if "inspection" in first_task(role)]
+INSPECTED = [role for role in VERIFIED if "gridstead.site.inspection" in first_task(role)]
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_every_role_with_a_verification_is_verified():
     assert [
         role.name
         for role in VERIFIED
-        if f"name: {role.name}\n        tasks_from: verify" not in text
+        if f"name: {COLLECTION}{role.name}\n        tasks_from: verify" not in text
     ] == []
 
 
@@ -117,7 +117,7 @@ def test_the_checks_of_every_role_are_valid_on_every_host(role, site_of):
         templar.available_variables |= task.get("vars", {}) | {
             "ansible_search_path": [str(role.path)]
         }
-        asked = templar.template(task["inspection"])
+        asked = templar.template(task["gridstead.site.inspection"])
 
         assert asked == {key: list(value) for key, value in asked.items()}
         assert {key for item in asked.get("commands", []) for key in item} <= {
@@ -147,7 +147,7 @@ def test_a_login_host_needs_sackd_only_without_another_configuration(components,
     templar = site.templar(role, "login")
     templar.available_variables |= task["vars"] | {"slurm_components": components}
 
-    assert templar.template(task["inspection"]["units"]) == units
+    assert templar.template(task["gridstead.site.inspection"]["units"]) == units
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,9 @@ def test_a_node_without_our_health_check_is_not_asked_for_its_time(settings, wai
     templar = site.templar(role, "compute1", slurm_config=settings)
     templar.available_variables |= task["vars"] | {"slurm_components": ["compute"]}
 
-    assert [item["wait_s"] for item in templar.template(task["inspection"]["commands"])] == waits
+    assert [
+        item["wait_s"] for item in templar.template(task["gridstead.site.inspection"]["commands"])
+    ] == waits
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def test_an_absent_node_does_not_need_to_be_ready(away, node_lines, site):
 
     (nodes,) = (
         item
-        for item in templar.template(task["inspection"]["commands"])
+        for item in templar.template(task["gridstead.site.inspection"]["commands"])
         if item["argv"][0] == "sinfo"
     )
     (refuse,) = nodes["refuse"]

@@ -7,12 +7,11 @@ import sys
 
 import pytest
 import yaml
-from tests.modules import load
+from ansible_collections.gridstead.site.plugins.filter import wallets
 from tests.roles.catalogue import ROOT, Role
 from tests.roles.modules import call
 
 ROLE = ROOT / "roles/control_plane"
-wallets = load(ROLE / "filter_plugins/wallets.py")
 OWN, OTHER = "0x" + 40 * "a", "0x" + 40 * "b"
 # Makes a wallet that is another one each time.
 COMMAND = """\
@@ -57,7 +56,12 @@ class Host:
             "control_plane_wallet_notes": {"supervisor": str(self.note)},
         }
         tasks = [
-            {"ansible.builtin.import_role": {"name": "control_plane", "tasks_from": tasks_from}}
+            {
+                "ansible.builtin.import_role": {
+                    "name": "gridstead.site.control_plane",
+                    "tasks_from": tasks_from,
+                }
+            }
         ]
         path = self.folder / "play.yml"
         path.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
@@ -201,7 +205,7 @@ def test_a_key_file_without_an_address_is_named(text, tmp_path):
 
 def look(folder, *names):
     arguments = {"folder": str(folder), "names": list(names)}
-    return call(ROLE / "library/wallet_addresses.py", arguments, tmp=folder / "tmp")
+    return call(ROOT / "plugins/modules/wallet_addresses.py", arguments, tmp=folder / "tmp")
 
 
 def test_a_wallet_without_a_record_is_recorded_and_not_lost(tmp_path):

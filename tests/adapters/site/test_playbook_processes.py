@@ -20,8 +20,10 @@ from gridstead.adapters.site.runs import AnsiblePlaybooks
 from gridstead.domain.site.playbook import PlaybookRequest, RunOutcome
 from gridstead.ports.site import Stop
 
-STRATEGIES = Path(__file__).parents[3] / "playbooks/strategy_plugins"
-CONFIGURATION = f"[defaults]\nstrategy_plugins = {STRATEGIES}\nstrategy = persistent\n"
+COLLECTIONS = Path(__file__).parents[3] / ".collections"
+CONFIGURATION = (
+    f"[defaults]\ncollections_path = {COLLECTIONS}\nstrategy = gridstead.site.persistent\n"
+)
 HERE = {
     "ansible_connection": "local",
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",

@@ -18,6 +18,7 @@ from gridstead.domain.site.playbook import (
     TaskStarted,
 )
 
+COLLECTION = "gridstead.site."  # of the roles; reports name them without it
 DIFF_LINES_MAX = 200
 MESSAGE_MAX = 2000
 OUTCOMES = {
@@ -56,7 +57,7 @@ def to_task(data: Mapping[str, Any]) -> Task:
     """Return the task of an event."""
     return Task(
         name=data.get("task", ""),
-        role=data.get("role") or "",
+        role=(data.get("role") or "").removeprefix(COLLECTION),
         is_handler=bool(data.get("is_conditional")),
     )
 

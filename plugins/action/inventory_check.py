@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Action ``inventory_check``: fails with all mistakes of the inventory.
+
+With ``exchanges_authority: true`` an expired authority is accepted, because the run replaces it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.plugins.action import ActionBase
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.check import check
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.machine import today
+
+
+class ActionModule(ActionBase):
+    """Compares the inventory with the requirements of the roles and services."""
+
+    _VALID_ARGS = frozenset({"exchanges_authority"})
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return the result of the task."""
+        result = super().run(tmp, task_vars)
+        hostvars = (task_vars or {})["hostvars"]
+        groups = (task_vars or {})["groups"]
+        variables = {
+            name: {**hostvars.raw_get(name), "hostvars": hostvars} for name in groups["all"]
+        }
+        exchanges = boolean(self._task.args.get("exchanges_authority", False))
+        diagnostics = check(groups, variables, self._loader, today(), exchanges_authority=exchanges)
+        if diagnostics:
+            return result | {"failed": True, "msg": _message([str(each) for each in diagnostics])}
+        return result | {"changed": False, "msg": f"{len(groups['all'])} hosts, no mistakes"}
+
+
+def _message(mistakes: list[str]) -> str:
+    count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+    lines = [f"The inventory has {count}; no host was changed."]
+    lines += [f"{number}. {mistake}" for number, mistake in enumerate(mistakes, start=1)]
+    return "\n".join(lines)

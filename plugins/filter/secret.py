@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter ``holds_secret``: whether a URL in a service's settings may contain a key or a password.
+
+Example:
+``{{ {'state_url': 'postgresql+psycopg://grid:password@db/x'} | gridstead.site.holds_secret }}`` is
+true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+# A hosted Ethereum node often has the customer's API key in the path of its URL.
+NODE = "rpc_url"
+
+
+def holds_secret(settings: Mapping[str, object]) -> bool:
+    """Return whether a URL in the settings may contain a secret.
+
+    This is the case if a URL has user information or a query, if the URL of a node has a path, or
+    if a URL cannot be parsed.
+    """
+    return _holds("", settings)
+
+
+def _holds(key: str, value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(_holds(name, item) for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return any(_holds(key, item) for item in value)
+    if not isinstance(value, str) or "://" not in value:
+        return False
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        return True
+    # A password may contain a slash, so urlsplit may not find the user information.
+    has_user = "@" in value
+    is_node_with_path = key == NODE and parts.path not in {"", "/"}
+    return has_user or bool(parts.query) or is_node_with_path
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, object]:
+        """Return the filters of this file by name."""
+        return {"holds_secret": holds_secret}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter ``to_toml``: a dictionary as a TOML document.
+
+Example: ``{{ {'a': 1, 'b': {'c': ['x']}} | gridstead.site.to_toml }}`` is ``a = 1``, an empty line,
+``[b]``, ``c = ["x"]``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from ansible.errors import AnsibleFilterError
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def to_toml(document: Mapping[str, object]) -> str:
+    """Return a TOML document with sorted keys, plain values before tables, and without null values.
+
+    Raises:
+        AnsibleFilterError: If a key is not a string, if a value has a type that TOML does not have,
+            or if a list contains a table.
+    """
+    return "\n".join(_table(document, ())) + "\n"
+
+
+def _table(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
+    plain: dict[str, object] = {}
+    tables: dict[str, Mapping[str, object]] = {}
+    for key, value in table.items():
+        if not isinstance(key, str):
+            raise AnsibleFilterError(
+                f"to_toml cannot write the key {key!r}: a key must be a string"
+            )
+        if isinstance(value, Mapping):
+            tables[key] = value
+        elif value is not None:
+            plain[key] = value
+    if path:
+        yield ""
+        yield f"[{'.'.join(map(_key, path))}]"
+    for key in sorted(plain):
+        yield f"{_key(key)} = {_value(plain[key])}"
+    for key in sorted(tables):
+        yield from _table(tables[key], (*path, key))
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _text(key)
+
+
+def _text(text: str) -> str:
+    """Return a TOML basic string.
+
+    TOML has JSON's escapes, except surrogate pairs; therefore other characters than ASCII are not
+    escaped. TOML also requires an escape for DEL.
+    """
+    return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    raise AnsibleFilterError(
+        f"to_toml cannot write a value of type {type(value).__name__}: {value!r}"
+    )
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, object]:
+        """Return the filters of this file by name."""
+        return {"to_toml": to_toml}

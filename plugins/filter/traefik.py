@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filter ``traefik_rule``: the rule that matches the requests of a route.
+
+Example: ``{{ {'hosts': ['a.example'], 'paths': ['/x', '/y/']} | gridstead.site.traefik_rule }}`` is
+``(Host(`a.example`)) && (Path(`/x`) || PathPrefix(`/y/`))``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+
+def traefik_rule(route: Mapping[str, Iterable[str]]) -> str:
+    """Return a rule for hosts and paths.
+
+    A path that ends with a slash matches everything below it. A route without paths matches every
+    path.
+    """
+    hosts = " || ".join(f"Host(`{host}`)" for host in route["hosts"])
+    matchers = []
+    for path in route.get("paths") or []:
+        kind = "PathPrefix" if path.endswith("/") else "Path"
+        matchers.append(f"{kind}(`{path}`)")
+    return f"({hosts}) && ({' || '.join(matchers)})" if matchers else hosts
+
+
+class FilterModule:
+    """The entry point that Ansible expects."""
+
+    def filters(self) -> dict[str, object]:
+        """Return the filters of this file by name."""
+        return {"traefik_rule": traefik_rule}

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters that compare the wallets of a host with the addresses recorded on the Ansible controller.
+
+The address of each wallet is recorded in a file.
+
+Example: ``{{ {'supervisor': '/safe/supervisor.address'} | gridstead.site.lost_wallets({}) }}`` is
+``{'supervisor': '0x2b5a…'}`` if the file contains this address, and ``{}`` if there is no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def lost_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, str]:
+    """Return the recorded addresses, by wallet, of the wallets that the host does not have.
+
+    Args:
+        notes: Paths of the files that record the addresses, by wallet.
+        addresses: Addresses of the host's wallets, by wallet.
+    """
+    recorded = _recorded(notes)
+    return {name: recorded[name] for name in recorded if recorded[name] != addresses.get(name)}
+
+
+def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
+    """Return the wallets whose present address is not recorded, also wallets that do not exist."""
+    recorded = _recorded(notes)
+    return [name for name in notes if name not in recorded or recorded[name] != addresses.get(name)]
+
+
+def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
+    """Return the host's wallets whose directory of recorded addresses is empty or missing.
+
+    This directory also contains the passwords of the wallets.
+    """
+    locked = []
+    for name, path in notes.items():
+        folder = Path(path).parent
+        is_empty = not folder.is_dir() or not any(folder.iterdir())
+        if name in addresses and is_empty:
+            locked.append(name)
+    return locked
+
+
+def _recorded(notes: Mapping[str, str]) -> dict[str, str]:
+    recorded = {}
+    for name, path in notes.items():
+        if Path(path).exists():
+            recorded[name] = Path(path).read_text(encoding="utf-8").strip()
+    return recorded
+
+
+class FilterModule:
+    """What Ansible loads."""
+
+    def filters(self) -> dict[str, object]:
+        """Return the filters of this file by name."""
+        return {
+            "lost_wallets": lost_wallets,
+            "unnoted_wallets": unnoted_wallets,
+            "locked_wallets": locked_wallets,
+        }

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Renders a template as ``ansible.builtin.template`` does, without copying all variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.loader import lookup_loader
+from ansible.plugins.lookup import LookupBase
+
+DOCUMENTATION = """
+name: rendered
+author: Gridstead contributors
+short_description: Render a template without copying all variables
+description:
+  - Renders as P(ansible.builtin.template#lookup) does, which first makes a deep copy of every
+    variable of the host. The copy takes longer than most templates.
+options:
+  _terms: {description: Templates to render.}
+"""
+EXAMPLES = """
+- ansible.builtin.debug:
+    msg: "{{ lookup('gridstead.site.rendered', 'etc/hosts.j2') }}"
+"""
+RETURN = """
+_raw:
+  type: list
+  elements: str
+  description: The rendered texts.
+"""
+
+
+class Uncopied(dict[str, Any]):
+    """Variables whose deep copy is a shallow copy.
+
+    Rendering only adds names, so the values do not change.
+    """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        """Return a shallow copy."""
+        return dict(self)
+
+
+class LookupModule(LookupBase):  # type: ignore[misc]
+    """The lookup, under the name that Ansible looks up."""
+
+    def run(self, terms: list[str], variables: dict[str, Any], **options: object) -> list[str]:
+        """Return the rendered texts."""
+        template = lookup_loader.get(
+            "ansible.builtin.template", loader=self._loader, templar=self._templar
+        )
+        rendered: list[str] = template.run(terms, Uncopied(variables), **options)
+        return rendered

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks groups, host names and addresses."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from .diagnostic import Diagnostic
+from .inventory import WIRING, Inventory, address
+
+ONE_HOST = ("slurm_controller", "slurm_accounting", "storage", "control_plane")
+TWO_HOSTS = ("directory",)
+SOME_HOSTS = ("slurm_login", "slurm_compute")
+MAYBE_ONE_HOST = ("slurm_backup_controller", "devnet")
+_SLURM = (
+    "slurm_controller",
+    "slurm_backup_controller",
+    "slurm_accounting",
+    "slurm_login",
+    "slurm_compute",
+)
+_USERS = ("slurm_controller", "slurm_backup_controller", "slurm_login", "slurm_compute", "storage")
+JOINED = {"slurm": _SLURM, "storage_clients": _USERS, "sssd_clients": _USERS}
+_ANY = ("cvmfs_replica", "gateway", "grid", "all", "ungrouped")
+GROUPS = frozenset({*ONE_HOST, *TWO_HOSTS, *SOME_HOSTS, *MAYBE_ONE_HOST, *JOINED, *_ANY})
+
+# Groups, their least and greatest number of hosts, and the same in words.
+_SIZES = (
+    (ONE_HOST, 1, 1, "exactly one"),
+    (TWO_HOSTS, 1, 2, "one, or two that replicate"),
+    (SOME_HOSTS, 1, None, "at least one"),
+    (MAYBE_ONE_HOST, 0, 1, "one or none"),
+)
+_ALLOWED = {"slurm_controller": "exactly one; put a backup controller into slurm_backup_controller"}
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+_LIKE = 0.8
+
+
+def groups(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find groups with too few or too many hosts, and misspelled groups."""
+    for names_of_size, least, most, allowed in _SIZES:
+        for name in names_of_size:
+            hosts = inventory.groups.get(name, [])
+            if len(hosts) < least or (most is not None and len(hosts) > most):
+                listed = f": {', '.join(hosts)}" if hosts else ""
+                yield Diagnostic(
+                    where=f"group {name}",
+                    seen=f"{len(hosts)} hosts{listed}",
+                    allowed=_ALLOWED.get(name, allowed),
+                    about=frozenset({f"group {name}"}),
+                )
+    for name in inventory.groups.keys() - GROUPS:
+        near = difflib.get_close_matches(name, GROUPS, n=1, cutoff=_LIKE)
+        if near:
+            yield Diagnostic(
+                where=f"group {name}",
+                seen="no play uses it",
+                allowed=f"did you mean {near[0]}?",
+                about=frozenset({f"group {near[0]}"}),
+            )
+
+
+def memberships(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find hosts that lack a parent group, and hosts in two groups that exclude each other."""
+    for name, children in JOINED.items():
+        in_children = {host for child in children for host in inventory.groups.get(child, [])}
+        lacking = in_children - set(inventory.groups.get(name, []))
+        if lacking:
+            in_order = [host for host in inventory.hosts if host in lacking]
+            yield Diagnostic(
+                where=f"group {name}",
+                seen=f"{', '.join(in_order)} not in it",
+                allowed=f"its children are the groups {', '.join(children)}",
+                about=frozenset({f"group {name}"}),
+            )
+    members = {name: set(inventory.groups.get(name, [])) for name in GROUPS}
+    for host in members["slurm"].difference(*(members[child] for child in _SLURM)):
+        yield Diagnostic(
+            where=f"host {host}",
+            seen="in group slurm, which installs the MUNGE key, but in no group that installs a"
+            " component of Slurm",
+            allowed=f"one of the groups {', '.join(_SLURM)}, or not slurm",
+            about=frozenset({"group slurm"}),
+        )
+    for host in members["slurm_backup_controller"] & members["slurm_controller"]:
+        yield Diagnostic(
+            where=f"host {host}",
+            seen="in the groups slurm_controller and slurm_backup_controller",
+            allowed="a backup controller is another host",
+            about=frozenset({"group slurm_backup_controller"}),
+        )
+    for host in members["devnet"] - members["grid"]:
+        yield Diagnostic(
+            where=f"host {host}",
+            seen="in group devnet but not in group grid, whose wallets the local chain funds",
+            allowed="devnet is a child of grid, or empty",
+            about=frozenset({"group devnet"}),
+        )
+
+
+def names(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find hosts whose inventory name cannot be their host name."""
+    for host in inventory.hosts:
+        if not _NAME.fullmatch(host) or host == "localhost":
+            yield Diagnostic(
+                where=f"host {host}",
+                seen="not a valid host name",
+                allowed="at most 63 characters: a to z, digits and dashes, first a to z; not"
+                " localhost",
+                about=frozenset({"inventory_hostname", "base_hosts"}),
+            )
+
+
+def addresses(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find hosts without an address, addresses of two hosts, and two address families."""
+    about = frozenset({"gridstead_address", "ansible_host"})
+    by_address, by_version = {}, {}
+    for name, host in inventory.hosts.items():
+        value = host.value("gridstead_address")
+        parsed = address(value)
+        if parsed is None or parsed.is_loopback or parsed.is_unspecified:
+            yield Diagnostic(
+                where=f"host {name}, gridstead_address",
+                seen=f'"{value}"' if value else "missing (a lab has addresses while it is up)",
+                allowed="an IP address at which other hosts reach it; set ansible_host to it, or"
+                " gridstead_address if ansible_host is something else",
+                about=about,
+            )
+        if parsed is not None:
+            by_address.setdefault(parsed, []).append(name)
+            by_version.setdefault(parsed.version, (name, parsed))
+    for shared, hosts in by_address.items():
+        if len(hosts) > 1:
+            yield Diagnostic(
+                where=f"hosts {', '.join(hosts)}",
+                seen=f"all have the gridstead_address {shared}",
+                allowed="an address for each host",
+                about=about,
+            )
+    if len(by_version) > 1:
+        (name4, address4), (name6, address6) = by_version[4], by_version[6]
+        yield Diagnostic(
+            where=f"hosts {name4} and {name6}, gridstead_address",
+            seen=f"{address4} is IPv4 and {address6} is IPv6",
+            allowed="addresses of one family on all hosts",
+            about=about,
+        )
+
+
+def wiring(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find an inventory without the link to the roles' wiring."""
+    if "gridstead_services" not in inventory.first().variables:
+        yield Diagnostic(
+            where="group_vars/all/00-wiring",
+            seen="missing next to this inventory",
+            allowed=f"a link to {WIRING}",
+            about=frozenset({"gridstead_address"}),
+        )

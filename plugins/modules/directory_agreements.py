@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Manages the replication agreements of a supplier, and initialises other suppliers."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import traceback
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+
+try:
+    import ldap
+except ImportError:
+    ldap = None
+    LDAP_IMPORT_ERROR = traceback.format_exc()
+
+DOCUMENTATION = r"""
+module: directory_agreements
+short_description: Manage the replication agreements of a directory server
+description:
+  - Creates an agreement with each of C(peers), over TLS with a password, and removes all other
+    agreements.
+  - With C(initialise) all peers receive the entries of this server in place of their own.
+options:
+  uri: {type: str, required: true, description: URI of the server's local socket.}
+  suffix: {type: str, required: true, description: Root of the tree.}
+  peers: {type: list, elements: str, required: true, description: Hosts that receive the changes.}
+  bind_dn:
+    type: str
+    required: true
+    description: Account with which the server binds to its peers.
+  password: {type: str, default: '', description: Password of the account.}
+  initialise: {type: bool, default: false, description: Whether to initialise all peers.}
+  wait_s: {type: int, default: 600, description: Seconds to wait for the initialisation.}
+author: Gridstead contributors
+"""
+
+EXAMPLES = r"""
+- name: Send changes to the second server
+  gridstead.site.directory_agreements:
+    uri: ldapi://%2Frun%2Fslapd-gridstead.socket
+    suffix: dc=example,dc=org
+    peers: [ldap2]
+    bind_dn: cn=replication,cn=config
+    password: "{{ replication_password }}"
+"""
+
+RETURN = r"""
+changes: {type: list, returned: always, description: "Peers and changed attributes, never a value."}
+"""
+
+PORT = "636"
+PAUSE_S = 0.5
+CLASS = "nsds5replicationagreement"
+# The server's status of success.
+DONE = "Error (0)"
+
+Attributes = dict[str, list[str]]
+
+
+def fingerprint(dn: str, password: str) -> str:
+    """Return a text that differs for different passwords.
+
+    The server stores the password itself encrypted, so it cannot be compared.
+    """
+    digest = hashlib.pbkdf2_hmac("sha256", password.encode(), dn.encode(), 100_000)
+    return f"password {digest.hex()[:16]}"
+
+
+def agreement(asked: dict[str, Any], dn: str, peer: str) -> dict[str, str]:
+    """Return the attributes of the agreement with a peer, except its class and password."""
+    return {
+        "cn": peer,
+        "nsDS5ReplicaRoot": asked["suffix"],
+        "nsDS5ReplicaHost": peer,
+        "nsDS5ReplicaPort": PORT,
+        "nsDS5ReplicaTransportInfo": "LDAPS",
+        "nsDS5ReplicaBindMethod": "SIMPLE",
+        "nsDS5ReplicaBindDN": asked["bind_dn"],
+        "description": fingerprint(dn, asked["password"]),
+    }
+
+
+def differing(current: Attributes, expected: dict[str, str]) -> dict[str, str]:
+    """Return the expected attributes that an agreement lacks or has with another value."""
+    return {name: value for name, value in expected.items() if current.get(name.lower()) != [value]}
+
+
+class Supplier:
+    """A connection to the server as its manager."""
+
+    def __init__(self, uri: str, suffix: str) -> None:
+        self._connection = ldap.initialize(uri)
+        self._connection.sasl_non_interactive_bind_s("EXTERNAL")
+        self._root = f"(nsDS5ReplicaRoot={suffix})"
+
+    def replica(self) -> str | None:
+        """Return the DN below which agreements are stored; None if the server is not a supplier."""
+        return next(iter(self._search(f"(&(objectClass=nsds5Replica){self._root})")), None)
+
+    def agreements(self) -> dict[str, Attributes]:
+        """Return the present agreements by DN."""
+        return self._search(f"(&(objectClass={CLASS}){self._root})")
+
+    def add(self, dn: str, attributes: dict[str, str]) -> None:
+        """Create an agreement."""
+        encoded = [(name, [value.encode()]) for name, value in attributes.items()]
+        self._connection.add_s(dn, [("objectClass", [b"top", CLASS.encode()]), *encoded])
+
+    def modify(self, dn: str, attributes: dict[str, str]) -> None:
+        """Replace attributes of an agreement."""
+        changes = [(ldap.MOD_REPLACE, name, [value.encode()]) for name, value in attributes.items()]
+        self._connection.modify_s(dn, changes)
+
+    def remove(self, dn: str) -> None:
+        """Delete an agreement."""
+        self._connection.delete_s(dn)
+
+    def _search(self, pattern: str) -> dict[str, Attributes]:
+        entries = self._connection.search_s(
+            "cn=mapping tree,cn=config", ldap.SCOPE_SUBTREE, pattern
+        )
+        return {dn: decoded(entry) for dn, entry in entries}
+
+
+def decoded(entry: dict[str, list[bytes]]) -> Attributes:
+    """Return the attributes of an entry as text, names in lower case."""
+    attributes = {}
+    for name, values in entry.items():
+        attributes[name.lower()] = [value.decode(errors="replace") for value in values]
+    return attributes
+
+
+def ensure(supplier: Supplier, asked: dict[str, Any], *, check: bool) -> list[str]:
+    """Create, change and remove agreements until they match the peers, unless ``check``.
+
+    Returns:
+        What changed or would change.
+    """
+    replica, changes = supplier.replica(), []
+    others = {entry["cn"][0]: (dn, entry) for dn, entry in supplier.agreements().items()}
+    for peer in asked["peers"]:
+        dn = f"cn={peer},{replica}"
+        _, current = others.pop(peer, (dn, {}))
+        new = differing(current, agreement(asked, dn, peer))
+        if "description" in new:
+            new["nsDS5ReplicaCredentials"] = asked["password"]
+        if not new:
+            continue
+        changes.append(f"{peer}: {', '.join(new) if current else 'new'}")
+        if not check:
+            change = supplier.modify if current else supplier.add
+            change(dn, new)
+    for peer, (dn, _) in others.items():
+        changes.append(f"{peer}: removed")
+        if not check:
+            supplier.remove(dn)
+    return changes
+
+
+def initialise(supplier: Supplier, peers: list[str], wait_s: float) -> str:
+    """Initialise all peers from this server; return why one failed, or an empty text."""
+    chosen = {dn for dn, entry in supplier.agreements().items() if entry["cn"][0] in peers}
+    for dn in chosen:
+        supplier.modify(dn, {"nsds5BeginReplicaRefresh": "start"})
+    end = time.monotonic() + wait_s
+    while True:
+        agreements = supplier.agreements()
+        entries = [agreements[dn] for dn in agreements if dn in chosen]
+        if not any("nsds5beginreplicarefresh" in entry for entry in entries):
+            return "; ".join(failures(entries))
+        if time.monotonic() >= end:
+            return f"not finished within {wait_s} s"
+        time.sleep(PAUSE_S)
+
+
+def failures(agreements: list[Attributes]) -> list[str]:
+    """Return the status of each initialisation that failed, with its peer."""
+    statuses = []
+    for entry in agreements:
+        status = entry.get("nsds5replicalastinitstatus", [""])[0]
+        if not status.startswith(DONE):
+            statuses.append(f"{entry['cn'][0]}: {status}")
+    return statuses
+
+
+def run(module: AnsibleModule) -> None:
+    """Manage the agreements, initialise the peers if requested, and end the module."""
+    asked, changes = module.params, []
+    try:
+        supplier = Supplier(asked["uri"], asked["suffix"])
+        changes += ensure(supplier, asked, check=module.check_mode)
+        if asked["initialise"]:
+            changes += [f"{peer}: all entries" for peer in asked["peers"]]
+            wrong = ""
+            if not module.check_mode:
+                wrong = initialise(supplier, asked["peers"], asked["wait_s"])
+            if wrong:
+                message = f"could not send all entries to the other supplier: {wrong}"
+                module.fail_json(msg=message, changes=changes)
+    except ldap.LDAPError as error:
+        detail = error.args[0] if error.args else error
+        module.fail_json(msg=f"could not change the agreements: {detail}", changes=changes)
+    module.exit_json(changed=bool(changes), changes=changes)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "required": True},
+            "suffix": {"type": "str", "required": True},
+            "peers": {"type": "list", "elements": "str", "required": True},
+            "bind_dn": {"type": "str", "required": True},
+            "password": {"type": "str", "default": "", "no_log": True},
+            "initialise": {"type": "bool", "default": False},
+            "wait_s": {"type": "int", "default": 600},
+        },
+        supports_check_mode=True,
+    )
+    if ldap is None:
+        module.fail_json(msg=missing_required_lib("python-ldap"), exception=LDAP_IMPORT_ERROR)
+    run(module)
+
+
+if __name__ == "__main__":
+    main()

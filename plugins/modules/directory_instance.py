@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creates an instance of 389 Directory Server and imports its certificate."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import tempfile
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: directory_instance
+short_description: Create an instance of 389 Directory Server
+description:
+  - Creates the instance with an empty suffix if it does not exist. The password of the directory
+    manager is random and not stored; the local root user is the manager over the local socket.
+  - Imports the certificates of the server and of its authority into the instance's key store if
+    they differ.
+  - Reports a server that does not write with each change which changes it has. Its unit corrects
+    this at the next start.
+options:
+  name:
+    description: Name of the instance.
+    type: str
+    required: true
+  hostname:
+    description: Host name of the server.
+    type: str
+    required: true
+  suffix:
+    description: Root of the tree.
+    type: str
+    required: true
+  certificate:
+    description: Certificate of the server, PEM.
+    type: path
+    required: true
+  certificate_key:
+    description: Key of the certificate, PEM.
+    type: path
+    required: true
+  ca_certificate:
+    description: Certificate of the authority, PEM.
+    type: path
+    required: true
+  unsettled:
+    description: A file that is created before a change, as for M(directory_entries).
+    type: path
+    required: true
+author: Gridstead contributors
+"""
+
+EXAMPLES = r"""
+- name: Create the directory of the site
+  gridstead.site.directory_instance:
+    name: site
+    hostname: ldap1
+    suffix: dc=example,dc=org
+    certificate: /etc/ssl/ldap1.crt
+    certificate_key: /etc/ssl/private/ldap1.key
+    ca_certificate: /etc/ssl/ca.crt
+    unsettled: /var/lib/site/directory.unsettled
+"""
+
+RETURN = r"""
+changes:
+  description: "What changed: instance, certificate or authority; start for a change at the next
+    start."
+  type: list
+  elements: str
+  returned: always
+"""
+
+CONFIGURATION = Path("/etc/dirsrv")
+SERVER_NICKNAME = "Server-Cert"
+CA_NICKNAME = "Gridstead CA"
+# As in dse.ldif of a server that was started without the drop-in of its unit.
+FORGETFUL = re.compile(r"^nsslapd-backend-opt-level: (?!0$)", re.MULTILINE)
+BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+
+
+def setup_file(name: str, hostname: str, suffix: str, password: str) -> str:
+    """Return the answer file for dscreate."""
+    return f"""\
+[general]
+config_version = 2
+full_machine_name = {hostname}
+start = True
+strict_host_checking = False
+selinux = False
+[slapd]
+instance_name = {name}
+root_password = {password}
+port = 389
+secure_port = 636
+self_sign_cert = False
+[backend-userroot]
+suffix = {suffix}
+create_suffix_entry = True
+sample_entries = no
+"""
+
+
+def first_certificate(text: str) -> str:
+    """Return the body of the first certificate in PEM text, without white space; empty if none."""
+    if BEGIN not in text or END not in text:
+        return ""
+    return "".join(text.split(BEGIN, 1)[1].split(END, 1)[0].split())
+
+
+class Instance:
+    """One instance on this host."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self._module = module
+        self._name = module.params["name"]
+        self._folder = CONFIGURATION / f"slapd-{self._name}"
+        self._note = Path(module.params["unsettled"])
+
+    def exists(self) -> bool:
+        """Return whether the instance exists."""
+        return (self._folder / "dse.ldif").exists()
+
+    def create(self) -> None:
+        """Create and start the instance."""
+        params = self._module.params
+        answers = setup_file(
+            self._name, params["hostname"], params["suffix"], secrets.token_urlsafe(32)
+        )
+        with tempfile.NamedTemporaryFile("w", suffix=".inf") as file:
+            file.write(answers)
+            file.flush()
+            self._module.run_command(["dscreate", "from-file", file.name], check_rc=True)
+
+    def holds(self, nickname: str, path: str) -> bool:
+        """Return whether the key store has exactly the file's certificate under the nickname."""
+        _, out, _ = self._module.run_command(
+            ["certutil", "-L", "-d", str(self._folder), "-n", nickname, "-a"]
+        )
+        return first_certificate(out) == first_certificate(Path(path).read_text(encoding="ascii"))
+
+    def trust(self, path: str) -> None:
+        """Trust the authority of the file, and no older authority of this role."""
+        self.note_change()
+        folder = str(self._folder)
+        store = ["-d", folder, "-n", CA_NICKNAME, "-f", f"{folder}/pwdfile.txt"]
+        # The first time there is none to delete.
+        self._module.run_command(["certutil", "-D", *store])
+        add = ["certutil", "-A", *store, "-t", "CT,,", "-a", "-i", path]
+        self._module.run_command(add, check_rc=True)
+
+    def identify(self, certificate: str, key: str) -> None:
+        """Import the server's certificate and key into the key store."""
+        self.note_change()
+        command = ["dsctl", self._name, "tls", "import-server-key-cert", certificate, key]
+        self._module.run_command(command, check_rc=True)
+
+    def remembers(self) -> bool:
+        """Return whether the server writes with each change which changes it has."""
+        return not FORGETFUL.search((self._folder / "dse.ldif").read_text(encoding="utf-8"))
+
+    def note_change(self) -> None:
+        """Note that the server must restart, for the handlers of this and of later runs."""
+        self._note.parent.mkdir(parents=True, exist_ok=True)
+        self._note.touch()
+
+
+def ensure(instance: Instance, module: AnsibleModule) -> list[str]:
+    """Create or change the instance, unless in check mode; return what changed or would change."""
+    params = module.params
+    changes = []
+    if not instance.exists():
+        changes.append("instance")
+        if module.check_mode:
+            return changes
+        instance.create()
+    if not instance.holds(CA_NICKNAME, params["ca_certificate"]):
+        changes.append("authority")
+        if not module.check_mode:
+            instance.trust(params["ca_certificate"])
+    if not instance.holds(SERVER_NICKNAME, params["certificate"]):
+        changes.append("certificate")
+        if not module.check_mode:
+            instance.identify(params["certificate"], params["certificate_key"])
+    if not instance.remembers():
+        changes.append("start")
+        if not module.check_mode:
+            instance.note_change()
+    return changes
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "hostname": {"type": "str", "required": True},
+            "suffix": {"type": "str", "required": True},
+            "certificate": {"type": "path", "required": True},
+            "certificate_key": {"type": "path", "required": True, "no_log": False},
+            "ca_certificate": {"type": "path", "required": True},
+            "unsettled": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        changes = ensure(Instance(module), module)
+    except OSError as error:
+        module.fail_json(msg=f"could not read {error.filename}: {error.strerror}")
+    module.exit_json(
+        changed=bool(changes) or Path(module.params["unsettled"]).exists(), changes=changes
+    )
+
+
+if __name__ == "__main__":
+    main()

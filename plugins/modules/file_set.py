@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes files that belong together, after their programs have checked all new contents.
+
+One call writes all files: a run without changes spends most of its time on calls.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gridstead.site.plugins.module_utils.durable_file import write_whole
+
+DOCUMENTATION = """
+module: file_set
+short_description: Write files, all checked before any is replaced
+description:
+  - Root owns the files. Parent folders are created with mode 0755. If a check rejects a file, no
+    file changes.
+options:
+  files:
+    type: list
+    elements: dict
+    required: true
+    description: The files.
+    suboptions:
+      path: {type: path, required: true, description: Path of the file.}
+      content: {type: str, required: true, description: Content of the file.}
+      mode: {type: str, default: "0644", description: Octal mode of the file.}
+      check:
+        type: list
+        elements: str
+        default: []
+        description:
+          - Command that checks the file. C(%s) in it is replaced by the path of the new content. In
+            check mode the command is skipped if the host does not have the program yet.
+      in_force:
+        type: path
+        description:
+          - File into which the program copies the content that it has loaded. While that copy
+            differs, the file counts as changed, so a run repeats what an interrupted run did not
+            finish.
+  absent:
+    type: list
+    elements: path
+    default: []
+    description: Files that must not exist.
+  try_first:
+    type: list
+    elements: path
+    default: []
+    description: Files that may lock somebody out. If one of them would change, no file changes, and
+      C(held) names it.
+  unsettled:
+    type: path
+    description:
+      - Path of a note that lists the changed files. The module writes it before it changes a file.
+        Files in the note count as changed in every run until a handler removes the note, which it
+        does once the programs have loaded the files. So an interrupted run does not leave programs
+        with older files.
+"""
+EXAMPLES = """
+- name: Write the settings of sshd
+  gridstead.site.file_set:
+    files:
+      - path: /etc/ssh/sshd_config.d/10-site.conf
+        content: "UseDNS no\\n"
+        check: [sshd, -t, -f, "%s"]
+"""
+RETURN = """
+changes:
+  type: list
+  elements: str
+  returned: always
+  description: Paths of the files that changed.
+held:
+  type: list
+  elements: str
+  returned: always
+  description: Files of try_first that would change. No file changed.
+"""
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+SPECIFICATION = {
+    "path": {"type": "path", "required": True},
+    "content": {"type": "str", "required": True},
+    "mode": {"type": "str", "default": "0644"},
+    "check": {"type": "list", "elements": "str", "default": []},
+    "in_force": {"type": "path"},
+}
+
+
+def content_of(path: Path) -> str | None:
+    """Return the content of a file; None if it does not exist."""
+    return path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else None
+
+
+def is_up_to_date(file: dict[str, Any]) -> bool:
+    """Return whether a file has its content, mode and owner, and its program has loaded it."""
+    path = Path(file["path"])
+    if file["in_force"] and content_of(Path(file["in_force"])) != file["content"]:
+        return False
+    if path.is_symlink() or content_of(path) != file["content"]:
+        return False
+    status = path.stat()
+    is_of_root = status.st_uid == 0 and status.st_gid == 0
+    return is_of_root and stat.S_IMODE(status.st_mode) == int(file["mode"], 8)
+
+
+def difference(file: dict[str, Any]) -> dict[str, str]:
+    """Return the diff of a file that Ansible prints."""
+    path = file["path"]
+    before = content_of(Path(path)) or ""
+    return {
+        "before_header": path,
+        "after_header": path,
+        "before": before,
+        "after": file["content"],
+    }
+
+
+def write(place: Path, file: dict[str, Any]) -> None:
+    """Write the content, mode and owner of a file to a place."""
+    write_whole(place, file["content"].encode(), mode=int(file["mode"], 8), owner=0, group=0)
+
+
+def with_unsettled(module: AnsibleModule, changed: list[str]) -> list[str]:
+    """Return the paths that changed or are in the note, in the order of the files.
+
+    Writes them into the note if a file changed.
+    """
+    if not module.params["unsettled"]:
+        return changed
+    note = Path(module.params["unsettled"])
+    noted = json.loads(content_of(note) or "[]")
+    pending = {*changed, *noted}
+    unsettled = [file["path"] for file in module.params["files"] if file["path"] in pending]
+    if changed and not module.check_mode:
+        write_whole(note, json.dumps(unsettled).encode())
+    return unsettled
+
+
+def check(module: AnsibleModule, files: list[dict[str, Any]]) -> None:
+    """Run the check command of each file on its new content; a rejected file ends the module."""
+    with tempfile.TemporaryDirectory(dir=module.tmpdir) as folder:
+        for number, file in enumerate(files):
+            place = Path(folder) / str(number)
+            write(place, file)
+            argv = [word.replace("%s", str(place)) for word in file["check"]]
+            program = shutil.which(argv[0], path=PATH) if argv else None
+            if not argv or (module.check_mode and program is None):
+                continue
+            code, out, err = module.run_command([program or argv[0], *argv[1:]])
+            if code != 0:
+                answer = err.strip() or out.strip()
+                module.fail_json(msg=f"{argv[0]} rejects the new {file['path']}: {answer}")
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "files": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": SPECIFICATION,
+            },
+            "absent": {"type": "list", "elements": "path", "default": []},
+            "try_first": {"type": "list", "elements": "path", "default": []},
+            "unsettled": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    changed = [file for file in module.params["files"] if not is_up_to_date(file)]
+    absent = map(Path, module.params["absent"])
+    extra = [path for path in absent if path.is_file() or path.is_symlink()]
+    differences = [difference(file) for file in changed]
+    differences += [difference({"path": str(path), "content": ""}) for path in extra]
+    check(module, changed)
+    held = [file["path"] for file in changed if file["path"] in module.params["try_first"]]
+    if held:
+        module.exit_json(changed=False, changes=[], held=held)
+    changes = with_unsettled(module, [file["path"] for file in changed])
+    changes += map(str, extra)
+    if not module.check_mode:
+        for file in changed:
+            write(Path(file["path"]), file)
+        for path in extra:
+            path.unlink()
+    module.exit_json(changed=bool(changes), changes=changes, held=held, diff=differences)
+
+
+if __name__ == "__main__":
+    main()

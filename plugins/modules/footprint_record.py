@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records the state of a host before a site, once."""
+
+from __future__ import annotations
+
+import grp
+import json
+import pwd
+import shutil
+import tarfile
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: footprint_record
+short_description: Record the state of a host before a site
+description:
+  - Writes the installed packages, the manually installed ones among them, apt's package lists, the
+    enabled and the active units, the names of accounts and groups, and a copy of the host's
+    settings.
+  - Only root can read the record.
+  - Does nothing if the record exists. An interrupted run leaves no incomplete record.
+options:
+  path:
+    description: Folder of the record.
+    type: path
+    required: true
+  settings:
+    description: Folder of settings to copy.
+    type: path
+    default: /etc
+author: Gridstead contributors
+"""
+
+EXAMPLES = r"""
+- name: Record the state of the host
+  gridstead.site.footprint_record:
+    path: /var/lib/gridstead/before
+"""
+
+RETURN = r"""{}"""
+
+INSTALLED = ["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n"]
+MANUAL = ["apt-mark", "showmanual"]
+LISTS = Path("/var/lib/apt/lists")
+ENABLED = ["systemctl", "list-unit-files", "--state=enabled", "--plain", "--no-legend"]
+ACTIVE = ["systemctl", "list-units", "--state=active", "--plain", "--no-legend", "--full"]
+
+
+def first_words(text: str) -> list[str]:
+    """Return the first word of each line that has one, sorted."""
+    return sorted(line.split()[0] for line in text.splitlines() if line.split())
+
+
+def installed(text: str) -> list[str]:
+    """Return the names of installed packages, sorted and unique, from lines of state and name."""
+    return sorted({line.split()[1] for line in text.splitlines() if line.startswith("installed ")})
+
+
+def write(folder: Path, host: dict[str, list[str]], settings: Path) -> None:
+    """Write the record. Its folder appears when the record is complete."""
+    new = folder.with_name(f"{folder.name}.new")
+    if new.exists():
+        shutil.rmtree(new)
+    folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    new.mkdir(mode=0o700)
+    (new / "host.json").write_text(json.dumps(host, indent=1), encoding="utf-8")
+    with tarfile.open(new / "settings.tar.gz", "w:gz", compresslevel=1) as archive:
+        archive.add(settings, arcname=str(settings).lstrip("/"))
+    new.rename(folder)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "path", "required": True},
+            "settings": {"type": "path", "default": "/etc"},
+        },
+        supports_check_mode=True,
+    )
+    folder = Path(module.params["path"])
+    if folder.exists():
+        module.exit_json(changed=False)
+    if not module.check_mode:
+
+        def output(argv: list[str]) -> str:
+            return module.run_command(argv, check_rc=True)[1]
+
+        accounts = {user.pw_name for user in pwd.getpwall()}
+        accounts |= {group.gr_name for group in grp.getgrall()}
+        host = {
+            "packages": installed(output(INSTALLED)),
+            "manual": first_words(output(MANUAL)),
+            "lists": sorted(map(str, LISTS.iterdir())),
+            "accounts": sorted(accounts),
+            "enabled": first_words(output(ENABLED)),
+            "active": first_words(output(ACTIVE)),
+        }
+        write(folder, host, Path(module.params["settings"]))
+    module.exit_json(changed=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks units, files and the output of commands on a host. Changes nothing.
+
+The entry point ``verify`` of a role is one call of this module, because a site has a dozen roles on
+each of many hosts, and each call costs a round trip. All checks run, also after a failed one.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import re
+import subprocess
+import time
+from typing import Any, NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = """
+module: inspection
+short_description: Check units, files and the output of commands
+description:
+  - Changes nothing. Runs all checks, and fails at the end if any of them failed. The message lists
+    the failed checks.
+options:
+  units:
+    type: list
+    elements: str
+    default: []
+    description: Units that must run now and after a boot.
+  files:
+    type: list
+    elements: dict
+    default: []
+    description: Path, owner, group and mode of files that must exist.
+  commands:
+    type: list
+    elements: dict
+    default: []
+    description:
+      - Commands that must succeed. The output must match every pattern of C(expect) and no pattern
+        of C(refuse).
+      - C(what) is what the command checks, C(who) must act if the check fails (C(operator) of the
+        provider, or the operator of the C(grid)), C(hint) is what they can do. The command is
+        repeated for C(wait_s) seconds until the check succeeds.
+"""
+EXAMPLES = """
+- name: Check munged and its key
+  gridstead.site.inspection:
+    units: [munge.service]
+    files: [{path: /etc/munge/munge.key, owner: munge, group: munge, mode: "0400"}]
+    commands: [{what: munged creates credentials, argv: [munge, --no-input]}]
+"""
+RETURN = """
+looks:
+  type: list
+  returned: always
+  description: The checks, with what was wrong and who must act.
+"""
+
+STARTS_NOT = {"disabled", "masked"}
+RUNS = {"active", "reloading", "refreshing"}
+COMMAND_TIMEOUT_S = 30
+PAUSE_S = 0.5
+STARTING_S = 10
+SEEN_MAX = 500
+UNIT_PROPERTIES = ("LoadState", "ActiveState", "SubState", "UnitFileState")
+
+
+class Check(NamedTuple):
+    """The result of one check.
+
+    Attributes:
+        what: What was checked, as a clause.
+        ok: Whether the check succeeded.
+        seen: What was wrong; empty if the check succeeded.
+        who: Who must act if the check failed: ``operator`` or ``grid``.
+        hint: What they can do; empty if the check succeeded or there is no hint.
+    """
+
+    what: str
+    ok: bool
+    seen: str = ""
+    who: str = "operator"
+    hint: str = ""
+
+
+def units(names: list[str]) -> list[Check]:
+    """Return a check of each unit, in the same order.
+
+    Waits up to 10 s for units that are starting.
+    """
+    end = time.monotonic() + STARTING_S
+    while True:
+        states = properties(names)
+        is_starting = any(state.get("ActiveState") == "activating" for state in states)
+        if not is_starting or time.monotonic() >= end:
+            return [unit(name, state) for name, state in zip(names, states, strict=True)]
+        time.sleep(PAUSE_S)
+
+
+def properties(names: list[str]) -> list[dict[str, str]]:
+    """Return the properties of each unit, in the same order.
+
+    If systemctl fails, LoadState is its output.
+    """
+    if not names:
+        return []
+    code, text = run(["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--", *names])
+    if code != 0:
+        return [{"LoadState": text}] * len(names)
+    blocks = text.strip().split("\n\n")
+    return [dict(line.split("=", 1) for line in block.splitlines()) for block in blocks]
+
+
+def unit(name: str, state: dict[str, str]) -> Check:
+    """Return a check of a unit, from its properties."""
+    hint = (
+        f"Read `journalctl --unit={name}` on this host."
+        " `gridstead provider apply` starts what should run."
+    )
+    what = f"{name} runs, now and after a boot"
+    active_state = state.get("ActiveState", "")
+    if state.get("LoadState") != "loaded":
+        seen = f"it is {state.get('LoadState')}"
+    elif active_state not in RUNS:
+        seen = f"it is {active_state} ({state.get('SubState')})"
+    elif state.get("UnitFileState") in STARTS_NOT:
+        seen = f"it is {state['UnitFileState']}"
+    else:
+        return Check(what, ok=True)
+    return Check(what, ok=False, seen=seen, hint=hint)
+
+
+def file(expected: dict[str, Any]) -> Check:
+    """Return a check of a file: that it exists and has the owner, group and mode."""
+    path = expected["path"]
+    asked = {key: expected[key] for key in ("owner", "group", "mode") if expected.get(key)}
+    what = " ".join([path, "exists", *(f"{key} {value}" for key, value in asked.items())])
+    hint = "`gridstead provider apply` writes the file again."
+    try:
+        status = os.stat(path)  # noqa: PTH116 - one call, and no object for each file
+    except OSError as err:
+        return Check(what, ok=False, seen=str(err.strerror), hint=hint)
+    present = {
+        "owner": name_of(pwd.getpwuid, status.st_uid),
+        "group": name_of(grp.getgrgid, status.st_gid),
+        "mode": f"{status.st_mode & 0o7777:04o}",
+    }
+    wrong = [f"{key} is {present[key]}" for key, value in asked.items() if present[key] != value]
+    return Check(what, ok=not wrong, seen=", ".join(wrong), hint=hint if wrong else "")
+
+
+def name_of(ask: Any, number: int) -> str:  # noqa: ANN401 - two functions of the standard library
+    """Return the name of a user or group, or its number if it has none."""
+    try:
+        return str(ask(number)[0])
+    except KeyError:
+        return str(number)
+
+
+def command(expected: dict[str, Any]) -> Check:
+    """Return a check of a command's output.
+
+    Repeats the command for ``wait_s`` seconds until the check succeeds.
+    """
+    what = expected["what"]
+    end = time.monotonic() + (expected.get("wait_s") or 0)
+    while True:
+        seen = objection(expected)
+        if not seen:
+            return Check(what, ok=True)
+        if time.monotonic() >= end:
+            who, hint = expected["who"], expected["hint"]
+            return Check(what, ok=False, seen=seen, who=who, hint=hint)
+        time.sleep(PAUSE_S)
+
+
+def objection(expected: dict[str, Any]) -> str:
+    """Run a command and return what is wrong with its output; empty if nothing is."""
+    program = expected["argv"][0]
+    code, text = run(expected["argv"])
+    output = f'"{text.strip()[-SEEN_MAX:]}"'
+    if code != 0:
+        return f"{program} exited {code}: {output}"
+    patterns = expected["expect"]
+    missing = [pattern for pattern in patterns if not re.search(pattern, text, re.MULTILINE)]
+    if missing:
+        return f"{program} does not print {', '.join(missing)}: {output}"
+    refused: list[str] = []
+    for pattern in expected["refuse"]:
+        refused += [match[0] for match in re.finditer(pattern, text, re.MULTILINE)]
+    return f"{program} prints {', '.join(refused)}" if refused else ""
+
+
+def run(argv: list[str]) -> tuple[int, str]:
+    """Return a command's exit code and output.
+
+    The code is 127 if the program does not exist, and 124 if it takes more than 30 s.
+    """
+    try:
+        result = subprocess.run(
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=COMMAND_TIMEOUT_S,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError as err:
+        return 127, str(err.strerror)
+    except subprocess.TimeoutExpired:
+        return 124, f"no end within {COMMAND_TIMEOUT_S} s"
+    if result.returncode == 0:
+        return 0, result.stdout
+    return result.returncode, result.stdout + result.stderr
+
+
+def sentence(checks: list[Check]) -> str:
+    """Return the failed checks on one line; empty if none failed."""
+    wrong = [check for check in checks if not check.ok]
+    if not wrong:
+        return ""
+    listed = "; ".join(f"{check.what}: {check.seen}" for check in wrong)
+    return f"{len(wrong)} of {len(checks)} checks failed: {listed}"
+
+
+def main() -> None:
+    """Run the module."""
+    texts = {"type": "list", "elements": "str", "default": []}
+    files = {"path": {"type": "path", "required": True}, "owner": {}, "group": {}, "mode": {}}
+    commands = {
+        "what": {"required": True},
+        "argv": {"type": "list", "elements": "str", "required": True},
+        "expect": texts,
+        "refuse": texts,
+        "wait_s": {"type": "int", "default": 0},
+        "who": {"choices": ["operator", "grid"], "default": "operator"},
+        "hint": {"default": ""},
+    }
+    module = AnsibleModule(
+        supports_check_mode=True,
+        argument_spec={
+            "units": texts,
+            "files": {"type": "list", "elements": "dict", "default": [], "options": files},
+            "commands": {"type": "list", "elements": "dict", "default": [], "options": commands},
+        },
+    )
+    params = module.params
+    checks = units(params["units"])
+    checks += map(file, params["files"])
+    checks += map(command, params["commands"])
+    looks = [check._asdict() for check in checks]
+    message = sentence(checks)
+    if message:
+        module.fail_json(msg=message, looks=looks)
+    module.exit_json(changed=False, looks=looks)
+
+
+if __name__ == "__main__":
+    main()

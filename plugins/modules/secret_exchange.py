@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces secrets on the machine that runs Ansible. An interrupted exchange can be continued.
+
+Each secret is a file. While hosts may still have the old secret, the file ``NAME.old`` retains it
+and shows that an exchange is in progress: the module then does not create another new secret.
+"""
+
+from __future__ import annotations
+
+import secrets
+import string
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gridstead.site.plugins.module_utils.durable_file import write_whole
+
+DOCUMENTATION = """
+module: secret_exchange
+short_description: Replace secrets that are files
+description:
+  - C(begun) moves the old secret to C(NAME.old) and creates an alphanumeric one of the same
+    length.
+  - C(ended) removes the old secret.
+  - A secret without a file is stored elsewhere, for example in Ansible Vault. The module does not
+    change it.
+options:
+  folder: {type: path, required: true, description: Folder of the files.}
+  names: {type: list, elements: str, required: true, description: Names of the files.}
+  state: {choices: [begun, ended], required: true, description: State of the exchange.}
+"""
+EXAMPLES = """
+- name: Create a new MUNGE key
+  gridstead.site.secret_exchange: {folder: /safe/place, names: [munge_key], state: begun}
+"""
+RETURN = """
+new:
+  type: list
+  returned: always
+  description: Names of the secrets that were replaced or whose old value was removed.
+elsewhere: {type: list, returned: always, description: Names of the secrets that have no file.}
+"""
+
+ALPHABET = string.ascii_letters + string.digits
+
+
+def old(path: Path) -> Path:
+    """Return the path of the old secret."""
+    return path.with_name(f"{path.name}.old")
+
+
+def begin(path: Path, *, check: bool) -> bool:
+    """Replace the secret, unless ``check``; return whether this call starts the exchange."""
+    if old(path).exists() and path.read_bytes() != old(path).read_bytes():
+        return False
+    if not check:
+        now = path.read_bytes()
+        write_whole(old(path), now)
+        new = "".join(secrets.choice(ALPHABET) for _ in now.strip())
+        write_whole(path, f"{new}\n".encode())
+    return True
+
+
+def end(path: Path, *, check: bool) -> bool:
+    """Remove the old secret, unless ``check``; return whether there was one."""
+    is_left = old(path).exists()
+    if not check:
+        old(path).unlink(missing_ok=True)
+    return is_left
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        supports_check_mode=True,
+        argument_spec={
+            "folder": {"type": "path", "required": True},
+            "names": {"type": "list", "elements": "str", "required": True},
+            "state": {"choices": ["begun", "ended"], "required": True},
+        },
+    )
+    paths = [Path(module.params["folder"], name) for name in module.params["names"]]
+    act = begin if module.params["state"] == "begun" else end
+    existing = [path for path in paths if path.exists()]
+    new = [path.name for path in existing if act(path, check=module.check_mode)]
+    elsewhere = [path.name for path in paths if path not in existing]
+    module.exit_json(changed=bool(new), new=new, elsewhere=elsewhere)
+
+
+if __name__ == "__main__":
+    main()

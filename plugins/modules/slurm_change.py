@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compute the cost of a change of Slurm's configuration.
+
+The module compares the new files with the configuration that the daemons last loaded, not with the
+files on disk. Therefore a run repairs an earlier run that was interrupted before the daemons loaded
+the files, or whose reconfigure Slurm refused.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gridstead.site.plugins.module_utils.slurm_costs import (
+    MAIN,
+    compute_cost,
+    settings,
+)
+
+DOCUMENTATION = """
+module: slurm_change
+short_description: Compute the cost of a change of Slurm's configuration
+description: Changes nothing. C(plugins/module_utils/slurm_costs.py) contains the rules.
+options:
+  files:
+    description: The new texts by file name.
+    type: dict
+    required: true
+  in_force:
+    description: JSON file with the texts that the daemons last loaded.
+    type: path
+    required: true
+"""
+EXAMPLES = """
+- name: Compute the cost of the new settings
+  gridstead.site.slurm_change:
+    files: {slurm.conf: "KillWait=30"}
+    in_force: /etc/slurm/gridstead-in-force.json
+  register: __slurm_change_result
+"""
+RETURN = """
+cost:
+  description: C(nothing), C(reconfigure) or C(restart).
+  type: str
+  returned: always
+differences:
+  description: Settings that differ.
+  type: list
+  returned: always
+ends:
+  description: Jobs that the change would end, as lists of options of squeue.
+  type: list
+  returned: always
+state_was:
+  description: Present state directory of slurmctld. Empty if no configuration is in force.
+  type: str
+  returned: always
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "files": {"type": "dict", "required": True},
+            "in_force": {"type": "path", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    file = Path(module.params["in_force"])
+    old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    change = compute_cost(old, module.params["files"])
+    state_was = settings(MAIN, old.get(MAIN, "")).get(("StateSaveLocation", ""), "")
+    module.exit_json(
+        changed=False,
+        cost=change.cost,
+        differences=change.differences,
+        ends=change.ends,
+        state_was=state_was,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the addresses of the wallets on a host, without passwords and without the command."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = """
+module: wallet_addresses
+short_description: Read the addresses of the wallets on a host
+description:
+  - Reads key files and returns only their addresses. Changes nothing.
+options:
+  folder:
+    description: Directory of the key files.
+    type: path
+    required: true
+  names:
+    description: Names of the wallets. The file of a wallet is its name with the suffix C(.json).
+    type: list
+    elements: str
+    required: true
+"""
+EXAMPLES = """
+- name: Read the address of the supervisor's wallet
+  gridstead.site.wallet_addresses: {folder: /etc/gridstead/wallets, names: [supervisor]}
+"""
+RETURN = """
+addresses:
+  description: Address of each existing wallet by name, as 0x and 40 hex digits in lower case.
+  type: dict
+  returned: always
+"""
+
+_ADDRESS = re.compile(r"(0x)?[0-9a-f]{40}")
+
+
+class NoWallet(Exception):
+    """A file contains no address."""
+
+
+def address_of(keystore: Path) -> str:
+    """Return the address of a V3 key file in lower case.
+
+    Raises:
+        NoWallet: If the file contains no address.
+    """
+    try:
+        address = str(json.loads(keystore.read_bytes())["address"]).lower()
+    except (ValueError, KeyError, TypeError) as err:
+        raise NoWallet(f"{keystore} is not a wallet") from err
+    if not _ADDRESS.fullmatch(address):
+        raise NoWallet(f"{keystore} is not a wallet")
+    return "0x" + address.removeprefix("0x")
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        supports_check_mode=True,
+        argument_spec={
+            "folder": {"type": "path", "required": True},
+            "names": {"type": "list", "elements": "str", "required": True},
+        },
+    )
+    files = {name: Path(module.params["folder"], f"{name}.json") for name in module.params["names"]}
+    try:
+        addresses = {name: address_of(file) for name, file in files.items() if file.exists()}
+    except NoWallet as err:
+        module.fail_json(
+            msg=f"{err}: it contains no address. Restore the wallet from a backup:"
+            " docs/howto/backup.md."
+        )
+    module.exit_json(changed=False, addresses=addresses)
+
+
+if __name__ == "__main__":
+    main()
