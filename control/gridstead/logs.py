@@ -7,6 +7,9 @@ import logging
 import sys
 
 import structlog
+from structlog.typing import EventDict
+
+from gridstead.domain.jobs.ids import JobId
 
 
 def set_up(level: str) -> None:
@@ -17,6 +20,7 @@ def set_up(level: str) -> None:
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
+            _with_job_number,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             renderer,
         ],
@@ -31,6 +35,14 @@ def set_up(level: str) -> None:
     # The loggers of servers with threads and of asynchronous servers.
     for name in ("grpc._common", "grpc._cython.cygrpc"):
         logging.getLogger(name).addFilter(_is_not_decode_error)
+
+
+def _with_job_number(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Log a job by its number."""
+    job_id = event.get("job_id")
+    if isinstance(job_id, JobId):
+        event["job_id"] = job_id.number
+    return event
 
 
 def _is_not_decode_error(record: logging.LogRecord) -> bool:

@@ -11,7 +11,7 @@ from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.node import RpcError
 from gridstead.adapters.transactions.account import ChainAccount, to_fields
 from gridstead.adapters.transactions.encode import Payload
-from gridstead.domain.jobs.ids import JobId, JobKey
+from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import ClaimJobs, Match, Register, SetRunning, Settle
 from gridstead.domain.transactions.outbox import Fees
@@ -63,11 +63,7 @@ class BusyChain:
         self.report_progress(f"requesting {count} jobs")
         self.request(count)
         self.report_progress("matching, claiming and starting the jobs")
-        contract = grid.meta_scheduler.address
-        ids = [
-            JobId(chain_id=grid.chain_id, contract=contract, number=number)
-            for number in range(1, count + 1)
-        ]
+        ids = list(map(grid.job_id, range(1, count + 1)))
         job_keys = [JobKey(job_id=job_id, batch_location_hash=SCRIPT) for job_id in ids]
         self.act(
             devnet.operator,
@@ -83,7 +79,7 @@ class BusyChain:
         )
         self.anvil.rpc("evm_increaseTime", 2 * SECONDS)
         self.anvil.mine()
-        jobs = self.ledger.jobs([job_id.number for job_id in ids], at_block=self.ledger.head())
+        jobs = self.ledger.jobs(ids, at_block=self.ledger.head())
         assert {job.state for job in jobs.values()} == {JobState.RUNNING}
         fields = {"state": JobState.FINISHED, "seconds": SECONDS, "exit_code": 0, "error": ""}
         calls = []

@@ -228,8 +228,7 @@ class GridClient:
 
     def job(self, user, number):
         """Return a job with the fields of `gridstead job get --json`."""
-        ledger = self._as(user).ledger
-        return to_json(ledger.jobs([number], at_block=ledger.head())[number])
+        return to_json(self._as(user).jobs([number])[number])
 
     def wait(self, user, number, *states, timeout=90):
         """Wait until the job is in one of these states and return the job.

@@ -53,11 +53,17 @@ class Member:
         requests = [_request(workflow, script, escrow) for workflow, script in pairs]
         return self.customer.request_jobs(requests)
 
+    def jobs(self, numbers: Iterable[int]) -> dict[int, Job]:
+        """Return the jobs by number, at the newest block."""
+        job_ids = map(self.chain.contracts.job_id, numbers)
+        jobs = self.ledger.jobs(job_ids, at_block=self.ledger.head())
+        return {job_id.number: job for job_id, job in jobs.items()}
+
     def wait_cold(self, numbers: Iterable[int], *, timeout: float) -> dict[int, Job]:
         """Return the jobs by number, once all of them are in a cold state."""
         numbers, deadline = tuple(numbers), time.monotonic() + timeout
         while True:
-            jobs = self.ledger.jobs(numbers, at_block=self.ledger.head())
+            jobs = self.jobs(numbers)
             hot = {number: job.state.name for number, job in jobs.items() if job.state not in COLD}
             if not hot:
                 return jobs

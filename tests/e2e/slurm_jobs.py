@@ -136,7 +136,7 @@ class SlurmJobs:
 
     def cancel(self, job: Running) -> None:
         """Cancel a job as its customer does."""
-        self.scheduler.cancel(job.slurm_job_id, job_key=str(job.job_key))
+        self.scheduler.cancel(job.slurm_job_id, job_key=job.job_key)
 
     def left(self) -> str:
         """Return the customer's processes and the jobs' folders that still exist on the cluster."""

@@ -164,5 +164,5 @@ def job_number(ledger):
     """Return the number of the newest job."""
     head = ledger.head()
     events = ledger.events(first=max(0, head.number - REORG_BLOCKS), end=head)
-    (number,) = {event.job_number for event in events if event.kind.name == "JOB_REQUESTED"}
+    (number,) = {event.job_id.number for event in events if event.kind.name == "JOB_REQUESTED"}
     return number

@@ -37,21 +37,19 @@ class FakeSlurm:
     def cancel(self, slurm_job_id: int) -> None:
         job = self.find(slurm_job_id)
         if job is not None:
-            self._scheduler.cancel(slurm_job_id, job_key=str(job.job_key))
+            self._scheduler.cancel(slurm_job_id, job_key=job.job_key)
 
     def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
         job = self.find(slurm_job_id)
         if job is not None:
             self.limits.append((slurm_job_id, time_limit_min))
-            self._scheduler.extend(
-                slurm_job_id, job_key=str(job.job_key), time_limit_min=time_limit_min
-            )
+            self._scheduler.extend(slurm_job_id, job_key=job.job_key, time_limit_min=time_limit_min)
 
     def live(self) -> LiveSample:
         return self._scheduler.live()
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        return self._scheduler.accounting(names, since=since)
+        return self._scheduler.records(names, since=since)
 
     def hardware(self) -> Hardware:
         return self._scheduler.hardware()

@@ -107,7 +107,7 @@ class FakeChain:
                 if job_key is None:
                     succeeded = False
                 else:
-                    skipped[job_key.job_id.number] = str(error.detail)
+                    skipped[job_key.job_id] = str(error.detail)
         return succeeded, skipped
 
     def _next_time(self) -> int:

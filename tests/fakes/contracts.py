@@ -255,7 +255,7 @@ class Contracts:
                 kind=kind,
                 block=self.block,
                 index=len(self.events),
-                job_number=job.id.number if job else None,
+                job_id=job.id if job else None,
                 **fields,
             )
         )

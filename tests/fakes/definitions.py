@@ -33,6 +33,11 @@ from gridstead.workflow.schema import ModuleSource
 CONTRACT = "0x" + "5c" * 20
 
 
+def job_id(number: int) -> JobId:
+    """Return the id of the grid's job with a number."""
+    return JobId(chain_id=179188, contract=CONTRACT, number=number)
+
+
 @dataclass
 class MemoryScripts:
     """Ports ScriptStore and TakenNonces."""
@@ -66,7 +71,7 @@ class MemoryScripts:
                     self.ends[name] = None
 
     def uses(self) -> tuple[ScriptUse, ...]:
-        return tuple(sorted(self.named, key=lambda use: (use.job_number, use.batch_location_hash)))
+        return tuple(sorted(self.named, key=lambda use: (use.job_id, use.batch_location_hash)))
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
         for use in uses:
@@ -206,9 +211,7 @@ class OneJobLedger:
         self.height += 1
         if job is not None:
             kind = ChainEventKind.JOB_REQUESTED
-            self._events.append(
-                ChainEvent(kind=kind, block=self.height, index=0, job_number=job.id.number)
-            )
+            self._events.append(ChainEvent(kind=kind, block=self.height, index=0, job_id=job.id))
 
     def head(self) -> Block:
         if self.down:
@@ -221,10 +224,10 @@ class OneJobLedger:
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         return tuple(event for event in self._events if first <= event.block <= end.number)
 
-    def jobs(self, numbers: Iterable[int], *, at_block: Block) -> dict[int, Job]:
-        if self.job is None or self.job.id.number not in numbers:
+    def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> dict[JobId, Job]:
+        if self.job is None or self.job.id not in job_ids:
             return {}
-        return {self.job.id.number: self.job}
+        return {self.job.id: self.job}
 
 
 def new_keeper(
@@ -271,7 +274,7 @@ def matched_job(
 ) -> Job:
     """Return a job that the chain has matched to the provider."""
     return Job(
-        id=JobId(chain_id=179188, contract=CONTRACT, number=5),
+        id=job_id(5),
         state=state, customer=customer, provider=provider, batch_location_hash=batch_location_hash,
         resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=64),
         escrow=10**18, submitted_at=1_800_000_000, state_block=6,

@@ -59,9 +59,10 @@ class FakeLedger(FakeChain):
 
     # The port; FakeChain implements the part that needs no contracts.
 
-    def jobs(self, numbers: Iterable[int], *, at_block: Block) -> dict[int, Job]:
-        jobs = self._at(at_block).jobs
-        return {number: jobs[number] for number in numbers if number in jobs}
+    def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> dict[JobId, Job]:
+        requested = set(job_ids)
+        jobs = sorted(self._at(at_block).jobs.items())
+        return {job.id: job for _, job in jobs if job.id in requested}
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
         state = self._at(at_block)
@@ -137,6 +138,9 @@ class FakeLedger(FakeChain):
 
     # Acts of customers, providers and administrators.
 
+    def job_id(self, number: int) -> JobId:
+        return JobId(chain_id=self.chain_id, contract=self.contract, number=number)
+
     def job(self, number: int) -> Job:
         """Return a job in its present state."""
         return self._state.jobs[number]
@@ -175,7 +179,7 @@ class FakeLedger(FakeChain):
         number = len(self._state.jobs) + 1
         self.mint(customer, escrow)
         job = Job(
-            id=JobId(chain_id=self.chain_id, contract=self.contract, number=number),
+            id=self.job_id(number),
             state=JobState.PENDING,
             customer=customer,
             provider="",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from gridstead.domain.jobs.ids import JobKey
+from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
     END_STATES,
@@ -89,13 +89,13 @@ class FakeScheduler:
             raise SchedulerUnavailable("could not submit job", detail="the answer was lost")
         return slurm_job_id
 
-    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
+    def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
         self._answer()
         attempt = self._find(slurm_job_id, job_key)
         if attempt is not None:
             self.end(slurm_job_id, "CANCELLED", exit_code=EXIT_SIGTERM if attempt.started else 0)
 
-    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+    def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
         self._answer()
         attempt = self._find(slurm_job_id, job_key)
         if attempt is not None and (attempt.time_limit_min or 0) < time_limit_min:
@@ -111,7 +111,11 @@ class FakeScheduler:
                 listed.append(job)
         return LiveSample(taken_at=now, attempts=tuple(listed))
 
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+        return self.records([job_id.slurm_name for job_id in job_ids], since=since)
+
+    def records(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        """Return slurmdbd's records of these names, like port Slurm."""
         self._answer()
         now = self._clock.now()
         job_names = set(names)
@@ -222,9 +226,9 @@ class FakeScheduler:
             )
         )
 
-    def _find(self, slurm_job_id: int, job_key: str) -> Attempt | None:
+    def _find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
         history = self._history.get(slurm_job_id)
-        if history is None or str(history[-1][1].job_key) != job_key or not history[-1][1].alive:
+        if history is None or history[-1][1].job_key != job_key or not history[-1][1].alive:
             return None
         return history[-1][1]
 

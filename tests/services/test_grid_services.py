@@ -76,7 +76,7 @@ def test_a_pending_job_without_a_provider_waits_with_a_reason(ledger):
     job = ledger.request(CUSTOMERS[0])
     service.tick()
 
-    assert "no provider" in service.pending()[job.id.slurm_name]
+    assert "no provider" in service.pending()[job.id]
     assert service.matched() == {}
 
 
@@ -110,7 +110,7 @@ def test_a_pending_job_is_matched_once_a_provider_joins(ledger):
     service.tick()
 
     assert ledger.job(job.id.number).state is JobState.META_SCHEDULED
-    assert service.matched() == {job.id.slurm_name: "META_SCHEDULED"}
+    assert service.matched() == {job.id: "META_SCHEDULED"}
 
 
 def test_a_price_that_rises_after_the_choice_is_not_paid(ledger):
@@ -136,7 +136,7 @@ def test_a_provider_that_refused_is_not_chosen_again_even_after_a_restart(ledger
     service.tick()
 
     assert outbox.open_entries() == ()
-    assert "refused it" in service.pending()[job.id.slurm_name]
+    assert "refused it" in service.pending()[job.id]
 
 
 def test_a_refused_job_goes_to_another_provider(ledger):
@@ -179,7 +179,7 @@ def test_a_job_with_a_malformed_script_id_is_never_matched_nor_delays_others(led
     service.tick()
 
     assert [entry.call.job_key for entry in outbox.open_entries()] == [job.job_key]
-    assert service.pending()[malformed.id.slurm_name] == "the script id of the job is malformed"
+    assert service.pending()[malformed.id] == "the script id of the job is malformed"
 
 
 def test_a_match_that_cannot_be_stored_does_not_delay_other_matches(ledger):
@@ -196,7 +196,7 @@ def test_a_match_that_cannot_be_stored_does_not_delay_other_matches(ledger):
     service.tick()
 
     assert [entry.call.job_key for entry in outbox.open_entries()] == [second.job_key]
-    assert service.pending()[first.id.slurm_name] == "cannot be stored"
+    assert service.pending()[first.id] == "cannot be stored"
 
 
 def test_a_user_is_created_for_a_customer_that_requests_a_job(ledger):

@@ -51,7 +51,8 @@ class GridClient:
         Raises:
             InvalidInput: If the job does not exist.
         """
-        job = self.ledger.jobs([number], at_block=self.ledger.head()).get(number)
+        job_id = self.customer.job_id(number)
+        job = self.ledger.jobs([job_id], at_block=self.ledger.head()).get(job_id)
         if job is None:
             raise InvalidInput(
                 f"there is no job {number}", hint="Run `gridstead job list` to list your jobs."
@@ -66,7 +67,7 @@ def waiting_reason(client: GridClient, job: Job) -> str | None:
     url = client.settings.queue_url
     if job.state is not JobState.PENDING or url is None:
         return None
-    return pending_reason(url, job.id.slurm_name, ca=client.settings.ca_file)
+    return pending_reason(url, job.id, ca=client.settings.ca_file)
 
 
 def settings_file(config: Path | None) -> Path:

@@ -62,16 +62,17 @@ _STATES = {
 def list_(config: Config = None, as_json: Json = False) -> None:
     """List your jobs, oldest first."""
     client = open_client(config)
-    jobs = client.ledger.jobs(client.customer.job_numbers(), at_block=client.ledger.head())
+    job_ids = map(client.customer.job_id, client.customer.job_numbers())
+    jobs = client.ledger.jobs(job_ids, at_block=client.ledger.head())
     if as_json:
-        emit_json([to_json(jobs[number]) for number in sorted(jobs)])
+        emit_json([to_json(jobs[job_id]) for job_id in sorted(jobs)])
         return
     now = int(time.time())
     rows = []
-    for number, job in sorted(jobs.items()):
+    for job_id, job in sorted(jobs.items()):
         cost, escrow = credits_text(cost_so_far(job, now)), credits_text(job.escrow)
         submitted = moment(job.submitted_at)
-        rows.append((number, job.name, job.state.name, submitted, cost, escrow))
+        rows.append((job_id.number, job.name, job.state.name, submitted, cost, escrow))
     emit_table(("JOB", "NAME", "STATE", "SUBMITTED", "COST", "ESCROW"), rows)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gridstead.cli.client import GridClient
 from gridstead.cli.output import print_line, print_note
 from gridstead.domain.jobs.job import Job
-from gridstead.domain.logs.log import Stream, log_identity_of
+from gridstead.domain.logs.log import Stream, log_of
 from gridstead.errors import GridsteadError, Transient
 
 if TYPE_CHECKING:  # takes a second to import
@@ -145,10 +145,11 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
     from gridstead.adapters.logs.client import LoggerClient, LogQuery  # noqa: PLC0415
 
     peer = client.settings.logger
+    log = log_of(job)
     request = LogQuery(
-        owner=job.customer,
-        log_name=job.id.slurm_name,
-        log_identity=log_identity_of(job.job_key),
+        owner=log.owner,
+        log_name=log.name,
+        log_identity=log.log_identity,
         after=after,
         until_now=until_now,
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from gridstead.ports.chain import Account, Ledger
 from gridstead.ports.clock import Clock
-from gridstead.ports.cluster import Reports, Scheduler
+from gridstead.ports.cluster import Accounting, Reports, Scheduler
 from gridstead.ports.cvmfs import (
     Catalog,
     Databases,
@@ -32,6 +32,7 @@ from gridstead.ports.users import Directory, UserDirectories
 
 __all__ = [
     "Account",
+    "Accounting",
     "Accounts",
     "Catalog",
     "Clock",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from gridstead.domain.chain.events import ChainEvent
+from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Job, Provider, QueueSizes
 from gridstead.domain.matching.expiry import Timeouts
 from gridstead.domain.transactions.calls import Call
@@ -25,8 +26,8 @@ class Ledger(Protocol):
         """Return the canonical block at a height. Returns None if the chain is shorter."""
         ...
 
-    def jobs(self, numbers: Iterable[int], *, at_block: Block) -> Mapping[int, Job]:
-        """Return the jobs that exist at a block, by number. Unknown numbers are omitted."""
+    def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> Mapping[JobId, Job]:
+        """Return the jobs that exist at a block. Unknown and foreign jobs are omitted."""
         ...
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:

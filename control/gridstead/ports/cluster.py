@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
 from gridstead.domain.supervisor.submission import Gate, Submission
 
 
 class Scheduler(Protocol):
-    """Slurm. Only jobs of wallet users can be submitted and changed."""
+    """slurmctld. Only jobs of wallet users can be submitted and changed."""
 
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id.
@@ -24,7 +25,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
+    def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
         """Cancel a Slurm job if its AdminComment is this job key.
 
         Does nothing if the AdminComment is different, or if the Slurm job has ended or is unknown.
@@ -32,7 +33,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+    def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
         """Raise the time limit of a Slurm job if its AdminComment is this job key.
 
         Unit: ``time_limit_min`` minutes in all. Safe to repeat.
@@ -41,13 +42,6 @@ class Scheduler(Protocol):
 
     def live(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
-        ...
-
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of these job names that were submitted since a time.
-
-        Unit: ``since`` Unix seconds.
-        """
         ...
 
     def gate(self, address: str) -> Gate:
@@ -59,6 +53,20 @@ class Scheduler(Protocol):
 
     def hardware(self) -> Hardware:
         """Return the nodes of the cluster from Slurm's configuration, sorted by node name."""
+        ...
+
+
+class Accounting(Protocol):
+    """slurmdbd, which knows how jobs ended."""
+
+    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+        """Return slurmdbd's records of these jobs that were submitted since a time.
+
+        The records are those of the Slurm job names, which are the job numbers. So records of other
+        chains may be among them; their job keys differ.
+
+        Unit: ``since`` Unix seconds.
+        """
         ...
 
 

@@ -43,7 +43,7 @@ class Slurm(Protocol):
         ...
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of these job names that were submitted since a time.
+        """Return slurmdbd's records of these Slurm job names that were submitted since a time.
 
         Unit: ``since`` Unix seconds.
         """

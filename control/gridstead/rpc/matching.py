@@ -12,10 +12,11 @@ import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import ConfigError
 from gridstead.rpc.tls import TlsFiles
 
-View = Callable[[], Mapping[str, str]]
+View = Callable[[], Mapping[JobId, str]]
 SOCKET_TIMEOUT_S = 10
 
 
@@ -79,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
         if view is None:
             self.send_error(404)
             return
-        body = json.dumps(view()).encode()
+        body = json.dumps({job_id.slurm_name: text for job_id, text in view().items()}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))

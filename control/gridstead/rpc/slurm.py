@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import grpc
 
 from gridstead.domain.jobs.billing import Resources
-from gridstead.domain.jobs.ids import parse_job_key
-from gridstead.domain.supervisor.attempt import Attempt, NodeReport
+from gridstead.domain.jobs.ids import JobKey, parse_job_key, parse_slurm_name
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, NodeReport
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.errors import (
     ConfigError,
@@ -44,6 +45,14 @@ _CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
 )
 
 
+class AccountingOf(Protocol):
+    """Returns slurmdbd's records of Slurm job names since a time. Unit: Unix seconds."""
+
+    def __call__(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        """Return the records."""
+        ...
+
+
 class AgentServer:
     """Serves the supervisor; the constructor binds the port.
 
@@ -51,6 +60,7 @@ class AgentServer:
         address: ``host:port``; port 0 selects a free one.
         files: Certificate and key of the server, and the CA of clients, which is required.
         scheduler: Carries out the calls.
+        accounting: Returns slurmdbd's records of Slurm job names since a time.
         reports: The plugins' reports.
         allowed: Common name of the only client that may call.
 
@@ -60,12 +70,19 @@ class AgentServer:
     """
 
     def __init__(
-        self, address: str, files: TlsFiles, *, scheduler: Scheduler, reports: Reports, allowed: str
+        self,
+        address: str,
+        files: TlsFiles,
+        *,
+        scheduler: Scheduler,
+        accounting: AccountingOf,
+        reports: Reports,
+        allowed: str,
     ) -> None:
         if files.client_ca is None:
             raise ConfigError("cannot start the agent without a client CA")
         self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed])])
-        servicer = _Servicer(scheduler, reports)
+        servicer = _Servicer(scheduler, accounting, reports)
         agent_pb2_grpc.add_ClusterAgentServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]
         self.port = bind(self._server, address, files)
 
@@ -79,8 +96,9 @@ class AgentServer:
 
 
 class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
-    def __init__(self, scheduler: Scheduler, reports: Reports) -> None:
+    def __init__(self, scheduler: Scheduler, accounting: AccountingOf, reports: Reports) -> None:
         self._scheduler = scheduler
+        self._accounting = accounting
         self._reports = reports
 
     def Submit(self, request: pb.SubmitRequest, context: grpc.ServicerContext) -> pb.SubmitResponse:  # noqa: N802
@@ -89,13 +107,15 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
 
     def Cancel(self, request: pb.CancelRequest, context: grpc.ServicerContext) -> pb.CancelResponse:  # noqa: N802
         with _errors_as_status(context):
-            self._scheduler.cancel(request.slurm_job_id, job_key=request.job_key)
+            self._scheduler.cancel(request.slurm_job_id, job_key=_job_key(request.job_key))
             return pb.CancelResponse()
 
     def Extend(self, request: pb.ExtendRequest, context: grpc.ServicerContext) -> pb.ExtendResponse:  # noqa: N802
         with _errors_as_status(context):
             self._scheduler.extend(
-                request.slurm_job_id, job_key=request.job_key, time_limit_min=request.time_limit_min
+                request.slurm_job_id,
+                job_key=_job_key(request.job_key),
+                time_limit_min=request.time_limit_min,
             )
             return pb.ExtendResponse()
 
@@ -110,7 +130,8 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         self, request: pb.AccountingRequest, context: grpc.ServicerContext
     ) -> pb.AccountingResponse:
         with _errors_as_status(context):
-            sample = self._scheduler.accounting(request.names, since=request.since)
+            _check_names(request.names)
+            sample = self._accounting(request.names, since=request.since)
             return pb.AccountingResponse(
                 taken_at=sample.taken_at,
                 complete=sample.complete,
@@ -219,11 +240,8 @@ def _status_of(error: GridsteadError) -> grpc.StatusCode:
 
 
 def _submission(request: pb.SubmitRequest) -> Submission:
-    job_key = parse_job_key(request.job_key)
-    if job_key is None:
-        raise InvalidInput(f"invalid job key {request.job_key[:200]!r}")
     return Submission(
-        job_key=job_key,
+        job_key=_job_key(request.job_key),
         user=GridUser(address=request.user, uid=request.uid, gid=request.gid),
         resources=Resources(
             gpus=request.gpus,
@@ -234,6 +252,18 @@ def _submission(request: pb.SubmitRequest) -> Submission:
         time_limit_min=request.time_limit_min,
         script=Script(text=request.script, environment=dict(request.environment)),
     )
+
+
+def _job_key(text: str) -> JobKey:
+    job_key = parse_job_key(text)
+    if job_key is None:
+        raise InvalidInput(f"invalid job key {text[:200]!r}")
+    return job_key
+
+
+def _check_names(names: Iterable[str]) -> None:
+    if any(parse_slurm_name(name) is None for name in names):
+        raise InvalidInput("invalid query for job names")
 
 
 def _report(report: NodeReport) -> pb.Report:

@@ -39,6 +39,7 @@ def run(settings: AgentSettings) -> None:
         settings.listen,
         to_files(settings.tls),
         scheduler=agent,
+        accounting=agent.accounting,
         reports=agent,
         allowed=settings.allowed_client,
     )

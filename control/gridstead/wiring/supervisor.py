@@ -22,7 +22,7 @@ from gridstead.domain.supervisor.evidence import Patience
 from gridstead.domain.supervisor.offers import Terms
 from gridstead.domain.supervisor.snapshot import Rules
 from gridstead.errors import ConfigError
-from gridstead.ports import Clock, Reports, Scheduler
+from gridstead.ports import Clock
 from gridstead.rpc.users import SshKeyServer
 from gridstead.services.chain.follower import Follower
 from gridstead.services.supervisor.registration import Registration
@@ -57,15 +57,16 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
     sending = open_sending(
         chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
     )
-    scheduler, reports = open_slurm(settings.slurm, clock)
+    slurm = open_slurm(settings.slurm, clock)
     ports = SupervisorPorts(
         clock=clock,
         ledger=chain.ledger,
         follower=_follower(chain, wallet, database, confirmations=confirmations),
         journal=SqlJournal(database),
         outbox=sending.outbox,
-        scheduler=scheduler,
-        reports=reports,
+        scheduler=slurm,
+        accounting=slurm,
+        reports=slurm if isinstance(slurm, AgentClient) else None,
         scripts=_scripts(settings, wallet),
     )
     rules = _rules(settings, chain, wallet)
@@ -73,7 +74,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
         ports, rules, submission_threads=SUBMISSIONS_AT_ONCE, failpoint=failpoint
     )
     registration = Registration(
-        chain.ledger, sending.outbox, scheduler, provider=wallet.address, terms=_terms(settings)
+        chain.ledger, sending.outbox, slurm, provider=wallet.address, terms=_terms(settings)
     )
     return (
         loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),
@@ -82,15 +83,14 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
     )
 
 
-def open_slurm(settings: Slurm, clock: Clock) -> tuple[Scheduler, Reports | None]:
-    """Return the access to Slurm, and the reports if the transport has reports.
+def open_slurm(settings: Slurm, clock: Clock) -> AgentClient | SshScheduler:
+    """Return the access to Slurm. Only the agent has reports.
 
     Raises:
         ConfigError: If the table of the selected transport is missing.
     """
     if settings.transport == "agent":
-        client = _agent_client(settings)
-        return client, client
+        return _agent_client(settings)
     if settings.ssh is None:
         raise ConfigError(
             "slurm.ssh is missing", hint="Add a table slurm.ssh, which transport ssh requires."
@@ -102,7 +102,7 @@ def open_slurm(settings: Slurm, clock: Clock) -> tuple[Scheduler, Reports | None
         key_file=ssh.key_file,
         known_hosts_file=ssh.known_hosts_file,
     )
-    return SshScheduler(access, clock), None
+    return SshScheduler(access, clock)
 
 
 def _agent_client(settings: Slurm) -> AgentClient:

@@ -195,8 +195,7 @@ class Run:
 
 
 def states_of(member, numbers):
-    jobs = member.ledger.jobs(numbers, at_block=member.ledger.head())
-    return [job.state.name for job in jobs.values()]
+    return [job.state.name for job in member.jobs(numbers).values()]
 
 
 @pytest.fixture(scope="module")

@@ -126,6 +126,16 @@ class FakeGrid:
         self.ledger = FakeLedger()
         self.provider, self.customer = "0x" + "a1" * 20, "0x" + "c1" * 20
 
+    def job_id(self, number):
+        return self.ledger.job_id(number)
+
+    def jobs(self, *numbers):
+        """Return the jobs of these numbers that exist at the newest block."""
+        return self.ledger.jobs(map(self.job_id, numbers), at_block=self.ledger.head())
+
+    def job(self, number):
+        return self.jobs(number)[self.job_id(number)]
+
     def register(self, labels=(), prices=PRICES):
         self.ledger.act(
             self.provider, Register(hardware=HARDWARE, prices=prices, labels=tuple(labels))
@@ -194,8 +204,18 @@ class RealGrid:
         payload = encode([call], self.devnet.contracts)
         sender._direct.transact(payload.to, payload.data, name=type(call).__name__)
 
+    def job_id(self, number):
+        return self.devnet.contracts.job_id(number)
+
+    def jobs(self, *numbers):
+        """Return the jobs of these numbers that exist at the newest block."""
+        return self.ledger.jobs(map(self.job_id, numbers), at_block=self.ledger.head())
+
+    def job(self, number):
+        return self.jobs(number)[self.job_id(number)]
+
     def _job_key(self, number):
-        return self.ledger.jobs([number], at_block=self.ledger.head())[number].job_key
+        return self.job(number).job_key
 
     def register(self, labels=(), prices=PRICES):
         self._act(

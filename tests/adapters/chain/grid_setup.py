@@ -82,6 +82,7 @@ class GridServices:
             journal=self.journal,
             outbox=self.provider.outbox,
             scheduler=self.slurm,
+            accounting=self.slurm,
             reports=FakeReports(),
             scripts=FakeScripts(),
         )
@@ -145,7 +146,7 @@ class GridServices:
         return self.by_hand(self.grid.request, script, resources=SMALL, **fields)
 
     def job(self, number):
-        return self.ledger.jobs([number], at_block=self.ledger.head())[number]
+        return self.grid.job(number)
 
     def attempt(self, number):
         """Return the newest Slurm job of a job of the grid."""

@@ -110,7 +110,7 @@ def claimed(grid, count, script="script"):
 
 
 def job(grid, number):
-    return grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
+    return grid.job(number)
 
 
 def settlement(ended_job, state=JobState.FINISHED, **fields):

@@ -55,7 +55,7 @@ def test_example_is_settled_with_the_figures_of_the_page(chain):
 
 
 def job(grid, number):
-    return grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
+    return grid.job(number)
 
 
 def evidence():

@@ -148,8 +148,9 @@ def test_jobs_requested_together_are_numbered_in_order(chain, ledger):
 
     numbers = chain.as_customer.request_jobs([request(name=name) for name in names])
 
-    jobs = ledger.jobs(numbers, at_block=ledger.head())
-    assert [jobs[number].name for number in numbers] == names
+    job_ids = list(map(chain.contracts.job_id, numbers))
+    jobs = ledger.jobs(job_ids, at_block=ledger.head())
+    assert [jobs[job_id].name for job_id in job_ids] == names
 
 
 def test_one_invalid_name_requests_none_of_the_jobs(chain):
@@ -165,9 +166,9 @@ def test_bare_equals_sign_is_the_operator_of_equality(chain, ledger):
         Affinity(key="a", operator="=", value="b"),
         Affinity(key="a", operator="in", value="c"),
     )
-    number = chain.as_customer.request_job(request(affinity=affinity))
+    job_id = chain.contracts.job_id(chain.as_customer.request_job(request(affinity=affinity)))
 
-    affinity_read = ledger.jobs([number], at_block=ledger.head())[number].affinity
+    affinity_read = ledger.jobs([job_id], at_block=ledger.head())[job_id].affinity
     assert affinity_read == (
         Affinity(key="a", operator="==", value="b"),
         Affinity(key="a", operator="in", value="c"),
@@ -184,11 +185,13 @@ def test_bytes_that_are_not_utf8_do_not_affect_other_jobs(chain, ledger):
     data = data.replace(b"XXXX".hex(), "fffefdfc")
     DirectSender(chain.node, chain.customer).transact(contract.address, data, name="requestNewJob")
 
-    jobs = ledger.jobs([good, good + 1], at_block=ledger.head())
+    job_ids = [chain.contracts.job_id(number) for number in (good, good + 1)]
+    jobs = ledger.jobs(job_ids, at_block=ledger.head())
 
-    assert jobs[good].batch_location_hash == "script-1"
-    assert jobs[good + 1].batch_location_hash == "\ufffd" * 4
-    assert jobs[good + 1].uses == (Label(key="\ufffd" * 4, value="\ufffd" * 4),)
+    first, second = (jobs[job_id] for job_id in job_ids)
+    assert first.batch_location_hash == "script-1"
+    assert second.batch_location_hash == "\ufffd" * 4
+    assert second.uses == (Label(key="\ufffd" * 4, value="\ufffd" * 4),)
 
 
 @on_both
@@ -203,7 +206,7 @@ def test_job_history_has_times_and_amounts(chain, expected):
     grid.run(number, start)
     grid.pass_time(100)
     grid.settle(number, JobState.FINISHED, seconds=61)
-    job = grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
+    job = grid.job(number)
 
     history = chain.as_customer.job_history(number)
 
@@ -289,7 +292,7 @@ def test_follower_reads_a_real_chain_through_a_reorg(chain, ledger):
     cursor, given = MemoryCursor(), []
 
     def take(events):
-        given.extend(event.job_number for event in events)
+        given.extend(event.job_id.number for event in events)
 
     follower = Follower(ledger, cursor, start=ledger.head().number)
     chain.as_customer.request_job(request())

@@ -224,7 +224,7 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, kept):
         script_id = ask_graphql(process, kept)
         number = grid.request(script_id)
         grid.match(number)
-        job = grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
+        job = grid.job(number)
         provider = Provider(process, chain, kept)
         answer = provider.ask(job)
         provider.is_refused(job)

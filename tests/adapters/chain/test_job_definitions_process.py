@@ -76,7 +76,7 @@ def fetch(grid):
     """Return a function that fetches a job's script as a provider."""
 
     def fetch(process, number, provider):
-        job = grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
+        job = grid.job(number)
         signer = ProviderWallet(address=provider.address, sign=provider.sign_text)
         client = JobDefinitionClient(process.peer, signer)
         try:
@@ -113,7 +113,7 @@ def test_challenge_is_valid_once_for_all_instances(chain, grid, started, postgre
     second_instance = started("two", state_url=postgresql_url)
     number = grid.request(submit(first_instance))
     grid.match(number)
-    job = grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
+    job = grid.job(number)
     provider = chain.provider
 
     with open_channel(first_instance.peer) as first, open_channel(second_instance.peer) as second:
@@ -228,7 +228,7 @@ def test_no_acknowledged_script_is_lost_to_kill_9(chain, started, tmp_path):
     process.kill()
 
     database = Database(process.state_url)
-    scripts = Scripts(database, ScriptSeal((KEY.encode(),)))
+    scripts = Scripts(database, ScriptSeal((KEY.encode(),)), chain.contracts.job_id)
     lost = [script_id for script_id in acknowledged if scripts.get(script_id) is None]
     database.close()
     assert len(acknowledged) >= ROUNDS

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from operator import attrgetter
 
 import pytest
@@ -22,7 +23,7 @@ from gridstead.errors import ChainUnavailable, TransactionReverted
 
 
 def job(grid, number):
-    return grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
+    return grid.job(number)
 
 
 def provider(grid):
@@ -47,9 +48,10 @@ def claimed(joined):
 def test_unknown_jobs_are_left_out(grid):
     number = grid.request("script-1")
 
-    assert set(grid.ledger.jobs([0, number, number + 1, 10**30], at_block=grid.ledger.head())) == {
-        number
-    }
+    foreign = replace(grid.job_id(number), contract="0x" + "ff" * 20)
+
+    assert set(grid.jobs(0, number, number + 1, 10**30)) == {grid.job_id(number)}
+    assert grid.ledger.jobs([foreign], at_block=grid.ledger.head()) == {}
 
 
 def test_job_has_the_requested_values(grid, big):
@@ -178,13 +180,14 @@ def test_events_of_a_job_are_in_order(joined):
 
     transitions = [event for event in events if event.kind is ChainEventKind.JOB_TRANSITION]
     others = [event for event in events if event not in transitions]
-    to_fields = attrgetter("kind", "job_number", "customer", "provider")
+    job_id = joined.job_id(number)
+    to_fields = attrgetter("kind", "job_id", "customer", "provider")
     assert list(map(to_fields, others)) == [
-        (ChainEventKind.JOB_REQUESTED, number, joined.customer, ""),
-        (ChainEventKind.JOB_CLAIMED, number, joined.customer, joined.provider),
-        (ChainEventKind.JOB_REFUSED, number, joined.customer, joined.provider),
+        (ChainEventKind.JOB_REQUESTED, job_id, joined.customer, ""),
+        (ChainEventKind.JOB_CLAIMED, job_id, joined.customer, joined.provider),
+        (ChainEventKind.JOB_REFUSED, job_id, joined.customer, joined.provider),
     ]
-    assert [event.job_number for event in transitions] == [number] * 3
+    assert [event.job_id for event in transitions] == [job_id] * 3
     positions = [(event.block, event.index) for event in events]
     assert positions == sorted(positions)
 
@@ -205,13 +208,13 @@ def test_reads_are_pinned_to_their_block(grid):
     before = grid.ledger.head()
     number = grid.request("script-1")
 
-    assert grid.ledger.jobs([number], at_block=before) == {}
-    assert set(grid.ledger.jobs([number], at_block=grid.ledger.head())) == {number}
+    assert grid.ledger.jobs([grid.job_id(number)], at_block=before) == {}
+    assert set(grid.jobs(number)) == {grid.job_id(number)}
 
 
 def test_jobs_of_a_block_are_read_once(chain, monkeypatch):
     grid = RealGrid(chain)
-    first, second = (grid.request(f"script-{number}") for number in (1, 2))
+    first, second = (grid.job_id(grid.request(f"script-{number}")) for number in (1, 2))
     head = grid.ledger.head()
     first_job = grid.ledger.jobs([first], at_block=head)
     reads, read = [], chain.node.read
@@ -227,8 +230,8 @@ def test_jobs_of_a_block_are_read_once(chain, monkeypatch):
     both = grid.ledger.jobs([first, second], at_block=head)
     assert grid.ledger.jobs([second, first], at_block=head) == both
     assert reads == [head.number]
-    grid.cancel(second)
-    assert job(grid, second).state is JobState.CANCELLED
+    grid.cancel(second.number)
+    assert job(grid, second.number).state is JobState.CANCELLED
     assert grid.ledger.jobs([second], at_block=head)[second].state is JobState.PENDING
 
 
@@ -247,9 +250,9 @@ def test_reorg_replaces_blocks_and_their_jobs(grid):
     grid.reorg(2)
 
     assert grid.ledger.block(gone.number).hash != gone.hash
-    assert grid.ledger.jobs([number], at_block=grid.ledger.head()) == {}
+    assert grid.jobs(number) == {}
     with pytest.raises(ChainUnavailable):
-        grid.ledger.jobs([number], at_block=gone)
+        grid.ledger.jobs([grid.job_id(number)], at_block=gone)
 
 
 def test_number_is_reused_after_a_reorg(grid):

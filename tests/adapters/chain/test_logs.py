@@ -171,7 +171,7 @@ def test_claims_of_one_provider_are_read(grid, chain, expected):
     chain.as_admin.approve_provider(other.address)
     mine, theirs = grid.request("script-1"), grid.request("script-2")
     grid.match(mine)
-    job = grid.ledger.jobs([theirs], at_block=grid.ledger.head())[theirs]
+    job = grid.job(theirs)
     match = encode([Match(job_key=job.job_key, provider=other.address)], chain.contracts)
     other_account._direct.transact(match.to, match.data, name="match")
     grid.claim()
@@ -184,7 +184,7 @@ def test_claims_of_one_provider_are_read(grid, chain, expected):
     claims = [(mine, grid.provider)]
     if not expected.own_events:
         claims.append((theirs, other.address))
-    assert [(event.job_number, event.provider) for event in events] == claims
+    assert [(event.job_id.number, event.provider) for event in events] == claims
     assert {event.kind for event in events} == {ChainEventKind.JOB_CLAIMED}
 
 

@@ -21,7 +21,7 @@ HIGHER_PRICES = replace(PRICES, cpu_per_min=10 * PRICES.cpu_per_min)
 
 
 def job(grid, number):
-    return grid.ledger.jobs([number], at_block=grid.ledger.head())[number]
+    return grid.job(number)
 
 
 def queues(grid):

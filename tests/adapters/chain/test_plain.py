@@ -70,7 +70,8 @@ def test_jobs_take_one_transaction_per_call(grid, wallet_sender):
     )
     provider.finish()
 
-    jobs = grid.ledger.jobs([first, second, 99], at_block=grid.ledger.head())
+    assert set(grid.jobs(first, second, 99)) == {grid.job_id(first), grid.job_id(second)}
+    jobs = {number: grid.job(number) for number in (first, second)}
     assert {*operator.states(), *provider.states()} == {SendState.FINAL}
     assert (jobs[first].state, jobs[second].state) == (JobState.FAILED, JobState.PENDING)
     assert (jobs[first].exit_code, jobs[first].last_error) == (256, "no")

@@ -172,8 +172,7 @@ def test_restart_at_any_boundary_sends_each_call_once(grid, wallet_sender, bound
 
 
 def states(grid, numbers):
-    jobs = grid.ledger.jobs(numbers, at_block=grid.ledger.head())
-    return {job.state for job in jobs.values()}
+    return {job.state for job in grid.jobs(*numbers).values()}
 
 
 def test_refused_element_is_rejected_with_the_contracts_error(grid, wallet_sender):
@@ -295,7 +294,7 @@ def test_calls_of_a_job_lost_in_a_reorg_are_rejected(grid, manual, wallet_sender
     assert job(grid, number).state is JobState.RUNNING
 
     grid.reorg(blocks + 2)
-    assert grid.ledger.jobs([number], at_block=grid.ledger.head()) == {}
+    assert grid.jobs(number) == {}
     old = wallet_sender.hashes()
     wallet_sender.finish()
 
@@ -321,7 +320,7 @@ def test_reused_job_number_gets_no_old_call(grid, manual, wallet_sender):
     old = wallet_sender.hashes()
 
     grid.reorg(8)
-    assert grid.ledger.jobs([number], at_block=grid.ledger.head()) == {}
+    assert grid.jobs(number) == {}
     assert claimed(grid, 1, "new") == [number]
     wallet_sender.restart()
     wallet_sender.finish()

@@ -56,8 +56,7 @@ def known(wallet_sender):
 
 
 def states(grid, numbers):
-    jobs = grid.ledger.jobs(numbers, at_block=grid.ledger.head())
-    return {job.state for job in jobs.values()}
+    return {job.state for job in grid.jobs(*numbers).values()}
 
 
 def test_stored_transaction_is_sent_by_the_next_process(grid, wallet_sender):

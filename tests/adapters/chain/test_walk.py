@@ -173,13 +173,13 @@ def test_job_refused_by_slurm_is_not_matched_to_the_provider_again(
 ):
     grid_services.slurm.reject = "no such partition"
     number = grid_services.request()
-    name = grid_services.job(number).id.slurm_name
+    job_id = grid_services.job(number).id
     for _ in range(2):  # there are three attempts, a minute apart
         for _ in range(8):
             grid_services.step()
         assert grid_services.job(number).state is JobState.SCHEDULED
         grid_services.pass_time(60)
-    grid_services.until(lambda: "refused it" in grid_services.matching.pending().get(name, ""))
+    grid_services.until(lambda: "refused it" in grid_services.matching.pending().get(job_id, ""))
     grid_services.slurm.reject = ""
     for _ in range(5):
         grid_services.step()

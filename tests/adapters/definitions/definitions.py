@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from tests.fakes.definitions import job_id
+
 from gridstead.adapters.definitions.script_seal import ScriptSeal
 from gridstead.adapters.definitions.scripts import Scripts
 from gridstead.adapters.store.database import Database
@@ -17,11 +19,11 @@ def put(scripts, name="id", record="text", owner="", ends_at=100):
 
 
 def use(number, name="id", customer=ALICE):
-    return ScriptUse(job_number=number, batch_location_hash=name, customer=customer)
+    return ScriptUse(job_id=job_id(number), batch_location_hash=name, customer=customer)
 
 
 def open_scripts(url, *keys):
-    return Scripts(Database(url, shared=True), ScriptSeal(keys))
+    return Scripts(Database(url, shared=True), ScriptSeal(keys), job_id)
 
 
 def close(scripts):

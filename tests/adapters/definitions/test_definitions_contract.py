@@ -21,7 +21,7 @@ from tests.adapters.definitions.definitions import (
     put,
     use,
 )
-from tests.fakes.definitions import MemoryScripts
+from tests.fakes.definitions import MemoryScripts, job_id
 
 from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed
 from gridstead.adapters.definitions.scripts import Scripts
@@ -50,7 +50,7 @@ def scripts(request, tmp_path):
         else f"sqlite:///{tmp_path}/s.db"
     )
     database = Database(url, shared=True)
-    yield Scripts(database, ScriptSeal((KEY,)))
+    yield Scripts(database, ScriptSeal((KEY,)), job_id)
     database.close()
 
 
@@ -219,7 +219,7 @@ class TestSealed:
         database = Database(url, shared=True)
 
         with pytest.raises(ConfigError, match="in storage_key_file") as caught:
-            Scripts(database, ScriptSeal((OTHER_KEY,)))
+            Scripts(database, ScriptSeal((OTHER_KEY,)), job_id)
 
         assert "key" in caught.value.hint
         database.close()

@@ -9,7 +9,14 @@ from dataclasses import replace
 import httpx
 import pytest
 from tests.fakes.certificates import Authority
-from tests.fakes.definitions import MemoryModules, MemoryScripts, OneJobLedger, Wallet, new_service
+from tests.fakes.definitions import (
+    MemoryModules,
+    MemoryScripts,
+    OneJobLedger,
+    Wallet,
+    job_id,
+    new_service,
+)
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.chain.wallet import recover
@@ -93,6 +100,7 @@ class DefinitionServers:
             challenge=self.challenge,
             get_sbatch=self.get_sbatch,
             calls=no_limit(),
+            to_job_id=job_id,
         )
         self.url = f"https://localhost:{self.graphql.start()}/graphql"
         self.address = f"localhost:{self.sbatch.start()}"

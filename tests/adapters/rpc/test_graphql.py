@@ -8,7 +8,7 @@ import ssl
 import httpx
 import pytest
 from tests.adapters.rpc.conftest import SUBMIT, ask, new_graphql_service, no_limit
-from tests.fakes.definitions import wire_workflow
+from tests.fakes.definitions import job_id, wire_workflow
 
 from gridstead.adapters.definitions.job_definitions import submit_workflow
 from gridstead.errors import (
@@ -262,6 +262,7 @@ class TestSubmit:
                 challenge=lambda: b"",
                 get_sbatch=lambda _: None,
                 calls=no_limit(),
+                to_job_id=job_id,
             ).start()
 
     def test_missing_certificate_is_a_config_error(self, tmp_path):
@@ -278,6 +279,7 @@ class TestSubmit:
                 challenge=lambda _: b"",
                 get_sbatch=lambda _: None,
                 calls=no_limit(),
+                to_job_id=job_id,
             ).start()
 
     def test_unreachable_service_is_a_transient_error(self, ca):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.fakes.certificates import Authority
 from tests.fakes.definitions import (
     Wallet,
+    job_id,
     matched_job,
     wire_workflow,
 )
@@ -270,6 +271,7 @@ class TestWire:
             challenge=lambda _: b"x",
             get_sbatch=lambda _: None,
             calls=limit,
+            to_job_id=job_id,
         )
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
             stubs = AuthAPIStub(channel), SBatchAPIStub(channel)
@@ -287,6 +289,7 @@ class TestWire:
             challenge=lambda _: b"x",
             get_sbatch=lambda _: None,
             calls=limit,
+            to_job_id=job_id,
         )
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
 

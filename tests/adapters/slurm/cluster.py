@@ -106,7 +106,7 @@ class FakeCluster(Cluster):
 
     def accounted(self, job_key: JobKey, *, since: int, rows: int = 1) -> tuple[Attempt, ...]:
         self._clock.advance(self._fake.dbd_delay_s)
-        sample = self.scheduler.accounting([job_key.job_id.slurm_name], since=since)
+        sample = self.scheduler.accounting([job_key.job_id], since=since)
         assert sample.complete
         assert len(sample.attempts) == rows
         return sample.attempts
@@ -131,7 +131,7 @@ class RealCluster(Cluster):
     def accounted(self, job_key: JobKey, *, since: int, rows: int = 1) -> tuple[Attempt, ...]:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
-            sample = self.scheduler.accounting([job_key.job_id.slurm_name], since=since)
+            sample = self.scheduler.accounting([job_key.job_id], since=since)
             ended = [row for row in sample.attempts if not row.alive]
             if sample.complete and len(ended) == rows:
                 return tuple(ended)

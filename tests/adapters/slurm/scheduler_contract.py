@@ -29,7 +29,7 @@ def test_submit_queues_one_attempt_with_its_job_key(cluster):
     )
     assert attempt.time_limit_min == 5
     assert before - SKEW_S <= attempt.submitted_at <= cluster.now() + SKEW_S
-    cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
+    cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
 
 
 def test_a_running_attempt_has_a_start_and_no_end(cluster):
@@ -39,7 +39,7 @@ def test_a_running_attempt_has_a_start_and_no_end(cluster):
 
     assert attempt.started_at >= attempt.submitted_at
     assert attempt.ended_at is None
-    cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
+    cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
 
 
 def test_slurmctld_and_slurmdbd_report_a_completed_attempt_alike(cluster):
@@ -70,17 +70,17 @@ def test_cancel_needs_the_job_key_and_can_be_repeated(cluster):
     slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
     cluster.running(slurm_job_id, job_key)
 
-    cluster.scheduler.cancel(slurm_job_id, job_key=str(cluster.job_key()))
+    cluster.scheduler.cancel(slurm_job_id, job_key=cluster.job_key())
     assert cluster.find(slurm_job_id, job_key).alive
 
-    cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
+    cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
     attempt = cluster.ended(slurm_job_id, job_key)
-    cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
+    cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
     assert (attempt.state, attempt.started) == ("CANCELLED", True)
 
 
 def test_cancel_ignores_an_unknown_attempt(cluster):
-    cluster.scheduler.cancel(60_000_000, job_key=str(cluster.job_key()))
+    cluster.scheduler.cancel(60_000_000, job_key=cluster.job_key())
 
 
 def test_an_attempt_cancelled_in_the_queue_never_started(cluster):
@@ -90,29 +90,29 @@ def test_an_attempt_cancelled_in_the_queue_never_started(cluster):
     cluster.running(running_id, running_job_key)
     slurm_job_id, job_key = submit(cluster, "exit 0", tasks=all_cpus)
 
-    cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
+    cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
 
     attempt = cluster.ended(slurm_job_id, job_key)
     (row,) = cluster.accounted(job_key, since=before)
     assert (attempt.state, attempt.started, attempt.elapsed_s) == ("CANCELLED", False, 0)
     assert (row.state, row.started, row.elapsed_s) == ("CANCELLED", False, 0)
-    cluster.scheduler.cancel(running_id, job_key=str(running_job_key))
+    cluster.scheduler.cancel(running_id, job_key=running_job_key)
 
 
 def test_extend_needs_the_job_key_and_never_lowers_the_limit(cluster):
     slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
     cluster.running(slurm_job_id, job_key)
 
-    cluster.scheduler.extend(slurm_job_id, job_key=str(cluster.job_key()), time_limit_min=9)
+    cluster.scheduler.extend(slurm_job_id, job_key=cluster.job_key(), time_limit_min=9)
     assert cluster.find(slurm_job_id, job_key).time_limit_min == 5
-    cluster.scheduler.extend(slurm_job_id, job_key=str(job_key), time_limit_min=9)
-    cluster.scheduler.extend(slurm_job_id, job_key=str(job_key), time_limit_min=7)
+    cluster.scheduler.extend(slurm_job_id, job_key=job_key, time_limit_min=9)
+    cluster.scheduler.extend(slurm_job_id, job_key=job_key, time_limit_min=7)
     assert cluster.find(slurm_job_id, job_key).time_limit_min == 9
-    cluster.scheduler.cancel(slurm_job_id, job_key=str(job_key))
+    cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
 
 
 def test_extend_ignores_an_unknown_attempt(cluster):
-    cluster.scheduler.extend(60_000_000, job_key=str(cluster.job_key()), time_limit_min=9)
+    cluster.scheduler.extend(60_000_000, job_key=cluster.job_key(), time_limit_min=9)
 
 
 def test_two_attempts_of_one_job_are_both_accounted(cluster):
@@ -129,9 +129,7 @@ def test_two_attempts_of_one_job_are_both_accounted(cluster):
 
 
 def test_accounting_of_an_unknown_name_is_empty(cluster):
-    sample = cluster.scheduler.accounting(
-        [cluster.job_key().job_id.slurm_name], since=cluster.now() - 60
-    )
+    sample = cluster.scheduler.accounting([cluster.job_key().job_id], since=cluster.now() - 60)
 
     assert sample.attempts == ()
     assert abs(sample.taken_at - cluster.now()) <= 5
@@ -141,9 +139,7 @@ def test_accounting_excludes_attempts_submitted_before_since(cluster):
     slurm_job_id, job_key = submit(cluster, "exit 0")
     attempt = cluster.ended(slurm_job_id, job_key)
 
-    sample = cluster.scheduler.accounting(
-        [job_key.job_id.slurm_name], since=attempt.submitted_at + 1
-    )
+    sample = cluster.scheduler.accounting([job_key.job_id], since=attempt.submitted_at + 1)
 
     assert sample.attempts == ()
 

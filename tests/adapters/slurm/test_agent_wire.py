@@ -3,7 +3,9 @@
 
 import socket
 import threading
+from dataclasses import replace
 
+import grpc
 import pytest
 from tests.fakes.agent import FakeAccounts, FakeReportStore, FakeSlurm
 from tests.fakes.certificates import Authority
@@ -25,15 +27,17 @@ from gridstead.errors import (
     SubmitRejected,
     UnexpectedOutput,
 )
+from gridstead.proto import agent_pb2 as pb
 from gridstead.rpc.slurm import AgentServer, DatagramReceiver
 from gridstead.rpc.tls import TlsFiles
 from gridstead.services.slurm.agent import Agent
 
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
+JOB_KEY = JobKey(
+    job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"
+)
 SUBMISSION = Submission(
-    job_key=JobKey(
-        job_id=JobId(chain_id=1, contract=f"0x{2:040x}", number=3), batch_location_hash="abc"
-    ),
+    job_key=JOB_KEY,
     user=USER,
     resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=1),
     time_limit_min=5,
@@ -60,7 +64,12 @@ class Bench:
         own = authority.issue("agent")
         files = TlsFiles(certificate=own.certificate, key=own.key, client_ca=authority.certificate)
         self.server = AgentServer(
-            "localhost:0", files, scheduler=agent, reports=agent, allowed="supervisor"
+            "localhost:0",
+            files,
+            scheduler=agent,
+            accounting=agent.accounting,
+            reports=agent,
+            allowed="supervisor",
         )
         self.server.start()
         self.channels = []
@@ -119,6 +128,7 @@ def test_an_agent_without_a_client_ca_does_not_start(bench):
             "localhost:0",
             TlsFiles(certificate=own.certificate, key=own.key),
             scheduler=bench.fake,
+            accounting=bench.fake.records,
             reports=bench.reports,
             allowed="supervisor",
         )
@@ -129,6 +139,41 @@ def test_a_rejected_submission_keeps_its_reason(bench):
 
     with pytest.raises(SubmitRejected, match="no such partition"):
         bench.supervisor().submit(SUBMISSION)
+
+
+@pytest.mark.parametrize(
+    "job_key",
+    [
+        replace(JOB_KEY, batch_location_hash=""),
+        replace(JOB_KEY, batch_location_hash="a/b"),
+        replace(JOB_KEY, batch_location_hash="x" * 32),
+        replace(JOB_KEY, job_id=replace(JOB_KEY.job_id, contract="0x1")),
+        replace(JOB_KEY, job_id=replace(JOB_KEY.job_id, number=1 << 256)),
+    ],
+)
+def test_malformed_job_key_is_refused(bench, job_key):
+    client = bench.supervisor()
+    slurm_job_id = client.submit(SUBMISSION)
+
+    with pytest.raises(SubmitRejected, match="invalid job key"):
+        client.submit(replace(SUBMISSION, job_key=job_key))
+    with pytest.raises(InvalidInput, match="invalid job key"):
+        client.cancel(slurm_job_id, job_key=job_key)
+    with pytest.raises(InvalidInput, match="invalid job key"):
+        client.extend(slurm_job_id, job_key=job_key, time_limit_min=9)
+
+    assert bench.fake.submissions == [SUBMISSION]
+    assert bench.fake.attempt(slurm_job_id).alive
+
+
+@pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_name, "--help"]])
+def test_accounting_of_names_that_are_not_grid_jobs_is_refused(bench, names):
+    client = bench.supervisor()
+
+    with pytest.raises(grpc.RpcError) as refused:
+        client._stub.Accounting(pb.AccountingRequest(names=names), timeout=9)
+
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 def test_an_invalid_submission_is_rejected(bench):

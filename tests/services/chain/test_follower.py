@@ -25,7 +25,7 @@ def cursor():
 
 
 def requested(events):
-    return [event.job_number for event in events if event.kind is ChainEventKind.JOB_REQUESTED]
+    return [event.job_id.number for event in events if event.kind is ChainEventKind.JOB_REQUESTED]
 
 
 class Reader:

@@ -58,7 +58,7 @@ class DefinitionsSetup:
             signature=wallet.sign(challenge),
             provider=wallet.address,
             customer=CUSTOMER,
-            job_number=self.job.id.number,
+            job_id=self.job.id,
             secrets_beside=True,
         )
         return replace(request, **changes)

@@ -96,7 +96,7 @@ def test_script_of_a_job_that_one_server_does_not_show_yet_is_kept(setup):
     setup.add()
     setup.name_script()
     jobs = setup.ledger.jobs
-    setup.ledger.jobs = lambda numbers, *, at_block: {}
+    setup.ledger.jobs = lambda job_ids, *, at_block: {}
     setup.sweep_after(0)
     setup.ledger.jobs = jobs
 

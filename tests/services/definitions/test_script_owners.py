@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.fakes.definitions import (
     Wallet,
+    job_id,
     matched_job,
     new_service,
 )
@@ -36,7 +37,7 @@ class TestOwner:
 
         with pytest.raises(ScriptUnavailable, match="another customer"):
             definitions_setup.service.get_sbatch(
-                definitions_setup.request(outsider, customer=outsider.address, job_number=6)
+                definitions_setup.request(outsider, customer=outsider.address, job_id=job_id(6))
             )
 
     def test_first_job_on_the_chain_determines_the_owner_before_any_request(
@@ -48,14 +49,14 @@ class TestOwner:
         )
         first = definitions_setup.job
         second = replace(first, id=replace(first.id, number=6), customer=outsider.address)
-        definitions_setup.ledger.jobs = lambda numbers, *, at_block: {
-            5: first,
-            6: replace(second, provider=outsider.address),
+        definitions_setup.ledger.jobs = lambda job_ids, *, at_block: {
+            job_id(5): first,
+            job_id(6): replace(second, provider=outsider.address),
         }
 
         with pytest.raises(ScriptUnavailable, match="another customer"):
             definitions_setup.service.get_sbatch(
-                definitions_setup.request(outsider, customer=outsider.address, job_number=6)
+                definitions_setup.request(outsider, customer=outsider.address, job_id=job_id(6))
             )
         assert definitions_setup.service.get_sbatch(definitions_setup.request()).script
 
@@ -83,7 +84,9 @@ class TestOwner:
             definitions_setup.job, id=replace(definitions_setup.job.id, number=6)
         )
 
-        assert definitions_setup.service.get_sbatch(definitions_setup.request(job_number=6)).script
+        assert definitions_setup.service.get_sbatch(
+            definitions_setup.request(job_id=job_id(6))
+        ).script
 
     def test_script_whose_owner_is_not_on_the_chain_yet_is_a_transient_error(
         self, definitions_setup

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fakes.definitions import (
     Wallet,
+    job_id,
     new_service,
 )
 from tests.services.definitions.script_setup import CUSTOMER, KEY, STORE, DefinitionsSetup
@@ -246,7 +247,7 @@ def test_request_without_the_providers_signature_is_refused(  # noqa: PLR0917
         signature=signature,
         provider=provider,
         customer=customer,
-        job_number=number,
+        job_id=job_id(number),
         secrets_beside=secrets_beside,
     )
 
@@ -262,7 +263,9 @@ def test_request_without_the_providers_signature_is_refused(  # noqa: PLR0917
 )
 def test_signed_request_for_another_job_or_customer_is_refused(script, customer, number):
     """The signature is valid, but the job or the customer is another one."""
-    request = ONE_SETUP.request(batch_location_hash=script, customer=customer, job_number=number)
+    request = ONE_SETUP.request(
+        batch_location_hash=script, customer=customer, job_id=job_id(number)
+    )
 
     with pytest.raises((NotAllowed, ChainUnavailable)):
         ONE_SETUP.service.get_sbatch(request)

@@ -123,7 +123,7 @@ def test_a_provider_that_never_claims_is_matched_less_and_less_often(grid, job):
     grid.let_match_expire()
     expired_at = grid.ledger.head().number
     assert grid.tick() == []
-    assert "did not claim it in time" in grid.service.pending()[job.id.slurm_name]
+    assert "did not claim it in time" in grid.service.pending()[job.id]
 
     grid.ledger.mine(CLAIM_BLOCKS - 1)
     assert grid.tick() == []
@@ -224,7 +224,7 @@ def test_an_expiry_is_logged_and_requested_once_while_the_call_is_pending(grid, 
             grid.ledger.mine()
 
     requested = [entry["job_id"] for entry in logs if entry["event"] == "expiry_requested"]
-    assert requested == [job.id.number]
+    assert requested == [job.id]
     assert len(grid.outbox.open_entries()) == 1
 
 
@@ -286,12 +286,12 @@ def test_a_job_that_ended_is_not_read_again(grid, job):
     grid.tick()
     jobs, read = grid.ledger.jobs, []
 
-    def recording_jobs(numbers, *, at_block):
-        read.extend(numbers)
-        return jobs(numbers, at_block=at_block)
+    def recording_jobs(job_ids, *, at_block):
+        read.extend(job_ids)
+        return jobs(job_ids, at_block=at_block)
 
     grid.ledger.jobs = recording_jobs
     grid.ledger.mine()
     grid.tick()
 
-    assert read == [other.id.number]
+    assert read == [other.id]

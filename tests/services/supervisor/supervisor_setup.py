@@ -68,6 +68,7 @@ class SupervisorSetup:
             journal=self.journal,
             outbox=self.outbox,
             scheduler=self.slurm,
+            accounting=self.slurm,
             reports=self.reports,
             scripts=self.scripts,
         )
@@ -134,7 +135,8 @@ class SupervisorSetup:
                 else:
                     self.slurm.end(attempt.slurm_job_id)
             self.step(2)
-            jobs = self.ledger.jobs(range(1, 1000), at_block=self.ledger.head()).values()
+            job_ids = map(self.ledger.job_id, range(1, 1000))
+            jobs = self.ledger.jobs(job_ids, at_block=self.ledger.head()).values()
             if all(job.state in COLD or job.state is JobState.PENDING for job in jobs):
                 break
         self.steps(80)

@@ -207,15 +207,15 @@ def test_slurmdbd_is_queried_for_all_jobs_soon_after_the_clock_was_set_back(grid
     number, _ = grid.running()
     accounting, queried = grid.slurm.accounting, []
 
-    def recording_accounting(names, *, since):
-        queried.extend(names)
-        return accounting(names, since=since)
+    def recording_accounting(job_ids, *, since):
+        queried.extend(job_ids)
+        return accounting(job_ids, since=since)
 
     monkeypatch.setattr(grid.slurm, "accounting", recording_accounting)
     grid.clock.advance(-7200)
     grid.tick()
 
-    assert queried == [grid.ledger.job(number).id.slurm_name]
+    assert queried == [grid.ledger.job_id(number)]
 
 
 def test_a_job_that_is_lost_repeatedly_is_panicked_and_refunded(grid):

@@ -29,7 +29,8 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.grid = SupervisorSetup()
 
     def jobs(self):
-        return self.grid.ledger.jobs(range(1, 100), at_block=self.grid.ledger.head())
+        ledger = self.grid.ledger
+        return ledger.jobs(map(ledger.job_id, range(1, 100)), at_block=ledger.head())
 
     def live_job_keys(self):
         return [job.job_key for job in self.grid.slurm.attempts(where=lambda job: job.alive)]
@@ -90,7 +91,7 @@ class SupervisorMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def a_customer_cancels(self, data):
-        hot = [number for number, job in self.jobs().items() if job.state not in COLD]
+        hot = [job.id.number for job in self.jobs().values() if job.state not in COLD]
         if hot:
             self.grid.ledger.cancel(data.draw(st.sampled_from(hot)))
 

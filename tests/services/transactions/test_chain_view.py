@@ -86,9 +86,9 @@ def test_job_of_a_waiting_call_is_read_before_a_resend_and_after_a_reorg(wallet_
     reads = []
     jobs = wallet_sender.ledger.jobs
 
-    def recording_jobs(numbers, *, at_block):
+    def recording_jobs(job_ids, *, at_block):
         reads.append(at_block.number)
-        return jobs(numbers, at_block=at_block)
+        return jobs(job_ids, at_block=at_block)
 
     wallet_sender.ledger.jobs = recording_jobs
     wallet_sender.sender.tick()

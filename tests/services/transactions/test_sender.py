@@ -330,8 +330,8 @@ def test_withdrawn_transaction_may_be_mined_and_no_call_is_made_twice(wallet_sen
     all_jobs = wallet_sender.ledger.jobs
     wallet_sender.ledger.reorg(1)
     wallet_sender.ledger.pool = dict(sent)
-    wallet_sender.ledger.jobs = lambda numbers, *, at_block: all_jobs(
-        set(numbers) - {jobs[0].id.number}, at_block=at_block
+    wallet_sender.ledger.jobs = lambda job_ids, *, at_block: all_jobs(
+        set(job_ids) - {jobs[0].id}, at_block=at_block
     )
     wallet_sender.sender.tick()
     wallet_sender.ledger.jobs = all_jobs

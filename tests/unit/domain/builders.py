@@ -29,9 +29,13 @@ CONFIRMATIONS = 6
 RULES = Rules(chain_id=179188, contract=CONTRACT, provider=US, confirmations=CONFIRMATIONS)
 
 
+def job_id(number=7):
+    return JobId(chain_id=179188, contract=CONTRACT, number=number)
+
+
 def job(state=JobState.SCHEDULED, *, number=7, stored="hash7", **changes):
     base = Job(
-        id=JobId(chain_id=179188, contract=CONTRACT, number=number),
+        id=job_id(number),
         state=state,
         customer=CUSTOMER,
         provider=US,
@@ -94,7 +98,7 @@ def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMAT
     base = Snapshot(
         now=now,
         head=Block(number=height, hash="0x" + "ee" * 32, timestamp=now),
-        jobs={j.id.number: j for j in jobs},
+        jobs={j.id: j for j in jobs},
         queues=QueueSizes(claimable=0, cancelling=0, top_up=0),
         records={r.job_key: r for r in records},
         live=live(),

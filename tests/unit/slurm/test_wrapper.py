@@ -40,8 +40,8 @@ def program():
     "command",
     [
         wrapper.submit(SUBMISSION, {}),
-        wrapper.cancel(7, job_key=str(JOB_KEY)),
-        wrapper.extend(7, job_key=str(JOB_KEY), time_limit_min=9),
+        wrapper.cancel(7, job_key=JOB_KEY),
+        wrapper.extend(7, job_key=JOB_KEY, time_limit_min=9),
         wrapper.associate(USER.address),
     ],
 )
@@ -60,7 +60,7 @@ def test_installed_program_reads_our_script_and_environment(program):
     assert read_environment == environment
 
 
-CANCEL = wrapper.cancel(7, job_key=str(JOB_KEY)).argv[3:]
+CANCEL = wrapper.cancel(7, job_key=JOB_KEY).argv[3:]
 
 
 @pytest.mark.parametrize(

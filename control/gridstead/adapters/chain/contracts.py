@@ -12,6 +12,7 @@ from gridstead.adapters.chain.meta_scheduler import MetaSchedulerContract
 from gridstead.adapters.chain.money import Constants, Credit
 from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.chain.provider_manager import ProviderManager
+from gridstead.domain.jobs.ids import JobId
 from gridstead.errors import ConfigError
 
 __all__ = ["Contract", "Contracts", "find_contracts"]
@@ -47,6 +48,10 @@ class Contracts:
         call is mined, and events cannot be searched by job.
         """
         return bool(self.version)
+
+    def job_id(self, number: int) -> JobId:
+        """Return the id of the job with a number."""
+        return JobId(chain_id=self.chain_id, contract=self.meta_scheduler.address, number=number)
 
 
 def find_contracts(node: Node, meta_scheduler: str) -> Contracts:

@@ -20,6 +20,7 @@ from gridstead.adapters.chain.node import Node, RpcError, to_block, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.jobs.billing import MAX_CPUS, MAX_GPUS, MAX_MEMORY_MB, Resources
+from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Affinity, Label
 from gridstead.errors import InvalidInput, UnexpectedOutput
 
@@ -209,6 +210,10 @@ class Customer:
     def top_up(self, number: int, amount: int) -> None:
         """Add credits of the caller to the escrow of a job that is claimed or running."""
         self._transact("topUpJob", self._contracts.meta_scheduler.top_up_job(number, amount))
+
+    def job_id(self, number: int) -> JobId:
+        """Return the id of the grid's job with a number."""
+        return self._contracts.job_id(number)
 
     def job_numbers(self, customer: str | None = None) -> tuple[int, ...]:
         """Return the numbers of a customer's jobs, oldest first; by default of the caller."""

@@ -23,19 +23,19 @@ Fields = dict[tuple[str, str], tuple[ChainEventKind, dict[str, str]]]
 _FIELDS: Fields = {
     ("MetaScheduler", "NewJobRequestEvent"): (
         ChainEventKind.JOB_REQUESTED,
-        {"_jobId": "job_number", "_customerAddr": "customer"},
+        {"_jobId": "job", "_customerAddr": "customer"},
     ),
     ("MetaScheduler", "ClaimJobEvent"): (
         ChainEventKind.JOB_CLAIMED,
-        {"jobId": "job_number", "customerAddr": "customer", "providerAddr": "provider"},
+        {"jobId": "job", "customerAddr": "customer", "providerAddr": "provider"},
     ),
     ("MetaScheduler", "JobRefusedEvent"): (
         ChainEventKind.JOB_REFUSED,
-        {"_jobId": "job_number", "_customerAddr": "customer", "_providerAddr": "provider"},
+        {"_jobId": "job", "_customerAddr": "customer", "_providerAddr": "provider"},
     ),
     ("JobRepository", "JobTransitionEvent"): (
         ChainEventKind.JOB_TRANSITION,
-        {"_jobId": "job_number"},
+        {"_jobId": "job"},
     ),
     ("ProviderManager", "ProviderWaitingForApproval"): (
         ChainEventKind.PROVIDER_CHANGED,
@@ -55,7 +55,7 @@ _CLAIMS: Fields = {("MetaScheduler", "ClaimJobEvent"): _FIELDS["MetaScheduler", 
 _OWN_CLAIMS: Fields = {
     ("MetaScheduler", "JobClaimed"): (
         ChainEventKind.JOB_CLAIMED,
-        {"jobId": "job_number", "provider": "provider"},
+        {"jobId": "job", "provider": "provider"},
     )
 }
 
@@ -75,6 +75,7 @@ class EventReader:
             "JobRepository": contracts.jobs.address,
             "ProviderManager": contracts.providers.address,
         }
+        self._job_id = contracts.job_id
         fields = _CLAIMS if claims_of else _FIELDS
         self._indexed: list[Any] = []
         if claims_of and contracts.has_batches:
@@ -100,12 +101,12 @@ class EventReader:
         event, kind, names = known
         decoded = event.decode(log)
         values = {field: decoded[name] for name, field in names.items()}
-        number = values.get("job_number")
+        number = values.get("job")
         return ChainEvent(
             kind=kind,
             block=int(log["blockNumber"], 16),
             index=int(log["logIndex"], 16),
-            job_number=None if number is None else int.from_bytes(number),
+            job_id=None if number is None else self._job_id(int.from_bytes(number)),
             customer=to_address(values.get("customer", "")),
             provider=to_address(values.get("provider", "")),
         )

@@ -14,6 +14,7 @@ from gridstead.adapters.chain.node import Node, RpcError, to_block
 from gridstead.adapters.chain.records import ChainJobRecord
 from gridstead.domain.chain.events import ChainEvent
 from gridstead.domain.jobs.billing import price_per_minute
+from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block, Job, Provider, QueueSizes
 from gridstead.domain.jobs.lifecycle import COLD
 from gridstead.domain.matching.expiry import Timeouts
@@ -35,7 +36,7 @@ class ChainLedger:
         self._node = node
         self._contracts = contracts
         self._events = EventReader(contracts, claims_of=claims_of)
-        self._cache: tuple[str, dict[int, Job]] = "", {}  # the block's hash, and its jobs
+        self._cache: tuple[str, dict[JobId, Job]] = "", {}  # the block's hash, and its jobs
 
     def head(self) -> Block:
         """Return the newest block."""
@@ -46,21 +47,21 @@ class ChainLedger:
         answer = self._node.ask("eth_getBlockByNumber", hex(number), False)
         return to_block(answer) if answer else None
 
-    def jobs(self, numbers: Iterable[int], *, at_block: Block) -> dict[int, Job]:
-        """Return jobs by number; an unknown number is left out.
+    def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> dict[JobId, Job]:
+        """Return jobs by id; unknown jobs and jobs of other grids are left out.
 
         The jobs at a block never change, so the jobs of the last block are cached.
         """
-        requested = sorted({number for number in numbers if 0 < number < 1 << 256})
+        requested = sorted(set(filter(self._is_possible, job_ids)))
         block, cached = self._cache
         known = dict(cached) if block == at_block.hash else {}
-        missing = [number for number in requested if number not in known]
+        missing = [job_id.number for job_id in requested if job_id not in known]
         if missing:
             read = self._jobs_by_page if self._contracts.has_batches else self._jobs_one_by_one
             for job in read(missing, at_block):
-                known[job.id.number] = job
+                known[job.id] = job
             self._cache = at_block.hash, known
-        return {number: known[number] for number in requested if number in known}
+        return {job_id: known[job_id] for job_id in requested if job_id in known}
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         """Return the grid's events."""
@@ -110,6 +111,10 @@ class ChainLedger:
         claim_blocks, *only_ours = ask(self._node, views, at_block=at_block)
         start_s, settle_grace_s = only_ours or (None, None)
         return Timeouts(claim_blocks=claim_blocks, start_s=start_s, settle_grace_s=settle_grace_s)
+
+    def _is_possible(self, job_id: JobId) -> bool:
+        """Return whether the grid may have a job with this id."""
+        return 0 < job_id.number < 1 << 256 and job_id == self._contracts.job_id(job_id.number)
 
     def _provider_records(
         self, addresses: Sequence[str], at_block: Block
@@ -190,10 +195,7 @@ class ChainLedger:
         return [_price_now(record, providers.get(record.provider)) for record in records]
 
     def _job(self, record: ChainJobRecord, price: int) -> Job:
-        grid = self._contracts
-        return record.to_job(
-            chain_id=grid.chain_id, contract=grid.meta_scheduler.address, price_per_min=price
-        )
+        return record.to_job(self._contracts.job_id(record.number), price_per_min=price)
 
 
 def _price_now(job: ChainJobRecord, provider: Provider | None) -> int:

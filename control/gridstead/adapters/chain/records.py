@@ -59,18 +59,17 @@ class ChainJobRecord:
             fields=struct,
         )
 
-    def to_job(self, *, chain_id: int, contract: str, price_per_min: int) -> Job:
+    def to_job(self, job_id: JobId, *, price_per_min: int) -> Job:
         """Return the job.
 
         Args:
-            chain_id: EIP-155 chain id.
-            contract: The MetaScheduler's address, lower case.
+            job_id: The id of the job with this number.
             price_per_min: The price of the whole job, wei; it is not in the struct.
         """
         _, _, _, _, definition, _, time, name, cancel, last_error, exit_code = self.fields
         *_, script, _, uses, affinity = definition
         return Job(
-            id=JobId(chain_id=chain_id, contract=contract, number=self.number),
+            id=job_id,
             state=self.state,
             customer=self.customer,
             provider=self.provider,

@@ -179,7 +179,8 @@ class Inspector:
         total, escrowed, hot = int(count or 0), 0, 0
         for start in range(1, total + 1, JOBS_AT_ONCE):
             numbers = range(start, min(start + JOBS_AT_ONCE, total + 1))
-            for job in self._ledger.jobs(numbers, at_block=head).values():
+            job_ids = map(self._contracts.job_id, numbers)
+            for job in self._ledger.jobs(job_ids, at_block=head).values():
                 if job.state not in COLD:
                     escrowed += job.escrow
                     hot += 1

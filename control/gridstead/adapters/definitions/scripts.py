@@ -6,15 +6,16 @@ Several processes may share the store if it is a PostgreSQL database.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
 from gridstead.adapters.definitions.script_seal import ScriptSeal, Sealed, unknown_keys
 from gridstead.adapters.store.database import Database
 from gridstead.domain.definitions.job_definition import Holdings, Resealed, ScriptUse, StoredScript
-from gridstead.domain.jobs.ids import parse_slurm_name
+from gridstead.domain.jobs.ids import JobId, parse_slurm_name
 from gridstead.errors import ConfigError, ScriptDamaged, UnexpectedOutput
 
 RECORDS_PER_RESEAL = 200
@@ -41,13 +42,17 @@ class Scripts:
     Args:
         database: The service's store.
         seal: Seals and opens records.
+        to_job_id: Returns the id of the grid's job with a number. A row has only the job's name.
 
     Raises:
         ConfigError: If there are records whose key the seal does not have.
     """
 
-    def __init__(self, database: Database, seal: ScriptSeal) -> None:
+    def __init__(
+        self, database: Database, seal: ScriptSeal, to_job_id: Callable[[int], JobId]
+    ) -> None:
         self._database = database
+        self._to_job_id = to_job_id
         self._seal = seal
         with database.begin() as connection:
             query = text("SELECT DISTINCT key_name FROM definitions")
@@ -89,7 +94,7 @@ class Scripts:
             rows = connection.execute(
                 text("SELECT job, id, customer FROM definition_jobs ORDER BY job, id")
             ).all()
-        return tuple(_to_use(row.job, row.id, row.customer) for row in rows)
+        return tuple(map(self._to_use, rows))
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
         """Delete the record that these jobs name scripts."""
@@ -158,6 +163,13 @@ class Scripts:
                 for statement in statements:
                     connection.execute(text(statement), row)
 
+    def _to_use(self, row: Row[Any]) -> ScriptUse:
+        number = parse_slurm_name(row.job)
+        if number is None:
+            raise UnexpectedOutput("the store of scripts", row.job)
+        job_id = self._to_job_id(number)
+        return ScriptUse(job_id=job_id, batch_location_hash=row.id, customer=row.customer)
+
     def _reseal(self, connection: Connection, batch_location_hash: str, record: str) -> None:
         sealed = self._seal.close(record, script_id=batch_location_hash)
         connection.execute(
@@ -168,20 +180,7 @@ class Scripts:
 
 def _to_row(use: ScriptUse) -> dict[str, object]:
     return {
-        "job": f"0x{use.job_number:064x}",
+        "job": use.job_id.slurm_name,
         "id": use.batch_location_hash,
         "customer": use.customer,
     }
-
-
-def _to_use(job: str, batch_location_hash: str, customer: str) -> ScriptUse:
-    return ScriptUse(
-        job_number=_to_number(job), batch_location_hash=batch_location_hash, customer=customer
-    )
-
-
-def _to_number(job: str) -> int:
-    number = parse_slurm_name(job)
-    if number is None:
-        raise UnexpectedOutput("the store of scripts", job)
-    return number

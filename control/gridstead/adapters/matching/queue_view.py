@@ -11,15 +11,17 @@ from pathlib import Path
 
 import httpx
 
+from gridstead.domain.jobs.ids import JobId
+
 TIMEOUT_S = 3
 
 
-def pending_reason(url: str, slurm_name: str, *, ca: Path | None) -> str | None:
+def pending_reason(url: str, job_id: JobId, *, ca: Path | None) -> str | None:
     """Return why a pending job has no provider, None if the view does not answer or lacks the job.
 
     Args:
         url: ``https://host:port``.
-        slurm_name: The job's id, 0x and 64 hexadecimal digits.
+        job_id: The job.
         ca: PEM file of a CA; None for the system's CAs.
     """
     try:
@@ -29,5 +31,5 @@ def pending_reason(url: str, slurm_name: str, *, ca: Path | None) -> str | None:
         ).json()
     except (httpx.HTTPError, OSError, ValueError):
         return None
-    reason = answer.get(slurm_name) if isinstance(answer, dict) else None
+    reason = answer.get(job_id.slurm_name) if isinstance(answer, dict) else None
     return str(reason) if reason is not None else None

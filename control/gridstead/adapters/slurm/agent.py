@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the cluster agent: gRPC with mutual TLS.
 
-Implements the ports ``Scheduler`` and ``Reports``.
+Implements the ports ``Scheduler``, ``Accounting`` and ``Reports``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import grpc
 
-from gridstead.domain.jobs.ids import parse_job_key
+from gridstead.domain.jobs.ids import JobId, JobKey, parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import (
     AccountingSample,
@@ -72,15 +72,15 @@ class AgentClient:
             raise SubmitRejected(what, detail=err.detail) from err
         return int(answer.slurm_job_id)
 
-    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
+    def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
         """Cancel an attempt if it carries this job key."""
-        request = pb.CancelRequest(slurm_job_id=slurm_job_id, job_key=job_key)
+        request = pb.CancelRequest(slurm_job_id=slurm_job_id, job_key=str(job_key))
         self._call(self._stub.Cancel, request, f"could not cancel {slurm_job_id}")
 
-    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+    def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
         """Raise the time limit of an attempt if it carries this job key."""
         request = pb.ExtendRequest(
-            slurm_job_id=slurm_job_id, job_key=job_key, time_limit_min=time_limit_min
+            slurm_job_id=slurm_job_id, job_key=str(job_key), time_limit_min=time_limit_min
         )
         self._call(self._stub.Extend, request, f"could not extend {slurm_job_id}")
 
@@ -89,8 +89,9 @@ class AgentClient:
         answer = self._call(self._stub.Live, pb.LiveRequest(), "could not list live jobs")
         return LiveSample(taken_at=answer.taken_at, attempts=tuple(map(_attempt, answer.attempts)))
 
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of jobs with these names."""
+    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+        """Return slurmdbd's records of jobs."""
+        names = [job_id.slurm_name for job_id in job_ids]
         request = pb.AccountingRequest(names=names, since=since)
         answer = self._call(self._stub.Accounting, request, "could not read the accounting")
         return AccountingSample(

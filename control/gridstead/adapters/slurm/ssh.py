@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm through SSH to the login node. Implements port ``Scheduler``.
+"""Slurm through SSH to the login node. Implements the ports ``Scheduler`` and ``Accounting``.
 
 Rule 1: one connection is kept open and shared; each command gets a channel of its own. Rule 2: the
 server's host key is pinned; an unknown key is refused. Rule 3: an operation is retried only if it
@@ -21,7 +21,7 @@ from gridstead.adapters.slurm import read, text, wrapper
 from gridstead.adapters.slurm.command import Command, CommandResult, read_output
 from gridstead.adapters.slurm.job import environment
 from gridstead.adapters.slurm.local import UserStorage
-from gridstead.domain.jobs.ids import is_address, parse_job_key, parse_slurm_name
+from gridstead.domain.jobs.ids import JobId, JobKey, is_address, parse_job_key
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample
 from gridstead.domain.supervisor.submission import Gate, Submission
@@ -96,7 +96,7 @@ class SshRunner:
 
 
 class SshScheduler:
-    """Implements port ``Scheduler``.
+    """Implements the ports ``Scheduler`` and ``Accounting``.
 
     Args:
         access: How to reach the login node.
@@ -131,13 +131,13 @@ class SshScheduler:
         result = self._runner.run(wrapper.submit(submission, environment(submission, home=home)))
         return wrapper.parse_submitted(result, what)
 
-    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
+    def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
         """Cancel an attempt if it carries this job key."""
         _check_job_key(job_key)
         result = self._runner.run(wrapper.cancel(slurm_job_id, job_key=job_key))
         wrapper.check_done(result, f"could not cancel {slurm_job_id}")
 
-    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+    def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
         """Raise the time limit of an attempt if it carries this job key."""
         _check_job_key(job_key)
         result = self._runner.run(
@@ -149,12 +149,10 @@ class SshScheduler:
         """Return the jobs that slurmctld lists now."""
         return read.live(self._runner, self._clock)
 
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of jobs with these names."""
-        job_names = sorted(set(names))
-        if any(parse_slurm_name(name) is None for name in job_names):
-            raise InvalidInput("invalid query for job names")
-        return read.accounting(self._runner, self._clock, job_names, since=since)
+    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+        """Return slurmdbd's records of jobs."""
+        names = [job_id.slurm_name for job_id in job_ids]
+        return read.accounting(self._runner, self._clock, names, since=since)
 
     def gate(self, address: str) -> Gate:
         """Return whether a customer can run jobs on this cluster."""
@@ -189,9 +187,11 @@ class SshScheduler:
         self._associated.add(address)
 
 
-def _check_job_key(job_key: str) -> None:
-    if parse_job_key(job_key) is None:
-        raise InvalidInput(f"invalid job key {job_key[:200]!r}")
+def _check_job_key(job_key: JobKey) -> None:
+    """Check that a job key has no characters that its text cannot have."""
+    text = str(job_key)
+    if parse_job_key(text) != job_key:
+        raise InvalidInput(f"invalid job key {text[:200]!r}")
 
 
 def _connect(access: SshAccess) -> fabric.Connection:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gridstead.adapters.slurm.command import Command, CommandResult
+from gridstead.domain.jobs.ids import JobKey
 from gridstead.domain.supervisor.submission import GridUser, Submission
 from gridstead.errors import (
     InvalidInput,
@@ -62,12 +63,12 @@ def parse_submitted(result: CommandResult, what: str) -> int:
     return int(text)
 
 
-def cancel(slurm_job_id: int, *, job_key: str) -> Command:
+def cancel(slurm_job_id: int, *, job_key: JobKey) -> Command:
     """Render the cancellation of a job that carries this job key."""
     return _program("cancel", {"slurm-job-id": slurm_job_id, _JOB_KEY_OPTION: job_key})
 
 
-def extend(slurm_job_id: int, *, job_key: str, time_limit_min: int) -> Command:
+def extend(slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> Command:
     """Render the extension of a job that carries this job key."""
     options = {
         "slurm-job-id": slurm_job_id,

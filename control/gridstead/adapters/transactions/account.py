@@ -11,6 +11,7 @@ from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.node import Node, Request, RpcError, unavailable
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.transactions.encode import Payload, encode, gas_of
+from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.transactions.calls import Call
 from gridstead.domain.transactions.outbox import Fees, Receipt, Reply, Taken, Transaction
@@ -179,14 +180,15 @@ class ChainAccount:
         return (*replies, *_send_raw_all(self._node, page))
 
     def _receipt(self, answer: dict[str, Any]) -> Receipt:
-        skipped: dict[int, str] = {}
+        skipped: dict[JobId, str] = {}
         for log in answer["logs"]:
             if self._skipped is None or log["topics"][:1] != [self._skipped.topic]:
                 continue
             if log["address"].lower() == self._contracts.meta_scheduler.address:
                 fields = self._skipped.decode(log)
                 name, arguments = reason(fields["reason"])
-                skipped[int.from_bytes(fields["jobId"])] = f"{name}({', '.join(arguments)})"
+                job_id = self._contracts.job_id(int.from_bytes(fields["jobId"]))
+                skipped[job_id] = f"{name}({', '.join(arguments)})"
         return Receipt(
             block=int(answer["blockNumber"], 16),
             block_hash=answer["blockHash"],

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from gridstead.domain.jobs.ids import JobId
+
 
 class ChainEventKind(Enum):
     """The kinds of events that a service uses."""
@@ -26,7 +28,7 @@ class ChainEvent:
         kind: The kind of the event.
         block: The height of its block.
         index: Its position in the block.
-        job_number: The number of the job. None for events of providers.
+        job_id: The job. None for events of providers.
         customer: The customer's wallet, lower case. Empty if the event does not have it.
         provider: The provider's wallet, lower case. Empty if the event does not have it.
     """
@@ -34,6 +36,6 @@ class ChainEvent:
     kind: ChainEventKind
     block: int
     index: int
-    job_number: int | None = None
+    job_id: JobId | None = None
     customer: str = ""
     provider: str = ""

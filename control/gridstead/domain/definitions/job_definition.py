@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gridstead.domain.jobs.ids import is_batch_location_hash
+from gridstead.domain.jobs.ids import JobId, is_batch_location_hash
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
 
@@ -38,7 +38,7 @@ class ScriptRequest:
         signature: The signature of the challenge.
         provider: The provider's address, lower case.
         customer: The customer's address, lower case.
-        job_number: The job number on the chain.
+        job_id: The job.
         secrets_beside: Whether the caller accepts secrets separately from the script.
     """
 
@@ -47,7 +47,7 @@ class ScriptRequest:
     signature: bytes
     provider: str
     customer: str
-    job_number: int
+    job_id: JobId
     secrets_beside: bool = False
 
 
@@ -86,12 +86,12 @@ class ScriptUse:
     """The fact that a job names a script.
 
     Attributes:
-        job_number: The job number on the chain.
+        job_id: The job.
         batch_location_hash: The id of the script.
         customer: The customer of the job, lower case.
     """
 
-    job_number: int
+    job_id: JobId
     batch_location_hash: str
     customer: str
 
@@ -140,7 +140,7 @@ def use_of(job: Job) -> ScriptUse | None:
     if not is_batch_location_hash(job.batch_location_hash):
         return None
     return ScriptUse(
-        job_number=job.id.number, batch_location_hash=job.batch_location_hash, customer=job.customer
+        job_id=job.id, batch_location_hash=job.batch_location_hash, customer=job.customer
     )
 
 
@@ -149,7 +149,7 @@ def is_missing(use: ScriptUse, job: Job | None) -> bool:
 
     Args:
         use: Which job names which script.
-        job: The block's job with this job number. None if there is none.
+        job: The block's job with this id. None if there is none.
     """
     return job is None or use_of(job) != use
 

@@ -8,6 +8,10 @@ histories of the chain have different job keys.
 
 In Slurm the job number is the job name, by which a job can be found; its user can change the name.
 The job key is the AdminComment, which its user cannot change.
+
+Rule 1: inside the program a job is a ``JobId`` or a ``JobKey``, never its number or a text. Rule 2:
+only adapters, rpc and cli convert them. This module has the two texts that several adapters share,
+the job name and the job key, each with its parser.
 """
 
 from __future__ import annotations
@@ -65,6 +69,10 @@ class JobId:
     def slurm_name(self) -> str:
         """The Slurm job name: 0x and 64 hexadecimal digits."""
         return f"0x{self.number:064x}"
+
+    def __str__(self) -> str:
+        """Return the job number, by which messages and people name a job."""
+        return str(self.number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from gridstead.domain.jobs.ids import JobKey
+from gridstead.domain.jobs.job import Job
 
 MAX_LINE_BYTES = 256 * 1024
 MAX_SEQUENCE = 2**63 - 1
@@ -108,6 +109,13 @@ def log_identity_of(job_key: JobKey) -> str:
     No other job of any chain has this job key.
     """
     return hashlib.sha256(str(job_key).encode()).hexdigest()[:_LOG_IDENTITY_LENGTH]
+
+
+def log_of(job: Job) -> LogId:
+    """Return the log of a job."""
+    return LogId(
+        owner=job.customer, name=job.id.slurm_name, log_identity=log_identity_of(job.job_key)
+    )
 
 
 def to_chunk_data(message: bytes) -> bytes:

@@ -13,7 +13,12 @@ from gridstead.domain.transactions.calls import Call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """Put a call into the outbox."""
+    """Put a call into the outbox.
+
+    ``services/supervisor/supervisor.py`` performs it with ``Outbox.put_all``. The sender,
+    ``services/transactions/sender.py``, finds the call there in its own tick, with
+    ``Transactions.next_entries``.
+    """
 
     key: str
     call: Call

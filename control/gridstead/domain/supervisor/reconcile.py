@@ -41,22 +41,20 @@ from gridstead.domain.transactions.calls import (
     Refuse,
     SetRunning,
     Settle,
+    claim_key,
+    is_claim_key,
+    key_of,
 )
 
 NO_EVIDENCE = "0x" + "00" * 32
 NOT_CLAIMED = "the job is not claimed by this provider on the chain"
-
-# The keys of outbox entries start with these words and a colon. They are stored, so a released word
-# never changes.
-CLAIM_KEY, CLAIM_CANCELLING_KEY, CLAIM_TOP_UP_KEY = "claim", "claim-cancelling", "claim-top-up"
-RUNNING_KEY, SETTLE_KEY, REFUSE_KEY = "running", "settle", "refuse"
 
 
 def plan_jobs(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
     """Return what to do now, in order."""
     actions: list[Action] = list(_claims(snapshot, rules))
     for job_key, record in snapshot.records.items():
-        job = snapshot.jobs.get(job_key.job_id.number)
+        job = snapshot.jobs.get(job_key.job_id)
         if job is not None and is_claimed(job, job_key, rules.provider):
             actions.extend(_claimed_job(record, job, snapshot, rules))
         else:
@@ -87,18 +85,19 @@ def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
 
     A claim that is mined needs no confirmations before the next claim.
     """
-    claims: tuple[tuple[str, int, Call], ...] = (
-        (CLAIM_KEY, snapshot.queues.claimable, ClaimJobs(limit=rules.claim_limit)),
-        (CLAIM_CANCELLING_KEY, snapshot.queues.cancelling, ClaimCancelling()),
-        (CLAIM_TOP_UP_KEY, snapshot.queues.top_up, ClaimTopUp()),
+    claims: tuple[tuple[int, Call], ...] = (
+        (snapshot.queues.claimable, ClaimJobs(limit=rules.claim_limit)),
+        (snapshot.queues.cancelling, ClaimCancelling()),
+        (snapshot.queues.top_up, ClaimTopUp()),
     )
     # DeepSquare's contracts take one entry of a queue per claim.
     most = 1 if rules.plain_slack_min is None else rules.claim_limit
-    for name, queue_size, call in claims:
-        if any(key.startswith(f"{name}:") for key in snapshot.open_keys):
+    for queue_size, call in claims:
+        if any(is_claim_key(key, call) for key in snapshot.open_keys):
             continue  # Such a claim is already in the outbox.
-        for i in range(min(queue_size, most)):
-            yield Put(key=f"{name}:{snapshot.head.number}:{i}", call=call)
+        for index in range(min(queue_size, most)):
+            key = claim_key(call, block=snapshot.head.number, index=index)
+            yield Put(key=key, call=call)
 
 
 # Jobs that are not claimed by us
@@ -288,7 +287,7 @@ def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterat
         error=error,
         evidence=evidence_hash(attempt),
     )
-    yield Put(key=f"{SETTLE_KEY}:{job.job_key}", call=call)
+    yield Put(key=key_of(call), call=call)
 
 
 def _seconds_to_bill(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> int:
@@ -348,7 +347,8 @@ def _retry_rejected(
     elif job.state is not JobState.SCHEDULED:
         yield from _give_up(job, snapshot, rules, JobState.PANICKED, record.rejected)
     elif _claim_is_confirmed(job, snapshot, rules):
-        yield Put(key=f"{REFUSE_KEY}:{job.job_key}", call=Refuse(job_key=job.job_key))
+        call = Refuse(job_key=job.job_key)
+        yield Put(key=key_of(call), call=call)
 
 
 def _give_up(
@@ -364,7 +364,7 @@ def _give_up(
             error=reason,
             evidence=NO_EVIDENCE,
         )
-        yield Put(key=f"{SETTLE_KEY}:{job.job_key}", call=call)
+        yield Put(key=key_of(call), call=call)
 
 
 # Slurm jobs without a record
@@ -392,7 +392,7 @@ def _is_orphan(attempt: Attempt, snapshot: Snapshot, rules: Rules) -> bool:
     contracts = (job_key.job_id.chain_id, job_key.job_id.contract)
     if contracts != (rules.chain_id, rules.contract):
         return False
-    job = snapshot.jobs.get(job_key.job_id.number)
+    job = snapshot.jobs.get(job_key.job_id)
     if job is None or job.job_key != job_key:
         return True
     return job.provider != rules.provider or job.state in COLD
@@ -446,4 +446,4 @@ def _cancel(attempt: Attempt, job_key: JobKey, reason: str) -> Cancel:
 
 def _set_running(job: Job, attempt: Attempt) -> Put:
     call = SetRunning(job_key=job.job_key, started_at=attempt.started_at or 0)
-    return Put(key=f"{RUNNING_KEY}:{job.job_key}", call=call)
+    return Put(key=key_of(call), call=call)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gridstead.domain.jobs.ids import JobKey
+from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job, QueueSizes
 from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
 from gridstead.domain.supervisor.evidence import Patience
@@ -53,7 +53,7 @@ class Snapshot:
     Attributes:
         now: Unix seconds, after all other values were read.
         head: The newest block. The values of the chain are as of this block.
-        jobs: Every job that a record or a live attempt names, by job number.
+        jobs: Every job of the grid that a record or a live attempt names.
         queues: The sizes of our queues on the chain.
         records: The records of all open jobs of the journal, by job key.
         live: The jobs that slurmctld lists. None if it did not answer.
@@ -66,7 +66,7 @@ class Snapshot:
 
     now: int
     head: Block
-    jobs: Mapping[int, Job]
+    jobs: Mapping[JobId, Job]
     queues: QueueSizes
     records: Mapping[JobKey, JournalRecord]
     live: LiveSample | None

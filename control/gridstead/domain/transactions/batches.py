@@ -8,22 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gridstead.domain.jobs.ids import JobKey
-from gridstead.domain.transactions.calls import (
-    Call,
-    ClaimCancelling,
-    ClaimJobs,
-    ClaimTopUp,
-    Expire,
-    Register,
-)
+from gridstead.domain.transactions.calls import Call, Expire, subject
 from gridstead.domain.transactions.outbox import OutboxEntry, Refusal
-
-
-def subject(call: Call) -> JobKey | None:
-    """Return the job key of the job that a call names. Returns None if the call names no job."""
-    if isinstance(call, Register | ClaimJobs | ClaimCancelling | ClaimTopUp):
-        return None
-    return call.job_key
 
 
 def pack(

@@ -139,6 +139,48 @@ CALL_NAMES: dict[type[Call], str] = {
 }
 
 
+# The keys of outbox entries start with these words. They are stored, so a released word never
+# changes.
+_KEY_WORDS: dict[type[Call], str] = {
+    Register: "register",
+    ClaimJobs: "claim",
+    ClaimCancelling: "claim-cancelling",
+    ClaimTopUp: "claim-top-up",
+    SetRunning: "running",
+    Settle: "settle",
+    Refuse: "refuse",
+    Match: "match",
+    Expire: "expire",
+}
+
+
+def subject(call: Call) -> JobKey | None:
+    """Return the job key of the job that a call names. Returns None if the call names no job."""
+    if isinstance(call, Register | ClaimJobs | ClaimCancelling | ClaimTopUp):
+        return None
+    return call.job_key
+
+
+def key_of(call: Call) -> str:
+    """Return the key of the outbox entry of a call about a job, or of a registration.
+
+    Two calls for the same purpose have the same key.
+    """
+    job_key = subject(call)
+    word = _KEY_WORDS[type(call)]
+    return word if job_key is None else f"{word}:{job_key}"
+
+
+def claim_key(call: Call, *, block: int, index: int) -> str:
+    """Return the key of the outbox entry of a claim: one of several that are planned at a block."""
+    return f"{_KEY_WORDS[type(call)]}:{block}:{index}"
+
+
+def is_claim_key(key: str, call: Call) -> bool:
+    """Return whether a key of an outbox entry is the key of a claim of this kind."""
+    return key.startswith(f"{_KEY_WORDS[type(call)]}:")
+
+
 def name_of(call: Call) -> str:
     """Return the stored name of the kind of a call."""
     return CALL_NAMES[type(call)]

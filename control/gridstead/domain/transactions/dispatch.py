@@ -24,7 +24,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from gridstead.domain.transactions.batches import pack, subject
+from gridstead.domain.transactions.batches import pack
+from gridstead.domain.transactions.calls import subject
 from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
@@ -36,7 +37,6 @@ from gridstead.domain.transactions.outbox import (
 )
 
 BASE_GAS = 80_000  # approximate gas of a transaction without its calls
-NO_JOB = -1  # the job number of a call that names no job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +172,8 @@ class _TransactionPlanner:
         """Return the state of an entry by the blocks, the objections and the node's refusals."""
         transactions = self.by_entry.get(entry.id, [])
         receipts = self._receipts_of(transactions)
-        job_key = subject(entry.call)
-        number = NO_JOB if job_key is None else job_key.job_id.number
         for receipt in receipts:
-            if receipt.succeeded and number not in receipt.skipped:
+            if receipt.succeeded and _why_skipped(entry, receipt) is None:
                 state = SendState.FINAL if self._is_final(receipt) else SendState.MINED
                 return EntryChange(entry_id=entry.id, state=state)
         if any(map(self._is_pending, transactions)):
@@ -184,7 +182,7 @@ class _TransactionPlanner:
             return self._unsent_change(entry)
         if not self._is_final(receipts[0]):
             return EntryChange(entry_id=entry.id, state=SendState.MINED)
-        reason = receipts[0].skipped.get(number, "the transaction failed")
+        reason = _why_skipped(entry, receipts[0]) or "the transaction failed"
         return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
 
     def _unsent_change(self, entry: OutboxEntry) -> EntryChange:
@@ -381,3 +379,9 @@ class _TransactionPlanner:
 
     def _gas(self, entry_ids: Iterable[int]) -> int:
         return BASE_GAS + sum(self.view.gas.get(entry_id, 0) for entry_id in entry_ids)
+
+
+def _why_skipped(entry: OutboxEntry, receipt: Receipt) -> str | None:
+    """Return why the contract skipped a call of a transaction. Returns None if it did not."""
+    job_key = subject(entry.call)
+    return None if job_key is None else receipt.skipped.get(job_key.job_id)

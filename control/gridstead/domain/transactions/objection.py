@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
-from gridstead.domain.transactions.batches import subject
-from gridstead.domain.transactions.calls import Call, Expire, Match, Refuse, Settle
+from gridstead.domain.transactions.calls import Call, Expire, Match, Refuse, Settle, subject
 
 
 def objection(call: Call, job: Job | None, *, wallet: str) -> str:
@@ -17,8 +16,8 @@ def objection(call: Call, job: Job | None, *, wallet: str) -> str:
 
     Args:
         call: A call that is in no block.
-        job: The job with the call's job number, as of the newest block. None if the chain has no
-            such job.
+        job: The job with the call's job id, as of the newest block. None if the chain has no such
+            job.
         wallet: The address of the sender, lower case.
     """
     job_key = subject(call)

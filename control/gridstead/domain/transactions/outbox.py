@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.transactions.calls import Call
 
 
@@ -87,13 +88,13 @@ class Receipt:
         block: The height of its block.
         block_hash: The hash of its block. After a reorg another block has this height.
         succeeded: Whether the transaction as a whole was not reverted.
-        skipped: Why the contract skipped elements of the batch, by job number.
+        skipped: Why the contract skipped elements of the batch, by job.
     """
 
     block: int
     block_hash: str
     succeeded: bool
-    skipped: Mapping[int, str] = field(default_factory=dict)
+    skipped: Mapping[JobId, str] = field(default_factory=dict)
 
 
 class Taken(Enum):

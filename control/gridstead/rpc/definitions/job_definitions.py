@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import grpc
 
 from gridstead.domain.definitions.job_definition import ScriptAnswer, ScriptRequest
-from gridstead.domain.jobs.ids import parse_slurm_name
+from gridstead.domain.jobs.ids import JobId, parse_slurm_name
 from gridstead.errors import GridsteadError, InvalidInput, NotAllowed, Rejected, TooMuch, Transient
 from gridstead.proto.sbatchapi_pb2 import (
     ChallengeRequest,
@@ -38,6 +38,7 @@ STOP_S = 1.0
 
 Challenge = Callable[[str], bytes]
 GetSBatch = Callable[[ScriptRequest], ScriptAnswer]
+ToJobId = Callable[[int], JobId]
 
 _CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
     (TooMuch, grpc.StatusCode.RESOURCE_EXHAUSTED),
@@ -57,6 +58,7 @@ class SBatchServer:
         challenge: Returns a challenge for a wallet's address, or for any wallet if it is empty.
         get_sbatch: Returns the script for a request.
         calls: Rate limit of calls.
+        to_job_id: Returns the id of the grid's job with a number.
     """
 
     def __init__(
@@ -67,10 +69,12 @@ class SBatchServer:
         challenge: Challenge,
         get_sbatch: GetSBatch,
         calls: PeerLimit,
+        to_job_id: ToJobId,
     ) -> None:
         self._server = grpc_server(threads=THREADS)
         add_AuthAPIServicer_to_server(_Auth(challenge, calls), self._server)  # type: ignore[no-untyped-call] # generated
-        add_SBatchAPIServicer_to_server(_SBatch(get_sbatch, calls), self._server)  # type: ignore[no-untyped-call]
+        sbatch = _SBatch(get_sbatch, calls, to_job_id)
+        add_SBatchAPIServicer_to_server(sbatch, self._server)  # type: ignore[no-untyped-call]
         add_health(self._server)
         self._address = address
         self._tls = tls
@@ -105,16 +109,17 @@ class _Auth(AuthAPIServicer):
 
 
 class _SBatch(SBatchAPIServicer):
-    def __init__(self, get_sbatch: GetSBatch, calls: PeerLimit) -> None:
+    def __init__(self, get_sbatch: GetSBatch, calls: PeerLimit, to_job_id: ToJobId) -> None:
         self._get_sbatch = get_sbatch
         self._calls = calls
+        self._to_job_id = to_job_id
 
     def GetSBatch(  # noqa: N802
         self, request: GetSBatchRequest, context: grpc.ServicerContext
     ) -> GetSBatchResponse:
         with _errors_as_status(context):
             self._calls.take(grpc_caller(context.peer(), context.invocation_metadata()))
-            answer = self._get_sbatch(_from_wire(request))
+            answer = self._get_sbatch(_from_wire(request, self._to_job_id))
         return GetSBatchResponse(
             sbatch=answer.script,
             grid_logger_url=answer.logger_url,
@@ -139,7 +144,7 @@ def _status_of(err: GridsteadError) -> grpc.StatusCode:
     return grpc.StatusCode.UNKNOWN
 
 
-def _from_wire(request: GetSBatchRequest) -> ScriptRequest:
+def _from_wire(request: GetSBatchRequest, to_job_id: ToJobId) -> ScriptRequest:
     number = parse_slurm_name(request.job_id.lower())
     if number is None:
         raise InvalidInput("malformed job id", hint="A job id is 0x and 64 hexadecimal digits.")
@@ -149,7 +154,7 @@ def _from_wire(request: GetSBatchRequest) -> ScriptRequest:
         signature=request.signed_challenge,
         provider=_address(request.provider_address),
         customer=_address(request.customer_address),
-        job_number=number,
+        job_id=to_job_id(number),
         secrets_beside=request.secrets_beside,
     )
 

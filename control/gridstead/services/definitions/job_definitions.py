@@ -33,7 +33,7 @@ from gridstead.domain.jobs.ids import parse_address
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.logs.access import WritePermit, check_key, token_end, write_token
-from gridstead.domain.logs.log import LogId, log_identity_of
+from gridstead.domain.logs.log import log_of
 from gridstead.errors import (
     ChainUnavailable,
     ConfigError,
@@ -86,9 +86,7 @@ class LoggerAccess:
 
         ``now`` is in Unix seconds; the write token is valid from then on.
         """
-        log_id = LogId(
-            owner=job.customer, name=job.id.slurm_name, log_identity=log_identity_of(job.job_key)
-        )
+        log_id = log_of(job)
         expires_at = token_end(now, paid_s=paid_seconds_ceil(job.escrow, job.price_per_min))
         variables = {
             "GRIDSTEAD_LOGGER_URL": self.url,
@@ -248,7 +246,7 @@ class JobDefinitions:
         except (ConfigError, ScriptDamaged) as err:
             log.error(
                 "script_unreadable",
-                job_id=job.id.number,
+                job_id=job.id,
                 code=err.code,
                 reason=str(err),
                 hint=err.hint,
@@ -258,30 +256,29 @@ class JobDefinitions:
             ) from err
         log.info(
             "script_given",
-            job_id=job.id.number,
+            job_id=job.id,
             provider=job.provider,
             secrets_beside=request.secrets_beside,
         )
         return self._answer(json.loads(record), job, secrets_beside=request.secrets_beside)
 
     def _record(self, job: Job, request: ScriptRequest) -> str:
-        name = job.id.slurm_name
         stored = self._keeper.find(request.batch_location_hash) if is_open(job, request) else None
         if stored is None:
             raise ScriptUnavailable(
-                f"no script for job {name}", detail=f"the job is {job.state.name}"
+                f"no script for job {job.id}", detail=f"the job is {job.state.name}"
             )
         if not stored.owner:
-            raise ChainUnavailable(f"could not find the owner of the script of job {name}")
+            raise ChainUnavailable(f"could not find the owner of the script of job {job.id}")
         if stored.owner != job.customer:
             log.warning(
                 "script_refused",
-                job_id=job.id.number,
+                job_id=job.id,
                 provider=job.provider,
                 reason="another customer's",
             )
             raise ScriptUnavailable(
-                f"no script for job {name}", detail="the script belongs to another customer"
+                f"no script for job {job.id}", detail="the script belongs to another customer"
             )
         return stored.record
 
@@ -310,7 +307,7 @@ class JobDefinitions:
         try:
             for _ in range(MATCH_READS if waits else 1):
                 head = self._ledger.head()
-                job = self._ledger.jobs([request.job_number], at_block=head).get(request.job_number)
+                job = self._ledger.jobs([request.job_id], at_block=head).get(request.job_id)
                 if job is not None and job.state is not JobState.PENDING:
                     return job
                 if waits:
@@ -319,13 +316,13 @@ class JobDefinitions:
             if waits:
                 self._waiting.release()
         state = "unknown" if job is None else "not matched"
-        raise ChainUnavailable(f"job {request.job_number} is {state} at block {head.number}")
+        raise ChainUnavailable(f"job {request.job_id} is {state} at block {head.number}")
 
     def _answer(self, record: Mapping[str, Any], job: Job, *, secrets_beside: bool) -> ScriptAnswer:
         if not secrets_beside:
             if record["secrets"]:
                 reason = "the job has secrets, and this provider cannot receive secrets"
-                raise ScriptUnavailable(f"no script for job {job.id.slurm_name}", detail=reason)
+                raise ScriptUnavailable(f"no script for job {job.id}", detail=reason)
             script = record.get("script_without_secrets", record["script"])
             return ScriptAnswer(script=script, logger_url=self._logger.url)
         variables: dict[str, bytes] = {}

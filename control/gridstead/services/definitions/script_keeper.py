@@ -14,6 +14,7 @@ import structlog
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.definitions.job_definition import ScriptUse, StoredScript, is_missing, use_of
+from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.jobs.lifecycle import COLD
 from gridstead.errors import TooMuch
@@ -129,10 +130,10 @@ class ScriptKeeper:
         head = self._ledger.head()
         for first in range(0, len(uses), JOBS_PER_READ):
             page = uses[first : first + JOBS_PER_READ]
-            jobs = self._ledger.jobs([use.job_number for use in page], at_block=head)
+            jobs = self._ledger.jobs([use.job_id for use in page], at_block=head)
             ended: list[ScriptUse] = []
             for use in page:
-                job = jobs.get(use.job_number)
+                job = jobs.get(use.job_id)
                 if job is None or is_missing(use, job):
                     missing.add(use)
                     if use in self._missing:
@@ -158,13 +159,13 @@ class ScriptKeeper:
             log.info("scripts_resealed", count=count)
 
     def _store_uses(self, events: tuple[ChainEvent, ...], head: Block) -> None:
-        numbers: set[int] = set()
+        job_ids: set[JobId] = set()
         for event in events:
             is_request = event.kind is ChainEventKind.JOB_REQUESTED
-            if is_request and event.job_number is not None:
-                numbers.add(event.job_number)
+            if is_request and event.job_id is not None:
+                job_ids.add(event.job_id)
         uses: list[ScriptUse] = []
-        for _, job in sorted(self._ledger.jobs(numbers, at_block=head).items()):
+        for _, job in sorted(self._ledger.jobs(job_ids, at_block=head).items()):
             use = use_of(job)
             if use is not None:
                 uses.append(use)

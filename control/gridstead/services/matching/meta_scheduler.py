@@ -15,12 +15,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import structlog
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
-from gridstead.domain.jobs.ids import JobKey, is_batch_location_hash
+from gridstead.domain.jobs.ids import JobId, JobKey, is_batch_location_hash
 from gridstead.domain.jobs.job import Block, Job, Provider
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.matching.expiry import ReturnHistory, Timeouts, is_due
 from gridstead.domain.matching.matching import Choice, choose
-from gridstead.domain.transactions.calls import Expire, Match
+from gridstead.domain.transactions.calls import Expire, Match, key_of
 from gridstead.errors import GridsteadError
 from gridstead.ports import Ledger, Outbox
 from gridstead.services.chain.follower import Follower
@@ -46,16 +46,16 @@ class MetaScheduler:
         self._follower = follower
         self._outbox = outbox
         self._confirmations = confirmations
-        self._hot: set[int] = set()
-        # By number and customer: after a reorg the number may belong to another customer's job.
-        self._returns: dict[tuple[int, str], ReturnHistory] = defaultdict(ReturnHistory)
+        self._hot: set[JobId] = set()
+        # By id and customer: after a reorg the id may belong to another customer's job.
+        self._returns: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
         self._last_claims: dict[str, int] = {}
         self._times: dict[int, int] = {}
         self._due: set[tuple[JobKey, int]] = set()
         self._providers: set[str] = set()
         self._view_lock = threading.Lock()
-        self._states: dict[int, JobState] = {}
-        self._reasons: dict[int, str] = {}
+        self._states: dict[JobId, JobState] = {}
+        self._reasons: dict[JobId, str] = {}
 
     def tick(self) -> None:
         """Expire overdue jobs and match pending jobs.
@@ -67,50 +67,50 @@ class MetaScheduler:
             self._show({}, {})
             return
         head = self._ledger.head()
-        jobs = self._ledger.jobs(sorted(self._hot), at_block=head)
+        jobs = self._ledger.jobs(self._hot, at_block=head)
         final = head.number - self._confirmations
         self._forget(job for job in jobs.values() if job.state in COLD and job.state_block <= final)
         timeouts = self._ledger.timeouts(at_block=head)
         self._expire(jobs.values(), head, timeouts)
         pending = [job for job in jobs.values() if job.state is JobState.PENDING]
         reasons = self._match(pending, head, timeouts)
-        hot = {number: job.state for number, job in jobs.items() if job.state not in COLD}
+        hot = {job_id: job.state for job_id, job in jobs.items() if job.state not in COLD}
         self._show(hot, reasons)
 
-    def matched(self) -> Mapping[str, str]:
-        """Return the matched and running jobs: job name (0x and 64 hex digits) to state name."""
-        names: dict[str, str] = {}
+    def matched(self) -> Mapping[JobId, str]:
+        """Return the matched and running jobs, each with the name of its state."""
+        names: dict[JobId, str] = {}
         with self._view_lock:
-            for number, state in self._states.items():
+            for job_id, state in self._states.items():
                 if state is not JobState.PENDING:
-                    names[_job_name(number)] = state.name
+                    names[job_id] = state.name
         return names
 
-    def pending(self) -> Mapping[str, str]:
-        """Return the pending jobs: job name (0x and 64 hex digits) to why it is not matched yet."""
-        reasons: dict[str, str] = {}
+    def pending(self) -> Mapping[JobId, str]:
+        """Return the pending jobs, each with the reason why it is not matched yet."""
+        reasons: dict[JobId, str] = {}
         with self._view_lock:
-            for number, state in self._states.items():
+            for job_id, state in self._states.items():
                 if state is JobState.PENDING:
-                    reasons[_job_name(number)] = self._reasons.get(number, "being matched")
+                    reasons[job_id] = self._reasons.get(job_id, "being matched")
         return reasons
 
     def _remember(self, events: Iterable[ChainEvent]) -> None:
         for event in events:
             if event.kind is ChainEventKind.PROVIDER_CHANGED:
                 self._providers.add(event.provider)
-            elif event.job_number is not None:
-                self._hot.add(event.job_number)
+            elif event.job_id is not None:
+                self._hot.add(event.job_id)
             if event.kind is ChainEventKind.JOB_CLAIMED:
                 self._last_claims[event.provider] = event.block
             is_return = event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}
-            if is_return and event.job_number is not None:
-                self._returns[event.job_number, event.customer].take(event)
+            if is_return and event.job_id is not None:
+                self._returns[event.job_id, event.customer].take(event)
 
     def _forget(self, ended: Iterable[Job]) -> None:
         for job in ended:
-            self._hot.discard(job.id.number)
-            self._returns.pop((job.id.number, job.customer), None)
+            self._hot.discard(job.id)
+            self._returns.pop((job.id, job.customer), None)
 
     def _expire(self, jobs: Collection[Job], head: Block, timeouts: Timeouts) -> None:
         """Request the expiry of every overdue job. A repeated request has no effect.
@@ -136,15 +136,15 @@ class MetaScheduler:
 
     def _request_expiry(self, job: Job) -> bool:
         """Store the call and return whether that succeeded; log the first request."""
-        number, state = job.id.number, job.state.name
+        state = job.state.name
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
         try:
-            self._outbox.put(f"expire:{job.job_key}", call)
+            self._outbox.put(key_of(call), call)
         except GridsteadError as error:
-            log.warning("expiry_failed", job_id=number, state=state, reason=str(error))
+            log.warning("expiry_failed", job_id=job.id, state=state, reason=str(error))
             return False
         if (job.job_key, job.state_block) not in self._due:
-            log.warning("expiry_requested", job_id=number, state=state, provider=job.provider)
+            log.warning("expiry_requested", job_id=job.id, state=state, provider=job.provider)
         return True
 
     def _claimed_at(self, job: Job, timeouts: Timeouts) -> int | None:
@@ -161,9 +161,9 @@ class MetaScheduler:
             self._times[job.state_block] = block.timestamp
         return self._times[job.state_block]
 
-    def _match(self, pending: list[Job], head: Block, timeouts: Timeouts) -> dict[int, str]:
-        """Match the pending jobs and return, by job number, why a job was not matched."""
-        reasons: dict[int, str] = {}
+    def _match(self, pending: list[Job], head: Block, timeouts: Timeouts) -> dict[JobId, str]:
+        """Match the pending jobs and return why jobs were not matched."""
+        reasons: dict[JobId, str] = {}
         if not pending:
             return reasons
         providers = self._ledger.providers(sorted(self._providers), at_block=head)
@@ -174,7 +174,7 @@ class MetaScheduler:
             except GridsteadError as error:
                 choice = Choice(provider=None, reason=str(error))
             if choice.provider is None:
-                reasons[job.id.number] = choice.reason
+                reasons[job.id] = choice.reason
                 continue
             match = Match(
                 job_key=job.job_key,
@@ -183,18 +183,18 @@ class MetaScheduler:
             )
             matches.append(match)
         reasons |= self._put(matches)
-        for number, reason in reasons.items():
-            if self._reasons.get(number) != reason:
-                log.info("job_unmatched", job_id=number, reason=reason)
+        for job_id, reason in reasons.items():
+            if self._reasons.get(job_id) != reason:
+                log.info("job_unmatched", job_id=job_id, reason=reason)
         return reasons
 
-    def _put(self, matches: Sequence[Match]) -> dict[int, str]:
+    def _put(self, matches: Sequence[Match]) -> dict[JobId, str]:
         """Store calls in one write, or one by one if that write fails.
 
-        Return, by job number, why a call could not be stored.
+        Return why calls could not be stored.
         """
-        calls = [(f"match:{call.job_key}", call) for call in matches]
-        reasons: dict[int, str] = {}
+        calls = [(key_of(call), call) for call in matches]
+        reasons: dict[JobId, str] = {}
         try:
             self._outbox.put_all(calls)
         except GridsteadError:
@@ -202,7 +202,7 @@ class MetaScheduler:
                 try:
                     self._outbox.put(key, call)
                 except GridsteadError as error:
-                    reasons[call.job_key.job_id.number] = str(error)
+                    reasons[call.job_key.job_id] = str(error)
         return reasons
 
     def _choose(
@@ -211,7 +211,7 @@ class MetaScheduler:
         """Return the provider for a job, or why there is none."""
         if not is_batch_location_hash(job.batch_location_hash):  # no provider could ever run it
             return Choice(provider=None, reason="the script id of the job is malformed")
-        returns = self._returns.get((job.id.number, job.customer), ReturnHistory())
+        returns = self._returns.get((job.id, job.customer), ReturnHistory())
         resting = returns.resting(head=head, timeouts=timeouts)
         return choose(
             job,
@@ -221,10 +221,6 @@ class MetaScheduler:
             resting=resting,
         )
 
-    def _show(self, states: dict[int, JobState], reasons: dict[int, str]) -> None:
+    def _show(self, states: dict[JobId, JobState], reasons: dict[JobId, str]) -> None:
         with self._view_lock:
             self._states, self._reasons = states, reasons
-
-
-def _job_name(number: int) -> str:
-    return f"0x{number:064x}"

@@ -5,7 +5,8 @@ The agent has SlurmUser's rights and serves a network, so it checks each request
 were hostile.
 Rule 1: a job is submitted only for a wallet user, under the wallet's own account, with its job key.
 Rule 2: a job is cancelled or extended only if it carries the job key in the request. The agent
-implements the ports ``Scheduler`` and ``Reports``.
+implements the ports ``Scheduler`` and ``Reports``. ``rpc/slurm.py`` parses the job keys and the
+Slurm job names in the requests, and refuses malformed ones.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from gridstead.domain.jobs.ids import is_address, parse_job_key, parse_slurm_name
+from gridstead.domain.jobs.ids import JobKey, is_address
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
 from gridstead.domain.supervisor.submission import (
@@ -88,18 +89,16 @@ class Agent:
         except AssociationUnknown:
             self._reassociate(user.address)
             raise
-        log.info(
-            "job_submitted", job_id=submission.job_key.job_id.number, slurm_job_id=slurm_job_id
-        )
+        log.info("job_submitted", job_id=submission.job_key.job_id, slurm_job_id=slurm_job_id)
         return slurm_job_id
 
-    def cancel(self, slurm_job_id: int, *, job_key: str) -> None:
+    def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
         """Cancel an attempt if it carries this job key; port Scheduler."""
         if self._carries(slurm_job_id, job_key):
             self._slurm.cancel(slurm_job_id)
             log.info("job_cancelled", slurm_job_id=slurm_job_id)
 
-    def extend(self, slurm_job_id: int, *, job_key: str, time_limit_min: int) -> None:
+    def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
         """Raise the time limit of an attempt if it carries this job key; port Scheduler.
 
         A time limit is never lowered.
@@ -114,14 +113,15 @@ class Agent:
         return self._slurm.live()
 
     def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of jobs with these names; port Scheduler.
+        """Return slurmdbd's records of the Slurm jobs with these names.
+
+        A request has only the names, so this is not port Accounting.
 
         Raises:
-            InvalidInput: If a name is not the name of a grid job, or there are too many names.
+            InvalidInput: If there are too many names, or the time is negative.
         """
         job_names = sorted(set(names))
-        are_valid = all(parse_slurm_name(name) is not None for name in job_names)
-        if len(job_names) > NAMES_MAX or not are_valid or since < 0:
+        if len(job_names) > NAMES_MAX or since < 0:
             raise InvalidInput("invalid query for job names")
         return self._slurm.accounting(job_names, since=since)
 
@@ -164,11 +164,9 @@ class Agent:
         )
         self._accounts.reassociate(address)
 
-    def _carries(self, slurm_job_id: int, job_key: str, *, below_min: int | None = None) -> bool:
-        if parse_job_key(job_key) is None:
-            raise InvalidInput(f"invalid job key {job_key[:200]!r}")
+    def _carries(self, slurm_job_id: int, job_key: JobKey, *, below_min: int | None = None) -> bool:
         attempt = self._slurm.find(slurm_job_id)
-        if attempt is None or not attempt.alive or str(attempt.job_key) != job_key:
+        if attempt is None or not attempt.alive or attempt.job_key != job_key:
             return False
         if below_min is None or attempt.time_limit_min is None:
             return True
@@ -180,8 +178,6 @@ class Agent:
             raise InvalidInput(
                 f"cannot submit for {user.address[:80]!r}", detail=f"ids {user.uid}:{user.gid}"
             )
-        if parse_job_key(str(submission.job_key)) != submission.job_key:
-            raise InvalidInput("invalid job key")
         resources = submission.resources
         _check_count("tasks", resources.tasks, 1, _COUNT_MAX)
         _check_count("CPUs per task", resources.cpus_per_task, 1, _COUNT_MAX)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import structlog
 
 from gridstead.domain.supervisor.offers import Terms, must_register, offer
+from gridstead.domain.transactions.calls import key_of
 from gridstead.ports import Ledger, Outbox, Scheduler
 
 log = structlog.get_logger()
@@ -33,5 +34,5 @@ class Registration:
         active = self._ledger.providers([self._provider], at_block=head).get(self._provider)
         waiting = self._ledger.waiting_provider(self._provider, at_block=head)
         if must_register(current_offer, active, waiting):
-            self._outbox.put("register", current_offer)
+            self._outbox.put(key_of(current_offer), current_offer)
             log.info("registration_requested", nodes=current_offer.hardware.nodes)

@@ -167,7 +167,7 @@ class Submitter:
 
     def _queue(self, submission: Submission) -> None:
         job_key = submission.job_key
-        job_id = job_key.job_id.number
+        job_id = job_key.job_id
         try:
             slurm_job_id = self._scheduler.submit(submission)
         except SubmitRejected as error:

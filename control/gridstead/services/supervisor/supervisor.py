@@ -16,7 +16,7 @@ from functools import partial
 import structlog
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
-from gridstead.domain.jobs.ids import JobKey
+from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Cancel, Extend, Note, Put, Submit
@@ -27,7 +27,16 @@ from gridstead.domain.supervisor.snapshot import Rules, Snapshot
 from gridstead.domain.transactions.calls import name_of
 from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import GridsteadError, Transient, UnexpectedOutput
-from gridstead.ports import Clock, Journal, Ledger, Outbox, Reports, Scheduler, ScriptSource
+from gridstead.ports import (
+    Accounting,
+    Clock,
+    Journal,
+    Ledger,
+    Outbox,
+    Reports,
+    Scheduler,
+    ScriptSource,
+)
 from gridstead.services.chain.follower import Follower
 from gridstead.services.failpoint import ignore
 from gridstead.services.supervisor.submitter import Submitter
@@ -49,6 +58,7 @@ class SupervisorPorts:
     journal: Journal
     outbox: Outbox
     scheduler: Scheduler
+    accounting: Accounting
     reports: Reports | None
     scripts: ScriptSource
 
@@ -126,16 +136,16 @@ class Supervisor:
 
     def _remember_claims(self, events: tuple[ChainEvent, ...], head: Block) -> None:
         """Open a record for each hot job that the provider has claimed at the block ``head``."""
-        numbers: set[int] = set()
+        claimed: set[JobId] = set()
         for event in events:
             is_ours = event.provider == self._rules.provider
             is_claim = event.kind is ChainEventKind.JOB_CLAIMED and is_ours
-            if is_claim and event.job_number is not None:
-                numbers.add(event.job_number)
-        if not numbers:
+            if is_claim and event.job_id is not None:
+                claimed.add(event.job_id)
+        if not claimed:
             return
         entries: list[JournalEntry] = []
-        for job in self._ports.ledger.jobs(numbers, at_block=head).values():
+        for job in self._ports.ledger.jobs(claimed, at_block=head).values():
             if not is_claimed(job, job.job_key, self._rules.provider):
                 continue
             if job.job_key not in self._memory.records.by_job_key:
@@ -162,8 +172,8 @@ class Supervisor:
         ports, records = self._ports, self._memory.records.by_job_key
         live = self._live()
         head = ports.ledger.head()
-        numbers = {job_key.job_id.number for job_key in records} | _live_numbers(live, self._rules)
-        jobs = dict(ports.ledger.jobs(numbers, at_block=head)) if numbers else {}
+        job_ids = {job_key.job_id for job_key in records} | _live_job_ids(live)
+        jobs = dict(ports.ledger.jobs(job_ids, at_block=head)) if job_ids else {}
         self._pull_reports()
         return Snapshot(
             now=ports.clock.now(),
@@ -183,7 +193,7 @@ class Supervisor:
         entries = self._ports.outbox.open_entries()
         return frozenset(entry.key for entry in entries if entry.state is not SendState.MINED)
 
-    def _note_unclaimed(self, jobs: Mapping[int, Job], head: Block) -> dict[JobKey, int]:
+    def _note_unclaimed(self, jobs: Mapping[JobId, Job], head: Block) -> dict[JobKey, int]:
         """Return, by job key, the block since which an open job is not claimed by the provider.
 
         A restart of this process starts the count again.
@@ -191,7 +201,7 @@ class Supervisor:
         before = self._memory.unclaimed_since
         unclaimed: dict[JobKey, int] = {}
         for job_key, record in self._memory.records.by_job_key.items():
-            job = jobs.get(job_key.job_id.number)
+            job = jobs.get(job_key.job_id)
             is_ours = job is not None and is_claimed(job, job_key, self._rules.provider)
             if knows_claim(record, head) and not is_ours:
                 unclaimed[job_key] = min(before.get(job_key, head.number), head.number)
@@ -212,21 +222,18 @@ class Supervisor:
             return None
 
     def _accounting(
-        self, live: LiveSample | None, jobs: Mapping[int, Job], head: Block
+        self, live: LiveSample | None, jobs: Mapping[JobId, Job], head: Block
     ) -> AccountingSample | None:
         """Return slurmdbd's records of open jobs, None if slurmdbd did not answer."""
         job_keys = self._keys_to_account(live)
         if not job_keys:
             return AccountingSample(taken_at=self._ports.clock.now(), complete=True, attempts=())
-        since = head.timestamp
-        numbers = {job_key.job_id.number for job_key in job_keys} & jobs.keys()
-        if numbers:
-            since = min(jobs[number].submitted_at for number in numbers)
+        job_ids = {job_key.job_id for job_key in job_keys}
+        since = min(
+            (jobs[job_id].submitted_at for job_id in job_ids & jobs.keys()), default=head.timestamp
+        )
         try:
-            return self._ports.scheduler.accounting(
-                [job_key.job_id.slurm_name for job_key in job_keys],
-                since=since - ACCOUNTING_MARGIN_S,
-            )
+            return self._ports.accounting.accounting(job_ids, since=since - ACCOUNTING_MARGIN_S)
         except (Transient, UnexpectedOutput) as error:
             log.warning("accounting_unanswered", code=error.code, reason=str(error))
             return None
@@ -280,7 +287,8 @@ class Supervisor:
     def _put(self, actions: Sequence[Put]) -> None:
         """Store calls in the outbox in one write, or one by one if that write fails.
 
-        One write lets the sender find all calls in the same tick.
+        ``services/transactions/sender.py`` sends them. One write lets it find all calls in the same
+        tick.
         """
         for action in actions:
             self._failpoint(f"before_{name_of(action.call)}")
@@ -299,25 +307,21 @@ class Supervisor:
                 self._note([entry])
                 log.info(
                     "job_noted",
-                    job_id=entry.job_key.job_id.number,
+                    job_id=entry.job_key.job_id,
                     state=entry.kind.value,
                     reason=entry.reason,
                 )
             case Cancel(slurm_job_id=slurm_job_id, job_key=job_key, reason=reason):
-                self._ports.scheduler.cancel(slurm_job_id, job_key=str(job_key))
+                self._ports.scheduler.cancel(slurm_job_id, job_key=job_key)
                 log.info(
                     "attempt_cancelled",
-                    job_id=job_key.job_id.number,
+                    job_id=job_key.job_id,
                     slurm_job_id=slurm_job_id,
                     reason=reason,
                 )
             case Extend(slurm_job_id=slurm_job_id, job_key=job_key, time_limit_min=limit):
-                self._ports.scheduler.extend(
-                    slurm_job_id, job_key=str(job_key), time_limit_min=limit
-                )
-                log.info(
-                    "attempt_extended", job_id=job_key.job_id.number, slurm_job_id=slurm_job_id
-                )
+                self._ports.scheduler.extend(slurm_job_id, job_key=job_key, time_limit_min=limit)
+                log.info("attempt_extended", job_id=job_key.job_id, slurm_job_id=slurm_job_id)
 
 
 def _ended_attempts(reports: Iterable[NodeReport]) -> set[tuple[int, int]]:
@@ -325,15 +329,10 @@ def _ended_attempts(reports: Iterable[NodeReport]) -> set[tuple[int, int]]:
     return {(report.slurm_job_id, report.uid) for report in reports if report.event == "end"}
 
 
-def _live_numbers(live: LiveSample | None, rules: Rules) -> set[int]:
-    """Return the job numbers in the job keys of live attempts, for this grid's contracts."""
-    numbers: set[int] = set()
-    if live is None:
-        return numbers
-    for attempt in live.attempts:
-        if not attempt.alive or attempt.job_key is None:
-            continue
-        job_id = attempt.job_key.job_id
-        if (job_id.chain_id, job_id.contract) == (rules.chain_id, rules.contract):
-            numbers.add(job_id.number)
-    return numbers
+def _live_job_ids(live: LiveSample | None) -> set[JobId]:
+    """Return the ids in the job keys of live attempts, also those of other grids."""
+    job_ids: set[JobId] = set()
+    for attempt in () if live is None else live.attempts:
+        if attempt.alive and attempt.job_key is not None:
+            job_ids.add(attempt.job_key.job_id)
+    return job_ids

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
-from gridstead.domain.transactions.batches import subject
-from gridstead.domain.transactions.calls import Call
+from gridstead.domain.transactions.calls import Call, subject
 from gridstead.domain.transactions.dispatch import TransactionPlan
 from gridstead.domain.transactions.objection import objection
 from gridstead.domain.transactions.outbox import (
@@ -167,17 +167,17 @@ class ChainViewReader:
 
     def _objections(self, calls: Mapping[int, Call], at_block: Block) -> dict[int, str]:
         """Return, by entry id, why a call must not be made according to a block."""
-        numbers: dict[int, int] = {}
+        job_ids: dict[int, JobId] = {}
         for entry_id, call in calls.items():
             job_key = subject(call)
             if job_key is not None:
-                numbers[entry_id] = job_key.job_id.number
-        if not numbers:
+                job_ids[entry_id] = job_key.job_id
+        if not job_ids:
             return {}
-        jobs = self._ledger.jobs(sorted(set(numbers.values())), at_block=at_block)
+        jobs = self._ledger.jobs(job_ids.values(), at_block=at_block)
         objections: dict[int, str] = {}
-        for entry_id, number in numbers.items():
-            reason = objection(calls[entry_id], jobs.get(number), wallet=self._account.address)
+        for entry_id, job_id in job_ids.items():
+            reason = objection(calls[entry_id], jobs.get(job_id), wallet=self._account.address)
             if reason:
                 objections[entry_id] = reason
         return objections

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sender sends the calls of a wallet's outbox to the chain, as the only writer of that wallet.
 
+A service puts the calls into the outbox: the supervisor performs ``domain.supervisor.actions.Put``,
+the meta-scheduler calls ``Outbox.put_all`` itself. ``Sender.tick`` picks them up.
+
 A transaction is stored before it is given to the node. After a crash on any line, a call is
 therefore either still queued, or part of a signed transaction that the next tick sends.
 ``domain.dispatch.plan_transactions`` decides what to do and runs twice in a tick: the first plan
@@ -15,8 +18,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from gridstead.domain.transactions.batches import subject
-from gridstead.domain.transactions.calls import Call, name_of
+from gridstead.domain.transactions.calls import Call, name_of, subject
 from gridstead.domain.transactions.dispatch import (
     DispatchPolicy,
     Slot,

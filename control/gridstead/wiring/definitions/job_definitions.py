@@ -16,7 +16,7 @@ from gridstead.adapters.store.database import Database
 from gridstead.config import DefinitionLimits, JobDefinitionsSettings
 from gridstead.ports import Ledger
 from gridstead.rpc.definitions.graphql import GraphqlService, graphql_server
-from gridstead.rpc.definitions.job_definitions import SBatchServer
+from gridstead.rpc.definitions.job_definitions import SBatchServer, ToJobId
 from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.rpc.web import WebServer
@@ -39,15 +39,16 @@ def run(settings: JobDefinitionsSettings) -> None:
     """Run the Job Definition service until it is stopped."""
     keys = read_keys(settings.storage_key_file)
     database = Database(settings.state_url, shared=True)
-    store = Scripts(database, ScriptSeal(keys))
     chain = open_chain(settings.chain)
+    to_job_id = chain.contracts.job_id
+    store = Scripts(database, ScriptSeal(keys), to_job_id)
     cursor = SqlCursor(database, "job-definitions")
     follower = _follower(store, chain.ledger, cursor, start=chain.first_block)
     keeper = _keeper(settings, store, chain.ledger, follower)
     service = _service(settings, keeper, store, chain.ledger, challenge_keys=keys)
     metrics = _metrics(store, chain.ledger, cursor)
     graphql, sbatch = _servers(
-        settings, service, metrics, check=lambda: _check(store, chain.ledger)
+        settings, service, metrics, check=lambda: _check(store, chain.ledger), to_job_id=to_job_id
     )
     graphql.start()
     sbatch.start()
@@ -105,7 +106,12 @@ def _follower(store: Scripts, ledger: Ledger, cursor: SqlCursor, *, start: int) 
 
 
 def _servers(
-    settings: JobDefinitionsSettings, service: JobDefinitions, metrics: Metrics, *, check: Check
+    settings: JobDefinitionsSettings,
+    service: JobDefinitions,
+    metrics: Metrics,
+    *,
+    check: Check,
+    to_job_id: ToJobId,
 ) -> tuple[WebServer, SBatchServer]:
     files = to_files(settings.tls)
     host, _, port = settings.graphql_listen.rpartition(":")
@@ -127,6 +133,7 @@ def _servers(
         challenge=metrics.counted("challenge", service.challenge),
         get_sbatch=metrics.counted("get_sbatch", service.get_sbatch),
         calls=_per_second(limits.calls_per_s, "calls", limits),
+        to_job_id=to_job_id,
     )
     return graphql, sbatch
 

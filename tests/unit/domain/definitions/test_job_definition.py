@@ -6,7 +6,7 @@ import string
 from binascii import b2a_base64
 
 import pytest
-from tests.unit.domain.builders import CUSTOMER, OTHER, US, job
+from tests.unit.domain.builders import CUSTOMER, OTHER, US, job, job_id
 
 from gridstead.domain.definitions.job_definition import (
     ScriptRequest,
@@ -24,8 +24,9 @@ OPEN = {JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING}
 
 
 def request(**changes):
-    values = {"batch_location_hash": "hash7", "challenge": b"", "signature": b"", "job_number": 7}
-    return ScriptRequest(**({"provider": US, "customer": CUSTOMER} | values | changes))
+    values = {"batch_location_hash": "hash7", "challenge": b"", "signature": b""}
+    parties = {"provider": US, "customer": CUSTOMER, "job_id": job_id()}
+    return ScriptRequest(**(values | parties | changes))
 
 
 def test_script_id_is_31_url_safe_characters():
@@ -44,7 +45,7 @@ def test_script_id_is_the_start_of_the_sha_256_of_the_record():
 
 
 def test_job_uses_the_script_that_it_names():
-    use = ScriptUse(job_number=7, batch_location_hash="hash7", customer=CUSTOMER)
+    use = ScriptUse(job_id=job_id(7), batch_location_hash="hash7", customer=CUSTOMER)
 
     assert use_of(job()) == use
 

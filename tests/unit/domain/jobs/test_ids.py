@@ -56,3 +56,7 @@ def test_job_key_is_parsed_from_its_text(chain_id, number, stored):
 )
 def test_malformed_comment_has_no_job_key(text):
     assert parse_job_key(text) is None
+
+
+def test_message_names_a_job_by_its_number():
+    assert f"job {JobId(chain_id=1, contract=CONTRACT, number=7)}" == "job 7"

@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CLAIM_BLOCK, CREDIT, OTHER, T0, US, job
+from tests.unit.domain.builders import CLAIM_BLOCK, CREDIT, OTHER, T0, US, job, job_id
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.job import Block
@@ -32,7 +32,7 @@ def head(number=CLAIM_BLOCK, timestamp=T0):
 
 
 def event(kind, block, provider=US):
-    return ChainEvent(kind=kind, block=block, index=0, job_number=7, provider=provider)
+    return ChainEvent(kind=kind, block=block, index=0, job_id=job_id(7), provider=provider)
 
 
 def history_of(*events):

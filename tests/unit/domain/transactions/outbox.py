@@ -14,10 +14,12 @@ CUSTOMER = "0x" + "c1" * 20
 CONTRACT = "0x" + "5c" * 20
 
 
+def job_id(number=1):
+    return JobId(chain_id=179188, contract=CONTRACT, number=number)
+
+
 def job_key(number=1, script="a"):
-    return JobKey(
-        job_id=JobId(chain_id=179188, contract=CONTRACT, number=number), batch_location_hash=script
-    )
+    return JobKey(job_id=job_id(number), batch_location_hash=script)
 
 
 def running(number=1, script="a"):

@@ -1,35 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stored names of calls."""
-
-from typing import get_args
+"""The keys of outbox entries. They are stored, so their texts never change."""
 
 import pytest
-from tests.unit.domain.transactions.outbox import ending, running
+from tests.unit.domain.transactions.outbox import ending, job_key, running
 
+from gridstead.domain.jobs.billing import Prices
+from gridstead.domain.jobs.job import Hardware
+from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import (
-    CALL_NAMES,
-    Call,
     ClaimCancelling,
     ClaimJobs,
     ClaimTopUp,
-    name_of,
+    Expire,
+    Match,
+    Refuse,
+    Register,
+    claim_key,
+    is_claim_key,
+    key_of,
 )
+
+JOB_KEY = job_key(7, "script")
+TEXT = f"179188/0x{'5c' * 20}/0x{7:064x}/script"
+EXPIRE = Expire(job_key=JOB_KEY, state=JobState.META_SCHEDULED, state_block=1)
 
 
 @pytest.mark.parametrize(
-    ("call", "name"),
+    ("call", "word"),
     [
-        (ClaimJobs(limit=1), "ClaimJobs"),
-        (ClaimCancelling(), "ClaimCancelling"),
-        (ClaimTopUp(), "ClaimTopUp"),
-        (running(), "SetRunning"),
-        (ending(), "Settle"),
+        (running(7, "script"), "running"),
+        (ending(7, "script"), "settle"),
+        (Refuse(job_key=JOB_KEY), "refuse"),
+        (Match(job_key=JOB_KEY, provider="0x"), "match"),
+        (EXPIRE, "expire"),
     ],
 )
-def test_call_is_stored_under_the_name_of_its_kind(call, name):
-    assert name_of(call) == name
+def test_key_of_a_call_about_a_job_is_its_purpose_and_the_job_key(call, word):
+    assert key_of(call) == f"{word}:{TEXT}"
 
 
-def test_each_kind_of_call_has_its_own_name():
-    assert CALL_NAMES.keys() == set(get_args(Call))
-    assert len(set(CALL_NAMES.values())) == len(CALL_NAMES)
+def test_all_registrations_have_one_key():
+    hardware = Hardware(gpus_per_node=(), cpus_per_node=(), memory_per_node_mb=())
+    prices = Prices(gpu_per_min=0, cpu_per_min=0, memory_mb_per_min=0)
+
+    assert key_of(Register(hardware=hardware, prices=prices, labels=())) == "register"
+
+
+@pytest.mark.parametrize(
+    ("call", "key"),
+    [
+        (ClaimJobs(limit=5), "claim:9:2"),
+        (ClaimCancelling(), "claim-cancelling:9:2"),
+        (ClaimTopUp(), "claim-top-up:9:2"),
+    ],
+)
+def test_key_of_a_claim_has_its_block_and_index(call, key):
+    assert claim_key(call, block=9, index=2) == key
+    assert is_claim_key(key, call)
+
+
+def test_key_of_a_claim_is_not_that_of_another_kind():
+    assert not is_claim_key("claim-top-up:9:2", ClaimJobs(limit=5))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.transactions.outbox import entry, job_key, packed
+from tests.unit.domain.transactions.outbox import entry, job_id, job_key, packed
 
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import ClaimJobs, Expire
@@ -228,9 +228,11 @@ def test_call_with_enough_confirmations_is_final_and_its_nonce_is_closed():
 def test_skipped_element_is_rejected_when_its_block_is_final():
     entries = (entry(1, state=SendState.SENT), entry(2, state=SendState.SENT))
     carrier = transaction(6, 1, 2)
-    fresh = decide(*entries, transactions=[carrier], receipts={"6": mined(HEAD, skipped={2: "no"})})
+    fresh = decide(
+        *entries, transactions=[carrier], receipts={"6": mined(HEAD, skipped={job_id(2): "no"})}
+    )
     final = decide(
-        *entries, transactions=[carrier], receipts={"6": mined(HEAD - 2, skipped={2: "no"})}
+        *entries, transactions=[carrier], receipts={"6": mined(HEAD - 2, skipped={job_id(2): "no"})}
     )
 
     assert fresh.changes == (change(1, SendState.MINED), change(2, SendState.MINED))
@@ -316,7 +318,7 @@ def test_call_is_final_if_its_withdrawn_transaction_was_mined():
     decided = decide(
         entry(2),
         transactions=[transaction(6, 1, 2, withdrawn=True)],
-        receipts={"6": mined(HEAD - 2, skipped={1: "no"})},
+        receipts={"6": mined(HEAD - 2, skipped={job_id(1): "no"})},
     )
 
     assert decided.changes == (change(2, SendState.FINAL),)
@@ -324,7 +326,10 @@ def test_call_is_final_if_its_withdrawn_transaction_was_mined():
 
 
 def test_call_that_succeeded_once_and_was_skipped_once_is_final():
-    receipts = {"5": mined(HEAD - 3), "6": mined(HEAD - 3, skipped={1: "InvalidTransition"})}
+    receipts = {
+        "5": mined(HEAD - 3),
+        "6": mined(HEAD - 3, skipped={job_id(1): "InvalidTransition"}),
+    }
 
     decided = decide(
         entry(1), transactions=[transaction(5, 1), transaction(6, 1)], receipts=receipts

@@ -19,7 +19,6 @@ from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
-from gridstead.domain.transactions.batches import subject
 from gridstead.domain.transactions.calls import (
     ClaimCancelling,
     ClaimJobs,
@@ -27,6 +26,7 @@ from gridstead.domain.transactions.calls import (
     Expire,
     Match,
     Refuse,
+    subject,
 )
 from gridstead.domain.transactions.objection import objection
 

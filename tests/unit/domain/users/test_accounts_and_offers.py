@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CUSTOMER, OTHER, US
+from tests.unit.domain.builders import CUSTOMER, OTHER, US, job_id
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.billing import Prices
@@ -44,7 +44,7 @@ def test_wallet_range_includes_both_ends(uid):
 
 def test_customers_are_the_wallets_that_requested_a_job():
     requested = ChainEvent(
-        kind=ChainEventKind.JOB_REQUESTED, block=1, index=0, job_number=1, customer=CUSTOMER
+        kind=ChainEventKind.JOB_REQUESTED, block=1, index=0, job_id=job_id(1), customer=CUSTOMER
     )
     claimed = replace(requested, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER)
     malformed = replace(requested, customer="0x1")
