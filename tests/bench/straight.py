@@ -12,19 +12,16 @@ import time
 from pathlib import Path
 
 from gridstead.adapters.clock import SystemClock
-from gridstead.adapters.slurm import text
-from gridstead.adapters.slurm.command import read_output
 from gridstead.adapters.slurm.local import LocalRunner
-from gridstead.adapters.slurm.rest import SLURM_USER, TOKEN_LIFE_S, Slurmrestd
+from gridstead.adapters.slurm.rest import LocalSlurm
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 
 task = json.load(sys.stdin)
-token = text.parse_token(read_output(LocalRunner(), text.token(SLURM_USER, life_s=TOKEN_LIFE_S)))
-slurm = Slurmrestd(
+slurm = LocalSlurm(
+    runner=LocalRunner(),
     socket=Path("/run/slurmrestd/slurmrestd.socket"),
-    new_token=lambda: token,
     clock=SystemClock(),
     partition="main",
     account="grid",

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from gridstead.adapters.clock import SystemClock
-from gridstead.adapters.slurm import text
-from gridstead.adapters.slurm.command import read_output
-from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, LocalSlurm, UserStorage
+from gridstead.adapters.slurm.local import LocalAccounts, LocalRunner, UserStorage
 from gridstead.adapters.slurm.munge import Munge
 from gridstead.adapters.slurm.reports import SqliteReports
-from gridstead.adapters.slurm.rest import SLURM_USER, TOKEN_LIFE_S, Slurmrestd
+from gridstead.adapters.slurm.rest import LocalSlurm
 from gridstead.adapters.slurm.spool import FileSpool
 from gridstead.config import AgentSettings
 from gridstead.domain.users.accounts import WalletRange
@@ -57,14 +55,10 @@ def run(settings: AgentSettings) -> None:
 def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
     """Return the agent of this host's Slurm."""
     runner, clock = LocalRunner(), SystemClock()
-
-    def new_token() -> str:
-        return text.parse_token(read_output(runner, text.token(SLURM_USER, life_s=TOKEN_LIFE_S)))
-
     paths, ids = settings.storage, settings.wallet_ids
-    rest = Slurmrestd(
+    slurm = LocalSlurm(
+        runner=runner,
         socket=settings.slurmrestd_socket,
-        new_token=new_token,
         clock=clock,
         partition=settings.partition,
         account=settings.account,
@@ -76,7 +70,7 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
         persistent_cache=paths.persistent_cache,
     )
     return Agent(
-        slurm=LocalSlurm(runner=runner, rest=rest, clock=clock),
+        slurm=slurm,
         accounts=LocalAccounts(runner=runner, storage=storage, account=settings.account),
         reports=reports,
         wallets=WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),

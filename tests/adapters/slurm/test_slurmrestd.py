@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.fakes.store import FakeClock
 
-from gridstead.adapters.slurm.rest import TOKEN_LIFE_S, Slurmrestd
+from gridstead.adapters.slurm.command import CommandResult
+from gridstead.adapters.slurm.rest import TOKEN_LIFE_S, LocalSlurm
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
@@ -56,6 +57,19 @@ class Server(socketserver.ThreadingUnixStreamServer):
     requests: list
 
 
+class TokenRunner:
+    """Runs ``scontrol token``: the tokens are token-0, token-1 and so on."""
+
+    def __init__(self):
+        self.count = 0
+
+    def run(self, command):
+        assert command.argv[:2] == ("scontrol", "token")
+        token = f"SLURM_JWT=token-{self.count}\n"
+        self.count += 1
+        return CommandResult(exit_status=0, stdout=token, stderr="")
+
+
 class Bench:
     def __init__(self, path):
         self.server = Server(str(path), Handler)
@@ -65,10 +79,9 @@ class Bench:
         )
         self.thread.start()
         self.clock = FakeClock()
-        self.tokens = iter(f"token-{number}" for number in range(9))
-        self.rest = Slurmrestd(
+        self.rest = LocalSlurm(
+            runner=TokenRunner(),
             socket=path,
-            new_token=lambda: next(self.tokens),
             clock=self.clock,
             partition="main",
             account="grid",
@@ -219,9 +232,9 @@ def test_any_other_answer_raises_scheduler_unavailable(bench, answer):
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
 def test_a_missing_socket_raises_scheduler_unavailable(tmp_path):
-    rest = Slurmrestd(
+    rest = LocalSlurm(
+        runner=TokenRunner(),
         socket=tmp_path / "none",
-        new_token=lambda: "token",
         clock=FakeClock(),
         partition="main",
         account="grid",
@@ -236,7 +249,7 @@ def test_cancel_and_extend_ignore_ended_and_unknown_jobs(bench):
     bench.answers((500, errors(2017)), (500, errors(2021)), (200, {"errors": []}))
 
     bench.rest.cancel(7)
-    bench.rest.set_time_limit(7, 9)
+    bench.rest.extend(7, time_limit_min=9)
     bench.rest.cancel(8)
 
     assert [(command, path) for command, path, _, _ in bench.requests] == [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm, users and directories of this host, for the agent.
+"""Commands, users and directories of this host, for the agent.
 
 The agent runs as SlurmUser on the controller.
 """
@@ -10,18 +10,13 @@ import pwd
 import stat
 import subprocess
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from gridstead.adapters.slurm import read, text
 from gridstead.adapters.slurm.command import Command, CommandResult, Runner, read_output
-from gridstead.adapters.slurm.rest import Slurmrestd
-from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
-from gridstead.domain.supervisor.submission import GridUser, Submission
+from gridstead.domain.supervisor.submission import GridUser
 from gridstead.errors import SchedulerUnavailable
-from gridstead.ports import Clock
 
 _TIMEOUT_S = 30.0
 
@@ -47,43 +42,6 @@ class LocalRunner:
             stdout=done.stdout.decode(errors="replace"),
             stderr=done.stderr.decode(errors="replace"),
         )
-
-
-class LocalSlurm:
-    """Implements port ``Slurm``: reads with Slurm's commands, writes through slurmrestd."""
-
-    def __init__(self, *, runner: Runner, rest: Slurmrestd, clock: Clock) -> None:
-        self._runner = runner
-        self._rest = rest
-        self._clock = clock
-
-    def submit(self, submission: Submission) -> int:
-        """Submit an attempt and return its Slurm job id."""
-        return self._rest.submit(submission)
-
-    def find(self, slurm_job_id: int) -> Attempt | None:
-        """Return a job, None if slurmctld does not list it."""
-        return read.find(self._runner, slurm_job_id)
-
-    def cancel(self, slurm_job_id: int) -> None:
-        """Cancel a job."""
-        self._rest.cancel(slurm_job_id)
-
-    def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
-        """Set a job's time limit."""
-        self._rest.set_time_limit(slurm_job_id, time_limit_min)
-
-    def live(self) -> LiveSample:
-        """Return the jobs that slurmctld lists now."""
-        return read.live(self._runner, self._clock)
-
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of jobs with these names."""
-        return read.accounting(self._runner, self._clock, names, since=since)
-
-    def hardware(self) -> Hardware:
-        """Return the cluster's nodes."""
-        return text.parse_nodes(read_output(self._runner, text.nodes()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""slurmrestd, data parser v0.0.42, over its unix socket: the calls that change jobs.
+"""Slurm on the controller's host: slurmrestd changes jobs, Slurm's commands read.
+
+slurmrestd is called over its unix socket, with data parser v0.0.42.
 
 Rule 1: the client is SlurmUser, and every submission names a uid *and* a gid; Slurm would replace a
 missing gid with SlurmUser's. Rule 2: a response with errors is a failure whatever its status, and a
@@ -10,13 +12,17 @@ a rejection; after any other error the effect is unknown.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
 
+from gridstead.adapters.slurm import read, text
+from gridstead.adapters.slurm.command import Runner, read_output
 from gridstead.adapters.slurm.job import environment
+from gridstead.domain.jobs.job import Hardware
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
 from gridstead.domain.supervisor.submission import Submission
 from gridstead.errors import (
     AssociationUnknown,
@@ -43,13 +49,13 @@ _ALREADY_ENDED = frozenset({2017, 2021})  # invalid job id, already done
 _TOKEN_REFUSED = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.NETWORK_AUTHENTICATION_REQUIRED})
 
 
-class Slurmrestd:
-    """A client of slurmrestd; safe to use from several threads.
+class LocalSlurm:
+    """Implements port ``Slurm``; safe to use from several threads.
 
     Args:
-        socket: Path of the unix socket.
-        new_token: Returns a new token of SlurmUser that is valid for TOKEN_LIFE_S.
-        clock: Wall time, for the renewal of the token.
+        runner: Runs commands on this host.
+        socket: Path of slurmrestd's unix socket.
+        clock: Wall time.
         partition: Partition of the jobs.
         account: Account of the jobs.
         homes: Parent directory of the users' homes.
@@ -58,8 +64,8 @@ class Slurmrestd:
     def __init__(
         self,
         *,
+        runner: Runner,
         socket: Path,
-        new_token: Callable[[], str],
         clock: Clock,
         partition: str,
         account: str,
@@ -68,7 +74,7 @@ class Slurmrestd:
         self._client = httpx.Client(
             transport=httpx.HTTPTransport(uds=str(socket)), timeout=_TIMEOUT_S
         )
-        self._new_token = new_token
+        self._runner = runner
         self._clock = clock
         self._partition = partition
         self._account = account
@@ -98,11 +104,27 @@ class Slurmrestd:
             ignored=_ALREADY_ENDED,
         )
 
-    def set_time_limit(self, slurm_job_id: int, time_limit_min: int) -> None:
+    def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
         """Set a job's time limit; a job that has ended or is unknown is ignored."""
         body = {"time_limit": _number(time_limit_min)}
         what = f"could not extend {slurm_job_id}"
         self._call("POST", f"/job/{slurm_job_id}", what, body=body, ignored=_ALREADY_ENDED)
+
+    def find(self, slurm_job_id: int) -> Attempt | None:
+        """Return a job, None if slurmctld does not list it."""
+        return read.find(self._runner, slurm_job_id)
+
+    def live(self) -> LiveSample:
+        """Return the jobs that slurmctld lists now."""
+        return read.live(self._runner, self._clock)
+
+    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        """Return slurmdbd's records of jobs with these names."""
+        return read.accounting(self._runner, self._clock, names, since=since)
+
+    def hardware(self) -> Hardware:
+        """Return the cluster's nodes."""
+        return text.parse_nodes(read_output(self._runner, text.nodes()))
 
     def close(self) -> None:
         """Close the connection."""
@@ -177,7 +199,8 @@ class Slurmrestd:
         with self._lock:
             now = self._clock.now()
             if fresh or now >= self._renew_at:
-                self._token = self._new_token()
+                command = text.token(SLURM_USER, life_s=TOKEN_LIFE_S)
+                self._token = text.parse_token(read_output(self._runner, command))
                 self._renew_at = now + TOKEN_LIFE_S - _RENEW_BEFORE_S
             return self._token
 
@@ -199,7 +222,7 @@ def _failure(what: str, numbers: set[int], answer: Mapping[str, Any]) -> Gridste
 
 
 def _error_text(error: Mapping[str, Any]) -> str:
-    parts = [text for text in (error.get("description"), error.get("error")) if text]
+    parts = [part for part in (error.get("description"), error.get("error")) if part]
     return f"{error.get('error_number')} {': '.join(parts)}"
 
 
