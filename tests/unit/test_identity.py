@@ -44,9 +44,9 @@ def modules():
 
 
 def test_only_the_edges_use_other_forms_of_a_jobs_identity():
-    found = {str(path.relative_to(CONTROL)) for path in modules() if has_other_form(path)}
+    users = {str(path.relative_to(CONTROL)) for path in modules() if has_other_form(path)}
 
-    assert found == set(ALLOWED)
+    assert users == set(ALLOWED)
 
 
 @pytest.mark.parametrize("line", ["f(job_number=7)", "job.id.number", "key.job_id.slurm_name"])

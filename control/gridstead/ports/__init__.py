@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from gridstead.ports.chain import Account, Ledger
 from gridstead.ports.clock import Clock
-from gridstead.ports.cluster import Accounting, Reports, Scheduler
 from gridstead.ports.cvmfs import (
     Catalog,
     Databases,
@@ -26,7 +25,16 @@ from gridstead.ports.cvmfs import (
 from gridstead.ports.cvmfs_client import Content, ContentCache, TreeCatalog
 from gridstead.ports.definitions import Modules, ScriptSource, ScriptStore, TakenNonces
 from gridstead.ports.logs import LogSink
-from gridstead.ports.slurm import Accounts, CompletionSpool, MungeOpener, ReportStore, Slurm
+from gridstead.ports.slurm import (
+    Accounting,
+    Accounts,
+    CompletionSpool,
+    MungeOpener,
+    Reports,
+    ReportStore,
+    Scheduler,
+    Slurm,
+)
 from gridstead.ports.store import Cursor, Journal, Outbox, Transactions
 from gridstead.ports.users import Directory, UserDirectories
 

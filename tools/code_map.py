@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Write docs/explanation/code-map.md: the modules of the control plane by subject and layer.
+
+A test fails if the page is stale.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+CONTROL = CHECKOUT / "control" / "gridstead"
+PAGE = CHECKOUT / "docs" / "explanation" / "code-map.md"
+WITHOUT_SUBJECTS = {"workflow", "errors"}
+GENERAL = "several"
+HEAD = """\
+<!-- Written by tools/code_map.py; do not edit. -->
+
+# Where is the code of a subject?
+
+The layers of `control/gridstead/` are the columns. A layer may use the layers to its right;
+services, adapters and rpc do not use each other. The subjects are the rows. A subject has the same
+name in each layer: a folder, or a module in a layer of few modules. The last row has the modules
+that belong to no single subject. The package `workflow`, which checks and renders workflows, has no
+subjects.
+
+[A job's way through these modules](job-walk.md) shows how they work together.
+"""
+
+Map = dict[str, dict[str, list[str]]]
+
+
+def layers() -> list[str]:
+    """Return the layers with subjects, highest first, from import-linter's settings."""
+    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    (contract,) = (
+        c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers"
+    )
+    names: list[str] = []
+    for row in contract["layers"]:
+        names += row.replace(" ", "").split("|")
+    return [name for name in names if name not in WITHOUT_SUBJECTS]
+
+
+def subjects(layer_names: list[str]) -> list[str]:
+    """Return the names of the subjects: the folders in all layers, sorted."""
+    names: set[str] = set()
+    for layer in layer_names:
+        names.update(path.parent.name for path in (CONTROL / layer).glob("*/__init__.py"))
+    return sorted(names)
+
+
+def code_map() -> Map:
+    """Return the modules by subject and layer."""
+    layer_names = layers()
+    names = subjects(layer_names)
+    modules: Map = defaultdict(lambda: defaultdict(list))
+    for layer in layer_names:
+        for path in sorted((CONTROL / layer).rglob("*.py")):
+            if path.name != "__init__.py":
+                inside = path.relative_to(CONTROL / layer)
+                modules[_subject(inside, names)][layer].append(path.stem)
+    return modules
+
+
+def _subject(module: Path, names: list[str]) -> str:
+    """Return the subject of a module: its folder, or the name with which its own name begins."""
+    if len(module.parts) > 1:
+        return module.parts[0]
+    first_word = module.stem.partition("_")[0]
+    for name in names:
+        if module.stem == name or first_word in {name, name.removesuffix("s")}:
+            return name
+    return GENERAL
+
+
+def page() -> str:
+    """Return the text of the page."""
+    return "\n".join([HEAD, *_table(), ""])
+
+
+def _table() -> Iterator[str]:
+    layer_names, modules = layers(), code_map()
+    yield f"| subject | {' | '.join(layer_names)} |"
+    yield "|---" * (len(layer_names) + 1) + "|"
+    for subject in [*subjects(layer_names), GENERAL]:
+        cells = [", ".join(modules[subject][layer]) for layer in layer_names]
+        yield f"| **{subject}** | {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
