@@ -45,9 +45,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(options: argparse.Namespace, mine: names.Names) -> int:
-    if options.command in {"up", "down", "add", "remove", "kill", "start", "image"}:
-        _need_root()
-        _mark(mine)
+    _check_rights(options.command, mine)
     match options.command:
         case "up":
             lifecycle.up(mine, _topology(options), _report)
@@ -71,6 +69,13 @@ def _run(options: argparse.Namespace, mine: names.Names) -> int:
         case _:
             _ssh(mine, options.host, _command(options.words))
     return 0
+
+
+def _check_rights(command: str, mine: names.Names) -> None:
+    """Check that a command that changes hosts runs as root and in its own lab."""
+    if command in {"up", "down", "add", "remove", "kill", "start", "image"}:
+        _need_root()
+        _mark(mine)
 
 
 def _parser() -> argparse.ArgumentParser:

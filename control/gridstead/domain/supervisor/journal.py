@@ -82,7 +82,9 @@ class JournalRecord:
     closed: bool = False
 
 
-def apply(record: JournalRecord, entry: JournalEntry) -> JournalRecord:
+def apply(  # noqa: C901 # one exhaustive match over the kinds
+    record: JournalRecord, entry: JournalEntry
+) -> JournalRecord:
     """Return the record after one more entry."""
     time = entry.occurred_at
     match entry.kind:
