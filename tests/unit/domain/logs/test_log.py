@@ -26,6 +26,7 @@ from gridstead.domain.logs.log import (
     is_log_identity,
     is_log_name,
     log_identity_of,
+    log_of,
     to_chunk_data,
     to_lines,
 )
@@ -133,3 +134,10 @@ def test_signed_texts_contain_purpose_owner_and_time():
 @pytest.mark.parametrize("off_s", [-301, -300, 0, 300, 301])
 def test_signed_time_is_fresh_within_five_minutes_of_now(off_s, unit):
     assert is_fresh((NOW + off_s) * unit, now=NOW) == (abs(off_s) <= 300)
+
+
+def test_log_of_a_job_has_its_slurm_name_and_its_identity():
+    name = "0x" + "0" * 63 + "7"
+
+    log = LogId(owner=CUSTOMER, name=name, log_identity=log_identity_of(job().job_key))
+    assert log_of(job(number=7)) == log

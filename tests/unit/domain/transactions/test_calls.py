@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of outbox entries. They are stored, so their texts never change."""
+"""The keys and the names of calls. They are stored, so their texts never change."""
 
 import pytest
 from tests.unit.domain.transactions.outbox import ending, job_key, running
@@ -18,6 +18,7 @@ from gridstead.domain.transactions.calls import (
     claim_key,
     is_claim_key,
     key_of,
+    name_of,
 )
 
 JOB_KEY = job_key(7, "script")
@@ -61,3 +62,7 @@ def test_key_of_a_claim_has_its_block_and_index(call, key):
 
 def test_key_of_a_claim_is_not_that_of_another_kind():
     assert not is_claim_key("claim-top-up:9:2", ClaimJobs(limit=5))
+
+
+def test_name_of_a_call_is_stored():
+    assert name_of(EXPIRE) == "Expire"
