@@ -113,6 +113,6 @@ def ask(node: Node, views: Sequence[ViewCall[T]], *, at_block: Block) -> list[T]
     return values
 
 
-def job_id(number: int) -> bytes:
+def to_bytes32(number: int) -> bytes:
     """Return a job's number as bytes32, the type that the contracts use."""
     return number.to_bytes(32)

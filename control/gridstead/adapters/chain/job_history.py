@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gridstead.adapters.chain.abi import EventType, artifact
-from gridstead.adapters.chain.contract import ask, job_id
+from gridstead.adapters.chain.contract import ask, to_bytes32
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.logs import Log, read_logs
 from gridstead.adapters.chain.node import Node, RpcError, to_block
@@ -93,7 +93,7 @@ def _read_plain_history(
     transition = artifact("JobRepository").events["JobTransitionEvent"]
     addresses = [contracts.meta_scheduler.address, contracts.jobs.address]
     log_filter = {"address": addresses, "topics": [[requested.topic, transition.topic]]}
-    id_digits = job_id(number).hex()
+    id_digits = to_bytes32(number).hex()
     all_logs = read_logs(node, log_filter, first=first, end=head)
     logs = [log for log in all_logs if log["data"][2:66] == id_digits]
     (record,) = ask(node, [contracts.jobs.get(number)], at_block=head)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from gridstead.adapters.chain.contract import Contract, ViewCall, job_id
+from gridstead.adapters.chain.contract import Contract, ViewCall, to_bytes32
 from gridstead.adapters.chain.records import ChainJobRecord
 
 
@@ -20,7 +20,7 @@ class JobRepository(Contract):
 
     def get(self, number: int) -> ViewCall[ChainJobRecord]:
         """Return a call for a job."""
-        return self.view(ChainJobRecord.of, "get", job_id(number))
+        return self.view(ChainJobRecord.of, "get", to_bytes32(number))
 
     def by_customer(self, customer: str) -> ViewCall[tuple[int, ...]]:
         """Return a call for the numbers of a customer's jobs, oldest first."""
@@ -28,18 +28,18 @@ class JobRepository(Contract):
 
     def get_many(self, numbers: Iterable[int]) -> ViewCall[tuple[ChainJobRecord, ...]]:
         """Return a call for several jobs; ours only."""
-        return self.view(_records, "getMany", list(map(job_id, numbers)))
+        return self.view(_records, "getMany", list(map(to_bytes32, numbers)))
 
     def prices_of_many(self, numbers: Iterable[int]) -> ViewCall[tuple[int, ...]]:
         """Return a call for the prices per minute of several jobs, wei; ours only.
 
         The price of a job that is not matched is 0.
         """
-        return self.view(_prices, "termsMany", list(map(job_id, numbers)))
+        return self.view(_prices, "termsMany", list(map(to_bytes32, numbers)))
 
     def price_per_minute(self, number: int) -> ViewCall[int]:
         """Return a call for the price per minute of a job, wei; 0 if not matched; ours only."""
-        return self.view(int, "pricePerMinute", job_id(number))
+        return self.view(int, "pricePerMinute", to_bytes32(number))
 
 
 def _numbers(ids: Iterable[bytes]) -> tuple[int, ...]:

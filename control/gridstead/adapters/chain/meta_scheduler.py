@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gridstead.adapters.chain.abi import text
-from gridstead.adapters.chain.contract import Contract, Payload, ViewCall, job_id
+from gridstead.adapters.chain.contract import Contract, Payload, ViewCall, to_bytes32
 from gridstead.adapters.chain.money import CreditPermit
 from gridstead.domain.jobs.lifecycle import JobState
 
@@ -65,17 +65,17 @@ class MetaSchedulerContract(Contract):
 
     def cancel_job(self, number: int) -> Payload:
         """Cancel the sender's job. If the job is claimed, its provider ends it later."""
-        return self.call("cancelJob", job_id(number))
+        return self.call("cancelJob", to_bytes32(number))
 
     def top_up_job(self, number: int, amount: int) -> Payload:
         """Add credits of the sender to a job's escrow."""
-        return self.call("topUpJob", job_id(number), amount)
+        return self.call("topUpJob", to_bytes32(number), amount)
 
     # Transactions of the meta-scheduler service and of providers, for one job.
 
     def meta_schedule(self, number: int, provider: str) -> Payload:
         """Match a job."""
-        return self.call("metaSchedule", job_id(number), provider)
+        return self.call("metaSchedule", to_bytes32(number), provider)
 
     def claim_next_job(self) -> Payload:
         """Claim the first matched job that waits for the sender."""
@@ -91,24 +91,26 @@ class MetaSchedulerContract(Contract):
 
     def refuse_job(self, number: int) -> Payload:
         """Refuse a claimed job; it can be matched again."""
-        return self.call("refuseJob", job_id(number))
+        return self.call("refuseJob", to_bytes32(number))
 
     def timeout_job(self, number: int) -> Payload:
         """Take a job that does not run from its provider, at any time.
 
         Only the meta-scheduler service may send this.
         """
-        return self.call("timeoutJob", job_id(number))
+        return self.call("timeoutJob", to_bytes32(number))
 
     def expire_job(self, number: int) -> Payload:
         """End a job whose timeout has expired; ours only."""
-        return self.call("expireJob", job_id(number))
+        return self.call("expireJob", to_bytes32(number))
 
     def provider_set_job_status(
         self, number: int, state: JobState, *, minutes: int = 0, error: str = "", exit_code: int = 0
     ) -> Payload:
         """Report that a job runs from now on, or that it has ended after whole minutes."""
-        return self.call("providerSetJobStatus", job_id(number), state, minutes, error, exit_code)
+        return self.call(
+            "providerSetJobStatus", to_bytes32(number), state, minutes, error, exit_code
+        )
 
     # Batches of the same transactions; ours only.
 
@@ -130,7 +132,7 @@ class MetaSchedulerContract(Contract):
 
     def refuse_many(self, numbers: Iterable[int], *, gas: int | None = None) -> Payload:
         """Refuse claimed jobs; they can be matched again."""
-        return self.call("refuseMany", list(map(job_id, numbers)), gas=gas)
+        return self.call("refuseMany", list(map(to_bytes32, numbers)), gas=gas)
 
     def set_running_many(self, starts: Iterable[Start], *, gas: int | None = None) -> Payload:
         """Report the start times of jobs that run."""

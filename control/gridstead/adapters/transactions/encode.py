@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from gridstead.adapters.chain.contract import Payload, job_id
+from gridstead.adapters.chain.contract import Payload, to_bytes32
 from gridstead.adapters.chain.contracts import Contracts
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.settlement import billed_minutes
@@ -143,16 +143,23 @@ def _encode_plain(call: Call, contracts: Contracts) -> Payload:
 
 
 def _match(call: Match) -> tuple[bytes, str, int]:
-    return job_id(_number(call)), call.provider, call.max_price_per_min
+    return to_bytes32(_number(call)), call.provider, call.max_price_per_min
 
 
 def _start(call: SetRunning) -> tuple[bytes, int]:
-    return job_id(_number(call)), call.started_at
+    return to_bytes32(_number(call)), call.started_at
 
 
 def _settlement(call: Settle) -> tuple[bytes, int, int, int, str, bytes]:
     evidence = bytes.fromhex(call.evidence.removeprefix("0x"))
-    return job_id(_number(call)), call.state, call.seconds, call.exit_code, _error(call), evidence
+    return (
+        to_bytes32(_number(call)),
+        call.state,
+        call.seconds,
+        call.exit_code,
+        _error(call),
+        evidence,
+    )
 
 
 def _error(call: Settle) -> str:
