@@ -64,6 +64,7 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
         account=settings.account,
         homes=paths.homes,
     )
+    slurm.release()  # ends the start if the installed release is unknown
     storage = UserStorage(
         homes=paths.homes,
         shared_cache=paths.shared_cache,

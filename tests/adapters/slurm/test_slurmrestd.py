@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handling of slurmrestd's answers. The lab tests cover the answers of a real slurmrestd."""
 
+import contextlib
 import json
 import socketserver
 import threading
@@ -15,7 +16,12 @@ from gridstead.adapters.slurm.rest import TOKEN_LIFE_S, LocalSlurm
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
-from gridstead.errors import AssociationUnknown, SchedulerUnavailable, SubmitRejected
+from gridstead.errors import (
+    AssociationUnknown,
+    ConfigError,
+    SchedulerUnavailable,
+    SubmitRejected,
+)
 
 SUBMISSION = Submission(
     job_key=JobKey(
@@ -35,7 +41,11 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length", 0))
         body = json.loads(self.rfile.read(length)) if length else None
         self.server.requests.append((self.command, self.path, dict(self.headers), body))
-        status, content = self.server.answers.pop(0)
+        next_answer = self.server.answers.pop(0)
+        if next_answer is None:
+            self.close_connection = True
+            return
+        status, content = next_answer
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
@@ -57,19 +67,6 @@ class Server(socketserver.ThreadingUnixStreamServer):
     requests: list
 
 
-class TokenRunner:
-    """Runs ``scontrol token``: the tokens are token-0, token-1 and so on."""
-
-    def __init__(self):
-        self.count = 0
-
-    def run(self, command):
-        assert command.argv[:2] == ("scontrol", "token")
-        token = f"SLURM_JWT=token-{self.count}\n"
-        self.count += 1
-        return CommandResult(exit_status=0, stdout=token, stderr="")
-
-
 class Bench:
     def __init__(self, path):
         self.server = Server(str(path), Handler)
@@ -79,14 +76,24 @@ class Bench:
         )
         self.thread.start()
         self.clock = FakeClock()
+        self.version, self.questions = "24.11.5", 0
+        self.tokens = iter(f"token-{number}" for number in range(9))
         self.rest = LocalSlurm(
-            runner=TokenRunner(),
+            runner=self,
             socket=path,
             clock=self.clock,
             partition="main",
             account="grid",
             homes=Path("/home/ldap-users"),
         )
+
+    def run(self, command):
+        """Run scontrol: print the version, or a token."""
+        if "--version" in command.argv:
+            self.questions += 1
+            return CommandResult(exit_status=0, stdout=f"slurm-wlm {self.version}\n", stderr="")
+        token = f"SLURM_JWT={next(self.tokens)}\n"
+        return CommandResult(exit_status=0, stdout=token, stderr="")
 
     def answers(self, *answers):
         self.server.answers += answers
@@ -231,9 +238,9 @@ def test_any_other_answer_raises_scheduler_unavailable(bench, answer):
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
-def test_a_missing_socket_raises_scheduler_unavailable(tmp_path):
+def test_a_missing_socket_raises_scheduler_unavailable(tmp_path, bench):
     rest = LocalSlurm(
-        runner=TokenRunner(),
+        runner=bench,
         socket=tmp_path / "none",
         clock=FakeClock(),
         partition="main",
@@ -265,3 +272,46 @@ def test_any_other_failure_of_cancel_raises_scheduler_unavailable(bench):
 
     with pytest.raises(SchedulerUnavailable):
         bench.rest.cancel(7)
+
+
+def test_an_unknown_release_is_a_config_error_that_names_the_known_ones(bench):
+    bench.version = "25.11.2"
+
+    with pytest.raises(ConfigError) as caught:
+        bench.rest.submit(SUBMISSION)
+
+    assert caught.value.message == "Slurm 25.11.2 is not supported"
+    assert caught.value.detail == "supported releases: 24.11"
+    assert bench.requests == []
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, {"errors": [], "meta": {"slurm": {"release": "25.05.1"}}}),  # after an upgrade
+        (404, b"Unable find requested URL"),  # the data parser is gone
+    ],
+)
+def test_the_version_is_read_again_after_an_upgrade(bench, answer):
+    bench.answers((200, {"errors": []}), (200, {"errors": []}), answer, (200, {"errors": []}))
+
+    bench.rest.cancel(1)
+    bench.rest.cancel(2)
+    assert bench.questions == 1
+    with contextlib.suppress(SchedulerUnavailable):
+        bench.rest.cancel(3)
+    bench.rest.cancel(4)
+    assert bench.questions == 2
+
+
+def test_the_version_is_read_again_after_a_lost_connection(bench):
+    bench.answers((200, {"errors": []}))
+    bench.rest.cancel(1)
+    bench.server.answers.append(None)  # the server closes the connection without an answer
+    with pytest.raises(SchedulerUnavailable):
+        bench.rest.cancel(2)
+    bench.answers((200, {"errors": []}))
+
+    bench.rest.cancel(3)
+
+    assert bench.questions == 2

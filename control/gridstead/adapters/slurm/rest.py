@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slurm on the controller's host: slurmrestd changes jobs, Slurm's commands read.
 
-slurmrestd is called over its unix socket, with data parser v0.0.42.
+slurmrestd is called over its unix socket. Paths, fields and error numbers are those of the
+installed release (``release.py``). The version is read before the first request, after each lost
+connection, and when an answer names another release, because an upgrade restarts slurmrestd.
 
 Rule 1: the client is SlurmUser, and every submission names a uid *and* a gid; Slurm would replace a
 missing gid with SlurmUser's. Rule 2: a response with errors is a failure whatever its status, and a
@@ -21,6 +23,7 @@ import httpx
 from gridstead.adapters.slurm import read, text
 from gridstead.adapters.slurm.command import Runner, read_output
 from gridstead.adapters.slurm.job import environment
+from gridstead.adapters.slurm.release import RestRelease, rest_release
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
 from gridstead.domain.supervisor.submission import Submission
@@ -31,20 +34,13 @@ from gridstead.errors import (
     SubmitRejected,
 )
 from gridstead.ports import Clock
+from gridstead.slurm_releases import release_of
 
 SLURM_USER = "slurm"
 TOKEN_LIFE_S = 1800
 _RENEW_BEFORE_S = 300
 _TIMEOUT_S = 15.0
-_BASE = "http://slurmrestd/slurm/v0.0.42"
-
-# Errors about a request (slurm_errno.h): slurmctld's 2000-2999 and the parser's 9000-9999. Some of
-# them are temporary: copy failed, writing to file, changing state, standby, disabled, association
-# not known yet, use backup.
-_REJECTIONS = frozenset(range(2000, 3000)) | frozenset(range(9000, 10000))
-_UNKNOWN_ASSOCIATION = 2045
-_TEMPORARY = frozenset({2007, 2019, 2020, 2027, 2037, _UNKNOWN_ASSOCIATION, 2131})
-_ALREADY_ENDED = frozenset({2017, 2021})  # invalid job id, already done
+_BASE = "http://slurmrestd/slurm"
 # slurmrestd refuses an expired token. slurmctld refuses a token after the JWT key has changed.
 _TOKEN_REFUSED = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.NETWORK_AUTHENTICATION_REQUIRED})
 
@@ -75,6 +71,7 @@ class LocalSlurm:
             transport=httpx.HTTPTransport(uds=str(socket)), timeout=_TIMEOUT_S
         )
         self._runner = runner
+        self._release: RestRelease | None = None
         self._clock = clock
         self._partition = partition
         self._account = account
@@ -82,6 +79,20 @@ class LocalSlurm:
         self._token = ""
         self._renew_at = 0
         self._lock = threading.Lock()
+
+    def release(self) -> RestRelease:
+        """Return the interface of the installed release.
+
+        Raises:
+            ConfigError: If the release is unknown.
+            SchedulerUnavailable: If Slurm's command did not print its version.
+        """
+        with self._lock:
+            if self._release is None:
+                self._release = rest_release(
+                    text.parse_version(read_output(self._runner, text.version()))
+                )
+            return self._release
 
     def submit(self, submission: Submission) -> int:
         """Submit an attempt and return its Slurm job id; errors are those of port Scheduler."""
@@ -101,14 +112,15 @@ class LocalSlurm:
             "DELETE",
             f"/job/{slurm_job_id}",
             f"could not cancel {slurm_job_id}",
-            ignored=_ALREADY_ENDED,
+            ignored=self.release().already_ended,
         )
 
     def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
         """Set a job's time limit; a job that has ended or is unknown is ignored."""
-        body = {"time_limit": _number(time_limit_min)}
+        body = {self.release().fields["time_limit_min"]: _number(time_limit_min)}
         what = f"could not extend {slurm_job_id}"
-        self._call("POST", f"/job/{slurm_job_id}", what, body=body, ignored=_ALREADY_ENDED)
+        ended = self.release().already_ended
+        self._call("POST", f"/job/{slurm_job_id}", what, body=body, ignored=ended)
 
     def find(self, slurm_job_id: int) -> Attempt | None:
         """Return a job, None if slurmctld does not list it."""
@@ -135,25 +147,26 @@ class LocalSlurm:
         home = self._homes / submission.user.address
         resources = submission.resources
         variables = environment(submission, home=home)
-        description: dict[str, object] = {
+        properties: dict[str, object] = {
             "name": name,
-            "admin_comment": str(submission.job_key),
-            "user_id": str(submission.user.uid),
-            "group_id": str(submission.user.gid),
+            "job_key": str(submission.job_key),
+            "uid": str(submission.user.uid),
+            "gid": str(submission.user.gid),
             "account": self._account,
             "partition": self._partition,
             "tasks": resources.tasks,
             "cpus_per_task": resources.cpus_per_task,
-            "memory_per_cpu": _number(resources.memory_per_cpu_mb),
-            "time_limit": _number(submission.time_limit_min),
+            "memory_per_cpu_mb": _number(resources.memory_per_cpu_mb),
+            "time_limit_min": _number(submission.time_limit_min),
             "environment": [f"{key}={value}" for key, value in variables.items()],
-            "current_working_directory": str(home),
-            "standard_output": str(home / f"{name}.out"),
+            "directory": str(home),
+            "output": str(home / f"{name}.out"),
             "requeue": False,
         }
         if resources.gpus:
-            description["tres_per_job"] = f"gres/gpu:{resources.gpus}"
-        return description
+            properties["gpus"] = f"gres/gpu:{resources.gpus}"
+        fields = self.release().fields
+        return {fields[name]: value for name, value in properties.items()}
 
     def _call(
         self,
@@ -164,6 +177,8 @@ class LocalSlurm:
         body: Mapping[str, object] | None = None,
         ignored: frozenset[int] = frozenset(),
     ) -> dict[str, Any]:
+        release = self.release()
+        path = f"{_BASE}/{release.data_parser}{path}"
         try:
             response = self._send(method, path, body, fresh=False)
             if response.status_code in _TOKEN_REFUSED:
@@ -171,15 +186,19 @@ class LocalSlurm:
             answer = response.json()
             errors = answer["errors"]
         except httpx.HTTPError as err:
+            self._forget_release()
             raise SchedulerUnavailable(what, detail=f"slurmrestd: {err!r}") from err
         except (ValueError, KeyError, TypeError) as err:
+            self._forget_release()
             detail = f"slurmrestd answered {response.status_code}: {response.text[:200]!r}"
             raise SchedulerUnavailable(what, detail=detail) from err
+        if release_of(_version(answer) or release.name) != release.name:
+            self._forget_release()
         if errors:
             numbers = {int(error.get("error_number", 0)) for error in errors}
             if numbers <= ignored:
                 return {}
-            raise _failure(what, numbers, answer)
+            raise _failure(what, numbers, answer, release)
         if response.is_error:
             raise SchedulerUnavailable(
                 what, detail=f"slurmrestd answered {response.status_code} without an error"
@@ -193,7 +212,11 @@ class LocalSlurm:
             "X-SLURM-USER-NAME": SLURM_USER,
             "X-SLURM-USER-TOKEN": self._current_token(fresh=fresh),
         }
-        return self._client.request(method, f"{_BASE}{path}", json=body, headers=headers)
+        return self._client.request(method, path, json=body, headers=headers)
+
+    def _forget_release(self) -> None:
+        with self._lock:
+            self._release = None
 
     def _current_token(self, *, fresh: bool) -> str:
         with self._lock:
@@ -205,7 +228,15 @@ class LocalSlurm:
             return self._token
 
 
-def _failure(what: str, numbers: set[int], answer: Mapping[str, Any]) -> GridsteadError:
+def _version(answer: Mapping[str, Any]) -> str | None:
+    """Return the version of Slurm that an answer names. Returns None if it names none."""
+    meta = answer.get("meta") or {}
+    return (meta.get("slurm") or {}).get("release")
+
+
+def _failure(
+    what: str, numbers: set[int], answer: Mapping[str, Any], release: RestRelease
+) -> GridsteadError:
     """Return the error for an operation that failed with these error numbers."""
     texts = [_error_text(error) for error in answer["errors"]]
     message = str(answer.get("job_submit_user_msg") or "").strip()
@@ -214,9 +245,9 @@ def _failure(what: str, numbers: set[int], answer: Mapping[str, Any]) -> Gridste
     detail = "slurmrestd: " + "; ".join(texts)[:500]
     if answer.get("job_id"):
         return SchedulerUnavailable(what, detail=detail)
-    if numbers == {_UNKNOWN_ASSOCIATION}:
+    if numbers == {release.unknown_association}:
         return AssociationUnknown(what, detail=detail)
-    if numbers & _REJECTIONS and not numbers & _TEMPORARY:
+    if numbers & release.rejections and not numbers & release.temporary:
         return SubmitRejected(what, detail=detail)
     return SchedulerUnavailable(what, detail=detail)
 

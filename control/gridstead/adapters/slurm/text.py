@@ -45,6 +45,7 @@ NAMES_PER_COMMAND = 1000  # 67 bytes each; the kernel accepts 128 KiB in one arg
 _NEVER = frozenset({"N/A", "Unknown", "None", "NONE", ""})
 _UNLIMITED = frozenset({"UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit"})
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+_VERSION = re.compile(r"\S+ (\d+\.\d+\.\S+)")  # the first word is slurm or slurm-wlm
 _EXIT_CODE = re.compile(r"(\d{1,3}):(\d{1,3})")
 _DBD_QUEUE = re.compile(r"^\s*DBD Agent queue size: (\d+)$", re.MULTILINE)
 _NODE = re.compile(r"NodeName=(\S+) .*?\bCPUEfctv=(\d+) .*?\bRealMemory=(\d+) .*?\bCfgTRES=(\S*)")
@@ -167,6 +168,19 @@ def associate(address: str, *, account: str) -> Command:
 def reconfigure() -> Command:
     """Render the command that makes slurmctld read its configuration and associations again."""
     return _read("scontrol", "reconfigure")
+
+
+def version() -> Command:
+    """Render the query of the installed version of Slurm."""
+    return _read("scontrol", "--version")
+
+
+def parse_version(text: str) -> str:
+    """Return the installed version, for example ``24.11.5``."""
+    match = _VERSION.fullmatch(text.strip())
+    if match is None:
+        raise UnexpectedOutput("scontrol --version", text)
+    return match.group(1)
 
 
 def token(user: str, *, life_s: int) -> Command:

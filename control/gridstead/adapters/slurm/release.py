@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What slurmrestd of an installed release needs: paths, fields and error numbers.
+
+The data is in ``slurm_releases/<release>/rest.toml``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gridstead.errors import ConfigError
+from gridstead.slurm_releases import known_releases, read_release, release_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestRelease:
+    """The interface of slurmrestd in one release of Slurm.
+
+    Attributes:
+        name: The release, for example 24.11.
+        data_parser: The version in the paths.
+        fields: slurmrestd's fields of a job, by our names.
+        rejections: Error numbers about a request.
+        temporary: The rejections that a later attempt may not meet.
+        unknown_association: slurmctld does not know the user's association yet.
+        already_ended: The job has ended or is unknown.
+    """
+
+    name: str
+    data_parser: str
+    fields: Mapping[str, str]
+    rejections: frozenset[int]
+    temporary: frozenset[int]
+    unknown_association: int
+    already_ended: frozenset[int]
+
+
+def rest_release(version: str) -> RestRelease:
+    """Return the interface of an installed version, for example ``24.11.5``.
+
+    Raises:
+        ConfigError: If the release is unknown. The message names the known ones.
+    """
+    release = release_of(version)
+    known = known_releases()
+    if release not in known:
+        raise ConfigError(
+            f"Slurm {version} is not supported",
+            detail=f"supported releases: {', '.join(known)}",
+            hint="Install a supported release of Slurm, or update Gridstead.",
+        )
+    data = read_release(release, "rest")
+    errors = data["errors"]
+    unknown_association = errors["unknown_association"]
+    return RestRelease(
+        name=release,
+        data_parser=data["data_parser"],
+        fields=data["job"],
+        rejections=_rejections(errors),
+        temporary=frozenset([*errors["temporary"], unknown_association]),
+        unknown_association=unknown_association,
+        already_ended=frozenset(errors["already_ended"]),
+    )
+
+
+def _rejections(errors: Mapping[str, Any]) -> frozenset[int]:
+    numbers: set[int] = set()
+    for first, last in errors["rejections"]:
+        numbers.update(range(first, last + 1))
+    return frozenset(numbers)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data of Slurm's releases, and what a new release needs."""
+
+import shutil
+
+import pytest
+
+from gridstead import slurm_releases
+from gridstead.adapters.slurm import release, text
+from gridstead.adapters.slurm.release import rest_release
+from gridstead.errors import ConfigError, UnexpectedOutput
+from gridstead.slurm_releases import known_releases, read_release, release_of
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("24.11.5", "24.11"),
+        ("1:24.11.5-4+deb13u1", "24.11"),
+        ("25.05.0-0rc1", "25.05"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_a_release_is_a_year_and_a_month(version, expected):
+    assert release_of(version) == expected
+
+
+@pytest.mark.parametrize("name", known_releases())
+def test_every_release_has_all_data(name):
+    assert set(read_release(name, "rest")) == {"data_parser", "errors", "job"}
+    assert set(read_release(name, "options")) == {"node", "partition", "slurm", "slurmdbd"}
+    assert read_release(name, "costs")["rule"]
+    assert rest_release(f"{name}.1").name == name
+
+
+def test_an_unknown_release_names_the_known_ones():
+    with pytest.raises(ConfigError) as caught:
+        rest_release("19.05.2")
+
+    assert caught.value.message == "Slurm 19.05.2 is not supported"
+    assert caught.value.detail == f"supported releases: {', '.join(known_releases())}"
+    with pytest.raises(KeyError, match=r"known releases: 24\.11"):
+        read_release("19.05", "rest")
+
+
+def test_a_folder_is_all_that_a_new_release_needs(tmp_path, monkeypatch):
+    """The new release is a synthetic copy of 24.11, because Debian 13 has no other one."""
+    shutil.copytree(slurm_releases.FOLDER, tmp_path / "releases")
+    copy = shutil.copytree(slurm_releases.FOLDER / "24.11", tmp_path / "releases/25.05")
+    rest = copy / "rest.toml"
+    rest.write_text(rest.read_text().replace("v0.0.42", "v0.0.43"))
+    for function in (known_releases, read_release):
+        defaults = (*function.__defaults__[:-1], tmp_path / "releases")
+        monkeypatch.setattr(function, "__defaults__", defaults)
+
+    assert known_releases() == ("24.11", "25.05")
+    assert rest_release("25.05.3").data_parser == "v0.0.43"
+    assert rest_release("24.11.5").data_parser == "v0.0.42"
+
+
+def test_the_installed_version_is_read_from_scontrol():
+    assert text.parse_version("slurm-wlm 24.11.5\n") == "24.11.5"
+    assert text.parse_version("slurm 25.05.0-0rc1\n") == "25.05.0-0rc1"
+    with pytest.raises(UnexpectedOutput):
+        text.parse_version("command not found")
+
+
+def test_rejections_include_the_bounds_of_their_ranges():
+    rejections = release.rest_release("24.11.5").rejections
+
+    assert {2000, 2999, 9000, 9999} <= rejections
+    assert rejections.isdisjoint({1999, 3000, 8999, 10000})
