@@ -3,30 +3,21 @@
 
 Since 23.11 ``scontrol reconfigure`` starts a new process of every daemon. The old process continues
 if the new process fails. Therefore a reconfigure loads all settings except those that a daemon
-reads only at its start: ports, user and type of authentication. ``RULES`` lists the exceptions.
-Some changes end jobs even without a restart. Source: slurm.conf(5), job_container.conf(5) and
-scontrol(1) of 24.11.5, and the lab (tests/e2e/test_day2.py). Pure: reads and writes nothing.
+reads only at its start: ports, user and type of authentication. The rules of a release are in
+``slurm_releases/<release>/costs.toml``. Some changes end jobs even without a restart. Pure: reads
+and writes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 NOTHING, RECONFIGURE, RESTART = "nothing", "reconfigure", "restart"
 COSTS = (NOTHING, RECONFIGURE, RESTART)  # in ascending order
 MAIN = "slurm.conf"
 NAMED = {"nodename": "NodeName", "partitionname": "PartitionName"}
-# slurmctld ends the jobs of a node if the number of its sockets or cores has changed.
-CORES = (
-    "Boards",
-    "CoresPerSocket",
-    "CPUs",
-    "Procs",
-    "Sockets",
-    "SocketsPerBoard",
-    "ThreadsPerCore",
-)
 
 
 @dataclass(frozen=True)
@@ -94,96 +85,17 @@ def _includes(listed: tuple[str, ...], names: frozenset[str] | set[str]) -> bool
     return not listed or not names.isdisjoint(name.lower() for name in listed)
 
 
-# The first rule that covers a difference applies.
-RULES = (
-    Rule(
-        "a node is removed",
-        MAIN,
-        ("NodeName",),
-        RECONFIGURE,
-        "measured",
-        gone=True,
-        ends="jobs on the node",
-    ),
-    Rule(
-        "a partition is removed",
-        MAIN,
-        ("PartitionName",),
-        RECONFIGURE,
-        "slurm.conf(5)",
-        gone=True,
-        ends="jobs in the partition",
-    ),
-    Rule(
-        "the sockets or cores of a node change",
-        MAIN,
-        ("NodeName",),
-        RECONFIGURE,
-        "measured: slurmctld ends the jobs",
-        parameters=CORES,
-        ends="jobs on the node",
-    ),
-    Rule(
-        "a node is added, or its other parameters change",
-        MAIN,
-        ("NodeName",),
-        RECONFIGURE,
-        "measured",
-    ),
-    Rule(
-        "a partition is added, or its parameters change",
-        MAIN,
-        ("PartitionName",),
-        RECONFIGURE,
-        "measured",
-    ),
-    Rule(
-        "authentication between the daemons",
-        MAIN,
-        ("AuthInfo", "AuthType", "CredType", "SlurmUser", "SlurmdPort"),
-        RESTART,
-        "slurm.conf(5); slurmd and sackd of the nodes must be restarted manually",
-        ends="all jobs",
-    ),
-    Rule(
-        "format of slurmctld's state",
-        MAIN,
-        ("ClusterName", "SelectType", "SwitchType"),
-        RESTART,
-        "slurm.conf(5); slurmctld refuses another ClusterName than in its state",
-        ends="all jobs",
-    ),
-    Rule(
-        "host and state directory of slurmctld; the jobs move with the state",
-        MAIN,
-        ("SlurmctldHost", "StateSaveLocation"),
-        RESTART,
-        "slurm.conf(5)",
-    ),
-    Rule(
-        "port of slurmctld, and tokens",
-        MAIN,
-        ("AuthAltParameters", "AuthAltTypes", "CommunicationParameters", "SlurmctldPort"),
-        RESTART,
-        "scontrol(1): a reconfigure changes neither ports nor authentication",
-    ),
-    Rule("every other setting", MAIN, (), RECONFIGURE, "slurm.conf(5)"),
-    Rule(
-        "private directories of jobs",
-        "job_container.conf",
-        (),
-        RECONFIGURE,
-        "job_container.conf(5); slurmd of the nodes must be restarted manually",
-        ends="all jobs",
-    ),
-    Rule(
-        "every setting of other files",
-        "",
-        (),
-        RECONFIGURE,
-        "cgroup.conf(5), gres.conf(5), mpi.conf(5)",
-    ),
-)
+def parse_rules(release: Mapping[str, Any]) -> tuple[Rule, ...]:
+    """Return the rules of a release from the content of its ``costs.toml``.
+
+    The first rule that covers a difference applies.
+    """
+    return tuple(_parse_rule(entry) for entry in release["rule"])
+
+
+def _parse_rule(entry: Mapping[str, Any]) -> Rule:
+    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
+    return Rule(**{**entry, **lists})
 
 
 @dataclass(frozen=True)
@@ -202,13 +114,12 @@ class ChangeCost:
     ends: tuple[tuple[str, ...], ...]
 
 
-def compute_cost(old: Mapping[str, str], new: Mapping[str, str]) -> ChangeCost:
-    r"""Return the cost of the change from the old to the new files, which are given by name.
+def compute_cost(
+    old: Mapping[str, str], new: Mapping[str, str], rules: Sequence[Rule]
+) -> ChangeCost:
+    """Return the cost of the change from the old to the new files, which are given by name.
 
     Without old files the cost is a restart, because slurmctld must start.
-
-    >>> compute_cost({"slurm.conf": "KillWait=5"}, {"slurm.conf": "# calm\nKillWait=30"}).cost
-    'reconfigure'
     """
     if not old:
         return ChangeCost(cost=RESTART, differences=(), ends=())
@@ -216,7 +127,7 @@ def compute_cost(old: Mapping[str, str], new: Mapping[str, str]) -> ChangeCost:
     texts: list[str] = []
     ended_jobs: set[tuple[str, ...]] = set()
     for difference in sorted(differences(old, new), key=str):
-        rule = _rule_of(difference)
+        rule = next(rule for rule in rules if rule.covers(difference))
         cost = max(cost, rule.cost, key=COSTS.index)
         texts.append(str(difference))
         if rule.ends:
@@ -224,10 +135,6 @@ def compute_cost(old: Mapping[str, str], new: Mapping[str, str]) -> ChangeCost:
     return ChangeCost(
         cost=cost, differences=tuple(dict.fromkeys(texts)), ends=tuple(sorted(ended_jobs))
     )
-
-
-def _rule_of(difference: Difference) -> Rule:
-    return next(rule for rule in RULES if rule.covers(difference))
 
 
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[Difference]:
@@ -308,11 +215,11 @@ def _squeue_options(difference: Difference) -> tuple[str, ...]:
     return ()
 
 
-def table() -> str:
+def table(rules: Iterable[Rule]) -> str:
     """Return the rules as a Markdown table."""
     rows = ["| change | keys | cost | ends | source |", "|---|---|---|---|---|"]
     rows.append(f"| comments, spaces and the order of lines | | {NOTHING} | | |")
-    for rule in RULES:
+    for rule in rules:
         keys = ", ".join(f"`{key}`" for key in rule.parameters or rule.keys)
         file = "" if rule.file in {"", MAIN} else f"`{rule.file}`"
         rows.append(f"| {rule.what} | {keys or file} | {rule.cost} | {rule.ends} | {rule.why} |")

@@ -14,14 +14,17 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gridstead.site.plugins.module_utils.slurm_costs import (
     MAIN,
+    ChangeCost,
     compute_cost,
+    parse_rules,
     settings,
 )
+from ansible_collections.gridstead.site.plugins.module_utils.slurm_releases import release_of
 
 DOCUMENTATION = """
 module: slurm_change
 short_description: Compute the cost of a change of Slurm's configuration
-description: Changes nothing. C(plugins/module_utils/slurm_costs.py) contains the rules.
+description: Changes nothing. The rules are those of the installed release of Slurm.
 options:
   files:
     description: The new texts by file name.
@@ -31,12 +34,17 @@ options:
     description: JSON file with the texts that the daemons last loaded.
     type: path
     required: true
+  rules:
+    description: The content of C(costs.toml) by release.
+    type: dict
+    required: true
 """
 EXAMPLES = """
 - name: Compute the cost of the new settings
   gridstead.site.slurm_change:
     files: {slurm.conf: "KillWait=30"}
     in_force: /etc/slurm/gridstead-in-force.json
+    rules: "{{ lookup('gridstead.site.slurm_releases', 'costs') }}"
   register: __slurm_change_result
 """
 RETURN = """
@@ -65,12 +73,13 @@ def main() -> None:
         argument_spec={
             "files": {"type": "dict", "required": True},
             "in_force": {"type": "path", "required": True},
+            "rules": {"type": "dict", "required": True},
         },
         supports_check_mode=True,
     )
     file = Path(module.params["in_force"])
     old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    change = compute_cost(old, module.params["files"])
+    change = _change(module, old)
     state_was = settings(MAIN, old.get(MAIN, "")).get(("StateSaveLocation", ""), "")
     module.exit_json(
         changed=False,
@@ -79,6 +88,21 @@ def main() -> None:
         ends=change.ends,
         state_was=state_was,
     )
+
+
+def _change(module: AnsibleModule, old: dict[str, str]) -> ChangeCost:
+    """Return the cost of the change by the rules of the installed release."""
+    new, rules = module.params["files"], module.params["rules"]
+    if not old:  # before the first installation Slurm may be missing
+        return compute_cost(old, new, ())
+    _, output, _ = module.run_command(["scontrol", "--version"], check_rc=True)
+    version = output.split()[-1]
+    release = release_of(version)
+    if release not in rules:
+        module.fail_json(
+            msg=f"Slurm {version} is not supported; supported releases: {', '.join(rules)}"
+        )
+    return compute_cost(old, new, parse_rules(rules[release]))
 
 
 if __name__ == "__main__":

@@ -153,17 +153,27 @@ def with_table(text: str, role: Role) -> str:
 
 
 def slurm_costs() -> ModuleType:
-    """Return the cost rules of the module of role slurm."""
+    """Return the module that computes the cost of a change of Slurm's configuration."""
     return importlib.import_module(
         "ansible_collections.gridstead.site.plugins.module_utils.slurm_costs"
     )
+
+
+def slurm_rules() -> tuple[object, ...]:
+    """Return the cost rules of the newest known release of Slurm."""
+    releases = importlib.import_module(
+        "ansible_collections.gridstead.site.plugins.module_utils.slurm_releases"
+    )
+    release = releases.read_release(releases.known_releases()[-1], "costs")
+    return slurm_costs().parse_rules(release)
 
 
 def with_costs(text: str) -> str:
     """Return the page of the costs of changes of Slurm's configuration, with the rules between its
     markers.
     """
-    return _between(text, COSTS_START, f"{slurm_costs().table()}\n", COSTS_END)
+    costs = slurm_costs()
+    return _between(text, COSTS_START, f"{costs.table(slurm_rules())}\n", COSTS_END)
 
 
 def _between(text: str, start: str, new: str, end: str) -> str:

@@ -214,6 +214,12 @@ WRONG_CLUSTER: Mistakes = {
             "Gres: gpu:COUNT",
         ),
     ),
+    "slurm-release-unknown": (
+        lambda i: i.say(
+            base_apt_pins=[{"packages": ["slurm*"], "pin": "version 19.05.*", "priority": 990}]
+        ),
+        ("base_apt_pins", "Slurm 19.05 is not supported", "one of 24.11"),
+    ),
     "slurm-conf-mistyped": (
         lambda i: i.say(slurm_config_site={"KilWait": 60, "slurmdtimeout": 60}),
         (

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The costs of changes of Slurm's configuration."""
 
+import json
+import os
+import subprocess
+
 import pytest
 import yaml
-from tests.roles.catalogue import COSTS_PAGE, Role, slurm_costs, with_costs
+from tests.roles.catalogue import COSTS_PAGE, Role, slurm_costs, slurm_rules, with_costs
 
 ROLE = Role("slurm")
 costs = slurm_costs()
+RULES = slurm_rules()
 
 CONF = """\
 # Ansible managed
@@ -59,7 +64,7 @@ FILES = {
 def test_the_cost_of_a_change(file, old, new, cost, differences):
     changed = FILES | {file: FILES[file].replace(old, new, 1)}
 
-    verdict = costs.compute_cost(FILES, changed)
+    verdict = costs.compute_cost(FILES, changed, RULES)
 
     assert (verdict.cost, verdict.differences) == (cost, differences)
 
@@ -90,7 +95,7 @@ def test_the_cost_of_a_change(file, old, new, cost, differences):
 def test_a_change_that_ends_jobs_names_the_jobs(file, old, new, ends):
     changed = FILES | {file: FILES[file].replace(old, new, 1)}
 
-    assert costs.compute_cost(FILES, changed).ends == ends
+    assert costs.compute_cost(FILES, changed, RULES).ends == ends
 
 
 def test_the_most_expensive_change_decides():
@@ -98,11 +103,11 @@ def test_the_most_expensive_change_decides():
         "slurm.conf": CONF.replace("KillWait=5", "KillWait=6").replace("6817", "6820")
     }
 
-    assert costs.compute_cost(FILES, changed).cost == "restart"
+    assert costs.compute_cost(FILES, changed, RULES).cost == "restart"
 
 
 def test_the_first_configuration_starts_slurmctld():
-    assert costs.compute_cost({}, FILES).cost == "restart"
+    assert costs.compute_cost({}, FILES, RULES).cost == "restart"
 
 
 def test_unchanged_files_of_the_role_cost_nothing(render):
@@ -112,7 +117,7 @@ def test_unchanged_files_of_the_role_cost_nothing(render):
     }
     files = {name: render(ROLE, place, "controller") for name, place in places.items()}
 
-    assert costs.compute_cost(files, files) == costs.ChangeCost(
+    assert costs.compute_cost(files, files, RULES) == costs.ChangeCost(
         cost="nothing", differences=(), ends=()
     )
     assert {("NodeName", "compute1"), ("PartitionName", "main")} <= costs.settings(
@@ -130,7 +135,7 @@ def test_every_cost_has_a_handler():
         )
     }
 
-    assert {f"slurm_controller_{rule.cost}" for rule in costs.RULES} <= topics
+    assert {f"slurm_controller_{rule.cost}" for rule in RULES} <= topics
 
 
 def test_the_page_shows_the_rules():
@@ -138,3 +143,41 @@ def test_the_page_shows_the_rules():
     text = COSTS_PAGE.read_text()
 
     assert with_costs(text) == text
+
+
+def change(tmp_path, rules, installed="24.11.5"):
+    """Run module slurm_change on a host with an installed version of Slurm."""
+    program = tmp_path / "bin/scontrol"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho slurm-wlm {installed}\n")
+    program.chmod(0o755)
+    in_force = tmp_path / "in-force.json"
+    in_force.write_text(json.dumps(FILES))
+    arguments = {
+        "files": FILES | {"slurm.conf": CONF.replace("KillWait=5", "KillWait=6")},
+        "in_force": str(in_force),
+        "rules": rules,
+    }
+    done = subprocess.run(
+        ["ansible", "localhost", "-m", "gridstead.site.slurm_change", "-a", json.dumps(arguments)],
+        env=os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+def test_the_rules_of_the_installed_release_apply(tmp_path):
+    rule = {"what": "every change", "file": "", "keys": [], "cost": "nothing", "why": "a test"}
+
+    output = change(tmp_path, {"24.11": {"rule": [rule]}, "23.11": {"rule": []}})
+
+    assert "cost: nothing" in output
+    assert "- KillWait" in output
+
+
+def test_an_unknown_release_names_the_known_ones(tmp_path):
+    output = change(tmp_path, {"24.11": {"rule": []}}, installed="25.11.1")
+
+    assert "Slurm 25.11.1 is not supported; supported releases: 24.11" in output

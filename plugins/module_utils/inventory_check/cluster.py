@@ -43,7 +43,7 @@ def nodes(inventory: Inventory) -> Iterator[Diagnostic]:
                     " later slurmd -C",
                     about=about,
                 )
-        yield from keys.unknown(where, node, keys.NODE)
+        yield from keys.unknown(where, node, keys.names(inventory, "node"))
         yield from _cores(where, node)
 
 
@@ -148,6 +148,7 @@ def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
             yield Diagnostic(where=where, seen=f'"{partition}"', allowed=allowed)
             continue
         yield from _partition(where, partition, hosts)
+        yield from keys.unknown(where, partition, keys.names(inventory, "partition"))
         if str(partition.get("Default", "NO")).upper() in {"YES", "TRUE"}:
             defaults.append(name)
     if len(defaults) > 1:
@@ -182,7 +183,6 @@ def _partition(
             seen=f'names device "{device}", which none of its nodes declares',
             allowed=f"Gres: {device}:COUNT in slurm_node of one of its hosts",
         )
-    yield from keys.unknown(where, partition, keys.PARTITION)
 
 
 def expanded(hosts: str) -> list[str]:

@@ -11,8 +11,16 @@ from gridstead.adapters.slurm import read, text
 from gridstead.adapters.slurm.command import CommandResult
 from gridstead.errors import SchedulerUnavailable
 
-RECORDED = Path(__file__).parents[2] / "adapters" / "slurm" / "recorded" / "24.11.5"
+ALL_RECORDED = Path(__file__).parents[2] / "adapters" / "slurm" / "recorded"
+RECORDED = ALL_RECORDED / "24.11.5"
+VERSIONS = [path.name for path in ALL_RECORDED.iterdir() if path.is_dir()]
 USER = f"0x{1:040d}"
+
+
+@pytest.fixture(autouse=True, params=VERSIONS)
+def recorded_version(request, monkeypatch):
+    """Run each test with the output of each recorded version."""
+    monkeypatch.setitem(globals(), "RECORDED", ALL_RECORDED / request.param)
 
 
 class ScriptedRunner:

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the data of all known releases of Slurm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.lookup import LookupBase
+from ansible_collections.gridstead.site.plugins.module_utils.slurm_releases import (
+    known_releases,
+    read_release,
+)
+
+DOCUMENTATION = """
+name: slurm_releases
+author: Gridstead contributors
+short_description: Read the data of all known releases of Slurm
+description:
+  - Reads a file from each folder of C(plugins/module_utils/slurm_releases).
+options:
+  _terms: {description: Names of the files without C(.toml), such as C(costs).}
+"""
+EXAMPLES = """
+- ansible.builtin.debug:
+    msg: "{{ lookup('gridstead.site.slurm_releases', 'costs')['24.11'].rule | length }} rules"
+"""
+RETURN = """
+_raw:
+  type: list
+  elements: dict
+  description: For each term the content of the files, by release.
+"""
+
+
+class LookupModule(LookupBase):  # type: ignore[misc]
+    """The lookup, under the name that Ansible looks up."""
+
+    def run(self, terms: list[str], **_: object) -> list[dict[str, Any]]:
+        """Return the content of the files by release."""
+        return [self._read(term) for term in terms]
+
+    def _read(self, subject: str) -> dict[str, Any]:
+        return {release: read_release(release, subject) for release in known_releases()}
