@@ -18,7 +18,7 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/slurm/requirements
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
 .PHONY: lock help setup demo test check lint up down status shell
-.PHONY: bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions
+.PHONY: bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions bench-start
 .PHONY: proto contracts gas fuzz hostile artifacts wheel molecule molecule-all clean
 
 help: ## List the targets.
@@ -83,6 +83,9 @@ bench-chain: setup ## Compare the sender with raw transactions, on its own chain
 bench-logs: setup ## Measure the logger, and the time that logging adds to a job; needs no lab.
 	@python tests/bench/logs.py
 
+bench-start: setup ## Measure how long the commands of the client take to start; needs no lab.
+	@python tests/bench/start.py
+
 bench-definitions: setup ## Measure the Job Definition service; needs no lab.
 	@python tests/bench/definitions.py
 
@@ -132,7 +135,7 @@ clean: down ## Remove everything that was built here, including the lab's image.
 
 LOCK := UV_PYTHON_DOWNLOADS=never uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --upgrade
-# cvmfs/pyproject.toml requires gridstead, so it brings the dependencies of both wheels.
+# cvmfs/pyproject.toml requires gridstead[site], so it brings the dependencies of both wheels.
 LOCK_WHEELS := --no-emit-package gridstead cvmfs/pyproject.toml
 
 lock: ## Resolve the Python dependencies again and write requirements/.

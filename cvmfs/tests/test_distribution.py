@@ -46,7 +46,8 @@ def test_each_wheel_has_its_own_package_only(wheels):
 def test_cvmfs_requires_the_control_plane_and_not_the_reverse(wheels):
     (_, gridstead), (_, cvmfs) = map(content, wheels)
 
-    assert "Requires-Dist: gridstead" in cvmfs
+    assert "Requires-Dist: gridstead[site]" in cvmfs
+    assert "Provides-Extra: site" in gridstead
     required = [line for line in gridstead if line.startswith("Requires-Dist: ")]
     assert [line for line in required if "cvmfs" in line or "mfusepy" in line] == []
 
