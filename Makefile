@@ -18,7 +18,7 @@ APT_LISTS := $(wildcard molecule/lab/requirements.apt plugins/slurm/requirements
 up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
 .PHONY: lock help setup demo test check lint up down status shell
-.PHONY: bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions
+.PHONY: bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions bench-start
 .PHONY: proto contracts gas fuzz hostile artifacts wheel molecule molecule-all clean
 
 help: ## List the targets.
@@ -31,7 +31,7 @@ setup: contracts/node_modules/.ready ## Install the packages for development, te
 	@tools/install-packages $(APT_LISTS)
 	@mkdir -p .venv && touch $@
 
-.venv/.ready: requirements/dev.txt .venv/.apt
+.venv/.ready: requirements/dev.txt pyproject.toml cvmfs/pyproject.toml .venv/.apt
 	@tools/install-environment requirements/dev.txt .venv
 	@touch $@
 
@@ -83,6 +83,9 @@ bench-chain: setup ## Compare the sender with raw transactions, on its own chain
 bench-logs: setup ## Measure the logger, and the time that logging adds to a job; needs no lab.
 	@python tests/bench/logs.py
 
+bench-start: setup ## Measure how long the commands of the client take to start; needs no lab.
+	@python tests/bench/start.py
+
 bench-definitions: setup ## Measure the Job Definition service; needs no lab.
 	@python tests/bench/definitions.py
 
@@ -122,8 +125,9 @@ hostile: setup ## Test the workflow language with random scripts and hostile tex
 artifacts: setup ## Build the contracts' artifacts into the Python package.
 	@contracts/build-artifacts.py
 
-wheel: setup ## Build the control plane's wheel into dist/.
+wheel: setup ## Build the wheels of gridstead and gridstead-cvmfs into dist/.
 	@uv build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir dist
+	@uv build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir dist cvmfs
 
 clean: down ## Remove everything that was built here, including the lab's image.
 	@rm -rf .venv dist contracts/node_modules contracts/out contracts/cache
@@ -131,9 +135,11 @@ clean: down ## Remove everything that was built here, including the lab's image.
 
 LOCK := UV_PYTHON_DOWNLOADS=never uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-header --no-annotate --upgrade
+# cvmfs/pyproject.toml requires gridstead[site], so it brings the dependencies of both wheels.
+LOCK_WHEELS := --no-emit-package gridstead cvmfs/pyproject.toml
 
 lock: ## Resolve the Python dependencies again and write requirements/.
-	@$(LOCK) -o requirements/control.txt pyproject.toml requirements/control.in
-	@$(LOCK) -o requirements/dev.txt pyproject.toml requirements/dev.in
+	@$(LOCK) -o requirements/control.txt $(LOCK_WHEELS) requirements/control.in
+	@$(LOCK) -o requirements/dev.txt $(LOCK_WHEELS) requirements/dev.in
 	@$(LOCK) -o requirements/slither.txt requirements/slither.in
 	@$(LOCK) -o requirements/traefik.txt requirements/traefik.in

@@ -37,9 +37,8 @@ Map = dict[str, dict[str, list[str]]]
 def layers() -> list[str]:
     """Return the layers with subjects, highest first, from import-linter's settings."""
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
-    (contract,) = (
-        c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers"
-    )
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (contract,) = (c for c in contracts if c.get("containers") == ["gridstead"])
     names: list[str] = []
     for row in contract["layers"]:
         names += row.replace(" ", "").split("|")

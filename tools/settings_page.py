@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gridstead.config import FILES, ClientSettings, Settings
+from gridstead.cli.check_config import CLIENT, settings_models
 
 Schema = Mapping[str, Any]
-CLIENT = "client"
-MODELS: dict[str, type[Settings]] = {**dict(sorted(FILES.items())), CLIENT: ClientSettings}
+MODELS = settings_models()
+MODELS[CLIENT] = MODELS.pop(CLIENT)  # the last section
 INTRODUCTION = """\
 # Settings
 

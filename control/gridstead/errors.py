@@ -158,21 +158,6 @@ class LogDamaged(Rejected):
     code = "log-damaged"
 
 
-class RepositoryUntrusted(Rejected):
-    """The data of a CVMFS server does not match its signature or hash. The data is discarded."""
-
-    code = "repository-untrusted"
-
-
-class RepositoryIncomplete(Rejected):
-    """A CVMFS server does not have an object that its repository references.
-
-    The publisher of the repository or the operator of the replica must act.
-    """
-
-    code = "repository-incomplete"
-
-
 class Transient(GridsteadError):
     """The operation may succeed later. Only errors of this class are retried."""
 
@@ -244,24 +229,6 @@ class SiteUnreachable(Transient):
     """Hosts of a site did not answer."""
 
     code = "site-unreachable"
-
-
-class RepositoryUnavailable(Transient):
-    """A CVMFS server did not answer in time, or its answer was incomplete."""
-
-    code = "repository-unavailable"
-
-
-class ReplicaBusy(Transient):
-    """Another process has locked this replica."""
-
-    code = "replica-busy"
-
-
-class StorageFull(Transient):
-    """The disk is full. The operation continues after the operator has freed some space."""
-
-    code = "storage-full"
 
 
 class UnexpectedOutput(GridsteadError):

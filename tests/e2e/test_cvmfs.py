@@ -11,11 +11,11 @@ import subprocess
 import time
 
 import pytest
+from cvmfs.tests.publisher import DAY_S, Mode, Publisher, Symlink
+from cvmfs.tests.stratum0 import Stratum0
 from tests.e2e.conftest import CHECKOUT, wait_until
 from tests.e2e.slurm_jobs import SlurmJobs, operator
 from tests.e2e.test_container_runs import UNPACKED, run
-from tests.fakes.cvmfs import DAY_S, Mode, Publisher, Symlink
-from tests.fakes.stratum0 import Stratum0
 
 pytestmark = pytest.mark.slurm
 

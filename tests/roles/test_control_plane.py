@@ -18,7 +18,6 @@ from gridstead.config import SERVICES
 
 ROLE = next(role for role in roles() if role.name == "control_plane")
 
-ELSEWHERE = {"cvmfs"}  # role cvmfs writes its settings
 RESULTS = ("environment", "secrets", "settings", "units", "ssh_keys", "known_hosts")
 
 
@@ -52,7 +51,7 @@ def test_a_value_without_a_toml_form_is_refused():
         toml_filter.to_toml({"a": object()})
 
 
-@pytest.mark.parametrize("service", sorted(set(SERVICES) - ELSEWHERE))
+@pytest.mark.parametrize("service", sorted(SERVICES))
 def test_the_settings_of_the_example_inventory_load(service, site):
     for host in site.hosts_of(ROLE):
         templar = site.templar(ROLE, host)
@@ -117,7 +116,7 @@ def test_a_service_reads_its_credentials_and_the_files_of_its_settings():
     assert read == ["/etc/pki/a.key", "/srv/ca.crt"]
 
 
-@pytest.mark.parametrize("service", sorted(set(SERVICES) - ELSEWHERE))
+@pytest.mark.parametrize("service", sorted(SERVICES))
 def test_the_files_that_each_example_service_reads_are_known(service, site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     templar.available_variables["__control_plane_item"] = service

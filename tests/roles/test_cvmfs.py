@@ -12,7 +12,7 @@ import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import roles
 
-from gridstead.config import FILES
+from gridstead.cli.check_config import settings_models
 
 ROLE = next(role for role in roles() if role.name == "cvmfs")
 NAME = "software.example.org"
@@ -44,7 +44,7 @@ def written(site):
 
 @pytest.mark.parametrize(("service", "host"), [("cvmfs", "infra"), ("cvmfs-client", "compute1")])
 def test_the_settings_of_both_components_load(written, service, host):
-    settings = FILES[service].model_validate(
+    settings = settings_models()[service].model_validate(
         tomllib.loads(written(f"etc/gridstead/{service}.toml.j2", host))
     )
 

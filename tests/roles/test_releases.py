@@ -58,9 +58,9 @@ class Host:
             argv, check=True, stdout=subprocess.PIPE, text=True, env=environment
         ).stdout.strip()
 
-    def install(self, wheel):
-        """Install the release of a wheel, like the role."""
-        return self.script("install-environment.sh", self.lock, "", wheel)
+    def install(self, *wheels):
+        """Install the release of some wheels, like the role."""
+        return self.script("install-environment.sh", self.lock, "", *wheels)
 
     def switch(self, way, *services):
         """Activate a release or record that it works, like the role."""
@@ -158,11 +158,26 @@ def test_a_new_release_is_not_active_before_the_switch(host, wheels):
 
 
 def test_the_name_of_a_release_is_known_before_its_installation(host, wheels):
-    named = host.script("install-environment.sh", host.lock, "", wheels["one"], "name")
+    named = host.script("install-environment.sh", host.lock, "", "--name", wheels["one"])
 
     assert not list(host.root.glob("release-*"))
     host.install(wheels["one"])
     assert str((host.root / "next").readlink()) == named
+
+
+def test_a_release_has_all_wheels_and_changes_with_each(host, wheels, tmp_path):
+    (tmp_path / "more").mkdir()
+    more = packed(tmp_path / "more/more-1.0-py3-none-any.whl", {"more_double.py": "WORD = 1\n"})
+    host.install(wheels["one"])
+    alone = (host.root / "next").resolve()
+
+    assert host.install(wheels["one"], more) == "changed"
+
+    both = (host.root / "next").resolve()
+    named = host.script("install-environment.sh", host.lock, "", "--name", wheels["one"], more)
+    modules = {path.name for path in both.glob("lib/python3*/site-packages/*_double.py")}
+    assert (both != alone, named) == (True, str(both))
+    assert modules == {"gridstead_double.py", "more_double.py"}
 
 
 def test_a_rollback_restores_the_last_working_settings_and_units(host, wheels):

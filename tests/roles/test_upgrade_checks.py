@@ -148,11 +148,12 @@ def test_a_failed_host_ends_the_upgrade(cluster):
 def releases(cluster):
     """The folder of this checkout's release, and another folder. The backup is fake."""
     (cluster.folder / "new.whl").write_text("wheel")
+    (cluster.folder / "more.whl").write_text("more")
     (cluster.folder / "lock.txt").write_text("lock")
     output = {"ansible.builtin.debug": {"msg": "the site is backed up"}}
     backup = [{"hosts": "localhost", "gather_facts": False, "tasks": [output]}]
     (cluster.folder / "backup.yml").write_text(json.dumps(backup))
-    digest = hashlib.sha256(b"lockwheel").hexdigest()
+    digest = hashlib.sha256(b"lockwheelmore").hexdigest()
     return {"own": f"release-{digest[:12]}", "another": "release-0123456789ab"}
 
 
@@ -173,6 +174,7 @@ def test_an_upgrade_to_a_newer_version_creates_an_archive_first(
     given = {"__control_plane_root": str(root), "__control_plane_venv": str(root / "venv")}
     given |= {
         "control_plane_wheel": str(root / "new.whl"),
+        "control_plane_extra_wheels": [str(root / "more.whl")],
         "control_plane_requirements": str(root / "lock.txt"),
     }
     turn = {

@@ -14,24 +14,25 @@ PROJECT = """\
 requires = ["hatchling"]
 build-backend = "hatchling.build"
 [project]
-name = "thing"
+name = "{}"
 version = "1.0"
 """
 
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout with the playbook and a package that builds quickly."""
-    for folder in ("playbooks", "thing"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "thing/__init__.py").touch()
-    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    """A checkout with the playbook and two packages that build quickly."""
+    (tmp_path / "playbooks").mkdir()
+    for place, name in ((tmp_path, "thing"), (tmp_path / "cvmfs", "more")):
+        (place / name).mkdir(parents=True)
+        (place / name / "__init__.py").touch()
+        (place / "pyproject.toml").write_text(PROJECT.format(name))
     shutil.copy(ROOT / "playbooks/wheel.yml", tmp_path / "playbooks")
     return tmp_path
 
 
 @pytest.mark.parametrize("words", [[], ["--limit=compute1"], ["--limit=compute1", "--check"]])
-def test_a_limited_run_builds_the_wheel_and_contacts_no_host(checkout, words):
+def test_a_limited_run_builds_the_wheels_and_contacts_no_host(checkout, words):
     argv = [
         "ansible-playbook",
         f"--inventory={ROOT / 'inventory/example'}",
@@ -45,7 +46,10 @@ def test_a_limited_run_builds_the_wheel_and_contacts_no_host(checkout, words):
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(list((checkout / "dist").glob("thing-1.0-*.whl"))) == 1
+    assert sorted(path.name.partition("-py")[0] for path in (checkout / "dist").glob("*.whl")) == [
+        "more-1.0",
+        "thing-1.0",
+    ]
 
 
 def test_site_yml_builds_the_wheel_before_any_host_changes():

@@ -11,7 +11,7 @@ import typer
 from gridstead.cli.output import console
 from gridstead.wiring.users.authorized_keys import fetch as fetch_keys
 
-app = typer.Typer(help="Manage the supervisor's SSH keys on a login host.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 app.callback()(lambda: None)
 
 

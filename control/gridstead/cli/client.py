@@ -6,34 +6,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from gridstead.config import ClientSettings, load
+from gridstead.cli.options import CONFIG_VARIABLE
 from gridstead.domain.jobs.billing import cost_floor
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.errors import ConfigError, InvalidInput
 
-if TYPE_CHECKING:  # the chain's library takes seconds to import, so only some commands import it
+if TYPE_CHECKING:  # slow to import, and many commands and their --help do not use the chain
     from gridstead.adapters.chain.customer import Customer
     from gridstead.adapters.chain.ledger import ChainLedger
     from gridstead.adapters.chain.wallet import Wallet
-
-CONFIG_VARIABLE = "GRIDSTEAD_CONFIG"
-
-Config = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        help=f"Settings file; default ${CONFIG_VARIABLE} or ~/.config/gridstead/client.toml.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-JobNumber = Annotated[
-    str, typer.Argument(metavar="JOB", help="Job number, decimal or hexadecimal with 0x.")
-]
+    from gridstead.config import ClientSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +74,7 @@ def settings_file(config: Path | None) -> Path:
 
 def open_client(config: Path | None) -> GridClient:
     """Return the clients of the user in the settings file."""
+    from gridstead.config import ClientSettings, load  # noqa: PLC0415 - see above
     from gridstead.wiring.client import open_customer  # noqa: PLC0415 - see above
 
     settings = load(ClientSettings, settings_file(config))

@@ -11,15 +11,15 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.client import Json
 from gridstead.cli.contracts_options import AdminPassword, ChainId, DryRun, GridOptions, RpcUrl
 from gridstead.cli.contracts_output import emit_plan, emit_status
 from gridstead.cli.option_groups import expanded
+from gridstead.cli.options import Json
 from gridstead.cli.output import parse_credits, print_note
 from gridstead.domain.contracts.checks import check_contracts
 from gridstead.domain.diagnostic import exit_code
 
-app = typer.Typer(help="Administer the contracts of a grid.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 app.callback()(lambda: None)
 
 AdminKeystore = Annotated[

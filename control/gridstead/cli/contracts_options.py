@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridstead.cli.client import Json
+from gridstead.adapters.chain.keystore import keystore_address
 from gridstead.cli.contracts_output import emit_outcome
+from gridstead.cli.options import Json
 from gridstead.cli.output import print_note
 from gridstead.domain.contracts.administration import Change, Constant
 from gridstead.domain.contracts.deployment import GridState
@@ -98,9 +99,6 @@ class SenderOptions:
             accounts: Other accounts whose roles the plan reads.
             constant: The constant that is set; None if no constant is set.
         """
-        # Takes a second to import.
-        from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415
-
         address = keystore_address(self.admin_keystore)
         outcome = options.find().carry_out(
             lambda state: plan(state, address),

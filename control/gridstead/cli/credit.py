@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.client import Config, Json, open_client
+from gridstead.cli.client import open_client
+from gridstead.cli.options import Config, Json
 from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, parse_credits
 from gridstead.domain.jobs.ids import parse_address
 
-app = typer.Typer(
-    help="Show and transfer credits, and set your allowance for the grid.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.client import Json
+from gridstead.adapters.chain.keystore import keystore_address
 from gridstead.cli.contracts import AdminKeystore, DeploymentFile
 from gridstead.cli.contracts_options import AdminPassword, RpcUrl
+from gridstead.cli.options import Json
 from gridstead.cli.output import credits_text, emit_done, parse_credits, print_note
 from gridstead.domain.jobs.ids import parse_address
 
-app = typer.Typer(help="Set up a grid on a development chain (anvil).", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 COIN = 10**18
 ADMIN_COINS = 1_000_000 * COIN
@@ -47,8 +48,7 @@ def init(
 
     Prints "changed" if anything was changed.
     """
-    # Both take a second to import.
-    from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415
+    # Takes a second to import.
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415
 
     admin = (admin_keystore, admin_password_file)

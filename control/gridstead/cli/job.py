@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridstead.cli.client import (
-    Config,
-    JobNumber,
-    Json,
     cost_so_far,
     exit_code,
     open_client,
@@ -30,6 +27,7 @@ from gridstead.cli.job_output import (
     show_as_json,
     show_raw,
 )
+from gridstead.cli.options import Config, JobNumber, Json
 from gridstead.cli.output import (
     credits_text,
     emit_done,
@@ -45,9 +43,7 @@ from gridstead.domain.jobs.lifecycle import COLD, JobState
 if TYPE_CHECKING:
     from gridstead.adapters.chain.job_history import HistoryEvent
 
-app = typer.Typer(
-    help="List, show, cancel and top up jobs; read their output.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 _STATES = {
     "JobRequested": JobState.PENDING.name,

@@ -1,31 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `gridstead` command: one group of commands per module; converts errors to exit codes."""
+"""The `gridstead` command: finds the command that was given, and converts errors to exit codes."""
 
 from __future__ import annotations
 
 import io
 import sys
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
+from typing import Annotated, Never
 
 import typer
 
-from gridstead.cli import (
-    administration,
-    authorized_keys,
-    contracts,
-    credit,
-    cvmfs,
-    devnet,
-    job,
-    provider,
-    service,
-    submit,
-    wallet,
-    workflow,
-)
+from gridstead.cli.commands import GridsteadGroup
 from gridstead.cli.output import emit_error, print_line
-from gridstead.errors import GridsteadError
+from gridstead.errors import ConfigError, GridsteadError
 
 HELP = """Run jobs on a decentralised HPC grid, or run a provider of one.
 
@@ -43,24 +30,13 @@ stderr: what failed, why, and what to do. Exit codes: 2 wrong usage, 65 invalid 
 
 app = typer.Typer(
     name="gridstead",
+    cls=GridsteadGroup,
     help=HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     add_completion=False,
 )
-app.add_typer(workflow.app, name="workflow")
-app.command("submit")(submit.submit)
-app.add_typer(job.app, name="job")
-app.add_typer(credit.app, name="credit")
-app.add_typer(provider.app, name="provider")
-contracts.app.add_typer(administration.app)
-app.add_typer(contracts.app, name="contracts")
-app.add_typer(wallet.app, name="wallet")
-app.add_typer(devnet.app, name="devnet")
-app.add_typer(authorized_keys.app, name="authorized-keys")
-app.command("check-config")(service.check_config)
-service.add_to(app, {"cvmfs": cvmfs.app})
 
 
 def _print_version(is_given: bool) -> None:  # noqa: FBT001 - typer passes it by position
@@ -96,5 +72,23 @@ def main() -> None:
     try:
         app()
     except GridsteadError as error:
-        emit_error(error, as_json="--json" in sys.argv[1:])
-        sys.exit(error.exit_code)
+        _exit(error)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package.startswith("gridstead"):
+            raise  # a bug
+        _exit(_not_installed(package))
+
+
+def _exit(error: GridsteadError) -> Never:
+    emit_error(error, as_json="--json" in sys.argv[1:])
+    sys.exit(error.exit_code)
+
+
+def _not_installed(package: str) -> ConfigError:
+    """Return the error of a command that needs a package of the extra ``site``."""
+    return ConfigError(
+        "this command needs gridstead[site]",
+        detail=f"the Python package {package!r} is not installed",
+        hint="Install the wheel of gridstead with its extra: pip install 'WHEEL[site]'.",
+    )

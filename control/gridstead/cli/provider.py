@@ -9,16 +9,14 @@ from typing import Annotated
 import typer
 
 from gridstead.cli import site
-from gridstead.cli.client import Config, GridClient, Json, open_client
+from gridstead.cli.client import GridClient, open_client
+from gridstead.cli.options import Config, Json
 from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table
 from gridstead.domain.jobs.ids import parse_address
 from gridstead.domain.jobs.job import Provider
 from gridstead.errors import InvalidInput
 
-app = typer.Typer(
-    help="Show and administer providers, and operate your own site: apply, verify, plan.",
-    no_args_is_help=True,
-)
+app = typer.Typer(no_args_is_help=True)
 app.add_typer(site.app)
 
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The provider's wallet.")]

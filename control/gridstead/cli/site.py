@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridstead.cli.client import Json
+from gridstead.cli.options import Json
 from gridstead.cli.output import emit_json, emit_record, emit_table, print_line
 from gridstead.cli.site_progress import SiteProgress, interruptible
 from gridstead.cli.watch import INTERRUPTED, moment

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridstead.cli.client import Config, GridClient, Json, exit_code, open_client, to_json
+from gridstead.cli.client import GridClient, exit_code, open_client, to_json
+from gridstead.cli.options import Config, Json, Strict
 from gridstead.cli.output import credits_text, emit_done, parse_credits, print_note
 from gridstead.cli.watch import INTERRUPTED
 from gridstead.cli.watch import watch as watch_job
-from gridstead.cli.workflow import Strict, read_workflow
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.job import Affinity, Label
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.errors import InvalidInput
-from gridstead.workflow.schema import Workflow
 
 if TYPE_CHECKING:
     from gridstead.adapters.chain.customer import JobRequest
+    from gridstead.workflow.schema import Workflow
 
 NAME_BYTES = 32
 
@@ -74,6 +74,9 @@ def submit(
     """
     if use_exit_code and not watch:
         raise InvalidInput("--exit-code needs --watch", hint="Add --watch to wait for the job.")
+    # Takes long to import, and --help does not need it.
+    from gridstead.cli.workflow_file import read_workflow  # noqa: PLC0415
+
     workflow = read_workflow(file, strict=strict)
     request = _request(
         workflow, parse_credits(credits_), _name(name, file), uses or (), affinity or ()

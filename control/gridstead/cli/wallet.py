@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.client import Json
+from gridstead.adapters.chain.keystore import keystore_address
+from gridstead.cli.options import Json
 from gridstead.cli.output import emit_done
 
-app = typer.Typer(help="Create and show wallets (key files).", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Keystore = Annotated[Path, typer.Option("--keystore", help="V3 key file.")]
 
@@ -36,8 +37,5 @@ def new(
 @app.command()
 def address(keystore: Keystore, as_json: Json = False) -> None:
     """Print the address of a key file. The password is not needed."""
-    # Takes a second to import.
-    from gridstead.adapters.chain.wallet import keystore_address  # noqa: PLC0415
-
     wallet = keystore_address(keystore)
     emit_done({"address": wallet, "keystore": str(keystore)}, wallet, as_json=as_json)

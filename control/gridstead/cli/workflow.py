@@ -15,28 +15,18 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.client import Json
-from gridstead.cli.output import emit_done, emit_json, print_note
+from gridstead.cli.options import Json, Strict
+from gridstead.cli.output import emit_done, emit_json
+from gridstead.cli.workflow_file import read_workflow
 from gridstead.errors import InvalidInput
-from gridstead.wiring.definitions.modules import open_modules
 from gridstead.workflow.json_schema import json_schema
-from gridstead.workflow.parse import check_workflow
 from gridstead.workflow.render import render as render_script
-from gridstead.workflow.schema import ModuleSource, Workflow
+from gridstead.workflow.schema import ModuleSource
 
-app = typer.Typer(
-    help="Create, check and render workflows, the YAML files that describe jobs.",
-    no_args_is_help=True,
-)
-
-MAX_BYTES = 256 * 1024
+app = typer.Typer(no_args_is_help=True)
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="Workflow file (YAML), or - for standard input.")
-]
-
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Fail if a field is in a wrong place, instead of warning.")
 ]
 
 Hosts = Annotated[
@@ -64,31 +54,6 @@ class Template(StrEnum):
     S3 = "s3"
 
 
-def read_workflow(
-    path: Path, *, strict: bool = False, modules: Callable[[ModuleSource], str] | None = None
-) -> Workflow:
-    """Return the workflow of a file.
-
-    Args:
-        path: The file; ``-`` for standard input.
-        strict: Whether a field in a wrong place is an error, or a warning on stderr.
-        modules: Fetches a module, whose steps are then in the workflow; None not to fetch modules.
-
-    Raises:
-        InvalidInput: If the file cannot be read, is not UTF-8, or breaks a rule.
-    """
-    try:
-        with sys.stdin.buffer if str(path) == "-" else path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        checked = check_workflow(data.decode(), strict=strict, modules=modules)
-    except (OSError, ValueError) as error:
-        hint = "Run `gridstead workflow init` to create a workflow."
-        raise InvalidInput(f"cannot read {path}", detail=str(error), hint=hint) from error
-    for warning in checked.warnings:
-        print_note(f"warning: {warning}. {warning.hint or ''}".rstrip())
-    return checked.workflow
-
-
 @app.command()
 def validate(
     file: File,
@@ -101,7 +66,7 @@ def validate(
 
     With --module-host, its modules are fetched and checked too.
     """
-    modules = open_modules(module_host, module_ca_file) if module_host else None
+    modules = _modules(module_host, module_ca_file) if module_host else None
     workflow = read_workflow(file, strict=strict, modules=modules)
     emit_done({"valid": True, "workflow": workflow.to_graphql()}, f"{file}: valid", as_json=as_json)
 
@@ -115,7 +80,7 @@ def render(
     as_json: Json = False,
 ) -> None:
     """Print the batch script that a provider runs for a workflow."""
-    modules = open_modules(module_host, module_ca_file)
+    modules = _modules(module_host, module_ca_file)
     script = render_script(read_workflow(file, strict=strict, modules=modules))
     if as_json:
         emit_json({"script": script})
@@ -149,3 +114,11 @@ def init(
         raise InvalidInput(f"cannot write {output}", detail=str(error)) from error
     sentence = f"created {output}; to check it: gridstead workflow validate {output}"
     emit_done({"file": str(output)}, sentence, as_json=as_json)
+
+
+def _modules(hosts: list[str], ca_file: Path | None) -> Callable[[ModuleSource], str]:
+    """Return the function that fetches modules."""
+    # Takes long to import, and most workflows have no modules.
+    from gridstead.wiring.definitions.modules import open_modules  # noqa: PLC0415
+
+    return open_modules(hosts, ca_file)

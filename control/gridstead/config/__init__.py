@@ -10,13 +10,11 @@ import everything from here.
 from __future__ import annotations
 
 from gridstead.config.client import ClientSettings
-from gridstead.config.cvmfs import CvmfsSettings, FetchSettings, NamedRepository, Repository
-from gridstead.config.cvmfs_client import CvmfsClientSettings, MountedRepository
 from gridstead.config.definitions import DefinitionLimits, JobDefinitionsSettings
 from gridstead.config.logs import LoggerSettings
 from gridstead.config.matching import MetaSchedulerSettings, QueueView
 from gridstead.config.reading import key_of, load, problems, without_secret
-from gridstead.config.services import FILES, SERVICES
+from gridstead.config.services import SERVICES
 from gridstead.config.slurm import AgentSettings
 from gridstead.config.supervisor import (
     AgentTransport,
@@ -52,7 +50,6 @@ from gridstead.config.values import (
 )
 
 __all__ = [
-    "FILES",
     "SERVICES",
     "Address",
     "AgentSettings",
@@ -60,26 +57,20 @@ __all__ = [
     "Chain",
     "ClientSettings",
     "Credits",
-    "CvmfsClientSettings",
-    "CvmfsSettings",
     "DefinitionLimits",
     "Directory",
     "Endpoint",
-    "FetchSettings",
     "JobDefinitionsSettings",
     "LdapConnectorSettings",
     "LoggerSettings",
     "MetaSchedulerSettings",
-    "MountedRepository",
     "MutualTls",
-    "NamedRepository",
     "NaturalInt",
     "Network",
     "Peer",
     "PositiveInt",
     "PricesPerMinute",
     "QueueView",
-    "Repository",
     "Service",
     "Settings",
     "Slurm",

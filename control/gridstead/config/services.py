@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from gridstead.config.cvmfs import CvmfsSettings
-from gridstead.config.cvmfs_client import CvmfsClientSettings
 from gridstead.config.definitions import JobDefinitionsSettings
 from gridstead.config.logs import LoggerSettings
 from gridstead.config.matching import MetaSchedulerSettings
@@ -15,7 +13,6 @@ from gridstead.config.users import LdapConnectorSettings, UserDirectoriesSetting
 
 SERVICES: dict[str, type[Service]] = {
     "agent": AgentSettings,
-    "cvmfs": CvmfsSettings,
     "job-definitions": JobDefinitionsSettings,
     "ldap-connector": LdapConnectorSettings,
     "logger": LoggerSettings,
@@ -23,6 +20,3 @@ SERVICES: dict[str, type[Service]] = {
     "supervisor": SupervisorSettings,
     "user-directories": UserDirectoriesSettings,
 }
-
-# All settings files: those of the services, and one of a command that root runs.
-FILES: dict[str, type[Service]] = {**SERVICES, "cvmfs-client": CvmfsClientSettings}

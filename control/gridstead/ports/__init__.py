@@ -13,16 +13,6 @@ from __future__ import annotations
 
 from gridstead.ports.chain import Account, Ledger
 from gridstead.ports.clock import Clock
-from gridstead.ports.cvmfs import (
-    Catalog,
-    Databases,
-    ObjectStore,
-    ReplicaFiles,
-    Signatures,
-    SigningCertificate,
-    Upstream,
-)
-from gridstead.ports.cvmfs_client import Content, ContentCache, TreeCatalog
 from gridstead.ports.definitions import Modules, ScriptSource, ScriptStore, TakenNonces
 from gridstead.ports.logs import LogSink
 from gridstead.ports.slurm import (
@@ -42,33 +32,23 @@ __all__ = [
     "Account",
     "Accounting",
     "Accounts",
-    "Catalog",
     "Clock",
     "CompletionSpool",
-    "Content",
-    "ContentCache",
     "Cursor",
-    "Databases",
     "Directory",
     "Journal",
     "Ledger",
     "LogSink",
     "Modules",
     "MungeOpener",
-    "ObjectStore",
     "Outbox",
-    "ReplicaFiles",
     "ReportStore",
     "Reports",
     "Scheduler",
     "ScriptSource",
     "ScriptStore",
-    "Signatures",
-    "SigningCertificate",
     "Slurm",
     "TakenNonces",
     "Transactions",
-    "TreeCatalog",
-    "Upstream",
     "UserDirectories",
 ]

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Install a release of the control plane next to the release in use, and link it as ROOT/next. A
-# release is a virtual environment with the wheel. It uses a second environment with the
-# dependencies of the lock file, which releases share. Without a wheel, create only the second
+# release is a virtual environment with the wheels. It uses a second environment with the
+# dependencies of the lock file, which releases share. Without wheels, create only the second
 # environment. Print "changed" if ROOT/next is not in use or is not recorded as working.
-# Usage: install-environment.sh ROOT LOCK WHEELHOUSE [WHEEL [name]]
-# An empty WHEELHOUSE means the package index. With "name", only print the path of the release.
+# Usage: install-environment.sh ROOT LOCK WHEELHOUSE [--name] [WHEEL...]
+# An empty WHEELHOUSE means the package index. With --name, only print the path of the release.
 set -euo pipefail
 shopt -s nullglob
 
-readonly root=$1 lock=$2 wheelhouse=$3 wheel=${4:-} what=${5:-environment}
+readonly root=$1 lock=$2 wheelhouse=$3
+wheels=("${@:4}")
 
 # The name of an environment contains a hash of its input files. A complete environment contains the
 # file .whole. An incomplete environment is created again.
@@ -25,8 +26,8 @@ note_whole() {
     touch "$1/.whole"
 }
 
-if [[ $what == name ]]; then
-    place release "$lock" "$wheel"
+if [[ ${wheels[0]:-} == --name ]]; then
+    place release "$lock" "${wheels[@]:1}"
     exit
 fi
 locked=$(place lock "$lock")
@@ -47,10 +48,10 @@ if [[ ! -e $locked/.whole ]]; then
         --requirement "$lock"
     note_whole "$locked"
 fi
-if [[ -z $wheel ]]; then
+if ((${#wheels[@]} == 0)); then
     exit
 fi
-release=$(place release "$lock" "$wheel")
+release=$(place release "$lock" "${wheels[@]}")
 readonly release
 if [[ ! -e $release/.whole ]]; then
     python3 -m venv --clear --without-pip "$release"
@@ -58,7 +59,8 @@ if [[ ! -e $release/.whole ]]; then
     for packages in "$release"/lib/python3*/site-packages; do
         echo "$release/locked${packages#"$release"}" >"$packages/locked.pth"
     done
-    "${install[@]}" --python "$release/bin/python" --offline --no-index --no-deps "$wheel"
+    "${install[@]}" --python "$release/bin/python" --offline --no-index --no-deps \
+        "${wheels[@]}"
     note_whole "$release"
 fi
 ln -sfn "$release" "$root/next"

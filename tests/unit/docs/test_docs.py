@@ -9,8 +9,9 @@ import pytest
 import typer.main
 from tests.modules import load
 
+from gridstead.cli.check_config import CLIENT, settings_models
 from gridstead.cli.main import app
-from gridstead.config import FILES, ClientSettings, Settings
+from gridstead.config import ClientSettings, Settings
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
@@ -33,10 +34,9 @@ def test_generated_pages_are_up_to_date(reference):
 def models(model):
     """Yield a model of the settings and the models of its tables."""
     yield model
-    config = importlib.import_module("gridstead.config")
     for field in model.model_fields.values():
-        for name in re.findall(r"config\.(\w+)", str(field.annotation)):
-            inner = getattr(config, name)
+        for module, name in re.findall(r"([\w.]*\bconfig[\w.]*)\.(\w+)", str(field.annotation)):
+            inner = getattr(importlib.import_module(module), name)
             if isinstance(inner, type) and issubclass(inner, Settings):
                 yield from models(inner)
 
@@ -49,24 +49,32 @@ def unused_settings(file_model, source):
     return unused
 
 
-def source_of(*folders):
-    """Return the text of the Python files in some folders of the control plane."""
+def source_of(*places):
+    """Return the text of some Python files, and of those in some folders."""
     texts = []
-    for folder in folders:
-        files = (CHECKOUT / "control/gridstead" / folder).rglob("*.py")
+    for place in map(CHECKOUT.joinpath, places):
+        files = place.rglob("*.py") if place.is_dir() else [place]
         texts.extend(file.read_text() for file in files)
     return "\n".join(texts)
 
 
-@pytest.mark.parametrize("service", sorted(FILES))
+FILES = settings_models()
+RUN = "control/gridstead/cli/service.py"
+WIRING = "control/gridstead/wiring"
+CVMFS = (RUN, f"{WIRING}/credentials.py", "cvmfs/gridstead_cvmfs/wiring")
+
+
+@pytest.mark.parametrize("service", sorted(FILES.keys() - {CLIENT}))
 def test_every_setting_of_a_service_is_used(service):
-    source = source_of("wiring") + (CHECKOUT / "control/gridstead/cli/service.py").read_text()
+    source = source_of(*CVMFS) if service.startswith("cvmfs") else source_of(RUN, WIRING)
 
     assert unused_settings(FILES[service], source) == set()
 
 
 def test_every_setting_of_the_command_line_is_used():
-    assert unused_settings(ClientSettings, source_of("cli", "wiring")) == set()
+    source = source_of("control/gridstead/cli", WIRING)
+
+    assert unused_settings(ClientSettings, source) == set()
 
 
 def pages():

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from gridstead.config import FILES, ClientSettings, load, problems
+from gridstead.cli.check_config import settings_models
+from gridstead.config import load, problems
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/settings.md"
-MODELS = {**FILES, "client": ClientSettings}
+MODELS = settings_models()
 BEYOND = {"more than": 0, "at least": -1, "at most": 1}
 
 # The Python type of each type on the page, and a value of another type.

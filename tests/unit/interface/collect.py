@@ -26,6 +26,7 @@ import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 CONTROL = CHECKOUT / "control" / "gridstead"
+CVMFS = CHECKOUT / "cvmfs" / "gridstead_cvmfs"
 ABSOLUTE_PATH = re.compile(r"/(?:etc|usr|var|opt|run|srv|home|root|cvmfs)/[\w./@-]*[\w@]")
 LOG_METHODS = {"debug", "info", "warning", "error"}
 
@@ -59,7 +60,7 @@ def _command(command: Any, path: str) -> Iterator[str]:
 
 def json_keys() -> Iterator[str]:
     """Yield the keys that ``--json`` prints: those of all mappings that the command line builds."""
-    files = [*(CONTROL / "cli").rglob("*.py"), *CONTROL.rglob("steps.py")]
+    files = [*(CONTROL / "cli").rglob("*.py"), *CONTROL.rglob("steps.py"), CVMFS / "cli.py"]
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
             yield from (
@@ -85,7 +86,8 @@ def errors() -> Iterator[str]:
     """
     for file, _ in _sources():
         if "callbacks" not in file.parts:  # Ansible imports these in a process of its own
-            names = file.relative_to(CONTROL.parent).with_suffix("").parts
+            package = CVMFS if file.is_relative_to(CVMFS) else CONTROL
+            names = file.relative_to(package.parent).with_suffix("").parts
             importlib.import_module(".".join(names).removesuffix(".__init__"))
     from gridstead.errors import GridsteadError  # noqa: PLC0415 - as the other collectors, which import by name
 
@@ -97,7 +99,7 @@ def errors() -> Iterator[str]:
 
 
 def _sources() -> Iterator[tuple[Path, ast.Module]]:
-    for file in CONTROL.rglob("*.py"):
+    for file in (*CONTROL.rglob("*.py"), *CVMFS.rglob("*.py")):
         if not file.name.endswith(("_pb2.py", "_pb2_grpc.py")):
             yield file, ast.parse(file.read_text())
 
@@ -173,8 +175,8 @@ def workflow_fields() -> Iterator[str]:
 
 def settings() -> Iterator[str]:
     """Yield the keys of all settings files."""
-    configuration = importlib.import_module("gridstead.config")
-    for service, model in {**configuration.FILES, "client": configuration.ClientSettings}.items():
+    models = importlib.import_module("gridstead.cli.check_config").settings_models()
+    for service, model in models.items():
         yield from _settings(model, f"setting {service}")
 
 
@@ -262,7 +264,7 @@ def files_on_hosts() -> Iterator[str]:
 
 def environment() -> Iterator[str]:
     """Yield the environment variables that programs of ours read or set."""
-    folders = ("control", "roles", "plugins", "playbooks")
+    folders = ("control", "cvmfs/gridstead_cvmfs", "roles", "plugins", "playbooks")
     files = [
         file for folder in folders for file in (CHECKOUT / folder).rglob("*") if file.is_file()
     ]

@@ -16,7 +16,7 @@ from eth_account.signers.local import LocalAccount
 from eth_keys.exceptions import BadSignature
 from eth_utils.exceptions import ValidationError
 
-from gridstead.domain.jobs.ids import parse_address
+from gridstead.adapters.chain.keystore import keystore_address
 from gridstead.errors import ConfigError, InvalidInput
 
 SIGNATURE_BYTES = 65
@@ -109,19 +109,6 @@ def lazy_wallet(keystore: Path, password_file: Path) -> Wallet:
         return account
 
     return Wallet(address, open_account)
-
-
-def keystore_address(keystore: Path) -> str:
-    """Return the address in a V3 key file, lower case; no password is necessary.
-
-    Raises:
-        ConfigError: If the file cannot be read or has no address.
-    """
-    try:
-        address = str(json.loads(keystore.read_text())["address"])
-        return parse_address("0x" + address.removeprefix("0x"))
-    except (OSError, ValueError, KeyError, TypeError, InvalidInput) as err:
-        raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
 
 
 def load_wallet(keystore: Path, password_file: Path) -> Wallet:

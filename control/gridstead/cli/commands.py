@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of `gridstead`. The module of a command is imported when the command is used.
+
+So `gridstead --help` and the commands that use no chain start quickly, and the client's commands
+run without the packages of a site.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from gridstead.distributions import COMMANDS, KNOWN, installed, not_installed, summary
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCommand:
+    """A command of this distribution.
+
+    Attributes:
+        help: One line for the list of commands. It is also the help of a group of commands.
+        target: Module and attribute: the Typer application of a group, or the function of a
+            command.
+    """
+
+    help: str
+    target: str
+
+
+SERVICES = MappingProxyType(
+    {
+        "agent": "Runs on the Slurm controller and executes the supervisor's requests.",
+        "job-definitions": (
+            "Stores job scripts and gives each one to the provider that runs the job."
+        ),
+        "ldap-connector": "Creates a directory user for each wallet that requests a job.",
+        "logger": "Stores the output of jobs and streams it to their customers.",
+        "meta-scheduler": "Matches pending jobs to providers.",
+        "supervisor": "Claims jobs, runs them in Slurm, and settles them.",
+        "user-directories": "Creates home and cache directories on the shared storage.",
+    }
+)
+
+_CLIENT = {
+    "workflow": OwnCommand(
+        "Create, check and render workflows, the YAML files that describe jobs.",
+        "gridstead.cli.workflow:app",
+    ),
+    "submit": OwnCommand(
+        "Submit a workflow: store its script, request a job, and hold credits in escrow.",
+        "gridstead.cli.submit:submit",
+    ),
+    "job": OwnCommand(
+        "List, show, cancel and top up jobs; read their output.", "gridstead.cli.job:app"
+    ),
+    "credit": OwnCommand(
+        "Show and transfer credits, and set your allowance for the grid.",
+        "gridstead.cli.credit:app",
+    ),
+    "provider": OwnCommand(
+        "Show and administer providers, and operate your own site: apply, verify, plan.",
+        "gridstead.cli.provider:app",
+    ),
+    "contracts": OwnCommand(
+        "Administer the contracts of a grid.", "gridstead.cli.contracts_group:app"
+    ),
+    "wallet": OwnCommand("Create and show wallets (key files).", "gridstead.cli.wallet:app"),
+    "devnet": OwnCommand(
+        "Set up a grid on a development chain (anvil).", "gridstead.cli.devnet:app"
+    ),
+    "authorized-keys": OwnCommand(
+        "Manage the supervisor's SSH keys on a login host.", "gridstead.cli.authorized_keys:app"
+    ),
+    "check-config": OwnCommand(
+        "Check the settings file of a service, or of the client.",
+        "gridstead.cli.check_config:check_config",
+    ),
+}
+_SERVICES = {
+    name: OwnCommand(text, f"gridstead.cli.service:{name.replace('-', '_')}")
+    for name, text in SERVICES.items()
+}
+OWN = MappingProxyType(_CLIENT | _SERVICES)
+
+
+class Commands(MutableMapping[str, Any]):
+    """The commands by name: those of this distribution, then those of other distributions.
+
+    The names are known without the modules. The look-up of a command imports its module.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a command of Typer's copy of click
+        if name not in self._loaded:
+            self._loaded[name] = _load(name)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:  # noqa: ANN401 - as above
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError(f"cannot remove command {name}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.summaries())
+
+    def __len__(self) -> int:
+        return len(self.summaries())
+
+    @staticmethod
+    def summaries() -> dict[str, str]:
+        """Return a line on each command. Imports no module of a command."""
+        lines = {name: own.help for name, own in OWN.items()}
+        for name, entry_point in installed(COMMANDS).items():
+            lines.setdefault(name, summary(entry_point))
+        return lines
+
+
+class GridsteadGroup(TyperGroup):
+    """The `gridstead` command."""
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - attributes of click
+        super().__init__(**attributes)
+        self._own_commands = Commands()
+        self.commands = self._own_commands
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
+        """Write the list of commands, without an import of their modules."""
+        lines = self._own_commands.summaries()
+        listed = {name: TyperCommand(name, help=text) for name, text in lines.items()}
+        TyperGroup(commands=cast("dict[str, Any]", listed)).format_commands(ctx, formatter)
+
+
+def _load(name: str) -> Any:  # noqa: ANN401 - a command of Typer's copy of click
+    """Return a command.
+
+    Raises:
+        KeyError: If there is no such command.
+        ConfigError: If a distribution of this project provides the command and is not installed.
+    """
+    own = OWN.get(name)
+    if own is None:
+        return _as_command(name, _load_installed(name))
+    module, _, attribute = own.target.partition(":")
+    command = _as_command(name, getattr(importlib.import_module(module), attribute))
+    command.help = command.help or own.help
+    return command
+
+
+def _load_installed(name: str) -> object:
+    entry_point = installed(COMMANDS).get(name)
+    if entry_point is not None:
+        return entry_point.load()
+    if name in KNOWN:
+        raise not_installed(name)
+    raise KeyError(name)
+
+
+def _as_command(name: str, target: Any) -> Any:  # noqa: ANN401 - a Typer application or a function
+    """Return the command of a Typer application or of a function."""
+    parent = typer.Typer(rich_markup_mode=None, add_completion=False)
+    parent.callback()(lambda: None)
+    if isinstance(target, typer.Typer):
+        parent.add_typer(target, name=name)
+    else:
+        parent.command(name)(target)
+    return typer.main.get_group(parent).commands[name]

@@ -1,5 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""CVMFS: read-only software trees, published by one server and copied by others.
-
-This package parses and checks the files that a CVMFS server serves.
-"""

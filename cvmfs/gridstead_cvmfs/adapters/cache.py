@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The content cache of a client: decompressed objects on the local disk, up to a maximum size."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gridstead_cvmfs.adapters.catalogs import SqliteTreeCatalog
+from gridstead_cvmfs.adapters.disk import PART, write_part, writing
+from gridstead_cvmfs.domain.objects import ObjectKind, ObjectName, inflated, limited, verified
+from gridstead_cvmfs.errors import StorageFull
+
+FOLDER_MODE = 0o700
+STALE_PART_S = 3600
+KEPT_FRACTION = 0.75  # of the maximum size, after an eviction
+
+
+class DiskContent:
+    """Implements port ``Content``.
+
+    Args:
+        descriptor: The descriptor of the open file. ``close`` closes it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Return up to ``size`` bytes from ``offset``."""
+        return os.pread(self._descriptor, size, offset)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+class DiskCache:
+    """Implements port ``ContentCache``.
+
+    Args:
+        folder: The folder of the cache. No other program may write there.
+        max_bytes: The maximum size of the cache.
+    """
+
+    def __init__(self, folder: Path, *, max_bytes: int) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        with writing(folder):
+            folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+            for part in folder.glob(f"*{PART}"):
+                # A killed client leaves its partial files.
+                if part.stat().st_mtime < time.time() - STALE_PART_S:
+                    part.unlink(missing_ok=True)
+            self._bytes = sum(size for _, size, _ in self._files())
+
+    def open(self, name: ObjectName) -> DiskContent | None:
+        """Return the content of an object. None if the object is not in the cache."""
+        try:
+            descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        os.utime(descriptor)
+        return DiskContent(descriptor)
+
+    def put(
+        self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int
+    ) -> DiskContent:
+        """Add an object to the cache and return its content."""
+        checked = verified(name, pieces)
+        content = inflated(name, checked, limit=limit) if packed else limited(name, checked, limit)
+        path = self._path(name)
+        with writing(self._folder):
+            part = write_part(self._folder, content)
+            self._make_room(part)
+            content_file = DiskContent(os.open(part, os.O_RDONLY | os.O_CLOEXEC))
+            path.parent.mkdir(mode=FOLDER_MODE, exist_ok=True)
+            part.replace(path)
+        return content_file
+
+    def catalog(self, name: ObjectName) -> SqliteTreeCatalog | None:
+        """Return a catalog. None if the catalog is not in the cache."""
+        opened = self.open(name)
+        if opened is None:
+            return None
+        opened.close()
+        return SqliteTreeCatalog(self._path(name), name)
+
+    def _path(self, name: ObjectName) -> Path:
+        return self._folder / name.path.removeprefix("data/")
+
+    def _make_room(self, part: Path) -> None:
+        """Add the size of a new file to the total, and evict files if the total is too large.
+
+        Raises:
+            StorageFull: If the file alone is larger than the cache. The file is removed.
+        """
+        size = part.stat().st_size
+        if size > self._max_bytes:
+            part.unlink()
+            detail = f"it has {size} bytes, the cache {self._max_bytes}"
+            raise StorageFull(
+                f"no room for an object in {self._folder}", detail=detail, hint="Raise cache_mib."
+            )
+        with self._lock:
+            self._bytes += size
+            if self._bytes > self._max_bytes:
+                target = int(self._max_bytes * KEPT_FRACTION) - size
+                self._evict(down_to=max(0, target), new_bytes=size)
+
+    def _evict(self, *, down_to: int, new_bytes: int) -> None:
+        """Remove the least recently used files, catalogs last, until ``down_to`` bytes remain."""
+        files = sorted(self._files(), key=_eviction_order)
+        remaining = sum(size for _, size, _ in files)
+        for _, size, path in files:
+            if remaining <= down_to:
+                break
+            path.unlink(missing_ok=True)
+            remaining -= size
+        self._bytes = remaining + new_bytes
+
+    def _files(self) -> Iterator[tuple[float, int, Path]]:
+        """Yield the time of the last use, the size and the path of each cached file."""
+        for path in self._folder.glob("??/*"):
+            try:
+                status = path.stat()
+            except FileNotFoundError:  # another process that uses this cache has removed the file
+                continue
+            yield status.st_mtime, status.st_size, path
+
+
+def _eviction_order(file: tuple[float, int, Path]) -> tuple[bool, float]:
+    last_used, _, path = file
+    is_catalog = path.name.endswith(ObjectKind.CATALOG.value)
+    return is_catalog, last_used

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Catalogs for look-ups by path, stored decompressed in a client's cache."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from gridstead_cvmfs.adapters.databases import (
+    connect,
+    limit_queries,
+    nested_catalogs,
+    require_tables,
+    sqlite_errors_translated,
+)
+from gridstead_cvmfs.domain.objects import ObjectName
+from gridstead_cvmfs.domain.tree import (
+    Piece,
+    Row,
+    TreeEntry,
+    chunk_pieces,
+    parent_of,
+    parse_entry,
+    path_key,
+    single_piece,
+)
+
+CACHE_SIZE = "PRAGMA cache_size = -256"  # KiB; small, because many catalogs are open at a time
+_COLUMNS = "name, mode, size, mtime, uid, gid, hardlinks, flags, hash, symlink"
+_ENTRY = f"SELECT {_COLUMNS} FROM catalog WHERE md5path_1 = ? AND md5path_2 = ?"  # noqa: S608 - constant text
+_ENTRIES = f"SELECT {_COLUMNS} FROM catalog WHERE parent_1 = ? AND parent_2 = ?"  # noqa: S608 - constant text
+_CHUNKS = (
+    "SELECT offset, size, hash FROM chunks WHERE md5path_1 = ? AND md5path_2 = ? ORDER BY offset"
+)
+
+
+class SqliteTreeCatalog:
+    """Implements port ``TreeCatalog``.
+
+    Args:
+        path: The path of the database.
+        name: The name of the catalog object.
+    """
+
+    def __init__(self, path: Path, name: ObjectName) -> None:
+        self._name = name
+        self._database = connect(path, name)
+        self._nested: Mapping[str, ObjectName] | None = None
+        self._database.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
+        with sqlite_errors_translated(name):
+            self._database.execute(CACHE_SIZE)
+            require_tables(self._database, name, "catalog", "chunks")
+
+    def entry(self, path: str) -> TreeEntry | None:
+        """Return the entry at a path. None if there is no entry."""
+        with self._query() as database:
+            row = database.execute(_ENTRY, path_key(path)).fetchone()
+        return None if row is None else self._parse(row, path)
+
+    def entries(self, path: str) -> tuple[TreeEntry, ...]:
+        """Return the entries of a directory, except hidden entries."""
+        with self._query() as database:
+            rows = database.execute(_ENTRIES, path_key(path)).fetchall()
+        entries = (parse_entry(Row(*row), path) for row in rows)
+        return tuple(entry for entry in entries if entry.name and not entry.is_hidden)
+
+    def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
+        """Return the pieces of a file, in order."""
+        if not entry.is_chunked:
+            return single_piece(entry)
+        with self._query() as database:
+            rows = database.execute(_CHUNKS, path_key(path)).fetchall()
+            return chunk_pieces(entry, tuple(rows))
+
+    def nested(self) -> Mapping[str, ObjectName]:
+        """Return the nested catalogs by the paths of their roots."""
+        if self._nested is None:
+            with self._query() as database:
+                self._nested = dict(nested_catalogs(database, self._name))
+        return self._nested
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    @contextmanager
+    def _query(self) -> Iterator[sqlite3.Connection]:
+        limit_queries(self._database)
+        with sqlite_errors_translated(self._name):
+            yield self._database
+
+    def _parse(self, row: tuple[object, ...], path: str) -> TreeEntry:
+        """Return the entry of a row, named after its path.
+
+        The root row of a nested catalog may lack the name that the parent catalog contains.
+        """
+        return parse_entry(Row(*row)._replace(name=path.rpartition("/")[2]), parent_of(path))

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of a repository on disk, in the layout that any web server can serve.
+
+The path of an object is ``data/<2 digits>/<38 digits>`` and a suffix.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from gridstead_cvmfs.adapters.disk import PART, sync_folder, write_part, writing
+from gridstead_cvmfs.domain.objects import BLOCK_BYTES, ObjectName, parse_path, verified
+from gridstead_cvmfs.domain.replica import SweepResult
+from gridstead_cvmfs.errors import RepositoryUntrusted, StorageFull
+
+
+class DiskObjects:
+    """Implements port ``ObjectStore``.
+
+    Args:
+        root: The folder of the repository.
+        min_free_bytes: The space that remains free on the disk.
+    """
+
+    def __init__(self, root: Path, *, min_free_bytes: int) -> None:
+        self._root = root
+        self.txn = root / "data" / "txn"
+        self._min_free_bytes = min_free_bytes
+        # None means all folders: an earlier run may have been killed before its sync.
+        self._unsynced: set[Path] | None = None
+        self._lock = threading.Lock()
+
+    def has(self, name: ObjectName, *, check: bool = False) -> bool:
+        """Return whether an object is stored."""
+        path = self._root / name.path
+        if not check:
+            return path.is_file()
+        try:
+            _verify(name, blocks(path))
+        except FileNotFoundError:
+            return False
+        except RepositoryUntrusted:
+            path.unlink()
+            return False
+        return True
+
+    def put(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
+        """Store an object."""
+        part, size = self._write(name, pieces)
+        self._move(part, name)
+        return size
+
+    def stage(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
+        """Store a catalog for ``place``."""
+        part, size = self._write(name, pieces)
+        part.replace(self._staged(name))
+        return size
+
+    def is_staged(self, name: ObjectName) -> bool:
+        """Return whether a catalog is staged."""
+        return self._staged(name).is_file()
+
+    def place(self, name: ObjectName) -> None:
+        """Make a staged catalog a stored object."""
+        self.sync()
+        self._move(self._staged(name), name)
+
+    def sync(self) -> None:
+        """Make all stored objects survive a power cut."""
+        with self._lock, writing(self._root):
+            data = self._root / "data"
+            folders = {data, *data.iterdir()} if self._unsynced is None else self._unsynced
+            for folder in folders:
+                sync_folder(folder)
+            self._unsynced = set()
+
+    def content(self, name: ObjectName) -> Path:
+        """Return the file of an object, staged or stored."""
+        staged = self._staged(name)
+        return staged if staged.is_file() else self._root / name.path
+
+    def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> SweepResult:
+        """Remove all objects except ``keep``."""
+        marks = self.txn / f"marks{PART}"
+        with writing(self._root):
+            self.txn.mkdir(parents=True, exist_ok=True)
+            marks.unlink(missing_ok=True)
+        try:
+            with closing(sqlite3.connect(marks)) as database:
+                database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+                database.execute("CREATE TABLE kept (path TEXT PRIMARY KEY) WITHOUT ROWID")
+                database.executemany(
+                    "INSERT OR IGNORE INTO kept VALUES (?)", ((name.path,) for name in keep)
+                )
+                return self._sweep(database, dry_run=dry_run)
+        except sqlite3.OperationalError as error:
+            raise StorageFull(f"no room for {marks}", detail=str(error)) from error
+        finally:
+            marks.unlink(missing_ok=True)
+
+    def _sweep(self, kept: sqlite3.Connection, *, dry_run: bool) -> SweepResult:
+        kept_count = removed_count = removed_bytes = 0
+        for path in self._files():
+            relative_path = str(path.relative_to(self._root))
+            query = "SELECT 1 FROM kept WHERE path = ?"
+            if kept.execute(query, (relative_path,)).fetchone():
+                kept_count += 1
+                continue
+            removed_count += 1
+            removed_bytes += path.stat().st_size
+            if not dry_run:
+                with writing(path):
+                    path.unlink()
+        return SweepResult(kept=kept_count, removed=removed_count, removed_bytes=removed_bytes)
+
+    def _files(self) -> Iterator[Path]:
+        """Yield the files of all objects, including staged catalogs."""
+        for folder in sorted((self._root / "data").iterdir()):
+            for path in folder.iterdir():
+                is_staged = folder == self.txn and path.suffix != PART
+                if is_staged or parse_path(str(path.relative_to(self._root))):
+                    yield path
+
+    def _staged(self, name: ObjectName) -> Path:
+        return self.txn / str(name)
+
+    def _write(self, name: ObjectName, pieces: Iterable[bytes]) -> tuple[Path, int]:
+        with writing(self._root):
+            self.txn.mkdir(parents=True, exist_ok=True)
+            self._check_room()
+            part = write_part(self.txn, verified(name, pieces))
+            return part, part.stat().st_size
+
+    def _check_room(self) -> None:
+        if shutil.disk_usage(self.txn).free < self._min_free_bytes:
+            detail = (
+                f"less than {self._min_free_bytes // 2**20} MiB are free, the configured minimum"
+            )
+            raise StorageFull(
+                f"no room for {self._root}",
+                detail=detail,
+                hint="Free space. What was fetched is kept.",
+            )
+
+    def _move(self, part: Path, name: ObjectName) -> None:
+        path = self._root / name.path
+        with writing(path):
+            path.parent.mkdir(exist_ok=True)
+            part.replace(path)
+        with self._lock:
+            if self._unsynced is not None:
+                self._unsynced |= {path.parent, path.parent.parent}
+
+
+def _verify(name: ObjectName, pieces: Iterable[bytes]) -> None:
+    for _ in verified(name, pieces):
+        continue
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file in blocks."""
+    with path.open("rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            yield block

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several servers of one repository, which are queried in order.
+
+Rule: a server that did not answer is skipped for some seconds, so that not every reader waits for
+its timeout.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from gridstead.errors import GridsteadError
+from gridstead_cvmfs.adapters.upstream import HttpUpstream
+from gridstead_cvmfs.domain.objects import ObjectName
+from gridstead_cvmfs.errors import RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
+
+RETRY_AFTER_S = 5.0
+
+T = TypeVar("T")
+
+
+class Servers:
+    """Implements port ``Upstream``.
+
+    Attributes:
+        servers: The servers, in the order of the queries.
+
+    Args:
+        servers: At least one server.
+        monotonic: Returns the time of a monotonic clock. Unit: seconds.
+    """
+
+    def __init__(self, servers: Iterable[HttpUpstream], *, monotonic: Callable[[], float]) -> None:
+        self.servers = tuple(servers)
+        self._monotonic = monotonic
+        self._retry_at_s: dict[HttpUpstream, float] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connections of all servers."""
+        for server in self.servers:
+            server.close()
+
+    def file(self, path: str) -> bytes:
+        """Return a small file from the first server that has it."""
+        return self._query(lambda server: server.file(path))
+
+    def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
+        """Pass the bytes of an object to ``take``, from the first server with the right bytes."""
+        return self._query(lambda server: server.fetch(name, take))
+
+    def _query(self, request: Callable[[HttpUpstream], T]) -> T:
+        failures: list[GridsteadError] = []
+        for server in self._available_servers():
+            try:
+                return request(server)
+            except RepositoryUnavailable as error:
+                with self._lock:
+                    self._retry_at_s[server] = self._monotonic() + RETRY_AFTER_S
+                failures.append(error)
+            except (RepositoryIncomplete, RepositoryUntrusted) as error:
+                failures.append(error)
+        if failures:
+            raise failures[-1]
+        raise RepositoryUnavailable(
+            "no server of the repository answers",
+            detail=f"no server answered in the last {RETRY_AFTER_S:g} s",
+        )
+
+    def _available_servers(self) -> list[HttpUpstream]:
+        now = self._monotonic()
+        with self._lock:
+            return [server for server in self.servers if self._retry_at_s.get(server, now) <= now]

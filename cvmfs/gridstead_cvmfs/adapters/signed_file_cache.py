@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The signed files that a client has stored, as an upstream for times when no server answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from gridstead_cvmfs.adapters.files import DiskFiles
+from gridstead_cvmfs.adapters.objects import DiskObjects, blocks
+from gridstead_cvmfs.domain.objects import ObjectName
+from gridstead_cvmfs.errors import RepositoryIncomplete
+
+T = TypeVar("T")
+
+
+class CachedSignedFiles:
+    """Implements port ``Upstream``.
+
+    Args:
+        files: The stored signed files.
+        objects: The stored certificates.
+    """
+
+    def __init__(self, files: DiskFiles, objects: DiskObjects) -> None:
+        self._files = files
+        self._objects = objects
+
+    def file(self, path: str) -> bytes:
+        """Return a stored signed file."""
+        signed_file = self._files.signed_file(path)
+        if signed_file is None:
+            raise RepositoryIncomplete(f"{path} is not stored")
+        return signed_file
+
+    def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
+        """Pass the bytes of a stored certificate to ``take``."""
+        if not self._objects.has(name):
+            raise RepositoryIncomplete(f"object {name} is not stored")
+        return take(blocks(self._objects.content(name)))

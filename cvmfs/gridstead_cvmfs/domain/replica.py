@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stored state of a replica, the revisions that it retains, and the results of its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gridstead_cvmfs.domain.objects import ObjectName
+from gridstead_cvmfs.domain.signed_files import Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """A revision whose objects are all in the replica.
+
+    Attributes:
+        number: The revision number in the manifest.
+        published_at: The time of publication. Unit: Unix seconds.
+        roots: The objects from which all content is reachable: catalog, certificate, and history
+            and metainfo if they exist.
+        superseded_at: When a newer revision replaced this one. Unit: Unix seconds. None while
+            this revision is served.
+    """
+
+    number: int
+    published_at: int
+    roots: tuple[ObjectName, ...]
+    superseded_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """The state that a replica stores between runs.
+
+    Attributes:
+        revisions: Newest last. At most one is not superseded.
+        last_snapshot: When a pull last succeeded. Unit: Unix seconds. None for never.
+        last_sweep: When old objects were last removed. Unit: Unix seconds. None for never.
+        doubted: True if a sweep or a check was removing objects and may not have ended. Then a
+            stored catalog does not prove that the objects below the catalog are stored.
+        whitelist_expires_at: Unit: Unix seconds. None before the first pull.
+        failure: The error message of the last run. Empty if the last run succeeded.
+    """
+
+    revisions: tuple[Revision, ...] = ()
+    last_snapshot: int | None = None
+    last_sweep: int | None = None
+    doubted: bool = False
+    whitelist_expires_at: int | None = None
+    failure: str = ""
+
+    @property
+    def current(self) -> Revision | None:
+        """Return the revision that is served."""
+        return self.revisions[-1] if self.revisions else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullResult:
+    """The result of a pull, or its progress so far.
+
+    Attributes:
+        revision: The revision that is served afterwards.
+        objects: The number of objects that were checked.
+        fetched: The number of objects that were not stored before.
+        fetched_bytes: The compressed size of the fetched objects.
+        catalogs: The number of catalogs that were read.
+    """
+
+    revision: int = 0
+    objects: int = 0
+    fetched: int = 0
+    fetched_bytes: int = 0
+    catalogs: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepResult:
+    """The objects that a sweep removed, or would remove in a dry run.
+
+    Attributes:
+        kept: The number of objects that remain.
+        removed: The number of objects that were removed.
+        removed_bytes: The size of the removed objects.
+    """
+
+    kept: int
+    removed: int
+    removed_bytes: int
+
+
+def to_revision(manifest: Manifest) -> Revision:
+    """Return the revision that a manifest describes."""
+    roots = (manifest.catalog, manifest.certificate, manifest.history, manifest.metainfo)
+    return Revision(
+        number=manifest.revision,
+        published_at=manifest.published_at,
+        roots=tuple(root for root in roots if root is not None),
+    )
+
+
+def make_current(state: ReplicaState, revision: Revision, *, now: int) -> ReplicaState:
+    """Return the state in which a revision is the current one.
+
+    The previous revision is superseded at ``now``.
+    """
+    current = state.current
+    if (
+        current is not None
+        and current.roots == revision.roots
+        and current.number == revision.number
+    ):
+        return state
+    revisions = []
+    for older in state.revisions:
+        if older.roots == revision.roots:
+            continue
+        revisions.append(replace(older, superseded_at=now) if _is_current(older) else older)
+    return replace(state, revisions=(*revisions, revision))
+
+
+def _is_current(revision: Revision) -> bool:
+    return revision.superseded_at is None
+
+
+def retain(state: ReplicaState, *, now: int, keep_s: int) -> ReplicaState:
+    """Return the state without revisions that were superseded more than ``keep_s`` seconds ago.
+
+    Clients use a revision until they check for the next one, so a recently superseded revision is
+    still read.
+    """
+
+    def is_retained(revision: Revision) -> bool:
+        return revision.superseded_at is None or revision.superseded_at > now - keep_s
+
+    return replace(state, revisions=tuple(filter(is_retained, state.revisions)))

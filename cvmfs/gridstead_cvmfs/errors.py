@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors of CVMFS. The classes of Gridstead's errors determine who must act."""
+
+from __future__ import annotations
+
+from gridstead.errors import Rejected, Transient
+
+
+class RepositoryUntrusted(Rejected):
+    """The data of a CVMFS server does not match its signature or hash. The data is discarded."""
+
+    code = "repository-untrusted"
+
+
+class RepositoryIncomplete(Rejected):
+    """A CVMFS server does not have an object that its repository references.
+
+    The publisher of the repository or the operator of the replica must act.
+    """
+
+    code = "repository-incomplete"
+
+
+class RepositoryUnavailable(Transient):
+    """A CVMFS server did not answer in time, or its answer was incomplete."""
+
+    code = "repository-unavailable"
+
+
+class ReplicaBusy(Transient):
+    """Another process has locked this replica."""
+
+    code = "replica-busy"
+
+
+class StorageFull(Transient):
+    """The disk is full. The operation continues after the operator has freed some space."""
+
+    code = "storage-full"

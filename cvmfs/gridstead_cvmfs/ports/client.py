@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of a CVMFS client that a replica does not have: the content cache and catalog look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from gridstead_cvmfs.domain.objects import ObjectName
+from gridstead_cvmfs.domain.tree import Piece, TreeEntry
+
+
+class Content(Protocol):
+    """The decompressed content of an object.
+
+    It remains readable until it is closed, also if the cache removes the object.
+    """
+
+    @property
+    def size(self) -> int:
+        """Return the size in bytes."""
+        ...
+
+    def read(self, size: int, offset: int) -> bytes:
+        """Return up to ``size`` bytes from ``offset``; fewer at the end."""
+        ...
+
+    def close(self) -> None:
+        """Release the file."""
+        ...
+
+
+class TreeCatalog(Protocol):
+    """A catalog for look-ups by path. Every query is limited in time. Not thread-safe.
+
+    Every method except ``close`` may raise RepositoryUntrusted if a row is not valid.
+    """
+
+    def entry(self, path: str) -> TreeEntry | None:
+        """Return the entry at a path. None if there is no entry."""
+        ...
+
+    def entries(self, path: str) -> tuple[TreeEntry, ...]:
+        """Return the entries of a directory, except hidden entries."""
+        ...
+
+    def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
+        """Return the pieces of a file, in order. Empty if the file is empty."""
+        ...
+
+    def nested(self) -> Mapping[str, ObjectName]:
+        """Return the nested catalogs by the paths of their roots."""
+        ...
+
+    def close(self) -> None:
+        """Release the database."""
+        ...
+
+
+class ContentCache(Protocol):
+    """Decompressed objects of one repository on the local disk, up to a maximum size.
+
+    The least recently used objects are removed first, catalogs last. Several threads and several
+    processes may call any method.
+
+    Guarantee: a cached object is complete and matches its name, also after a crash.
+    """
+
+    def open(self, name: ObjectName) -> Content | None:
+        """Return the content of an object. None if the object is not in the cache."""
+        ...
+
+    def put(
+        self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int
+    ) -> Content:
+        """Add an object to the cache and return its content.
+
+        Args:
+            name: The name of the object.
+            pieces: The stored bytes of the object.
+            packed: Whether the stored bytes are compressed.
+            limit: The maximum decompressed size. Unit: bytes.
+
+        Raises:
+            RepositoryUntrusted: If the object does not match its name or is larger than the
+                limit. Then nothing is cached.
+            StorageFull: If the disk is full, or the object is larger than the whole cache.
+        """
+        ...
+
+    def catalog(self, name: ObjectName) -> TreeCatalog | None:
+        """Return a catalog. None if the catalog is not in the cache."""
+        ...

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of a CVMFS replica: the upstream server, the stored objects, and the other files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import Protocol, TypeVar
+
+from gridstead_cvmfs.domain.objects import Algorithm, ObjectName
+from gridstead_cvmfs.domain.replica import ReplicaState, SweepResult
+from gridstead_cvmfs.domain.signed_files import SignedFile
+from gridstead_cvmfs.domain.trust import SignedFiles
+
+T = TypeVar("T")
+
+
+class Upstream(Protocol):
+    """A Stratum 0 over HTTP. Every answer is limited in size and time.
+
+    Every method may raise RepositoryUnavailable after several attempts.
+    """
+
+    def file(self, path: str) -> bytes:
+        """Return a small file of the repository.
+
+        Raises:
+            RepositoryIncomplete: If the file does not exist.
+            RepositoryUntrusted: If the file is larger than the limit for signed files.
+        """
+        ...
+
+    def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
+        """Pass the bytes of an object to ``take``, and return the result of ``take``.
+
+        If ``take`` raises RepositoryUntrusted, the object is fetched once more, without caches.
+
+        Raises:
+            RepositoryIncomplete: If the object does not exist.
+            RepositoryUntrusted: If the object is larger than the limit, or ``take`` rejects it
+                twice.
+        """
+        ...
+
+
+class SigningCertificate(Protocol):
+    """The certificate of the signer of a manifest."""
+
+    def fingerprint(self, algorithm: Algorithm) -> str:
+        """Return the fingerprint in the form of whitelists: ``AB:CD:…`` in upper case."""
+        ...
+
+    def has_signed(self, signed_file: SignedFile) -> bool:
+        """Return whether the key of the certificate made the signature of a file."""
+        ...
+
+
+class Signatures(Protocol):
+    """Checks signatures with the master keys of a repository."""
+
+    def is_signed_by_master(self, signed_file: SignedFile) -> bool:
+        """Return whether one of the master keys made the signature of a file."""
+        ...
+
+    def certificate(self, pem: bytes) -> SigningCertificate:
+        """Return a certificate.
+
+        Raises:
+            RepositoryUntrusted: If it is not a certificate, or its key type cannot sign manifests.
+        """
+        ...
+
+
+class ObjectStore(Protocol):
+    """The objects of one repository on disk.
+
+    Several threads may call any method except ``sweep``.
+
+    Guarantee: a stored object is complete, also after a crash.
+    Every method that writes may raise StorageFull. Then nothing has changed.
+    """
+
+    def has(self, name: ObjectName, *, check: bool = False) -> bool:
+        """Return whether an object is stored.
+
+        Args:
+            name: The name of the object.
+            check: Whether to read the object, and remove it if it is damaged.
+        """
+        ...
+
+    def put(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
+        """Store an object and return its size.
+
+        Raises:
+            RepositoryUntrusted: If the pieces do not match the name. Then nothing is stored.
+        """
+        ...
+
+    def stage(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
+        """Store a catalog for ``place`` and for ``Databases``; ``has`` ignores a staged catalog.
+
+        Returns:
+            The size of the stored catalog. Unit: bytes.
+        """
+        ...
+
+    def is_staged(self, name: ObjectName) -> bool:
+        """Return whether a catalog is staged. An interrupted run may have staged it."""
+        ...
+
+    def place(self, name: ObjectName) -> None:
+        """Make a staged catalog a stored object, after a sync of all earlier writes."""
+        ...
+
+    def sync(self) -> None:
+        """Make all stored objects survive a power cut."""
+        ...
+
+    def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> SweepResult:
+        """Remove all objects except ``keep``. If the iteration of ``keep`` raises, remove none."""
+        ...
+
+
+class Catalog(Protocol):
+    """An open catalog."""
+
+    def objects(self) -> Iterator[ObjectName]:
+        """Return the objects of the files in the catalog. An object may occur several times."""
+        ...
+
+    def nested(self) -> tuple[ObjectName, ...]:
+        """Return the nested catalogs, one level down."""
+        ...
+
+
+class Databases(Protocol):
+    """Objects that are databases. Every query is limited in size and time.
+
+    Every method may raise RepositoryUntrusted if the object is not a database of the expected
+    type, and RepositoryIncomplete if the object is missing or cannot be read.
+    """
+
+    def catalog(self, name: ObjectName) -> AbstractContextManager[Catalog]:
+        """Open a catalog, staged or stored."""
+        ...
+
+    def tagged(self, name: ObjectName) -> tuple[ObjectName, ...]:
+        """Return the root catalogs of the tags in a history."""
+        ...
+
+
+class ReplicaFiles(Protocol):
+    """The files of one repository that are not objects, and its lock."""
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Lock the replica against other processes, and remove partial files of a killed process.
+
+        The lock of a killed process is released.
+
+        Raises:
+            ReplicaBusy: If another process holds the lock.
+        """
+        ...
+
+    def load(self) -> ReplicaState:
+        """Return the saved state, or the initial state of a new replica."""
+        ...
+
+    def save(self, state: ReplicaState) -> None:
+        """Save the state and the status files for clients, atomically. Survives a power cut."""
+        ...
+
+    def signed_file(self, name: str) -> bytes | None:
+        """Return a stored signed file. None if it does not exist."""
+        ...
+
+    def publish(self, signed_files: SignedFiles) -> None:
+        """Store the signed files, the manifest last. Survives a power cut."""
+        ...
+
+    def announce(self, since: int | None) -> None:
+        """Publish that a pull is running since this time (Unix seconds), or None that none runs."""
+        ...

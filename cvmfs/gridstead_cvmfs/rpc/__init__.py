@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The servers: HTTP for CVMFS clients, and FUSE for the kernel."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services: a replica, and the client of a mount."""

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A CVMFS client: shows the newest trusted revision of a repository, and fetches files on demand.
+
+Rule 1: signed files pass the same checks as in a replica, and a rollback is refused.
+Rule 2: an open file does not change for any process on this host until every process has closed
+it, because the kernel has one copy of its content and size.
+Rule 3: a file is opened with the attributes that the kernel has cached, as long as that cache is
+valid, for the same reason.
+Rule 4: while no server answers, cached content is served. Other requests fail and are logged.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from gridstead.errors import GridsteadError
+from gridstead.ports.clock import Clock
+from gridstead_cvmfs.domain.tree import Piece, TreeEntry
+from gridstead_cvmfs.domain.trust import SignedFiles, check_succession
+from gridstead_cvmfs.errors import RepositoryUntrusted
+from gridstead_cvmfs.ports import (
+    Content,
+    ContentCache,
+    ObjectStore,
+    ReplicaFiles,
+    Signatures,
+    Upstream,
+)
+from gridstead_cvmfs.services.fetch import Fetcher
+from gridstead_cvmfs.services.signed_files import read_signed_files, stored_signed_files
+from gridstead_cvmfs.services.tree import Tree
+
+log = structlog.get_logger()
+
+REPORTED_S = 3.0  # longer than the kernel caches attributes
+MAX_LAST_CONTENTS = 10_000  # files whose content in the kernel's cache is known
+LOG_EVERY_S = 1.0
+ROLLBACK_HINT = (
+    "If the publisher rolled back on purpose, remove the client's cache of this repository and"
+    " mount it again."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CvmfsClientPorts:
+    """The ports of a client.
+
+    Attributes:
+        servers: At least one server, in the order in which signed files are requested.
+        upstream: All servers, for objects.
+        signed_files: The stored signed files, as an upstream.
+        signatures: The repository's master keys.
+        files: Stores signed files.
+        objects: Stores certificates.
+        cache: Stores all other objects.
+        clock: Returns the time.
+        monotonic: Returns the time of a monotonic clock. Unit: seconds.
+    """
+
+    servers: tuple[Upstream, ...]
+    upstream: Upstream
+    signed_files: Upstream
+    signatures: Signatures
+    files: ReplicaFiles
+    objects: ObjectStore
+    cache: ContentCache
+    clock: Clock
+    monotonic: Callable[[], float]
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    """An open file: its unchanging entry and content, and the number of its handles."""
+
+    entry: TreeEntry
+    pieces: tuple[Piece, ...]
+    count: int = 0
+
+
+@dataclass(slots=True)
+class _Handle:
+    path: str
+    file: _OpenFile
+    piece: Piece | None = None
+    content: Content | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class CvmfsClient:
+    """The client of one repository. Several threads may call any method.
+
+    Args:
+        name: The name of the repository.
+        ports: The ports of the client.
+        max_catalog_bytes: The maximum decompressed size of a catalog.
+    """
+
+    def __init__(self, name: str, ports: CvmfsClientPorts, *, max_catalog_bytes: int) -> None:
+        self._name = name
+        self._ports = ports
+        self._fetcher = Fetcher(ports.upstream, ports.cache, max_catalog_bytes=max_catalog_bytes)
+        self._tree: Tree | None = None
+        self._reported: OrderedDict[str, tuple[TreeEntry | None, Tree, float]] = OrderedDict()
+        self._open_files: dict[str, _OpenFile] = {}
+        self._handles: dict[int, _Handle] = {}
+        self._numbers = iter(range(1, 2**62))
+        self._last_contents: OrderedDict[str, tuple[Piece, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._next_log_s = 0.0
+
+    def start(self) -> None:
+        """Show the revision of a server, or the stored revision if no server has a valid one.
+
+        Raises:
+            GridsteadError: If there is no valid revision.
+        """
+        stored = stored_signed_files(self._ports.files, self._name)
+        try:
+            self.check_revision()
+        except GridsteadError as error:
+            if stored is None:
+                raise
+            self._log_failed_check(error)
+            self._show(self._read_signed_files(self._ports.signed_files))
+
+    def check_revision(self) -> None:
+        """Show the revision of the first server whose signed files are valid.
+
+        Raises:
+            RepositoryUntrusted: If the signed files are not valid, or older than the stored ones.
+                The shown revision does not change.
+            RepositoryUnavailable: If no server answers.
+        """
+        stored = stored_signed_files(self._ports.files, self._name)
+        failures: list[GridsteadError] = []
+        for server in self._ports.servers:
+            try:
+                signed_files = self._read_signed_files(server)
+                if stored is not None:
+                    check_succession(
+                        stored, signed_files.manifest, signed_files.whitelist, hint=ROLLBACK_HINT
+                    )
+                self._show(signed_files)
+            except GridsteadError as error:
+                failures.append(error)
+            else:
+                return
+        raise failures[0]
+
+    def tick(self) -> None:
+        """Check for a new revision, and log a failure."""
+        try:
+            self.check_revision()
+        except GridsteadError as error:
+            self._log_failed_check(error)
+
+    def entry(self, path: str) -> TreeEntry | None:
+        """Return the entry at a path. None if there is no entry.
+
+        Raises:
+            GridsteadError: If a catalog cannot be read. The failure is logged.
+        """
+        with self._failures_logged(path):
+            with self._lock:
+                open_file = self._open_files.get(path)
+            if open_file is not None:
+                return open_file.entry
+            tree = self._shown_tree()
+            entry = tree.entry(path)
+            with self._lock:
+                self._remember_reported(path, entry, tree)
+            return entry
+
+    def entries(self, path: str) -> tuple[TreeEntry, ...]:
+        """Return the entries of a directory.
+
+        Raises:
+            GridsteadError: If a catalog cannot be read. The failure is logged.
+        """
+        with self._failures_logged(path):
+            return self._shown_tree().entries(path)
+
+    def open(self, path: str) -> tuple[int, bool] | None:
+        """Open a file.
+
+        Returns:
+            A handle, and whether the content is the same as when the file was last opened. None if
+            there is no such file.
+
+        Raises:
+            GridsteadError: If the content is not available. The failure is logged.
+        """
+        with self._failures_logged(path):
+            file = self._find_file(path)
+            if file is None:
+                return None
+            with self._lock:
+                number, handle = self._add_handle(path, file)
+                is_same = self._is_last_content(path, handle.file.pieces)
+            try:
+                if len(handle.file.pieces) == 1:
+                    self._content_of(handle, handle.file.pieces[0])
+            except GridsteadError:
+                self.release(number)
+                raise
+            return number, is_same
+
+    def read(self, number: int, size: int, offset: int) -> bytes:
+        """Return up to ``size`` bytes of an open file from ``offset``; fewer at its end.
+
+        Raises:
+            GridsteadError: If the content is not available. The failure is logged.
+        """
+        handle = self._handles[number]
+        data = bytearray()
+        with self._failures_logged(handle.path), handle.lock:
+            for piece in handle.file.pieces:
+                start = offset + len(data) - piece.offset
+                if 0 <= start < piece.size and len(data) < size:
+                    length = min(size - len(data), piece.size - start)
+                    data += self._content_of(handle, piece).read(length, start)
+        return bytes(data)
+
+    def release(self, number: int) -> None:
+        """Close a handle."""
+        with self._lock:
+            handle = self._handles.pop(number)
+            handle.file.count -= 1
+            if not handle.file.count:
+                del self._open_files[handle.path]
+        if handle.content is not None:
+            handle.content.close()
+
+    def _read_signed_files(self, upstream: Upstream) -> SignedFiles:
+        return read_signed_files(
+            upstream, self._ports.signatures, name=self._name, now=self._ports.clock.now()
+        )
+
+    def _show(self, signed_files: SignedFiles) -> None:
+        """Show a revision after its root catalog is in the cache."""
+        ports, manifest, before = self._ports, signed_files.manifest, self._tree
+        tree = before
+        if tree is None or tree.root != manifest.catalog:
+            tree = Tree(manifest.catalog, ports.cache.catalog, self._fetcher.catalog)
+            root = tree.entry("")
+            if root is None or not root.is_directory:
+                raise RepositoryUntrusted(
+                    f"root of {self._name} is not a directory", detail=str(manifest.catalog)
+                )
+        if not ports.objects.has(manifest.certificate):
+            ports.objects.put(manifest.certificate, (signed_files.certificate,))
+        ports.files.publish(signed_files)
+        if tree is before:
+            return
+        self._tree = tree
+        log.info("revision_shown", repository=self._name, revision=manifest.revision)
+        if before is not None:
+            before.close()
+
+    def _shown_tree(self) -> Tree:
+        assert self._tree is not None, "start() came first"
+        return self._tree
+
+    def _remember_reported(self, path: str, entry: TreeEntry | None, tree: Tree) -> None:
+        """Remember an entry that the kernel caches, and forget entries that have expired there."""
+        now = self._ports.monotonic()
+        self._reported.pop(path, None)
+        self._reported[path] = entry, tree, now
+        while next(iter(self._reported.values()))[2] < now - REPORTED_S:
+            self._reported.popitem(last=False)
+
+    def _find_file(self, path: str) -> _OpenFile | None:
+        with self._lock:
+            open_file = self._open_files.get(path)
+            if open_file is not None:
+                return open_file
+            never = (None, self._shown_tree(), -REPORTED_S)
+            entry, tree, reported_at = self._reported.get(path, never)
+        if reported_at <= self._ports.monotonic() - REPORTED_S:
+            tree = self._shown_tree()
+            entry = tree.entry(path)
+        if entry is None or not entry.is_file:
+            return None
+        return _OpenFile(entry, tree.pieces(path, entry))
+
+    def _add_handle(self, path: str, file: _OpenFile) -> tuple[int, _Handle]:
+        """Add a handle of a file. If another thread has just opened the file, use that one."""
+        file = self._open_files.setdefault(path, file)
+        file.count += 1
+        number = next(self._numbers)
+        handle = self._handles[number] = _Handle(path, file)
+        return number, handle
+
+    def _is_last_content(self, path: str, pieces: tuple[Piece, ...]) -> bool:
+        """Remember the content of a file, and return whether it is the same as before."""
+        is_same = self._last_contents.pop(path, None) == pieces
+        self._last_contents[path] = pieces
+        if len(self._last_contents) > MAX_LAST_CONTENTS:
+            self._last_contents.popitem(last=False)
+        return is_same
+
+    def _content_of(self, handle: _Handle, piece: Piece) -> Content:
+        """Return the content of a piece. A handle has one open piece at a time."""
+        if handle.piece is piece and handle.content is not None:
+            return handle.content
+        content = self._fetcher.content(piece)
+        if handle.content is not None:
+            handle.content.close()
+        handle.piece, handle.content = piece, content
+        return content
+
+    def _log_failed_check(self, error: GridsteadError) -> None:
+        log.error(
+            "look_failed",
+            repository=self._name,
+            code=error.code,
+            reason=str(error),
+            hint=error.hint,
+        )
+
+    @contextmanager
+    def _failures_logged(self, path: str) -> Iterator[None]:
+        """Log a failure, at most one line per second."""
+        try:
+            yield
+        except GridsteadError as error:
+            if self._is_log_due():
+                log.error(
+                    "access_failed",
+                    repository=self._name,
+                    path=path,
+                    code=error.code,
+                    reason=str(error),
+                )
+            raise
+
+    def _is_log_due(self) -> bool:
+        now = self._ports.monotonic()
+        with self._lock:
+            if now < self._next_log_s:
+                return False
+            self._next_log_s = now + LOG_EVERY_S
+            return True

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gets objects for a client, from its cache or from a server.
+
+Each object is fetched once, also if several threads need it at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from gridstead_cvmfs.domain.objects import ObjectName
+from gridstead_cvmfs.domain.tree import Piece
+from gridstead_cvmfs.errors import RepositoryUntrusted
+from gridstead_cvmfs.ports import Content, ContentCache, Upstream
+
+LOCKS = 64  # the maximum number of simultaneous fetches
+
+
+class Fetcher:
+    """Fetches objects into a cache. Several threads may call any method.
+
+    Args:
+        upstream: The servers.
+        cache: The content cache.
+        max_catalog_bytes: The maximum decompressed size of a catalog.
+    """
+
+    def __init__(self, upstream: Upstream, cache: ContentCache, *, max_catalog_bytes: int) -> None:
+        self._upstream = upstream
+        self._cache = cache
+        self._max_catalog_bytes = max_catalog_bytes
+        self._locks = tuple(threading.Lock() for _ in range(LOCKS))
+
+    def content(self, piece: Piece) -> Content:
+        """Return the content of a piece of a file.
+
+        Raises:
+            RepositoryUntrusted: If the content does not match the name of its object or the size
+                in the catalog.
+        """
+        content = self._open_or_fetch(piece.name, packed=piece.packed, limit=piece.size)
+        if content.size != piece.size:
+            content.close()
+            detail = f"{content.size} bytes, not {piece.size}"
+            raise RepositoryUntrusted(
+                f"size of object {piece.name} does not match its catalog", detail=detail
+            )
+        return content
+
+    def catalog(self, name: ObjectName) -> None:
+        """Fetch a catalog into the cache unless it is there."""
+        self._open_or_fetch(name, packed=True, limit=self._max_catalog_bytes).close()
+
+    def _open_or_fetch(self, name: ObjectName, *, packed: bool, limit: int) -> Content:
+        cache = self._cache
+        with self._locks[hash(name) % LOCKS]:
+            return cache.open(name) or self._upstream.fetch(
+                name, lambda pieces: cache.put(name, pieces, packed=packed, limit=limit)
+            )

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree of one revision: finds the catalog of a path, and fetches catalogs when needed."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from gridstead_cvmfs.domain.objects import ObjectName
+from gridstead_cvmfs.domain.tree import Piece, TreeEntry, parent_of
+from gridstead_cvmfs.errors import RepositoryUntrusted
+from gridstead_cvmfs.ports import TreeCatalog
+
+MAX_DEPTH = 256
+MAX_OPEN_CATALOGS = 128
+
+T = TypeVar("T")
+
+
+class Tree:
+    """The tree of one revision. Several threads may call any method, also after ``close``.
+
+    Attributes:
+        root: The root catalog.
+
+    Args:
+        root: The root catalog.
+        open_catalog: Returns a cached catalog, or None.
+        fetch: Fetches a catalog into the cache.
+    """
+
+    def __init__(
+        self,
+        root: ObjectName,
+        open_catalog: Callable[[ObjectName], TreeCatalog | None],
+        fetch: Callable[[ObjectName], None],
+    ) -> None:
+        self.root = root
+        self._open_catalog = open_catalog
+        self._fetch = fetch
+        self._open_catalogs: OrderedDict[ObjectName, TreeCatalog] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def entry(self, path: str) -> TreeEntry | None:
+        """Return the entry at a path. None if there is no entry."""
+        return self._query(parent_of(path), lambda catalog: catalog.entry(path))
+
+    def entries(self, path: str) -> tuple[TreeEntry, ...]:
+        """Return the entries of a directory, except hidden entries."""
+        return self._query(path, lambda catalog: catalog.entries(path))
+
+    def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
+        """Return the pieces of a file, in order."""
+        return self._query(parent_of(path), lambda catalog: catalog.pieces(path, entry))
+
+    def close(self) -> None:
+        """Close the catalogs."""
+        with self._lock:
+            while self._open_catalogs:
+                _, catalog = self._open_catalogs.popitem()
+                catalog.close()
+
+    def _query(self, folder: str, query: Callable[[TreeCatalog], T]) -> T:
+        """Return the result of a query to the catalog that lists a directory."""
+        for _ in range(MAX_DEPTH):
+            with self._lock:
+                catalog = self._find_catalog(folder)
+                if not isinstance(catalog, ObjectName):
+                    return query(catalog)
+            self._fetch(catalog)  # without the lock: a fetch may take long
+        raise RepositoryUntrusted(
+            f"catalogs below {self.root} are nested too deep, or the cache is too small for them"
+        )
+
+    def _find_catalog(self, folder: str) -> TreeCatalog | ObjectName:
+        """Return the catalog that lists a directory.
+
+        Returns:
+            The name of the first catalog on the path that is not cached, if there is one.
+        """
+        name, depth = self.root, 0
+        names = folder.split("/")[1:]
+        while True:
+            catalog = self._open(name)
+            if catalog is None:
+                return name
+            nested = catalog.nested()
+            mount_path = _first_nested_path(nested, names, depth)
+            if mount_path is None:
+                return catalog
+            name, depth = nested[mount_path], mount_path.count("/")
+
+    def _open(self, name: ObjectName) -> TreeCatalog | None:
+        catalog = self._open_catalogs.pop(name, None) or self._open_catalog(name)
+        if catalog is not None:
+            self._open_catalogs[name] = catalog
+            if len(self._open_catalogs) > MAX_OPEN_CATALOGS:
+                _, oldest = self._open_catalogs.popitem(last=False)
+                oldest.close()
+        return catalog
+
+
+def _first_nested_path(
+    nested: Mapping[str, ObjectName], names: Sequence[str], depth: int
+) -> str | None:
+    """Return the shortest path below ``depth`` components at which a nested catalog begins."""
+    if not nested:
+        return None
+    for end in range(depth + 1, len(names) + 1):
+        path = "/" + "/".join(names[:end])
+        if path in nested:
+            return path
+    return None

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wiring of gridstead cvmfs mount: two processes.
+
+The root process opens the device, mounts and unmounts. It reads nothing that comes from a server.
+The server process has no privileges. It fetches and checks files and answers the kernel. After an
+unmount it runs until the file system is no longer in use, so that a restart does not break jobs.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pwd
+import resource
+import signal
+import ssl
+import subprocess
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from gridstead.adapters.clock import SystemClock
+from gridstead.errors import ConfigError
+from gridstead.wiring.loop import notify_systemd
+from gridstead_cvmfs.adapters.cache import DiskCache
+from gridstead_cvmfs.adapters.files import DiskFiles
+from gridstead_cvmfs.adapters.objects import DiskObjects
+from gridstead_cvmfs.adapters.servers import Servers
+from gridstead_cvmfs.adapters.signatures import RsaSignatures
+from gridstead_cvmfs.adapters.signed_file_cache import CachedSignedFiles
+from gridstead_cvmfs.adapters.upstream import FetchLimits, HttpUpstream
+from gridstead_cvmfs.config import CvmfsClientSettings, MountedRepository
+from gridstead_cvmfs.services.client import CvmfsClient, CvmfsClientPorts
+
+MIB = 1024 * 1024
+DEVICE = "/dev/fuse"
+SUBTYPE = "gridstead-cvmfs"
+TYPE = f"fuse.{SUBTYPE}"
+OPTIONS = "ro,nosuid,nodev,allow_other,default_permissions,rootmode=40755,user_id=0,group_id=0"
+CONNECTIONS = 16
+SERVER_EXIT_TIMEOUT_S = 2.0
+HANDLED_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+FOLDER_MODE = 0o700
+
+
+def mount(settings: CvmfsClientSettings, repository: MountedRepository, mountpoint: Path) -> int:
+    """Mount a repository until it is unmounted or a signal arrives, and return the exit code.
+
+    Raises:
+        ConfigError: If the repository cannot be mounted there, or if the caller is not root.
+    """
+    if os.geteuid() != 0:
+        raise ConfigError(f"cannot mount {mountpoint}", detail="not root")
+    _load_fuse()
+    place = Path(os.path.realpath(mountpoint))
+    _prepare_mountpoint(place)
+    user = _user(settings)
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
+    max_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
+    device = _open_device()
+    ready_reader, ready_writer = os.pipe()
+    mounted_reader, mounted_writer = os.pipe()
+    server = os.fork()
+    if server == 0:
+        os.close(ready_reader)
+        os.close(mounted_writer)
+        _drop_privileges(user)
+        return _serve(settings, repository, device, (ready_writer, mounted_reader))
+    os.close(ready_writer)
+    os.close(mounted_reader)
+    if not os.read(ready_reader, 1):  # the server process has printed the reason
+        return _wait_for_exit_code(server)
+    _mount(repository.name, device, place)
+    os.close(device)
+    os.write(mounted_writer, b".")
+    notify_systemd("READY=1")
+    return _watch(server, place)
+
+
+def _serve(
+    settings: CvmfsClientSettings,
+    repository: MountedRepository,
+    device: int,
+    pipes: tuple[int, int],
+) -> int:
+    """Answer the kernel until the file system is no longer in use. Runs without privileges."""
+    from gridstead_cvmfs.rpc.mount import serve  # noqa: PLC0415 - imported by the root process
+
+    ready_writer, mounted_reader = pipes
+    with closing(_servers(settings, repository)) as upstream:
+        client = _client(settings, repository, upstream)
+        client.start()
+        os.write(ready_writer, b".")
+        if not os.read(mounted_reader, 1):  # the root process has printed the reason
+            return 0
+        exit_codes: SimpleQueue[int] = SimpleQueue()
+
+        def answer() -> None:
+            code = 1
+            try:
+                serve(client, device)
+                code = 0
+            finally:
+                exit_codes.put(code)
+
+        threading.Thread(target=answer, name="fuse", daemon=True).start()
+        while True:
+            try:
+                return exit_codes.get(timeout=settings.look_every_s)
+            except Empty:
+                client.tick()
+
+
+def _watch(server: int, place: Path) -> int:
+    """Wait for a signal or for the end of the server process, unmount, and return the exit code."""
+    while True:
+        if signal.sigwait(HANDLED_SIGNALS) != signal.SIGCHLD:
+            break
+        ended, status = os.waitpid(server, os.WNOHANG)
+        if ended:
+            _unmount(place)
+            return 1 if os.waitstatus_to_exitcode(status) else 0
+    notify_systemd("STOPPING=1")
+    _unmount(place)
+    deadline = time.monotonic() + SERVER_EXIT_TIMEOUT_S
+    while not os.waitpid(server, os.WNOHANG)[0]:
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0:
+            break
+        signal.sigtimedwait((signal.SIGCHLD,), remaining_s)
+    return 0
+
+
+def _client(
+    settings: CvmfsClientSettings, repository: MountedRepository, upstream: Servers
+) -> CvmfsClient:
+    folder = settings.cache_directory / repository.name
+    files = DiskFiles(settings.cache_directory, repository.name)
+    objects = DiskObjects(folder, min_free_bytes=0)
+    with files.lock():  # creates the folders
+        cache = DiskCache(folder / "content", max_bytes=settings.cache_mib * MIB)
+    ports = CvmfsClientPorts(
+        servers=upstream.servers,
+        upstream=upstream,
+        signed_files=CachedSignedFiles(files, objects),
+        signatures=RsaSignatures(repository.public_key_files),
+        files=files,
+        objects=objects,
+        cache=cache,
+        clock=SystemClock(),
+        monotonic=time.monotonic,
+    )
+    return CvmfsClient(repository.name, ports, max_catalog_bytes=settings.max_catalog_mib * MIB)
+
+
+def _servers(settings: CvmfsClientSettings, repository: MountedRepository) -> Servers:
+    limits = FetchLimits(
+        timeout_s=settings.timeout_s,
+        object_bytes=settings.max_object_mib * MIB,
+        connections=CONNECTIONS,
+        attempts=1,
+    )
+    tls = ssl.create_default_context()
+    return Servers(
+        (HttpUpstream(url, limits, tls=tls) for url in repository.urls), monotonic=time.monotonic
+    )
+
+
+def _load_fuse() -> None:
+    try:
+        importlib.import_module("gridstead_cvmfs.rpc.mount")  # needs the privileges of root
+    except OSError as error:
+        hint = "Install the package fuse3."
+        raise ConfigError("cannot use FUSE", detail=str(error), hint=hint) from error
+
+
+def _open_device() -> int:
+    try:
+        return os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        hint = "Load the kernel module fuse."
+        raise ConfigError(f"cannot open {DEVICE}", detail=str(error), hint=hint) from error
+
+
+def _user(settings: CvmfsClientSettings) -> pwd.struct_passwd:
+    """Return the user of the server process, and create the user's cache folder."""
+    try:
+        user = pwd.getpwnam(settings.user)
+    except KeyError as error:
+        raise ConfigError(
+            f"cannot serve as {settings.user}", detail="there is no such user"
+        ) from error
+    cache = settings.cache_directory
+    if not cache.exists():
+        cache.mkdir(mode=FOLDER_MODE, parents=True)
+        os.chown(cache, user.pw_uid, user.pw_gid)
+    return user
+
+
+def _drop_privileges(user: pwd.struct_passwd) -> None:
+    os.setsid()  # Ctrl-C must reach the root process only
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
+    os.initgroups(user.pw_name, user.pw_gid)
+    os.setgid(user.pw_gid)
+    os.setuid(user.pw_uid)
+
+
+def _prepare_mountpoint(place: Path) -> None:
+    """Unmount earlier mounts of this client, and check that the mountpoint is a directory.
+
+    Raises:
+        ConfigError: If it is not a directory, or another file system is mounted there.
+    """
+    mounts = [line.split(" ") for line in Path("/proc/mounts").read_text().splitlines()]
+    types = [fields[2] for fields in mounts if fields[1] == str(place)]
+    if types and types[-1] != TYPE:
+        raise ConfigError(
+            f"cannot mount {place}", detail=f"a file system of type {types[-1]} is mounted there"
+        )
+    for _ in types:
+        _unmount(place)
+    if not place.is_dir():
+        raise ConfigError(f"cannot mount {place}", detail="it is not a directory")
+
+
+def _mount(name: str, device: int, place: Path) -> None:
+    # The subtype is an option: mount(8) of Debian 13 ignores it as a part of the type.
+    command = [
+        "mount",
+        "-i",
+        "-t",
+        "fuse",
+        "-o",
+        f"{OPTIONS},subtype={SUBTYPE},fd={device}",
+        name,
+        str(place),
+    ]
+    result = subprocess.run(
+        command, pass_fds=(device,), check=False, capture_output=True, text=True
+    )
+    if result.returncode:
+        raise ConfigError(f"cannot mount {place}", detail=result.stderr.strip())
+
+
+def _unmount(place: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(place)], check=False, capture_output=True)
+
+
+def _wait_for_exit_code(server: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(server, 0)[1]) or 1

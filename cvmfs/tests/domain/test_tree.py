@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parsing of the rows of a catalog."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import zlib
+
+import pytest
+
+from gridstead_cvmfs.domain.objects import BLOCK_BYTES, Algorithm, ObjectKind, ObjectName, inflated
+from gridstead_cvmfs.domain.tree import (
+    CHUNKED,
+    EXTERNAL,
+    HIDDEN,
+    Piece,
+    Row,
+    chunk_pieces,
+    parent_of,
+    parse_entry,
+    path_key,
+    single_piece,
+)
+from gridstead_cvmfs.errors import RepositoryUntrusted
+
+DIGEST = bytes(20)
+ROW = Row(
+    name="x", mode=0o100644, size=5, mtime=9, uid=1, gid=2,
+    hardlinks=1, flags=4, hash=DIGEST, symlink=None
+)  # fmt: skip
+NAME = ObjectName("00" * 20, Algorithm.SHA1, ObjectKind.FILE)
+
+
+def entry(**fields):
+    return parse_entry(ROW._replace(**fields), "/a")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "../x"}, {"name": ".."}, {"name": "."}, {"name": "a/b"}, {"name": "a\0"},
+        {"name": 7}, {"symlink": "a\0b"}, {"symlink": b"x"}, {"mode": 0}, {"mode": "x"},
+        {"mode": None}, {"mode": -1}, {"size": -1}, {"size": 2**63}, {"size": 1.5}, {"uid": None},
+        {"gid": -4}, {"hardlinks": "2"}, {"flags": None},
+    ],
+)  # fmt: skip
+def test_an_invalid_row_is_refused(fields):
+    with pytest.raises(RepositoryUntrusted):
+        entry(**fields)
+
+
+def test_an_entry_has_the_attributes_of_its_row():
+    file = entry(hardlinks=7 << 32 | 3)
+
+    attributes = (file.name, file.size, file.mtime, file.uid, file.gid, file.links)
+    assert attributes == ("x", 5, 9, 1, 2, 3)
+    assert file.is_file
+    assert not any((file.is_directory, file.is_link, file.is_hidden, file.is_chunked))
+    assert entry(flags=4 | HIDDEN).is_hidden
+    assert entry(mode=stat.S_IFIFO | 0o600).mode == stat.S_IFIFO | 0o600
+    assert entry(mtime=-5).mtime == entry(mtime="x").mtime == 0
+
+
+def test_the_size_of_a_symbolic_link_is_the_size_of_its_target():
+    assert entry(mode=0o120777, symlink="gr\u00fcn", size=4096).size == 5
+
+
+def test_files_of_one_link_group_in_one_directory_have_the_same_inode():
+    first = entry(name="x", hardlinks=7 << 32 | 2)
+    second = entry(name="y", hardlinks=7 << 32 | 2)
+    elsewhere = parse_entry(ROW._replace(hardlinks=7 << 32 | 2), "/b")
+    others = (entry(), entry(name="y"), entry(name=""))
+
+    assert first.inode == second.inode
+    assert len({file.inode for file in (first, elsewhere, *others)}) == 5
+    assert min(first.inode, elsewhere.inode) > 1
+
+
+@pytest.mark.parametrize(("compression", "packed"), [(0, True), (1, False)])
+def test_the_content_of_a_small_file_is_one_object(compression, packed):
+    (piece,) = single_piece(entry(flags=4 | compression << 11))
+
+    assert piece == Piece(name=NAME, offset=0, size=5, packed=packed)
+    assert single_piece(entry(flags=4 | 2 << 8))[0].name.algorithm is Algorithm.SHAKE128
+
+
+def test_an_empty_file_has_no_content():
+    assert single_piece(entry(size=0, hash=None)) == ()
+
+
+@pytest.mark.parametrize(
+    "fields", [{"flags": 4 | EXTERNAL}, {"flags": 4 | 2 << 11}, {"hash": None}, {"hash": b"1"}]
+)
+def test_content_that_is_not_available_is_refused(fields):
+    with pytest.raises(RepositoryUntrusted):
+        single_piece(entry(**fields))
+
+
+def test_the_chunks_of_a_file_become_its_pieces():
+    first, second = chunk_pieces(entry(flags=4 | CHUNKED), ((0, 3, DIGEST), (3, 2, DIGEST)))
+
+    assert (first.offset, first.size, second.offset, second.size) == (0, 3, 3, 2)
+    assert first.name.kind is ObjectKind.CHUNK
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (), ((0, 3, DIGEST),), ((1, 4, DIGEST),), ((0, 3, DIGEST), (2, 3, DIGEST)),
+        ((0, 3, DIGEST), (4, 1, DIGEST)),
+        ((0, 6, DIGEST),), ((0, 5, None),), (("0", 5, DIGEST),), ((0, -5, DIGEST),),
+    ],
+)  # fmt: skip
+def test_chunks_that_do_not_form_the_file_are_refused(rows):
+    with pytest.raises(RepositoryUntrusted):
+        chunk_pieces(entry(flags=4 | CHUNKED), rows)
+
+
+def test_content_that_is_not_compressed_cannot_be_decompressed():
+    with pytest.raises(RepositoryUntrusted, match="cannot be read"):
+        list(inflated(NAME, [b"plain"], limit=10))
+
+
+def test_an_object_is_decompressed_in_blocks():
+    content = bytes(range(256)) * (BLOCK_BYTES // 200)
+    packed = zlib.compress(content)
+    pieces = [packed[:100], packed[100:], b"bytes after the end are ignored"]
+
+    blocks = list(inflated(NAME, pieces, limit=len(content)))
+
+    assert b"".join(blocks) == content
+    assert max(len(block) for block in blocks) <= BLOCK_BYTES
+
+
+def test_an_object_larger_than_its_limit_is_refused_at_once():
+    unpacked = inflated(NAME, [zlib.compress(bytes(3 * BLOCK_BYTES))], limit=BLOCK_BYTES)
+
+    assert next(unpacked) == bytes(BLOCK_BYTES)
+    with pytest.raises(RepositoryUntrusted, match="too large"):
+        next(unpacked)
+
+
+@pytest.mark.parametrize("packed", [b"", zlib.compress(b"content")[:-1]])
+def test_a_truncated_object_is_refused_at_its_end(packed):
+    with pytest.raises(RepositoryUntrusted, match="truncated"):
+        list(inflated(NAME, [packed], limit=10))
+
+
+@pytest.mark.parametrize(("path", "parent"), [("/a/b", "/a"), ("/a", ""), ("", "")])
+def test_the_parent_of_a_path_is_its_directory(path, parent):
+    assert parent_of(path) == parent
+
+
+@pytest.mark.parametrize("path", ["", "/a/b", "/gr\u00fcn", "/\udcff"])
+def test_a_catalog_stores_a_path_under_the_two_halves_of_its_md5(path):
+    digest = hashlib.md5(path.encode("utf-8", "surrogateescape")).digest()
+
+    halves = tuple(int.from_bytes(half, "little", signed=True) for half in (digest[:8], digest[8:]))
+    assert path_key(path) == halves

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients of a repository without a kernel, and what their users read."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cvmfs.tests.publisher import NAME, TREE, Mode, Nested, Symlink
+
+from gridstead_cvmfs.adapters.cache import DiskCache
+from gridstead_cvmfs.adapters.files import DiskFiles
+from gridstead_cvmfs.adapters.objects import DiskObjects
+from gridstead_cvmfs.adapters.servers import Servers
+from gridstead_cvmfs.adapters.signatures import RsaSignatures
+from gridstead_cvmfs.adapters.signed_file_cache import CachedSignedFiles
+from gridstead_cvmfs.adapters.upstream import FetchLimits, HttpUpstream
+from gridstead_cvmfs.services.client import CvmfsClient, CvmfsClientPorts
+
+NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "data": TREE["data"]}
+
+
+@dataclass
+class Reader:
+    """A client, and what its user reads."""
+
+    client: CvmfsClient
+    seconds: list[float]
+    cache: Path
+
+    def read(self, path: str) -> bytes:
+        """Return the whole content of a file."""
+        opened = self.client.open(path)
+        assert opened is not None
+        number, _ = opened
+        try:
+            entry = self.client.entry(path)
+            return self.client.read(number, entry.size + 1, 0)
+        finally:
+            self.client.release(number)
+
+    def tree(self, path: str = "") -> dict:
+        """Return everything below a directory, in the form of the publisher's trees."""
+        return {
+            entry.name: self._node(f"{path}/{entry.name}", entry)
+            for entry in self.client.entries(path)
+        }
+
+    def _node(self, path, entry):
+        if entry.is_directory:
+            return self.tree(path)
+        return Symlink(entry.target) if entry.is_link else self.read(path)
+
+    def cached_bytes(self) -> int:
+        """Return the size of the cache."""
+        return sum(file.stat().st_size for file in self.cache.glob("??/*"))
+
+
+@dataclass
+class Readers:
+    """Creates clients. All clients have the same cache folder."""
+
+    replica_setup: object
+    tls: ssl.SSLContext
+    first_urls: list[str] = field(default_factory=list)
+    closing: list = field(default_factory=list)
+
+    def __call__(self, *, clock=None, key=None, cache_bytes=2**24, start=True) -> Reader:
+        folder = self.replica_setup.storage / self.replica_setup.publisher.name
+        limits = FetchLimits(timeout_s=5.0, object_bytes=2**20, connections=4, attempts=1)
+        urls = [*self.first_urls, self.replica_setup.stratum0.url]
+        seconds = [100.0]
+        servers = Servers(
+            (HttpUpstream(url, limits, tls=self.tls) for url in urls), monotonic=lambda: seconds[0]
+        )
+        self.closing.append(servers)
+        files = DiskFiles(self.replica_setup.storage, NAME)
+        objects = DiskObjects(folder, min_free_bytes=0)
+        with files.lock():
+            cache = DiskCache(folder / "content", max_bytes=cache_bytes)
+        ports = CvmfsClientPorts(
+            servers=servers.servers,
+            upstream=servers,
+            signed_files=CachedSignedFiles(files, objects),
+            signatures=RsaSignatures([key or self.replica_setup.key]),
+            files=files,
+            objects=objects,
+            cache=cache,
+            clock=clock or self.replica_setup.clock,
+            monotonic=lambda: seconds[0],
+        )
+        client = CvmfsClient(NAME, ports, max_catalog_bytes=2**22)
+        if start:
+            client.start()
+        return Reader(client, seconds, folder / "content")
+
+
+def plain(tree):
+    """Return a tree in which every file is its content."""
+    match tree:
+        case Nested():
+            return plain(tree.tree)
+        case dict():
+            return {name: plain(node) for name, node in tree.items()}
+        case Mode():
+            return plain(tree.node)
+        case bytes() | Symlink():
+            return tree
+        case _:
+            return tree.content

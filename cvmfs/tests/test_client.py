@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client shows of a repository, without a kernel. test_mount.py tests with a kernel."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+from cvmfs.tests.conftest import TLS
+from cvmfs.tests.publisher import NOW, TREE, HardLink, Mode, Nested, Plain
+from cvmfs.tests.readers import NEWER, Readers, plain
+from cvmfs.tests.stratum0 import altered
+from structlog.testing import capture_logs
+
+from gridstead_cvmfs.errors import RepositoryUntrusted
+from gridstead_cvmfs.services import tree as cvmfs_tree
+from gridstead_cvmfs.services.client import REPORTED_S
+
+ALL = {
+    **TREE,
+    "plain": Plain(b"not compressed\n"),
+    "secret": Mode(b"for the owner\n", 0o400, uid=7, gid=8),
+    "shared": Mode({"x": b"x"}, 0o1777),
+}
+
+
+@pytest.mark.parametrize("suffix", ["", "-rmd160", "-shake128"])
+def test_the_tree_is_the_published_tree(new_setup, suffix):
+    replica_setup = new_setup(suffix=suffix)
+    replica_setup.publisher.publish(ALL)
+    readers = Readers(replica_setup, TLS)
+
+    assert readers().tree() == plain(ALL)
+    readers.closing[0].close()
+
+
+def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
+    replica_setup.publisher.publish(ALL)
+    client = readers().client
+    first_link, second_link = client.entry("/data/one"), client.entry("/data/two")
+    secret, shared = client.entry("/secret"), client.entry("/shared")
+    listed_inodes = {entry.inode for entry in client.entries("/data")}
+
+    assert (first_link.links, first_link.inode) == (2, second_link.inode)
+    assert listed_inodes == {first_link.inode, client.entry("/data/large").inode}
+    assert (stat.S_IMODE(secret.mode), secret.uid, secret.gid, secret.mtime) == (0o400, 7, 8, NOW)
+    assert stat.S_IMODE(shared.mode) == 0o1777
+    assert client.entry("/v1").links == 4  # two, and two directories in a nested catalog
+    assert client.entry("/bin/alias").size == len("tool")
+    assert client.entry("/no") is client.entry("/no/such") is client.open("/no") is None
+
+
+def test_any_part_of_a_large_file_can_be_read(readers):
+    client, content = readers().client, bytes(range(256)) * 200
+    number, _ = client.open("/data/large")
+
+    for offset, size in (
+        (0, 10),
+        (16_380, 10),
+        (16_384, 16_384),
+        (10_000, 40_000),
+        (51_190, 100),
+        (51_200, 1),
+    ):
+        assert client.read(number, size, offset) == content[offset : offset + size]
+    client.release(number)
+
+
+def test_cached_content_is_not_fetched_again_by_the_same_or_the_next_client(replica_setup, readers):
+    reader = readers()
+    reader.tree()
+    replica_setup.stratum0.fetched()
+
+    assert reader.tree() == readers().tree() == plain(TREE)
+    assert {path[-1] for path in replica_setup.stratum0.fetched()} == {"X"}
+
+
+def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, readers):
+    reader, before = readers(), replica_setup.publisher.objects()
+    reader.tree()
+    replica_setup.publisher.publish(NEWER)
+    replica_setup.stratum0.fetched()
+
+    reader.client.check_revision()
+
+    reader.seconds[0] += REPORTED_S
+    assert reader.tree() == plain(NEWER)
+    assert not {path for path in replica_setup.stratum0.fetched() if path[-1] != "X"} & before
+
+
+class TestOpenFileAndNewRevision:
+    """The kernel has one copy of a file's content and size, so an open file must not change."""
+
+    def test_an_open_file_does_not_change_until_every_handle_is_closed(
+        self, replica_setup, readers
+    ):
+        reader = readers()
+        client, size = reader.client, len(TREE["README"])
+        first, _ = client.open("/README")
+        replica_setup.publisher.publish(NEWER)
+        client.check_revision()
+        reader.seconds[0] += REPORTED_S
+        second, is_same = client.open("/README")
+
+        assert client.read(first, 99, 0) == TREE["README"]
+        assert client.read(second, 99, 0) == TREE["README"]
+        assert (client.entry("/README").size, is_same) == (size, True)
+        client.release(first)
+        assert client.read(second, 99, 0) == TREE["README"]
+        client.release(second)
+        third, is_same = client.open("/README")
+        assert (client.read(third, 99, 0), is_same) == (NEWER["README"], False)
+        client.release(third)
+
+    def test_an_open_file_remains_readable_after_its_removal(self, replica_setup, readers):
+        reader = readers()
+        client = reader.client
+        number, _ = client.open("/data/large")
+        replica_setup.publisher.publish({"README": b""})
+        client.check_revision()
+
+        assert client.read(number, 9, 50_000) == (bytes(range(256)) * 200)[50_000:50_009]
+        assert client.entry("/data/large").size == 51_200
+        client.release(number)
+        assert client.entry("/data/large") is None
+
+    def test_a_file_is_opened_with_the_attributes_that_the_kernel_has(self, replica_setup, readers):
+        reader = readers()
+        reader.client.entry("/README")
+        replica_setup.publisher.publish(NEWER)
+        reader.client.check_revision()
+
+        number, _ = reader.client.open("/README")
+        assert reader.client.read(number, 99, 0) == TREE["README"]
+        reader.client.release(number)
+        reader.seconds[0] += REPORTED_S
+        number, _ = reader.client.open("/README")
+        assert reader.client.read(number, 99, 0) == NEWER["README"]
+        reader.client.release(number)
+
+
+@pytest.mark.parametrize("path", ["/bin/tool", "/data/large", "/v1/deep/er"])
+def test_an_altered_object_is_neither_returned_nor_cached(replica_setup, readers, path):
+    reader = readers()
+    replica_setup.stratum0.every = altered
+
+    with (
+        capture_logs() as logs,
+        pytest.raises(RepositoryUntrusted, match=r"does not match its hash|cannot be read"),
+    ):
+        reader.read(path)
+    (line,) = [line for line in logs if line["event"] == "access_failed"]
+    assert (line["code"], line["log_level"]) == ("repository-untrusted", "error")
+
+    replica_setup.stratum0.every = None
+    assert reader.read(path)
+
+
+class WrongLength(bytes):
+    """Bytes whose length is reported one too large."""
+
+    def __len__(self):
+        return super().__len__() + 1
+
+
+def test_a_wrong_size_in_a_catalog_is_detected(replica_setup, readers):
+    replica_setup.publisher.publish({"file": WrongLength(b"content")})
+
+    with pytest.raises(RepositoryUntrusted, match="does not match its catalog"):
+        readers().read("/file")
+
+
+def test_the_number_of_open_catalogs_is_limited(replica_setup, readers, monkeypatch):
+    monkeypatch.setattr(cvmfs_tree, "MAX_OPEN_CATALOGS", 3)
+    tree = {
+        f"n{number}": Nested({"x": b"%d" % number, "link": HardLink(b"y", 1, 1)})
+        for number in range(8)
+    }
+    replica_setup.publisher.publish(tree)
+
+    assert readers().tree() == plain(tree)

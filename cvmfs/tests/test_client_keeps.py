@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client without servers, a client's checks of signed files, and the limits of its cache."""
+
+from __future__ import annotations
+
+import pytest
+from cvmfs.tests.conftest import HandClock
+from cvmfs.tests.publisher import DAY_S, NAME, NOW, TREE, Publisher
+from cvmfs.tests.readers import NEWER, plain
+from cvmfs.tests.stratum0 import Stratum0, altered, disconnecting, refusing
+from structlog.testing import capture_logs
+
+from gridstead_cvmfs.adapters.servers import RETRY_AFTER_S
+from gridstead_cvmfs.errors import RepositoryUnavailable, RepositoryUntrusted, StorageFull
+
+
+class TestUnavailableServer:
+    """Cached content is served. Every other access fails and is logged."""
+
+    def test_cached_content_is_readable_and_other_accesses_are_logged(self, replica_setup, readers):
+        reader = readers()
+        assert reader.read("/README")
+        replica_setup.stratum0.every = disconnecting
+
+        with capture_logs() as logs:
+            assert reader.read("/README") == TREE["README"]
+            for _ in range(3):
+                with pytest.raises(RepositoryUnavailable):
+                    reader.read("/bin/tool")
+            reader.client.tick()
+
+        assert [line["event"] for line in logs] == ["access_failed", "look_failed"]
+        assert logs[0]["path"] == "/bin/tool"
+
+    def test_a_client_starts_with_the_stored_revision(self, replica_setup, readers):
+        readers().tree()
+        replica_setup.stratum0.close()
+
+        with capture_logs() as logs:
+            assert readers().tree() == plain(TREE)
+        assert [line["event"] for line in logs] == ["look_failed", "revision_shown"]
+
+    def test_a_client_without_a_stored_revision_does_not_start(self, replica_setup, readers):
+        replica_setup.stratum0.close()
+
+        with pytest.raises(RepositoryUnavailable):
+            readers()
+
+    def test_a_stored_revision_is_refused_after_its_whitelist_expired(self, replica_setup, readers):
+        readers().tree()
+        replica_setup.stratum0.close()
+
+        with pytest.raises(RepositoryUntrusted, match="expired"):
+            readers(clock=HandClock(NOW + 31 * DAY_S))
+
+    def test_an_unavailable_server_is_not_queried_for_some_seconds(self, replica_setup, readers):
+        reader = readers()
+        replica_setup.stratum0.every = refusing(503)
+        for _ in range(3):
+            with pytest.raises(RepositoryUnavailable):
+                reader.read("/README")
+        requests = sum(replica_setup.stratum0.requests.values())
+        replica_setup.stratum0.every = None
+
+        with pytest.raises(RepositoryUnavailable, match="no server"):
+            reader.read("/README")
+        assert sum(replica_setup.stratum0.requests.values()) == requests
+        reader.seconds[0] += RETRY_AFTER_S
+        assert reader.read("/README") == TREE["README"]
+
+    @pytest.mark.parametrize("fault", [altered, refusing(503), refusing(404)])
+    def test_the_next_server_is_queried(self, replica_setup, readers, fault):
+        bad = Stratum0(replica_setup.publisher.root, NAME)
+        readers.first_urls.append(bad.url)
+        bad.every = fault
+
+        assert readers().tree() == plain(TREE)
+        bad.close()
+
+
+class TestTrust:
+    """A shown revision has valid signatures and is never older than an earlier shown one."""
+
+    def test_a_revision_signed_with_another_key_is_refused(
+        self, replica_setup, readers, keys, tmp_path
+    ):
+        other = Publisher(tmp_path / "other", master=keys[1], signer=keys[0])
+
+        with pytest.raises(RepositoryUntrusted, match="master key"):
+            readers(key=other.public_key(tmp_path / "other.pub"))
+
+    def test_an_older_revision_is_refused_by_this_and_the_next_client(self, replica_setup, readers):
+        root = replica_setup.publisher.root
+        old = {name: (root / name).read_bytes() for name in (".cvmfspublished", ".cvmfswhitelist")}
+        replica_setup.publisher.publish(NEWER)
+        reader = readers()
+        for name, signed_file in old.items():
+            (root / name).write_bytes(signed_file)
+
+        with pytest.raises(RepositoryUntrusted, match="older"):
+            reader.client.check_revision()
+        assert reader.tree() == readers().tree() == plain(NEWER)
+
+    def test_an_expired_whitelist_stops_updates_and_not_reads(self, replica_setup, readers):
+        clock = HandClock()
+        reader = readers(clock=clock)
+        clock.seconds += 31 * DAY_S
+
+        with pytest.raises(RepositoryUntrusted, match="expired"):
+            reader.client.check_revision()
+        assert reader.tree() == plain(TREE)
+
+    def test_a_revision_without_its_root_catalog_is_not_shown(self, replica_setup, readers):
+        reader = readers()
+        root = replica_setup.publisher.publish(NEWER)
+        replica_setup.stratum0.faults[f"data/{root[:2]}/{root[2:]}C"] = refusing(404)
+
+        reader.client.tick()
+
+        assert reader.tree() == plain(TREE)
+        replica_setup.stratum0.faults.clear()
+        reader.client.tick()
+        assert reader.client.entry("/new") is not None
+
+
+class TestCache:
+    """The size of the cache is limited."""
+
+    def test_a_tree_larger_than_the_cache_can_be_read(self, readers):
+        reader = readers(cache_bytes=140_000)
+
+        assert reader.tree() == reader.tree() == plain(TREE)
+        assert 0 < reader.cached_bytes() <= 140_000
+
+    def test_the_least_recently_used_objects_are_evicted_first_and_catalogs_last(
+        self, replica_setup, readers
+    ):
+        replica_setup.publisher.publish({name: name.encode() * 40_000 for name in "abc"})
+        reader = readers(cache_bytes=130_000)
+        for name in "abc":
+            assert reader.read(f"/{name}")
+        replica_setup.stratum0.every = refusing(503)
+
+        assert reader.read("/c")
+        assert reader.client.entry("/a") is not None
+        with pytest.raises(RepositoryUnavailable):
+            reader.read("/a")
+
+    def test_an_open_file_remains_readable_after_its_eviction(self, replica_setup, readers):
+        replica_setup.publisher.publish({name: name.encode() * 40_000 for name in "abc"})
+        reader = readers(cache_bytes=130_000)
+        number, _ = reader.client.open("/a")
+        for name in "bc":
+            assert reader.read(f"/{name}")
+
+        assert reader.client.read(number, 3, 39_000) == b"aaa"
+        reader.client.release(number)
+
+    def test_an_object_larger_than_the_cache_is_refused(self, replica_setup, readers):
+        replica_setup.publisher.publish({"large": b"l" * 200_000})
+        reader = readers(cache_bytes=150_000)
+
+        with pytest.raises(StorageFull):
+            reader.read("/large")

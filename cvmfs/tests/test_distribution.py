@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two wheels: what is in them, and that the command works when both are installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+UV = Path(sys.executable).with_name("uv")
+
+
+def uv(*words):
+    environment = os.environ | {"UV_NO_CACHE": "1"}
+    subprocess.run([UV, "--quiet", *words], check=True, cwd=CHECKOUT, env=environment)
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory):
+    """The wheels of the control plane and of CVMFS."""
+    folder = tmp_path_factory.mktemp("dist")
+    options = ("--wheel", "--no-build-isolation", "--python", sys.executable)
+    for source in (".", "cvmfs"):
+        uv("build", *options, "--out-dir", str(folder), source)
+    return sorted(folder.glob("*.whl"))
+
+
+def content(wheel):
+    """Return the top-level packages of a wheel, and its metadata."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        packages = {name.partition("/")[0] for name in names if ".dist-info/" not in name}
+        return packages, archive.read(metadata).decode().splitlines()
+
+
+def test_each_wheel_has_its_own_package_only(wheels):
+    assert [content(wheel)[0] for wheel in wheels] == [{"gridstead"}, {"gridstead_cvmfs"}]
+
+
+def test_cvmfs_requires_the_control_plane_and_not_the_reverse(wheels):
+    (_, gridstead), (_, cvmfs) = map(content, wheels)
+
+    assert "Requires-Dist: gridstead[site]" in cvmfs
+    assert "Provides-Extra: site" in gridstead
+    required = [line for line in gridstead if line.startswith("Requires-Dist: ")]
+    assert [line for line in required if "cvmfs" in line or "mfusepy" in line] == []
+
+
+def test_the_installed_command_has_the_commands_of_both_wheels(wheels, tmp_path):
+    place = tmp_path / "packages"
+    words = ("--offline", "--no-index", "--no-deps", "--target", str(place))
+    uv("pip", "install", "--python", sys.executable, *words, *map(str, wheels))
+    workflow = CHECKOUT / "examples/hello-world.yaml"
+    commands = (["cvmfs", "--help"], ["submit", "--help"], ["workflow", "validate", str(workflow)])
+
+    for command in commands:
+        argv = [sys.executable, place / "bin/gridstead", *command]
+        environment = os.environ | {"PYTHONPATH": str(place)}
+        done = subprocess.run(
+            argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gridstead cvmfs mount`: the kernel reads a signed repository through FUSE."""
+
+from __future__ import annotations
+
+import errno
+import json
+import mmap
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from cvmfs.tests.publisher import DAY_S, TREE, Mode, Symlink
+from cvmfs.tests.stratum0 import altered
+
+from gridstead.cli.main import main
+from gridstead.config import load
+from gridstead.errors import ConfigError
+from gridstead_cvmfs.config import CvmfsClientSettings
+from gridstead_cvmfs.wiring import mount as cvmfs_mount
+
+DEADLINE_S = 20
+COMMAND = "import sys; sys.argv[0] = 'gridstead'; from gridstead.cli.main import main; main()"
+NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "data": TREE["data"]}
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/fuse").exists(),
+    reason="mounting needs root and FUSE",
+)
+
+
+def wait_until(condition):
+    """Wait until a condition holds; fail after the deadline."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def names(folder):
+    """Return the names in a folder."""
+    return {path.name for path in folder.iterdir()}
+
+
+@dataclass
+class Mounts:
+    """Runs the mount command for a repository."""
+
+    replica_setup: object
+    folder: Path
+    running: list[subprocess.Popen] = field(default_factory=list)
+
+    @property
+    def place(self) -> Path:
+        """The mountpoint."""
+        return self.folder / "mnt"
+
+    @property
+    def log(self) -> Path:
+        """The log of all commands."""
+        return self.folder / "log"
+
+    def configure(self) -> Path:
+        """Write the settings and return the file."""
+        config = self.folder / "cvmfs-client.toml"
+        publisher, stratum0 = self.replica_setup.publisher, self.replica_setup.stratum0
+        config.write_text(
+            f'user = "{pwd.getpwuid(os.geteuid()).pw_name}"\n'
+            f'cache_directory = "{self.folder}/cache"\nlook_every_s = 1\ntimeout_s = 2\n'
+            f'[[repositories]]\nname = "{publisher.name}"\nurls = ["{stratum0.url}"]\n'
+            f'public_key_files = ["{self.replica_setup.key}"]\n'
+        )
+        return config
+
+    def start(self) -> subprocess.Popen:
+        """Start a mount command."""
+        self.place.mkdir(exist_ok=True)
+        self.folder.chmod(0o755)
+        arguments = [
+            "cvmfs",
+            "mount",
+            self.replica_setup.publisher.name,
+            str(self.place),
+            "--config",
+            str(self.configure()),
+        ]
+        command = [sys.executable, "-c", COMMAND, *arguments]
+        with self.log.open("a") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.running.append(process)
+        return process
+
+    def mount(self) -> subprocess.Popen:
+        """Start a mount command and wait until it serves."""
+        process = self.start()
+        wait_until(lambda: os.path.ismount(self.place) or process.poll() is not None)
+        assert process.poll() is None, self.log.read_text()
+        return process
+
+    def lines(self, event) -> list[dict]:
+        """Return the log records of an event."""
+        lines = self.log.read_text().splitlines()
+        records = [json.loads(line) for line in lines if line.startswith("{")]
+        return [record for record in records if record["event"] == event]
+
+    def close(self) -> None:
+        """Stop all commands."""
+        for process in self.running:
+            process.terminate()
+            process.wait(DEADLINE_S)
+
+
+@pytest.fixture
+def mounts(replica_setup, folder):
+    replica_setup.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
+    mounts = Mounts(replica_setup, folder)
+    yield mounts
+    mounts.close()
+
+
+def test_a_mount_serves_a_repository_follows_it_and_ends(replica_setup, mounts):
+    """All steps use one mount, because a mount takes a second."""
+    publish(
+        replica_setup,
+        {
+            **TREE,
+            "secret": Mode(b"for the owner\n", 0o400, uid=7, gid=8),
+            "way": Symlink("bin/tool"),
+        },
+    )
+    process = mounts.mount()
+
+    check_contents(mounts.place)
+    check_permissions(mounts.place)
+    check_new_revision(replica_setup, mounts.place)
+    check_altered_object(replica_setup, mounts)
+    process.terminate()
+    assert process.wait(DEADLINE_S) == 0
+    assert names(mounts.place) == set()
+
+
+def publish(replica_setup, tree):
+    """Publish a revision with a whitelist of today."""
+    replica_setup.publisher.publish(tree)
+    replica_setup.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
+
+
+def check_contents(place):
+    """Check the type of the file system, its names and its contents."""
+    findmnt = subprocess.check_output(["findmnt", "-no", "FSTYPE", place], text=True)
+    assert findmnt.strip() == "fuse.gridstead-cvmfs"
+    assert names(place) == {"README", "bin", "data", "empty", "secret", "v1", "way"}
+    assert (place / "way").read_bytes() == TREE["bin"]["tool"]
+    assert (place / "data/large").read_bytes() == TREE["data"]["large"].content
+    assert (place / "v1/deep/est/x").read_bytes() == b"deepest\n"
+    assert (place / "empty").read_bytes() == b""
+
+
+def check_permissions(place):
+    """Check attributes, that nothing can be written, and that another user is refused."""
+    status = (place / "secret").stat()
+    attributes = (oct(status.st_mode), status.st_uid, status.st_gid, status.st_nlink)
+    assert attributes == ("0o100400", 7, 8, 1)
+    assert (place / "data/one").stat().st_ino == (place / "data/two").stat().st_ino
+    assert (place / "v1").stat().st_nlink == 4
+    with pytest.raises(OSError, match="Read-only file system"):
+        (place / "README").write_bytes(b"mine")
+    as_other_user = ["setpriv", "--reuid=99", "--regid=99", "--clear-groups"]
+    command = [*as_other_user, "cat", place / "README", place / "secret"]
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (completed.stdout.encode(), completed.returncode) == (TREE["README"], 1)
+
+
+def check_new_revision(replica_setup, place):
+    """Publish a revision, and check that open files do not change until they are closed."""
+    with (
+        (place / "README").open("rb") as file,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped,
+    ):
+        publish(replica_setup, {**NEWER, "bad": b"altered on its way\n"})
+        wait_until(lambda: names(place) == {"README", "new", "data", "bad"})
+        assert (file.read(), mapped[:]) == (TREE["README"], TREE["README"])
+        assert (place / "README").read_bytes() == TREE["README"]
+    wait_until(lambda: (place / "README").read_bytes() == NEWER["README"])
+    assert (place / "new").read_bytes() == b"only now\n"
+
+
+def check_altered_object(replica_setup, mounts):
+    """Check that an altered object is EIO, is logged, and is fetched again later."""
+    replica_setup.stratum0.every = altered
+    with pytest.raises(OSError) as failure:  # noqa: PT011 - the number is checked below
+        (mounts.place / "bad").read_bytes()
+    assert failure.value.errno == errno.EIO
+    (line,) = mounts.lines("access_failed")
+    assert (line["path"], line["code"]) == ("/bad", "repository-untrusted")
+    assert line["repository"] == replica_setup.publisher.name
+    replica_setup.stratum0.every = None
+    assert (mounts.place / "bad").read_bytes() == b"altered on its way\n"
+
+
+def test_a_mount_serves_its_cache_without_a_server_also_after_a_restart(replica_setup, mounts):
+    process, place = mounts.mount(), mounts.place
+    assert (place / "README").read_bytes() == TREE["README"]
+    replica_setup.stratum0.close()
+    process.terminate()
+    process.wait(DEADLINE_S)
+
+    mounts.mount()
+
+    assert (place / "README").read_bytes() == TREE["README"]
+    with pytest.raises(OSError) as failure:  # noqa: PT011 - the number is checked below
+        (place / "bin/tool").read_bytes()
+    assert failure.value.errno == errno.EIO
+    assert mounts.lines("access_failed")[0]["code"] == "repository-unavailable"
+
+
+def test_open_files_remain_readable_during_a_restart(mounts):
+    process, place = mounts.mount(), mounts.place
+    with (place / "data/large").open("rb") as file:
+        process.terminate()
+        assert process.wait(DEADLINE_S) == 0
+        other = mounts.mount()
+
+        assert file.read() == TREE["data"]["large"].content
+    assert (place / "data/large").read_bytes() == TREE["data"]["large"].content
+    (server,) = Path(f"/proc/{other.pid}/task/{other.pid}/children").read_text().split()
+    os.kill(int(server), signal.SIGKILL)
+    assert other.wait(DEADLINE_S) == 1
+    assert names(place) == set()
+
+
+def test_a_wrong_mountpoint_is_refused(mounts):
+    settings = load(CvmfsClientSettings, mounts.configure())
+    (mounts.folder / "file").touch()
+
+    for place, message in (
+        (mounts.folder / "file", "not a directory"),
+        (Path("/dev/shm"), "type tmpfs"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            cvmfs_mount.mount(settings, settings.repositories[0], place)
+
+
+def test_the_error_for_an_unknown_repository_lists_the_known_ones(mounts, monkeypatch, capsys):
+    arguments = [
+        "gridstead",
+        "cvmfs",
+        "mount",
+        "other.example.org",
+        "/mnt",
+        "--config",
+        str(mounts.configure()),
+    ]
+    monkeypatch.setattr(sys, "argv", arguments)
+
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+
+    assert exit_info.value.code == 65
+    assert mounts.replica_setup.publisher.name in capsys.readouterr().err
+
+
+def test_a_repository_with_an_expired_whitelist_is_not_mounted(mounts, replica_setup):
+    replica_setup.publisher.write_whitelist(issued=int(time.time()) - 40 * DAY_S)
+
+    assert mounts.start().wait(DEADLINE_S) == 69
+    assert "has expired" in mounts.log.read_text()
+    assert names(mounts.place) == set()

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a replica serves to clients over HTTP, and what it refuses."""
+
+from __future__ import annotations
+
+import socket
+from ipaddress import ip_network
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from cvmfs.tests.publisher import Publisher
+
+from gridstead.errors import ConfigError
+from gridstead.rpc.metrics import Gauge, Metrics
+from gridstead.rpc.peer_limit import PeerLimit
+from gridstead.rpc.web import WebServer
+from gridstead_cvmfs.errors import RepositoryUnavailable
+from gridstead_cvmfs.rpc.replica import PIECE_BYTES, ReplicaServerOptions, make_app
+
+NAME = "software.example.org"
+METRICS = Metrics({"gridstead_cvmfs_revision": Gauge("Revision.", lambda: {NAME: 7}, "repository")})
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory):
+    """The folder of all replicas."""
+    return tmp_path_factory.mktemp("storage")
+
+
+@pytest.fixture(scope="module")
+def publisher(storage, keys):
+    """A published repository in the place of a replica, next to files that must not be served."""
+    publisher = Publisher(storage / NAME, master=keys[0], signer=keys[1])
+    publisher.publish()
+    Publisher(storage / "other.example.org", master=keys[0], signer=keys[1]).publish()
+    (storage / ".state").mkdir()
+    (storage / ".state" / f"{NAME}.json").write_text("{}")
+    folder = storage / NAME / "data/00"
+    folder.mkdir(exist_ok=True)
+    (folder / ("1" * 38)).write_bytes(bytes(range(256)) * (PIECE_BYTES // 100))
+    (folder / ("2" * 38)).symlink_to("/etc/hostname")
+    (folder / ("3" * 38)).mkdir()
+    return publisher
+
+
+@pytest.fixture(scope="module")
+def served(storage, publisher):
+    """The web server of the replicas, and a client of it."""
+    failures = []
+
+    def check():
+        if failures:
+            raise RepositoryUnavailable("no revision yet")
+
+    options = ReplicaServerOptions(
+        storage=storage,
+        names=[NAME],
+        check=check,
+        metrics=METRICS.text,
+        metrics_for=(ip_network("127.0.0.0/8"),),
+        requests=PeerLimit(per_s=100, burst=100, what="checks"),
+    )
+    server = WebServer(make_app(options), name="test", host="127.0.0.1", port=0, tls=None)
+    port = server.start()
+    large = storage / NAME / "data/00" / ("1" * 38)
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", verify=False) as client:
+        yield SimpleNamespace(
+            client=client, publisher=publisher, large=large, port=port, failures=failures
+        )
+    server.stop()
+
+
+def test_signed_files_may_be_cached_for_a_minute_and_objects_for_days(served):
+    signed_file = served.client.get(f"/cvmfs/{NAME}/.cvmfspublished")
+    path = min(served.publisher.objects())
+    answer = served.client.get(f"/cvmfs/{NAME}/{path}")
+
+    assert signed_file.content == (served.publisher.root / ".cvmfspublished").read_bytes()
+    assert answer.content == (served.publisher.root / path).read_bytes()
+    assert signed_file.headers["cache-control"] == "max-age=61"
+    assert answer.headers["cache-control"] == "max-age=259200"
+    assert not {"last-modified", "etag"} & set(answer.headers)
+
+
+def test_a_large_object_is_sent_with_its_length(served):
+    answer = served.client.get(f"/cvmfs/{NAME}/data/00/{'1' * 38}")
+
+    assert answer.content == served.large.read_bytes()
+    assert answer.headers["content-length"] == str(served.large.stat().st_size)
+
+
+def test_a_head_request_returns_the_length_without_content(served):
+    answer = served.client.head(f"/cvmfs/{NAME}/data/00/{'1' * 38}")
+
+    assert answer.content == b""
+    assert answer.headers["content-length"] == str(served.large.stat().st_size)
+
+
+def test_the_list_of_replicas_has_the_form_of_a_stratum_1(served):
+    answer = served.client.get("/cvmfs/info/v1/repositories.json")
+
+    replicas = [{"name": NAME, "url": f"/cvmfs/{NAME}"}]
+    assert answer.json() == {"schema": 1, "repositories": [], "replicas": replicas}
+    assert answer.headers["cache-control"] == "max-age=61"
+
+
+R = f"/cvmfs/{NAME}"
+ONES = "1" * 38
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/", "/cvmfs", "/cvmfs/",
+        R, f"{R}/", f"{R}/data", f"{R}/data/", f"{R}/data/00", f"{R}/data/00/", f"{R}/data/txn/x",
+        f"{R}/.cvmfs_master_replica", f"{R}/api/v1.0/geo/x/y", f"/CVMFS/{NAME}/.cvmfspublished",
+        "/cvmfs/../etc/passwd", "/cvmfs/%2e%2e/%2e%2e/etc/passwd", f"{R}/../.state/{NAME}.json",
+        f"{R}/%2e%2e/.state/{NAME}.json", f"/cvmfs/.state/{NAME}.json",
+        "/cvmfs/other.example.org/.cvmfspublished",
+        f"{R}//data/00/{ONES}", f"{R}/data/00/../00/{ONES}",
+        f"{R}/data/00/{ONES}%00", f"{R}/data/00/{ONES}%0a",
+        f"{R}/data/00/{'2' * 38}", f"{R}/data/00/{'3' * 38}", f"{R}/data/00/{'9' * 38}",
+    ],
+)  # fmt: skip
+def test_every_other_path_is_not_found(served, path):
+    """The request is sent over a socket, because an HTTP client normalises paths."""
+    with socket.create_connection(("127.0.0.1", served.port), timeout=5) as connection:
+        connection.sendall(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
+        answer = connection.makefile("rb").read()
+
+    assert answer.split(b" ", 2)[1] == b"404"
+    assert b"root:" not in answer
+
+
+def test_a_not_found_answer_may_not_be_cached(served):
+    answer = served.client.get(f"/cvmfs/{NAME}/data/00/{'9' * 38}")
+
+    assert (answer.status_code, answer.headers["cache-control"]) == (404, "no-store")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_write_methods_are_refused(served, method):
+    assert served.client.request(method, f"/cvmfs/{NAME}/.cvmfspublished").status_code == 405
+
+
+def test_the_health_and_metrics_routes_answer(served):
+    assert served.client.get("/health").text == "ok"
+    assert served.client.get("/ready").text == "ok"
+    served.failures.append(True)
+    assert served.client.get("/ready").status_code == 503
+    metric = f'gridstead_cvmfs_revision{{repository="{NAME}"}} 7.0\n'
+    assert metric in served.client.get("/metrics").text
+
+
+def test_an_address_in_use_is_refused(served):
+    with pytest.raises(ConfigError, match="could not listen"):
+        WebServer(served.client, name="test", host="127.0.0.1", port=served.port, tls=None).start()
