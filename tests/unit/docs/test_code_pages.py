@@ -50,7 +50,9 @@ def rows():
     """Return the row of each layer by its name. The highest layer has row 0."""
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
     (contract,) = (
-        c for c in settings["tool"]["importlinter"]["contracts"] if c["type"] == "layers"
+        c
+        for c in settings["tool"]["importlinter"]["contracts"]
+        if c.get("containers") == ["gridstead"]
     )
     numbers = {}
     for number, row in enumerate(contract["layers"]):
