@@ -19,7 +19,7 @@ up demo bench: export GRIDSTEAD_LAB = $(shell $(LAB) prefix)
 
 .PHONY: lock help setup demo test check lint up down status shell
 .PHONY: bench bench-lab bench-site bench-directory bench-chain bench-logs bench-definitions bench-start
-.PHONY: proto contracts gas fuzz hostile artifacts wheel molecule molecule-all clean
+.PHONY: proto contracts gas fuzz hostile artifacts wheel collection molecule molecule-all clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -128,6 +128,9 @@ artifacts: setup ## Build the contracts' artifacts into the Python package.
 wheel: setup ## Build the wheels of gridstead and gridstead-cvmfs into dist/.
 	@uv build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir dist
 	@uv build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir dist cvmfs
+
+collection: setup ## Build the collection gridstead.site, with the wheels, into dist/.
+	@tools/collection
 
 clean: down ## Remove everything that was built here, including the lab's image.
 	@rm -rf .venv dist contracts/node_modules contracts/out contracts/cache

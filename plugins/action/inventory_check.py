@@ -6,12 +6,27 @@ With ``exchanges_authority: true`` an expired authority is accepted, because the
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
-from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.check import check
-from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.machine import today
+
+try:
+    from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.check import check
+    from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.machine import (
+        today,
+    )
+except ImportError as error:
+    MISSING: str | None = error.name or str(error)
+else:
+    MISSING = None
+
+INSTALL = """\
+The inventory check needs package gridstead in {python}, and {missing} is missing. To install it:
+  {python} -m pip install --require-hashes -r {root}/requirements/control.txt
+  {python} -m pip install --no-deps {root}/dist/gridstead-*.whl"""
 
 
 class ActionModule(ActionBase):
@@ -24,6 +39,10 @@ class ActionModule(ActionBase):
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the result of the task."""
         result = super().run(tmp, task_vars)
+        if MISSING:
+            root = Path(__file__).resolve().parents[2]
+            message = INSTALL.format(python=sys.executable, missing=MISSING, root=root)
+            return result | {"failed": True, "msg": message}
         hostvars = (task_vars or {})["hostvars"]
         groups = (task_vars or {})["groups"]
         variables = {

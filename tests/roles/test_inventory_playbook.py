@@ -4,6 +4,7 @@
 import datetime as dt
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import yaml
 from tests.roles.catalogue import ROOT
 from tests.roles.inventories import copied, make_authority
 
+WITHOUT_PYDANTIC = "import sys; sys.modules['pydantic'] = None; "
+MAIN = "from ansible.cli.playbook import main; sys.argv[0] = 'ansible-playbook'; main()"
 VALIDATING = [
     path.name
     for path in sorted((ROOT / "playbooks").glob("*.yml"))
@@ -130,3 +133,20 @@ def test_an_expired_ca_stops_every_run_except_its_replacement(name, refuses, sit
 
     assert done.returncode == (2 if refuses else 0), done.stdout
     assert ("the authority expired on 2021-01-01" in done.stdout) is refuses
+
+
+def test_a_missing_package_is_named_with_the_commands_that_install_it(site: Path):
+    argv = [sys.executable, "-c", WITHOUT_PYDANTIC + MAIN, f"--inventory={site}"]
+
+    done = subprocess.run(
+        [*argv, ROOT / "playbooks/validate.yml"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    said = " ".join(done.stdout.split())
+    assert done.returncode != 0
+    assert f"needs package gridstead in {sys.executable}, and pydantic is missing." in said
+    assert f"-m pip install --require-hashes -r {ROOT}/requirements/control.txt" in said

@@ -57,11 +57,11 @@ def test_the_directory_gets_new_passwords_before_any_host():
     knows = next(
         number for number, play in enumerate(ROTATE) if "retain the old" in str(play.get("tasks"))
     )
-    others = {"sssd", "control_plane"}
+    others = {"gridstead.site.sssd", "gridstead.site.control_plane"}
     has = [
         number
         for number, play in enumerate(ROTATE)
-        if others & {*re.findall(r"'name': '(\w+)'", str(play))}
+        if others & {*re.findall(r"'name': '([\w.]+)'", str(play))}
     ]
     has += [number for number, play in enumerate(ROTATE) if "certificates.yml" in str(play)]
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The footprint of a role lists all its objects on a host, so that its teardown removes them."""
 
+import shutil
 import subprocess
 from fnmatch import fnmatchcase
 
@@ -225,6 +226,8 @@ def test_a_teardown_needs_the_name_of_the_site(said, code, tmp_path):
     """A general confirmation could remove the default site of ansible.cfg, if -i is missing."""
     confirming = yaml.safe_load((ROOT / "playbooks/teardown.yml").read_text())[:1]
     (tmp_path / "teardown.yml").write_text(yaml.safe_dump(confirming))
+    (tmp_path / "tasks").mkdir()
+    shutil.copy(ROOT / "playbooks/tasks/confirm_teardown.yml", tmp_path / "tasks")
     argv = ["ansible-playbook", "--inventory=inventory/example", tmp_path / "teardown.yml"]
 
     done = subprocess.run(

@@ -31,8 +31,8 @@ def checkout(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("words", [[], ["--limit=compute1"], ["--limit=compute1", "--check"]])
-def test_a_limited_run_builds_the_wheels_and_contacts_no_host(checkout, words):
+def build(checkout, *words):
+    """Run the playbook in the checkout and return the names of the built wheels."""
     argv = [
         "ansible-playbook",
         f"--inventory={ROOT / 'inventory/example'}",
@@ -46,10 +46,22 @@ def test_a_limited_run_builds_the_wheels_and_contacts_no_host(checkout, words):
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(path.name.partition("-py")[0] for path in (checkout / "dist").glob("*.whl")) == [
-        "more-1.0",
-        "thing-1.0",
-    ]
+    return sorted(path.name.partition("-py")[0] for path in (checkout / "dist").glob("*.whl"))
+
+
+@pytest.mark.parametrize("words", [[], ["--limit=compute1"], ["--limit=compute1", "--check"]])
+def test_a_limited_run_builds_the_wheels_and_contacts_no_host(checkout, words):
+    assert build(checkout, *words) == ["more-1.0", "thing-1.0"]
+
+
+def test_no_wheel_is_built_if_the_inventory_names_one(checkout):
+    assert build(checkout, "-e", "gridstead_wheel=/srv/gridstead.whl") == []
+
+
+def test_an_installed_collection_builds_no_wheel(checkout):
+    (checkout / "pyproject.toml").unlink()
+
+    assert build(checkout) == []
 
 
 def test_site_yml_builds_the_wheel_before_any_host_changes():

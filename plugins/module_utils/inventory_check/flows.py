@@ -15,7 +15,7 @@ from ansible_collections.gridstead.site.plugins.filter import flows as _flows
 
 from .diagnostic import Diagnostic
 from .inventory import Host, Inventory, address
-from .layout import GROUPS
+from .layout import known_groups
 from .roles import uncomputed
 
 _ABOUT = frozenset({"base_flows", "gridstead_extra_flows"})
@@ -34,7 +34,7 @@ def flows(inventory: Inventory, reported: frozenset[str]) -> Iterator[Diagnostic
         return
     networks = host.value("gridstead_networks") or {}
     # Another check reports a missing group.
-    groups = dict.fromkeys(GROUPS, ()) | host.value("base_groups", {})
+    groups = dict.fromkeys(known_groups(), ()) | host.value("base_groups", {})
     wrong_networks = [*_networks(inventory, networks, groups)]
     yield from wrong_networks
     addresses = [

@@ -25,6 +25,8 @@ from .form import misfit
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 WIRING = CHECKOUT / "inventory" / "group_vars" / "all"
+# Which role runs on which group.
+TABLE = CHECKOUT / "meta" / "site.yml"
 # Variables that have a value only after hosts were contacted.
 LATE = frozenset({"ansible_facts", "hostvars"})
 _GROUP = re.compile(r"groups\[['\"](\w+)['\"]\]")

@@ -4,55 +4,52 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
 
 from .diagnostic import Diagnostic
-from .inventory import WIRING, Inventory, address
+from .inventory import TABLE, WIRING, Inventory, address
 
-ONE_HOST = ("slurm_controller", "slurm_accounting", "storage", "control_plane")
-TWO_HOSTS = ("directory",)
-SOME_HOSTS = ("slurm_login", "slurm_compute")
-MAYBE_ONE_HOST = ("slurm_backup_controller", "devnet")
-_SLURM = (
-    "slurm_controller",
-    "slurm_backup_controller",
-    "slurm_accounting",
-    "slurm_login",
-    "slurm_compute",
-)
-_USERS = ("slurm_controller", "slurm_backup_controller", "slurm_login", "slurm_compute", "storage")
-JOINED = {"slurm": _SLURM, "storage_clients": _USERS, "sssd_clients": _USERS}
-_ANY = ("cvmfs_replica", "gateway", "grid", "all", "ungrouped")
-GROUPS = frozenset({*ONE_HOST, *TWO_HOSTS, *SOME_HOSTS, *MAYBE_ONE_HOST, *JOINED, *_ANY})
-
-# Groups, their least and greatest number of hosts, and the same in words.
-_SIZES = (
-    (ONE_HOST, 1, 1, "exactly one"),
-    (TWO_HOSTS, 1, 2, "one, or two that replicate"),
-    (SOME_HOSTS, 1, None, "at least one"),
-    (MAYBE_ONE_HOST, 0, 1, "one or none"),
-)
-_ALLOWED = {"slurm_controller": "exactly one; put a backup controller into slurm_backup_controller"}
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _LIKE = 0.8
 
 
+@functools.cache
+def table() -> Mapping[str, Mapping[str, Any]]:
+    """Return the groups of an inventory by name, as ``meta/site.yml`` defines them."""
+    groups: dict[str, Any] = yaml.safe_load(TABLE.read_text())["groups"]
+    return groups
+
+
+def known_groups() -> frozenset[str]:
+    """Return the names of all groups that plays use, and of those that Ansible adds."""
+    return frozenset({*table(), "all", "ungrouped"})
+
+
+def parents() -> dict[str, list[str]]:
+    """Return the groups that consist of other groups, with these groups."""
+    return {name: group["children"] for name, group in table().items() if "children" in group}
+
+
 def groups(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find groups with too few or too many hosts, and misspelled groups."""
-    for names_of_size, least, most, allowed in _SIZES:
-        for name in names_of_size:
-            hosts = inventory.groups.get(name, [])
-            if len(hosts) < least or (most is not None and len(hosts) > most):
-                listed = f": {', '.join(hosts)}" if hosts else ""
-                yield Diagnostic(
-                    where=f"group {name}",
-                    seen=f"{len(hosts)} hosts{listed}",
-                    allowed=_ALLOWED.get(name, allowed),
-                    about=frozenset({f"group {name}"}),
-                )
-    for name in inventory.groups.keys() - GROUPS:
-        near = difflib.get_close_matches(name, GROUPS, n=1, cutoff=_LIKE)
+    for name, group in table().items():
+        hosts = inventory.groups.get(name, [])
+        most = group.get("most", len(hosts))
+        if not group.get("least", 0) <= len(hosts) <= most:
+            listed = f": {', '.join(hosts)}" if hosts else ""
+            yield Diagnostic(
+                where=f"group {name}",
+                seen=f"{len(hosts)} hosts{listed}",
+                allowed=group["allowed"],
+                about=frozenset({f"group {name}"}),
+            )
+    for name in inventory.groups.keys() - known_groups():
+        near = difflib.get_close_matches(name, known_groups(), n=1, cutoff=_LIKE)
         if near:
             yield Diagnostic(
                 where=f"group {name}",
@@ -64,7 +61,7 @@ def groups(inventory: Inventory) -> Iterator[Diagnostic]:
 
 def memberships(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find hosts that lack a parent group, and hosts in two groups that exclude each other."""
-    for name, children in JOINED.items():
+    for name, children in parents().items():
         in_children = {host for child in children for host in inventory.groups.get(child, [])}
         lacking = in_children - set(inventory.groups.get(name, []))
         if lacking:
@@ -75,13 +72,13 @@ def memberships(inventory: Inventory) -> Iterator[Diagnostic]:
                 allowed=f"its children are the groups {', '.join(children)}",
                 about=frozenset({f"group {name}"}),
             )
-    members = {name: set(inventory.groups.get(name, [])) for name in GROUPS}
-    for host in members["slurm"].difference(*(members[child] for child in _SLURM)):
+    members = {name: set(inventory.groups.get(name, [])) for name in known_groups()}
+    for host in members["slurm"].difference(*(members[child] for child in parents()["slurm"])):
         yield Diagnostic(
             where=f"host {host}",
             seen="in group slurm, which installs the MUNGE key, but in no group that installs a"
             " component of Slurm",
-            allowed=f"one of the groups {', '.join(_SLURM)}, or not slurm",
+            allowed=f"one of the groups {', '.join(parents()['slurm'])}, or not slurm",
             about=frozenset({"group slurm"}),
         )
     for host in members["slurm_backup_controller"] & members["slurm_controller"]:

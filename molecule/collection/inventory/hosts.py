@@ -1,0 +1,1 @@
+../../default/inventory/hosts.py

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collection gridstead.site: its documentation and its artifact.
+
+The molecule scenario `collection` installs the artifact and sets up a host with it.
+"""
+
+import json
+import subprocess
+import tarfile
+import tomllib
+
+import pytest
+import yaml
+from tests.roles.catalogue import COLLECTION, ROOT, roles
+
+GALAXY = yaml.safe_load((ROOT / "galaxy.yml").read_text())
+MODULES = sorted(COLLECTION + path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
+
+
+def run(*command):
+    """Run a command in the checkout and return its output."""
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_ansible_doc_prints_every_module_with_an_example():
+    printed = json.loads(run("ansible-doc", "--json", *MODULES))
+
+    assert sorted(printed) == MODULES
+    assert [name for name in MODULES if COLLECTION not in printed[name]["examples"]] == []
+
+
+def test_ansible_doc_prints_every_role_with_its_entry_points():
+    printed = json.loads(run("ansible-doc", "--type=role", "--list", "--json", "gridstead.site"))
+
+    assert {name: sorted(role["entry_points"]) for name, role in printed.items()} == {
+        COLLECTION + role.name: sorted(role.entry_points) for role in roles()
+    }
+
+
+@pytest.fixture(scope="module")
+def artifact(tmp_path_factory):
+    """The names in the built artifact, with the targets of links."""
+    folder = tmp_path_factory.mktemp("artifact")
+    run("tools/collection", folder)
+    (path,) = folder.iterdir()
+    with tarfile.open(path) as archive:
+        return {member.name: member.linkname for member in archive.getmembers()}
+
+
+def test_the_artifact_contains_what_a_site_needs(artifact):
+    wheel = f"dist/gridstead-{GALAXY['version']}-py3-none-any.whl"
+
+    assert {
+        wheel, "requirements/control.txt", "plugins/slurm/spank/gridstead.c", "playbooks/site.yml",
+        "plugins/slurm/job_submit/job_submit.lua", "inventory/example/hosts.yml", "meta/site.yml",
+    } <= set(artifact)  # fmt: skip
+    assert artifact["inventory/example/group_vars/all/00-wiring"] == "../../../group_vars/all"
+
+
+def test_the_artifact_contains_neither_tests_nor_sources_of_other_programs(artifact):
+    folders = {name.partition("/")[0] for name in artifact if "/" in name}
+
+    assert folders == {
+        "dist", "docs", "examples", "inventory", "meta", "playbooks", "plugins", "requirements",
+        "roles", "tests",
+    }  # fmt: skip
+    assert {name for name in artifact if name.startswith("tests/")} == {
+        "tests/sanity",
+        "tests/sanity/ignore-2.19.txt",
+    }
+    assert "inventory/lab" not in artifact
+
+
+def test_the_collection_the_wheel_and_the_wiring_have_one_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wiring = (ROOT / "inventory/group_vars/all/control_plane.yml").read_text()
+
+    assert GALAXY["version"] == project["version"]
+    assert f"/dist/gridstead-{project['version']}-py3-none-any.whl" in wiring
