@@ -12,6 +12,8 @@ from tests.roles.catalogue import COLLECTION, ROOT, Role, flat, roles, with_tabl
 
 from gridstead.domain.site.playbook import VERBS
 
+# The variable that names the role of playbooks/tasks/verify_role.yml.
+VERIFIED = "__verify_role"
 INCLUDES = ("ansible.builtin.import_role", "ansible.builtin.include_role")
 
 every_role = pytest.mark.parametrize("role", roles(), ids=lambda role: role.name)
@@ -90,7 +92,9 @@ def calls(said: Any, path: Path) -> Iterator[tuple[str, str, Path]]:
             yield from calls(item, path)
     elif isinstance(said, dict):
         for key, value in said.items():
-            if key in INCLUDES:
+            if key == VERIFIED:
+                yield value, "verify", path.relative_to(ROOT)
+            elif key in INCLUDES and VERIFIED not in value["name"]:
                 role = value["name"].removeprefix(COLLECTION)
                 yield role, value.get("tasks_from", "main"), path.relative_to(ROOT)
             else:

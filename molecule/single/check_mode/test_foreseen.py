@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-HEAD = r"(?P<kind>PLAY|TASK|RUNNING HANDLER) \[(?P<name>.*)\] \*"
+HEAD = r"(?P<kind>PLAY|TASK|RUNNING HANDLER) \[(?:gridstead\.site\.)?(?P<name>.*)\] \*"
 CHANGED = r"changed: \[(?P<host>[\w-]+)"
 LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEAD}|{CHANGED})")
 # On a new host check mode predicts these tasks of these roles. Their other tasks need the programs

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from gridstead.adapters.site.events import difference, message, to_event
+from gridstead.adapters.site.events import difference, message, to_event, to_task
 from gridstead.adapters.site.notes import to_notes
 from gridstead.adapters.site.run_records import RunRecordFiles
 from gridstead.adapters.site.runs import AnsiblePlaybooks
@@ -311,6 +311,13 @@ def test_the_state_of_a_daemon_task_is_the_resulting_one():
     event = to_event(raw_event)
 
     assert (event.targets, event.unit_state) == (("gridstead-agent",), "restarted")
+
+
+@pytest.mark.parametrize(
+    ("role", "name"), [("gridstead.site.base", "base"), ("base", "base"), (None, "")]
+)
+def test_a_role_is_named_without_the_collection(role, name):
+    assert to_task({"task": "Write /etc/hosts", "role": role}).role == name
 
 
 @pytest.mark.parametrize(
