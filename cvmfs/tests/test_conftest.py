@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tests of CVMFS have the settings of all tests of the project."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def test_the_settings_are_those_of_all_tests():
+    """Both `.` and `cvmfs` are in the module path, and both have a folder `tests`."""
+    settings = Path(sys.modules["tests.conftest"].__file__)
+
+    assert settings == CHECKOUT / "tests/conftest.py"
+    assert os.environ["GRPC_ENABLE_FORK_SUPPORT"] == "false"
