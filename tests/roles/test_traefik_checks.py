@@ -207,7 +207,8 @@ def test_every_service_that_listens_has_a_route_or_a_reason(usual):
         "groups": groups,
         "gridstead_log_origins": ["https://portal.test"],
     }
-    listening = re.findall(r"listen` .*`0\.0\.0\.0:(\d+)` \|$", SETTINGS.read_text(), re.MULTILINE)
+    examples = re.compile(r'^\|.* `\w*listen = "0\.0\.0\.0:(\d+)"` \|$', re.MULTILINE)
+    listening = examples.findall(SETTINGS.read_text())
 
     routes = usual.copy_with_new_env(available_variables=known).template(
         trust_as_template("{{ traefik_routes }}")
