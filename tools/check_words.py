@@ -89,8 +89,12 @@ def tracked(arguments: list[str]) -> list[str]:
     """Return the tracked text files below the paths, without those that are skipped."""
     command = ["git", "ls-files", "-z", "--", *arguments]
     listed = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)
-    names = [name for name in listed.stdout.split("\0") if name]
-    return [name for name in names if not matches(name, SKIPPED) and is_regular(CHECKOUT / name)]
+    names = []
+    for name in filter(None, listed.stdout.split("\0")):
+        is_skipped = matches(name, SKIPPED)
+        if not is_skipped and is_regular(CHECKOUT / name):
+            names.append(name)
+    return names
 
 
 def matches(name: str, patterns: Iterable[str]) -> bool:
@@ -106,6 +110,13 @@ def is_regular(path: Path) -> bool:
 def covers(entry: dict[str, Any], place: Place) -> bool:
     """Return whether an entry of the allow-list allows the word at this place."""
     return place.word in entry["words"] and matches(place.path, entry["paths"])
+
+
+def unused_entries(allowed: list[dict[str, Any]], used: set[int]) -> Iterator[str]:
+    """Yield a line for each entry of the allow-list whose index is not in ``used``."""
+    for number, entry in enumerate(allowed):
+        if number not in used:
+            yield f"{WORDS}: unused entry: {entry}"
 
 
 def main(arguments: list[str]) -> int:
@@ -124,8 +135,7 @@ def main(arguments: list[str]) -> int:
             if not covering:
                 refused.append(str(place))
     if not arguments:
-        unused = [entry for n, entry in enumerate(allowed) if n not in used]
-        refused += [f"{WORDS}: unused entry: {entry}" for entry in unused]
+        refused += unused_entries(allowed, used)
     for line in refused:
         print(line, file=sys.stderr)
     return 1 if refused else 0

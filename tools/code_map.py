@@ -49,7 +49,8 @@ def subjects(layer_names: list[str]) -> list[str]:
     """Return the names of the subjects: the folders in all layers, sorted."""
     names: set[str] = set()
     for layer in layer_names:
-        names.update(path.parent.name for path in (CONTROL / layer).glob("*/__init__.py"))
+        for path in (CONTROL / layer).glob("*/__init__.py"):
+            names.add(path.parent.name)
     return sorted(names)
 
 

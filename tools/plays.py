@@ -32,12 +32,15 @@ def role_name(entry: str | Node) -> str:
 def roles_of(play: Node) -> list[str]:
     """Return the roles that a play runs, last one first and without duplicates."""
     entries = [*play.get("before", []), *play.get("roles", []), *play.get("steps", [])]
-    return list(dict.fromkeys(role_name(entry) for entry in reversed(entries)))
+    return list(dict.fromkeys(map(role_name, reversed(entries))))
 
 
 def plays_of(table: Node) -> list[Node]:
     """Return the plays of site.yml in order."""
-    return [play for part in table["playbooks"].values() for play in part["plays"]]
+    plays = []
+    for part in table["playbooks"].values():
+        plays += part["plays"]
+    return plays
 
 
 def groups_of(table: Node, *roles: str) -> list[str]:
@@ -86,7 +89,10 @@ def commented(text: str, indent: str = "") -> str:
     for line in text.strip().splitlines():
         wide = line.startswith(" ") or len(line) <= WIDTH - 2
         lines += [line] if wide else textwrap.wrap(line, WIDTH - 2 - len(indent))
-    return "".join(f"{indent}# {line}".rstrip() + "\n" for line in lines)
+    comment = ""
+    for line in lines:
+        comment += f"{indent}# {line}".rstrip() + "\n"
+    return comment
 
 
 def value_of(value: list[str] | str, indent: int) -> str:
@@ -115,18 +121,16 @@ def generated(table: Node) -> dict[Path, str]:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    filters = (commented, value_of, role_name, check_variables)
-    environment.filters |= {function.__name__: function for function in filters}
+    for function in (commented, value_of, role_name, check_variables):
+        environment.filters[function.__name__] = function
 
     def rendered(template: str, **variables: Iterable[Node] | str) -> str:
         return environment.get_template(f"{template}.yml.j2").render(**variables)
 
-    files = {
-        PLAYBOOKS / f"{name}.yml": rendered(
-            "part", plays=part["plays"], comment=part.get("comment", "")
-        )
-        for name, part in table["playbooks"].items()
-    }
+    files = {}
+    for name, part in table["playbooks"].items():
+        text = rendered("part", plays=part["plays"], comment=part.get("comment", ""))
+        files[PLAYBOOKS / f"{name}.yml"] = text
     files[PLAYBOOKS / "teardown.yml"] = rendered("teardown", plays=teardown(table))
     files[PLAYBOOKS / "tasks/verify_host.yml"] = rendered("verify_host", checks=checks(table))
     return files

@@ -167,7 +167,8 @@ def page() -> str:
 def toml(value: object) -> str:
     """Return a value as TOML, in one line."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + "}"
+        pairs = [f"{key} = {toml(item)}" for key, item in value.items()]
+        return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(toml, value)) + "]"
     return json.dumps(value)  # TOML writes strings, numbers and booleans as JSON does.
@@ -185,9 +186,22 @@ def type_of(name: str, schema: Schema) -> str:
     value = members[0] if members else schema
     if value.get("type") == "integer" and "exclusiveMinimum" in value:
         value = {**value, "minimum": value["exclusiveMinimum"] + 1, "exclusiveMinimum": None}
-    units = [unit for suffix, unit in UNITS.items() if name.endswith(suffix)]
-    limits = [text.format(value[key]) for key, text in LIMITS.items() if value.get(key) is not None]
-    return ", ".join([_kind(value), *units[:1], *limits])
+    return ", ".join([_kind(value), *_units(name), *_limits(value)])
+
+
+def _units(name: str) -> list[str]:
+    """Return the unit in the suffix of a name, in a list; empty if there is none."""
+    for suffix, unit in UNITS.items():
+        if name.endswith(suffix):
+            return [unit]
+    return []
+
+
+def _limits(value: Schema) -> Iterator[str]:
+    for key, text in LIMITS.items():
+        limit = value.get(key)
+        if limit is not None:
+            yield text.format(limit)
 
 
 def _kind(schema: Schema) -> str:
@@ -195,7 +209,8 @@ def _kind(schema: Schema) -> str:
     if "$ref" in schema:
         return "table"
     if "enum" in schema:
-        return "string, one of " + ", ".join(f"`{value}`" for value in schema["enum"])
+        values = [f"`{value}`" for value in schema["enum"]]
+        return f"string, one of {', '.join(values)}"
     if schema["type"] == "array":
         return f"array of {_plural(schema['items'])}"
     if schema["type"] == "object":

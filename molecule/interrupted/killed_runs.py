@@ -105,7 +105,9 @@ def main() -> None:
     run = kill_points.tasks((NOTES / "ansible.log").read_text())
     print(f"seed {seed}; {len(run)} tasks in {run[-1].start_s + run[-1].length_s:.0f} s")
     # The play that runs this program has connections to the hosts, which remain open.
-    before = {host: remains(host) for host in HOSTS}
+    before = {}
+    for host in HOSTS:
+        before[host] = remains(host)
     chosen = kill_points.choose(run, RUNS, random.Random(seed))  # noqa: S311
     for number, moment in enumerate(chosen, start=1):
         print(f"{number}: {moment.banner}, {moment.count}., after {moment.after_s:.2f} s")

@@ -19,6 +19,14 @@ from gridstead_lab.errors import LabError
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
 CHANGES = {"remove": added_hosts.remove, "kill": lifecycle.kill, "start": lifecycle.start}
+COMMANDS_OF_HOSTS = {
+    "add": "add a host to a lab that is up",
+    "remove": "remove a host that was added",
+    "shell": "log in to a host",
+    "exec": "run a command on a host: exec HOST -- COMMAND ...",
+    "kill": "stop a host like a power cut",
+    "start": "start a killed host",
+}
 
 
 def main(argv: list[str]) -> int:
@@ -107,14 +115,7 @@ def _add_commands(commands: Any, common: argparse.ArgumentParser) -> None:  # no
     )
     add("prefix", "print the prefix of the lab's objects")
     add("ssh-config", "print the configuration of the ssh client")
-    for name, text in (
-        ("add", "add a host to a lab that is up"),
-        ("remove", "remove a host that was added"),
-        ("shell", "log in to a host"),
-        ("exec", "run a command on a host: exec HOST -- COMMAND ..."),
-        ("kill", "stop a host like a power cut"),
-        ("start", "start a killed host"),
-    ):
+    for name, text in COMMANDS_OF_HOSTS.items():
         add(name, text).add_argument("host")
     commands.choices["add"].add_argument(
         "--like",
@@ -182,7 +183,8 @@ def _ssh(mine: names.Names, host: str, words: list[str]) -> None:
     if host not in now.hosts:
         message = f"lab {mine.lab} has no host {host}"
         raise LabError(message, f"Its hosts are {' '.join(now.hosts)}.")
-    os.execvp("ssh", ["ssh", "-F", str(mine.state / "ssh_config"), host, "--", *words])  # noqa: S606
+    argv = ["ssh", "-F", str(mine.state / "ssh_config"), host, "--", *words]
+    os.execvp("ssh", argv)  # noqa: S606
 
 
 def _print_status(lab: dict[str, object], *, as_json: bool) -> None:

@@ -68,7 +68,11 @@ class SiteState:
         text = self.lab.sh(
             self.lab.controller, f"TZ=UTC sacct -a -n -D --parsable2 -S now-1days -o {SACCT}"
         )
-        return {line.partition("|")[0]: line for line in text.splitlines()}
+        records = {}
+        for line in text.splitlines():
+            jobid, _, _ = line.partition("|")
+            records[jobid] = line
+        return records
 
     def associations(self):
         """Return the accounts, associations, QOS and users of the cluster, as sorted lines."""

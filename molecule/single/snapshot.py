@@ -15,7 +15,9 @@ import subprocess
 from pathlib import Path
 
 # Folders that systemd and the kernel create again at each boot, and folders for temporary files.
-EXCLUDED = tuple(map(Path, ("/dev", "/proc", "/run", "/sys", "/tmp", "/var/tmp", "/cgv1")))  # noqa: S108
+EXCLUDED = tuple(
+    map(Path, ("/dev", "/proc", "/run", "/sys", "/tmp", "/var/tmp", "/cgv1"))  # noqa: S108
+)
 
 
 def output(*argv: str) -> str:
@@ -73,24 +75,55 @@ def firewall() -> str:
     return output("nft", "list", "ruleset") if shutil.which("nft") else ""
 
 
+def accounts() -> dict[str, str]:
+    """Return user -> the other fields of its entry, without the password."""
+    result = {}
+    for user in pwd.getpwall():
+        result[user.pw_name] = " ".join(map(str, user[2:]))
+    return result
+
+
+def groups() -> dict[str, str]:
+    """Return group -> its gid and its members."""
+    result = {}
+    for group in grp.getgrall():
+        result[group.gr_name] = f"{group.gr_gid} {sorted(group.gr_mem)}"
+    return result
+
+
+def ports() -> dict[str, str]:
+    """Return an empty text for each protocol and address on which a program listens."""
+    result = {}
+    command = ("ss", "--no-header", "--listening", "--numeric", "--tcp", "--udp")
+    for line in output(*command).splitlines():
+        words = line.split()
+        result[f"{words[0]} {words[4]}"] = ""
+    return result
+
+
+def mounts() -> dict[str, str]:
+    """Return mount point -> what is mounted there."""
+    result = {}
+    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
+        device, point, *_ = line.split()
+        result[point] = device
+    return result
+
+
 def main() -> None:
     """Print the snapshot."""
-    ports = output("ss", "--no-header", "--listening", "--numeric", "--tcp", "--udp").splitlines()
-    mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
     listed = ("--plain", "--no-legend", "--full")
     snapshot = {
         "file": files(),
-        "account": {user.pw_name: " ".join(map(str, user[2:])) for user in pwd.getpwall()},
-        "group": {
-            group.gr_name: f"{group.gr_gid} {sorted(group.gr_mem)}" for group in grp.getgrall()
-        },
+        "account": accounts(),
+        "group": groups(),
         "package": packages(),
         "needed package": lines("apt-mark", "showauto"),
         "unit": lines("systemctl", "list-unit-files", *listed),
         "running unit": lines("systemctl", "list-units", "--state=active,failed", *listed),
-        "port": {" ".join([line.split()[0], line.split()[4]]): "" for line in ports},
+        "port": ports(),
         "firewall": {"ruleset": firewall()},
-        "mount": {line.split()[1]: line.split()[0] for line in mounts},
+        "mount": mounts(),
     }
     print(json.dumps(snapshot))
 

@@ -15,6 +15,9 @@ from ansible.plugins.action import ActionBase
 
 try:
     from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.check import check
+    from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.diagnostic import (
+        Diagnostic,
+    )
     from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.machine import (
         today,
     )
@@ -45,17 +48,17 @@ class ActionModule(ActionBase):
             return result | {"failed": True, "msg": message}
         hostvars = (task_vars or {})["hostvars"]
         groups = (task_vars or {})["groups"]
-        variables = {
-            name: {**hostvars.raw_get(name), "hostvars": hostvars} for name in groups["all"]
-        }
+        variables = {}
+        for name in groups["all"]:
+            variables[name] = {**hostvars.raw_get(name), "hostvars": hostvars}
         exchanges = boolean(self._task.args.get("exchanges_authority", False))
         diagnostics = check(groups, variables, self._loader, today(), exchanges_authority=exchanges)
         if diagnostics:
-            return result | {"failed": True, "msg": _message([str(each) for each in diagnostics])}
+            return result | {"failed": True, "msg": _message(diagnostics)}
         return result | {"changed": False, "msg": f"{len(groups['all'])} hosts, no mistakes"}
 
 
-def _message(mistakes: list[str]) -> str:
+def _message(mistakes: list[Diagnostic]) -> str:
     count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
     lines = [f"The inventory has {count}; no host was changed."]
     lines += [f"{number}. {mistake}" for number, mistake in enumerate(mistakes, start=1)]

@@ -19,9 +19,12 @@ def chain_below_root(pem: str) -> str:
 
     The certificates are in PEM, in their order.
     """
-    chain = x509.load_pem_x509_certificates(pem.encode())
-    below = [certificate for certificate in chain if certificate.issuer != certificate.subject]
-    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in below)
+    below = ""
+    for certificate in x509.load_pem_x509_certificates(pem.encode()):
+        is_root = certificate.issuer == certificate.subject
+        if not is_root:
+            below += certificate.public_bytes(Encoding.PEM).decode()
+    return below
 
 
 class FilterModule:

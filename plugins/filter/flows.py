@@ -63,15 +63,21 @@ def sources(
         return None
     texts: set[str] = set()
     for name in flow["from"]:
-        if name in groups:
-            texts |= set(networks.get(name) or [addresses[host] for host in groups[name]])
-        else:
+        if name not in groups:
             texts.add(name)  # an address or a network
-    merged: list[Network] = []
-    for version in (ipaddress.IPv4Network, ipaddress.IPv6Network):
-        parsed = map(ipaddress.ip_network, texts)
-        merged += ipaddress.collapse_addresses(n for n in parsed if isinstance(n, version))
-    return merged
+        elif networks.get(name):
+            texts.update(networks[name])
+        else:
+            for host in groups[name]:
+                texts.add(addresses[host])
+    by_version: dict[int, list[Any]] = {4: [], 6: []}
+    for text in texts:
+        network = ipaddress.ip_network(text)
+        by_version[network.version].append(network)
+    return [
+        *ipaddress.collapse_addresses(by_version[4]),
+        *ipaddress.collapse_addresses(by_version[6]),
+    ]
 
 
 def check(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
@@ -172,27 +178,36 @@ def addresses(
 
 
 def _by_name(hosts: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    return {host["name"]: host["address"] for host in hosts}
+    addresses_by_name = {}
+    for host in hosts:
+        addresses_by_name[host["name"]] = host["address"]
+    return addresses_by_name
 
 
 def _rules(flow: Mapping[str, Any], allowed: list[Network] | None) -> list[str]:
-    matches = [""] if allowed is None else [f"{match} " for match in _matches(allowed)]
     rules = []
     for protocol in PROTOCOLS:
         if not flow.get(protocol):
             continue
         ports = ", ".join(map(str, flow[protocol]))
         accept = f'{protocol} dport {{ {ports} }} accept comment "{flow["what"]}"'
-        rules += [f"{match}{accept}" for match in matches]
+        if allowed is None:
+            rules.append(accept)
+        else:
+            rules += [f"{match} {accept}" for match in _matches(allowed)]
     return rules
 
 
 def _matches(networks: Iterable[Network]) -> list[str]:
-    listed, matches = list(networks), []
-    for version, key in ((4, "ip"), (6, "ip6")):
-        texts = [_text(network) for network in listed if network.version == version]
-        if texts:
-            matches.append(f"{key} saddr {{ {', '.join(texts)} }}")
+    texts: dict[str, list[str]] = {"ip": [], "ip6": []}
+    for network in networks:
+        key = "ip" if network.version == 4 else "ip6"
+        texts[key].append(_text(network))
+    matches = []
+    for key, texts_of_key in texts.items():
+        listed = ", ".join(texts_of_key)
+        if listed:
+            matches.append(f"{key} saddr {{ {listed} }}")
     return matches
 
 

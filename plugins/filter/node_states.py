@@ -30,7 +30,12 @@ def nodes_with_state(states: Mapping[str, str], *words: str) -> list[str]:
 
     Only whole words match: a node that is ``powered_down`` to save energy is not ``down``.
     """
-    return sorted(name for name, state in states.items() if set(words) & set(STATE.findall(state)))
+    nodes = []
+    for name, state in states.items():
+        words_of_state = STATE.findall(state)
+        if not set(words).isdisjoint(words_of_state):
+            nodes.append(name)
+    return sorted(nodes)
 
 
 def loss_of_nodes(result: Mapping[str, Any], before: Mapping[str, str]) -> str:
@@ -47,9 +52,8 @@ def loss_of_nodes(result: Mapping[str, Any], before: Mapping[str, str]) -> str:
         output = result.get("stderr") or result.get("msg") or "no output"
         return f'slurmctld does not answer ("{" ".join(output.split())}")'
     after = dict.fromkeys(before, "unknown") | node_states(result["stdout_lines"])
-    silent_before = set(nodes_with_state(before, *SILENT))
-    lost = [name for name in nodes_with_state(after, *SILENT) if name not in silent_before]
-    return f"{', '.join(lost)} stopped answering" if lost else ""
+    lost = set(nodes_with_state(after, *SILENT)) - set(nodes_with_state(before, *SILENT))
+    return f"{', '.join(sorted(lost))} stopped answering" if lost else ""
 
 
 class FilterModule:

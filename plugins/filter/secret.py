@@ -8,7 +8,7 @@ true.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 # A hosted Ethereum node often has the customer's API key in the path of its URL.
@@ -21,14 +21,22 @@ def holds_secret(settings: Mapping[str, object]) -> bool:
     This is the case if a URL has user information or a query, if the URL of a node has a path, or
     if a URL cannot be parsed.
     """
-    return _holds("", settings)
+    return any(_is_secret(key, value) for key, value in _scalars("", settings))
 
 
-def _holds(key: str, value: object) -> bool:
+def _scalars(key: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield each value of nested tables and lists, with the key of the table that contains it."""
     if isinstance(value, Mapping):
-        return any(_holds(name, item) for name, item in value.items())
-    if isinstance(value, list | tuple):
-        return any(_holds(key, item) for item in value)
+        for name, item in value.items():
+            yield from _scalars(name, item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _scalars(key, item)
+    else:
+        yield key, value
+
+
+def _is_secret(key: str, value: object) -> bool:
     if not isinstance(value, str) or "://" not in value:
         return False
     try:

@@ -7,7 +7,7 @@ They read the results that the entry points ``verify`` of the roles registered o
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 RESULT = re.compile(r"__(?P<role>[a-z_]+)_verify_result")
@@ -37,8 +37,11 @@ def roles_of(variables: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
 
     A host that could not be reached has one more check, under ``host``.
     """
-    matches = filter(None, map(RESULT.fullmatch, variables))
-    names = {match["role"]: match[0] for match in matches}
+    names = {}
+    for name in variables:
+        match = RESULT.fullmatch(name)
+        if match:
+            names[match["role"]] = name
     checks, unreachable = {}, ""
     for role in sorted(names):
         result = variables[names[role]]
@@ -69,14 +72,18 @@ def site_report(hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     for host, roles in hosts.items():
         for role, checks in roles.items():
             count += len(checks)
-            findings += [_finding(host, role, check) for check in checks if not check["ok"]]
+            findings += _findings(host, role, checks)
     return {"looked_at": count, "findings": findings, "hosts": hosts}
 
 
-def _finding(host: str, role: str, check: Mapping[str, Any]) -> dict[str, Any]:
-    finding = {"host": host, "role": role, **check}
-    del finding["ok"]
-    return finding
+def _findings(
+    host: str, role: str, checks: Iterable[Mapping[str, Any]]
+) -> Iterator[dict[str, Any]]:
+    """Yield the failed checks, each with its host and role."""
+    for check in checks:
+        finding = {"host": host, "role": role, **check}
+        if not finding.pop("ok"):
+            yield finding
 
 
 def site_findings(report: Mapping[str, Any]) -> str:

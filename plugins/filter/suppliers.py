@@ -75,15 +75,22 @@ def supplier_heard(looks: Mapping[str, Replica], suppliers: Sequence[str]) -> bo
     All suppliers must have data of the same origin, no supplier may be stuck, and no supplier may
     lack entries that another one forgot to send.
     """
-    replicas = [looks.get(name, {}) for name in suppliers]
-    generations = {replica.get("generation", "") for replica in replicas}
-    is_broken = any(replica.get("stuck") or replica.get("lacks") for replica in replicas)
-    return len(generations) == 1 and "" not in generations and not is_broken
+    generations = set()
+    for name in suppliers:
+        replica = looks.get(name, {})
+        generations.add(replica.get("generation", ""))
+        if replica.get("stuck") or replica.get("lacks"):
+            return False
+    return len(generations) == 1 and "" not in generations
 
 
 def supplier_alike(looks: Mapping[str, Replica], suppliers: Sequence[str]) -> bool:
     """Return whether all suppliers that answered have the same entries, by name."""
-    return len({looks[name]["digest"] for name in suppliers if name in looks}) <= 1
+    digests = set()
+    for name in suppliers:
+        if name in looks:
+            digests.add(looks[name]["digest"])
+    return len(digests) <= 1
 
 
 def supplier_source(looks: Mapping[str, Replica], suppliers: Sequence[str]) -> str:
@@ -92,8 +99,10 @@ def supplier_source(looks: Mapping[str, Replica], suppliers: Sequence[str]) -> s
     A stuck supplier is preferred: it receives the changes of the others, but they do not receive
     its changes.
     """
-    names = {name: set(looks[name]["names"]) for name in suppliers}
-    all_names = set().union(*names.values())
+    names, all_names = {}, set()
+    for name in suppliers:
+        names[name] = set(looks[name]["names"])
+        all_names |= names[name]
     for name in sorted(suppliers, key=lambda name: not looks[name].get("stuck")):
         if names[name] == all_names:
             return name

@@ -70,7 +70,11 @@ def upgrade_changes(releases: Releases) -> list[str]:
             steps.setdefault(f"{name} is not configured", []).append(host)
         for name in release.get("stale", []):
             steps.setdefault(f"{name} runs a program that was replaced", []).append(host)
-    return [f"{step}: {', '.join(sorted(hosts))}" for step, hosts in sorted(steps.items())]
+    lines = []
+    for step, hosts in sorted(steps.items()):
+        listed = ", ".join(sorted(hosts))
+        lines.append(f"{step}: {listed}")
+    return lines
 
 
 def upgrade_stages(releases: Releases, cluster: Cluster) -> dict[str, list[str]]:
@@ -79,7 +83,10 @@ def upgrade_stages(releases: Releases, cluster: Cluster) -> dict[str, list[str]]
     A host with several components is upgraded once, with the first of them, because its components
     share one set of packages.
     """
-    remaining = {host for host, release in releases.items() if _needs_upgrade(release)}
+    remaining = set()
+    for host, release in releases.items():
+        if _needs_upgrade(release):
+            remaining.add(host)
     stages = {}
     for stage in STAGES:
         stages[stage] = [host for host in cluster[stage] if host in remaining]
@@ -88,7 +95,7 @@ def upgrade_stages(releases: Releases, cluster: Cluster) -> dict[str, list[str]]
 
 
 def _needs_upgrade(release: Mapping[str, Any]) -> bool:
-    return any(release.get(key) for key in ("newer", "unfinished", "stale"))
+    return bool(release.get("newer") or release.get("unfinished") or release.get("stale"))
 
 
 def changes_series(release: Mapping[str, Any]) -> bool:
@@ -103,7 +110,9 @@ def upgrade_refusals(releases: Releases, cluster: Cluster) -> list[str]:
         releases: Result of module slurm_release by host. A host that did not answer has no version.
         cluster: The hosts to upgrade, by stage.
     """
-    hosts = dict.fromkeys(host for stage in STAGES for host in cluster[stage])
+    hosts: dict[str, None] = {}  # a set in the order of the upgrade
+    for stage in STAGES:
+        hosts |= dict.fromkeys(cluster[stage])
     reasons, known = [], {}
     for host in hosts:
         release = releases.get(host, {})
@@ -113,7 +122,9 @@ def upgrade_refusals(releases: Releases, cluster: Cluster) -> list[str]:
             reasons.append(f"{host} {why(release)}")
     for host, release in known.items():
         reasons += alone(host, release)
-    targets = {stage: by_target(known, cluster[stage]) for stage in STAGES}
+    targets = {}
+    for stage in STAGES:
+        targets[stage] = by_target(known, cluster[stage])
     for upper, lower in combinations(STAGES, 2):
         if upper in ASKED:
             reasons += together(upper, targets[upper], lower, targets[lower])
@@ -126,7 +137,10 @@ def by_target(releases: Releases, hosts: Iterable[str]) -> dict[str, str]:
     for host in hosts:
         if host in releases:
             by_version.setdefault(releases[host]["target"], []).append(host)
-    return {version: ", ".join(names) for version, names in by_version.items()}
+    joined = {}
+    for version, names in by_version.items():
+        joined[version] = ", ".join(names)
+    return joined
 
 
 def why(release: Mapping[str, Any]) -> str:

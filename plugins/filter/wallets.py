@@ -21,13 +21,18 @@ def lost_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> dict
         addresses: Addresses of the host's wallets, by wallet.
     """
     recorded = _recorded(notes)
-    return {name: recorded[name] for name in recorded if recorded[name] != addresses.get(name)}
+    return {name: address for name, address in recorded.items() if address != addresses.get(name)}
 
 
 def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
     """Return the wallets whose present address is not recorded, also wallets that do not exist."""
     recorded = _recorded(notes)
-    return [name for name in notes if name not in recorded or recorded[name] != addresses.get(name)]
+    unnoted = []
+    for name in notes:
+        is_noted = name in recorded and recorded[name] == addresses.get(name)
+        if not is_noted:
+            unnoted.append(name)
+    return unnoted
 
 
 def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:

@@ -40,4 +40,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         return [self._read(term) for term in terms]
 
     def _read(self, subject: str) -> dict[str, Any]:
-        return {release: read_release(release, subject) for release in known_releases()}
+        by_release = {}
+        for release in known_releases():
+            by_release[release] = read_release(release, subject)
+        return by_release

@@ -82,7 +82,7 @@ class Rule:
 
 def _includes(listed: tuple[str, ...], names: frozenset[str] | set[str]) -> bool:
     """Return whether the list includes one of the lower-case names. An empty list includes all."""
-    return not listed or not names.isdisjoint(name.lower() for name in listed)
+    return not listed or not names.isdisjoint(map(str.lower, listed))
 
 
 def parse_rules(release: Mapping[str, Any]) -> tuple[Rule, ...]:
@@ -90,12 +90,15 @@ def parse_rules(release: Mapping[str, Any]) -> tuple[Rule, ...]:
 
     The first rule that covers a difference applies.
     """
-    return tuple(_parse_rule(entry) for entry in release["rule"])
+    return tuple(map(_parse_rule, release["rule"]))
 
 
 def _parse_rule(entry: Mapping[str, Any]) -> Rule:
-    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
-    return Rule(**{**entry, **lists})
+    fields = dict(entry)
+    for key, value in entry.items():
+        if isinstance(value, list):
+            fields[key] = tuple(value)
+    return Rule(**fields)
 
 
 @dataclass(frozen=True)
@@ -157,7 +160,11 @@ def _changed_parameters(old: object, new: object) -> frozenset[str]:
     """Return the names, in lower case, of the parameters of a node or partition that differ."""
     if not isinstance(old, frozenset) or not isinstance(new, frozenset):
         return frozenset()
-    return frozenset(parameter.partition("=")[0].lower() for parameter in old ^ new)
+    names = set()
+    for parameter in old ^ new:
+        name, _, _ = parameter.partition("=")
+        names.add(name.lower())
+    return frozenset(names)
 
 
 def settings(file: str, text: str) -> dict[tuple[str, str], object]:

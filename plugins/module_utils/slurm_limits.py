@@ -36,7 +36,7 @@ def _seconds(text: str) -> int:
     if match["days"]:
         hours, minutes, seconds = [*map(int, match["of_day"].split(":")), 0, 0][:3]
         return int(match["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds
-    parts = [int(part) for part in match["clock"].split(":")]
+    parts = [*map(int, match["clock"].split(":"))]
     hours, minutes, seconds = {1: [0, *parts, 0], 2: [0, *parts], 3: parts}[len(parts)]
     return hours * 3600 + minutes * 60 + seconds
 

@@ -38,13 +38,22 @@ def wrong_keys(document: object, known: Mapping[str, Any], path: str = "") -> li
         known: The flags below the part.
         path: The path of the part.
     """
-    if isinstance(document, list) and any(isinstance(item, dict) for item in document):
-        return [line for item in document for line in wrong_keys(item, known, path)]
     if document is None:
         return [f"{path} has no value"]
-    if not isinstance(document, dict):
-        is_group = path and _is_group(known)
-        return [f"{path} must have keys, not a value"] if is_group else []
+    if isinstance(document, dict):
+        return _wrong_keys_of_table(document, known, path)
+    faults: list[str] = []
+    if isinstance(document, list) and any(isinstance(item, dict) for item in document):
+        for item in document:
+            faults += wrong_keys(item, known, path)
+    elif path and _is_group(known):
+        faults.append(f"{path} must have keys, not a value")
+    return faults
+
+
+def _wrong_keys_of_table(
+    document: Mapping[Any, object], known: Mapping[str, Any], path: str
+) -> list[str]:
     faults = []
     for key, value in document.items():
         key_path = f"{path}.{key}" if path else str(key)
@@ -93,7 +102,9 @@ def _is_served(router: Mapping[str, Any], served: Mapping[str, Any]) -> bool:
 
 def missing_entry_points(served: list[Mapping[str, Any]], static: Mapping[str, Any]) -> list[str]:
     """Return a line for each entry point of a static configuration that Traefik does not have."""
-    served_addresses = {entry["name"]: entry["address"] for entry in served}
+    served_addresses = {}
+    for served_entry in served:
+        served_addresses[served_entry["name"]] = served_entry["address"]
     faults = []
     for name, entry in static["entryPoints"].items():
         if served_addresses.get(name) != entry["address"]:
@@ -116,9 +127,15 @@ def log_errors(text: str, *, of_files: bool = False) -> list[str]:
         provider = str(entry.get("providerName"))
         counts = provider == "file" if of_files else not provider.endswith(".acme")
         if counts and entry.get("level") in {"error", "fatal", "panic"}:
-            keys = [key for key in ("message", "routerName", "error") if key in entry]
-            errors.append(": ".join(str(entry[key]) for key in keys))
+            errors.append(": ".join(_texts_of(entry)))
     return list(dict.fromkeys(errors))
+
+
+def _texts_of(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the message of an entry of the log, its router and its error, if it has them."""
+    for key in ("message", "routerName", "error"):
+        if key in entry:
+            yield str(entry[key])
 
 
 def trial_of(static: Mapping[str, Any], folder: str, addresses: Iterator[str]) -> dict[str, Any]:

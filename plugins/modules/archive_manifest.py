@@ -137,7 +137,9 @@ def write_manifest(
     names = sorted(path.stem for path in folder.glob("*.age"))
     if names != expected_names:
         raise Refusal(f"the parts in {folder} are {names}; expected {expected_names}")
-    described = {part["name"]: _described(folder, part) for part in parts}
+    described = {}
+    for part in parts:
+        described[part["name"]] = _described(folder, part)
     manifest = {"format": FORMAT, **head, "finished_at": int(clock()), "parts": described}
     file = folder / FILE
     file.touch(mode=0o600)
@@ -198,9 +200,9 @@ def _parsed(folder: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
         manifest = json.loads((folder / FILE).read_text(encoding="utf-8"))
         _ = manifest["format"], manifest["site"], manifest["recipient"]
         _ = manifest["began_at"], manifest["finished_at"]
-        checksums = {
-            name: (part["bytes"], part["sha256"]) for name, part in manifest["parts"].items()
-        }
+        checksums = {}
+        for name, part in manifest["parts"].items():
+            checksums[name] = (part["bytes"], part["sha256"])
     except FileNotFoundError:
         archives = ", ".join(other_archives(folder)) or "none"
         raise Refusal(
@@ -241,9 +243,11 @@ def check_parts(folder: Path, manifest: dict[str, Any], hosts: dict[str, list[st
     for name, hosts_of_part in hosts.items():
         for host in hosts_of_part:
             needed.add((name.replace("HOST", host), host))
-    missing = [
-        f"{part} of host {host}" for part, host in sorted(needed) if part not in manifest["parts"]
-    ]
+    missing = []
+    for part, host in sorted(needed):
+        is_present = part in manifest["parts"]
+        if not is_present:
+            missing.append(f"{part} of host {host}")
     if missing:
         raise Refusal(
             f"archive {folder.name} lacks {', '.join(missing)}; it has"

@@ -88,7 +88,12 @@ def younger(paths: list[str], than: float) -> list[str]:
 
     Files that do not exist are ignored.
     """
-    return [path for path in paths if Path(path).exists() and Path(path).stat().st_mtime > than]
+    newer = []
+    for path in paths:
+        file = Path(path)
+        if file.exists() and file.stat().st_mtime > than:
+            newer.append(path)
+    return newer
 
 
 def due(properties: dict[str, str], options: dict[str, Any]) -> tuple[str, list[str]]:
@@ -120,9 +125,13 @@ def properties_of(text: str) -> dict[str, str]:
         {'ActiveState': 'active', 'NeedDaemonReload': 'yes'}
     """
     first, *others = text.split("\n\n")
-    properties = dict(line.split("=", 1) for line in first.splitlines())
-    if any("NeedDaemonReload=yes" in other.splitlines() for other in others):
-        properties["NeedDaemonReload"] = "yes"
+    properties = {}
+    for line in first.splitlines():
+        name, value = line.split("=", 1)
+        properties[name] = value
+    for other in others:
+        if "NeedDaemonReload=yes" in other.splitlines():
+            properties["NeedDaemonReload"] = "yes"
     return properties
 
 

@@ -106,12 +106,18 @@ class Supplier:
 
     def add(self, dn: str, attributes: dict[str, str]) -> None:
         """Create an agreement."""
-        encoded = [(name, [value.encode()]) for name, value in attributes.items()]
-        self._connection.add_s(dn, [("objectClass", [b"top", CLASS.encode()]), *encoded])
+        encoded = [("objectClass", [b"top", CLASS.encode()])]
+        for name, value in attributes.items():
+            values = [value.encode()]
+            encoded.append((name, values))
+        self._connection.add_s(dn, encoded)
 
     def modify(self, dn: str, attributes: dict[str, str]) -> None:
         """Replace attributes of an agreement."""
-        changes = [(ldap.MOD_REPLACE, name, [value.encode()]) for name, value in attributes.items()]
+        changes = []
+        for name, value in attributes.items():
+            values = [value.encode()]
+            changes.append((ldap.MOD_REPLACE, name, values))
         self._connection.modify_s(dn, changes)
 
     def remove(self, dn: str) -> None:
@@ -122,7 +128,10 @@ class Supplier:
         entries = self._connection.search_s(
             "cn=mapping tree,cn=config", ldap.SCOPE_SUBTREE, pattern
         )
-        return {dn: decoded(entry) for dn, entry in entries}
+        by_dn = {}
+        for dn, entry in entries:
+            by_dn[dn] = decoded(entry)
+        return by_dn
 
 
 def decoded(entry: dict[str, list[bytes]]) -> Attributes:
@@ -140,7 +149,9 @@ def ensure(supplier: Supplier, asked: dict[str, Any], *, check: bool) -> list[st
         What changed or would change.
     """
     replica, changes = supplier.replica(), []
-    others = {entry["cn"][0]: (dn, entry) for dn, entry in supplier.agreements().items()}
+    others = {}
+    for dn, entry in supplier.agreements().items():
+        others[entry["cn"][0]] = (dn, entry)
     for peer in asked["peers"]:
         dn = f"cn={peer},{replica}"
         _, current = others.pop(peer, (dn, {}))
@@ -162,9 +173,11 @@ def ensure(supplier: Supplier, asked: dict[str, Any], *, check: bool) -> list[st
 
 def initialise(supplier: Supplier, peers: list[str], wait_s: float) -> str:
     """Initialise all peers from this server; return why one failed, or an empty text."""
-    chosen = {dn for dn, entry in supplier.agreements().items() if entry["cn"][0] in peers}
-    for dn in chosen:
-        supplier.modify(dn, {"nsds5BeginReplicaRefresh": "start"})
+    chosen = set()
+    for dn, entry in supplier.agreements().items():
+        if entry["cn"][0] in peers:
+            chosen.add(dn)
+            supplier.modify(dn, {"nsds5BeginReplicaRefresh": "start"})
     end = time.monotonic() + wait_s
     while True:
         agreements = supplier.agreements()

@@ -93,7 +93,15 @@ Attributes = dict[str, list[str]]
 
 def to_values(value: object) -> list[str]:
     """Return an attribute's values as a list of texts; a scalar becomes a list of one."""
-    return [str(item) for item in (value if isinstance(value, list) else [value])]
+    return list(map(str, value)) if isinstance(value, list) else [str(value)]
+
+
+def to_attributes(table: dict[str, Any]) -> Attributes:
+    """Return attributes of a task with their values as lists of texts."""
+    attributes = {}
+    for name, value in table.items():
+        attributes[name] = to_values(value)
+    return attributes
 
 
 def identity(attribute: str, value: str) -> str:
@@ -164,15 +172,21 @@ class Directory:
     def add(self, dn: str, attributes: Attributes) -> None:
         """Create an entry."""
         self._note_change()
-        self._connection.add_s(
-            dn, [(name, encode(values)) for name, values in attributes.items() if values]
-        )
+        encoded = []
+        for name, values in attributes.items():
+            encoded_values = encode(values)
+            if encoded_values:
+                encoded.append((name, encoded_values))
+        self._connection.add_s(dn, encoded)
 
     def modify(self, dn: str, changes: list[tuple[str, str, list[str]]]) -> None:
         """Apply the changes of `plan_modifications` to an entry."""
         self._note_change()
         operations = {"add": ldap.MOD_ADD, "replace": ldap.MOD_REPLACE}
-        encoded = [(operations[how], name, encode(values) or None) for how, name, values in changes]
+        encoded = []
+        for how, name, values in changes:
+            encoded_values = encode(values) or None
+            encoded.append((operations[how], name, encoded_values))
         self._connection.modify_s(dn, encoded)
 
     def _note_change(self) -> None:
@@ -204,10 +218,10 @@ def encode(values: list[str]) -> list[bytes]:
 def ensure(directory: Directory, entry: dict[str, Any], *, check: bool) -> list[str]:
     """Create or change one entry, unless ``check``; return what changed or would change."""
     dn, password = entry["dn"], entry["password"]
-    expected = {name: to_values(value) for name, value in entry["attributes"].items()}
+    expected = to_attributes(entry["attributes"])
     current = directory.read(dn, list(expected))
     if current is None:
-        initial = {name: to_values(value) for name, value in entry["initial"].items()}
+        initial = to_attributes(entry["initial"])
         secret = {"userPassword": [password]} if password else {}
         if not check:
             directory.add(dn, {**expected, **initial, **secret})

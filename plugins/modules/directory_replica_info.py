@@ -117,7 +117,11 @@ def objection(mine: dict[str, Any], other: dict[str, Any]) -> str:
         return ""
     if mine["generation"] != other["generation"]:
         return "their data has different origins, so they do not replicate"
-    late = [number for number, csn in other["csns"].items() if mine["csns"].get(number, "") < csn]
+    late = []
+    for number, csn in other["csns"].items():
+        own_csn = mine["csns"].get(number, "")
+        if own_csn < csn:
+            late.append(number)
     if late:
         return f"changes made on supplier {', '.join(sorted(late))} have not arrived"
     lacks = mine.get("lacks", [])
@@ -165,6 +169,16 @@ def values_of(entries: list[tuple[str, dict[str, Any]]], name: str) -> list[str]
     return values
 
 
+def names_of(entries: list[tuple[str, dict[str, Any]]]) -> list[str]:
+    """Return the DNs of the entries, sorted, without the entries of the suppliers themselves."""
+    names = []
+    for dn, _ in entries:
+        is_own = dn.startswith(OWN)
+        if not is_own:
+            names.append(dn)
+    return sorted(names)
+
+
 def read(asked: dict[str, Any]) -> dict[str, Any]:
     """Return the present state of the server."""
     connection, suffix = ldap.initialize(asked["uri"]), asked["suffix"]
@@ -177,7 +191,7 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
     any_entry = "(objectClass=*)"
     counters = search(connection, asked["numbers"], ldap.SCOPE_BASE, any_entry, ["dnaNextValue"])
     entries = search(connection, suffix, ldap.SCOPE_SUBTREE, any_entry, ["uidNumber"])
-    names = sorted(dn for dn, _ in entries if not dn.startswith(OWN))
+    names = names_of(entries)
     state = {
         "id": int(next(iter(values_of(replicas, "nsDS5ReplicaId")), 0)),
         **vector(values_of(vectors[:1], "nsds50ruv")),
@@ -189,7 +203,7 @@ def read(asked: dict[str, Any]) -> dict[str, Any]:
     if "names" in other and not objection(state, other):
         tombstone = "(objectClass=nsTombstone)"
         tombstones = search(connection, suffix, ldap.SCOPE_SUBTREE, tombstone, ["nscpEntryDN"])
-        deleted = [dn.lower() for dn in values_of(tombstones, "nscpEntryDN")]
+        deleted = list(map(str.lower, values_of(tombstones, "nscpEntryDN")))
         state["lacks"] = lacking(names, other["names"], deleted)
     if asked["names"]:
         state["names"] = names

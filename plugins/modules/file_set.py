@@ -10,6 +10,7 @@ import json
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,12 @@ SPECIFICATION = {
     "check": {"type": "list", "elements": "str", "default": []},
     "in_force": {"type": "path"},
 }
+ARGUMENTS = {
+    "files": {"type": "list", "elements": "dict", "required": True, "options": SPECIFICATION},
+    "absent": {"type": "list", "elements": "path", "default": []},
+    "try_first": {"type": "list", "elements": "path", "default": []},
+    "unsettled": {"type": "path"},
+}
 
 
 def content_of(path: Path) -> str | None:
@@ -139,7 +146,11 @@ def with_unsettled(module: AnsibleModule, changed: list[str]) -> list[str]:
     note = Path(module.params["unsettled"])
     noted = json.loads(content_of(note) or "[]")
     pending = {*changed, *noted}
-    unsettled = [file["path"] for file in module.params["files"] if file["path"] in pending]
+    unsettled = []
+    for file in module.params["files"]:
+        path = file["path"]
+        if path in pending:
+            unsettled.append(path)
     if changed and not module.check_mode:
         write_whole(note, json.dumps(unsettled).encode())
     return unsettled
@@ -161,39 +172,34 @@ def check(module: AnsibleModule, files: list[dict[str, Any]]) -> None:
                 module.fail_json(msg=f"{argv[0]} rejects the new {file['path']}: {answer}")
 
 
+def differences(changed: list[dict[str, Any]], extra: list[Path]) -> Iterator[dict[str, str]]:
+    """Yield the diffs of the files to write and of the files to remove."""
+    for file in changed:
+        yield difference(file)
+    for path in extra:
+        yield difference({"path": str(path), "content": ""})
+
+
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            "files": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": SPECIFICATION,
-            },
-            "absent": {"type": "list", "elements": "path", "default": []},
-            "try_first": {"type": "list", "elements": "path", "default": []},
-            "unsettled": {"type": "path"},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     changed = [file for file in module.params["files"] if not is_up_to_date(file)]
     absent = map(Path, module.params["absent"])
     extra = [path for path in absent if path.is_file() or path.is_symlink()]
-    differences = [difference(file) for file in changed]
-    differences += [difference({"path": str(path), "content": ""}) for path in extra]
+    diff = list(differences(changed, extra))
     check(module, changed)
-    held = [file["path"] for file in changed if file["path"] in module.params["try_first"]]
+    changed_paths = [file["path"] for file in changed]
+    held = [path for path in changed_paths if path in module.params["try_first"]]
     if held:
         module.exit_json(changed=False, changes=[], held=held)
-    changes = with_unsettled(module, [file["path"] for file in changed])
+    changes = with_unsettled(module, changed_paths)
     changes += map(str, extra)
     if not module.check_mode:
         for file in changed:
             write(Path(file["path"]), file)
         for path in extra:
             path.unlink()
-    module.exit_json(changed=bool(changes), changes=changes, held=held, diff=differences)
+    module.exit_json(changed=bool(changes), changes=changes, held=held, diff=diff)
 
 
 if __name__ == "__main__":

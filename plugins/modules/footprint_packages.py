@@ -99,6 +99,43 @@ def unwanted(present: set[str], before: set[str], manual: set[str], run: Run) ->
     return installed
 
 
+def finish_earlier_run(removing: set[str], run: Run) -> None:
+    """Finish what an interrupted run started, without which apt does nothing.
+
+    Packages that cannot be configured are removed anyway.
+
+    Args:
+        removing: The packages that the interrupted run was removing.
+        run: Runs a command.
+    """
+    run("dpkg", "--configure", "--pending", check=False)
+    forgotten = removing & set(run(*MANUAL).split())
+    if forgotten:
+        run("apt-mark", "auto", *sorted(forgotten))
+
+
+def remove(packages: list[str], note: Path, run: Run, verb: str) -> None:
+    """Remove packages, if any. Until they are removed, a note lists them.
+
+    Args:
+        packages: Names of the packages.
+        note: Path of the note.
+        run: Runs a command.
+        verb: ``purge`` or ``remove``.
+    """
+    if packages:
+        write_whole(note, json.dumps(packages).encode())
+        run("apt-get", "--assume-yes", verb, *packages)
+        note.unlink()
+
+
+def delete_record(record: Path) -> None:
+    """Delete the record, and the folder that contains it if nothing else is in it."""
+    shutil.rmtree(record)
+    if not any(record.parent.iterdir()):
+        record.parent.rmdir()
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -115,30 +152,21 @@ def main() -> None:
     note = record / "going.json"
     removing = set(json.loads(note.read_text(encoding="utf-8"))) if note.exists() else set()
 
-    def run(*argv: str) -> str:
-        return module.run_command(list(argv), check_rc=True, environ_update=ENVIRONMENT)[1]
+    def run(*argv: str, check: bool = True) -> str:
+        return module.run_command(list(argv), check_rc=check, environ_update=ENVIRONMENT)[1]
 
     if not module.check_mode:
-        # apt does nothing until dpkg has finished what an interrupted run started. Packages that
-        # cannot be configured are removed anyway.
-        module.run_command(["dpkg", "--configure", "--pending"], environ_update=ENVIRONMENT)
-        forgotten = removing & set(run(*MANUAL).split())
-        if forgotten:
-            run("apt-mark", "auto", *sorted(forgotten))
+        finish_earlier_run(removing, run)
     present, left = by_state(run(*STATES))
     packages = unwanted(present, before, set(run(*MANUAL).split()) - removing, run)
     if purge:
         packages |= left - before
+    names = sorted(packages)
     if not module.check_mode:
-        if packages:
-            write_whole(note, json.dumps(sorted(packages)).encode())
-            run("apt-get", "--assume-yes", "purge" if purge else "remove", *sorted(packages))
-            note.unlink()
+        remove(names, note, run, "purge" if purge else "remove")
         if purge:
-            shutil.rmtree(record)
-            if not any(record.parent.iterdir()):
-                record.parent.rmdir()
-    module.exit_json(changed=bool(packages) or purge, packages=sorted(packages))
+            delete_record(record)
+    module.exit_json(changed=bool(names) or purge, packages=names)
 
 
 if __name__ == "__main__":

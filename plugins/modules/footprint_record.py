@@ -50,12 +50,20 @@ ACTIVE = ["systemctl", "list-units", "--state=active", "--plain", "--no-legend",
 
 def first_words(text: str) -> list[str]:
     """Return the first word of each line that has one, sorted."""
-    return sorted(line.split()[0] for line in text.splitlines() if line.split())
+    first = []
+    for line in text.splitlines():
+        words = line.split()
+        first += words[:1]
+    return sorted(first)
 
 
 def installed(text: str) -> list[str]:
     """Return the names of installed packages, sorted and unique, from lines of state and name."""
-    return sorted({line.split()[1] for line in text.splitlines() if line.startswith("installed ")})
+    names = set()
+    for line in text.splitlines():
+        if line.startswith("installed "):
+            names.add(line.split()[1])
+    return sorted(names)
 
 
 def write(folder: Path, host: dict[str, list[str]], settings: Path) -> None:
@@ -69,6 +77,16 @@ def write(folder: Path, host: dict[str, list[str]], settings: Path) -> None:
     with tarfile.open(new / "settings.tar.gz", "w:gz", compresslevel=1) as archive:
         archive.add(settings, arcname=str(settings).lstrip("/"))
     new.rename(folder)
+
+
+def accounts() -> list[str]:
+    """Return the names of all users and groups, sorted and unique."""
+    names = set()
+    for user in pwd.getpwall():
+        names.add(user.pw_name)
+    for group in grp.getgrall():
+        names.add(group.gr_name)
+    return sorted(names)
 
 
 def main() -> None:
@@ -88,13 +106,11 @@ def main() -> None:
         def output(argv: list[str]) -> str:
             return module.run_command(argv, check_rc=True)[1]
 
-        accounts = {user.pw_name for user in pwd.getpwall()}
-        accounts |= {group.gr_name for group in grp.getgrall()}
         host = {
             "packages": installed(output(INSTALLED)),
             "manual": first_words(output(MANUAL)),
             "lists": sorted(map(str, LISTS.iterdir())),
-            "accounts": sorted(accounts),
+            "accounts": accounts(),
             "enabled": first_words(output(ENABLED)),
             "active": first_words(output(ACTIVE)),
         }

@@ -105,8 +105,15 @@ def full_name(unit: str) -> str:
 
 def states(text: str) -> list[dict[str, str]]:
     """Return the properties of each unit, in order, from the output of ``systemctl show``."""
-    blocks = [block.splitlines() for block in text.strip().split("\n\n")]
-    return [dict(line.split("=", 1) for line in block if "=" in line) for block in blocks]
+    units = []
+    for block in text.strip().split("\n\n"):
+        properties = {}
+        for line in block.splitlines():
+            name, separator, value = line.partition("=")
+            if separator:
+                properties[name] = value
+        units.append(properties)
+    return units
 
 
 def stop_units(units: list[str], was: Record, run: Run) -> Iterator[Step]:
@@ -150,9 +157,10 @@ def unmount(points: list[str], mounted: str, run: Run) -> Iterator[Step]:
         mounted: The text of /proc/self/mounts.
         run: Runs a command.
     """
-    places = [line.split()[1] for line in mounted.splitlines()]
-    for place in reversed(places):
-        if any(place == point or place.startswith(f"{point}/") for point in points):
+    folders = tuple(f"{point}/" for point in points)
+    for line in reversed(mounted.splitlines()):
+        place = line.split()[1]
+        if f"{place}/".startswith(folders):
             yield f"{place} unmounted", partial(run, "umount", "--lazy", place)
 
 
@@ -171,10 +179,10 @@ def drop_users(users: list[str], was: Record, run: Run) -> Iterator[Step]:
     for name in users:
         if name in was.accounts:
             continue
-        if name in {entry.pw_name for entry in pwd.getpwall()}:
+        if any(account.pw_name == name for account in pwd.getpwall()):
             yield f"account {name} removed", partial(run, "userdel", "--force", name)
         # userdel leaves a group that has other members.
-        if name in {entry.gr_name for entry in grp.getgrall()}:
+        if any(group.gr_name == name for group in grp.getgrall()):
             yield f"group {name} removed", partial(run, "groupdel", name)
 
 
@@ -182,7 +190,8 @@ def existing(patterns: Iterable[str]) -> list[Path]:
     """Return the existing paths that match, in their order, including broken links."""
     paths: list[Path] = []
     for pattern in patterns:
-        matches = glob.glob(pattern, include_hidden=True)  # noqa: PTH207 - Path's skips broken links
+        # Path.glob skips broken links.
+        matches = glob.glob(pattern, include_hidden=True)  # noqa: PTH207 - see the line above
         paths += map(Path, sorted(matches))
     return paths
 
@@ -275,15 +284,20 @@ def stages(
     Each stage reads the state of the host when it starts, and so sees the changes of earlier ones.
     """
     # Sockets and timers stop first, because they would start their services again.
-    triggers = [unit for unit in traces["units"] if unit.endswith(TRIGGERS)]
+    triggers, others = [], []
+    for unit in traces["units"]:
+        if unit.endswith(TRIGGERS):
+            triggers.append(unit)
+        else:
+            others.append(unit)
     yield stop_units(triggers, was, run)
-    yield stop_units([unit for unit in traces["units"] if unit not in triggers], was, run)
+    yield stop_units(others, was, run)
     yield unmount(traces["mounts"], Path("/proc/self/mounts").read_text(encoding="utf-8"), run)
     yield drop_tables(traces["tables"], run)
     yield drop_users(traces["users"], was, run)
     yield return_files(traces["replaced"], was)
     patterns = traces["own"] + (traces["data"] if remove_data else [])
-    own = (path for path in existing(patterns) if path not in was.lists)
+    own = [path for path in existing(patterns) if path not in was.lists]
     yield drop_paths(own, traces["folders"])
     yield enable_units(traces["units"], was, run)
     yield answer(traces["answers"] if remove_data else [], was, run)
@@ -292,7 +306,8 @@ def stages(
 
 def notify(traces: dict[str, list[str]], changes: list[str], was: Record, run: Run) -> None:
     """Reload systemd and the remaining daemons after a change of their files."""
-    if any(folder in change for folder in UNIT_FOLDERS for change in changes):
+    text = "\n".join(changes)
+    if any(folder in text for folder in UNIT_FOLDERS):
         run("systemctl", "daemon-reload")
     if not changes:
         return
@@ -303,17 +318,17 @@ def notify(traces: dict[str, list[str]], changes: list[str], was: Record, run: R
             run("systemctl", "restart", unit)
 
 
+LISTS = {kind: {"type": "list", "elements": "str", "default": []} for kind in KINDS}
+ARGUMENTS = {
+    "record": {"type": "path", "required": True},
+    "remove_data": {"type": "bool", "default": False},
+    "traces": {"type": "dict", "required": True, "options": LISTS},
+}
+
+
 def main() -> None:
     """Run the module."""
-    lists = {kind: {"type": "list", "elements": "str", "default": []} for kind in KINDS}
-    module = AnsibleModule(
-        argument_spec={
-            "record": {"type": "path", "required": True},
-            "remove_data": {"type": "bool", "default": False},
-            "traces": {"type": "dict", "required": True, "options": lists},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     traces, changes = module.params["traces"], []
 
     def run(*argv: str, expected: tuple[int, ...] = (0,), text: str | None = None) -> str:

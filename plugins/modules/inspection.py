@@ -110,8 +110,16 @@ def properties(names: list[str]) -> list[dict[str, str]]:
     code, text = run(["systemctl", "show", "--property=" + ",".join(UNIT_PROPERTIES), "--", *names])
     if code != 0:
         return [{"LoadState": text}] * len(names)
-    blocks = text.strip().split("\n\n")
-    return [dict(line.split("=", 1) for line in block.splitlines()) for block in blocks]
+    return list(map(properties_of, text.strip().split("\n\n")))
+
+
+def properties_of(block: str) -> dict[str, str]:
+    """Return the properties of one unit, from lines ``NAME=VALUE``."""
+    values = {}
+    for line in block.splitlines():
+        name, value = line.split("=", 1)
+        values[name] = value
+    return values
 
 
 def unit(name: str, state: dict[str, str]) -> Check:
@@ -136,8 +144,11 @@ def unit(name: str, state: dict[str, str]) -> Check:
 def file(expected: dict[str, Any]) -> Check:
     """Return a check of a file: that it exists and has the owner, group and mode."""
     path = expected["path"]
-    asked = {key: expected[key] for key in ("owner", "group", "mode") if expected.get(key)}
-    what = " ".join([path, "exists", *(f"{key} {value}" for key, value in asked.items())])
+    asked, what = {}, f"{path} exists"
+    for key in ("owner", "group", "mode"):
+        if expected.get(key):
+            asked[key] = expected[key]
+            what += f" {key} {expected[key]}"
     hint = "`gridstead provider apply` writes the file again."
     try:
         status = os.stat(path)  # noqa: PTH116 - one call, and no object for each file
@@ -148,7 +159,11 @@ def file(expected: dict[str, Any]) -> Check:
         "group": name_of(grp.getgrgid, status.st_gid),
         "mode": f"{status.st_mode & 0o7777:04o}",
     }
-    wrong = [f"{key} is {present[key]}" for key, value in asked.items() if present[key] != value]
+    wrong = []
+    for key, value in asked.items():
+        seen = present[key]
+        if seen != value:
+            wrong.append(f"{key} is {seen}")
     return Check(what, ok=not wrong, seen=", ".join(wrong), hint=hint if wrong else "")
 
 
@@ -190,7 +205,9 @@ def objection(expected: dict[str, Any]) -> str:
         return f"{program} does not print {', '.join(missing)}: {output}"
     refused: list[str] = []
     for pattern in expected["refuse"]:
-        refused += [match[0] for match in re.finditer(pattern, text, re.MULTILINE)]
+        for match in re.finditer(pattern, text, re.MULTILINE):
+            matched = match[0]
+            refused.append(matched)
     return f"{program} prints {', '.join(refused)}" if refused else ""
 
 
@@ -221,11 +238,12 @@ def run(argv: list[str]) -> tuple[int, str]:
 
 def sentence(checks: list[Check]) -> str:
     """Return the failed checks on one line; empty if none failed."""
-    wrong = [check for check in checks if not check.ok]
-    if not wrong:
-        return ""
-    listed = "; ".join(f"{check.what}: {check.seen}" for check in wrong)
-    return f"{len(wrong)} of {len(checks)} checks failed: {listed}"
+    wrong = []
+    for check in checks:
+        clause = f"{check.what}: {check.seen}"
+        if not check.ok:
+            wrong.append(clause)
+    return f"{len(wrong)} of {len(checks)} checks failed: {'; '.join(wrong)}" if wrong else ""
 
 
 def main() -> None:

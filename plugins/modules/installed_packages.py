@@ -57,7 +57,11 @@ def packages_of(states: str) -> dict[str, str]:
 
 def newest(places: tuple[Path, ...]) -> int:
     """Return the latest time of change of the paths, in seconds since 1970; 0 if none exists."""
-    return max((int(place.stat().st_mtime) for place in places if place.exists()), default=0)
+    latest = 0
+    for place in places:
+        if place.exists():
+            latest = max(latest, int(place.stat().st_mtime))
+    return latest
 
 
 def main() -> None:

@@ -178,7 +178,7 @@ def ensure_certificate(
 ) -> tuple[dict[str, str] | None, bool]:
     """Return the request for a certificate, None if it is valid, and whether anything changed."""
     options, directory = module.params, Path(module.params["directory"])
-    name, owner, group = (certificate[field] for field in ("name", "owner", "group"))
+    name, owner, group = certificate["name"], certificate["owner"], certificate["group"]
     waiting = ".next" if options["new_keys"] else ""
     key, key_changed = ensure_key(module, directory / f"{name}.key{waiting}", owner, group)
     path = directory / f"{name}.crt"
@@ -199,29 +199,24 @@ def ensure_certificate(
     return {**certificate, "csr": request(key, name, names), "reason": reason}, changed
 
 
+CERTIFICATE = {
+    "name": {"type": "str", "required": True},
+    "owner": {"default": "root"},
+    "group": {"default": "root"},
+}
+ARGUMENTS = {
+    "directory": {"type": "path", "required": True},
+    "authority": {"type": "str", "required": True},
+    "certificates": {"type": "list", "elements": "dict", "required": True, "options": CERTIFICATE},
+    "subject_alt_names": {"type": "list", "elements": "str", "required": True},
+    "renew_before_days": {"type": "int", "required": True},
+    "new_keys": {"type": "bool", "default": False, "no_log": False},
+}
+
+
 def main() -> None:
     """Run the module."""
-    entry = {
-        "name": {"type": "str", "required": True},
-        "owner": {"default": "root"},
-        "group": {"default": "root"},
-    }
-    module = AnsibleModule(
-        supports_check_mode=True,
-        argument_spec={
-            "directory": {"type": "path", "required": True},
-            "authority": {"type": "str", "required": True},
-            "certificates": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": entry,
-            },
-            "subject_alt_names": {"type": "list", "elements": "str", "required": True},
-            "renew_before_days": {"type": "int", "required": True},
-            "new_keys": {"type": "bool", "default": False, "no_log": False},
-        },
-    )
+    module = AnsibleModule(supports_check_mode=True, argument_spec=ARGUMENTS)
     authority_pem = (module.params["authority"].strip() + "\n").encode()
     authority = x509.load_pem_x509_certificate(authority_pem)
     path = Path(module.params["directory"]) / "ca.crt"

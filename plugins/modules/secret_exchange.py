@@ -78,11 +78,14 @@ def main() -> None:
             "state": {"choices": ["begun", "ended"], "required": True},
         },
     )
-    paths = [Path(module.params["folder"], name) for name in module.params["names"]]
     act = begin if module.params["state"] == "begun" else end
-    existing = [path for path in paths if path.exists()]
-    new = [path.name for path in existing if act(path, check=module.check_mode)]
-    elsewhere = [path.name for path in paths if path not in existing]
+    new, elsewhere = [], []
+    for name in module.params["names"]:
+        path = Path(module.params["folder"], name)
+        if not path.exists():
+            elsewhere.append(path.name)
+        elif act(path, check=module.check_mode):
+            new.append(path.name)
     module.exit_json(changed=bool(new), new=new, elsewhere=elsewhere)
 
 

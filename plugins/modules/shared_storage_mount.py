@@ -87,14 +87,21 @@ def places_of(text: str) -> list[str]:
     if not text:
         return []
     command, directories, *_ = json.loads(text)
-    return [command.split()[-1], *(directory["path"] for directory in directories)]
+    places = [command.split()[-1]]
+    return places + [directory["path"] for directory in directories]
 
 
 def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:
     """Return what is wrong with each path that is not available."""
-    mounted = {line.split()[1] for line in MOUNTS.read_text(encoding="utf-8").splitlines()}
-    troubles = {path: NOT_MOUNTED for path in paths if path not in mounted}
-    processes = {path: ask(path) for path in paths if path in mounted}
+    mounted = set()
+    for line in MOUNTS.read_text(encoding="utf-8").splitlines():
+        mounted.add(line.split()[1])
+    troubles, processes = {}, {}
+    for path in paths:
+        if path in mounted:
+            processes[path] = ask(path)
+        else:
+            troubles[path] = NOT_MOUNTED
     end = time.monotonic() + answer_s
     for path, process in processes.items():
         try:

@@ -89,14 +89,16 @@ class Accounting:
     def set_qos(self, requested: Mapping[str, Mapping[str, object] | None]) -> None:
         """Create missing QOS, and set the settings of each QOS that has settings."""
         fields = ["Name", *QOS]
-        requested = {name.lower(): values for name, values in requested.items()}
+        by_name = {}
+        for name, values in requested.items():
+            by_name[name.lower()] = values
         rows = self.show("qos", fields=fields)
-        missing = sorted(requested.keys() - rows.keys())
+        missing = sorted(by_name.keys() - rows.keys())
         for name in missing:
             self.change(f"qos {name}", "add", "qos", name)
         if missing and not self._module.check_mode:
             rows = self.show("qos", fields=fields)
-        for name, values in requested.items():
+        for name, values in by_name.items():
             if values is None:
                 continue
             present = rows.get(name, dict.fromkeys(QOS, ""))
@@ -110,9 +112,11 @@ class Accounting:
         """Create missing accounts, and set the settings of each account that has settings."""
         filters, fields = ("association", f"cluster={cluster}", "user="), ["Account", *ACCOUNT]
         rows = self.show(*filters, fields=fields)
-        accounts = [{**account, "name": str(account["name"]).lower()} for account in requested]
+        accounts = []
         is_missing = False
-        for account in accounts:
+        for entry in requested:
+            account = {**entry, "name": str(entry["name"]).lower()}
+            accounts.append(account)
             if account["name"] not in rows:
                 is_missing = True
                 self._add_account(account, cluster)
@@ -180,7 +184,9 @@ def main() -> None:
         accounting.set_qos(qos)
     if accounts:
         accounting.set_accounts(accounts, module.params["cluster"])
-    after = "".join(f"{change}\n" for change in accounting.changes)
+    after = ""
+    for change in accounting.changes:
+        after += f"{change}\n"
     module.exit_json(
         changed=bool(after), changes=accounting.changes, diff={"before": "", "after": after}
     )

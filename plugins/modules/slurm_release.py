@@ -134,6 +134,19 @@ def installed(text: str, source: str) -> dict[str, Installed]:
     return packages
 
 
+def after(packages: dict[str, Installed], newer: list[Package]) -> list[str]:
+    """Return the versions that the installed packages have after an upgrade."""
+    new_versions = {}
+    for package in newer:
+        new_versions[package.name] = package.new
+    return [new_versions.get(name, packages[name].version) for name in packages]
+
+
+def unfinished(packages: dict[str, Installed]) -> list[str]:
+    """Return the names of the packages that dpkg has not configured, sorted."""
+    return [name for name in sorted(packages) if not packages[name].configured]
+
+
 def stale(units: list[str]) -> list[str]:
     """Return the units that run a replaced program, in the same order."""
     return [unit for unit in units if program(unit).endswith(DELETED)]
@@ -193,15 +206,13 @@ def main() -> None:
     if code != 0:
         problem = problem or text.strip()[-PROBLEM_MAX:]
     newer, removed = changes(text) if packages and code == 0 else ([], [])
-    before = {name: package.version for name, package in packages.items()}
-    after = before | {package.name: package.new for package in newer if package.name in packages}
     module.exit_json(
         changed=False,
-        version=lowest(list(before.values())),
-        target=lowest(list(after.values())),
+        version=lowest([package.version for package in packages.values()]),
+        target=lowest(after(packages, newer)),
         newer=[{"name": package.name, "from": package.old, "to": package.new} for package in newer],
         removed=removed,
-        unfinished=sorted(name for name, package in packages.items() if not package.configured),
+        unfinished=unfinished(packages),
         stale=stale(params["units"]),
         problem=problem,
     )

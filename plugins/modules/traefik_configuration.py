@@ -163,7 +163,9 @@ def missing_authorities(dynamic: Mapping[str, Any]) -> list[str]:
     Traefik reports no error for it, and trusts no server.
     """
     transports = dynamic.get("http", {}).get("serversTransports", {}).values()
-    paths = [path for transport in transports for path in transport.get("rootCAs", [])]
+    paths: list[str] = []
+    for transport in transports:
+        paths += transport.get("rootCAs", [])
     return [f"{path} is not a file" for path in paths if not Path(path).is_file()]
 
 
@@ -226,8 +228,12 @@ def keep(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
         directory / "traefik.yml": options["static"],
         directory / "dynamic/gridstead.yml": options["dynamic"],
     }
-    before = {path: path.read_text() if path.exists() else "" for path in texts}
-    changed = [path for path in texts if before[path] != texts[path]]
+    changed, diff = [], []
+    for path, text in texts.items():
+        before = path.read_text() if path.exists() else ""
+        if before != text:
+            changed.append(path)
+            diff.append({"before": before, "after": text, "path": str(path)})
     # In check mode the program may not be installed yet; then nothing can be tested.
     if changed and (Path(options["binary"]).exists() or not check_mode):
         check_keys(options["binary"], options["static_document"])
@@ -235,7 +241,6 @@ def keep(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
     if not check_mode:
         for path in changed:
             write_whole(path, texts[path].encode(), mode=0o644)
-    diff = [{"before": before[path], "after": texts[path], "path": str(path)} for path in changed]
     return {
         "changed": bool(changed),
         "static_changed": directory / "traefik.yml" in changed,

@@ -67,9 +67,12 @@ def main() -> None:
             "names": {"type": "list", "elements": "str", "required": True},
         },
     )
-    files = {name: Path(module.params["folder"], f"{name}.json") for name in module.params["names"]}
+    addresses = {}
     try:
-        addresses = {name: address_of(file) for name, file in files.items() if file.exists()}
+        for name in module.params["names"]:
+            file = Path(module.params["folder"], f"{name}.json")
+            if file.exists():
+                addresses[name] = address_of(file)
     except NoWallet as err:
         module.fail_json(
             msg=f"{err}: it contains no address. Restore the wallet from a backup:"

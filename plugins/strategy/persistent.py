@@ -33,7 +33,10 @@ author: Gridstead contributors
 """
 
 
-class StrategyModule(StrategyMixin, strategy_loader.get("linear", class_only=True)):  # type: ignore[misc]
+_Linear = strategy_loader.get("linear", class_only=True)
+
+
+class StrategyModule(StrategyMixin, _Linear):  # type: ignore[misc]
     """The strategy, under the name that Ansible looks up."""
 
     def run(self, *arguments: Any, **named: Any) -> Any:

@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import secrets
 import subprocess
+from collections import defaultdict
 from dataclasses import dataclass
 
 import pytest
@@ -21,6 +22,13 @@ STARTED_WITHIN_S = 600
 SETTLED_WITHIN_S = 600
 # slurmd repeats the message of a job's end after this time if slurmctld has not received it.
 REPEATED_S = 20
+SECRETS = (
+    "munge_key",
+    "slurm_jwt_key",
+    "slurmdbd_password",
+    "directory-connector",
+    "directory-sssd",
+)
 WAIT = "until test -e {}; do sleep 1; done"
 JWT = """\
 import base64, hashlib, hmac, json, sys, time
@@ -67,8 +75,16 @@ def workflow(folder, number):
     first = f"mkdir -p ~/{folder}; {write_time}; {WAIT.format(f'~/{folder}/begun')}"
     commands = [first, *middle, "true"]
     resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
-    run = [{"run": {"command": f"{command}; {write_time}"}} for command in commands]
+    run = []
+    for command in commands:
+        script = f"{command}; {write_time}"
+        run.append({"run": {"command": script}})
     return {"enableLogging": False, "resources": resources, "steps": run}, steps + 1
+
+
+def times_of(record):
+    """Return the start, the end and the duration of an accounting record, in seconds."""
+    return int(record["start"]), int(record["end"]), int(record["elapsedraw"])
 
 
 def evidence(record):
@@ -76,7 +92,7 @@ def evidence(record):
 
     See docs/explanation/billing.md.
     """
-    start, end, elapsed = (int(record[name]) for name in ("start", "end", "elapsedraw"))
+    start, end, elapsed = times_of(record)
     code, signal = map(int, record["exitcode"].split(":"))
     texts = [record[name] for name in ("admincomment", "jobid", "user", "state", "submit")]
     fields = [*texts, start, end, end - start - elapsed, code << 8 | signal]
@@ -90,7 +106,7 @@ def as_billed(record, bill):
     overwrites the old end. The billed record may therefore no longer exist, but the bill has its
     hash. Return None if no possible record has this hash.
     """
-    start, end, elapsed = (int(record[name]) for name in ("start", "end", "elapsedraw"))
+    start, end, elapsed = times_of(record)
     for less in range(end - start + 1):
         earlier = record | {"end": str(end - less), "elapsedraw": str(elapsed - less)}
         if evidence(earlier) == bill.evidence:
@@ -108,14 +124,10 @@ class SiteSecrets:
         self.directory = lab.group("directory")[0]
 
     def secrets(self):
-        names = (
-            "munge_key",
-            "slurm_jwt_key",
-            "slurmdbd_password",
-            "directory-connector",
-            "directory-sssd",
-        )
-        return {name: secret(self.lab, name) for name in names}
+        values = {}
+        for name in SECRETS:
+            values[name] = secret(self.lab, name)
+        return values
 
     def certificates(self):
         """Return the hashes of the keys and certificates of all hosts, by host and file."""
@@ -203,9 +215,13 @@ def run(lab, customer, member, site, play):
     """Start jobs, exchange every secret while they run, and wait until the last is settled."""
     name = f"rotated-{secrets.token_hex(4)}"
     home = f"/home/ldap-users/{customer.address}/{name}"
-    workflows, writes = zip(*(workflow(name, number) for number in range(JOBS)), strict=True)
+    workflows, writes = [], []
+    for number in range(JOBS):
+        definition, count = workflow(name, number)
+        workflows.append(definition)
+        writes.append(count)
     before = {"secrets": site.secrets(), "certificates": site.certificates()}
-    numbers = member.submit(list(workflows), credits_=200)
+    numbers = member.submit(workflows, credits_=200)
     wait_until(lambda: states_of(member, numbers) == ["RUNNING"] * JOBS, timeout=STARTED_WITHIN_S)
     begun = f"find {home.removesuffix(name)} -path '{home}/*'"
     wait_until(lambda: len(lab.sh(site.storage, begun).split()) == JOBS, timeout=STARTED_WITHIN_S)
@@ -235,7 +251,10 @@ def test_secrets_are_exchanged_while_jobs_run(run):
 def test_every_job_ends_once_and_is_billed_for_its_time(lab, grid, customer, member, site, run):
     records = many_customers.records_of(lab, run.jobs)
     lines = lab.sh(site.storage, f"cd {run.home}; grep -r '^[0-9]'").splitlines()
-    files_and_times = [line.split(":") for line in lines]
+    times_by_file = defaultdict(list)
+    for line in lines:
+        file, time = line.split(":")
+        times_by_file[file].append(int(time))
     excess_s = []
     for index, (number, job) in enumerate(run.jobs.items()):
         (record,) = records[number]
@@ -244,7 +263,7 @@ def test_every_job_ends_once_and_is_billed_for_its_time(lab, grid, customer, mem
         assert billed, f"no version of {record} has the hash of {bill}"
         paid = grid.check_money(customer, number, seconds=lab.billed_seconds(billed))
         assert (paid["state"], job.exit_code) == ("FINISHED", 0)
-        times = [int(time) for file, time in files_and_times if file == str(index)]
+        times = times_by_file[str(index)]
         assert len(times) == run.writes[number]
         excess_s.append(int(record["start"]) + bill.numbers["billedSeconds"] - times[-1])
     print("seconds billed after each job's last write to its file:", sorted(excess_s))
@@ -263,8 +282,8 @@ def test_every_secret_and_every_certificate_with_its_key_is_new(run, site):
     now = {"secrets": site.secrets(), "certificates": site.certificates()}
 
     for kind, values in now.items():
-        unchanged = {name for name in values if values[name] == run.before[kind][name]}
-        assert unchanged == set()
+        for name, value in values.items():
+            assert value != run.before[kind][name], f"{name} is unchanged"
 
 
 @pytest.mark.usefixtures("run")

@@ -71,23 +71,29 @@ class Cluster:
         Units: microseconds of the machine's monotonic clock, which all hosts of the lab share.
         """
         command = "systemctl show --property=ActiveEnterTimestampMonotonic --value"
-        return {
-            (host, unit): int(self.lab.sh(host, f"{command} {unit}")) for host, unit in self.daemons
-        }
+        started = {}
+        for host, unit in self.daemons:
+            started[host, unit] = int(self.lab.sh(host, f"{command} {unit}"))
+        return started
 
     def versions(self):
         """Return the versions of Slurm's packages on each host."""
         packages = "'slurm*' libslurm-dev"
         command = f"dpkg-query --show --showformat='${{Version}}\\n' {packages} | sort --unique"
-        hosts = {host for host, _ in self.daemons}
-        return {host: self.lab.sh(host, command).split() for host in hosts}
+        versions = {}
+        for host, _ in self.daemons:
+            if host not in versions:
+                versions[host] = self.lab.sh(host, command).split()
+        return versions
 
     def old_packages(self, hosts):
         """Return the versions of Slurm's packages on these hosts that are not the newer ones."""
         versions = self.versions()
         old = set()
         for host in hosts:
-            old |= {version for version in versions[host] if SUFFIX not in version}
+            for version in versions[host]:
+                if SUFFIX not in version:
+                    old.add(version)
         return old
 
     def restarted(self, before):
@@ -190,7 +196,8 @@ def test_an_upgrade_can_exclude_an_unreachable_host(lab, cluster, newer, running
 
     assert code == 0, output
     started = cluster.started()
-    assert sorted(started[daemon] for daemon in others) == [started[daemon] for daemon in others]
+    times = [started[daemon] for daemon in others]
+    assert sorted(times) == times
     assert started[excluded, "slurmd"] == before[excluded, "slurmd"]
     assert cluster.old_packages(cluster.versions().keys() - {excluded}) == set()
 

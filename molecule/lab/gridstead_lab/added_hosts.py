@@ -70,7 +70,7 @@ def _create(names: Names, name: str, entry: dict[str, Any], lab: state.State) ->
         address=entry["address"],
         recipe=recipe_of(names, name, entry),
     )
-    layers = tuple(image.Layer.of(layer) for layer in lab.image)
+    layers = tuple(map(image.Layer.of, lab.image))
     public_key = (names.state / "id_ed25519.pub").read_text()
     key = create_host(names, place, lab.network, image.lowerdir(layers), public_key)
     wait_for_ssh({name: place.address})

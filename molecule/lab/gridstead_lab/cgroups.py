@@ -81,9 +81,17 @@ def hierarchies(mountinfo: str) -> Hierarchies:
         else:
             for option in options:
                 v1.setdefault(option, point)
-    used = (*JOB_CONTROLLERS, "pids")
-    mounted = tuple((name, v1[name]) for name in used if name in v1)
-    return Hierarchies(v1=mounted, systemd=systemd, unified=unified)
+    return Hierarchies(v1=_used(v1), systemd=systemd, unified=unified)
+
+
+def _used(v1: dict[str, Path]) -> tuple[tuple[str, Path], ...]:
+    """Return the controllers that the lab uses, with their mount points."""
+    mounted = []
+    for name in (*JOB_CONTROLLERS, "pids"):
+        point = v1.get(name)
+        if point is not None:
+            mounted.append((name, point))
+    return tuple(mounted)
 
 
 def recipe(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Recipe:
@@ -109,15 +117,16 @@ def _hybrid(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Re
     v1 = dict(trees.v1)
     points = list(dict.fromkeys([*v1.values(), *filter(None, (trees.systemd, trees.unified))]))
     own = {name: point / prefix / host.name for name, point in v1.items()}
-    folders = []
+    folders, join = [], []
     for point in points:
         folders += [point / prefix, point / prefix / host.name]
+        join.append(point / prefix / host.name)
     binds = tuple((own[name], Path("/cgv1") / name) for name in JOB_CONTROLLERS)
     return Recipe(
         version="v1",
         folders=tuple(folders),
         writes=tuple(_hybrid_writes(own, machine, host)),
-        join=tuple(point / prefix / host.name for point in points),
+        join=tuple(join),
         binds=binds if host.job_cgroups else (),
     )
 
@@ -141,18 +150,18 @@ def _hybrid_writes(own: dict[str, Path], machine: Machine, host: Host) -> list[t
 
 def _unified(prefix: str, host: Host) -> Recipe:
     properties = (
-        "Delegate=yes",
-        f"MemoryMax={host.memory_mb}M",
-        "MemorySwapMax=0",
-        f"CPUQuota={round(host.cores * 100)}%",
-        f"TasksMax={MAX_PIDS}",
+        "--property=Delegate=yes",
+        f"--property=MemoryMax={host.memory_mb}M",
+        "--property=MemorySwapMax=0",
+        f"--property=CPUQuota={round(host.cores * 100)}%",
+        f"--property=TasksMax={MAX_PIDS}",
     )
     return Recipe(
         version="v2",
         launcher=(
             "systemd-run", "--scope", "--quiet", "--collect",
             f"--slice={prefix}.slice", f"--unit={prefix}-{host.name}",
-            *(f"--property={item}" for item in properties),
+            *properties,
         ),
     )  # fmt: skip
 
@@ -180,7 +189,9 @@ def prepare(plan: Recipe) -> None:
 def folders_of(prefix: str) -> list[Path]:
     """Return the lab's cgroup folders that exist, one per hierarchy."""
     trees = hierarchies(Path("/proc/self/mountinfo").read_text())
-    points = {point for _, point in trees.v1} | {trees.systemd, trees.unified}
+    points = {trees.systemd, trees.unified}
+    for _, point in trees.v1:
+        points.add(point)
     folders = []
     for point in filter(None, points):
         folders += [point / prefix, point / f"{prefix}.slice"]

@@ -159,8 +159,13 @@ def unmount_below(folder: Path) -> None:
 
 def mounts_below(folder: Path) -> list[str]:
     """Return the mount points in a folder, latest first."""
-    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    return [point for point in reversed(points) if point.startswith(f"{folder}/")]
+    points = []
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        point = line.split()[4]
+        if point.startswith(f"{folder}/"):
+            points.append(point)
+    points.reverse()
+    return points
 
 
 def remove_folder(folder: Path) -> None:

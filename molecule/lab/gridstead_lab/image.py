@@ -73,6 +73,11 @@ def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
     return tuple(result)
 
 
+def layer_names(image: tuple[Layer, ...]) -> list[str]:
+    """Return the names of the layers of an image, in their order."""
+    return [layer.name for layer in image]
+
+
 def ensure(
     inputs: Inputs, names: Names, report: Report, *, plain: bool = False
 ) -> tuple[Layer, ...]:
@@ -150,7 +155,11 @@ def _remove(name: str, names: Names) -> None:
 
 
 def _last_uses() -> dict[str, float]:
-    return {place.name: place.stat().st_mtime for place in IMAGES.glob("[!.]*-*") if place.is_dir()}
+    used = {}
+    for place in IMAGES.glob("[!.]*-*"):
+        if place.is_dir():
+            used[place.name] = place.stat().st_mtime
+    return used
 
 
 def _mounts() -> str:

@@ -25,8 +25,10 @@ class Inputs:
 
 def read_inputs(checkout: Path) -> Inputs:
     """Return the inputs of this machine and this checkout."""
-    release = Path("/etc/os-release").read_text().splitlines()
-    settings = dict(line.split("=", 1) for line in release if "=" in line)
+    settings = {}
+    for line in Path("/etc/os-release").read_text().splitlines():
+        name, _, value = line.partition("=")
+        settings[name] = value
     lock = checkout / "requirements/control.txt"
     files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.*"))]
     texts = [file.read_text() for file in files if file.is_file()]
@@ -41,5 +43,8 @@ def read_inputs(checkout: Path) -> Inputs:
 
 def read_packages(text: str) -> tuple[str, ...]:
     """Return the package names in a list with comments, sorted and without duplicates."""
-    lines = (line.partition("#")[0].strip() for line in text.splitlines())
-    return tuple(sorted({line for line in lines if line}))
+    packages = set()
+    for line in text.splitlines():
+        package, _, _ = line.partition("#")
+        packages.add(package.strip())
+    return tuple(sorted(packages - {""}))

@@ -49,7 +49,7 @@ def up(names: Names, topology: Topology, report: Report) -> None:
         wait_for_ssh({name: entry["address"] for name, entry in lab.hosts.items()})
         report(f"lab {names.lab} is up: {' '.join(lab.hosts)}")
         layers = image.layers(inputs.read_inputs(names.checkout), plain=topology.image == "plain")
-        if lab.image != [layer.name for layer in layers]:
+        if lab.image != image.layer_names(layers):
             report("the image has changed; take the lab down and up to use the new image")
 
 
@@ -141,9 +141,12 @@ def _create_hosts(
 
     with ThreadPoolExecutor(max_workers=4) as workers:
         keys = list(workers.map(create, places))
-    hosts = {place.name: (place.address, key) for place, key in zip(places, keys, strict=True)}
+    hosts, addresses = {}, {}
+    for place, key in zip(places, keys, strict=True):
+        hosts[place.name] = (place.address, key)
+        addresses[place.name] = place.address
     state.write_ssh_files(names, hosts)
-    wait_for_ssh({place.name: place.address for place in places})
+    wait_for_ssh(addresses)
 
 
 def _owner(names: Names) -> str:
@@ -199,7 +202,7 @@ def _state(
         network=subnet,
         gateway=network.address(subnet, network.GATEWAY),
         cgroup=places[0].recipe.version,
-        image=[layer.name for layer in layers],
+        image=image.layer_names(layers),
         groups={name: list(children) for name, children in topology.groups},
         members=topology.members(),
         hosts=hosts,

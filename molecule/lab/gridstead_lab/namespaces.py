@@ -41,7 +41,7 @@ def launcher() -> list[str]:
 
 def payload_cpus() -> str:
     """Return all CPUs of this process, in the form of systemd-nspawn's ``--cpu-affinity``."""
-    return ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
+    return ",".join(map(str, sorted(os.sched_getaffinity(0))))
 
 
 def cpu_of_lowest(ids: dict[int, int]) -> int:

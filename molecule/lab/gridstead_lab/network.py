@@ -58,13 +58,20 @@ def in_use() -> list[str]:
     """Return the addresses, the destinations of routes and the name servers of this machine."""
     routes = json.loads(commands.run(["ip", "-4", "-j", "route", "show", "table", "all"]))
     links = json.loads(commands.run(["ip", "-4", "-j", "address"]))
-    used = [route["dst"] for route in routes]
-    used += [route["gateway"] for route in routes if "gateway" in route]
+    used = []
+    for route in routes:
+        used.append(route["dst"])
+        if "gateway" in route:
+            used.append(route["gateway"])
     for link in links:
         for entry in link.get("addr_info", ()):
-            used.append(f"{entry['local']}/{entry['prefixlen']}")
+            local = f"{entry['local']}/{entry['prefixlen']}"
+            used.append(local)
     with open("/etc/resolv.conf") as lines:  # noqa: PTH123
-        used += [line.split()[1] for line in lines if line.startswith("nameserver ")]
+        for line in lines:
+            if line.startswith("nameserver "):
+                server = line.split()[1]
+                used.append(server)
     return used
 
 
@@ -111,7 +118,11 @@ def set_cable(names: Names, octet: int, *, plugged: bool) -> None:
 def interfaces(prefix: str) -> list[str]:
     """Return the machine's interfaces with a lab's prefix, veths first, bridge last."""
     links = json.loads(commands.run(["ip", "-j", "link"]))
-    names = [link["ifname"] for link in links if link["ifname"].startswith(prefix)]
+    names = []
+    for link in links:
+        name = link["ifname"]
+        if name.startswith(prefix):
+            names.append(name)
     return sorted(names, key=lambda name: (name == f"{prefix}br", name))
 
 

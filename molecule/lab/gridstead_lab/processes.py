@@ -65,14 +65,21 @@ def is_ssh_master_of(pid: int, folder: Path) -> bool:
 
 def is_in_cgroup_of(pid: int, prefix: str) -> bool:
     """Return whether a process runs in a cgroup of the lab with this prefix."""
-    paths = (line.split(":", 2)[-1] for line in _read(pid, "cgroup").splitlines())
-    return any(path.split("/")[1:2] in ([prefix], [f"{prefix}.slice"]) for path in paths)
+    for line in _read(pid, "cgroup").splitlines():
+        path = line.split(":", 2)[-1]
+        if path.split("/")[1:2] in ([prefix], [f"{prefix}.slice"]):
+            return True
+    return False
 
 
 def nspawns(names: Names) -> dict[str, int]:
     """Return host name -> pid of its systemd-nspawn, for the running hosts."""
-    roots = ((pid, nspawn_root(pid, names.run / "hosts")) for pid in pids())
-    return {root.parent.name: pid for pid, root in roots if root is not None}
+    running = {}
+    for pid in pids():
+        root = nspawn_root(pid, names.run / "hosts")
+        if root is not None:
+            running[root.parent.name] = pid
+    return running
 
 
 def init_of(nspawn: int) -> int | None:

@@ -44,9 +44,17 @@ def _one_line(text: str) -> list[tuple[str, str]]:
 def _deb822(text: str) -> list[tuple[str, str]]:
     pairs = []
     for stanza in re.split(r"\n\s*\n", text):
-        lines = [line for line in stanza.splitlines() if not line.startswith("#")]
-        fields = dict(line.split(":", 1) for line in lines if re.match(r"[A-Za-z-]+:", line))
-        words = {key.lower(): value.split() for key, value in fields.items()}
+        words = _words(stanza)
         if "deb" in words.get("types", ()) and words.get("enabled", ["yes"]) != ["no"]:
             pairs += itertools.product(words["uris"], words["suites"])
     return pairs
+
+
+def _words(stanza: str) -> dict[str, list[str]]:
+    """Return the words of each field of a stanza, by the field's name in lower case."""
+    words = {}
+    for line in stanza.splitlines():
+        if re.match(r"[A-Za-z-]+:", line):
+            name, _, value = line.partition(":")
+            words[name.lower()] = value.split()
+    return words

@@ -89,10 +89,9 @@ def read_host_keys(names: Names) -> dict[str, tuple[str, str]]:
 
 def ssh_config(folder: Path, hosts: dict[str, tuple[str, str]]) -> str:
     """Return the text of an ssh_config for the hosts. Pure."""
-    blocks = [
-        f"Host {name}\n    HostName {address}\n    HostKeyAlias {name}\n"
-        for name, (address, _) in hosts.items()
-    ]
+    blocks = ""
+    for name, (address, _) in hosts.items():
+        blocks += f"Host {name}\n    HostName {address}\n    HostKeyAlias {name}\n"
     common = (
         f"Host {' '.join(hosts)}\n"
         "    User root\n"
@@ -104,4 +103,4 @@ def ssh_config(folder: Path, hosts: dict[str, tuple[str, str]]) -> str:
         "    ConnectTimeout 10\n"
         "    LogLevel ERROR\n"
     )
-    return "".join([*blocks, common])
+    return blocks + common

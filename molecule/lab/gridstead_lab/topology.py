@@ -64,7 +64,8 @@ class Topology:
         """Return group name -> host names, for groups that contain hosts directly."""
         members: dict[str, list[str]] = {}
         for _, children in self.groups:
-            members.update((child, []) for child in children)
+            for child in children:
+                members[child] = []
         for host in self.hosts:
             for group in host.groups:
                 members.setdefault(group, []).append(host.name)
@@ -154,9 +155,11 @@ def _groups(raw: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
         raise InvalidTopology(message)
     for name in raw:
         _require(_GROUP.fullmatch(name) is not None, f"group {name!r}: name not allowed")
-    return tuple(
-        (name, _names(children, _GROUP, f"group {name!r}")) for name, children in raw.items()
-    )
+    groups = []
+    for name, children in raw.items():
+        names = _names(children, _GROUP, f"group {name!r}")
+        groups.append((name, names))
+    return tuple(groups)
 
 
 def _network(raw: object) -> str | None:

@@ -68,7 +68,7 @@ def test_the_accounting_of_ended_jobs_is_unchanged(site, settled, before):
     now = site.jobs()
 
     assert ended
-    assert {jobid: now.get(jobid) for jobid in ended} == ended
+    assert ended.items() <= now.items()
 
 
 @pytest.mark.parametrize("name", LOST)
@@ -85,9 +85,7 @@ def test_the_associations_are_restored(site, before):
 
 
 def test_the_users_are_restored(site, before):
-    now = site.users()
-
-    assert {name: now.get(name) for name in before["users"]} == before["users"]
+    assert before["users"].items() <= site.users().items()
 
 
 @pytest.mark.parametrize("name", ["journal", "reports of jobs"])
@@ -107,13 +105,16 @@ def test_a_lost_job_retains_its_terms_and_costs_nothing(grid, customer, settled,
     old, new = before["on_chain"][name], settled[name]
 
     assert new["history"][: len(old["history"])] == old["history"]
-    assert [new["job"][key] for key in TERMS] == [old["job"][key] for key in TERMS]
+    for key in TERMS:
+        assert new["job"][key] == old["job"][key], f"the lost job has another {key}"
     assert (new["job"]["state"], new["job"]["cost_wei"]) == (LOST[name][1], 0)
     grid.check_money(customer, before["numbers"][name])
 
 
 def test_the_escrow_of_lost_jobs_is_returned_and_no_credits_are_lost(settled, before):
-    escrow = sum(before["on_chain"][name]["job"]["escrow_wei"] for name in LOST)
+    escrow = 0
+    for name in LOST:
+        escrow += before["on_chain"][name]["job"]["escrow_wei"]
     balances = before["balances"]
 
     assert settled["balances"] == balances | {"customer": balances["customer"] + escrow}
@@ -123,7 +124,10 @@ def uids_of(users):
     """Return wallet address -> uid of the directory's entries of users."""
     uids = {}
     for lines in users.values():
-        attributes = dict(line.split(": ", 1) for line in lines)
+        attributes = {}
+        for line in lines:
+            name, value = line.split(": ", 1)
+            attributes[name] = value
         uids[attributes["uid"]] = int(attributes["uidNumber"])
     return uids
 
@@ -140,7 +144,10 @@ def test_an_old_user_has_the_same_uid_and_pays_for_a_new_job(
 
 
 def test_no_slurm_id_or_uid_is_assigned_twice(new_jobs, before):
-    old_ids = [int(jobid) for jobid in before["accounting"] if jobid.isdigit()]
+    old_ids = set()
+    for jobid in before["accounting"]:
+        if jobid.isdigit():
+            old_ids.add(int(jobid))
     new_ids = [int(job["record"]["jobid"]) for job in new_jobs.values()]
 
     assert min(new_ids) > max(old_ids) + SKIPPED

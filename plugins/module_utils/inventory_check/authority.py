@@ -151,8 +151,10 @@ def _usage_faults(own: x509.Certificate, file: Path) -> Iterator[Fault]:
 def _validity_faults(
     chain: list[x509.Certificate], file: Path, now: datetime, until: datetime | None
 ) -> Iterator[Fault]:
-    ends = min(certificate.not_valid_after_utc for certificate in chain)
-    begins = max(certificate.not_valid_before_utc for certificate in chain)
+    begins, ends = chain[0].not_valid_before_utc, chain[0].not_valid_after_utc
+    for certificate in chain:
+        begins = max(begins, certificate.not_valid_before_utc)
+        ends = min(ends, certificate.not_valid_after_utc)
     if begins > now:
         allowed = "a certificate that is valid now; check the clock of this machine"
         yield file, f"it is valid from {begins:%Y-%m-%d} on", allowed

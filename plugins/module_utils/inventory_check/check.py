@@ -7,7 +7,7 @@ A mistake is reported once, and errors that only follow from it are not reported
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -92,36 +92,34 @@ def _diagnostics(
     diagnostics = [*layout.wiring(inventory)]
     if diagnostics:
         return diagnostics
-    diagnostics += [
-        *layout.groups(inventory),
-        *layout.memberships(inventory),
-        *layout.names(inventory),
-        *layout.addresses(inventory),
-    ]
-    diagnostics += [
-        *cluster.nodes(inventory),
-        *keys.files(inventory),
-        *cluster.state(inventory),
-        *cluster.devices(inventory),
-        *cluster.partitions(inventory),
-        *cluster.accounts(inventory),
-        *limits.limits(inventory),
-    ]
-    diagnostics += [
-        *grid.grid(inventory),
-        *grid.trust(inventory, now),
-        *grid.local_chain(inventory),
-    ]
-    diagnostics += [
-        *machine.secrets(inventory),
-        *machine.among_hosts(inventory),
-        *example.values(inventory),
-    ]
+    diagnostics += _of_layout_and_cluster(inventory)
+    diagnostics += grid.grid(inventory)
+    diagnostics += grid.trust(inventory, now)
+    diagnostics += grid.local_chain(inventory)
+    diagnostics += machine.secrets(inventory)
+    diagnostics += machine.among_hosts(inventory)
+    diagnostics += example.values(inventory)
     diagnostics += authority.authority(inventory, now, exchanged=exchanges_authority)
     diagnostics += vaulted.secrets(inventory, used_roles[0].wiring)
     diagnostics += roles.variables(inventory, used_roles)
-    reported = frozenset[str]().union(*(each.about for each in diagnostics))
+    reported: frozenset[str] = frozenset()
+    for diagnostic in diagnostics:
+        reported |= diagnostic.about
     diagnostics += flows.flows(inventory, reported)
     read = settings.read(inventory, reported)
     diagnostics += [*read.diagnostics, *settings.ports(inventory, read)]
     return diagnostics + list(roles.demands(inventory, used_roles, reported))
+
+
+def _of_layout_and_cluster(inventory: Inventory) -> Iterator[Diagnostic]:
+    yield from layout.groups(inventory)
+    yield from layout.memberships(inventory)
+    yield from layout.names(inventory)
+    yield from layout.addresses(inventory)
+    yield from cluster.nodes(inventory)
+    yield from keys.files(inventory)
+    yield from cluster.state(inventory)
+    yield from cluster.devices(inventory)
+    yield from cluster.partitions(inventory)
+    yield from cluster.accounts(inventory)
+    yield from limits.limits(inventory)

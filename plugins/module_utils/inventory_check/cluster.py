@@ -64,14 +64,16 @@ def state(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find two controllers that do not share one StateSaveLocation."""
     if not inventory.members("slurm_backup_controller"):
         return
-    places = {}
+    places, listed = set(), []
     for host in inventory.members("slurm_controller", "slurm_backup_controller"):
         configured = host.value("slurm_config", {}).get("StateSaveLocation")
-        places[host.name] = configured or host.value("slurm_state_directory")
-    if len(set(places.values())) > 1 or OWN_DISK in places.values():
+        place = configured or host.value("slurm_state_directory")
+        places.add(place)
+        listed.append(f'"{place}" on {host.name}')
+    if len(places) > 1 or OWN_DISK in places:
         yield Diagnostic(
             where="slurm_state_directory",
-            seen=", ".join(f'"{place}" on {name}' for name, place in places.items()),
+            seen=", ".join(listed),
             allowed="with a host in slurm_backup_controller, one folder on storage that both"
             " controllers mount",
             about=frozenset({"slurm_state_directory"}),
@@ -86,13 +88,18 @@ def devices(inventory: Inventory) -> Iterator[Diagnostic]:
     controller = controllers[0]
     config = controller.value("slurm_config_default", {}) | controller.value("slurm_config", {})
     lines = controller.value("slurm_gres", [])
-    described = {str(line.get("Name", "gpu" if "AutoDetect" in line else "")) for line in lines}
-    hosts = inventory.members("slurm_compute")
+    described = set()
+    for line in lines:
+        default = "gpu" if "AutoDetect" in line else ""
+        described.add(str(line.get("Name", default)))
     types = str(config.get("GresTypes", ""))
-    for host in hosts:
+    names: set[str] = set()
+    declared: set[str] = set()
+    for host in inventory.members("slurm_compute"):
+        names.add(host.name)
+        declared |= gres(host)
         yield from _undescribed(host, types, described)
-    yield from _unknown_nodes(lines, {host.name for host in hosts})
-    declared = set[str]().union(*map(gres, hosts))
+    yield from _unknown_nodes(lines, names)
     for name in sorted(described - declared):
         yield Diagnostic(
             where="slurm_gres",
@@ -129,7 +136,10 @@ def gres(host: Host) -> set[str]:
     """Return the names of the devices that a compute host declares."""
     node = host.value("slurm_node")
     listed = str(node.get("Gres", "")) if isinstance(node, Mapping) else ""
-    names = {device.split(":")[0].strip() for device in listed.split(",")}
+    names = set()
+    for device in listed.split(","):
+        name, _, _ = device.partition(":")
+        names.add(name.strip())
     return names - {""}
 
 
@@ -139,7 +149,6 @@ def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
     table = controllers[0].value("slurm_partitions") if controllers else None
     if not isinstance(table, Mapping):
         return
-    hosts = {host.name: host for host in inventory.members("slurm_compute")}
     defaults: list[str] = []
     for name, partition in table.items():
         where = f"slurm_partitions.{name}"
@@ -147,7 +156,7 @@ def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
             allowed = "parameters by name, such as {Nodes: ALL}"
             yield Diagnostic(where=where, seen=f'"{partition}"', allowed=allowed)
             continue
-        yield from _partition(where, partition, hosts)
+        yield from _partition(where, partition, inventory.members("slurm_compute"))
         yield from keys.unknown(where, partition, keys.names(inventory, "partition"))
         if str(partition.get("Default", "NO")).upper() in {"YES", "TRUE"}:
             defaults.append(name)
@@ -157,7 +166,10 @@ def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
             seen=f"Default in {', '.join(defaults)}",
             allowed="Default in one",
         )
-    wallets = controllers[0].value("slurm_wallets")
+    yield from _wallets_partition(controllers[0].value("slurm_wallets"), table)
+
+
+def _wallets_partition(wallets: Any, table: Mapping[str, Any]) -> Iterator[Diagnostic]:
     used = wallets.get("partition") if isinstance(wallets, Mapping) else None
     if used and used not in table:
         yield Diagnostic(
@@ -168,15 +180,17 @@ def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
 
 
 def _partition(
-    where: str, partition: Mapping[str, Any], hosts: Mapping[str, Host]
+    where: str, partition: Mapping[str, Any], compute_hosts: list[Host]
 ) -> Iterator[Diagnostic]:
+    hosts = {host.name: host for host in compute_hosts}
     listed = [node for node in expanded(str(partition.get("Nodes", "ALL"))) if node != "ALL"]
-    for node in listed:
-        if node not in hosts:
+    declared: set[str] = set()
+    for node in listed or hosts:
+        if node in hosts:
+            declared |= gres(hosts[node])
+        else:
             fault, allowed = f"{node} is not a compute host", f"ALL, or some of {', '.join(hosts)}"
             yield Diagnostic(where=f"{where}.Nodes", seen=fault, allowed=allowed)
-    members = [hosts[node] for node in listed or hosts if node in hosts]
-    declared = set[str]().union(*map(gres, members))
     for device in sorted(_devices(partition) - declared):
         yield Diagnostic(
             where=where,
@@ -189,9 +203,12 @@ def expanded(hosts: str) -> list[str]:
     """Return the names of a Slurm host list: ``gpu[1-3,7],login`` has five."""
     names: list[str] = []
     for part in re.split(r",(?![^\[]*\])", hosts):
-        pieces = _RANGE.split(part)
-        spans = [_numbers(piece) if index % 2 else [piece] for index, piece in enumerate(pieces)]
-        names += ["".join(texts) for texts in product(*spans)]
+        # The texts in brackets have the odd indexes.
+        choices = []
+        for index, piece in enumerate(_RANGE.split(part)):
+            is_range = index % 2 == 1
+            choices.append(_numbers(piece) if is_range else [piece])
+        names += map("".join, product(*choices))
     return names
 
 
@@ -199,14 +216,17 @@ def _numbers(listed: str) -> list[str]:
     numbers: list[str] = []
     for span in listed.split(","):
         first, _, last = span.partition("-")
-        span_numbers = range(int(first), int(last or first) + 1)
-        numbers += [str(number).zfill(len(first)) for number in span_numbers]
+        for number in range(int(first), int(last or first) + 1):
+            digits = str(number).zfill(len(first))
+            numbers.append(digits)
     return numbers
 
 
 def _devices(partition: Mapping[str, Any]) -> set[str]:
-    words = " ".join(f"{key}={value}" for key, value in partition.items())
-    devices_named = {name.lower() for name in _GRES.findall(words)}
+    words = ""
+    for key, value in partition.items():
+        words += f" {key}={value}"
+    devices_named = set(_GRES.findall(words.lower()))
     if re.search("PerGPU", words, re.IGNORECASE):
         devices_named.add("gpu")
     return devices_named
@@ -217,8 +237,9 @@ def accounts(inventory: Inventory) -> Iterator[Diagnostic]:
     host = inventory.first()
     names = ("gridstead_wallet_gid", "gridstead_wallet_uid_min", "gridstead_wallet_uid_max")
     about = frozenset(names)
-    numbers = [host.number(name) for name in names]
-    for name, number in zip(names, numbers, strict=True):
+    numbers = []
+    for name in names:
+        number = host.number(name)
         if number is None or number < FIRST_FREE_ID:
             yield Diagnostic(
                 where=name,
@@ -227,6 +248,7 @@ def accounts(inventory: Inventory) -> Iterator[Diagnostic]:
                 about=about,
             )
             return
+        numbers.append(number)
     gid, lowest, highest = numbers
     if lowest >= highest:
         yield Diagnostic(

@@ -28,12 +28,11 @@ def values(inventory: Inventory) -> Iterator[Diagnostic]:
     for host in inventory.hosts.values():
         for where, text in _host_texts(host):
             if _PLACEHOLDER.search(text):
-                placeholders.setdefault(where, text)
+                placeholders.setdefault(where, f"{where} ({text})")
     if placeholders:
-        listed = ", ".join(f"{where} ({text})" for where, text in placeholders.items())
         yield Diagnostic(
             where="the inventory",
-            seen=f"still the example's: {listed}",
+            seen=f"still the example's: {', '.join(placeholders.values())}",
             allowed="values of your site",
         )
 

@@ -20,6 +20,7 @@ from .roles import uncomputed
 
 _ABOUT = frozenset({"base_flows", "gridstead_extra_flows"})
 _PAGE = "docs/reference/flows.md describes the form of a flow"
+_NO_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing listens there
 
 
 def flows(inventory: Inventory, reported: frozenset[str]) -> Iterator[Diagnostic]:
@@ -37,10 +38,7 @@ def flows(inventory: Inventory, reported: frozenset[str]) -> Iterator[Diagnostic
     groups = dict.fromkeys(known_groups(), ()) | host.value("base_groups", {})
     wrong_networks = [*_networks(inventory, networks, groups)]
     yield from wrong_networks
-    addresses = [
-        {"name": name, "address": str(_address(each))} for name, each in inventory.hosts.items()
-    ]
-    context = (groups, addresses, {} if wrong_networks else networks)
+    context = (groups, _addresses(inventory), {} if wrong_networks else networks)
     for variable in ("gridstead_flows", "gridstead_extra_flows"):
         table = host.variables.get(variable) or []
         if not isinstance(table, list):
@@ -68,7 +66,7 @@ def _networks(
         return
     for group, networks in by_group.items():
         where = f"gridstead_networks.{group}"
-        if not isinstance(networks, list) or not all(isinstance(text, str) for text in networks):
+        if not _is_list_of_texts(networks):
             allowed = "a list such as [192.0.2.0/24]"
             yield Diagnostic(where=where, seen=f'"{networks}"', allowed=allowed, about=about)
             continue
@@ -85,6 +83,10 @@ def _networks(
             yield from _outside(inventory.members(group), parsed, where, about)
 
 
+def _is_list_of_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
 def _outside(
     hosts: list[Host], networks: list[Any], where: str, about: frozenset[str]
 ) -> Iterator[Diagnostic]:
@@ -96,9 +98,16 @@ def _outside(
             yield Diagnostic(where=where, seen=fault, about=about)
 
 
-def _address(host: Host) -> object:
-    """Return a host's address. A missing address, which another check reports, gives 0.0.0.0."""
-    return address(host.value("gridstead_address")) or "0.0.0.0"  # noqa: S104 - nothing listens there
+def _addresses(inventory: Inventory) -> list[dict[str, str]]:
+    """Return the name and address of each host.
+
+    A missing address, which another check reports, gives 0.0.0.0.
+    """
+    hosts = []
+    for name, host in inventory.hosts.items():
+        host_address = address(host.value("gridstead_address")) or _NO_ADDRESS
+        hosts.append({"name": name, "address": str(host_address)})
+    return hosts
 
 
 def _refused(host: Host, written: Any, context: tuple[Any, Any, Any]) -> list[str]:

@@ -125,9 +125,9 @@ def _certificate_faults(text: str, now: datetime) -> Iterator[Diagnostic]:
         allowed = "the text of certificates in PEM, as lookup('ansible.builtin.file', FILE) gives"
         yield _wrong("ca_certificates", f"no certificate: {error}", allowed)
         return
-    ends = min(certificate.not_valid_after_utc for certificate in certificates)
-    if ends < now:
-        fault = f"a certificate expired on {ends:%Y-%m-%d}"
+    ends = [certificate.not_valid_after_utc for certificate in certificates]
+    if min(ends) < now:
+        fault = f"a certificate expired on {min(ends):%Y-%m-%d}"
         yield _wrong("ca_certificates", fault, "certificates that are valid now")
 
 

@@ -39,8 +39,11 @@ def _names(text: str) -> frozenset[str]:
         used = _SYNTAX.parse(text).find_all(nodes.Name)
     except TemplateSyntaxError:
         return frozenset()
-    names = {node.name for node in used}
-    names |= {f"group {name}" for name in _GROUP.findall(text)}
+    names = set()
+    for node in used:
+        names.add(node.name)
+    for group in _GROUP.findall(text):
+        names.add(f"group {group}")
     return frozenset(names)
 
 
@@ -98,7 +101,9 @@ class Host:
             elif isinstance(part, str):
                 new = _names(str(part)) - mentioned
                 mentioned |= new
-                waiting += [self.variables[name] for name in new - LATE if name in self.variables]
+                for name in (new - LATE) & self.variables.keys():
+                    written = self.variables[name]
+                    waiting.append(written)
         return frozenset(mentioned)
 
     def number(self, name: str) -> int | None:
@@ -122,7 +127,9 @@ class Inventory:
 
     def members(self, *groups: str) -> list[Host]:
         """Return the hosts of the groups, each once, in the inventory's order."""
-        names = {name for group in groups for name in self.groups.get(group, [])}
+        names: set[str] = set()
+        for group in groups:
+            names.update(self.groups.get(group, []))
         return [host for name, host in self.hosts.items() if name in names]
 
     def first(self) -> Host:
@@ -135,7 +142,8 @@ def alike(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
     by_variables: dict[str, list[Host]] = {}
     for host in hosts:
         needs = sorted(host.mentions(value) & host.variables.keys() - {"hostvars"})
-        key = repr([(name, host.variables[name]) for name in needs])
+        written = {name: host.variables[name] for name in needs}
+        key = repr(written)
         by_variables.setdefault(key, []).append(host)
     return list(by_variables.values())
 

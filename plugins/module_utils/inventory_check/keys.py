@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from ansible_collections.gridstead.site.plugins.module_utils.slurm_releases import (
     known_releases,
@@ -82,17 +81,17 @@ def files(inventory: Inventory) -> Iterator[Diagnostic]:
             for variable in variables:
                 table = host.value(variable)
                 if isinstance(table, Mapping):
-                    new = {key: value for key, value in table.items() if str(key) not in reported}
+                    new = [key for key in map(str, table) if key not in reported]
                     yield from unknown(variable, new, known, manual)
-                    reported.update(map(str, new))
+                    reported.update(new)
 
 
 def unknown(
-    where: str, table: Mapping[str, Any], known: Iterable[str], manual: str = "slurm.conf"
+    where: str, keys: Iterable[str], known: Iterable[str], manual: str = "slurm.conf"
 ) -> Iterator[Diagnostic]:
-    """Find keys of a table that are not parameters of Slurm."""
+    """Find keys that are not parameters of Slurm."""
     by_lower_case = {name.lower(): name for name in known}
-    for key in map(str, table):
+    for key in map(str, keys):
         if key.lower() not in by_lower_case:
             near = difflib.get_close_matches(key.lower(), by_lower_case, n=1)
             question = f"did you mean {by_lower_case[near[0]]}? " if near else ""

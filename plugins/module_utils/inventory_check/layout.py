@@ -32,7 +32,11 @@ def known_groups() -> frozenset[str]:
 
 def parents() -> dict[str, list[str]]:
     """Return the groups that consist of other groups, with these groups."""
-    return {name: group["children"] for name, group in table().items() if "children" in group}
+    children = {}
+    for name, group in table().items():
+        if "children" in group:
+            children[name] = group["children"]
+    return children
 
 
 def groups(inventory: Inventory) -> Iterator[Diagnostic]:
@@ -62,8 +66,7 @@ def groups(inventory: Inventory) -> Iterator[Diagnostic]:
 def memberships(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find hosts that lack a parent group, and hosts in two groups that exclude each other."""
     for name, children in parents().items():
-        in_children = {host for child in children for host in inventory.groups.get(child, [])}
-        lacking = in_children - set(inventory.groups.get(name, []))
+        lacking = _members(inventory, *children) - _members(inventory, name)
         if lacking:
             in_order = [host for host in inventory.hosts if host in lacking]
             yield Diagnostic(
@@ -72,23 +75,33 @@ def memberships(inventory: Inventory) -> Iterator[Diagnostic]:
                 allowed=f"its children are the groups {', '.join(children)}",
                 about=frozenset({f"group {name}"}),
             )
-    members = {name: set(inventory.groups.get(name, [])) for name in known_groups()}
-    for host in members["slurm"].difference(*(members[child] for child in parents()["slurm"])):
+    yield from _contradictory(inventory)
+
+
+def _members(inventory: Inventory, *groups: str) -> set[str]:
+    """Return the names of the hosts that are in any of the groups."""
+    return {host.name for host in inventory.members(*groups)}
+
+
+def _contradictory(inventory: Inventory) -> Iterator[Diagnostic]:
+    components = parents()["slurm"]
+    for host in _members(inventory, "slurm") - _members(inventory, *components):
         yield Diagnostic(
             where=f"host {host}",
             seen="in group slurm, which installs the MUNGE key, but in no group that installs a"
             " component of Slurm",
-            allowed=f"one of the groups {', '.join(parents()['slurm'])}, or not slurm",
+            allowed=f"one of the groups {', '.join(components)}, or not slurm",
             about=frozenset({"group slurm"}),
         )
-    for host in members["slurm_backup_controller"] & members["slurm_controller"]:
+    controllers = _members(inventory, "slurm_controller")
+    for host in controllers & _members(inventory, "slurm_backup_controller"):
         yield Diagnostic(
             where=f"host {host}",
             seen="in the groups slurm_controller and slurm_backup_controller",
             allowed="a backup controller is another host",
             about=frozenset({"group slurm_backup_controller"}),
         )
-    for host in members["devnet"] - members["grid"]:
+    for host in _members(inventory, "devnet") - _members(inventory, "grid"):
         yield Diagnostic(
             where=f"host {host}",
             seen="in group devnet but not in group grid, whose wallets the local chain funds",
@@ -128,14 +141,7 @@ def addresses(inventory: Inventory) -> Iterator[Diagnostic]:
         if parsed is not None:
             by_address.setdefault(parsed, []).append(name)
             by_version.setdefault(parsed.version, (name, parsed))
-    for shared, hosts in by_address.items():
-        if len(hosts) > 1:
-            yield Diagnostic(
-                where=f"hosts {', '.join(hosts)}",
-                seen=f"all have the gridstead_address {shared}",
-                allowed="an address for each host",
-                about=about,
-            )
+    yield from _shared(by_address, about)
     if len(by_version) > 1:
         (name4, address4), (name6, address6) = by_version[4], by_version[6]
         yield Diagnostic(
@@ -144,6 +150,17 @@ def addresses(inventory: Inventory) -> Iterator[Diagnostic]:
             allowed="addresses of one family on all hosts",
             about=about,
         )
+
+
+def _shared(by_address: Mapping[Any, list[str]], about: frozenset[str]) -> Iterator[Diagnostic]:
+    for shared, hosts in by_address.items():
+        if len(hosts) > 1:
+            yield Diagnostic(
+                where=f"hosts {', '.join(hosts)}",
+                seen=f"all have the gridstead_address {shared}",
+                allowed="an address for each host",
+                about=about,
+            )
 
 
 def wiring(inventory: Inventory) -> Iterator[Diagnostic]:

@@ -27,7 +27,9 @@ def limits(inventory: Inventory) -> Iterator[Diagnostic]:
     qos = _table(controllers[0].value("slurm_qos"))
     partitions = _table(controllers[0].value("slurm_partitions"))
     accounts = controllers[0].value("slurm_accounts")
-    names = {str(name).lower() for name in qos} | {SLURMS_OWN}
+    names = {SLURMS_OWN}
+    for name in qos:
+        names.add(str(name).lower())
     for name, settings in qos.items():
         yield from _invalid(f"slurm_qos.{name}", _limits.QOS, settings)
     for where, settings in _accounts(accounts):
@@ -57,7 +59,7 @@ def _invalid(where: str, known: Any, settings: Any) -> Iterator[Diagnostic]:
 def _undefined(
     where: str, keys: tuple[str, ...], settings: Mapping[str, Any], names: set[str]
 ) -> Iterator[Diagnostic]:
-    keys_lower = {key.lower() for key in keys}
+    keys_lower = set(map(str.lower, keys))
     for key, value in settings.items():
         if str(key).lower() not in keys_lower:
             continue
@@ -73,9 +75,14 @@ def _undefined(
 
 def _times(partition: Any) -> Mapping[str, Any]:
     """Return the times of a partition. Names in slurm.conf are not case-sensitive."""
-    table = {str(key).lower(): value for key, value in _table(partition).items()}
-    names = [name for name in _limits.PARTITION_TIMES if name.lower() in table]
-    return {name: table[name.lower()] for name in names}
+    by_lower_case = {}
+    for key, value in _table(partition).items():
+        by_lower_case[str(key).lower()] = value
+    times = {}
+    for name in _limits.PARTITION_TIMES:
+        if name.lower() in by_lower_case:
+            times[name] = by_lower_case[name.lower()]
+    return times
 
 
 def _table(value: Any) -> Mapping[str, Any]:

@@ -23,16 +23,19 @@ def secrets(inventory: Inventory) -> Iterator[Diagnostic]:
     The folder must have an absolute path and be writable. Other users must not be able to read it,
     and git must ignore it.
     """
-    where, path = "gridstead_secrets_dir", inventory.secrets_dir
-    if not isinstance(path, str) or not path.startswith("/"):
+    path = inventory.secrets_dir
+    if isinstance(path, str) and path.startswith("/"):
+        yield from _faults_of_secrets("gridstead_secrets_dir", Path(path))
+    else:
         yield Diagnostic(
-            where=where,
+            where="gridstead_secrets_dir",
             seen=f'"{path}"' if path else "missing",
             allowed="an absolute path on the machine that runs Ansible",
             about=_ABOUT,
         )
-        return
-    folder = Path(path)
+
+
+def _faults_of_secrets(where: str, folder: Path) -> Iterator[Diagnostic]:
     if folder.exists() and not folder.is_dir():
         fault = f"{folder} is not a folder"
         yield Diagnostic(where=where, seen=fault, allowed="a folder", acts=MACHINE, about=_ABOUT)

@@ -75,9 +75,8 @@ class Role:
     @functools.cached_property
     def assertions(self) -> list[dict[str, Any]]:
         """The tasks of its validation that need only variables."""
-        return [
-            task for task in self.read("tasks/validate.yml") if "ansible.builtin.assert" in task
-        ]
+        tasks = self.read("tasks/validate.yml")
+        return [task for task in tasks if "ansible.builtin.assert" in task]
 
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
@@ -99,11 +98,14 @@ class Role:
 
     def hosts(self, inventory: Inventory) -> list[Host]:
         """Return the hosts of the role, with the variables that the role sees."""
-        groups = [group for pattern in self.patterns for group in pattern.split(":")]
-        return [
-            Host(host.name, {**self.defaults, **host.variables, **self.constants}, host.loader)
-            for host in inventory.members(*groups)
-        ]
+        groups: list[str] = []
+        for pattern in self.patterns:
+            groups += pattern.split(":")
+        hosts = []
+        for host in inventory.members(*groups):
+            visible = {**self.defaults, **host.variables, **self.constants}
+            hosts.append(Host(host.name, visible, host.loader))
+        return hosts
 
 
 def of_site(loader: DataLoader) -> list[Role]:
@@ -117,7 +119,11 @@ def of_site(loader: DataLoader) -> list[Role]:
     wiring: dict[str, Any] = {}
     for path in WIRING.glob("*.yml"):
         wiring |= loader.load_from_file(str(path))
-    return [Role(name, tuple(sorted(patterns[name])), wiring, loader) for name in sorted(patterns)]
+    roles = []
+    for name, patterns_of_role in sorted(patterns.items()):
+        role = Role(name, tuple(sorted(patterns_of_role)), wiring, loader)
+        roles.append(role)
+    return roles
 
 
 def _roles_of(play: Mapping[str, Any]) -> Iterator[str]:
@@ -130,7 +136,9 @@ def _roles_of(play: Mapping[str, Any]) -> Iterator[str]:
 
 def variables(inventory: Inventory, roles: Iterable[Role]) -> Iterator[Diagnostic]:
     """Find variables that nothing reads and whose name is similar to that of a known variable."""
-    known = {name for role in roles for name in role.options}
+    known: set[str] = set()
+    for role in roles:
+        known.update(role.options)
     for path in WIRING.glob("*.yml"):
         known |= set(_WORD.findall(path.read_text()))
     first_host: dict[str, str] = {}
@@ -168,17 +176,26 @@ def demands(
                     where = f"{_listed(group)}, role {role.name}, {name}"
                     yield Diagnostic(where=where, seen=fault)
         for task in role.assertions:
-            conditions = _conditions(task, "when") + _conditions(task, "that")
-            needs = [task.get("loop")]
-            needs += [f"{{{{ {condition} }}}}" for condition in conditions]
-            for group in alike(hosts, needs):
-                mentioned = group[0].mentions(needs)
-                for fault in _unmet(group[0], task, mentioned, frozenset(wrong)):
-                    yield Diagnostic(where=f"{_listed(group)}, role {role.name}", seen=fault)
+            yield from _refusals(role, hosts, task, frozenset(wrong))
+
+
+def _refusals(
+    role: Role, hosts: list[Host], task: dict[str, Any], wrong: frozenset[str]
+) -> Iterator[Diagnostic]:
+    """Find hosts that an assertion of a role rejects."""
+    needs = [task.get("loop")]
+    for condition in _conditions(task, "when") + _conditions(task, "that"):
+        template = f"{{{{ {condition} }}}}"
+        needs.append(template)
+    for group in alike(hosts, needs):
+        mentioned = group[0].mentions(needs)
+        for fault in _unmet(group[0], task, mentioned, wrong):
+            yield Diagnostic(where=f"{_listed(group)}, role {role.name}", seen=fault)
 
 
 def _listed(hosts: list[Host]) -> str:
-    return f"{'hosts' if len(hosts) > 1 else 'host'} {', '.join(host.name for host in hosts)}"
+    names = [host.name for host in hosts]
+    return f"{'hosts' if len(names) > 1 else 'host'} {', '.join(names)}"
 
 
 def _conditions(task: dict[str, Any], key: str) -> list[str]:
@@ -190,7 +207,8 @@ def _refused(host: Host, role: Role, name: str, wrong: frozenset[str]) -> list[s
     needs = host.mentions(host.variables[name]) | {name}
     if wrong & needs:
         return []
-    specification = {key: value for key, value in role.options[name].items() if key != "required"}
+    specification = dict(role.options[name])
+    specification.pop("required", None)
     try:
         value = host.templar.template(host.variables[name])
     except AnsibleError as error:
@@ -227,7 +245,7 @@ def uncomputed(host: Host, needs: frozenset[str], error: AnsibleError) -> list[s
     if needs & LATE:
         return []
     known = GLOBALS | host.variables.keys()
-    unset = sorted(name for name in needs - known if not name.startswith("group "))
+    unset = [name for name in sorted(needs - known) if not name.startswith("group ")]
     if unset:
         return [f"needs {', '.join(unset)}, which nothing sets"]
     return [f"cannot be computed: {error.message}"]

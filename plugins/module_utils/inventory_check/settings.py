@@ -134,9 +134,13 @@ def _load(
         if wrong.where[0] not in skipped:
             is_valid = False
             yield _origin(service, written, key_of(wrong)), wrong.text
-    required = {key for key, option in model.model_fields.items() if option.is_required()}
-    if is_valid and not skipped & required:
+    if is_valid and not skipped & _required(model):
         models[service] = model.model_validate(table)
+
+
+def _required(model: type[Service]) -> set[str]:
+    """Return the names of the settings that have no default."""
+    return {key for key, option in model.model_fields.items() if option.is_required()}
 
 
 def _as_toml_reads(key: Any, value: Any) -> Any:
@@ -158,7 +162,7 @@ def ports(inventory: Inventory, settings: Read) -> Iterator[Diagnostic]:
     """Find ports on which two programs of a host would listen."""
     for name, host in inventory.hosts.items():
         claims: dict[tuple[str, int], list[str]] = defaultdict(list)
-        groups = {group for group, hosts in inventory.groups.items() if name in hosts}
+        groups = {group for group in inventory.groups if name in inventory.groups[group]}
         for port, program in _other_programs(host, groups):
             claims["tcp", port].append(program)
         for service, model in settings.models[name].items():

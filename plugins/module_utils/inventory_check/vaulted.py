@@ -25,11 +25,8 @@ def secrets(inventory: Inventory, wiring: Mapping[str, Any]) -> Iterator[Diagnos
     for name, created in wiring.items():
         if _CREATED not in str(created):
             continue
-        own = [
-            host
-            for host in inventory.hosts.values()
-            if host.variables.get(name, created) != created
-        ]
+        hosts_of_site = inventory.hosts.values()
+        own = [host for host in hosts_of_site if host.variables.get(name, created) != created]
         for hosts in alike(own, f"{{{{ {name} }}}}"):
             value = hosts[0].value(name)
             if isinstance(value, str) and value != value.strip():

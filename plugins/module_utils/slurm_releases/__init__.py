@@ -19,7 +19,12 @@ _VERSION = re.compile(r"(?:\d+:)?(\d\d\.\d\d)\b")
 
 def known_releases(folder: Path = FOLDER) -> tuple[str, ...]:
     """Return the names of the known releases, sorted."""
-    return tuple(sorted(path.name for path in folder.iterdir() if _VERSION.fullmatch(path.name)))
+    releases = []
+    for path in folder.iterdir():
+        name = path.name
+        if _VERSION.fullmatch(name):
+            releases.append(name)
+    return tuple(sorted(releases))
 
 
 def release_of(version: str) -> str:
