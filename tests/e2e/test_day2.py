@@ -44,8 +44,8 @@ FORGET = """\
 - hosts: slurm_controller
   gather_facts: false
   roles:
-    - role: control_plane
-    - {role: slurm, slurm_components: [controller]}
+    - role: gridstead.site.control_plane
+    - {role: gridstead.site.slurm, slurm_components: [controller]}
 """
 
 

@@ -21,9 +21,11 @@ PLAYBOOK = """
   hosts: login:db
   gather_subset: [min]
   roles:
-    - role: munge
-    - {role: sssd, when: "inventory_hostname == 'login'"}
-    - {role: slurm, slurm_components: [accounting], when: "inventory_hostname == 'db'"}
+    - role: gridstead.site.munge
+    - {role: gridstead.site.sssd, when: "inventory_hostname == 'login'"}
+    - role: gridstead.site.slurm
+      slurm_components: [accounting]
+      when: inventory_hostname == 'db'
 """
 CHANGED = (
     ("login", "/etc/munge/munge.key"),
