@@ -148,7 +148,7 @@ def test_late_report_of_a_start(chain, expected, reported_s, billed_min):
     grid.settle(number, seconds=reported_s)
 
     settled = job(grid, number)
-    billed_s = reported_s if expected.keeps_start else billed_min * 60
+    billed_s = reported_s if expected.keeps_reported_start else billed_min * 60
     assert settled.final_cost == billing_oracle.cost(billed_s, settled.price_per_min)
 
 
@@ -172,7 +172,7 @@ def test_one_claim_takes_as_many_jobs_as_the_contracts_allow(joined):
     joined.claim()
 
     claimed = [n for n in numbers if job(joined, n).state is JobState.SCHEDULED]
-    assert claimed == numbers[: joined.expected.claims]
+    assert claimed == numbers[: joined.expected.max_claimed_jobs]
     assert queues(joined).claimable == len(numbers) - len(claimed)
 
 
@@ -189,7 +189,7 @@ def test_cancelled_matched_job_is_refunded_and_its_entry_is_skipped(joined):
         JobState.SCHEDULED,
     )
     assert joined.balances()[0] == paid + 100 * COIN
-    assert (queues(joined).cancelling == 1) is joined.expected.tells_provider
+    assert (queues(joined).cancelling == 1) is joined.expected.notifies_of_early_cancel
 
 
 def test_queue_with_only_cancelled_jobs_is_not_claimable(joined):
@@ -198,7 +198,7 @@ def test_queue_with_only_cancelled_jobs_is_not_claimable(joined):
     joined.match(number)
     joined.cancel(number)
 
-    if not joined.expected.own_events:
+    if not joined.expected.has_own_events:
         assert queues(joined).claimable == 0
         with pytest.raises(TransactionReverted, match="NoJob"):
             joined.claim()

@@ -15,7 +15,7 @@ from gridstead.adapters.chain.wallet import create_wallet
 
 CHEAP = 2**13
 COMMAND = Path(sys.executable).with_name("gridstead")
-INPUT, REFUSED, LATER, CONFIG = 65, 69, 75, 78
+INPUT_ERROR, REFUSED, TRANSIENT_ERROR, CONFIG_ERROR = 65, 69, 75, 78
 WORKFLOW = (
     "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 64}\nsteps: [{run: {command: 'true'}}]\n"
 )
@@ -111,7 +111,7 @@ def test_insufficient_credits_are_reported_with_the_balance(person, chain):
 
     code, errors = refused(poor, *submit(poor))
 
-    assert code == INPUT
+    assert code == INPUT_ERROR
     assert f"wallet {poor.address} has only 0 credits" in errors
     assert "--credits is 100" in errors
 
@@ -122,7 +122,7 @@ def test_wallet_without_coins_is_refused(person, chain):
 
     code, errors = refused(penniless, *submit(penniless))
 
-    assert code == INPUT
+    assert code == INPUT_ERROR
     assert "has no coins to pay for gas" in errors
 
 
@@ -131,7 +131,7 @@ def test_escrow_below_the_minimum_is_refused_with_the_minimum(person):
 
     code, errors = refused(user, *submit(user, credits_="99.5"))
 
-    assert code == INPUT
+    assert code == INPUT_ERROR
     assert "the minimum is 100" in errors
 
 
@@ -141,7 +141,7 @@ def test_wrong_password_is_an_error_before_anything_is_stored(person):
 
     code, errors = refused(user, *submit(user))
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert "cannot open wallet" in errors
     assert "hint: " in errors
     assert "another" not in errors
@@ -154,7 +154,7 @@ def test_key_of_another_wallet_is_an_error_before_anything_is_stored(person):
 
     code, errors = refused(user, *submit(user))
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert "its key is that of" in errors
 
 
@@ -162,7 +162,7 @@ def test_key_of_another_wallet_is_an_error_before_anything_is_stored(person):
 def test_unknown_job_is_refused(person, verb):
     code, errors = refused(person(), "job", verb, "7")
 
-    assert code == INPUT
+    assert code == INPUT_ERROR
     assert "there is no job 7" in errors
 
 
@@ -183,7 +183,7 @@ def test_unreachable_chain_is_a_transient_error(person):
 
     code, errors = refused(user, *submit(user))
 
-    assert code == LATER
+    assert code == TRANSIENT_ERROR
     assert "could not reach the chain" in errors
 
 
@@ -193,7 +193,7 @@ def test_endpoint_of_another_chain_is_a_config_error(person):
 
     code, errors = refused(user, *submit(user))
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert f"serves chain {CHAIN_ID}" in errors
 
 
@@ -203,7 +203,7 @@ def test_address_without_contracts_is_a_config_error(person):
 
     code, errors = refused(user, *submit(user))
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert "Set chain.contract to" in errors
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.contracts_command import ADMIN, NEW_OWNER, NOWHERE, REFUSED, holders
+from tests.adapters.chain.contracts_command import (
+    ADMIN,
+    NEW_OWNER,
+    REFUSED,
+    UNUSED_ADDRESS,
+    holders,
+)
 from tests.adapters.chain.generations import on_unsealed
 from tests.devnet import CHAIN_ID, COIN, wallet
 
@@ -74,7 +80,7 @@ def test_escrow_that_does_not_add_up_sets_the_exit_code(contracts_cli, chain):
     grid = chain.addresses["MetaScheduler"]
     chain.anvil.rpc("anvil_impersonateAccount", grid)
     chain.anvil.fund(grid)
-    theft = chain.contracts.credit.data("transfer", NOWHERE, 6)
+    theft = chain.contracts.credit.data("transfer", UNUSED_ADDRESS, 6)
     chain.anvil.rpc(
         "eth_sendTransaction", {"from": grid, "to": chain.addresses["Credit"], "data": theft}
     )
@@ -110,7 +116,7 @@ def make_writer(chain, account):
 
 @on_unsealed
 def test_status_finds_foreign_code_and_impostors(contracts_cli, chain):
-    make_writer(chain, NOWHERE)
+    make_writer(chain, UNUSED_ADDRESS)
     code_of = chain.anvil.rpc("eth_getCode", chain.addresses["Credit"], "latest")
     chain.anvil.rpc("anvil_setCode", chain.addresses["Credit"], code_of + "00")
 
@@ -119,13 +125,13 @@ def test_status_finds_foreign_code_and_impostors(contracts_cli, chain):
     assert code == 77
     kinds = [finding["kind"] for finding in status["verdict"]["findings"]]
     assert kinds == ["power", "code", "note"]
-    assert contracts_cli.run("revoke", "contract", NOWHERE)[0] == 0
+    assert contracts_cli.run("revoke", "contract", UNUSED_ADDRESS)[0] == 0
     assert contracts_cli.status()[0] == 76
 
 
 @on_unsealed
 def test_impostor_in_a_sealed_set_is_permanent(contracts_cli, chain):
-    make_writer(chain, NOWHERE)
+    make_writer(chain, UNUSED_ADDRESS)
     assert contracts_cli.run("seal")[0] == REFUSED
     jobs, admin = chain.contracts.jobs, wallet(ADMIN)
     DirectSender(chain.node, admin).transact(
@@ -140,7 +146,7 @@ def test_impostor_in_a_sealed_set_is_permanent(contracts_cli, chain):
         "power",
         "Close the set at once",
     )
-    assert contracts_cli.run("revoke", "contract", NOWHERE)[0] == REFUSED
+    assert contracts_cli.run("revoke", "contract", UNUSED_ADDRESS)[0] == REFUSED
     assert contracts_cli.run("close")[0] == 0
 
 
