@@ -109,6 +109,10 @@ class GridServices:
         self.operator.tick()
         self.pass_time(seconds)
 
+    def repeat_steps(self, count):
+        for _ in range(count):
+            self.step()
+
     def pass_time(self, seconds):
         """Advance the chain's time, and mine a block."""
         self.anvil.rpc("evm_increaseTime", seconds)
