@@ -124,7 +124,7 @@ def test_job_cancelled_before_its_start_costs_nothing(grid_services):
     number = grid_services.request()
     slurm_job_id = grid_services.submitted(number)
     grid_services.by_hand(grid_services.grid.cancel, number)
-    grid_services.until(lambda: not grid_services.slurm.attempt(slurm_job_id).alive)
+    grid_services.until(lambda: not grid_services.slurm.attempt(slurm_job_id).is_alive)
 
     assert (grid_services.job(number).state, grid_services.job(number).final_cost) == (
         JobState.CANCELLED,

@@ -129,7 +129,7 @@ class SupervisorSetup:
         self.slurm.down = False
         self.ledger.down = False
         for _ in range(limit):
-            for attempt in self.slurm.attempts(where=lambda a: a.alive):
+            for attempt in self.slurm.attempts(where=lambda a: a.is_alive):
                 if attempt.state == "PENDING":
                     self.slurm.start(attempt.slurm_job_id)
                 else:

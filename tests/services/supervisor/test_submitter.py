@@ -151,7 +151,7 @@ def test_a_script_source_that_hangs_costs_one_timeout_per_tick(threads):
 
 def test_a_gate_that_hangs_costs_one_timeout_per_tick(bench):
     calls = []
-    bench.slurm.gate = hanging_gate(calls)
+    bench.slurm.check_gate = hanging_gate(calls)
 
     bench.submitter.submit([bench.action(f"0x{number:040x}") for number in range(9)])
 
@@ -159,7 +159,7 @@ def test_a_gate_that_hangs_costs_one_timeout_per_tick(bench):
 
 
 def test_a_gate_that_always_fails_for_one_customer_delays_others_by_one_tick(bench):
-    bench.slurm.gate = hanging_gate([], answered={CUSTOMER})
+    bench.slurm.check_gate = hanging_gate([], answered={CUSTOMER})
     jobs = [*(bench.action(IMPOSTOR) for _ in range(3)), *(bench.action() for _ in range(3))]
 
     bench.submitter.submit(jobs)
@@ -174,7 +174,7 @@ def test_an_open_gate_is_cached_for_a_minute_but_not_after_the_clock_was_set_bac
     bench, seconds, calls_expected
 ):
     calls = []
-    bench.slurm.gate = hanging_gate(calls, answered={CUSTOMER})
+    bench.slurm.check_gate = hanging_gate(calls, answered={CUSTOMER})
     bench.submitter.submit([bench.action() for _ in range(3)])
     bench.clock.advance(seconds)
     bench.submitter.submit([bench.action() for _ in range(3)])

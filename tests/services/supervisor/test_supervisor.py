@@ -161,7 +161,7 @@ def test_a_job_that_a_crash_of_slurmctld_lost_is_submitted_again(grid):
 
 def test_one_late_answer_of_slurmctld_counts_as_one_sample(grid, monkeypatch):
     """squeue waits while slurmctld is down and may answer before the nodes have registered."""
-    live = grid.slurm.live
+    live = grid.slurm.list_jobs
 
     def late_live():
         sample = live()
@@ -172,7 +172,7 @@ def test_one_late_answer_of_slurmctld_counts_as_one_sample(grid, monkeypatch):
     grid.steps(2)
     grid.slurm.crash()
     with monkeypatch.context() as patch:
-        patch.setattr(grid.slurm, "live", late_live)
+        patch.setattr(grid.slurm, "list_jobs", late_live)
         grid.step()
     grid.steps(4)
     assert len(grid.slurm.submissions) == 1
@@ -199,19 +199,19 @@ def test_a_run_whose_end_slurmctld_forgot_is_settled_and_cancelled(grid, reporte
     job = grid.ledger.job(number)
     cost = billing_oracle.cost(ended.elapsed_s, job.price_per_min)
     assert (job.state, job.final_cost) == (JobState.FINISHED, cost)
-    assert not grid.slurm.attempts(where=lambda a: a.alive)
+    assert not grid.slurm.attempts(where=lambda a: a.is_alive)
 
 
 def test_slurmdbd_is_queried_for_all_jobs_soon_after_the_clock_was_set_back(grid, monkeypatch):
     """Otherwise a run whose end slurmctld forgot would be billed late."""
     number, _ = grid.running()
-    accounting, queried = grid.slurm.accounting, []
+    accounting, queried = grid.slurm.list_records, []
 
     def recording_accounting(job_ids, *, since):
         queried.extend(job_ids)
         return accounting(job_ids, since=since)
 
-    monkeypatch.setattr(grid.slurm, "accounting", recording_accounting)
+    monkeypatch.setattr(grid.slurm, "list_records", recording_accounting)
     grid.clock.advance(-7200)
     grid.tick()
 
@@ -246,7 +246,7 @@ def test_a_queued_job_that_its_customer_cancels_is_cancelled_in_slurm(grid):
     grid.steps()
 
     assert grid.state(number) is JobState.CANCELLED
-    assert not grid.slurm.attempts(where=lambda a: a.alive)
+    assert not grid.slurm.attempts(where=lambda a: a.is_alive)
 
 
 def test_nothing_is_settled_while_slurm_does_not_answer(grid):

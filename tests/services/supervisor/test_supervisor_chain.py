@@ -119,7 +119,7 @@ def test_an_attempt_is_not_cancelled_while_the_node_syncs_up_to_the_claim(grid, 
     for block in [grid.ledger.block(height) for height in range(grid.ledger.head().number)]:
         monkeypatch.setattr(grid.ledger, "head", lambda block=block: block)
         grid.supervisor.tick()
-        (attempt,) = grid.slurm.attempts(where=lambda attempt: attempt.alive)
+        (attempt,) = grid.slurm.attempts(where=lambda attempt: attempt.is_alive)
         assert attempt.slurm_job_id == slurm_job_id
     monkeypatch.undo()
     grid.finish()

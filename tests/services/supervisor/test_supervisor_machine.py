@@ -33,7 +33,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         return ledger.jobs(map(ledger.job_id, range(1, 100)), at_block=ledger.head())
 
     def live_job_keys(self):
-        return [job.job_key for job in self.grid.slurm.attempts(where=lambda job: job.alive)]
+        return [job.job_key for job in self.grid.slurm.attempts(where=lambda job: job.is_alive)]
 
     @rule(customer=st.sampled_from(CUSTOMERS))
     def request(self, customer):
@@ -57,7 +57,7 @@ class SupervisorMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def slurm_starts_or_ends_a_job(self, data):
-        alive = self.grid.slurm.attempts(where=lambda attempt: attempt.alive)
+        alive = self.grid.slurm.attempts(where=lambda attempt: attempt.is_alive)
         if alive:
             attempt = data.draw(st.sampled_from(alive))
             if attempt.state == "PENDING":
@@ -131,7 +131,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.grid.finish()
         final_states = {*COLD, JobState.PENDING}
         assert {job.state for job in self.jobs().values()} <= final_states
-        assert self.grid.slurm.attempts(where=lambda attempt: attempt.alive) == ()
+        assert self.grid.slurm.attempts(where=lambda attempt: attempt.is_alive) == ()
         assert self.grid.journal.open_entries() == ()
 
 

@@ -90,8 +90,8 @@ def live(*attempts, taken_at=T0 + 60):
     return LiveSample(taken_at=taken_at, attempts=attempts)
 
 
-def accounting(*attempts, taken_at=T0 + 60, complete=True):
-    return AccountingSample(taken_at=taken_at, complete=complete, attempts=attempts)
+def accounting(*attempts, taken_at=T0 + 60, is_complete=True):
+    return AccountingSample(taken_at=taken_at, is_complete=is_complete, attempts=attempts)
 
 
 def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMATIONS, **changes):

@@ -86,14 +86,14 @@ class Attempt:
     uid: int | None = None
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether it is running or may still run."""
         return self.state in ALIVE_STATES
 
     @property
-    def started(self) -> bool:
+    def has_started(self) -> bool:
         """Whether its script has started."""
-        if self.alive:
+        if self.is_alive:
             return self.state in STARTED_STATES and self.started_at is not None
         return self.started_at is not None and self.ended_at is not None and self.ended_at > 0
 
@@ -141,14 +141,14 @@ class AccountingSample:
 
     Attributes:
         taken_at: Unix seconds.
-        complete: Whether the queue from slurmctld to slurmdbd was empty. Then a job that is not in
-            the records did not exist.
-        attempts: Not sorted. An alive state in a record is ignored; only slurmctld knows which jobs
-            are alive.
+        is_complete: Whether the queue from slurmctld to slurmdbd was empty. If it was, a job that
+            is not in the records does not exist.
+        attempts: Not sorted. If a record says that its job is alive, that state is ignored,
+            because only slurmctld knows which jobs are alive.
     """
 
     taken_at: int
-    complete: bool
+    is_complete: bool
     attempts: tuple[Attempt, ...]
 
 

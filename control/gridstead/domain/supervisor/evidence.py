@@ -22,11 +22,11 @@ class Alive:
 
     Attributes:
         attempt: The attempt that is alive.
-        surplus: Further live attempts of the same job. They must be cancelled.
+        duplicates: Further live attempts of the same job. They must be cancelled.
     """
 
     attempt: Attempt
-    surplus: tuple[Attempt, ...] = ()
+    duplicates: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +41,10 @@ class Absent:
     """Slurm does not have the job.
 
     Attributes:
-        confirmed: Whether a second sample confirmed it, or no submission was ever started.
+        is_confirmed: Whether a second sample confirmed it, or no submission was ever started.
     """
 
-    confirmed: bool
+    is_confirmed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ Evidence = Alive | Ended | Absent | Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class WaitTimes:
     """How long to wait before a conclusion. Units: seconds.
 
     Attributes:
@@ -93,7 +93,7 @@ def assess(
     customer: str,
     live: LiveSample | None,
     accounting: AccountingSample | None,
-    patience: Patience,
+    wait_times: WaitTimes,
 ) -> Evidence:
     """Return what is known of a job.
 
@@ -102,26 +102,26 @@ def assess(
         customer: The customer's address, which is the name of the Linux user.
         live: The jobs that slurmctld lists. None if it did not answer.
         accounting: The records of slurmdbd. None if it did not answer.
-        patience: How long to wait before a conclusion.
+        wait_times: How long to wait before a conclusion.
     """
     if live is None:
         return Unknown()
-    not_before = (record.claimed_at or 0) - patience.clock_skew_s
+    not_before = (record.claimed_at or 0) - wait_times.clock_skew_s
     listed = _attempts_of(record, live.attempts, customer=customer, not_before=not_before)
-    alive = [attempt for attempt in listed if attempt.alive]
+    alive = [attempt for attempt in listed if attempt.is_alive]
     if alive:
         return _assess_alive(alive, accounting)
-    if accounting is None and record.intended_at is None:
+    if accounting is None and record.submit_intended_at is None:
         return Unknown()
     recorded: list[Attempt] = []
     if accounting is not None:
         recorded = _attempts_of(
             record, accounting.attempts, customer=customer, not_before=not_before
         )
-    evidence = _assess_ended(record, listed, recorded, live=live, patience=patience)
+    evidence = _assess_ended(record, listed, recorded, live=live, wait_times=wait_times)
     if evidence is not None:
         return evidence
-    return _assess_absence(record, live=live, accounting=accounting, patience=patience)
+    return _assess_absence(record, live=live, accounting=accounting, wait_times=wait_times)
 
 
 def _attempts_of(
@@ -141,7 +141,8 @@ def _attempts_of(
 def _was_rejected(attempt: Attempt, record: JournalRecord) -> bool:
     """Return whether Slurm created this record for a submission that it refused."""
     is_other = attempt.slurm_job_id != record.slurm_job_id
-    return record.rejections > 0 and is_other and not attempt.alive and not attempt.started
+    has_run = attempt.is_alive or attempt.has_started
+    return record.rejection_count > 0 and is_other and not has_run
 
 
 def _assess_alive(alive: list[Attempt], accounting: AccountingSample | None) -> Alive | Ended:
@@ -150,11 +151,11 @@ def _assess_alive(alive: list[Attempt], accounting: AccountingSample | None) -> 
     The job runs as the first attempt that started, or as the first one if none started.
     """
     in_order = sorted(alive, key=lambda a: (a.submitted_at, a.slurm_job_id))
-    attempt = next((a for a in in_order if a.started), in_order[0])
+    attempt = next((a for a in in_order if a.has_started), in_order[0])
     ended = _recorded_end(attempt, accounting)
     if ended is not None:
         return Ended(attempt=ended)
-    return Alive(attempt=attempt, surplus=tuple(a for a in in_order if a is not attempt))
+    return Alive(attempt=attempt, duplicates=tuple(a for a in in_order if a is not attempt))
 
 
 def _recorded_end(attempt: Attempt, accounting: AccountingSample | None) -> Attempt | None:
@@ -163,10 +164,10 @@ def _recorded_end(attempt: Attempt, accounting: AccountingSample | None) -> Atte
     slurmctld loses its last seconds in a crash. After a crash it may list a run as running forever
     although it has reported its end to slurmdbd.
     """
-    if accounting is None or not attempt.started:
+    if accounting is None or not attempt.has_started:
         return None
     for record in accounting.attempts:
-        if not record.alive and record.ended_at and _run_of(record) == _run_of(attempt):
+        if not record.is_alive and record.ended_at and _run_of(record) == _run_of(attempt):
             return record
     return None
 
@@ -183,7 +184,7 @@ def _assess_ended(
     recorded: Iterable[Attempt],
     *,
     live: LiveSample,
-    patience: Patience,
+    wait_times: WaitTimes,
 ) -> Ended | Unknown | None:
     """Return the evidence of a job that ended. Returns None if there is no end of the job.
 
@@ -196,13 +197,13 @@ def _assess_ended(
     ended = _latest_end(record, listed)
     if ended is None:
         return None
-    is_overdue = live.taken_at - (ended.ended_at or 0) > patience.accounting_s
+    is_overdue = live.taken_at - (ended.ended_at or 0) > wait_times.accounting_s
     return Ended(attempt=ended) if is_overdue else Unknown()
 
 
 def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt | None:
     """Return the last ended attempt, preferably with the Slurm job id of the journal."""
-    ended = [attempt for attempt in attempts if not attempt.alive and attempt.ended_at]
+    ended = [attempt for attempt in attempts if not attempt.is_alive and attempt.ended_at]
     known = [attempt for attempt in ended if attempt.slurm_job_id == record.slurm_job_id]
     return max(known or ended, key=lambda a: (a.submitted_at, a.ended_at or 0), default=None)
 
@@ -212,18 +213,20 @@ def _assess_absence(
     *,
     live: LiveSample,
     accounting: AccountingSample | None,
-    patience: Patience,
+    wait_times: WaitTimes,
 ) -> Absent | Unknown:
     """Return the evidence of a job that neither slurmctld nor slurmdbd has."""
-    if record.intended_at is None:
-        return Absent(confirmed=True)
-    if accounting is None or not accounting.complete:
+    if record.submit_intended_at is None:
+        return Absent(is_confirmed=True)
+    if accounting is None or not accounting.is_complete:
         return Unknown()
-    is_unknown = record.slurm_job_id is None and not record.rejected
-    if is_unknown and live.taken_at - record.intended_at < patience.submission_s:
+    is_unknown = record.slurm_job_id is None and not record.rejection_reason
+    if is_unknown and live.taken_at - record.submit_intended_at < wait_times.submission_s:
         return Unknown()
-    since = record.absent_since
-    return Absent(confirmed=since is not None and live.taken_at - since >= patience.absent_after_s)
+    if record.absent_since is None:
+        return Absent(is_confirmed=False)
+    absent_s = live.taken_at - record.absent_since
+    return Absent(is_confirmed=absent_s >= wait_times.absent_after_s)
 
 
 def node_seconds(attempt: Attempt, reports: Iterable[NodeReport]) -> int | None:

@@ -52,34 +52,34 @@ class JournalRecord:
     Attributes:
         job_key: The job.
         claimed_at: When we first saw it as claimed by us. None if we never did.
-        attempts: How many submissions are known to have reached Slurm.
-        intended_at: When the last submission was started. None if none was.
+        attempt_count: How many submissions are known to have reached Slurm.
+        submit_intended_at: When the last submission was started. None if none was.
         slurm_job_id: The Slurm job id of the last submission. None while its result is not known.
-        rejected: Why Slurm refused the last submission. Empty if it did not.
+        rejection_reason: Why Slurm refused the last submission. Empty if it did not.
         rejected_at: When Slurm last refused a submission. None if it never did.
-        rejections: How many submissions Slurm refused.
-        unrunnable: Why the job cannot run. Empty if it can.
-        seen: Whether slurmctld still listed the last submission after it was durable there.
+        rejection_count: How many submissions Slurm refused.
+        unrunnable_reason: Why the job cannot run. Empty if it can.
+        is_durable: Whether slurmctld still listed the last submission after it was durable there.
         cancelled_by_us: (Slurm job id, submission time) of the attempts that we cancelled. Their
             end is not the end of the job.
         absent_since: The first of the last consecutive samples without the job. None if the last
             sample had it.
-        closed: Whether nothing remains to do.
+        is_closed: Whether nothing remains to do.
     """
 
     job_key: JobKey
     claimed_at: int | None = None
-    attempts: int = 0
-    intended_at: int | None = None
+    attempt_count: int = 0
+    submit_intended_at: int | None = None
     slurm_job_id: int | None = None
-    rejected: str = ""
+    rejection_reason: str = ""
     rejected_at: int | None = None
-    rejections: int = 0
-    unrunnable: str = ""
-    seen: bool = False
+    rejection_count: int = 0
+    unrunnable_reason: str = ""
+    is_durable: bool = False
     cancelled_by_us: frozenset[tuple[int, int]] = frozenset()
     absent_since: int | None = None
-    closed: bool = False
+    is_closed: bool = False
 
 
 def apply(  # noqa: C901 # one exhaustive match over the kinds
@@ -95,12 +95,11 @@ def apply(  # noqa: C901 # one exhaustive match over the kinds
         case EntryKind.SUBMITTED:
             return _with_submission(record, entry)
         case EntryKind.SUBMIT_REJECTED:
-            reason, rejections = entry.reason or "rejected", record.rejections + 1
-            return replace(record, rejected=reason, rejected_at=time, rejections=rejections)
+            return _with_rejection(record, entry)
         case EntryKind.SCRIPT_UNAVAILABLE:
-            return replace(record, unrunnable=entry.reason or "no script")
+            return replace(record, unrunnable_reason=entry.reason or "no script")
         case EntryKind.SEEN:
-            return replace(_with_submission(record, entry), seen=True, absent_since=None)
+            return replace(_with_submission(record, entry), is_durable=True, absent_since=None)
         case EntryKind.CANCELLED_BY_US:
             run = (entry.slurm_job_id or 0, time)
             return replace(record, cancelled_by_us=record.cancelled_by_us | {run})
@@ -111,7 +110,7 @@ def apply(  # noqa: C901 # one exhaustive match over the kinds
         case EntryKind.IMPOSTOR:
             return record
         case EntryKind.CLOSED:
-            return replace(record, closed=True)
+            return replace(record, is_closed=True)
         case _:
             assert_never(entry.kind)
 
@@ -120,20 +119,30 @@ def _with_intention(record: JournalRecord, time: int) -> JournalRecord:
     """Return the record of a job of which a submission is about to start."""
     return replace(
         record,
-        intended_at=time,
+        submit_intended_at=time,
         slurm_job_id=None,
-        seen=False,
+        is_durable=False,
         absent_since=None,
-        rejected="",
+        rejection_reason="",
+    )
+
+
+def _with_rejection(record: JournalRecord, entry: JournalEntry) -> JournalRecord:
+    """Return the record of a job of which Slurm refused the last submission."""
+    return replace(
+        record,
+        rejection_reason=entry.reason or "rejected",
+        rejected_at=entry.occurred_at,
+        rejection_count=record.rejection_count + 1,
     )
 
 
 def _with_submission(record: JournalRecord, entry: JournalEntry) -> JournalRecord:
     """Return the record of a job that Slurm has. A new Slurm job id counts as a new attempt."""
-    attempts = record.attempts
+    attempt_count = record.attempt_count
     if entry.slurm_job_id != record.slurm_job_id:
-        attempts += 1
-    return replace(record, slurm_job_id=entry.slurm_job_id, attempts=attempts)
+        attempt_count += 1
+    return replace(record, slurm_job_id=entry.slurm_job_id, attempt_count=attempt_count)
 
 
 @dataclass(slots=True)
@@ -158,7 +167,7 @@ class JournalRecords:
             record = apply(self.by_job_key.get(job_key) or self._new_record(job_key), entry)
             if record.cancelled_by_us:
                 self._cancelled_by_us[job_key] = record.cancelled_by_us
-            if record.closed:
+            if record.is_closed:
                 self.by_job_key.pop(job_key, None)
             elif is_open or entry.kind is not EntryKind.CANCELLED_BY_US:
                 self.by_job_key[job_key] = record

@@ -158,8 +158,8 @@ def _close_if_gone(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> I
     """Close a job if slurmctld lists no attempt of it and none can still appear."""
     if snapshot.live is None or _live_attempts(record.job_key, snapshot):
         return
-    is_known = record.intended_at is None or record.slurm_job_id is not None
-    if is_known or snapshot.now - (record.intended_at or 0) > rules.patience.submission_s:
+    is_known = record.submit_intended_at is None or record.slurm_job_id is not None
+    if is_known or snapshot.now - (record.submit_intended_at or 0) > rules.wait_times.submission_s:
         yield _note(record, EntryKind.CLOSED, snapshot)
 
 
@@ -186,7 +186,7 @@ def _claimed_job(
         customer=job.customer,
         live=snapshot.live,
         accounting=snapshot.accounting,
-        patience=rules.patience,
+        wait_times=rules.wait_times,
     )
     if record.absent_since is not None and isinstance(evidence, Alive | Ended):
         yield _note(record, EntryKind.PRESENT, snapshot)
@@ -199,13 +199,13 @@ def _act_on(
     match evidence:
         case Unknown():
             return
-        case Alive(attempt=attempt, surplus=surplus):
-            for extra in surplus:
+        case Alive(attempt=attempt, duplicates=duplicates):
+            for extra in duplicates:
                 yield _cancel(extra, record.job_key, "it is a second attempt of the job")
             yield from _follow(record, job, attempt, snapshot, rules)
         case Ended(attempt=attempt):
             yield from _end(job, attempt, snapshot, rules)
-        case Absent(confirmed=True):
+        case Absent(is_confirmed=True):
             yield from _restart_or_give_up(record, job, snapshot, rules)
         case Absent():
             yield from _note_absence(record, snapshot)
@@ -217,7 +217,7 @@ def _impostors(
     record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
     """Cancel the live Slurm jobs that have the job key but do not belong to the job."""
-    not_before = (record.claimed_at or 0) - rules.patience.clock_skew_s
+    not_before = (record.claimed_at or 0) - rules.wait_times.clock_skew_s
     for attempt in _live_attempts(record.job_key, snapshot):
         if belongs(attempt, job_key=record.job_key, customer=job.customer, not_before=not_before):
             continue
@@ -239,7 +239,7 @@ def _follow(
     else:
         yield from _extend(job, attempt, rules)
     is_waiting = job.state is JobState.SCHEDULED
-    if is_waiting and attempt.started and _claim_is_confirmed(job, snapshot, rules):
+    if is_waiting and attempt.has_started and _claim_is_confirmed(job, snapshot, rules):
         yield _set_running(job, attempt)
 
 
@@ -247,9 +247,10 @@ def _note_seen(
     record: JournalRecord, attempt: Attempt, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
     """Note an attempt that is new, or that is durable in slurmctld for the first time."""
-    is_durable = snapshot.now >= (record.intended_at or 0) + rules.patience.absent_after_s
+    durable_at = (record.submit_intended_at or 0) + rules.wait_times.absent_after_s
+    is_durable = snapshot.now >= durable_at
     is_new = record.slurm_job_id != attempt.slurm_job_id
-    if is_new or (is_durable and not record.seen):
+    if is_new or (is_durable and not record.is_durable):
         kind = EntryKind.SEEN if is_durable else EntryKind.SUBMITTED
         yield _note(record, kind, snapshot, slurm_job_id=attempt.slurm_job_id)
 
@@ -272,7 +273,7 @@ def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterat
     if not _claim_is_confirmed(job, snapshot, rules):
         return
     state = END_STATES[attempt.state]
-    if job.state is JobState.SCHEDULED and attempt.started:
+    if job.state is JobState.SCHEDULED and attempt.has_started:
         yield _set_running(job, attempt)
         if is_legal(job.state, state) or rules.plain_slack_min is not None:
             return
@@ -315,16 +316,16 @@ def _restart_or_give_up(
 ) -> Iterator[Action]:
     """Submit a job that Slurm does not have, or give it up."""
     limit = time_limit_min(job, longest=rules.max_time_limit_min)
-    if record.unrunnable or limit < 1:
-        reason = record.unrunnable or "its credits do not pay for one minute"
+    if record.unrunnable_reason or limit < 1:
+        reason = record.unrunnable_reason or "its credits do not pay for one minute"
         state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
         yield from _give_up(job, snapshot, rules, state, reason)
     elif job.cancel_requested:
         yield from _give_up(job, snapshot, rules, JobState.CANCELLED, "cancelled before it started")
-    elif record.rejected:
+    elif record.rejection_reason:
         yield from _retry_rejected(record, job, snapshot, rules)
-    elif record.attempts >= rules.max_attempts:
-        reason = f"lost by Slurm {record.attempts} times"
+    elif record.attempt_count >= rules.max_attempts:
+        reason = f"lost by Slurm {record.attempt_count} times"
         yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
     else:
         yield Submit(job=job, time_limit_min=limit)
@@ -338,14 +339,14 @@ def _retry_rejected(
     Slurm has many messages for a temporary refusal, and their list is not known. So every refusal
     is retried.
     """
-    if record.rejections < rules.max_attempts:
+    if record.rejection_count < rules.max_attempts:
         waited_s = snapshot.now - (record.rejected_at or 0)
         clock_was_set_back = waited_s < 0
-        if clock_was_set_back or waited_s >= rules.patience.rejection_s:
+        if clock_was_set_back or waited_s >= rules.wait_times.rejection_s:
             limit = time_limit_min(job, longest=rules.max_time_limit_min)
             yield Submit(job=job, time_limit_min=limit)
     elif job.state is not JobState.SCHEDULED:
-        yield from _give_up(job, snapshot, rules, JobState.PANICKED, record.rejected)
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, record.rejection_reason)
     elif _claim_is_confirmed(job, snapshot, rules):
         call = Refuse(job_key=job.job_key)
         yield Put(key=key_of(call), call=call)
@@ -374,7 +375,7 @@ def _orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Cancel the live attempts of our contracts that have no record and are not claimed by us."""
     attempts = () if snapshot.live is None else snapshot.live.attempts
     for attempt in attempts:
-        if attempt.alive and _is_orphan(attempt, snapshot, rules):
+        if attempt.is_alive and _is_orphan(attempt, snapshot, rules):
             assert attempt.job_key is not None
             yield _cancel(attempt, attempt.job_key, NOT_CLAIMED)
 
@@ -387,7 +388,7 @@ def _is_orphan(attempt: Attempt, snapshot: Snapshot, rules: Rules) -> bool:
     job_key = attempt.job_key
     if job_key is None or job_key in snapshot.records:
         return False
-    if attempt.submitted_at > snapshot.head.timestamp - rules.patience.clock_skew_s:
+    if attempt.submitted_at > snapshot.head.timestamp - rules.wait_times.clock_skew_s:
         return False
     contracts = (job_key.job_id.chain_id, job_key.job_id.contract)
     if contracts != (rules.chain_id, rules.contract):
@@ -415,7 +416,7 @@ def _live_attempts(job_key: JobKey, snapshot: Snapshot) -> list[Attempt]:
     """Return the live Slurm jobs with a job key. Empty if slurmctld did not answer."""
     if snapshot.live is None:
         return []
-    return [a for a in snapshot.live.attempts if a.alive and a.job_key == job_key]
+    return [a for a in snapshot.live.attempts if a.is_alive and a.job_key == job_key]
 
 
 def _is_cancelled_by_us(record: JournalRecord, attempt: Attempt) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job, QueueSizes
 from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
-from gridstead.domain.supervisor.evidence import Patience
+from gridstead.domain.supervisor.evidence import WaitTimes
 from gridstead.domain.supervisor.journal import JournalRecord
 
 
@@ -32,7 +32,7 @@ class Rules:
         plain_slack_min: None on our contracts. On DeepSquare's contracts: how many minutes a bill
             may exceed the time since the start was received. These contracts take one entry of a
             queue per claim.
-        patience: How long to wait before a conclusion from missing jobs.
+        wait_times: How long to wait before a conclusion from missing jobs.
     """
 
     chain_id: int
@@ -43,7 +43,7 @@ class Rules:
     max_attempts: int = 3
     max_time_limit_min: int = 7 * 24 * 60
     plain_slack_min: int | None = None
-    patience: Patience = field(default_factory=Patience)
+    wait_times: WaitTimes = field(default_factory=WaitTimes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,7 @@ class Gate:
     missing: tuple[str, ...]
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether jobs of the customer may be submitted."""
         return self.user is not None and not self.missing
 

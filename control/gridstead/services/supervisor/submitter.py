@@ -124,13 +124,13 @@ class Submitter:
         if gate is not None and is_fresh:
             return gate.user
         try:
-            gate = self._scheduler.gate(address)
+            gate = self._scheduler.check_gate(address)
         except Transient:
             raise
         except GridsteadError as error:
             _log_failure(error)
             return None
-        if not gate.open:
+        if not gate.is_open:
             log.info("gate_closed", user=address, reason=", ".join(gate.missing))
             return None
         self._open_gates[address] = (now, gate)

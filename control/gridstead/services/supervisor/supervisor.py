@@ -216,7 +216,7 @@ class Supervisor:
         """
         requested_at = self._ports.clock.now()
         try:
-            return replace(self._ports.scheduler.live(), taken_at=requested_at)
+            return replace(self._ports.scheduler.list_jobs(), taken_at=requested_at)
         except (Transient, UnexpectedOutput) as error:
             log.warning("slurm_unanswered", code=error.code, reason=str(error))
             return None
@@ -227,13 +227,13 @@ class Supervisor:
         """Return slurmdbd's records of open jobs, None if slurmdbd did not answer."""
         job_keys = self._keys_to_account(live)
         if not job_keys:
-            return AccountingSample(taken_at=self._ports.clock.now(), complete=True, attempts=())
+            return AccountingSample(taken_at=self._ports.clock.now(), is_complete=True, attempts=())
         job_ids = {job_key.job_id for job_key in job_keys}
         since = min(
             (jobs[job_id].submitted_at for job_id in job_ids & jobs.keys()), default=head.timestamp
         )
         try:
-            return self._ports.accounting.accounting(job_ids, since=since - ACCOUNTING_MARGIN_S)
+            return self._ports.accounting.list_records(job_ids, since=since - ACCOUNTING_MARGIN_S)
         except (Transient, UnexpectedOutput) as error:
             log.warning("accounting_unanswered", code=error.code, reason=str(error))
             return None
@@ -250,7 +250,7 @@ class Supervisor:
         if live is not None:
             ended = _ended_attempts(memory.reports)
             for attempt in live.attempts:
-                if attempt.alive and (attempt.slurm_job_id, attempt.uid) not in ended:
+                if attempt.is_alive and (attempt.slurm_job_id, attempt.uid) not in ended:
                     alive.add(attempt.job_key)
         is_recent = 0 <= now - memory.all_accounted_at < ACCOUNT_ALL_EVERY_S
         if not is_recent:  # also after the clock was set back
@@ -333,6 +333,6 @@ def _live_job_ids(live: LiveSample | None) -> set[JobId]:
     """Return the ids in the job keys of live attempts, also those of other grids."""
     job_ids: set[JobId] = set()
     for attempt in () if live is None else live.attempts:
-        if attempt.alive and attempt.job_key is not None:
+        if attempt.is_alive and attempt.job_key is not None:
             job_ids.add(attempt.job_key.job_id)
     return job_ids

@@ -50,4 +50,4 @@ def test_elapsed_time_excludes_suspensions_and_is_never_negative(changes, elapse
     ],
 )
 def test_attempt_has_started_if_its_script_has_started(state, changes, started):
-    assert attempt(job(), state, **changes).started == started
+    assert attempt(job(), state, **changes).has_started == started

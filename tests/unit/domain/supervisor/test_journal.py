@@ -14,8 +14,11 @@ def test_claim_time_is_the_time_of_the_first_claim():
 def test_known_slurm_job_id_is_not_a_new_attempt():
     seen = record(job(), (EntryKind.SUBMITTED, T0, 42), (EntryKind.SEEN, T0 + 6, 42))
 
-    assert (seen.attempts, seen.slurm_job_id, seen.seen) == (1, 42, True)
-    assert record(job(), (EntryKind.SUBMITTED, T0, 42), (EntryKind.SEEN, T0 + 6, 43)).attempts == 2
+    assert (seen.attempt_count, seen.slurm_job_id, seen.is_durable) == (1, 42, True)
+    assert (
+        record(job(), (EntryKind.SUBMITTED, T0, 42), (EntryKind.SEEN, T0 + 6, 43)).attempt_count
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -24,17 +27,24 @@ def test_known_slurm_job_id_is_not_a_new_attempt():
 def test_rejection_has_a_reason_until_the_next_submission(reason, recorded):
     rejected = record(job(), (EntryKind.SUBMIT_REJECTED, T0 + 1, None, reason))
 
-    assert (rejected.rejected, rejected.rejected_at, rejected.rejections) == (recorded, T0 + 1, 1)
+    assert (rejected.rejection_reason, rejected.rejected_at, rejected.rejection_count) == (
+        recorded,
+        T0 + 1,
+        1,
+    )
     again = apply(
         rejected,
         JournalEntry(job_key=rejected.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=T0 + 61),
     )
-    assert (again.rejected, again.rejections) == ("", 1)
+    assert (again.rejection_reason, again.rejection_count) == ("", 1)
 
 
 @pytest.mark.parametrize(("reason", "recorded"), [("not found", "not found"), ("", "no script")])
 def test_job_without_a_script_is_unrunnable(reason, recorded):
-    assert record(job(), (EntryKind.SCRIPT_UNAVAILABLE, T0, None, reason)).unrunnable == recorded
+    assert (
+        record(job(), (EntryKind.SCRIPT_UNAVAILABLE, T0, None, reason)).unrunnable_reason
+        == recorded
+    )
 
 
 def test_absence_starts_at_the_first_consecutive_absent_sample():

@@ -58,7 +58,8 @@ def test_submission_is_not_repeated_while_slurmdbd_is_incomplete():
 
     assert (
         plan_jobs(
-            snapshot([our_job], [submitted(our_job)], accounting=accounting(complete=False)), RULES
+            snapshot([our_job], [submitted(our_job)], accounting=accounting(is_complete=False)),
+            RULES,
         )
         == ()
     )
@@ -286,7 +287,7 @@ def test_intended_submissions_are_not_attempts():
     our_job = job()
     tries = [(EntryKind.SUBMIT_INTENDED, T0 - 200 + n) for n in range(10)]
 
-    assert record(our_job, *tries).attempts == 0
+    assert record(our_job, *tries).attempt_count == 0
 
 
 def test_claimable_jobs_are_claimed_with_one_call():

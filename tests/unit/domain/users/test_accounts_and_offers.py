@@ -95,7 +95,7 @@ def test_provider_registers_until_a_record_is_equal_to_its_offer():
     ],
 )
 def test_gate_is_open_if_nothing_is_missing(gate, is_open):
-    assert gate.open == is_open
+    assert gate.is_open == is_open
 
 
 @pytest.mark.parametrize("cpus", [(), (4,), (4, 8, 16)])
