@@ -253,10 +253,12 @@ class FakeReports:
 
     def __init__(self) -> None:
         self._reports: list[NodeReport] = []
-        self.most = 1000
+        self.batch_size = 1000
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        return tuple(report for report in self._reports if report.sequence > after)[: self.most]
+        return tuple(report for report in self._reports if report.sequence > after)[
+            : self.batch_size
+        ]
 
     def add(self, event: str, *, slurm_job_id: int, uid: int, occurred_at: int) -> None:
         """Add a report of a node or of slurmctld."""

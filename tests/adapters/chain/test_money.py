@@ -121,8 +121,8 @@ def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
 
     running = job(grid, number)
     assert (running.price_per_min == before.price_per_min) is expected.fixes_price
-    assert time_limit_min(running, longest=10**6) == (
-        time_limit_min(before, longest=10**6) if expected.fixes_price else 0
+    assert time_limit_min(running, max_min=10**6) == (
+        time_limit_min(before, max_min=10**6) if expected.fixes_price else 0
     )
     grid.cancel(number)
     assert job(grid, number).price_per_min == (before.price_per_min if expected.fixes_price else 0)
@@ -153,12 +153,12 @@ def test_late_report_of_a_start(chain, expected, reported_s, billed_min):
 
 
 def test_top_up_raises_the_escrow_and_is_queued(joined, claimed):
-    before = time_limit_min(job(joined, claimed), longest=10**6)
+    before = time_limit_min(job(joined, claimed), max_min=10**6)
     joined.top_up(claimed, 100 * COIN)
 
     topped_up = job(joined, claimed)
     assert topped_up.escrow == 300 * COIN
-    assert time_limit_min(topped_up, longest=10**6) in {before * 3 // 2, before * 3 // 2 + 1}
+    assert time_limit_min(topped_up, max_min=10**6) in {before * 3 // 2, before * 3 // 2 + 1}
     assert queues(joined) == QueueSizes(claimable=0, cancelling=0, top_up=1)
     joined.claim_top_up()
     assert queues(joined).top_up == 0
