@@ -58,7 +58,7 @@ def test_script_that_no_job_names_expires(setup):
 
 @pytest.mark.parametrize("state", sorted(HOT))
 def test_script_of_a_hot_job_is_kept(setup, state):
-    """The reference implementation deleted a script an hour after its submission."""
+    """DeepSquare's implementation deleted a script an hour after its submission."""
     setup.add()
     setup.name_script(state)
 
