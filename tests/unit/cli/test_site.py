@@ -190,7 +190,7 @@ def test_verify_json_has_hosts_and_findings(gridstead, use_fake_site):
     assert document["findings"][0]["who"] == "operator"
 
 
-def plan(**changes):
+def prepared_plan(**changes):
     """Return a plan that drains compute1, on which one job runs."""
     job = RunningJob(id="12", user="0xab", ends_at="2026-11-21T14:00:00", nodes=("compute1",))
     fields = {
@@ -203,7 +203,7 @@ def plan(**changes):
 
 
 def test_plan_shows_changes_effects_and_jobs(gridstead, use_fake_site):
-    use_fake_site((record(), plan()))
+    use_fake_site((record(), prepared_plan()))
 
     out = gridstead("provider", "plan").out
 
@@ -214,25 +214,25 @@ def test_plan_shows_changes_effects_and_jobs(gridstead, use_fake_site):
 
 
 def test_plan_shows_file_changes_with_diff(gridstead, use_fake_site):
-    use_fake_site((record(), plan()))
+    use_fake_site((record(), prepared_plan()))
 
     assert "-a\n+b\n" in gridstead("provider", "plan", "--diff").out
 
 
 def test_plan_reports_that_the_jobs_are_unknown(gridstead, use_fake_site):
-    use_fake_site((record(), plan(jobs=None)))
+    use_fake_site((record(), prepared_plan(jobs=None)))
 
     assert "jobs on these nodes are unknown" in gridstead("provider", "plan").out
 
 
 def test_plan_without_changes_prints_one_line(gridstead, use_fake_site):
-    use_fake_site((record(), plan(changes=(), effects=(), drains=(), jobs={})))
+    use_fake_site((record(), prepared_plan(changes=(), effects=(), drains=(), jobs={})))
 
     assert gridstead("provider", "plan").out == "nothing would change\n"
 
 
 def test_plan_json_has_effects_jobs_and_changes(gridstead, use_fake_site):
-    use_fake_site((record(), plan()))
+    use_fake_site((record(), prepared_plan()))
 
     document = json.loads(gridstead("provider", "plan", "--json").out)
 
