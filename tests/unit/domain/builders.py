@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of values for tests. Every field has a default; a test sets those that matter to it."""
+"""Functions that build values for tests.
+
+Every field has a default. A test sets only the fields that matter to it.
+"""
 
 from dataclasses import replace
 
@@ -19,11 +22,11 @@ from gridstead.domain.supervisor.snapshot import Rules, Snapshot
 
 CREDIT = 10**18
 CONTRACT = "0x" + "c0" * 20
-US = "0x" + "11" * 20
-OTHER = "0x" + "22" * 20
+US = "0x" + "11" * 20  # the provider whose supervisor is tested
+OTHER = "0x" + "22" * 20  # another provider
 CUSTOMER = "0x" + "33" * 20
 CLAIM_BLOCK = 100
-T0 = 1_000_000
+T0 = 1_000_000  # the time of the claim, Unix seconds
 CONFIRMATIONS = 6
 
 RULES = Rules(chain_id=179188, contract=CONTRACT, provider=US, confirmations=CONFIRMATIONS)
@@ -50,12 +53,12 @@ def job(state=JobState.SCHEDULED, *, number=7, stored="hash7", **changes):
     return replace(base, **changes)
 
 
-def attempt(of, state="RUNNING", *, slurm_job_id=42, **changes):
+def attempt(our_job, state="RUNNING", *, slurm_job_id=42, **changes):
     base = Attempt(
         slurm_job_id=slurm_job_id,
-        name=of.id.slurm_name,
-        job_key=of.job_key,
-        user=of.customer,
+        name=our_job.id.slurm_name,
+        job_key=our_job.job_key,
+        user=our_job.customer,
         state=state,
         submitted_at=T0 + 1,
         started_at=None if state == "PENDING" else T0 + 2,
@@ -65,22 +68,25 @@ def attempt(of, state="RUNNING", *, slurm_job_id=42, **changes):
     return replace(base, **changes)
 
 
-def record(of, *entries):
-    """Return the record after a CLAIMED entry and these further entries.
+def record(our_job, *entries):
+    """Return the journal record of a job with a CLAIMED entry and these further entries.
 
     An entry is (kind, occurred_at[, slurm_job_id[, reason]]).
     """
+    job_key = our_job.job_key
     records = JournalRecords()
-    records.extend([JournalEntry(job_key=of.job_key, kind=EntryKind.CLAIMED, occurred_at=T0)])
+    records.extend([JournalEntry(job_key=job_key, kind=EntryKind.CLAIMED, occurred_at=T0)])
+    field_names = ("kind", "occurred_at", "slurm_job_id", "reason")
     for values in entries:
-        fields = dict(zip(("kind", "occurred_at", "slurm_job_id", "reason"), values, strict=False))
-        records.extend([JournalEntry(job_key=of.job_key, **fields)])
-    return records.by_job_key.get(of.job_key, JournalRecord(job_key=of.job_key))
+        fields = dict(zip(field_names, values, strict=False))
+        records.extend([JournalEntry(job_key=job_key, **fields)])
+    return records.by_job_key.get(job_key, JournalRecord(job_key=job_key))
 
 
-def submitted(of, *, occurred_at=T0 + 1, slurm_job_id=42):
+def submitted(our_job, *, occurred_at=T0 + 1, slurm_job_id=42):
+    """Return the journal record of a job that was submitted to Slurm."""
     return record(
-        of,
+        our_job,
         (EntryKind.SUBMIT_INTENDED, occurred_at),
         (EntryKind.SUBMITTED, occurred_at, slurm_job_id),
     )
@@ -95,12 +101,13 @@ def accounting(*attempts, taken_at=T0 + 60, complete=True):
 
 
 def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMATIONS, **changes):
+    """Return a snapshot. ``height`` is the number of the newest block."""
     base = Snapshot(
         now=now,
         head=Block(number=height, hash="0x" + "ee" * 32, timestamp=now),
-        jobs={j.id: j for j in jobs},
+        jobs={job.id: job for job in jobs},
         queues=QueueSizes(claimable=0, cancelling=0, top_up=0),
-        records={r.job_key: r for r in records},
+        records={record.job_key: record for record in records},
         live=live(),
         accounting=accounting(),
         reports=(),
@@ -110,12 +117,15 @@ def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMAT
 
 
 def calls(actions):
-    return [a.call for a in actions if isinstance(a, Put)]
+    """Return the calls that the actions put into the outbox."""
+    return [action.call for action in actions if isinstance(action, Put)]
 
 
 def notes(actions):
-    return [a.entry.kind for a in actions if isinstance(a, Note)]
+    """Return the kinds of the journal entries that the actions write."""
+    return [action.entry.kind for action in actions if isinstance(action, Note)]
 
 
 def cancelled(actions):
-    return [a.slurm_job_id for a in actions if isinstance(a, Cancel)]
+    """Return the Slurm job ids that the actions cancel."""
+    return [action.slurm_job_id for action in actions if isinstance(action, Cancel)]
