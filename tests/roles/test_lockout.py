@@ -100,7 +100,7 @@ def test_no_file_changes_if_only_a_password_gives_access(there):
     code, output = there.run("configure.yml", keys="no")
 
     assert code != 0
-    assert "Ansible cannot log in without one" in output
+    assert "Ansible cannot log in without a password" in output
     assert "set base_ssh_passwords: true" in output
     assert not there.sshd.exists()
     assert not there.hosts.exists()
