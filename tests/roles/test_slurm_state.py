@@ -52,8 +52,8 @@ def test_a_missing_state_that_existed_before_is_an_error(place, tmp_path):
     code, output = place(state, was=state)
 
     assert code != 0
-    assert f"localhost does not see slurmctld's state in {state}" in output
-    assert "Mount its file system" in output
+    assert f"{state} on localhost does not contain the state of slurmctld" in output
+    assert "Mount the file system of the state" in output
     assert f"create {state}/{NOTE}" in output
     assert not state.parent.exists()
 
