@@ -8,7 +8,7 @@ import pytest
 from tests.roles.catalogue import ROOT, Role
 
 ROLE = Role("slurm")
-NOTE = ROLE.vars["__slurm_state_note"]
+NOTE = ROLE.vars["__slurm_state_marker"]
 
 
 @pytest.fixture
@@ -28,7 +28,10 @@ def place(tmp_path):
             "slurm_backup_controller_host": "",
             "__slurm_config": {"StateSaveLocation": str(state)},
             "__slurm_change_result": {"state_was": str(was)},
-            **{name: ROLE.vars[name] for name in ("__slurm_state_note", "__slurm_state_was")},
+            **{
+                name: ROLE.vars[name]
+                for name in ("__slurm_state_marker", "__slurm_previous_state_directory")
+            },
         }
         tasks = [{"name": "Have a place", "ansible.builtin.import_tasks": "state.yml"}]
         play = {
