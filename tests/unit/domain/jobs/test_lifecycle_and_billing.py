@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from tests.contracts.ledger.paid_time import emitted_minutes_floor
 
 from gridstead.domain.jobs.billing import (
-    LONGEST_MIN,
     MAX_CPUS,
     MAX_GPUS,
     MAX_MEMORY_MB,
+    MAX_PAID_MINUTES,
     SECONDS_PER_MINUTE,
     Prices,
     Resources,
@@ -86,7 +86,7 @@ def test_free_job_has_unlimited_paid_time():
 @given(escrow=WEI, price=st.integers(1, 10**30))
 def test_contracts_report_the_paid_time_up_to_ten_years(escrow, price):
     assert emitted_minutes_floor(escrow, price) == min(
-        paid_minutes_floor(escrow, price), LONGEST_MIN
+        paid_minutes_floor(escrow, price), MAX_PAID_MINUTES
     )
 
 
@@ -94,12 +94,12 @@ def test_contracts_report_the_paid_time_up_to_ten_years(escrow, price):
 def test_deadline_is_never_before_the_end_of_the_paid_time(escrow, price):
     emitted_s = emitted_minutes_floor(escrow, price) * SECONDS_PER_MINUTE
 
-    assert emitted_s <= paid_seconds_ceil(escrow, price) <= LONGEST_MIN * SECONDS_PER_MINUTE
+    assert emitted_s <= paid_seconds_ceil(escrow, price) <= MAX_PAID_MINUTES * SECONDS_PER_MINUTE
 
 
 def test_contracts_report_ten_years_for_a_free_job():
-    assert emitted_minutes_floor(5, 0) == LONGEST_MIN
-    assert paid_seconds_ceil(5, 0) == LONGEST_MIN * SECONDS_PER_MINUTE
+    assert emitted_minutes_floor(5, 0) == MAX_PAID_MINUTES
+    assert paid_seconds_ceil(5, 0) == MAX_PAID_MINUTES * SECONDS_PER_MINUTE
 
 
 @pytest.mark.parametrize(
