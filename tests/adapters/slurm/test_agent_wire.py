@@ -69,7 +69,7 @@ class Bench:
             scheduler=agent,
             list_records=agent.list_records,
             reports=agent,
-            allowed="supervisor",
+            allowed_client="supervisor",
         )
         self.server.start()
         self.channels = []
@@ -130,7 +130,7 @@ def test_an_agent_without_a_client_ca_does_not_start(bench):
             scheduler=bench.fake,
             list_records=bench.fake.list_records_by_name,
             reports=bench.reports,
-            allowed="supervisor",
+            allowed_client="supervisor",
         )
 
 

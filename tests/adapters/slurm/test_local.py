@@ -47,7 +47,7 @@ def storage(tmp_path):
 @pytest.fixture
 def user(storage):
     user = GridUser(address=ADDRESS, uid=os.getuid(), gid=os.getgid())
-    for path in storage.of(user):
+    for path in storage.directories_of(user):
         path.mkdir()
     return user
 
@@ -101,7 +101,7 @@ def test_a_symlink_counts_as_missing(accounts, storage, user):
 
 def test_a_directory_of_another_user_counts_as_missing(accounts, storage, user):
     other = GridUser(address=ADDRESS, uid=user.uid + 1, gid=user.gid)
-    for path in storage.of(other)[1:]:
+    for path in storage.directories_of(other)[1:]:
         path.mkdir()
 
     missing = accounts.missing_directories(other)

@@ -44,7 +44,7 @@ def cluster(request, authority):
         scheduler=agent,
         list_records=agent.list_records,
         reports=agent,
-        allowed="supervisor",
+        allowed_client="supervisor",
     )
     server.start()
     caller = authority.issue("supervisor")

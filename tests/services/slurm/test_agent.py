@@ -14,7 +14,7 @@ from gridstead.domain.slurm.hint import Hint
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.domain.users.accounts import WalletRange
 from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
-from gridstead.services.slurm.agent import NAMES_MAX, REASSOCIATE_EVERY_S, Agent
+from gridstead.services.slurm.agent import MAX_NAMES, REASSOCIATION_INTERVAL_S, Agent
 
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
 JOB_KEY = JobKey(
@@ -99,7 +99,7 @@ def test_an_unknown_association_makes_slurmctld_read_them_again_once_a_minute(be
             bench.agent.submit(SUBMISSION)
     assert bench.accounts.reassociated == [USER.address]
 
-    bench.clock.advance(REASSOCIATE_EVERY_S)
+    bench.clock.advance(REASSOCIATION_INTERVAL_S)
     with pytest.raises(AssociationUnknown):
         bench.agent.submit(SUBMISSION)
     assert bench.accounts.reassociated == [USER.address] * 2
@@ -179,7 +179,7 @@ def test_extend_never_lowers_a_time_limit(bench):
 
 
 def test_accounting_refuses_too_many_names(bench):
-    names = [f"0x{number:064x}" for number in range(NAMES_MAX + 1)]
+    names = [f"0x{number:064x}" for number in range(MAX_NAMES + 1)]
 
     with pytest.raises(InvalidInput):
         bench.agent.list_records(names, since=0)

@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from tests.fakes.agent import FakeReportStore, FakeSeal, FakeSpool
+from tests.fakes.agent import FakeMunge, FakeReportStore, FakeSpool
 from tests.fakes.store import FakeClock
 
 from gridstead.domain.slurm.hint import Hint
@@ -22,7 +22,7 @@ class Bench:
         self.spool = FakeSpool()
         self.intake = ReportIntake(
             reports=self.reports,
-            seal=FakeSeal(),
+            munge=FakeMunge(),
             spool=self.spool,
             sources=[NODE],
             clock=self.clock,

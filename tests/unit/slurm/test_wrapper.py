@@ -112,18 +112,18 @@ def test_result_of_a_submission_is_unknown_after_any_other_answer(answer):
 
 
 def test_successful_command_is_accepted():
-    wrapper.check_done(outcome(), "could not cancel")
+    wrapper.check_success(outcome(), "could not cancel")
 
 
 def test_command_with_malformed_arguments_is_an_input_error():
     with pytest.raises(InvalidInput):
-        wrapper.check_done(outcome(64), "could not cancel")
+        wrapper.check_success(outcome(64), "could not cancel")
 
 
 @pytest.mark.parametrize("exit_status", [69, 75, 1])
 def test_failed_command_is_an_error(exit_status):
     with pytest.raises(SchedulerUnavailable):
-        wrapper.check_done(outcome(exit_status), "could not cancel")
+        wrapper.check_success(outcome(exit_status), "could not cancel")
 
 
 def test_user_is_parsed_from_its_passwd_line():
