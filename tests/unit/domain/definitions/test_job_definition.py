@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ids of scripts, and who may get the script of a job."""
+"""The ids of scripts, the jobs that use a script, and access to scripts."""
 
 import hashlib
 import string
 from binascii import b2a_base64
+from dataclasses import replace
 
 import pytest
 from tests.unit.domain.builders import CUSTOMER, OTHER_ADDRESS, PROVIDER, job, job_id
@@ -24,9 +25,16 @@ OPEN = {JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING}
 
 
 def request(**changes):
-    values = {"batch_location_hash": "hash7", "challenge": b"", "signature": b""}
-    parties = {"provider": PROVIDER, "customer": CUSTOMER, "job_id": job_id()}
-    return ScriptRequest(**(values | parties | changes))
+    """Return a request for the script of ``job()``, with changes."""
+    request = ScriptRequest(
+        batch_location_hash="hash7",
+        challenge=b"",
+        signature=b"",
+        provider=PROVIDER,
+        customer=CUSTOMER,
+        job_id=job_id(),
+    )
+    return replace(request, **changes)
 
 
 def test_script_id_is_31_url_safe_characters():
@@ -56,10 +64,10 @@ def test_job_with_an_invalid_script_id_uses_no_script(stored):
 
 
 @pytest.mark.parametrize(
-    "other", [None, job(script_id="other"), job(customer=OTHER_ADDRESS), job(number=8)]
+    "job_on_chain", [None, job(script_id="other"), job(customer=OTHER_ADDRESS), job(number=8)]
 )
-def test_use_is_missing_if_the_chain_has_another_job_or_none(other):
-    assert is_missing(use_of(job()), other)
+def test_use_is_missing_if_the_chain_has_another_job_or_none(job_on_chain):
+    assert is_missing(use_of(job()), job_on_chain)
 
 
 def test_use_is_not_missing_if_the_chain_has_its_job():
