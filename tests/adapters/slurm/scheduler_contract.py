@@ -163,9 +163,9 @@ def test_the_gate_is_open_for_a_complete_user(cluster):
 def test_hardware_has_one_entry_per_node(cluster):
     hardware = cluster.scheduler.hardware()
 
-    assert hardware.nodes > 0
-    assert len(hardware.gpus_per_node) == hardware.nodes
-    assert len(hardware.memory_per_node_mb) == hardware.nodes
+    assert hardware.node_count > 0
+    assert len(hardware.gpus_per_node) == hardware.node_count
+    assert len(hardware.memory_per_node_mb) == hardware.node_count
     assert min(hardware.cpus_per_node) > 0
     assert min(hardware.memory_per_node_mb) > 0
 

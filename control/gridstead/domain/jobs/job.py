@@ -116,7 +116,7 @@ class Hardware:
     memory_per_node_mb: tuple[int, ...]
 
     @property
-    def nodes(self) -> int:
+    def node_count(self) -> int:
         """The number of nodes."""
         return len(self.cpus_per_node)
 
@@ -130,18 +130,19 @@ class Provider:
         hardware: The nodes.
         prices: The current prices.
         labels: The labels, sorted by key.
-        joined: Whether the provider may get jobs: it is approved, and neither removed nor banned.
-        waiting: Whether a new record of the provider waits for approval.
-        banned: Whether the grid has banned the provider.
+        is_joined: Whether the provider may get jobs. It must be approved, and neither removed nor
+            banned.
+        is_waiting: Whether a new record of the provider waits for approval.
+        is_banned: Whether the grid has banned the provider.
     """
 
     address: str
     hardware: Hardware
     prices: Prices
     labels: tuple[Label, ...]
-    joined: bool
-    waiting: bool = False
-    banned: bool = False
+    is_joined: bool
+    is_waiting: bool = False
+    is_banned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

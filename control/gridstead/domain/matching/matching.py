@@ -95,7 +95,7 @@ def ineligibility_reason(
     job: Job, provider: Provider, *, refused_by: Collection[str], excluded: Collection[str] = ()
 ) -> str | None:
     """Return why a provider cannot get a job. Returns None if it is eligible."""
-    if not provider.joined:
+    if not provider.is_joined:
         return "not approved"
     if provider.address in refused_by:
         return "refused it"

@@ -27,7 +27,7 @@ def provider(address=PROVIDER, **changes):
         hardware=HARDWARE,
         prices=CHEAP,
         labels=(Label(key="zone", value="lab"),),
-        joined=True,
+        is_joined=True,
     )
     return replace(base, **changes)
 
@@ -35,7 +35,7 @@ def provider(address=PROVIDER, **changes):
 @pytest.mark.parametrize(
     ("ineligible", "reason"),
     [
-        (provider(joined=False), "1 not approved"),
+        (provider(is_joined=False), "1 not approved"),
         (provider(prices=replace(CHEAP, cpu_per_min=1000 * CREDIT)), "1 too expensive"),
         (provider(hardware=replace(HARDWARE, cpus_per_node=(1, 1))), "1 too small"),
     ],
@@ -78,7 +78,7 @@ def test_provider_with_fewer_claim_timeouts_is_preferred():
 
 
 def test_provider_with_claim_timeouts_gets_the_job_if_no_other_is_eligible():
-    providers = [provider(PROVIDER), provider(OTHER_ADDRESS, joined=False)]
+    providers = [provider(PROVIDER), provider(OTHER_ADDRESS, is_joined=False)]
 
     assert (
         choose(PENDING, providers, refused_by=(), claim_timeouts={PROVIDER: 3}).provider == PROVIDER
