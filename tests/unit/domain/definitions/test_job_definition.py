@@ -7,7 +7,7 @@ from binascii import b2a_base64
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CUSTOMER, OTHER, US, job, job_id
+from tests.unit.domain.builders import CUSTOMER, OTHER_ADDRESS, PROVIDER, job, job_id
 
 from gridstead.domain.definitions.job_definition import (
     ScriptRequest,
@@ -30,7 +30,7 @@ def request(**changes):
         batch_location_hash="hash7",
         challenge=b"",
         signature=b"",
-        provider=US,
+        provider=PROVIDER,
         customer=CUSTOMER,
         job_id=job_id(),
     )
@@ -60,11 +60,11 @@ def test_job_uses_the_script_that_it_names():
 
 @pytest.mark.parametrize("stored", ["", "a/b", "x" * 32, "é"])
 def test_job_with_an_invalid_script_id_uses_no_script(stored):
-    assert use_of(job(stored=stored)) is None
+    assert use_of(job(script_id=stored)) is None
 
 
 @pytest.mark.parametrize(
-    "job_on_chain", [None, job(stored="other"), job(customer=OTHER), job(number=8)]
+    "job_on_chain", [None, job(script_id="other"), job(customer=OTHER_ADDRESS), job(number=8)]
 )
 def test_use_is_missing_if_the_chain_has_another_job_or_none(job_on_chain):
     assert is_missing(use_of(job()), job_on_chain)
@@ -75,8 +75,10 @@ def test_use_is_not_missing_if_the_chain_has_its_job():
 
 
 def test_script_is_refused_to_other_customers_and_providers():
-    assert refusal(job(), request(customer=OTHER)) == "the job belongs to another customer"
-    assert refusal(job(), request(provider=OTHER)) == "the job is not matched to this provider"
+    assert refusal(job(), request(customer=OTHER_ADDRESS)) == "the job belongs to another customer"
+    assert (
+        refusal(job(), request(provider=OTHER_ADDRESS)) == "the job is not matched to this provider"
+    )
     assert refusal(job(), request()) is None
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.builders import CUSTOMER, OTHER, job
+from tests.unit.domain.builders import CUSTOMER, OTHER_ADDRESS, job
 
 from gridstead.domain.logs.access import (
     LONGEST_TOKEN_S,
@@ -55,7 +55,7 @@ def test_malformed_text_is_not_a_log_identity(text):
 
 
 def test_each_job_has_its_own_log_identity():
-    jobs = [job(), job(number=8), job(stored="other"), job(id=replace(job().id, chain_id=1))]
+    jobs = [job(), job(number=8), job(script_id="other"), job(id=replace(job().id, chain_id=1))]
 
     log_identities = [log_identity_of(one_job.job_key) for one_job in jobs]
 
@@ -107,7 +107,7 @@ def test_token_is_valid_for_its_log():
     assert parse_token(KEY, write_token(KEY, PERMIT), owner=CUSTOMER, log_name="0x07") == PERMIT
 
 
-@pytest.mark.parametrize(("owner", "log_name"), [(OTHER, "0x07"), (CUSTOMER, "0x08")])
+@pytest.mark.parametrize(("owner", "log_name"), [(OTHER_ADDRESS, "0x07"), (CUSTOMER, "0x08")])
 def test_token_is_not_valid_for_another_log(owner, log_name):
     assert parse_token(KEY, write_token(KEY, PERMIT), owner=owner, log_name=log_name) is None
 
