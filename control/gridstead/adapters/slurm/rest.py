@@ -50,15 +50,15 @@ _TOKEN_REFUSED_STATUSES = frozenset(
 
 
 class LocalSlurm:
-    """Implements port ``Slurm``; safe to use from several threads.
+    """Implements port ``Slurm``. It is thread-safe.
 
     Args:
         runner: Runs commands on this host.
-        socket: Path of slurmrestd's unix socket.
+        socket: The path of slurmrestd's unix socket.
         clock: Wall time.
-        partition: Partition of the jobs.
-        account: Account of the jobs.
-        homes: Parent directory of the users' homes.
+        partition: The partition of the jobs.
+        account: The Slurm account of the jobs.
+        homes: The parent directory of the users' homes.
     """
 
     def __init__(
