@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CUSTOMER, OTHER, US, job_id
+from tests.unit.domain.builders import CUSTOMER, OTHER_ADDRESS, PROVIDER, job_id
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.billing import Prices
@@ -46,14 +46,17 @@ def test_customers_are_the_wallets_that_requested_a_job():
     requested = ChainEvent(
         kind=ChainEventKind.JOB_REQUESTED, block=1, index=0, job_id=job_id(1), customer=CUSTOMER
     )
-    claimed = replace(requested, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER)
+    claimed = replace(requested, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER_ADDRESS)
     malformed = replace(requested, customer="0x1")
 
     assert customers([requested, claimed, malformed]) == {CUSTOMER}
 
 
 def test_missing_accounts_are_unique_and_sorted():
-    assert missing([CUSTOMER, US, CUSTOMER, OTHER], [user(OTHER)]) == (US, CUSTOMER)
+    assert missing([CUSTOMER, PROVIDER, CUSTOMER, OTHER_ADDRESS], [user(OTHER_ADDRESS)]) == (
+        PROVIDER,
+        CUSTOMER,
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +80,7 @@ def test_labels_of_an_offer_are_sorted_by_key():
 def test_provider_registers_until_a_record_is_equal_to_its_offer():
     our_offer = offer(HARDWARE, TERMS)
     equal = Provider(
-        address=US, hardware=HARDWARE, prices=PRICES, labels=our_offer.labels, joined=True
+        address=PROVIDER, hardware=HARDWARE, prices=PRICES, labels=our_offer.labels, joined=True
     )
     different = replace(equal, prices=replace(PRICES, cpu_per_min=9))
 
@@ -96,7 +99,7 @@ def test_provider_registers_until_a_record_is_equal_to_its_offer():
     ],
 )
 def test_gate_is_open_if_the_user_has_everything(gate, is_open):
-    assert gate.open == is_open
+    assert gate.is_open == is_open
 
 
 @pytest.mark.parametrize("cpus", [(), (4,), (4, 8, 16)])
