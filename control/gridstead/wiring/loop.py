@@ -40,11 +40,17 @@ CLOCK_STEP_S = 0.5  # A smaller step delays a tick only a little.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A function to call at an interval."""
+    """A function that a service calls again and again.
+
+    Attributes:
+        name: The name in log events.
+        function: The function.
+        interval_s: The time between two calls, seconds.
+    """
 
     name: str
-    do: Callable[[], None]
-    every_s: float
+    function: Callable[[], None]
+    interval_s: float
 
 
 def run(
@@ -94,7 +100,7 @@ def _scheduler_of(ticks: tuple[Tick, ...]) -> BackgroundScheduler:
         scheduler.add_job(
             _logging_failures(tick),
             "interval",
-            seconds=tick.every_s,
+            seconds=tick.interval_s,
             id=tick.name,
             misfire_grace_time=None,
             next_run_time=now,
@@ -159,7 +165,7 @@ def _logging_failures(tick: Tick) -> Callable[[], None]:
 
     def run_tick() -> None:
         try:
-            tick.do()
+            tick.function()
         except GridsteadError as error:
             log.error(
                 "tick_failed", tick=tick.name, code=error.code, reason=str(error), hint=error.hint

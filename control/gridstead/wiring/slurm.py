@@ -42,12 +42,12 @@ def run(settings: AgentSettings) -> None:
         allowed=settings.allowed_client,
     )
     close = [reports.close, server.stop]
-    ticks = [loop.Tick(name="reports", do=intake.tick, every_s=SPOOL_S)]
+    ticks = [loop.Tick(name="reports", function=intake.tick, interval_s=SPOOL_S)]
     if settings.report_listen is not None:
         receiver = DatagramReceiver(settings.report_listen, intake.receive)
         receiver.start()
         close.append(receiver.stop)
-        ticks.append(loop.Tick(name="receiver", do=receiver.check, every_s=RECEIVER_S))
+        ticks.append(loop.Tick(name="receiver", function=receiver.check, interval_s=RECEIVER_S))
     server.start()
     loop.run(tuple(ticks), close=tuple(close))
 
