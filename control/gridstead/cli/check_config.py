@@ -11,11 +11,16 @@ from gridstead.cli.client import settings_file
 from gridstead.cli.options import Json, ServiceConfig, settings_path
 from gridstead.cli.output import emit_result
 from gridstead.config import SERVICES, ClientSettings, Settings, load
-from gridstead.distributions import KNOWN, SETTINGS, installed, not_installed
+from gridstead.distributions import (
+    DISTRIBUTION_OF,
+    SETTINGS_GROUP,
+    installed_entry_points,
+    not_installed_error,
+)
 from gridstead.errors import InvalidInput
 
 CLIENT = "client"
-SETTINGS_FILES = (CLIENT, *sorted({*SERVICES, *installed(SETTINGS)}))
+SETTINGS_FILES = (CLIENT, *sorted({*SERVICES, *installed_entry_points(SETTINGS_GROUP)}))
 
 
 def settings_models() -> dict[str, type[Settings]]:
@@ -52,12 +57,12 @@ def _model_of(name: str) -> type[Settings]:
         return ClientSettings
     if name in SERVICES:
         return SERVICES[name]
-    entry_point = installed(SETTINGS).get(name)
+    entry_point = installed_entry_points(SETTINGS_GROUP).get(name)
     if entry_point is not None:
         model: type[Settings] = entry_point.load()
         return model
-    if name in KNOWN:
-        raise not_installed(name)
+    if name in DISTRIBUTION_OF:
+        raise not_installed_error(name)
     raise InvalidInput(
         f"unknown service {name[:80]!r}", hint=f"Give one of: {', '.join(SETTINGS_FILES)}."
     )

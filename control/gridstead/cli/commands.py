@@ -16,7 +16,13 @@ from typing import Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from gridstead.distributions import COMMANDS, KNOWN, installed, not_installed, summary
+from gridstead.distributions import (
+    COMMANDS_GROUP,
+    DISTRIBUTION_OF,
+    installed_entry_points,
+    not_installed_error,
+    summary,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,7 @@ class Commands(MutableMapping[str, Any]):
     def summaries() -> dict[str, str]:
         """Return the line on each command for the list. Imports no module of a command."""
         lines = {name: command.help for name, command in OWN_COMMANDS.items()}
-        for name, entry_point in installed(COMMANDS).items():
+        for name, entry_point in installed_entry_points(COMMANDS_GROUP).items():
             lines.setdefault(name, summary(entry_point))
         return lines
 
@@ -159,11 +165,11 @@ def _load(name: str) -> Any:  # noqa: ANN401 - a command of Typer's copy of clic
 
 def _load_installed(name: str) -> object:
     """Return the Typer application of a command of another distribution."""
-    entry_point = installed(COMMANDS).get(name)
+    entry_point = installed_entry_points(COMMANDS_GROUP).get(name)
     if entry_point is not None:
         return entry_point.load()
-    if name in KNOWN:
-        raise not_installed(name)
+    if name in DISTRIBUTION_OF:
+        raise not_installed_error(name)
     raise KeyError(name)
 
 

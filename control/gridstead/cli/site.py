@@ -288,7 +288,7 @@ def _emit_verification(verification: Verification, *, as_json: bool) -> None:
     if as_json:
         emit_json(to_report(verification))
         return
-    checks = verification.checked
+    checks = verification.check_count
     diagnostics = verification.diagnostics
     if not diagnostics:
         print_line(f"{checks} checks passed on {len(verification.hosts)} hosts")
@@ -298,7 +298,7 @@ def _emit_verification(verification: Verification, *, as_json: bool) -> None:
         action = f"{diagnostic.who}: {diagnostic.hint}" if diagnostic.hint else diagnostic.who
         location = ", ".join(diagnostic.where)
         emit_record(
-            {"": location, "must be": diagnostic.what, "is": diagnostic.seen, "must act": action}
+            {"": location, "must be": diagnostic.what, "is": diagnostic.actual, "must act": action}
         )
 
 

@@ -29,7 +29,7 @@ def no_distributions(monkeypatch):
 @pytest.fixture
 def broken_distribution(monkeypatch):
     """Add a command whose distribution cannot be imported."""
-    entry_point = EntryPoint("broken", "no_such_module:app", distributions.COMMANDS)
+    entry_point = EntryPoint("broken", "no_such_module:app", distributions.COMMANDS_GROUP)
     monkeypatch.setattr(distributions, "entry_points", lambda **_: (entry_point,))
 
 
