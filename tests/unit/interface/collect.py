@@ -66,14 +66,10 @@ def _command(command: Any, path: str) -> Iterator[str]:
 def json_keys() -> Iterator[str]:
     """Yield the keys that ``--json`` prints.
 
-    These are the string keys of all mappings in the modules of the command line, and in the module
-    that prints the steps of a deployment.
+    These are the string keys of all mappings in the modules of the command line.
     """
-    files = [
-        *(CONTROL / "cli").rglob("*.py"),
-        CONTROL / "adapters/contracts/steps.py",
-        CVMFS / "cli.py",
-    ]
+    files = [*(CONTROL / "cli").rglob("*.py"), CONTROL / "adapters/contracts/steps.py"]
+    files += [CVMFS / "cli.py"]
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
             for key in _string_keys(node):
