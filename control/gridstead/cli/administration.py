@@ -34,8 +34,8 @@ NewAdminKeystore = Annotated[
 
 
 def _range_text(constant: Constant) -> str:
-    minimum = constant_text(constant, constant.least)
-    maximum = constant_text(constant, constant.most)
+    minimum = constant_text(constant, constant.minimum)
+    maximum = constant_text(constant, constant.maximum)
     return f"{minimum} to {maximum}"
 
 
