@@ -14,7 +14,14 @@ import typer
 from rich.status import Status
 
 from gridstead.cli.options import Json
-from gridstead.cli.output import emit_error, emit_json, emit_table, errors, print_line, print_note
+from gridstead.cli.output import (
+    emit_error,
+    emit_json,
+    emit_table,
+    print_line,
+    print_note,
+    stderr_console,
+)
 from gridstead.cli.service import add_run
 from gridstead.config import load
 from gridstead.errors import GridsteadError, InvalidInput
@@ -127,7 +134,7 @@ def gc(
     """Remove the objects of old revisions, if the publisher allows it."""
 
     def sweep(replica: Replica) -> dict[str, object]:
-        with errors.status(f"{replica.name}: searching for objects to keep"):
+        with stderr_console.status(f"{replica.name}: searching for objects to keep"):
             result = replica.sweep(dry_run=dry_run)
         return {
             "kept": result.kept,
@@ -272,8 +279,8 @@ class SnapshotProgress:
     _next_s: float = field(default_factory=lambda: time.monotonic() + PROGRESS_EVERY_S)
 
     def __enter__(self) -> Self:
-        if errors.is_terminal:
-            self._status = errors.status(f"{self.name}: checking signatures")
+        if stderr_console.is_terminal:
+            self._status = stderr_console.status(f"{self.name}: checking signatures")
             self._status.start()
         return self
 

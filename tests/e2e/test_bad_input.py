@@ -118,7 +118,7 @@ def test_check_config_reports_a_typo_in_a_services_settings(lab):
     bad = lab.run("control", gridstead, "check-config", "supervisor", "--config", file, check=False)
 
     lab.run("control", "rm", file)
-    assert good.stdout == "/etc/gridstead/supervisor.toml: good\n"
+    assert good.stdout == "/etc/gridstead/supervisor.toml: valid\n"
     assert bad.returncode == CONFIG
     assert "tik_s: unknown key" in bad.stderr
     assert "Traceback" not in bad.stderr

@@ -107,8 +107,8 @@ class MemoryOutbox:
                 transactions.append(transaction)
         return tuple(sorted(transactions, key=lambda transaction: transaction.nonce))
 
-    def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
-        queued = [entry.id for entry in self.stored if entry.state is SendState.QUEUED][:most]
+    def next_entries(self, max_queued: int) -> tuple[OutboxEntry, ...]:
+        queued = [entry.id for entry in self.stored if entry.state is SendState.QUEUED][:max_queued]
         others = {SendState.SENT, SendState.MINED}
         entries = self.open_entries()
         return tuple(entry for entry in entries if entry.state in others or entry.id in queued)

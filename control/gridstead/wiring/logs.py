@@ -42,7 +42,7 @@ def run(settings: LoggerSettings) -> None:
     )
     server = LoggerServer(settings.listen, to_files(settings.tls), service, _web(settings))
     server.start()
-    sweep = Tick(name="sweep", do=service.sweep, every_s=SWEEP_S)
+    sweep = Tick(name="sweep", function=service.sweep, interval_s=SWEEP_S)
     loop.run((sweep,), close=(logs.close, server.stop))
 
 

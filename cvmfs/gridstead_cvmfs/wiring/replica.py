@@ -44,8 +44,8 @@ def run(settings: CvmfsSettings) -> None:
         ticks = tuple(
             loop.Tick(
                 name=f"cvmfs {replica.name}",
-                do=metrics.counted("snapshot", replica.tick),
-                every_s=settings.snapshot_every_s,
+                function=metrics.counted("snapshot", replica.tick),
+                interval_s=settings.snapshot_every_s,
             )
             for replica in replicas
         )

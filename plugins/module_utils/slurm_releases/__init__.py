@@ -18,7 +18,7 @@ _VERSION = re.compile(r"(?:\d+:)?(\d\d\.\d\d)\b")
 
 
 def known_releases(folder: Path = FOLDER) -> tuple[str, ...]:
-    """Return the names of the known releases, sorted."""
+    """Return the names of the supported releases, sorted."""
     releases = []
     for path in folder.iterdir():
         name = path.name

@@ -53,8 +53,8 @@ def run(settings: JobDefinitionsSettings) -> None:
     graphql.start()
     sbatch.start()
     ticks = (
-        loop.Tick(name="learn", do=keeper.read_chain, every_s=settings.tick_s),
-        loop.Tick(name="sweep", do=keeper.sweep, every_s=SWEEP_S),
+        loop.Tick(name="learn", function=keeper.read_chain, interval_s=settings.tick_s),
+        loop.Tick(name="sweep", function=keeper.sweep, interval_s=SWEEP_S),
     )
     loop.run(ticks, close=(database.close, sbatch.stop, graphql.stop))
 
