@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler's queue over HTTPS: ``/`` for DeepSquare's clients, ``/pending`` with reasons.
+"""The queue view: an HTTPS server that reports the jobs of the meta-scheduler.
 
-Both return a JSON object whose keys are 0x and 64 hexadecimal digits.
+``/`` returns the states of matched and running jobs, for DeepSquare's clients. ``/pending`` returns
+the reasons why jobs are pending. Both return a JSON object. Its keys are job ids: 0x and 64
+hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ SOCKET_TIMEOUT_S = 10
 
 
 class QueueViewServer:
-    """Serves the two views.
+    """Serves the matched and the pending jobs.
 
     Args:
         address: ``host:port``.
         tls: The server's certificate.
-        matched: Returns the matched and running jobs.
-        pending: Returns the pending jobs with the reasons.
+        matched: Returns the states of matched and running jobs, by job.
+        pending: Returns why jobs are pending, by job.
     """
 
     def __init__(self, address: str, tls: TlsFiles, *, matched: View, pending: View) -> None:

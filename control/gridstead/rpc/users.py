@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SshAPI: returns the supervisor's public SSH key to login nodes."""
+"""The server of SshAPI, from which login nodes fetch the supervisor's public SSH key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THREADS = 4
 
 
 class SshKeyServer:
-    """Serves SshAPI over TLS, without client authentication: a public key is not a secret.
+    """Serves SshAPI over TLS. It does not authenticate clients, because a public key is no secret.
 
     Args:
         address: ``host:port``.
