@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue view: an HTTPS server that reports the jobs of the meta-scheduler.
+"""The HTTPS server of the meta-scheduler's queue view.
 
-``/`` returns the states of matched and running jobs, for DeepSquare's clients. ``/pending`` returns
-the reasons why jobs are pending. Both return a JSON object. Its keys are job ids: 0x and 64
-hexadecimal digits.
+``/`` returns the matched and running jobs, for DeepSquare's clients. ``/pending`` returns the
+pending jobs with the reasons why they wait. Both return a JSON object whose keys are job numbers:
+0x and 64 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SOCKET_TIMEOUT_S = 10
 
 
 class QueueViewServer:
-    """Serves the matched and the pending jobs.
+    """Serves the two paths of the queue view.
 
     Args:
         address: ``host:port``.
         tls: The server's certificate.
-        matched: Returns the states of matched and running jobs, by job.
-        pending: Returns why jobs are pending, by job.
+        matched: Returns the matched and running jobs.
+        pending: Returns the pending jobs with the reasons why they wait.
     """
 
     def __init__(self, address: str, tls: TlsFiles, *, matched: View, pending: View) -> None:
@@ -73,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = SOCKET_TIMEOUT_S
 
     def view(self, path: str) -> View | None:
-        """Return the view of a path."""
+        """Return the view of a path. Returns None for an unknown path. Subclasses override it."""
         raise AssertionError(path)
 
     def do_GET(self) -> None:  # http.server's name
