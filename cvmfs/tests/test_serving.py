@@ -59,7 +59,7 @@ def served(storage, publisher):
         check=check,
         metrics=METRICS.text,
         metrics_for=(ip_network("127.0.0.0/8"),),
-        requests=PeerLimit(per_s=100, burst=100, what="checks"),
+        requests=PeerLimit(per_s=100, burst=100, subject="checks"),
     )
     server = WebServer(make_app(options), name="test", host="127.0.0.1", port=0, tls=None)
     port = server.start()

@@ -108,7 +108,7 @@ def rendering():
     times = []
     for _ in range(200):
         started = time.perf_counter()
-        render(workflow, secrets_beside=True, site=None)
+        render(workflow, secrets_beside=True, paths=None)
         times.append(1000 * (time.perf_counter() - started))
     return statistics.median(times)
 

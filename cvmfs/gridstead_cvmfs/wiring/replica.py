@@ -127,7 +127,7 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
         check=check,
         metrics=metrics.text,
         metrics_for=tuple(map(ip_network, settings.metrics_for)),
-        requests=PeerLimit(per_s=CHECKS_PER_S, burst=CHECKS_PER_S, what="checks"),
+        requests=PeerLimit(per_s=CHECKS_PER_S, burst=CHECKS_PER_S, subject="checks"),
     )
     host, _, port = settings.listen.rpartition(":")
     tls = to_files(settings.tls) if settings.tls else None
