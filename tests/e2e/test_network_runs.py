@@ -157,7 +157,7 @@ def test_a_step_downloads_through_a_tunnel(jobs, started, kind):
 
 
 def test_bore_forwards_a_connection_to_the_step(jobs, started, bore):
-    with bore.visit() as channel:
+    with bore.connect_visitor() as channel:
         channel.sendall(b"GET /page HTTP/1.0\r\n\r\n")
         answer = b"".join(iter(lambda: channel.recv(4096), b""))
     ended = jobs.wait(started["bore"])

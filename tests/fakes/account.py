@@ -23,15 +23,15 @@ class FakeAccount:
     The class remembers all signed transactions, so a later instance can send their raw bytes.
     """
 
-    signed: dict[str, tuple[Call, ...]] = {}  # noqa: RUF012 - raw bytes mean the same everywhere
+    signed: dict[str, tuple[Call, ...]] = {}  # noqa: RUF012 - all instances share the dictionary
 
     def __init__(self, ledger: FakeLedger, address: str) -> None:
         self._ledger = ledger
         self.address = address
         self.sent: list[Transaction] = []
-        self.most_calls = 1000  # a transaction with more calls is refused
-        self.room = 1000  # transactions that the pool can hold
-        self.purse = 1000  # waiting transactions that the wallet can pay for
+        self.max_calls = 1000  # the chain refuses a transaction with more calls
+        self.pool_capacity = 1000  # transactions that the pool can hold
+        self.affordable_transactions = 1000  # pending transactions that the wallet can pay for
 
     def nonce(self, *, at_block: Block) -> int:
         return self._ledger._at(at_block).nonces.get(self.address, 0)
@@ -73,21 +73,21 @@ class FakeAccount:
         self.sent.append(transaction)
         if transaction.nonce < self._ledger._state.nonces[self.address]:
             return Reply(taken=Taken.STALE)
-        if len(self.signed[transaction.raw]) > self.most_calls:
+        if len(self.signed[transaction.raw]) > self.max_calls:
             return Reply(taken=Taken.REFUSED, words="exceeds block gas limit")
-        place = self.address, transaction.nonce
-        waiting = self._ledger.pool.get(place)
-        if waiting is None:
+        key = self.address, transaction.nonce
+        pending = self._ledger.pool.get(key)
+        if pending is None:
             size = len(self._ledger.pool)
-            if size >= self.purse:
+            if size >= self.affordable_transactions:
                 return Reply(taken=Taken.POOR, words="insufficient funds")
-            if size >= self.room:
+            if size >= self.pool_capacity:
                 return Reply(taken=Taken.LATER, words="txpool is full")
-        elif self._is_underpriced(transaction, waiting[0]):
+        elif self._is_underpriced(transaction, pending[0]):
             return Reply(taken=Taken.UNDERPRICED)
-        self._ledger.pool[place] = transaction, self.signed[transaction.raw]
+        self._ledger.pool[key] = transaction, self.signed[transaction.raw]
         return Reply(taken=Taken.TAKEN)
 
-    def _is_underpriced(self, transaction: Transaction, waiting: Transaction) -> bool:
-        is_same = waiting.hash == transaction.hash
-        return not is_same and transaction.fees.max_fee * 10 < waiting.fees.max_fee * 11
+    def _is_underpriced(self, transaction: Transaction, pending: Transaction) -> bool:
+        is_same = pending.hash == transaction.hash
+        return not is_same and transaction.fees.max_fee * 10 < pending.fees.max_fee * 11

@@ -32,7 +32,10 @@ class FakeSlurm:
         return self._scheduler.submit(submission)
 
     def find(self, slurm_job_id: int) -> Attempt | None:
-        return next((job for job in self.live().attempts if job.slurm_job_id == slurm_job_id), None)
+        for attempt in self.live().attempts:
+            if attempt.slurm_job_id == slurm_job_id:
+                return attempt
+        return None
 
     def cancel(self, slurm_job_id: int) -> None:
         job = self.find(slurm_job_id)
@@ -121,11 +124,11 @@ class FakeSpool:
 
 
 class FakeSeal:
-    """Port ReportSeal: a valid datagram is ``uid life payload``."""
+    """Port ReportSeal: a valid datagram is ``uid lifetime payload``. The lifetime is in seconds."""
 
     def open(self, sealed: bytes) -> MungeCredential:
         uid, _, rest = sealed.partition(b" ")
-        life, _, payload = rest.partition(b" ")
-        if not uid.isdigit() or not life.isdigit():
+        lifetime_s, _, payload = rest.partition(b" ")
+        if not uid.isdigit() or not lifetime_s.isdigit():
             raise NotAllowed("refused a MUNGE credential")
-        return MungeCredential(payload=payload, uid=int(uid), life_s=int(life))
+        return MungeCredential(payload=payload, uid=int(uid), life_s=int(lifetime_s))

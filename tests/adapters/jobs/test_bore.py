@@ -66,7 +66,7 @@ def program(server, target):
 
 
 def test_visitor_reaches_the_target_and_no_command_line_contains_the_token(server, program):
-    answer = ask(server.visit(), b"x" * 300_000)
+    answer = ask(server.connect_visitor(), b"x" * 300_000)
 
     assert answer == b"heard " + b"x" * 300_000
     assert program.stdout.readline() == URL
@@ -86,12 +86,12 @@ def test_connection_to_a_closed_target_port_is_closed(server):
     thread.start()
 
     try:
-        received = server.visit().recv(1)
+        received = server.connect_visitor().recv(1)
     except paramiko.SSHException:  # the channel closed before paramiko returned it
         received = b""
     assert received == b""
     assert server.transports[-1].is_active()
-    server.drop()
+    server.disconnect()
     thread.join(TIMEOUT_S)
     assert not thread.is_alive()
     assert server.tokens == []
@@ -106,7 +106,7 @@ def test_wrong_token_raises_not_allowed(server):
 
 def test_unreachable_server_raises_tunnel_broken(server):
     tunnel = bore(server)
-    server.deafen()
+    server.stop_listening()
 
     with pytest.raises(TunnelBroken):
         forward(tunnel, lambda _: None)

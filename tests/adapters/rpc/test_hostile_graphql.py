@@ -21,7 +21,7 @@ from tests.fakes.definitions import (
     new_service,
     wire_workflow,
 )
-from tests.fakes.effects import watched
+from tests.fakes.effects import record_effects
 from tests.fakes.store import FakeClock
 from tests.unit.workflow.at_random import random_mapping, random_module, text_of
 from tests.unit.workflow.mutants import JUNK, mutant
@@ -69,7 +69,7 @@ async def _send_all(app, scripts):
             random = Random(seed)
             body = _request(random, valid)
             before, started = len(scripts.records), time.process_time()
-            with watched() as effects:
+            with record_effects() as effects:
                 response = await http.post("/graphql", content=body)
 
             assert effects == [], seed

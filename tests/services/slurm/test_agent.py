@@ -159,7 +159,7 @@ def test_cancel_ends_only_the_attempt_with_the_job_key(bench):
 
 
 def test_cancel_does_not_end_a_job_without_a_job_key(bench):
-    slurm_job_id = bench.scheduler.impostor(
+    slurm_job_id = bench.scheduler.queue_foreign_job(
         name=JOB_KEY.job_id.slurm_name, job_key=None, user="root"
     )
 

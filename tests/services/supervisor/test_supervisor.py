@@ -273,7 +273,7 @@ def test_a_bill_waits_for_the_last_of_many_reports(grid):
     grid.reports.add(
         "end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=attempt.started_at + 20
     )
-    grid.reports.most = 2
+    grid.reports.max_reports = 2
     grid.clock.advance(60)
     grid.slurm.end(slurm_job_id)
     grid.start()

@@ -128,7 +128,7 @@ def test_fees_are_not_raised_while_there_is_no_new_block(wallet_sender):
 
 
 def test_transaction_that_the_node_refuses_is_split_in_halves(wallet_sender):
-    wallet_sender.account.most_calls = 2
+    wallet_sender.account.max_calls = 2
     for _ in range(9):
         wallet_sender.put_running()
 
@@ -142,7 +142,7 @@ def test_call_that_the_node_always_refuses_backs_off_exponentially(wallet_sender
     """A service requests the call again at once, and each attempt costs an empty transaction."""
     job = wallet_sender.claimed_job()
     call = ClaimJobs(limit=1) if "claim" in key else SetRunning(job_key=job.job_key, started_at=1)
-    wallet_sender.account.most_calls = 0
+    wallet_sender.account.max_calls = 0
     for turn in range(100):
         if not wallet_sender.outbox.open_entries():
             wallet_sender.outbox.put(key.format(turn), call)
@@ -153,7 +153,7 @@ def test_call_that_the_node_always_refuses_backs_off_exponentially(wallet_sender
     with_calls = [transaction for transaction in signed if transaction.entry_ids]
     assert 2 <= len(with_calls) <= 5
 
-    wallet_sender.account.most_calls = 50
+    wallet_sender.account.max_calls = 50
     wallet_sender.clock.advance(3600)
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states()[-1] is SendState.FINAL
@@ -163,14 +163,14 @@ def test_call_that_the_node_refuses_does_not_delay_other_calls(wallet_sender):
     for _ in range(3):
         wallet_sender.put_running()
     wallet_sender.outbox.put("claim", ClaimJobs(limit=1))
-    wallet_sender.account.most_calls = 0
+    wallet_sender.account.max_calls = 0
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states() == [SendState.REJECTED] * 4
     assert {entry.reason for entry in wallet_sender.outbox.entries()} == {
         'the node refused the transaction: "exceeds block gas limit"'
     }
 
-    wallet_sender.account.most_calls = 50
+    wallet_sender.account.max_calls = 50
     wallet_sender.put_running()
     wallet_sender.tick_and_mine(4)
 
@@ -182,7 +182,7 @@ def test_transactions_that_the_node_has_no_room_for_are_sent_later(wallet_sender
     wallet_sender.policy(batch=1)
     for _ in range(6):
         wallet_sender.put_running()
-    wallet_sender.account.room = 4
+    wallet_sender.account.pool_capacity = 4
     with pytest.raises(ChainUnavailable, match="txpool is full"):
         wallet_sender.sender.tick()
     sent = [transaction.sent_at is not None for transaction in wallet_sender.signed()]
@@ -199,7 +199,7 @@ def test_wallet_that_cannot_pay_for_all_transactions_pays_one_after_the_other(wa
     wallet_sender.policy(batch=1)
     for _ in range(3):
         wallet_sender.put_running()
-    wallet_sender.account.purse = 2
+    wallet_sender.account.affordable_transactions = 2
     with pytest.raises(ChainUnavailable, match="insufficient funds"):
         wallet_sender.sender.tick()
 
@@ -211,7 +211,7 @@ def test_wallet_that_cannot_pay_for_all_transactions_pays_one_after_the_other(wa
 
 def test_wallet_that_cannot_pay_for_its_first_transaction_is_a_configuration_error(wallet_sender):
     wallet_sender.put_running()
-    wallet_sender.account.purse = 0
+    wallet_sender.account.affordable_transactions = 0
 
     with pytest.raises(ConfigError, match="cannot pay"):
         wallet_sender.sender.tick()
@@ -245,7 +245,7 @@ def test_fees_of_a_transaction_that_the_node_has_no_room_for_are_raised(
     if taken_before:
         wallet_sender.sender.tick()
     wallet_sender.policy(replace_after_s=30, resend_after_s=1)
-    wallet_sender.ledger.pool, wallet_sender.account.room = {}, 0
+    wallet_sender.ledger.pool, wallet_sender.account.pool_capacity = {}, 0
     for _ in range(4):
         wallet_sender.clock.advance(20)
         wallet_sender.mine_nothing()
@@ -258,7 +258,7 @@ def test_fees_of_a_transaction_that_the_node_has_no_room_for_are_raised(
 def test_sent_transaction_is_not_withdrawn_if_its_replacement_is_refused(wallet_sender):
     wallet_sender.put_running()
     wallet_sender.sender.tick()
-    wallet_sender.account.most_calls = 0
+    wallet_sender.account.max_calls = 0
     wallet_sender.clock.advance(20)
     wallet_sender.mine_nothing()
     wallet_sender.sender.tick()
@@ -300,11 +300,11 @@ def test_fees_are_raised_soon_after_the_clock_was_set_back(wallet_sender):
 
 def test_backoff_of_a_refused_call_is_not_longer_after_the_clock_was_set_back(wallet_sender):
     wallet_sender.put_running()
-    wallet_sender.account.most_calls = 0
+    wallet_sender.account.max_calls = 0
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states() == [SendState.REJECTED]
 
-    wallet_sender.account.most_calls = 50
+    wallet_sender.account.max_calls = 50
     wallet_sender.clock.advance(-7200)
     wallet_sender.outbox.put("run:1", wallet_sender.outbox.entries()[0].call)
     for _ in range(10):

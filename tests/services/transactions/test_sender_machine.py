@@ -117,7 +117,7 @@ class SenderMachine(RuleBasedStateMachine):
 
     @rule(most=st.sampled_from((1, 2, 1000)))
     def node_refuses_large_transactions(self, most):
-        self.account.most_calls = most
+        self.account.max_calls = most
 
     @rule(hasty=st.booleans())
     def node_runs_ahead_of_its_newest_block(self, hasty):
@@ -154,7 +154,7 @@ class SenderMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_call_reaches_another_job(self):
-        assert self.ledger.mistaken == []
+        assert self.ledger.mistaken_calls == []
 
     @invariant()
     def final_calls_stay_in_effect(self):

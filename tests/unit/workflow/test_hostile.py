@@ -12,7 +12,7 @@ import time
 from random import Random
 
 import pytest
-from tests.fakes.effects import watched
+from tests.fakes.effects import record_effects
 from tests.unit.workflow.all_fields import STORED, WEB
 from tests.unit.workflow.at_random import SHARE, random_mapping, text_of
 from tests.unit.workflow.mutants import mutant, mutant_file
@@ -52,7 +52,7 @@ def test_each_is_rendered_or_refused_quickly_without_side_effects(valid_mappings
         random = Random(seed)
         hostile = make(random, random.choice(valid_mappings))
         started = time.process_time()
-        with watched() as effects:
+        with record_effects() as effects:
             problems = refusal(act, hostile)
 
         assert effects == [], seed
@@ -79,7 +79,7 @@ def _assert_useful(problems, hostile, seed):
 
 def test_the_watch_detects_side_effects(tmp_path):
     """The other test relies on it."""
-    with watched() as effects:
+    with record_effects() as effects:
         (tmp_path / "owned").write_text("x")
         (tmp_path / "owned").unlink()
 
