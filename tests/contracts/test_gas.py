@@ -38,7 +38,7 @@ def measured_table(figures, contracts_dir):
     return parse(page)
 
 
-@pytest.mark.parametrize("kind", LIMITS)
+@pytest.mark.parametrize("column", LIMITS)
 def test_job_of_a_known_customer_stays_within_the_limit(figures, column):
     assert sum(figures[column].values()) <= LIMITS[column]
 
