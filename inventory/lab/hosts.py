@@ -64,7 +64,7 @@ def _variables(mine: names.Names, now: state.State | None) -> dict[str, Any]:
         variables |= {
             "ansible_control_path_dir": str(mine.sockets),
             "gridstead_lab_gateway": now.gateway,
-            "gridstead_lab_added": network.of_added(now.network),
+            "gridstead_lab_added": network.subnet_of_added_hosts(now.network),
             "gridstead_lab_cgroup": now.cgroup,
         }
     return variables

@@ -25,5 +25,5 @@ def test_the_host_equals_the_host_after_an_uninterrupted_run(host, request):
 
     now = snapshots.take(request.config.getoption("--ssh-config"), host)
 
-    differences = snapshots.undeclared(expected, now, ALLOWED_DIFFERENCES)
+    differences = snapshots.unexpected_differences(expected, now, ALLOWED_DIFFERENCES)
     assert not differences, "\n".join(differences)

@@ -28,7 +28,9 @@ def test_the_host_equals_its_state_before_the_site(host, request):
     )
     after = snapshots.take(request.config.getoption("--ssh-config"), host)
 
-    differences = snapshots.undeclared(before, after, [*ALLOWED_DIFFERENCES, DIFFERENCE_OF_IMAGE])
+    differences = snapshots.unexpected_differences(
+        before, after, [*ALLOWED_DIFFERENCES, DIFFERENCE_OF_IMAGE]
+    )
 
     assert not differences, "\n".join(differences)
 
