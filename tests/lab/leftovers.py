@@ -16,17 +16,17 @@ def find_remains(lab_names):
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     for command in ("ip -o link", "ip netns", "nft list tables"):
         lines += _output(*command.split()).splitlines()
-    found = [line for line in lines if prefix in line]
+    leftovers = [line for line in lines if prefix in line]
     for folder, pattern in (
         ("/sys/fs/cgroup", f"*/{prefix}*"),
         ("/sys/fs/cgroup", f"{prefix}*"),
         ("/var/lib/gridstead-lab", f"*/*{prefix}*"),
         ("/run/systemd/nspawn", f"*/*{prefix}*"),
     ):
-        found += [str(path) for path in Path(folder).glob(pattern)]
+        leftovers += [str(path) for path in Path(folder).glob(pattern)]
     if lab_names.state.exists():
-        found.append(str(lab_names.state))
-    return found + _processes(prefix)
+        leftovers.append(str(lab_names.state))
+    return leftovers + _processes(prefix)
 
 
 def _processes(prefix):
