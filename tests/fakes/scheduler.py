@@ -95,7 +95,9 @@ class FakeScheduler:
         self._answer()
         attempt = self._find(slurm_job_id, job_key)
         if attempt is not None:
-            self.end(slurm_job_id, "CANCELLED", exit_code=EXIT_SIGTERM if attempt.started else 0)
+            self.end(
+                slurm_job_id, "CANCELLED", exit_code=EXIT_SIGTERM if attempt.has_started else 0
+            )
 
     def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
         self._answer()
@@ -103,7 +105,7 @@ class FakeScheduler:
         if attempt is not None and (attempt.time_limit_min or 0) < time_limit_min:
             self._change(replace(attempt, time_limit_min=time_limit_min))
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         self._answer()
         now = self._clock.now()
         attempts: list[Attempt] = []
@@ -113,10 +115,10 @@ class FakeScheduler:
                 attempts.append(job)
         return LiveSample(taken_at=now, attempts=tuple(attempts))
 
-    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
-        return self.records([job_id.slurm_name for job_id in job_ids], since=since)
+    def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+        return self.list_records_by_name([job_id.slurm_name for job_id in job_ids], since=since)
 
-    def records(self, names: Iterable[str], *, since: int) -> AccountingSample:
+    def list_records_by_name(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these names, like port Slurm."""
         self._answer()
         now = self._clock.now()
@@ -126,9 +128,11 @@ class FakeScheduler:
             if visible_at <= now and attempt.name in job_names and attempt.submitted_at >= since:
                 rows[attempt.slurm_job_id, attempt.submitted_at] = _accounted(attempt)
         is_complete = all(visible_at <= now for visible_at, _ in self._dbd)
-        return AccountingSample(taken_at=now, complete=is_complete, attempts=tuple(rows.values()))
+        return AccountingSample(
+            taken_at=now, is_complete=is_complete, attempts=tuple(rows.values())
+        )
 
-    def gate(self, address: str) -> Gate:
+    def check_gate(self, address: str) -> Gate:
         self._answer()
         if self.resolve_all and address not in self.users:
             self.users[address] = GridUser(
@@ -236,7 +240,7 @@ class FakeScheduler:
         if slurm_job_id not in self._history:
             return None
         attempt = self.attempt(slurm_job_id)
-        return attempt if attempt.job_key == job_key and attempt.alive else None
+        return attempt if attempt.job_key == job_key and attempt.is_alive else None
 
     def _change(self, attempt: Attempt) -> None:
         now = self._clock.now()
@@ -246,20 +250,20 @@ class FakeScheduler:
 
 def _accounted(attempt: Attempt) -> Attempt:
     """Return a job as slurmdbd reports it."""
-    job_key = None if attempt.alive else attempt.job_key
+    job_key = None if attempt.is_alive else attempt.job_key
     return replace(attempt, time_limit_min=None, job_key=job_key)
 
 
 class FakeReports:
-    """Port Reports; the test adds the reports. ``pull`` returns at most ``max_reports``."""
+    """Port Reports; the test adds the reports. ``pull`` returns at most ``batch_size`` reports."""
 
     def __init__(self) -> None:
         self._reports: list[NodeReport] = []
-        self.max_reports = 1000
+        self.batch_size = 1000
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
         return tuple(report for report in self._reports if report.sequence > after)[
-            : self.max_reports
+            : self.batch_size
         ]
 
     def add(self, event: str, *, slurm_job_id: int, uid: int, occurred_at: int) -> None:

@@ -29,7 +29,7 @@ UNPREDICTABLE = {
     r"base : Restart systemd-timesyncd": "the unit is missing",
     r"pki : .*": "no CA exists yet",
     r"devnet : .*": "no server runs yet",
-    r"directory : Write the (settings, indexes and plugins of the server|tree, .*)": (
+    r"directory : Write the (settings, the indexes and the plugins of the server|tree, .*)": (
         "no server runs yet"
     ),
     r"directory : (Write the uid range of the server|Restart the directory server)": (
