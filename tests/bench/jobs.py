@@ -25,7 +25,7 @@ sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tools")]
 
 import lab_users  # noqa: E402
 from tests.e2e.conftest import GridClient, Lab, wait_until  # noqa: E402
-from tests.e2e.many_customers import join, one_step  # noqa: E402
+from tests.e2e.many_customers import connect, one_step  # noqa: E402
 
 from gridstead.adapters.chain.abi import artifact  # noqa: E402
 from gridstead.wiring.chain import open_chain  # noqa: E402
@@ -78,17 +78,17 @@ def main():
     options = parser.parse_args()
     lab = Lab(lab_users.lab_grid().folder)
     grid = GridClient(lab)
-    member = join(grid.customer("bench", CREDITS * options.jobs * (options.rounds + 1)))
+    connection = connect(grid.customer("bench", CREDITS * options.jobs * (options.rounds + 1)))
     workflow = one_step("true", memory_mb=MEMORY_MB)
     report_progress("warm-up: the customer's account, caches and connections")
-    run_through_grid(lab, member, [workflow] * 4)
+    run_through_grid(lab, connection, [workflow] * 4)
     slurm_runs, grid_runs = [], []
     for _ in range(options.rounds):
         with measure_cpu_time(lab, slurm_runs):
-            phases = run_through_slurm(lab, member.customer.address, workflow, options.jobs)
+            phases = run_through_slurm(lab, connection.customer.address, workflow, options.jobs)
             slurm_runs.append(Run(phases=phases))
         with measure_cpu_time(lab, grid_runs):
-            phases = run_through_grid(lab, member, [workflow] * options.jobs)
+            phases = run_through_grid(lab, connection, [workflow] * options.jobs)
             grid_runs.append(Run(phases=phases))
     supervisor = tomllib.loads(lab.run("control", "cat", "/etc/gridstead/supervisor.toml").stdout)
     return report(options, supervisor["chain"]["confirmations"], slurm_runs, grid_runs)
@@ -166,12 +166,12 @@ def run_through_slurm(lab, address, workflow, jobs):
     return slurm_phases(wait_until(completed_records, timeout=TIMEOUT_S), start_s)
 
 
-def run_through_grid(lab, member, workflows):
+def run_through_grid(lab, connection, workflows):
     """Run the jobs through the grid and return the phases."""
     report_progress(f"{len(workflows)} jobs through the grid")
-    chain = open_chain(member.settings.chain)
+    chain = open_chain(connection.settings.chain)
     first_block, start_s = chain.ledger.head().number + 1, time.time()
-    numbers = set(member.submit(workflows, credits_=CREDITS))
+    numbers = set(connection.submit(workflows, credits_=CREDITS))
     wait_until(
         lambda: len(log_entries(chain, first_block, ["JobSettled"])) >= len(numbers),
         timeout=TIMEOUT_S,

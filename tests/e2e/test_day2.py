@@ -12,7 +12,7 @@ import time
 
 import pytest
 from tests.e2e.conftest import CHECKOUT, wait_until
-from tests.e2e.slurm_jobs import SlurmJobs, operator
+from tests.e2e.slurm_jobs import SlurmJobs, operator_access
 
 NEW = "compute3"
 OLD = ("compute1", "compute2")
@@ -117,7 +117,7 @@ def daemons(lab):
 
 @pytest.fixture(scope="module")
 def jobs(lab, tmp_path_factory):
-    jobs = SlurmJobs(lab, operator(lab, tmp_path_factory.mktemp("ssh")), f"0x{'d2' * 20}")
+    jobs = SlurmJobs(lab, operator_access(lab, tmp_path_factory.mktemp("ssh")), f"0x{'d2' * 20}")
     yield jobs
     jobs.close()
 

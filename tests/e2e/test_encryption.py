@@ -35,7 +35,7 @@ with ThreadPoolExecutor(32) as pool:
 
 @pytest.fixture(scope="module")
 def table(lab, tmp_path_factory):
-    return flows.table(lab, tmp_path_factory.mktemp("flows"))
+    return flows.read_flow_table(lab, tmp_path_factory.mktemp("flows"))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,9 @@ def open_ports(lab):
 
 def is_plain(lab, table, source, host, port, protocol):
     """Return whether the table gives a reason why a flow from a source to a port has no TLS."""
-    return any("plain" in flow for flow in flows.listed(lab, table, source, host, port, protocol))
+    return any(
+        "plain" in flow for flow in flows.matching_flows(lab, table, source, host, port, protocol)
+    )
 
 
 def handshakes(lab, table, source, places):
@@ -70,7 +72,7 @@ def handshakes(lab, table, source, places):
     """
     targets = []
     for host, port in places:
-        timeout_s = 15 if flows.listed(lab, table, source, host, port) else 1.5
+        timeout_s = 15 if flows.matching_flows(lab, table, source, host, port) else 1.5
         targets.append((lab.address(host), port, timeout_s))
     text = json.dumps(targets)
     if source:
@@ -119,7 +121,7 @@ def test_every_reachable_udp_port_has_a_reason(lab, table, open_ports):
     without_reason = set()
     for source in (*lab.hosts, None):
         for host, port, program in ports_of(open_ports, "udp", source):
-            is_open = flows.listed(lab, table, source, host, port, "udp")
+            is_open = flows.matching_flows(lab, table, source, host, port, "udp")
             if is_open and not is_plain(lab, table, source, host, port, "udp"):
                 without_reason.add((host, port, program))
 

@@ -48,7 +48,7 @@ with ThreadPoolExecutor(32) as pool:
 
 @pytest.fixture(scope="module")
 def table(lab, tmp_path_factory):
-    return flows.table(lab, tmp_path_factory.mktemp("flows"))
+    return flows.read_flow_table(lab, tmp_path_factory.mktemp("flows"))
 
 
 def is_listed(lab, table, source, host, port):
@@ -57,7 +57,7 @@ def is_listed(lab, table, source, host, port):
     Args:
         source: A host of the lab, or None for a machine outside of the site.
     """
-    return flows.listed(lab, table, source, host, port) != []
+    return flows.matching_flows(lab, table, source, host, port) != []
 
 
 @pytest.fixture(scope="module")

@@ -25,13 +25,13 @@ DATABASE = "mariadb-dump --single-transaction slurm_acct_db"
 
 
 @pytest.fixture(scope="module")
-def someone(grid):
+def customer(grid):
     return grid.customer("ends")
 
 
 @pytest.fixture(scope="module")
 def store(lab):
-    with stores.running(lab.gateway) as server:
+    with stores.run_store(lab.gateway) as server:
         server.put("in/word", b"hello")
         yield server
 
@@ -112,14 +112,14 @@ def in_a_launch():
 
 
 @pytest.fixture(scope="module")
-def started(someone, store, secret, secret_search):
+def submitted_jobs(customer, store, secret, secret_search):
     """Submit the jobs that may run at the same time and return their numbers."""
     assert secret_search
 
     def ends(name, command, **resources):
         return sized(with_secrets(store, secret, name, command), **resources)
 
-    return many_customers.submit_named(someone, {
+    return many_customers.submit_named(customer, {
         # 100 credits pay for one minute of 100 CPU threads.
         "over its time": ends("late", "sleep 600", tasks=2, cpus=50, memory_mb=32),
         "cancelled": ends("cancelled", "sleep 300"),
@@ -151,92 +151,100 @@ def in_home(lab, user, name):
 
 
 def test_a_job_cancelled_while_it_runs_is_billed_for_its_run_time(
-    grid, lab, someone, started, store
+    grid, lab, customer, submitted_jobs, store
 ):
-    number = started["cancelled"]
-    wait_for(lab, someone, "cancelled.started")
-    grid.wait(someone, number, "RUNNING")  # a cancelled job costs nothing before this state
-    someone.run("job", "cancel", str(number))
-    grid.wait(someone, number, "CANCELLED")
+    number = submitted_jobs["cancelled"]
+    wait_for(lab, customer, "cancelled.started")
+    grid.wait(customer, number, "RUNNING")  # a cancelled job costs nothing before this state
+    customer.run("job", "cancel", str(number))
+    grid.wait(customer, number, "CANCELLED")
 
-    job = grid.check_money(someone, number)
+    job = grid.check_money(customer, number)
     assert job["cost_wei"] > 0
-    lab.check_nothing_is_left(job["number"])
-    assert in_home(lab, someone, "cancelled.finally")
+    lab.check_no_leftovers(job["number"])
+    assert in_home(lab, customer, "cancelled.finally")
     assert store.get("cancelled/word") == b"hello"
 
 
-def test_finally_steps_of_a_launch_run_to_their_end_in_a_cancelled_job(grid, lab, someone, started):
-    number = started["cancelled launch"]
-    wait_for(lab, someone, "launched.started")
-    someone.run("job", "cancel", str(number))
-    grid.wait(someone, number, "CANCELLED")
+def test_finally_steps_of_a_launch_run_to_their_end_in_a_cancelled_job(
+    grid, lab, customer, submitted_jobs
+):
+    number = submitted_jobs["cancelled launch"]
+    wait_for(lab, customer, "launched.started")
+    customer.run("job", "cancel", str(number))
+    grid.wait(customer, number, "CANCELLED")
 
-    lab.check_nothing_is_left(number)
-    assert in_home(lab, someone, "launched.finally")
+    lab.check_no_leftovers(number)
+    assert in_home(lab, customer, "launched.finally")
 
 
-def test_a_job_that_exits_with_3_fails_with_exit_code_3(grid, lab, someone, started, store):
-    grid.wait(someone, started["exits 3"], "FAILED")
+def test_a_job_that_exits_with_3_fails_with_exit_code_3(grid, lab, customer, submitted_jobs, store):
+    grid.wait(customer, submitted_jobs["exits 3"], "FAILED")
 
-    job = grid.check_money(someone, started["exits 3"])
+    job = grid.check_money(customer, submitted_jobs["exits 3"])
     assert job["exit_code"] == 3
-    lab.check_nothing_is_left(job["number"])
-    assert in_home(lab, someone, "bad.finally")
+    lab.check_no_leftovers(job["number"])
+    assert in_home(lab, customer, "bad.finally")
     assert store.get("bad/word") == b"hello"
 
 
-def test_a_job_that_uses_too_much_memory_fails(grid, someone, started):
-    job = grid.wait(someone, started["too much memory"], "FAILED")
+def test_a_job_that_uses_too_much_memory_fails(grid, customer, submitted_jobs):
+    job = grid.wait(customer, submitted_jobs["too much memory"], "FAILED")
 
     # The kernel ends the step, and the batch script fails afterwards. Slurm reports either of the
     # two states.
     assert job["last_error"] in {"Slurm reports OUT_OF_MEMORY", "Slurm reports FAILED"}
-    grid.check_money(someone, started["too much memory"])
+    grid.check_money(customer, submitted_jobs["too much memory"])
 
 
-def test_a_finished_job_leaves_nothing(grid, lab, someone, started, store):
-    job = grid.wait(someone, started["exits 0"], "FINISHED")
+def test_a_finished_job_leaves_nothing(grid, lab, customer, submitted_jobs, store):
+    job = grid.wait(customer, submitted_jobs["exits 0"], "FINISHED")
 
-    lab.check_nothing_is_left(job["number"])
-    assert in_home(lab, someone, "good.finally")
+    lab.check_no_leftovers(job["number"])
+    assert in_home(lab, customer, "good.finally")
     assert store.get("good/word") == b"hello"
 
 
-def test_a_job_that_slurm_kills_leaves_nothing(grid, lab, someone, started):
-    number = started["ignores signals"]
-    wait_for(lab, someone, "deaf.started")
-    someone.run("job", "cancel", str(number))
+def test_a_job_that_slurm_kills_leaves_nothing(grid, lab, customer, submitted_jobs):
+    number = submitted_jobs["ignores signals"]
+    wait_for(lab, customer, "deaf.started")
+    customer.run("job", "cancel", str(number))
 
-    job = grid.wait(someone, number, "CANCELLED")
+    job = grid.wait(customer, number, "CANCELLED")
 
     # At the end of such a job, slurmstepd 24.11.5 may wait for its own process until
     # UnkillableStepTimeout (150 s) ends.
-    lab.check_nothing_is_left(job["number"], timeout=70)
+    lab.check_no_leftovers(job["number"], timeout=70)
 
 
-def test_a_job_that_exceeds_its_paid_time_is_out_of_credits(grid, lab, someone, started, store):
-    number = started["over its time"]
-    job = grid.wait(someone, number, "OUT_OF_CREDITS", timeout=180)
+def test_a_job_that_exceeds_its_paid_time_is_out_of_credits(
+    grid, lab, customer, submitted_jobs, store
+):
+    number = submitted_jobs["over its time"]
+    job = grid.wait(customer, number, "OUT_OF_CREDITS", timeout=180)
 
     paid_seconds = billing_oracle.paid_seconds(job["escrow_wei"], job["price_per_min_wei"])
     elapsed = int(lab.wait_ended(job["id"])[-1]["elapsedraw"])
-    grid.check_money(someone, number, seconds=min(elapsed, paid_seconds))
-    lab.check_nothing_is_left(job["number"])
-    assert in_home(lab, someone, "late.finally")
+    grid.check_money(customer, number, seconds=min(elapsed, paid_seconds))
+    lab.check_no_leftovers(job["number"])
+    assert in_home(lab, customer, "late.finally")
     assert store.get("late/word") == b"hello"
 
 
-def test_secrets_of_a_job_are_only_in_allowed_places(lab, someone, started, secret, secret_search):
+def test_secrets_of_a_job_are_only_in_allowed_places(
+    lab, customer, submitted_jobs, secret, secret_search
+):
     """The search finds the careless job's secret in each kind of place, which proves that the
     search works.
     """
     for name in ("cancelled", "ignores signals"):
-        someone.run("job", "cancel", str(started[name]), check=False)  # may be cancelled already
-    member = many_customers.join(someone)
-    member.wait_cold(started.values(), timeout=400)
-    member.close()
-    ids = [lab.sacct(f"0x{number:064x}")[-1]["jobid"] for number in started.values()]
+        customer.run(
+            "job", "cancel", str(submitted_jobs[name]), check=False
+        )  # may be cancelled already
+    connection = many_customers.connect(customer)
+    connection.wait_cold(submitted_jobs.values(), timeout=400)
+    connection.close()
+    ids = [lab.sacct(f"0x{number:064x}")[-1]["jobid"] for number in submitted_jobs.values()]
 
     for slurm_id in ids:
         for token in lab.sh("controller", TOKEN.format(slurm_id)).splitlines():
@@ -269,19 +277,19 @@ def is_allowed(sighting):
     return sighting.host == "controller" and bool(ENVIRONMENT.fullmatch(sighting.place))
 
 
-def test_a_job_cancelled_while_it_waits_in_slurm_costs_nothing(grid, lab, someone):
+def test_a_job_cancelled_while_it_waits_in_slurm_costs_nothing(grid, lab, customer):
     whole_cluster = {"tasks": 2, "cpus": 64, "memory_mb": 32, "credits_": 1000}
-    blocker = grid.submit(someone, "sleep 400", **whole_cluster)
-    grid.wait(someone, blocker, "RUNNING")
-    number = grid.submit(someone, "sleep 300", **whole_cluster)
-    grid.wait(someone, number, "SCHEDULED")
+    blocker = grid.submit(customer, "sleep 400", **whole_cluster)
+    grid.wait(customer, blocker, "RUNNING")
+    number = grid.submit(customer, "sleep 300", **whole_cluster)
+    grid.wait(customer, number, "SCHEDULED")
     listed = f"squeue -h -n 0x{number:064x} | grep ."
     lab.sh("controller", f"for i in $(seq 60); do {listed} && exit; sleep 0.5; done; exit 1")
-    someone.run("job", "cancel", str(number))
-    someone.run("job", "cancel", str(blocker))
-    grid.wait(someone, number, "CANCELLED")
-    grid.wait(someone, blocker, "CANCELLED")
+    customer.run("job", "cancel", str(number))
+    customer.run("job", "cancel", str(blocker))
+    grid.wait(customer, number, "CANCELLED")
+    grid.wait(customer, blocker, "CANCELLED")
 
-    assert grid.check_money(someone, number)["cost_wei"] == 0
+    assert grid.check_money(customer, number)["cost_wei"] == 0
     (record,) = lab.wait_ended(f"0x{number:064x}")
     assert record["state"].startswith("CANCELLED")

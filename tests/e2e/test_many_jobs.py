@@ -20,29 +20,32 @@ SPOOL = "/var/spool/gridstead"
 
 
 @pytest.fixture(scope="module")
-def members(grid):
+def connections(grid):
     names = ("first-of-crowd", "second-of-crowd")
     connected = []
     for name in names:
         user = grid.customer(name, credits_=3 * JOBS_EACH * CREDITS)
-        connected.append(many_customers.join(user))
+        connected.append(many_customers.connect(user))
     yield connected
-    for member in connected:
-        member.close()
+    for connection in connected:
+        connection.close()
 
 
-def addresses(grid, members):
+def addresses(grid, connections):
     """Return each address that can own credits in these tests: users, provider, contracts."""
-    deployment = json.loads((grid.where.chain / "deployment.json").read_text())
-    customers = [member.customer.address for member in members]
+    deployment = json.loads((grid.lab_grid.chain / "deployment.json").read_text())
+    customers = [connection.customer.address for connection in connections]
     return [*customers, grid.provider, grid.admin.address, *deployment["contracts"].values()]
 
 
-def balances(grid, members):
-    return {address: members[0].customer.balance(address) for address in addresses(grid, members)}
+def balances(grid, connections):
+    return {
+        address: connections[0].customer.balance(address)
+        for address in addresses(grid, connections)
+    }
 
 
-def run_jobs(members):
+def run_jobs(connections):
     """Submit the jobs of all members at once and wait until they have ended.
 
     Returns:
@@ -53,20 +56,21 @@ def run_jobs(members):
     workflows = [
         many_customers.one_step(f"{trace}{number}; sleep 3") for number in range(JOBS_EACH)
     ]
-    numbers = [member.submit(workflows, credits_=CREDITS) for member in members]
-    pairs = zip(members, numbers, strict=True)
+    numbers = [connection.submit(workflows, credits_=CREDITS) for connection in connections]
+    pairs = zip(connections, numbers, strict=True)
     return folder, [
-        member.wait_cold(own_numbers, timeout=SETTLED_WITHIN_S) for member, own_numbers in pairs
+        connection.wait_cold(own_numbers, timeout=SETTLED_WITHIN_S)
+        for connection, own_numbers in pairs
     ]
 
 
-def check_runs(lab, member, jobs, folder):
+def check_runs(lab, connection, jobs, folder):
     """Assert that each job has one accounting record of the wallet's user and one trace file.
 
     Returns:
         The accounting records by job number.
     """
-    user = member.customer.address
+    user = connection.customer.address
     runs = {}
     for number, attempts in many_customers.records_of(lab, jobs).items():
         (attempt,) = attempts
@@ -77,7 +81,7 @@ def check_runs(lab, member, jobs, folder):
     return runs
 
 
-def check_money(lab, member, jobs, runs):
+def check_money(lab, connection, jobs, runs):
     """Assert that each job is settled once, by Slurm's start and end.
 
     Returns:
@@ -85,7 +89,7 @@ def check_money(lab, member, jobs, runs):
     """
     total = fees = 0
     for number, job in jobs.items():
-        (end,) = member.ends(number)
+        (end,) = connection.end_events(number)
         cost, fee = job.final_cost, end.numbers["fee"]
         assert (job.state.name, job.exit_code) == ("FINISHED", 0)
         if cost != bill(job, int(runs[number]["elapsedraw"])):
@@ -101,19 +105,19 @@ def bill(job, seconds):
     return billing_oracle.cost(seconds, job.price_per_min)
 
 
-def check_jobs(lab, grid, members):
-    before = balances(grid, members)
+def check_jobs(lab, grid, connections):
+    before = balances(grid, connections)
 
-    folder, outcomes = run_jobs(members)
+    folder, outcomes = run_jobs(connections)
 
-    after = balances(grid, members)
+    after = balances(grid, connections)
     expected, costs, fees = {}, 0, 0
-    for member, jobs in zip(members, outcomes, strict=True):
-        runs = check_runs(lab, member, jobs, folder)
-        cost, fee = check_money(lab, member, jobs, runs)
-        expected[member.customer.address] = -cost
+    for connection, jobs in zip(connections, outcomes, strict=True):
+        runs = check_runs(lab, connection, jobs, folder)
+        cost, fee = check_money(lab, connection, jobs, runs)
+        expected[connection.customer.address] = -cost
         costs, fees = costs + cost, fees + fee
-    expected |= {grid.provider: costs - fees, grid.where.contract: fees}
+    expected |= {grid.provider: costs - fees, grid.lab_grid.contract: fees}
     differences = {address: after[address] - before[address] for address in before}
     assert {address: wei for address, wei in differences.items() if wei} == expected
     assert sum(differences.values()) == 0
@@ -159,17 +163,17 @@ def no_reports(lab):
         apply_role(reports_come=True)
 
 
-def test_forty_jobs_at_once_each_run_once_and_are_paid(lab, grid, members):
+def test_forty_jobs_at_once_each_run_once_and_are_paid(lab, grid, connections):
     stored, _ = reports(lab)
 
-    check_jobs(lab, grid, members)
+    check_jobs(lab, grid, connections)
 
     assert reports(lab)[0] != stored
 
 
-def test_forty_jobs_are_paid_without_reports(lab, grid, members, no_reports):
+def test_forty_jobs_are_paid_without_reports(lab, grid, connections, no_reports):
     before = reports(lab)
 
-    check_jobs(lab, grid, members)
+    check_jobs(lab, grid, connections)
 
     assert reports(lab) == before

@@ -9,7 +9,7 @@ import time
 import pytest
 from tests.adapters.modules.git_server import GitServer, Repository
 from tests.e2e import store as stores
-from tests.e2e.registry import certify
+from tests.e2e.registry import issue_certificate
 
 from gridstead.rpc.tls import TlsFiles
 
@@ -71,7 +71,7 @@ def append(text):
 
 
 @pytest.fixture(scope="module")
-def someone(grid):
+def customer(grid):
     return grid.customer("constructs")
 
 
@@ -81,7 +81,7 @@ def source(lab, tmp_path_factory):
     ``me/around`` and ``me/greet``.
     """
     root = tmp_path_factory.mktemp("git")
-    certificate, key = certify(lab, root)
+    certificate, key = issue_certificate(lab, root)
     server = GitServer(
         root, TlsFiles(certificate=certificate, key=key), address=lab.gateway, port=PORT
     )
@@ -105,11 +105,11 @@ def submit(user, *steps, tasks=2, **fields):
     )  # fmt: skip
 
 
-def test_modules_receive_inputs_and_set_outputs(grid, lab, someone, source):
+def test_modules_receive_inputs_and_set_outputs(grid, lab, customer, source):
     args = [{"key": "MANY", "value": "4"}, {"key": "UNIT", "value": "pears"}]
-    with stores.running(lab.gateway) as store:
+    with stores.run_store(lab.gateway) as store:
         done = submit(
-            someone,
+            customer,
             {"use": {"source": f"{source}/count@{TAG}", "args": args, "exportEnvAs": "FIRST"}},
             append('"$FIRST_RESULT"'),
             append('"$RESULT,$FIRST_OTHER$OTHER"'),
@@ -119,25 +119,25 @@ def test_modules_receive_inputs_and_set_outputs(grid, lab, someone, source):
             output={"http": {"url": f"{store.url}/said"}},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        grid.wait(someone, json.loads(done.stdout)["number"], "FINISHED")
+        grid.wait(customer, json.loads(done.stdout)["number"], "FINISHED")
 
         assert store.files["/said"].decode() == EXPECTED
 
 
-def test_the_module_template_runs_with_our_module(grid, someone, source, tmp_path):
+def test_the_module_template_runs_with_our_module(grid, customer, source, tmp_path):
     file = tmp_path / "module.yaml"
-    someone.run("workflow", "init", "--template", "module", "--output", str(file))
+    customer.run("workflow", "init", "--template", "module", "--output", str(file))
     text = re.sub(r"source: \S+", f"source: {source}/greet@{TAG}", file.read_text())
     file.write_text(text)
 
-    answer = someone.run("submit", str(file), "--credits", "100", "--json").stdout
+    answer = customer.run("submit", str(file), "--credits", "100", "--json").stdout
     number = json.loads(answer)["number"]
 
-    grid.wait(someone, number, "FINISHED")
-    assert someone.run("job", "logs", str(number)).stdout == "hello me\n"
+    grid.wait(customer, number, "FINISHED")
+    assert customer.run("job", "logs", str(number)).stdout == "hello me\n"
 
 
-def test_all_unusable_modules_are_reported_at_once(someone, source):
+def test_all_unusable_modules_are_reported_at_once(customer, source):
     names = (
         f"{source}/count@{TAG}",
         f"{source}/count",
@@ -146,7 +146,7 @@ def test_all_unusable_modules_are_reported_at_once(someone, source):
         "github.com/me/count",
     )
 
-    done = submit(someone, *({"use": {"source": name}} for name in names), tasks=1)
+    done = submit(customer, *({"use": {"source": name}} for name in names), tasks=1)
 
     assert done.returncode != 0
     reasons = (

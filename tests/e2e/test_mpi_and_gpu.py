@@ -73,15 +73,15 @@ def workflow(resources, *steps, **fields):
 
 
 @pytest.fixture(scope="module")
-def someone(grid):
+def customer(grid):
     return grid.customer("mpi-and-gpu")
 
 
 @pytest.fixture(scope="module")
-def started(someone):
+def submitted_jobs(customer):
     """Submit the jobs and return their numbers."""
     part = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 40}
-    return many_customers.submit_named(someone, {
+    return many_customers.submit_named(customer, {
         "mpi": workflow(
             TWO_NODES, mpi("pmix_v4", OPEN_MPI), mpi("pmi2", MPICH), mpi("none", OPEN_MPI),
             env=variables(OVER_TCP),
@@ -124,22 +124,24 @@ def mpi_results(lab, user, kind):
     return results
 
 
-def test_mpi_processes_on_two_nodes_communicate_by_pmix_and_pmi2(grid, lab, someone, started):
-    grid.wait(someone, started["mpi"], "FINISHED")
+def test_mpi_processes_on_two_nodes_communicate_by_pmix_and_pmi2(
+    grid, lab, customer, submitted_jobs
+):
+    grid.wait(customer, submitted_jobs["mpi"], "FINISHED")
 
     for kind in ("pmix_v4", "pmi2"):
-        results = mpi_results(lab, someone, kind)
+        results = mpi_results(lab, customer, kind)
         assert [result[:3] for result in results] == [("0", "2", "3"), ("1", "2", "3")], kind
         assert {host for _, _, _, host in results} == NODES, kind
-    separate = mpi_results(lab, someone, "none")
+    separate = mpi_results(lab, customer, "none")
     assert [result[:3] for result in separate] == [("0", "1", "1")] * 2
 
 
-def test_a_job_and_its_steps_get_the_requested_resources(grid, lab, someone, started):
-    grid.wait(someone, started["resources"], "FINISHED")
+def test_a_job_and_its_steps_get_the_requested_resources(grid, lab, customer, submitted_jobs):
+    grid.wait(customer, submitted_jobs["resources"], "FINISHED")
 
     def recorded(name):
-        return fields(read_files(lab, someone, name))
+        return fields(read_files(lab, customer, name))
 
     job, environment = recorded("whole.job"), recorded("whole.env")
     assert (job["NumTasks"], job["CPUs/Task"]) == ("2", "2")
@@ -152,34 +154,36 @@ def test_a_job_and_its_steps_get_the_requested_resources(grid, lab, someone, sta
     assert [environment[name] for name in ("SLURM_NTASKS", "SLURM_CPUS_PER_TASK")] == ["2", "2"]
     assert environment["SLURM_CPU_BIND_TYPE"] == "mask_cpu:"
     assert recorded("free.env")["SLURM_CPU_BIND_TYPE"] == "none"
-    assert read_files(lab, someone, "place").split() == ["/tmp/made/here", "0", "7"]
+    assert read_files(lab, customer, "place").split() == ["/tmp/made/here", "0", "7"]
 
 
-def test_a_job_with_gpus_gets_and_pays_for_the_gpus(grid, lab, someone, started):
-    grid.wait(someone, started["gpus"], "FINISHED")
+def test_a_job_with_gpus_gets_and_pays_for_the_gpus(grid, lab, customer, submitted_jobs):
+    grid.wait(customer, submitted_jobs["gpus"], "FINISHED")
 
     job_fields, environment = (
-        fields(read_files(lab, someone, "gpu.job")),
-        fields(read_files(lab, someone, "gpu.env")),
+        fields(read_files(lab, customer, "gpu.job")),
+        fields(read_files(lab, customer, "gpu.env")),
     )
     assert (job_fields["TresPerJob"], job_fields["NumNodes"]) == ("gres/gpu:3", "2")
     assert "gres/gpu=3" in job_fields["AllocTRES"].split(",")
-    assert "gres/gpu=2" in fields(read_files(lab, someone, "gpu.step"))["TRES"].split(",")
+    assert "gres/gpu=2" in fields(read_files(lab, customer, "gpu.step"))["TRES"].split(",")
     names = ("GPUS", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES")
     assert [environment[name] for name in names] == ["3", "2", "0,1", "0,1"]
-    without_gpus = fields(read_files(lab, someone, "none.env"))
+    without_gpus = fields(read_files(lab, customer, "none.env"))
     assert not without_gpus.keys() & {"SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES"}
-    job = grid.check_money(someone, started["gpus"])
+    job = grid.check_money(customer, submitted_jobs["gpus"])
     resources = Resources(gpus=3, tasks=2, cpus_per_task=1, memory_per_cpu_mb=60)
     assert job["price_per_min_wei"] == billing_oracle.price(resources, PRICES)
 
 
-def test_a_job_with_too_many_gpus_waits_with_a_reason_and_costs_nothing(grid, someone, started):
-    number = started["too many gpus"]
+def test_a_job_with_too_many_gpus_waits_with_a_reason_and_costs_nothing(
+    grid, customer, submitted_jobs
+):
+    number = submitted_jobs["too many gpus"]
 
     def reason():
-        return json.loads(someone.run("job", "get", str(number), "--json").stdout)["waits_because"]
+        return json.loads(customer.run("job", "get", str(number), "--json").stdout)["waits_because"]
 
     assert wait_until(reason, timeout=30) == "no provider can run it: 1 too small"
-    someone.run("job", "cancel", str(number))
-    assert grid.wait(someone, number, "CANCELLED")["cost_wei"] == 0
+    customer.run("job", "cancel", str(number))
+    assert grid.wait(customer, number, "CANCELLED")["cost_wei"] == 0

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e import name_server
 from tests.e2e import store as stores
 from tests.e2e.conftest import wait_until
-from tests.e2e.slurm_jobs import SlurmJobs, operator
+from tests.e2e.slurm_jobs import SlurmJobs, operator_access
 from tests.fakes.bore_server import TOKEN, URL, BoreServer
 
 pytestmark = pytest.mark.slurm
@@ -50,21 +50,21 @@ def run(command, network="pasta", *interfaces, **fields):
 
 @pytest.fixture(scope="module")
 def jobs(lab, tmp_path_factory):
-    jobs = SlurmJobs(lab, operator(lab, tmp_path_factory.mktemp("ssh")), f"0x{'ab' * 20}")
+    jobs = SlurmJobs(lab, operator_access(lab, tmp_path_factory.mktemp("ssh")), f"0x{'ab' * 20}")
     yield jobs
     jobs.close()
 
 
 @pytest.fixture(scope="module")
 def web(lab):
-    with stores.running(lab.gateway) as server:
+    with stores.run_store(lab.gateway) as server:
         server.files["/hello"] = b"from outside\n"
         yield server
 
 
 @pytest.fixture(scope="module")
 def names(lab):
-    with name_server.running(lab.gateway):
+    with name_server.run_name_server(lab.gateway):
         yield lab.gateway
 
 
@@ -106,7 +106,7 @@ def tunnel(lab):
 
 
 @pytest.fixture(scope="module")
-def started(lab, jobs, web, names, bore, tunnel):
+def submitted_jobs(lab, jobs, web, names, bore, tunnel):
     """Submit the jobs and return them."""
     unanswering = lab.address("db")
     show = f"id -u; {INTERFACES}; curl -s {web.url}/hello"
@@ -143,8 +143,8 @@ def started(lab, jobs, web, names, bore, tunnel):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_network_has_a_route_and_tries_every_name_server(lab, jobs, started, web, kind):
-    ended = jobs.wait(started[kind])
+def test_a_network_has_a_route_and_tries_every_name_server(lab, jobs, submitted_jobs, web, kind):
+    ended = jobs.wait(submitted_jobs[kind])
 
     servers = "".join(f"nameserver {address}\n" for address in (lab.address("db"), lab.gateway))
     (entry,) = re.findall(f"{name_server.ANSWER} +{name_server.NAME}\n", ended.output)
@@ -152,15 +152,18 @@ def test_a_network_has_a_route_and_tries_every_name_server(lab, jobs, started, w
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_step_downloads_through_a_tunnel(jobs, started, kind):
-    assert jobs.wait(started[f"tunnel by {kind}"]) == (0, " lo\n net0\n wg0\nthrough the tunnel\n")
+def test_a_step_downloads_through_a_tunnel(jobs, submitted_jobs, kind):
+    assert jobs.wait(submitted_jobs[f"tunnel by {kind}"]) == (
+        0,
+        " lo\n net0\n wg0\nthrough the tunnel\n",
+    )
 
 
-def test_bore_forwards_a_connection_to_the_step(jobs, started, bore):
+def test_bore_forwards_a_connection_to_the_step(jobs, submitted_jobs, bore):
     with bore.connect_visitor() as channel:
         channel.sendall(b"GET /page HTTP/1.0\r\n\r\n")
         answer = b"".join(iter(lambda: channel.recv(4096), b""))
-    ended = jobs.wait(started["bore"])
+    ended = jobs.wait(submitted_jobs["bore"])
 
     assert answer.endswith(b"\r\n\r\nthe page")
     assert ended.code == 0
@@ -168,33 +171,33 @@ def test_bore_forwards_a_connection_to_the_step(jobs, started, bore):
     assert bore.tokens == [TOKEN]
 
 
-def test_a_container_uses_the_steps_network(jobs, started):
-    ended = jobs.wait(started["container"])
+def test_a_container_uses_the_steps_network(jobs, submitted_jobs):
+    ended = jobs.wait(submitted_jobs["container"])
 
     assert ended.code == 0
     assert set(re.findall(r"(?m)^(\w+): \d", ended.output)) == {"lo", "net0"}
 
 
-def test_a_signal_reaches_the_command_in_a_network(jobs, started):
-    assert jobs.wait(started["signal"]) == (0, "trapped\n")
+def test_a_signal_reaches_the_command_in_a_network(jobs, submitted_jobs):
+    assert jobs.wait(submitted_jobs["signal"]) == (0, "trapped\n")
 
 
-def test_steps_on_two_nodes_connect_in_a_virtual_network(jobs, started):
-    ended = jobs.wait(started["met"])
+def test_steps_on_two_nodes_connect_in_a_virtual_network(jobs, submitted_jobs):
+    ended = jobs.wait(submitted_jobs["met"])
 
     assert ended.code == 0
     assert set(re.findall(r"a step on (\w+)", ended.output)) == {"compute1", "compute2"}
     assert "from a step" in ended.output
 
 
-def test_ended_and_cancelled_jobs_leave_nothing(lab, jobs, started):
+def test_ended_and_cancelled_jobs_leave_nothing(lab, jobs, submitted_jobs):
     wait_until(
         lambda: lab.run("infra", "test", "-e", f"{jobs.home}/runs", check=False).returncode == 0,
         timeout=60,
     )
 
-    jobs.cancel(started["cancelled"])
+    jobs.cancel(submitted_jobs["cancelled"])
 
-    for job in started.values():
+    for job in submitted_jobs.values():
         jobs.wait(job)
-    wait_until(lambda: jobs.left() == "", timeout=20)
+    wait_until(lambda: jobs.leftovers() == "", timeout=20)

@@ -7,7 +7,7 @@ import pytest
 from tests.adapters.slurm.cluster import RealCluster
 from tests.adapters.slurm.real_contract import *  # noqa: F403
 from tests.adapters.slurm.scheduler_contract import *  # noqa: F403
-from tests.e2e.slurm_jobs import make_user, operator
+from tests.e2e.slurm_jobs import create_user, operator_access
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.clock import SystemClock
@@ -55,7 +55,7 @@ def agent(open_agent):
 
 @pytest.fixture(scope="module")
 def access(lab, tmp_path_factory):
-    return operator(lab, tmp_path_factory.mktemp("ssh"))
+    return operator_access(lab, tmp_path_factory.mktemp("ssh"))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def ssh(access):
 
 @pytest.fixture(scope="module")
 def user(lab, agent):
-    return make_user(lab, agent, CUSTOMER)
+    return create_user(lab, agent, CUSTOMER)
 
 
 @pytest.fixture(params=["agent", "ssh"])

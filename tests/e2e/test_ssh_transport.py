@@ -16,7 +16,7 @@ FETCH = [
 
 
 @pytest.fixture(scope="module")
-def someone(grid):
+def customer(grid):
     return grid.customer("ssh")
 
 
@@ -35,14 +35,14 @@ def over_ssh(lab):
 
 
 @pytest.fixture(scope="module")
-def wallet_user(grid, lab, someone):
+def wallet_user(grid, lab, customer):
     """The address of a customer who has an account on the login host after a job."""
-    number = grid.submit(someone, "true")
-    grid.wait(someone, number, "FINISHED")
+    number = grid.submit(customer, "true")
+    grid.wait(customer, number, "FINISHED")
     wait_until(
         lambda: lab.run("login", "test", "-s", KEYS, check=False).returncode == 0, timeout=60
     )
-    return someone.address
+    return customer.address
 
 
 def log_in(lab, user, *command):
@@ -55,24 +55,24 @@ def log_in(lab, user, *command):
     return lab.run("control", *argv, f"{user}@login", *command, check=False)
 
 
-def test_jobs_run_and_are_settled_over_ssh(grid, lab, someone, stopped, over_ssh):
-    with stopped("controller", "gridstead-agent"):
-        finished = grid.submit(someone, 'sleep 2; id -un >"$HOME/over-ssh"')
-        failed = grid.submit(someone, "sleep 1; exit 3")
-        cancelled = grid.submit(someone, "sleep 300")
-        grid.wait(someone, cancelled, "RUNNING")
-        someone.run("job", "cancel", str(cancelled))
-        grid.wait(someone, finished, "FINISHED")
-        grid.wait(someone, failed, "FAILED")
-        grid.wait(someone, cancelled, "CANCELLED")
+def test_jobs_run_and_are_settled_over_ssh(grid, lab, customer, stop_unit, over_ssh):
+    with stop_unit("controller", "gridstead-agent"):
+        finished = grid.submit(customer, 'sleep 2; id -un >"$HOME/over-ssh"')
+        failed = grid.submit(customer, "sleep 1; exit 3")
+        cancelled = grid.submit(customer, "sleep 300")
+        grid.wait(customer, cancelled, "RUNNING")
+        customer.run("job", "cancel", str(cancelled))
+        grid.wait(customer, finished, "FINISHED")
+        grid.wait(customer, failed, "FAILED")
+        grid.wait(customer, cancelled, "CANCELLED")
 
-    job = grid.check_money(someone, finished)
-    written = lab.run("infra", "cat", f"/home/ldap-users/{someone.address}/over-ssh").stdout
-    assert written.strip() == someone.address
-    assert grid.check_money(someone, failed)["exit_code"] == 3
-    assert grid.check_money(someone, cancelled)["cost_wei"] > 0
+    job = grid.check_money(customer, finished)
+    written = lab.run("infra", "cat", f"/home/ldap-users/{customer.address}/over-ssh").stdout
+    assert written.strip() == customer.address
+    assert grid.check_money(customer, failed)["exit_code"] == 3
+    assert grid.check_money(customer, cancelled)["cost_wei"] > 0
     (record,) = lab.sacct(job["id"])
-    assert record["user"] == someone.address
+    assert record["user"] == customer.address
 
 
 def test_the_supervisors_key_runs_a_command_as_a_wallet_user(lab, wallet_user):
@@ -89,7 +89,7 @@ def test_the_supervisors_key_allows_no_terminal_and_no_forwarding(lab, wallet_us
     assert line.startswith("restrict ssh-ed25519 ")
 
 
-def test_an_authorized_keys_file_of_a_job_grants_no_access(grid, lab, someone, tmp_path):
+def test_an_authorized_keys_file_of_a_job_grants_no_access(grid, lab, customer, tmp_path):
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     public_key = key.with_suffix(".pub").read_text().strip()
@@ -97,9 +97,9 @@ def test_an_authorized_keys_file_of_a_job_grants_no_access(grid, lab, someone, t
         f"mkdir -p -m 700 ~/.ssh; (umask 077; echo '{public_key}' >~/.ssh/authorized_keys); "
         "cat ~/.ssh/authorized_keys"
     )
-    grid.wait(someone, grid.submit(someone, command), "FINISHED")
+    grid.wait(customer, grid.submit(customer, command), "FINISHED")
     argv = ["ssh", "-F", lab.folder / "ssh_config", "-i", key, "-o", "BatchMode=yes"]
-    argv += ["-l", someone.address]
+    argv += ["-l", customer.address]
 
     for host in lab.hosts:
         login = subprocess.run([*argv, host, "id"], check=False, capture_output=True, text=True)
@@ -115,9 +115,9 @@ def test_the_supervisors_key_does_not_open_root(lab, wallet_user):
     assert "Permission denied" in done.stderr
 
 
-def test_a_login_host_retains_its_keys_while_the_supervisor_is_down(lab, stopped, wallet_user):
+def test_a_login_host_retains_its_keys_while_the_supervisor_is_down(lab, stop_unit, wallet_user):
     before = lab.run("login", "cat", KEYS).stdout
-    with stopped("control", UNIT):
+    with stop_unit("control", UNIT):
         done = lab.run("login", *FETCH, check=False)
 
         assert done.returncode == 75

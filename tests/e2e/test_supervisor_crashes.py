@@ -51,8 +51,8 @@ class Crashes:
     def __init__(self, lab, grid):
         self.lab = lab
         self.grid = grid
-        self.someone = grid.customer("crashes")
-        self.home = f"/home/ldap-users/{self.someone.address}"
+        self.customer = grid.customer("crashes")
+        self.home = f"/home/ldap-users/{self.customer.address}"
 
     def submit(self):
         """Submit a job that runs until it is released."""
@@ -61,7 +61,7 @@ class Crashes:
             f'cd "$HOME"; echo start >>{trace}; '
             f"until sleep 1; [ -e {trace}.go ]; do :; done; echo end >>{trace}"
         )
-        return Run(number=self.grid.submit(self.someone, command), trace=trace)
+        return Run(number=self.grid.submit(self.customer, command), trace=trace)
 
     def release(self, run):
         """Let a job end."""
@@ -110,15 +110,15 @@ class Crashes:
 
     def check(self, run):
         """Assert that a job ran once, is settled once, and that its cost matches Slurm's record."""
-        self.grid.wait(self.someone, run.number, "FINISHED")
-        job = self.grid.check_money(self.someone, run.number)
+        self.grid.wait(self.customer, run.number, "FINISHED")
+        job = self.grid.check_money(self.customer, run.number)
 
-        history = self.grid.history(self.someone, run.number)
+        history = self.grid.history(self.customer, run.number)
         events = [event["event"] for event in history]
         assert events.count("JobSettled") == 1
         assert self.lines(run) == ["start", "end"]
         (record,) = self.lab.sacct(job["id"])
-        assert (record["user"], record["state"]) == (self.someone.address, "COMPLETED")
+        assert (record["user"], record["state"]) == (self.customer.address, "COMPLETED")
         assert job["cost_wei"] > 0
 
 
@@ -134,7 +134,7 @@ def running(crashes):
     """
     runs = {failpoint: crashes.submit() for failpoint in AT_END}
     for run in runs.values():
-        crashes.grid.wait(crashes.someone, run.number, "RUNNING")
+        crashes.grid.wait(crashes.customer, run.number, "RUNNING")
     return runs
 
 
@@ -159,7 +159,7 @@ def test_a_supervisor_killed_before_the_start_runs_and_settles_the_job_once(
 
 def test_a_supervisor_killed_while_a_job_runs_settles_it_once(crashes):
     run = crashes.submit()
-    crashes.grid.wait(crashes.someone, run.number, "RUNNING")
+    crashes.grid.wait(crashes.customer, run.number, "RUNNING")
     crashes.lab.run("control", "systemctl", "kill", "--signal=KILL", UNIT)
     crashes.release(run)
 

@@ -115,13 +115,13 @@ TEMPLATES = {
 
 
 @pytest.fixture(scope="module")
-def someone(grid):
+def customer(grid):
     return grid.customer("constructs")
 
 
 @pytest.fixture(scope="module")
 def store(lab):
-    with stores.running(lab.gateway) as server:
+    with stores.run_store(lab.gateway) as server:
         server.files["/in.tar.gz"] = packed("folder/inside", b"from the web\n")
         server.put("in/number", b"41")
         server.put("in/below/unit", b"apples")
@@ -130,13 +130,13 @@ def store(lab):
 
 
 @pytest.fixture(scope="module")
-def started(someone, store):
+def submitted_jobs(customer, store):
     """Submit the jobs and return their numbers."""
 
     def web(name):
         return {"http": {"url": f"{store.url}/{name}"}}
 
-    return many_customers.submit_named(someone, {
+    return many_customers.submit_named(customer, {
         "constructs": workflow(
             *CONSTRUCTS, input=web("in.tar.gz"), output=web("constructs"),
             env=[{"key": "GREETING", "value": "hello"}],
@@ -167,7 +167,7 @@ def started(someone, store):
 
 
 @pytest.fixture(scope="module")
-def templates(someone, store, tmp_path_factory):
+def templates(customer, store, tmp_path_factory):
     """Submit every template, unchanged except for the store's address and keys, and return the
     jobs' numbers.
     """
@@ -182,12 +182,12 @@ def templates(someone, store, tmp_path_factory):
     folder, workflows = tmp_path_factory.mktemp("templates"), {}
     for name in TEMPLATES:
         file = folder / f"{name}.yaml"
-        someone.run("workflow", "init", "--template", name, "--output", str(file))
+        customer.run("workflow", "init", "--template", name, "--output", str(file))
         text = file.read_text()
         for placeholder, value in replacements.items():
             text = text.replace(placeholder, str(value))
         workflows[name] = yaml.safe_load(text)
-    return many_customers.submit_named(someone, workflows)
+    return many_customers.submit_named(customer, workflows)
 
 
 def packed(name, content):
@@ -207,43 +207,45 @@ def workflow(*steps, **fields):
     }
 
 
-def test_steps_run_in_the_workflows_order(grid, lab, someone, store, started):
-    grid.wait(someone, started["constructs"], "FINISHED")
+def test_steps_run_in_the_workflows_order(grid, lab, customer, store, submitted_jobs):
+    grid.wait(customer, submitted_jobs["constructs"], "FINISHED")
 
     assert store.files["/constructs"].decode() == EXPECTED
-    lab.check_nothing_is_left(started["constructs"])
+    lab.check_no_leftovers(submitted_jobs["constructs"])
 
 
-def test_input_and_output_use_an_s3_store(grid, lab, someone, store, started):
-    grid.wait(someone, started["store"], "FINISHED")
+def test_input_and_output_use_an_s3_store(grid, lab, customer, store, submitted_jobs):
+    grid.wait(customer, submitted_jobs["store"], "FINISHED")
 
     assert store.get("out/count of all") == b"42 apples\n"
-    lab.check_nothing_is_left(started["store"])
+    lab.check_no_leftovers(submitted_jobs["store"])
 
 
-def test_a_container_starts_from_an_image_that_the_job_built(grid, lab, someone, store, started):
-    grid.wait(someone, started["container"], "FINISHED")
+def test_a_container_starts_from_an_image_that_the_job_built(
+    grid, lab, customer, store, submitted_jobs
+):
+    grid.wait(customer, submitted_jobs["container"], "FINISHED")
 
     lines = store.files["/container"].decode().splitlines()
     assert lines[:4] == ["in a container: $x 'y'", "root:x:0:0::/:/bin/sh", "writable", "read-only"]
     assert 'mounted NAME="Debian GNU/Linux"' in lines
-    lab.check_nothing_is_left(started["container"])
+    lab.check_no_leftovers(submitted_jobs["container"])
 
 
-def test_a_failed_step_ends_the_job_after_its_finally_steps(grid, lab, someone, started):
-    job = grid.wait(someone, started["fails"], "FAILED")
+def test_a_failed_step_ends_the_job_after_its_finally_steps(grid, lab, customer, submitted_jobs):
+    job = grid.wait(customer, submitted_jobs["fails"], "FAILED")
 
     assert job["exit_code"] == 5
-    file = f"/home/ldap-users/{someone.address}/finally-ran"
-    lab.run("login", "runuser", "-u", someone.address, "--", "test", "-e", file)
-    lab.check_nothing_is_left(started["fails"])
+    file = f"/home/ldap-users/{customer.address}/finally-ran"
+    lab.run("login", "runuser", "-u", customer.address, "--", "test", "-e", file)
+    lab.check_no_leftovers(submitted_jobs["fails"])
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_workflow_template_runs_unchanged(grid, someone, store, templates, name):
-    grid.wait(someone, templates[name], "FINISHED")
+def test_a_workflow_template_runs_unchanged(grid, customer, store, templates, name):
+    grid.wait(customer, templates[name], "FINISHED")
 
-    output = someone.run("job", "logs", str(templates[name])).stdout
+    output = customer.run("job", "logs", str(templates[name])).stdout
     assert [words for words in TEMPLATES[name] if words not in output] == []
     if name == "s3":
         assert store.get("output/lines.txt").startswith(b"2 ")

@@ -190,7 +190,7 @@ def customer(grid):
 
 @pytest.fixture(scope="module")
 def connected_customer(customer):
-    with contextlib.closing(many_customers.join(customer)) as joined:
+    with contextlib.closing(many_customers.connect(customer)) as joined:
         yield joined
 
 
@@ -282,7 +282,7 @@ def test_every_job_ends_once_and_is_billed_for_its_time(
     excess_s = []
     for index, (number, job) in enumerate(rotation.jobs.items()):
         (record,) = records[number]
-        (bill,) = connected_customer.ends(number)
+        (bill,) = connected_customer.end_events(number)
         billed = billed_record(record, bill)
         assert billed, f"no version of {record} has the hash of {bill}"
         paid = grid.check_money(customer, number, seconds=lab.billed_seconds(billed))

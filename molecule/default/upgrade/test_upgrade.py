@@ -140,8 +140,8 @@ def running_job(grid):
     home = f"/home/ldap-users/{customer.address}"
     workflow = many_customers.one_step('until test -e "$HOME/enough"; do sleep 0.5; done')
     workflow["steps"].append({"run": {"command": "echo another step"}})
-    with contextlib.closing(many_customers.join(customer)) as member:
-        (number,) = member.submit([workflow])
+    with contextlib.closing(many_customers.connect(customer)) as connection:
+        (number,) = connection.submit([workflow])
     grid.wait(customer, number, "RUNNING", timeout=TIMEOUT_S)
     return customer, number, home
 

@@ -105,8 +105,8 @@ def running_job(cluster, grid):
     customer = grid.customer("taken-over")
     signal_file = f"enough-{secrets.token_hex(4)}"
     workflow = many_customers.one_step(f'until test -e "$HOME/{signal_file}"; do sleep 0.5; done')
-    with contextlib.closing(many_customers.join(customer)) as member:
-        (number,) = member.submit([workflow])
+    with contextlib.closing(many_customers.connect(customer)) as connection:
+        (number,) = connection.submit([workflow])
     grid.wait(customer, number, "RUNNING")
     return customer, number, f"/home/ldap-users/{customer.address}/{signal_file}"
 
