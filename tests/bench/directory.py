@@ -23,7 +23,14 @@ sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tools")]
 
 import lab_users  # noqa: E402
 from tests.e2e.conftest import Lab  # noqa: E402
-from tests.e2e.test_directory import CLIENTS, MANAGER, SERVER, Account, dn, user  # noqa: E402
+from tests.e2e.test_directory import (  # noqa: E402
+    HOSTS_WITH_USERS,
+    MANAGER,
+    SERVER,
+    Account,
+    dn_of,
+    user_attributes,
+)
 
 MAX_DELAY_S, MAX_LOOK_UP_S = 2.0, 4.0
 ROUNDS = 5
@@ -63,15 +70,15 @@ class Bench:
 
     def create_user(self, address):
         """Create a user and return the time of the directory's answer (Unix seconds)."""
-        answer = self._connector.do("add", dn(address), user(address))
+        answer = self._connector.perform("add", dn_of(address), user_attributes(address))
         if answer != "done":
             raise RuntimeError(f"the directory answered {answer}")
         return time.time()
 
     def run_on_all_hosts(self, script):
         """Run a script on all hosts at once and return its output from each host."""
-        with ThreadPoolExecutor(len(CLIENTS)) as pool:
-            return list(pool.map(lambda host: self.lab.sh(host, script), CLIENTS))
+        with ThreadPoolExecutor(len(HOSTS_WITH_USERS)) as pool:
+            return list(pool.map(lambda host: self.lab.sh(host, script), HOSTS_WITH_USERS))
 
     def delay_of_new_user(self):
         """Return the delay until the last host knows a new user, in seconds."""
@@ -113,7 +120,7 @@ class Bench:
     def close(self):
         """Remove the users."""
         for address in self._users:
-            self.lab.run(SERVER, "ldapdelete", *MANAGER, dn(address), check=False)
+            self.lab.run(SERVER, "ldapdelete", *MANAGER, dn_of(address), check=False)
 
 
 def main():
