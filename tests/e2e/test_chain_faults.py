@@ -7,8 +7,8 @@ import time
 import pytest
 from tests import billing_oracle
 from tests.e2e.conftest import CREDIT, has_ended, wait_until
-from tests.e2e.signer import RequestSigner
 from tests.e2e.many_customers import one_step
+from tests.e2e.signer import RequestSigner
 
 pytestmark = pytest.mark.chain
 

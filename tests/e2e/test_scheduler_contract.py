@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of port Scheduler, for the agent and for SSH on the lab's Slurm."""
+"""The contract tests of port Scheduler, for the agent and for SSH on the lab's Slurm."""
 
 import time
 
@@ -21,7 +21,7 @@ CUSTOMER = f"0x{'c' * 40}"
 PKI = "/etc/gridstead/pki"
 
 
-def copy(lab, host, source, target):
+def copy_file(lab, host, source, target):
     target.write_text(lab.run(host, "cat", source).stdout)
     target.chmod(0o600)
     return target
@@ -29,14 +29,14 @@ def copy(lab, host, source, target):
 
 @pytest.fixture(scope="module")
 def open_agent(lab, tmp_path_factory):
-    """A function that connects to the agent with a certificate of a host."""
+    """Return a function that connects to the agent with a certificate of a host."""
     folder = tmp_path_factory.mktemp("pki")
-    ca = copy(lab, "control", f"{PKI}/ca.crt", folder / "ca.crt")
+    ca = copy_file(lab, "control", f"{PKI}/ca.crt", folder / "ca.crt")
     channels = []
 
     def connect(host, name):
-        certificate = copy(lab, host, f"{PKI}/{name}.crt", folder / f"{name}.crt")
-        key = copy(lab, host, f"{PKI}/{name}.key", folder / f"{name}.key")
+        certificate = copy_file(lab, host, f"{PKI}/{name}.crt", folder / f"{name}.crt")
+        key = copy_file(lab, host, f"{PKI}/{name}.key", folder / f"{name}.key")
         peer = GrpcPeer(
             address=f"{lab.address('controller')}:6830", ca=ca, certificate=certificate, key=key
         )
