@@ -116,7 +116,7 @@ def median_render_time_ms():
     times_ms = []
     for _ in range(RENDERINGS):
         start_s = time.perf_counter()
-        render(workflow, secrets_beside=True, site=None)
+        render(workflow, secrets_beside=True, paths=None)
         times_ms.append(1000 * (time.perf_counter() - start_s))
     return statistics.median(times_ms)
 

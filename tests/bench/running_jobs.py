@@ -112,7 +112,7 @@ class BusyChain:
 
     def sign_batches(self, account, batches, nonce, *, gas=None):
         """Return a signed transaction (bytes) for each batch; ``nonce`` is the first nonce."""
-        limits = [gas] * len(batches) if gas else account.gas(batches, room=BLOCK_GAS)
+        limits = [gas] * len(batches) if gas else account.gas(batches, available_gas=BLOCK_GAS)
         signed_transactions = []
         for batch, limit in zip(batches, limits, strict=True):
             signed = account.sign(batch, entry_ids=(), nonce=nonce, gas=limit, fees=FEES)

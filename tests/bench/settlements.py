@@ -153,7 +153,7 @@ class Bench:
         report_progress(f"raw, {kind.name}: signing")
         gas = None
         if kind.uses_old_calls:
-            (gas,) = account.gas([calls[:1]], room=BLOCK_GAS)
+            (gas,) = account.gas([calls[:1]], available_gas=BLOCK_GAS)
         signed_transactions = chain.sign_batches(
             account, in_batches(calls, kind.max_settlements), chain.nonce(chain.provider), gas=gas
         )

@@ -10,10 +10,10 @@ from web3.exceptions import ContractLogicError
 
 from gridstead.adapters.chain.abi import reason
 from gridstead.domain.jobs.billing import (
-    LONGEST_MIN,
     MAX_CPUS,
     MAX_GPUS,
     MAX_MEMORY_MB,
+    MAX_PAID_MINUTES,
     Prices,
     Resources,
     cost_floor,
@@ -114,7 +114,7 @@ def escrows_and_prices(numbers):
     for _ in range(SAMPLES):
         price = draw_number(numbers, 96)
         yield draw_number(numbers, 128), price
-        longest = min(LONGEST_MIN * price, 2**128 - 2)
+        longest = min(MAX_PAID_MINUTES * price, 2**128 - 2)
         for escrow in (longest - 1, longest, longest + 1):
             yield max(0, escrow), price
         whole_minutes = numbers.randint(1, 10**6) * price

@@ -123,11 +123,11 @@ class FakeSpool:
         self.lines.clear()
 
 
-class FakeSeal:
-    """Port ReportSeal: a valid datagram is ``uid lifetime payload``. The lifetime is in seconds."""
+class FakeMunge:
+    """Port MungeOpener. A valid credential is ``uid lifetime payload``, lifetime in seconds."""
 
-    def open(self, sealed: bytes) -> MungeCredential:
-        uid, _, rest = sealed.partition(b" ")
+    def open(self, credential: bytes) -> MungeCredential:
+        uid, _, rest = credential.partition(b" ")
         lifetime_s, _, payload = rest.partition(b" ")
         if not uid.isdigit() or not lifetime_s.isdigit():
             raise NotAllowed("refused a MUNGE credential")

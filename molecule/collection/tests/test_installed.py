@@ -62,8 +62,9 @@ def test_the_artifact_contains_no_tests_and_no_contracts():
     }  # fmt: skip
     test_folders = {path.name for path in (INSTALLED / "tests").iterdir()}
     assert test_folders - {"output"} == {"sanity"}
-    (wheel,) = (INSTALLED / "dist").iterdir()
-    assert wheel.suffix == ".whl"
+    wheels = sorted(path.name for path in (INSTALLED / "dist").iterdir())
+    assert [name.partition("-")[0] for name in wheels] == ["gridstead", "gridstead_cvmfs"]
+    assert {Path(name).suffix for name in wheels} == {".whl"}
 
 
 def test_the_sample_inventory_links_to_the_wiring():
