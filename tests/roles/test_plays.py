@@ -11,7 +11,7 @@ from tests.roles.conftest import roles_of
 
 plays = load(ROOT / "tools/plays.py")
 TABLE = yaml.safe_load((ROOT / "meta/site.yml").read_text())
-GENERATED = plays.generated(TABLE)
+GENERATED = plays.generated_files(TABLE)
 
 
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
@@ -46,7 +46,7 @@ def test_a_new_group_of_a_role_is_in_its_play_its_check_and_its_teardown():
     (play,) = (play for play in plays.plays_of(table) if play["name"] == "Run the gateway")
     play["hosts"].append("grid")
 
-    files = {path.name: yaml.safe_load(text) for path, text in plays.generated(table).items()}
+    files = {path.name: yaml.safe_load(text) for path, text in plays.generated_files(table).items()}
 
     (part,) = files["gateway.yml"]
     assert (part["hosts"], roles_of(part)) == ("gateway:grid", {"traefik"})

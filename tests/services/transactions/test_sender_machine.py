@@ -151,7 +151,7 @@ class SenderMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_call_reaches_another_job(self):
-        assert self.ledger.mistaken == []
+        assert self.ledger.mistaken_calls == []
 
     @invariant()
     def final_calls_stay_in_effect(self):

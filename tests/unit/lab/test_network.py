@@ -60,5 +60,5 @@ def test_an_address_has_the_subnet_and_the_last_octet():
 
 
 def test_added_hosts_have_addresses_after_the_largest_topology():
-    assert network.of_added("10.70.3.0/24") == "10.70.3.240/28"
+    assert network.subnet_of_added_hosts("10.70.3.0/24") == "10.70.3.240/28"
     assert network.FIRST_ADDED > network.FIRST_HOST + MAX_HOSTS

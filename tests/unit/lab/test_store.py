@@ -11,9 +11,9 @@ from tests.e2e import store as stores
 
 @pytest.fixture(scope="module")
 def store():
-    with stores.running("127.0.0.1") as earlier:
+    with stores.run_store("127.0.0.1") as earlier:
         earlier.put("earlier", b"hello")
-    with stores.running("127.0.0.1") as server:
+    with stores.run_store("127.0.0.1") as server:
         server.put("in/word", b"hello")
         yield server
 
