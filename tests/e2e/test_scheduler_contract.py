@@ -82,7 +82,7 @@ def test_the_agent_refuses_other_services(open_agent):
 
 def test_the_agent_returns_reports_soon_after_the_end(agent, user):
     cluster = RealCluster(agent, user)
-    submission = cluster.submission("exit 0")
+    submission = cluster.new_submission("exit 0")
     cursor = max((report.sequence for report in agent.pull(after=0, wait_s=0)), default=0)
 
     slurm_job_id = agent.submit(submission)

@@ -122,11 +122,11 @@ class FakeSpool:
         self.lines.clear()
 
 
-class FakeSeal:
-    """Port ReportSeal: a valid datagram is ``uid life payload``."""
+class FakeMunge:
+    """Port MungeOpener. A valid credential is ``uid life payload``."""
 
-    def open(self, sealed: bytes) -> MungeCredential:
-        uid, _, rest = sealed.partition(b" ")
+    def open(self, credential: bytes) -> MungeCredential:
+        uid, _, rest = credential.partition(b" ")
         life, _, payload = rest.partition(b" ")
         if not uid.isdigit() or not life.isdigit():
             raise NotAllowed("refused a MUNGE credential")

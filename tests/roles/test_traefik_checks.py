@@ -384,7 +384,9 @@ def test_live_reports_an_entry_point_that_needs_a_restart(options, gateway):
     live = as_run(options, gateway)
     live["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
 
-    with pytest.raises(configuration.Wrong, match=r"^entry point websecure is not :1; restart Traefik$"):
+    with pytest.raises(
+        configuration.Wrong, match=r"^entry point websecure is not :1; restart Traefik$"
+    ):
         configuration.check_live(live)
 
 

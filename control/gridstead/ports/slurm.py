@@ -196,7 +196,7 @@ class CompletionSpool(Protocol):
 class MungeOpener(Protocol):
     """Opens MUNGE credentials."""
 
-    def open(self, sealed: bytes) -> MungeCredential:
+    def open(self, credential: bytes) -> MungeCredential:
         """Return the content of a credential and the user that created it.
 
         Raises:

@@ -12,7 +12,7 @@ from gridstead.adapters.transactions import account as account_module
 from gridstead.adapters.transactions.account import ChainAccount, estimate, send_raw
 from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.calls import ClaimJobs
-from gridstead.domain.transactions.outbox import Fees, Reply, Taken, Transaction
+from gridstead.domain.transactions.outbox import Fees, Reply, SendResult, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
 WALLET = "0x" + "a1" * 20
@@ -58,21 +58,21 @@ def send(node):
 
 
 @pytest.mark.parametrize(
-    ("message", "taken"),
+    ("message", "result"),
     [
-        ("already known", Taken.TAKEN),
-        ("nonce too low: next nonce 5", Taken.STALE),
-        ("replacement transaction underpriced", Taken.UNDERPRICED),
+        ("already known", SendResult.ACCEPTED),
+        ("nonce too low: next nonce 5", SendResult.NONCE_USED),
+        ("replacement transaction underpriced", SendResult.UNDERPRICED),
     ],
 )
-def test_known_error_messages_are_classified(message, taken):
-    assert send(node_with_error(message)) == Reply(taken=taken)
-    assert send_raw(node_with_error(message), "0x02", WALLET) is taken
+def test_known_error_messages_are_classified(message, result):
+    assert send(node_with_error(message)) == Reply(result=result)
+    assert send_raw(node_with_error(message), "0x02", WALLET) is result
 
 
 @pytest.mark.parametrize("message", ["exceeds block gas limit", "oversized data", "something new"])
 def test_unknown_error_message_refuses_the_transaction(message):
-    assert send(node_with_error(message)) == Reply(taken=Taken.REFUSED, words=message)
+    assert send(node_with_error(message)) == Reply(result=SendResult.REFUSED, message=message)
     with pytest.raises(ChainUnavailable, match=message):
         send_raw(node_with_error(message), "0x02", WALLET)
 
@@ -82,7 +82,9 @@ def test_unknown_error_message_refuses_the_transaction(message):
     [("Too Many Requests", 429), ("daily limit", -32005), ("txpool is full", -32000)],
 )
 def test_overloaded_node_is_asked_again_later(message, code):
-    assert send(node_with_error(message, code=code)) == Reply(taken=Taken.LATER, words=message)
+    assert send(node_with_error(message, code=code)) == Reply(
+        result=SendResult.RETRY_LATER, message=message
+    )
     with pytest.raises(ChainUnavailable, match=message):
         send_raw(node_with_error(message, code=code), "0x02", WALLET)
 
@@ -90,7 +92,7 @@ def test_overloaded_node_is_asked_again_later(message, code):
 def test_wallet_without_coins_is_a_config_error():
     message = "insufficient funds for gas * price + value"
 
-    assert send(node_with_error(message)) == Reply(taken=Taken.POOR, words=message)
+    assert send(node_with_error(message)) == Reply(result=SendResult.CANNOT_PAY, message=message)
     with pytest.raises(ConfigError, match="cannot pay"):
         send_raw(node_with_error(message), "0x02", WALLET)
 
@@ -104,22 +106,24 @@ def test_call_above_the_block_gas_limit_reverts_in_simulation():
 
 
 @pytest.mark.parametrize(
-    ("message", "taken"),
+    ("message", "result"),
     [
-        ("FeeTooLow, MaxFeePerGas too low", Taken.UNDERPRICED),
-        ("FeeTooLowToCompete", Taken.UNDERPRICED),
-        ("ReplacementNotAllowed", Taken.UNDERPRICED),
-        ("Gas price below configured minimum gas price", Taken.UNDERPRICED),
-        ("InsufficientFunds, Account balance: 0", Taken.POOR),
-        ("Upfront cost exceeds account balance", Taken.POOR),
-        ("OldNonce, Current nonce: 5", Taken.STALE),
-        ("NonceGap", Taken.LATER),
-        ("Transaction nonce is too distant from current sender nonce", Taken.LATER),
-        ("Internal error", Taken.LATER),
+        ("FeeTooLow, MaxFeePerGas too low", SendResult.UNDERPRICED),
+        ("FeeTooLowToCompete", SendResult.UNDERPRICED),
+        ("ReplacementNotAllowed", SendResult.UNDERPRICED),
+        ("Gas price below configured minimum gas price", SendResult.UNDERPRICED),
+        ("InsufficientFunds, Account balance: 0", SendResult.CANNOT_PAY),
+        ("Upfront cost exceeds account balance", SendResult.CANNOT_PAY),
+        ("OldNonce, Current nonce: 5", SendResult.NONCE_USED),
+        ("NonceGap", SendResult.RETRY_LATER),
+        ("Transaction nonce is too distant from current sender nonce", SendResult.RETRY_LATER),
+        ("Internal error", SendResult.RETRY_LATER),
     ],
 )
-def test_error_messages_of_other_nodes_are_classified(message, taken):
-    assert account_module._to_reply(RpcError(code=-32010, message=message, data="")).taken is taken
+def test_error_messages_of_other_nodes_are_classified(message, result):
+    assert (
+        account_module._to_reply(RpcError(code=-32010, message=message, data="")).result is result
+    )
 
 
 AVAILABLE_GAS = 2_000_000
@@ -138,7 +142,7 @@ def test_claim_has_gas_for_jobs_that_are_matched_later(limit, estimate, gas):
     node = AnsweringNode(hex(estimate))
     account = ChainAccount(node, contracts_of_version("2.0.0"), AddressOnlyWallet())
 
-    assert account.gas([[ClaimJobs(limit=limit)]], room=AVAILABLE_GAS) == (gas,)
+    assert account.gas([[ClaimJobs(limit=limit)]], available_gas=AVAILABLE_GAS) == (gas,)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +156,7 @@ def test_claim_is_limited_to_the_available_gas(limit, available_gas, jobs, estim
     contracts = contracts_of_version("2.0.0")
     account = ChainAccount(node, contracts, wallet_of(b"\x01" * 32))
     claim = [ClaimJobs(limit=limit)]
-    (gas,) = account.gas([claim], room=available_gas)
+    (gas,) = account.gas([claim], available_gas=available_gas)
     signed = account.sign(claim, entry_ids=(1,), nonce=0, gas=gas, fees=TRANSACTION.fees)
 
     data = contracts.meta_scheduler.claim_jobs(jobs).data

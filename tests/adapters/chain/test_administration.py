@@ -122,10 +122,10 @@ def test_set_constant_prints_the_old_and_the_new_value(contracts_cli):
 @pytest.mark.parametrize("constant", CONSTANTS, ids=lambda constant: constant.name)
 def test_bounds_equal_those_of_the_contract(chain, constant):
     """The command line and the contract refuse the same values."""
-    assert is_accepted(chain, constant, constant.least)
-    assert is_accepted(chain, constant, constant.most)
-    assert not is_accepted(chain, constant, constant.least - 1)
-    assert not is_accepted(chain, constant, constant.most + 1)
+    assert is_accepted(chain, constant, constant.minimum)
+    assert is_accepted(chain, constant, constant.maximum)
+    assert not is_accepted(chain, constant, constant.minimum - 1)
+    assert not is_accepted(chain, constant, constant.maximum + 1)
 
 
 def is_accepted(chain, constant, value):
@@ -146,7 +146,7 @@ def is_accepted(chain, constant, value):
 def test_refusal_of_the_contract_has_a_hint(chain):
     """For example if the contracts were built with other bounds than this release knows."""
     cut = find_constant("deepsquareCut")
-    cut_with_wide_bounds = replace(cut, least=0, most=1000)
+    cut_with_wide_bounds = replace(cut, minimum=0, maximum=1000)
     inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)
     administrator = Administrator(chain.node, inspector, wallet(ADMIN), report=lambda _: None)
 

@@ -281,7 +281,7 @@ def test_fees_and_gas_are_read_from_the_node(chain, provider_account):
     fees = provider_account.fees()
 
     assert 0 < fees.tip < fees.max_fee
-    transfer, claim = provider_account.gas([(), [ClaimJobs(limit=1)]], room=30_000_000)
+    transfer, claim = provider_account.gas([(), [ClaimJobs(limit=1)]], available_gas=30_000_000)
     assert transfer == 21_000
     assert isinstance(claim, TransactionReverted)
     assert "ProviderNotJoined" in str(claim)

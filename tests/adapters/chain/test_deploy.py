@@ -12,7 +12,7 @@ from tests.devnet import COIN
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.contracts.blueprint import address_of
-from gridstead.adapters.contracts.deployment_file import Origin, Record, read, set_aside, write
+from gridstead.adapters.contracts.deployment_file import Origin, Record, read, rename_file, write
 from gridstead.adapters.contracts.steps import role_id
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.contracts.checks import check_contracts
@@ -129,7 +129,7 @@ def test_renew_restores_the_file_of_a_chain(site):
     """The file was renamed because another chain was used in the meantime."""
     addresses = site.run(renew=True)
     record = read(site.path)
-    set_aside(site.path, record)
+    rename_file(site.path, record)
     other_origin = Origin(chain_id=1, genesis="0xff", admin="0xee")
     write(site.path, Record(origin=other_origin, contracts={}, intents=[]))
     nonce = site.next_nonce()
@@ -147,7 +147,7 @@ def test_renamed_files_are_never_replaced(site):
         origin = Origin(chain_id=1, genesis="0xabcdef0123", admin="0x" + digit * 40)
         record = Record(origin=origin, contracts={}, intents=[])
         write(site.path, record)
-        renamed_file = set_aside(site.path, record)
+        renamed_file = rename_file(site.path, record)
         names.append(renamed_file.name)
         records.append(record)
 

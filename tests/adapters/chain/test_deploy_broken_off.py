@@ -26,7 +26,7 @@ from gridstead.adapters.chain.node import Node
 from gridstead.adapters.chain.wallet import create_wallet
 from gridstead.adapters.contracts import deploy as deploying
 from gridstead.adapters.contracts.blueprint import BLUEPRINT, address_of
-from gridstead.adapters.contracts.deployment_file import InUse, alone, read
+from gridstead.adapters.contracts.deployment_file import InUse, locked, read
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.adapters.transactions.encode import Payload
 from gridstead.errors import ChainUnavailable, TransactionReverted
@@ -211,7 +211,7 @@ def test_killed_process_is_continued_by_the_next_run(site, tmp_path):
 
 
 def test_second_concurrent_run_is_refused(site):
-    with alone(site.path), pytest.raises(InUse, match="another run"):
+    with locked(site.path), pytest.raises(InUse, match="another run"):
         site.run()
 
     assert site.next_nonce() == 0

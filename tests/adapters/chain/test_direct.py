@@ -7,7 +7,7 @@ import pytest
 from tests.devnet import wallet
 
 from gridstead.adapters.transactions.direct import DirectSender
-from gridstead.domain.transactions.outbox import Taken
+from gridstead.domain.transactions.outbox import SendResult
 from gridstead.errors import ChainUnavailable
 
 
@@ -33,22 +33,22 @@ def test_start_waits_for_pending_transactions(paused_chain):
         sender.transfer(wallet(90).address, 1)
 
     with pytest.raises(ChainUnavailable, match="could not start"):
-        sender.wait_for_own()
+        sender.wait_for_pending()
 
     paused_chain.anvil.mine()
-    sender.wait_for_own()
+    sender.wait_for_pending()
 
 
 def test_replaced_transaction_is_an_error(paused_chain):
     class ReplacedSender(DirectSender):
         """A sender whose transaction another program replaces before it is mined."""
 
-        def give(self, draft):
-            taken = super().give(draft)
+        def submit(self, draft):
+            result = super().submit(draft)
             paused_chain.anvil.rpc("anvil_dropAllTransactions")
             paused_chain.anvil.rpc("evm_setAutomine", True)
             DirectSender(paused_chain.node, paused_chain.admin).transfer(wallet(91).address, 1)
-            return taken
+            return result
 
     with pytest.raises(ChainUnavailable) as error:
         ReplacedSender(paused_chain.node, paused_chain.admin).transfer(wallet(90).address, 1)
@@ -60,8 +60,8 @@ def test_wallet_in_constant_use_by_another_program_is_an_error(chain):
     class StaleSender(DirectSender):
         """A sender whose nonce is always used already."""
 
-        def give(self, draft):
-            return Taken.STALE
+        def submit(self, draft):
+            return SendResult.NONCE_USED
 
     with pytest.raises(ChainUnavailable, match="could not send transfer of coins"):
         StaleSender(chain.node, chain.admin).transfer(wallet(90).address, 1)

@@ -68,7 +68,8 @@ def json_keys() -> Iterator[str]:
 
     These are the string keys of all mappings in the modules of the command line.
     """
-    files = [*(CONTROL / "cli").rglob("*.py"), *CONTROL.rglob("steps.py"), CVMFS / "cli.py"]
+    files = [*(CONTROL / "cli").rglob("*.py"), CONTROL / "adapters/contracts/steps.py"]
+    files += [CVMFS / "cli.py"]
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
             for key in _string_keys(node):

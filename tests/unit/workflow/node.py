@@ -141,7 +141,7 @@ class Node:
         """
         script = self.root / "script"
         with FORK_LOCK:
-            script.write_text(text or render(workflow, site=self.script_paths))
+            script.write_text(text or render(workflow, paths=self.script_paths))
             script.chmod(0o700)
             job = self._popen(script, {**SECRETS, **secrets_of(workflow), **environment})
         self.jobs.append(job)

@@ -62,7 +62,7 @@ class TestRuntime:
     )
     def test_apptainer_is_used_if_the_step_requires_it(self, node, runtime, container, tmp_path):
         job = workflow(step(container=container))
-        text = render(job, site=node.script_paths).replace("/opt/software", str(tmp_path))
+        text = render(job, paths=node.script_paths).replace("/opt/software", str(tmp_path))
         (tmp_path / "registry-1.docker.io").mkdir()
         (tmp_path / "registry-1.docker.io/debian:12").write_text("image")
 

@@ -12,7 +12,7 @@ from tests.unit.workflow.random_workflows import fetch_module
 from tests.unit.workflow.strategies import problems_of
 from tests.unit.workflow.yaml_file import to_yaml
 
-from gridstead.workflow.field_paths import fields_of, name_of, valid_places
+from gridstead.workflow.field_paths import fields_of, name_of, valid_paths
 from gridstead.workflow.parse import check_workflow, parse_workflow
 from gridstead.workflow.schema import Module
 
@@ -26,7 +26,7 @@ def _workflow_field_names():
     """Return the names of all fields that can be misplaced. A module is a separate file."""
     names = set()
     for mapping_name, name in fields():
-        if valid_places(name) and not mapping_name.startswith(name_of(Module)):
+        if valid_paths(name) and not mapping_name.startswith(name_of(Module)):
             names.add(name)
     return names
 

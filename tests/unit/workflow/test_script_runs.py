@@ -263,7 +263,7 @@ class TestLogging:
     )  # fmt: skip
     def test_a_signal_before_the_start_of_the_job_leaves_no_secret(self, node, next_line):
         workflow = job("echo never", logging=True)
-        text = render(workflow, site=node.script_paths)
+        text = render(workflow, paths=node.script_paths)
         text_with_signal = text.replace(next_line, f"kill -TERM $$; exit\n{next_line}", 1)
 
         assert node.run(workflow, text=text_with_signal) == (-signal.SIGTERM, "")

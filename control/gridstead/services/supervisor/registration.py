@@ -38,4 +38,4 @@ class Registration:
         waiting = self._ledger.waiting_provider(self._provider, at_block=head)
         if must_register(current_offer, active, waiting):
             self._outbox.put(key_of(current_offer), current_offer)
-            log.info("registration_requested", nodes=current_offer.hardware.nodes)
+            log.info("registration_requested", nodes=current_offer.hardware.node_count)

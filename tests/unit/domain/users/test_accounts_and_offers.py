@@ -80,7 +80,7 @@ def test_labels_of_an_offer_are_sorted_by_key():
 def test_provider_registers_until_a_record_is_equal_to_its_offer():
     our_offer = offer(HARDWARE, TERMS)
     equal = Provider(
-        address=PROVIDER, hardware=HARDWARE, prices=PRICES, labels=our_offer.labels, joined=True
+        address=PROVIDER, hardware=HARDWARE, prices=PRICES, labels=our_offer.labels, is_joined=True
     )
     different = replace(equal, prices=replace(PRICES, cpu_per_min=9))
 
@@ -106,4 +106,4 @@ def test_gate_is_open_if_the_user_has_everything(gate, is_open):
 def test_hardware_has_one_node_per_list_entry(cpus):
     hardware = Hardware(gpus_per_node=(0,) * len(cpus), cpus_per_node=cpus, memory_per_node_mb=cpus)
 
-    assert hardware.nodes == len(cpus)
+    assert hardware.node_count == len(cpus)
