@@ -68,7 +68,7 @@ class Gateway:
 def running(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> Iterator[Gateway]:
     """Run Traefik with both documents until the end of the block."""
     with closing(configuration.free_addresses()) as addresses:
-        served = checks.trial_of(static, str(folder), addresses)
+        served = checks.make_trial(static, str(folder), addresses)
     served["accessLog"] = {**static["accessLog"], "filePath": str(folder / "access.log")}
     (folder / "dynamic").mkdir(exist_ok=True)
     (folder / "dynamic/gridstead.yml").write_text(json.dumps(dynamic))

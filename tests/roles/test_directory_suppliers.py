@@ -26,7 +26,7 @@ def test_a_site_has_one_supplier_or_two(count, state):
 
     problems = [group for group in layout.groups(site) if group.where == "group directory"]
 
-    assert [item.seen for item in problems] == ([state] if state else [])
+    assert [item.fault for item in problems] == ([state] if state else [])
     assert all(item.allowed == "one, or two that replicate" for item in problems)
 
 

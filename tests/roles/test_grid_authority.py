@@ -117,8 +117,8 @@ def test_a_valid_ca_certificate_is_accepted(inventory):
             certificate() + certificate(ends=NOW - dt.timedelta(days=2)),
             "a certificate expired on 2029-12-30",
         ),
-        (certificate() + "-----BEGIN PRIVATE KEY-----", "it contains a private key"),
-        ("", "no certificate: "),
+        (certificate() + "-----BEGIN PRIVATE KEY-----", "the text contains a private key"),
+        ("", "not a certificate: "),
     ],
 )
 def test_an_invalid_ca_certificate_has_one_message(text, message, inventory):
@@ -133,12 +133,14 @@ def test_the_grids_ca_is_set_only_once(inventory):
     inventory.grid(ca_certificates=certificate(), ca_file="/etc/ssl/certs/ca-certificates.crt")
     (both,) = inventory.problems()
 
-    assert neither.startswith("gridstead_grid.ca_certificates: missing, and ca_file too")
+    assert neither.startswith(
+        "gridstead_grid.ca_certificates: this key and ca_file are both missing"
+    )
     assert (
         "To be fixed by the author of this inventory, with values from the grid's operator"
         in neither
     )
-    assert both.startswith("gridstead_grid.ca_certificates: ca_file is set as well")
+    assert both.startswith("gridstead_grid.ca_certificates: this key and ca_file are both set")
 
 
 def test_a_complete_grid_uses_its_own_ca(inventory):

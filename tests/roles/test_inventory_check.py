@@ -57,7 +57,7 @@ WRONG_EVERYWHERE: Mistakes = {
     ),
     "group-incomplete": (
         lambda i: i.groups["sssd_clients"].remove("compute2"),
-        ("group sssd_clients: compute2 not in it", "slurm_compute"),
+        ("group sssd_clients: compute2 is not in this group", "slurm_compute"),
     ),
     "key-for-nothing": (
         lambda i: i.groups["slurm"].append("control"),
@@ -89,7 +89,7 @@ WRONG_EVERYWHERE: Mistakes = {
     "example-left": (
         lambda i: i.say(gridstead_domain="site.example"),
         (
-            "the inventory: still the example's: gridstead_domain (site.example)",
+            "the inventory: these values are still from the example: gridstead_domain (site.example)",
             "values of your site",
         ),
     ),
@@ -170,7 +170,7 @@ WRONG_CLUSTER: Mistakes = {
     ),
     "node-without-cpus": (
         lambda i: i.node("compute1", CPUs=None),
-        ("host compute1, slurm_node.CPUs: missing", "lscpu", "later slurmd -C"),
+        ("host compute1, slurm_node.CPUs: missing", "lscpu", "or slurmd -C"),
     ),
     "node-parameter": (
         lambda i: i.node("compute2", Socket=2),
@@ -210,7 +210,7 @@ WRONG_CLUSTER: Mistakes = {
     "partition-gres": (
         lambda i: None,
         (
-            'slurm_partitions.gpu: names device "gpu", which none of its nodes declares',
+            'slurm_partitions.gpu: uses device "gpu", but no node of the partition declares it',
             "Gres: gpu:COUNT",
         ),
     ),
@@ -225,7 +225,7 @@ WRONG_CLUSTER: Mistakes = {
         (
             "slurm_config_site.KilWait",
             "no such parameter",
-            "did you mean KillWait? slurm.conf(5) lists",
+            "did you mean KillWait? Allowed: the parameters in slurm.conf(5)",
         ),
     ),
     "slurmdbd-conf-mistyped": (
@@ -234,10 +234,13 @@ WRONG_CLUSTER: Mistakes = {
         ),
         (
             "slurm_accounting_config.PurgeJobsAfter",
-            "did you mean PurgeJobAfter? slurmdbd.conf(5) lists",
+            "did you mean PurgeJobAfter? Allowed: the parameters in slurmdbd.conf(5)",
         ),
     ),
-    "two-defaults": (lambda i: None, ("slurm_partitions: Default in cpu, gpu", "Default in one")),
+    "two-defaults": (
+        lambda i: None,
+        ("slurm_partitions: partitions cpu, gpu all have Default=YES", "one default"),
+    ),
     "partition-qos": (
         lambda i: i.say(
             slurm_qos={
@@ -254,7 +257,10 @@ WRONG_CLUSTER: Mistakes = {
     ),
     "qos-setting": (
         lambda i: None,
-        ("slurm_qos.long.MaxWal: there is no such setting", "MaxWall? one of Flags, GraceTime"),
+        (
+            "slurm_qos.long.MaxWal: there is no such setting;",
+            "did you mean MaxWall? Allowed: one of Flags, GraceTime",
+        ),
     ),
     "qos-time": (lambda i: None, ('slurm_qos.short.MaxWall: "a day"', "minutes, or [D-]HH:MM:SS")),
     "qos-text": (lambda i: None, ('slurm_qos.text: "MaxWall=90"', "settings by name")),
@@ -273,10 +279,10 @@ WRONG_CLUSTER: Mistakes = {
     ),
     "grid-checksum": (
         lambda i: i.grid(contract="0x5AAeb6053f3E94C9b9A09f33669435E7Ef1BeAed"),
-        ("gridstead_grid.contract", "is mistyped", "checksum"),
+        ("gridstead_grid.contract", "is probably mistyped", "checksum"),
     ),
-    "secrets-open": (open_secrets, ("others may enter", "chmod 0700")),
-    "secret-readable": (lambda i: None, ("others may read", "munge_key", "chmod 0600")),
+    "secrets-open": (open_secrets, ("other users may enter", "chmod 0700")),
+    "secret-readable": (lambda i: None, ("other users may read", "munge_key", "chmod 0600")),
     "secrets-committed": (
         in_a_work_tree,
         ("gridstead_secrets_dir", "git work tree that does not ignore it"),
@@ -298,7 +304,7 @@ WRONG_CHAIN: Mistakes = {
     ),
     "node-shape": (
         lambda i: i.node("compute1", CPUs=100),
-        ("slurm_node.CPUs: 100 with 2 sockets of 32 cores", "128"),
+        ("slurm_node.CPUs: 100, but the node has 2 sockets with 32 cores each", "128"),
     ),
     "gres-unknown": (
         lambda i: (
@@ -350,7 +356,7 @@ AMONG_HOSTS: Mistakes = {
             "gridstead_secrets_dir: Ansible would read",
             "mv ",
             "/secrets /",
-            "/.secrets; in a new folder all",
+            "/.secrets; otherwise the next run",
         ),
     ),
     "backups-among-hosts": (
@@ -378,7 +384,7 @@ LEFT_AMONG_HOSTS: Mistakes = {
 HOSTS_THEMSELVES: Mistakes = {
     "secrets-are-the-inventory": (
         lambda i: i.say(inventory_dir=str(i.secrets)),
-        ("gridstead_secrets_dir: it is ", "itself", "/.secrets"),
+        ("gridstead_secrets_dir: it is the inventory folder", "/.secrets"),
     ),
 }
 
@@ -409,7 +415,7 @@ WRONG_GRID: Mistakes = {
     ),
     "address-families": (
         lambda i: i.say("control", ansible_host="2001:db8::14"),
-        ("is IPv6", "one family"),
+        ("is IPv6", "of one family"),
     ),
     "gres-on-no-node": (
         lambda i: i.say(
@@ -446,7 +452,9 @@ WRONG_GRID: Mistakes = {
     ),
     "node-outside-its-network": (
         lambda i: None,
-        ("gridstead_networks.slurm_login: 10.64.2.12 of host login is in none of 10.64.2.64/27",),
+        (
+            "gridstead_networks.slurm_login: address 10.64.2.12 of host login is not in 10.64.2.64/27",
+        ),
     ),
     "operator-locked-out": (
         lambda i: i.say(base_ssh_users=["alice", "bob"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gridstead.site.plugins.module_utils.inventory_check import roles
-from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.form import misfit
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.form import type_fault
 from tests.roles.inventories import Inventory
 
 WRONG = [
@@ -68,7 +68,7 @@ def test_a_value_of_a_wrong_type_has_one_message(inventory: Inventory, name, val
     "value", ["text", 5, True, None, [1], [None], [{}], {"a": None}, {1: 2}, {"a": {"b": [1]}}]
 )
 def test_wrong_types_everywhere_cause_messages_and_no_traceback(inventory: Inventory, value):
-    known = {name for role in roles.of_site(inventory.loader) for name in role.options}
+    known = {name for role in roles.read_roles(inventory.loader) for name in role.options}
     grid = {
         name
         for variable in inventory.variables.values()
@@ -95,4 +95,4 @@ def test_wrong_types_everywhere_cause_messages_and_no_traceback(inventory: Inven
     ],
 )
 def test_a_value_that_ansible_does_not_convert_is_accepted(option, value):
-    assert misfit(option, value) is None
+    assert type_fault(option, value) is None

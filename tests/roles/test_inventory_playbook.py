@@ -95,7 +95,7 @@ def test_a_completed_copy_is_valid_and_the_example_is_not(name, tmp_path):
     assert filled.returncode == 0, filled.stdout
     assert copy.returncode == 2
     assert "The inventory has 1 mistake; no host was changed." in copy.stdout
-    assert "1. the inventory: still the example's: " in copy.stdout
+    assert "1. the inventory: these values are still from the example: " in copy.stdout
 
 
 @pytest.mark.parametrize("name", VALIDATING)
@@ -148,5 +148,5 @@ def test_a_missing_package_is_named_with_the_commands_that_install_it(site: Path
 
     said = " ".join(done.stdout.split())
     assert done.returncode != 0
-    assert f"needs package gridstead in {sys.executable}, and pydantic is missing." in said
+    assert f"needs package gridstead in {sys.executable}, but pydantic is missing." in said
     assert f"-m pip install --require-hashes -r {ROOT}/requirements/control.txt" in said

@@ -102,7 +102,7 @@ def asked(folder, static, dynamic):
     ],
 )
 def test_an_unknown_static_key_is_reported(known, wrong, said):
-    assert checks.wrong_keys(wrong, known) == [said]
+    assert checks.key_faults(wrong, known) == [said]
 
 
 def test_known_static_keys_are_accepted_in_any_case(known):
@@ -117,14 +117,14 @@ def test_known_static_keys_are_accepted_in_any_case(known):
         "metrics": {"prometheus": {"buckets": [0.1, 1]}},
     }
 
-    assert checks.wrong_keys(right, known) == []
+    assert checks.key_faults(right, known) == []
 
 
 @pytest.mark.parametrize("variables", [{}, {"traefik_routes": [ROUTE]}, LDAPS, ACME])
 def test_the_roles_own_keys_are_known(site: LoadedInventory, folder, known, variables):
     static, _ = documents(site, folder, **variables)
 
-    assert checks.wrong_keys(static, known) == []
+    assert checks.key_faults(static, known) == []
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,9 @@ def test_live_reports_an_entry_point_that_needs_a_restart(options, gateway):
     live = as_run(options, gateway)
     live["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
 
-    with pytest.raises(configuration.Wrong, match=r"^entry point websecure is not :1; restart it$"):
+    with pytest.raises(
+        configuration.Wrong, match=r"^entry point websecure is not :1; restart Traefik$"
+    ):
         configuration.check_live(live)
 
 

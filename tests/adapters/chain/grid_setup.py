@@ -8,7 +8,7 @@ from tests.adapters.chain.sender_setup import WalletSender
 from tests.fakes.ledger import PRICES, SMALL
 from tests.fakes.scheduler import FakeReports, FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal
-from tests.services.supervisor.supervisor_setup import FakeScripts, Killed
+from tests.services.supervisor.supervisor_setup import FakeScripts, SupervisorKilled
 from tests.services.test_grid_services import FakeDirectory
 
 from gridstead.adapters.chain.ledger import ChainLedger
@@ -94,7 +94,7 @@ class GridServices:
     def _failpoint(self, name):
         if name == self.failpoint:
             self.failpoint = None
-            raise Killed(name)
+            raise SupervisorKilled(name)
 
     def step(self, seconds=2):
         """Run one tick of every service, and mine a block."""
@@ -103,7 +103,7 @@ class GridServices:
         self.matching.tick()
         try:
             self.supervisor.tick()
-        except Killed:
+        except SupervisorKilled:
             self.start()
         self.provider.tick()
         self.operator.tick()

@@ -95,7 +95,11 @@ def test_registered_provider_waits_for_approval(grid):
 
     registered = provider(grid)
 
-    assert (registered.joined, registered.waiting, registered.banned) == (False, True, False)
+    assert (registered.is_joined, registered.is_waiting, registered.is_banned) == (
+        False,
+        True,
+        False,
+    )
     assert registered.address == grid.provider
     assert (registered.hardware, registered.prices) == (HARDWARE, PRICES)
     assert registered.labels == (operating_system, zone)  # sorted by key
@@ -105,7 +109,7 @@ def test_registered_provider_waits_for_approval(grid):
 def test_approved_provider_has_joined(joined):
     approved = provider(joined)
 
-    assert (approved.joined, approved.waiting, approved.banned) == (True, False, False)
+    assert (approved.is_joined, approved.is_waiting, approved.is_banned) == (True, False, False)
     assert waiting_provider(joined) is None
 
 

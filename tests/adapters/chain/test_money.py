@@ -130,7 +130,7 @@ def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
 
 def time_limit_of(job):
     """Return the time limit that the job's escrow pays for, in minutes."""
-    return time_limit_min(job, longest=10**6)
+    return time_limit_min(job, max_min=10**6)
 
 
 @on_both

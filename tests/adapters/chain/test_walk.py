@@ -133,7 +133,7 @@ def test_job_cancelled_before_its_start_costs_nothing(grid_services):
     number = grid_services.request()
     slurm_job_id = grid_services.submit(number)
     grid_services.by_hand(grid_services.grid.cancel, number)
-    grid_services.until(lambda: not grid_services.slurm.attempt(slurm_job_id).alive)
+    grid_services.until(lambda: not grid_services.slurm.attempt(slurm_job_id).is_alive)
 
     job = grid_services.job(number)
     assert (job.state, job.final_cost) == (JobState.CANCELLED, 0)
