@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the gas of the contracts' calls on a real chain: the gas used in the receipt.
+"""Measures the gas of the contracts' calls on a real chain, as in the receipts.
 
-Rule: a figure depends only on the contracts, so the arguments of calls are fixed: addresses of
-anvil's accounts, a script's id of 22 characters, no labels, an evidence hash without zero bytes.
+The gas must depend only on the contracts, so the arguments of calls are fixed: addresses of anvil's
+accounts, a script id of 22 characters, no labels, and an evidence hash without zero bytes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from eth_utils import keccak
 
-LOCK = 1000 * 10**18
-BATCH = 50
+ESCROW = 1000 * 10**18
+BATCH_SIZE = 50
 UNLIMITED = 2**256 - 1
 CANCELLED, FINISHED, RUNNING = 4, 5, 3
 DEFINITION = (1, 100, 2, 3, "abcdefghijklmnopqrstuv", 4, [], [])
@@ -22,11 +22,11 @@ HARDWARE = (1, [1], [64], [10**6])
 LABELS = [("os", "linux")]
 EVIDENCE = keccak(text="accounting record")
 STEPS = ("request", "match", "claim", "start", "end")
-# A queue's slot holds four ids, so each fourth entry pays for a new one: a later call is the mean
-# of four.
-LATER = 4
+# A storage slot of a queue holds four job ids, so each fourth entry pays for a new slot. The gas of
+# a later call is the mean of this many calls.
+LATER_CALLS = 4
 
-Figures = dict[str, int]
+GasByCall = dict[str, int]
 
 
 class GasGrid:
@@ -34,16 +34,21 @@ class GasGrid:
 
     def __init__(self, chain, create) -> None:
         self.chain = chain
-        self.admin, self.matcher, self.customer, self.provider, self.newcomer, self.candidate = (
-            chain.eth.accounts[:6]
-        )
+        accounts = chain.eth.accounts
+        self.admin, self.matcher, self.customer = accounts[:3]
+        self.provider, self.newcomer, self.candidate = accounts[3:6]
         self.credit = create("Credit", 10**6 * 10**18)
         self.providers = create("ProviderManager")
         self.jobs = create("JobRepository")
         self.queues = create("ProviderJobQueues", self.jobs.address)
-        others = (create("Constants"), self.providers, self.queues, self.jobs)
+        self.constants = create("Constants")
         self.contract = create(
-            "MetaScheduler", self.credit.address, *(other.address for other in others)
+            "MetaScheduler",
+            self.credit.address,
+            self.constants.address,
+            self.providers.address,
+            self.queues.address,
+            self.jobs.address,
         )
         self.meta = self.contract.functions
         self._connect()
@@ -89,8 +94,8 @@ class GasGrid:
     # One job, with the calls of the published ABI.
 
     def request(self) -> int:
-        """Return the gas of a request by the known customer."""
-        return self.spend(self.customer, self.meta.requestNewJob(DEFINITION, LOCK, NAME, True))
+        """Return the gas of a request by the customer."""
+        return self.spend(self.customer, self.meta.requestNewJob(DEFINITION, ESCROW, NAME, True))
 
     def match(self) -> int:
         """Return the gas of matching the last job to the provider."""
@@ -113,7 +118,7 @@ class GasGrid:
             self.provider, self.meta.providerSetJobStatus(self.newest()[0], FINISHED, 1, "", 0)
         )
 
-    def take_to(self, step: str) -> bytes:
+    def create_job_at(self, step: str) -> bytes:
         """Create a job, make the steps up to this one, and return its id."""
         for name in STEPS[: STEPS.index(step) + 1]:
             getattr(self, name)()
@@ -121,67 +126,77 @@ class GasGrid:
 
     def sign_permit(self, owner: str, deadline: int) -> tuple[int, bytes, bytes]:
         """Return the owner's signature of a permit for the escrow, as v, r and s."""
-        names = ("owner", "spender", "value", "nonce", "deadline")
-        kinds = ("address", "address", "uint256", "uint256", "uint256")
         nonce = self.credit.functions.nonces(owner).call()
-        values = (owner, self.contract.address, str(LOCK), str(nonce), str(deadline))
-        domain = {
-            "name": "Credit",
-            "version": "1",
-            "chainId": self.chain.eth.chain_id,
-            "verifyingContract": self.credit.address,
-        }
-        kinds_of_domain = ("string", "string", "uint256", "address")
         document = {
             "types": {
                 "EIP712Domain": [
-                    {"name": n, "type": k} for n, k in zip(domain, kinds_of_domain, strict=True)
+                    {"name": "name", "type": "string"},
+                    {"name": "version", "type": "string"},
+                    {"name": "chainId", "type": "uint256"},
+                    {"name": "verifyingContract", "type": "address"},
                 ],
-                "Permit": [{"name": n, "type": k} for n, k in zip(names, kinds, strict=True)],
+                "Permit": [
+                    {"name": "owner", "type": "address"},
+                    {"name": "spender", "type": "address"},
+                    {"name": "value", "type": "uint256"},
+                    {"name": "nonce", "type": "uint256"},
+                    {"name": "deadline", "type": "uint256"},
+                ],
             },
             "primaryType": "Permit",
-            "domain": domain,
-            "message": dict(zip(names, values, strict=True)),
+            "domain": {
+                "name": "Credit",
+                "version": "1",
+                "chainId": self.chain.eth.chain_id,
+                "verifyingContract": self.credit.address,
+            },
+            "message": {
+                "owner": owner,
+                "spender": self.contract.address,
+                "value": str(ESCROW),
+                "nonce": str(nonce),
+                "deadline": str(deadline),
+            },
         }
         answer = self.chain.provider.make_request("eth_signTypedData_v4", [owner, document])
         signature = bytes.fromhex(answer["result"].removeprefix("0x"))
         return signature[64], signature[:32], signature[32:64]
 
 
-def measure_job(grid: GasGrid) -> tuple[Figures, Figures]:
+def measure_job(grid: GasGrid) -> tuple[GasByCall, GasByCall]:
     """Return the gas of each step, for the first job of a customer and provider and a later job."""
     first = _measure_steps(grid)
     totals = dict.fromkeys(STEPS, 0)
-    for _ in range(LATER):
+    for _ in range(LATER_CALLS):
         for step, gas in _measure_steps(grid).items():
             totals[step] += gas
-    return first, {step: total // LATER for step, total in totals.items()}
+    return first, {step: total // LATER_CALLS for step, total in totals.items()}
 
 
-def _measure_steps(grid: GasGrid) -> Figures:
+def _measure_steps(grid: GasGrid) -> GasByCall:
     return {step: getattr(grid, step)() for step in STEPS}
 
 
-def measure_batches(grid: GasGrid) -> Figures:
+def measure_batches(grid: GasGrid) -> GasByCall:
     """Return the gas of each step per job; all steps except the requests in batches of 50."""
-    requests = sum(grid.request() for _ in range(BATCH))
-    ids = grid.newest(BATCH)
+    requests = sum(grid.request() for _ in range(BATCH_SIZE))
+    ids = grid.newest(BATCH_SIZE)
     meta, provider = grid.meta, grid.provider
     gas = {"request": requests}
     gas["match"] = grid.spend(
         grid.matcher, meta.metaScheduleMany([(job, provider, UNLIMITED) for job in ids])
     )
-    gas["claim"] = grid.spend(provider, meta.claimJobs(BATCH))
+    gas["claim"] = grid.spend(provider, meta.claimJobs(BATCH_SIZE))
     now = grid.now()
     gas["start"] = grid.spend(provider, meta.setRunningMany([(job, now) for job in ids]))
     grid.pass_time(60)
     ends = [(job, FINISHED, 60, 0, "", keccak(job)) for job in ids]
     gas["end"] = grid.spend(provider, meta.settleMany(ends))
     assert {grid.jobs.functions.get(job).call()[1] for job in ids} == {FINISHED}
-    return {step: used // BATCH for step, used in gas.items()}
+    return {step: used // BATCH_SIZE for step, used in gas.items()}
 
 
-def measure_others(grid: GasGrid) -> Figures:
+def measure_others(grid: GasGrid) -> GasByCall:
     """Return the gas of the other calls: the mean of four later calls, or of a single call."""
     figures = {name: _measure_later(grid, measure) for name, measure in OTHERS.items()}
     for name, measure in ONCE.items():
@@ -190,7 +205,9 @@ def measure_others(grid: GasGrid) -> Figures:
 
 
 def _measure_later(grid: GasGrid, measure: Callable[[GasGrid], int]) -> int:
-    return sum([measure(grid) for _ in range(1 + LATER)][1:]) // LATER
+    """Return the mean gas of the calls after the first one."""
+    measure(grid)
+    return sum(measure(grid) for _ in range(LATER_CALLS)) // LATER_CALLS
 
 
 def _permit(grid: GasGrid) -> int:
@@ -198,7 +215,7 @@ def _permit(grid: GasGrid) -> int:
     signed = grid.sign_permit(grid.newcomer, deadline)
     return grid.spend(
         grid.newcomer,
-        grid.meta.requestNewJobWithPermit(DEFINITION, LOCK, NAME, True, deadline, *signed),
+        grid.meta.requestNewJobWithPermit(DEFINITION, ESCROW, NAME, True, deadline, *signed),
     )
 
 
@@ -206,7 +223,7 @@ def _on_job(step: str, sender: str, call: str, *arguments: object) -> Callable[[
     """Return a function that measures one call on a job that has reached a step."""
 
     def measure(grid: GasGrid) -> int:
-        job = grid.take_to(step)
+        job = grid.create_job_at(step)
         return grid.spend(getattr(grid, sender), getattr(grid.meta, call)(job, *arguments))
 
     return measure
@@ -214,7 +231,7 @@ def _on_job(step: str, sender: str, call: str, *arguments: object) -> Callable[[
 
 def _expire(step: str, seconds: int, blocks: int) -> Callable[[GasGrid], int]:
     def measure(grid: GasGrid) -> int:
-        job = grid.take_to(step)
+        job = grid.create_job_at(step)
         grid.pass_time(seconds)
         grid.mine(blocks)
         return grid.spend(grid.newcomer, grid.meta.expireJob(job))
@@ -223,21 +240,20 @@ def _expire(step: str, seconds: int, blocks: int) -> Callable[[GasGrid], int]:
 
 
 def _our_start(grid: GasGrid) -> int:
-    job = grid.take_to("claim")
+    job = grid.create_job_at("claim")
     return grid.spend(grid.provider, grid.meta.setJobRunning(job, grid.now()))
 
 
 def _our_settlement(grid: GasGrid) -> int:
-    job = grid.take_to("start")
+    job = grid.create_job_at("start")
     grid.pass_time(90)
     return grid.spend(grid.provider, grid.meta.settleJob(job, FINISHED, 90, 0, "", EVIDENCE))
 
 
 def _delegated_top_up(grid: GasGrid) -> int:
-    job = grid.take_to("start")
-    grid.pass_time(
-        45 * 60
-    )  # The escrow pays for 70 minutes. A slice can be added if at most 30 remain.
+    job = grid.create_job_at("start")
+    # The escrow pays for 70 minutes. A slice can be added if at most 30 remain.
+    grid.pass_time(45 * 60)
     return grid.spend(grid.provider, grid.meta.topUpJobDelegate(job))
 
 
@@ -270,7 +286,7 @@ OTHERS: dict[str, Callable[[GasGrid], int]] = {
     "cancelJob, claimed": _on_job("claim", "customer", "cancelJob"),
     "cancelJob, running": _on_job("start", "customer", "cancelJob"),
     "claimNextCancellingJob": _claim_of("claimNextCancellingJob"),
-    "topUpJob": _on_job("start", "customer", "topUpJob", LOCK),
+    "topUpJob": _on_job("start", "customer", "topUpJob", ESCROW),
     "claimNextTopUpJob": _claim_of("claimNextTopUpJob"),
     "topUpJobDelegate": _delegated_top_up,
     "setDelegateSpendingAuthority": _on_job(
