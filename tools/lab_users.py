@@ -169,7 +169,7 @@ def _fund(grid: LabGrid, address: str, credits_: int) -> None:
     admin = (owner.keystore, owner.password)
     node = deployment.check_chain(grid.rpc_url, CHAIN_ID)
     try:
-        deployment.fund(node, admin, [address], least=COINS // 2, amount=COINS)
+        deployment.fund(node, admin, [address], minimum=COINS // 2, amount=COINS)
         deployment.mint(node, admin, grid.contract.lower(), address, credits_)
     finally:
         node.close()
