@@ -52,7 +52,7 @@ class AdministrationResult:
     """The steps that were planned, the steps that were mined, and the set before and after."""
 
     steps: tuple[TransactionStep, ...]
-    done: tuple[SentStep, ...]
+    sent_steps: tuple[SentStep, ...]
     before: GridState
     after: GridState
 
@@ -107,13 +107,15 @@ class Administrator:
         unpriced = to_steps(plan(before), before.addresses, nonce=nonce)
         steps = tuple(map(self._with_gas, unpriced))
         if dry_run or not steps:
-            return AdministrationResult(steps=steps, done=(), before=before, after=before)
+            return AdministrationResult(steps=steps, sent_steps=(), before=before, after=before)
         self._wallet.open()
-        done: list[SentStep] = []
+        sent_steps: list[SentStep] = []
         for position, step in enumerate(steps, 1):
-            done.append(self._send(step, f"[{position}/{len(steps)}]"))
-        after = self._check_result(plan, accounts, done[-1].block)
-        return AdministrationResult(steps=steps, done=tuple(done), before=before, after=after)
+            sent_steps.append(self._send(step, f"[{position}/{len(steps)}]"))
+        after = self._check_result(plan, accounts, sent_steps[-1].block)
+        return AdministrationResult(
+            steps=steps, sent_steps=tuple(sent_steps), before=before, after=after
+        )
 
     def _inspect(self, accounts: tuple[str, ...]) -> GridState:
         return self._inspector.inspect(
