@@ -173,7 +173,7 @@ def _fund(grid: LabGrid, address: str, credits_: int) -> None:
     admin = (owner.keystore, owner.password)
     node = deployment.check_chain(grid.rpc_url, CHAIN_ID)
     try:
-        deployment.fund(node, admin, [address], least=COINS_WEI // 2, amount=COINS_WEI)
+        deployment.fund(node, admin, [address], minimum=COINS_WEI // 2, amount=COINS_WEI)
         deployment.mint(node, admin, grid.contract.lower(), address, credits_)
     finally:
         node.close()

@@ -89,7 +89,7 @@ def emit_outcome(
     if not outcome.steps:
         print_line("nothing to change: no transaction was sent")
         return
-    for sent in outcome.done:
+    for sent in outcome.sent_steps:
         details = f"block {sent.block}, gas {sent.gas}, transaction {sent.hash}"
         print_line(f"{sent.step.title} ({details})")
 
@@ -99,9 +99,9 @@ def _outcome_json(
 ) -> dict[str, object]:
     document: dict[str, object] = {
         "dry_run": dry_run,
-        "changed": bool(outcome.done),
+        "changed": bool(outcome.sent_steps),
         "steps": _steps_json(outcome.steps),
-        "transactions": list(map(_sent_json, outcome.done)),
+        "transactions": list(map(_sent_json, outcome.sent_steps)),
     }
     if constant is not None:
         old, new = _constant_values(outcome, constant)

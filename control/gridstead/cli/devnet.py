@@ -60,7 +60,7 @@ def init(
 
     node = wiring.check_chain(rpc_url, chain_id)
     admin_address = keystore_address(admin_keystore)
-    if wiring.mint_devnet_coins(node, admin_address, least=ADMIN_COINS // 2, amount=ADMIN_COINS):
+    if wiring.mint_devnet_coins(node, admin_address, minimum=ADMIN_COINS // 2, amount=ADMIN_COINS):
         note(f"{admin_address} has coins")
     operator = keystore_address(meta_scheduler_keystore)
     request = wiring.DeploymentRequest(
@@ -68,7 +68,7 @@ def init(
     )
     wiring.deploy(node, request, tell=note, renew=True)
     wallets = list(map(keystore_address, fund_keystore))
-    funded = wiring.fund(node, admin, wallets, least=GAS_COINS // 2, amount=GAS_COINS)
+    funded = wiring.fund(node, admin, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS)
     for address in funded:
         note(f"{address} has coins for gas")
     record = {"changed": bool(steps), "steps": steps}
@@ -97,7 +97,7 @@ def fund(
     amount = parse_credits(credits_)
     admin = (admin_keystore, admin_password_file)
     node = wiring.check_chain(rpc_url, chain_id)
-    wiring.fund(node, admin, [wallet], least=GAS_COINS // 2, amount=GAS_COINS)
+    wiring.fund(node, admin, [wallet], minimum=GAS_COINS // 2, amount=GAS_COINS)
     wiring.mint(node, admin, parse_address(contract), wallet, amount)
     record = {"address": wallet, "amount_wei": amount}
     sentence = f"minted {credits_text(amount)} credits for {wallet}, which has coins for gas"
