@@ -37,11 +37,11 @@ _SYNTAX = Environment()  # noqa: S701 - nothing is rendered
 def _names(text: str) -> frozenset[str]:
     """Return the variables that a template reads. ``groups['x']`` is returned as ``group x``."""
     try:
-        used = _SYNTAX.parse(text).find_all(nodes.Name)
+        name_nodes = _SYNTAX.parse(text).find_all(nodes.Name)
     except TemplateSyntaxError:
         return frozenset()
     names = set()
-    for node in used:
+    for node in name_nodes:
         names.add(node.name)
     for group in _GROUP.findall(text):
         names.add(f"group {group}")
