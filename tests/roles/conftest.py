@@ -57,8 +57,9 @@ class LoadedInventory:
         """Return the host patterns of the plays that name the role, if all hosts are reachable."""
         plays = [
             play
-            for path in (ROOT / "playbooks").glob("*.yml")
+            for path in (ROOT / "playbooks").glob("**/*.yml")
             for play in yaml.safe_load(path.read_text())
+            if "hosts" in play
         ]
         return [play["hosts"].partition("{{")[0] for play in plays if role.name in roles_of(play)]
 

@@ -226,7 +226,9 @@ def entry_point(name, folder, *options, **environment):
     role = {"name": "gridstead.site.archive", "tasks_from": name}
     content = {
         "name": "Tell",
-        "ansible.builtin.debug": {"msg": "began at {{ __archive_now.began_at | default(0) }}."},
+        "ansible.builtin.debug": {
+            "msg": "began at {{ __archive_new_archive.began_at | default(0) }}."
+        },
     }
     play = {"name": "Try", "hosts": "localhost", "gather_facts": False}
     play["tasks"] = [{"name": "Try", "ansible.builtin.import_role": role}, content]

@@ -212,7 +212,7 @@ def test_the_time_of_the_check_is_recorded_for_other_states_too(node, slurmctld,
 def test_a_result_that_slurmctld_did_not_receive_is_sent_again(node, slurmctld):
     node.file.unlink()
     slurmctld.down = True
-    assert node.run() == program.UNKNOWN
+    assert node.run() == program.EXIT_NOT_REPORTED
 
     slurmctld.down = False
     assert node.run() == 0

@@ -27,7 +27,7 @@ def check(site, tmp_path):
     )
     server, seen, settings = tmp_path / "mariadbd", tmp_path / "seen", tmp_path / "90-gridstead.cnf"
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], ansible_search_path=[str(ROLE.path)])
-    templar.available_variables["__database_server"] = str(server)
+    templar.available_variables["__database_program"] = str(server)
 
     def run(code, *lines):
         server.write_text(

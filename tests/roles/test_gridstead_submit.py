@@ -28,7 +28,7 @@ def loaded():
 
 
 def status_of(call, *arguments):
-    with pytest.raises(program.Stop) as stopped:
+    with pytest.raises(program.CommandError) as stopped:
         call(*arguments)
     return stopped.value.args[0]
 
@@ -54,7 +54,7 @@ def status_of(call, *arguments):
     ],
 )
 def test_unknown_arguments_are_refused(words):
-    assert status_of(program.parse, words) == program.USAGE
+    assert status_of(program.parse, words) == program.EXIT_USAGE
 
 
 def test_options_are_accepted_in_any_order():
@@ -78,7 +78,7 @@ def test_options_are_accepted_in_any_order():
     ],
 )
 def test_a_job_without_script_and_environment_is_refused(job):
-    assert status_of(program.read_job, json.dumps(job)) == program.USAGE
+    assert status_of(program.read_job, json.dumps(job)) == program.EXIT_USAGE
 
 
 def test_broken_json_is_a_value_error():
@@ -92,7 +92,7 @@ def test_broken_json_is_a_value_error():
 def test_an_account_without_a_wallet_is_refused(uid, gid):
     options = {"user": ADDRESS, "uid": uid, "gid": gid}
 
-    assert status_of(program.require_wallet, options, SETTINGS) == program.USAGE
+    assert status_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
 def test_a_name_with_another_uid_is_refused(monkeypatch):
@@ -100,13 +100,13 @@ def test_a_name_with_another_uid_is_refused(monkeypatch):
     monkeypatch.setattr(program.pwd, "getpwnam", lambda _name: entry)
     options = {"user": ADDRESS, "uid": "200001", "gid": "100000"}
 
-    assert status_of(program.require_wallet, options, SETTINGS) == program.USAGE
+    assert status_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
 def test_a_name_that_does_not_resolve_is_refused():
     options = {"user": ADDRESS, "uid": "200001", "gid": "100000"}
 
-    assert status_of(program.require_wallet, options, SETTINGS) == program.USAGE
+    assert status_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_name_that_does_not_resolve_is_refused():
     ],
 )
 def test_a_limit_is_read_as_minutes(limit, expected):
-    assert expected == program.minutes(limit)
+    assert expected == program.limit_in_minutes(limit)
 
 
 @pytest.mark.parametrize(

@@ -159,5 +159,7 @@ def test_the_column_backup_marks_what_role_control_plane_backs_up(group, site_of
     section = next(part for part in SECTIONS if group in part.groups)
     marked = {path for path, backup in section.files if backup == "control_plane-HOST"}
 
-    kept = site.templar(role, host).template(trust_as_template("{{ __control_plane_kept }}"))
+    kept = site.templar(role, host).template(
+        trust_as_template("{{ __control_plane_archived_directories }}")
+    )
     assert marked <= set(kept)

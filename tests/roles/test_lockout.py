@@ -31,7 +31,7 @@ PLAY = {
     "handlers": [
         {
             "name": "Keep in mind that everybody knows the new files",
-            "ansible.builtin.file": {"path": "{{ __base_unsettled }}", "state": "absent"},
+            "ansible.builtin.file": {"path": "{{ __base_change_marker }}", "state": "absent"},
             "listen": "base_files_changed",
         }
     ],
@@ -55,7 +55,7 @@ class There:
             {"path": str(self.sshd), "content": "x\n"},
         ]
         variables = {
-            "__base_files": files, "__base_unsettled": str(self.folder / "unsettled"),
+            "__base_files": files, "__base_change_marker": str(self.folder / "unsettled"),
             "__base_sshd_settings": str(self.sshd), "ansible_ssh_executable": str(self.ssh),
             "ansible_python_interpreter": sys.executable, "base_hostname": "{{ ansible_facts['hostname'] }}",
             "base_hosts": [{"name": "{{ base_hostname }}", "address": "192.0.2.1"}],
@@ -100,7 +100,7 @@ def test_no_file_changes_if_only_a_password_gives_access(there):
     code, output = there.run("configure.yml", keys="no")
 
     assert code != 0
-    assert "Ansible cannot log in without one" in output
+    assert "Ansible cannot log in without a password" in output
     assert "set base_ssh_passwords: true" in output
     assert not there.sshd.exists()
     assert not there.hosts.exists()

@@ -184,4 +184,4 @@ def test_a_host_reports_expiring_certificates_and_who_must_act(
     assert [line.split(":")[0] for line in said[: len(names)]] == [
         str(tmp_path / name) for name in names
     ]
-    assert ("On the machine that runs Ansible" in done.stdout) is bool(names)
+    assert ("Run on the Ansible controller" in done.stdout) is bool(names)

@@ -7,10 +7,10 @@ import subprocess
 import pytest
 import yaml
 from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
-from tests.roles.catalogue import COLLECTION, ROOT
+from tests.roles.catalogue import COLLECTION, ROOT, playbook_plays
 
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
-PLAYS = yaml.safe_load((ROOT / "playbooks/restore.yml").read_text())
+PLAYS = playbook_plays("restore")
 
 
 @pytest.fixture

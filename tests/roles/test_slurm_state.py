@@ -8,7 +8,7 @@ import pytest
 from tests.roles.catalogue import ROOT, Role
 
 ROLE = Role("slurm")
-NOTE = ROLE.vars["__slurm_state_note"]
+NOTE = ROLE.vars["__slurm_state_marker"]
 
 
 @pytest.fixture
@@ -28,7 +28,10 @@ def place(tmp_path):
             "slurm_backup_controller_host": "",
             "__slurm_config": {"StateSaveLocation": str(state)},
             "__slurm_change_result": {"state_was": str(was)},
-            **{name: ROLE.vars[name] for name in ("__slurm_state_note", "__slurm_state_was")},
+            **{
+                name: ROLE.vars[name]
+                for name in ("__slurm_state_marker", "__slurm_previous_state_directory")
+            },
         }
         tasks = [{"name": "Have a place", "ansible.builtin.import_tasks": "state.yml"}]
         play = {
@@ -52,8 +55,8 @@ def test_a_missing_state_that_existed_before_is_an_error(place, tmp_path):
     code, output = place(state, was=state)
 
     assert code != 0
-    assert f"localhost does not see slurmctld's state in {state}" in output
-    assert "Mount its file system" in output
+    assert f"{state} on localhost does not contain the state of slurmctld" in output
+    assert "Mount the file system of the state" in output
     assert f"create {state}/{NOTE}" in output
     assert not state.parent.exists()
 

@@ -109,9 +109,9 @@ def test_files_of_another_back_end_are_not_hidden(site, there, backend, hidden):
         {"__shared_storage_item": item, "stat": {"exists": item["path"] in there}}
         for item in looked
     ]
-    templar.available_variables["__shared_storage_served_result"] = {"results": results}
+    templar.available_variables["__shared_storage_traces_result"] = {"results": results}
 
-    rendered = templar.template(templar.available_variables["__shared_storage_hidden"])
+    rendered = templar.template(templar.available_variables["__shared_storage_old_traces"])
 
     assert [entry["backend"] for entry in rendered] == hidden
     assert templar.evaluate_conditional(trust_as_template(assertion["that"])) is not bool(hidden)
@@ -223,7 +223,7 @@ def test_a_client_has_the_program_that_finds_jobs(site, backend):
     """A minimal Debian may not have pgrep."""
     templar = site.templar(ROLE, "compute1", shared_storage_backend=backend)
 
-    needed = templar.template(templar.available_variables["__shared_storage_needed"])
+    needed = templar.template(templar.available_variables["__shared_storage_required_packages"])
 
     assert "procps" in needed
     assert len(needed) == len(set(needed))

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 import yaml
-from tests.roles.catalogue import ROOT
+from tests.roles.catalogue import ROOT, playbook_plays
 
 PLAYBOOKS = ROOT / "playbooks"
 WELL = "compute1|idle|\ncompute2|mixed|\n"
@@ -71,7 +71,7 @@ class Cluster:
 
 def upgrade():
     """Return the plays of the upgrade by name."""
-    return {play["name"]: play for play in yaml.safe_load((PLAYBOOKS / "upgrade.yml").read_text())}
+    return {play["name"]: play for play in playbook_plays("upgrade")}
 
 
 def batch():

@@ -45,7 +45,7 @@ _CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
 )
 
 
-class AccountingOf(Protocol):
+class ListRecords(Protocol):
     """Returns slurmdbd's records of Slurm job names since a time. Unit: Unix seconds."""
 
     def __call__(self, names: Iterable[str], *, since: int) -> AccountingSample:
@@ -60,7 +60,7 @@ class AgentServer:
         address: ``host:port``; port 0 selects a free one.
         files: Certificate and key of the server, and the CA of clients, which is required.
         scheduler: Carries out the calls.
-        accounting: Returns slurmdbd's records of Slurm job names since a time.
+        list_records: Returns slurmdbd's records of Slurm job names since a time.
         reports: The plugins' reports.
         allowed: Common name of the only client that may call.
 
@@ -75,14 +75,14 @@ class AgentServer:
         files: TlsFiles,
         *,
         scheduler: Scheduler,
-        accounting: AccountingOf,
+        list_records: ListRecords,
         reports: Reports,
         allowed: str,
     ) -> None:
         if files.client_ca is None:
             raise ConfigError("cannot start the agent without a client CA")
         self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed])])
-        servicer = _Servicer(scheduler, accounting, reports)
+        servicer = _Servicer(scheduler, list_records, reports)
         agent_pb2_grpc.add_ClusterAgentServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]
         self.port = bind(self._server, address, files)
 
@@ -96,9 +96,9 @@ class AgentServer:
 
 
 class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
-    def __init__(self, scheduler: Scheduler, accounting: AccountingOf, reports: Reports) -> None:
+    def __init__(self, scheduler: Scheduler, list_records: ListRecords, reports: Reports) -> None:
         self._scheduler = scheduler
-        self._accounting = accounting
+        self._list_records = list_records
         self._reports = reports
 
     def Submit(self, request: pb.SubmitRequest, context: grpc.ServicerContext) -> pb.SubmitResponse:  # noqa: N802
@@ -121,7 +121,7 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
 
     def Live(self, _request: pb.LiveRequest, context: grpc.ServicerContext) -> pb.LiveResponse:  # noqa: N802
         with _errors_as_status(context):
-            sample = self._scheduler.live()
+            sample = self._scheduler.list_jobs()
             return pb.LiveResponse(
                 taken_at=sample.taken_at, attempts=map(_attempt, sample.attempts)
             )
@@ -131,16 +131,16 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
     ) -> pb.AccountingResponse:
         with _errors_as_status(context):
             _check_names(request.names)
-            sample = self._accounting(request.names, since=request.since)
+            sample = self._list_records(request.names, since=request.since)
             return pb.AccountingResponse(
                 taken_at=sample.taken_at,
-                complete=sample.complete,
+                complete=sample.is_complete,
                 attempts=map(_attempt, sample.attempts),
             )
 
     def Gate(self, request: pb.GateRequest, context: grpc.ServicerContext) -> pb.GateResponse:  # noqa: N802
         with _errors_as_status(context):
-            gate = self._scheduler.gate(request.address)
+            gate = self._scheduler.check_gate(request.address)
             uid, gid = (gate.user.uid, gate.user.gid) if gate.user else (0, 0)
             return pb.GateResponse(uid=uid, gid=gid, missing=gate.missing)
 

@@ -37,7 +37,7 @@ def run(settings: AgentSettings) -> None:
         settings.listen,
         to_files(settings.tls),
         scheduler=agent,
-        accounting=agent.accounting,
+        list_records=agent.list_records,
         reports=agent,
         allowed=settings.allowed_client,
     )

@@ -18,7 +18,7 @@ from gridstead.adapters.store.database import Database
 from gridstead.adapters.store.journal import SqlJournal
 from gridstead.config import Slurm, SshKeys, SupervisorSettings, to_wei
 from gridstead.domain.jobs.billing import Prices
-from gridstead.domain.supervisor.evidence import Patience
+from gridstead.domain.supervisor.evidence import WaitTimes
 from gridstead.domain.supervisor.offers import Terms
 from gridstead.domain.supervisor.snapshot import Rules
 from gridstead.errors import ConfigError
@@ -153,7 +153,7 @@ def _rules(settings: SupervisorSettings, chain: OpenChain, wallet: Wallet) -> Ru
         claim_limit=settings.claim_limit,
         max_attempts=settings.max_attempts,
         plain_slack_min=slack_min,
-        patience=Patience(clock_skew_s=settings.clock_skew_s),
+        wait_times=WaitTimes(clock_skew_s=settings.clock_skew_s),
     )
 
 

@@ -23,8 +23,8 @@ from tests.fakes.definitions import (
 )
 from tests.fakes.effects import watched
 from tests.fakes.store import FakeClock
-from tests.unit.workflow.at_random import random_mapping, random_module, text_of
-from tests.unit.workflow.mutants import JUNK, mutant
+from tests.unit.workflow.mutants import JUNK_VALUES, mutant
+from tests.unit.workflow.random_workflows import fetch_module, random_mapping, random_module
 
 from gridstead.rpc.definitions.graphql import make_app
 
@@ -43,7 +43,7 @@ class AllModules(MemoryModules):
     """Modules of which every source exists."""
 
     def text(self, source):
-        return text_of(source)
+        return fetch_module(source)
 
 
 def test_each_request_is_stored_or_refused_in_time_without_side_effects():
@@ -105,7 +105,7 @@ def _request(random, valid):
                 request["query"][:place] + piece + request["query"][place + random.choice([0, 1]) :]
             )
         case 2:
-            request[random.choice(list(request))] = random.choice(JUNK)
+            request[random.choice(list(request))] = random.choice(JUNK_VALUES)
         case _:
             request["variables"] = {name: mutant(random, request["variables"][name])}
     body = _encoded(request)

@@ -119,7 +119,7 @@ class TestScript:
         killed = '[ -e "$HOME/killed" ] || { touch "$HOME/killed"; (sleep 0.4; kill -9 $$) & }'
         path = f"PYTHONPATH={Path('control').resolve()}"
         run = f'{path} exec {sys.executable} -m gridstead.cli.log_writer "$@"'
-        node.add("writer", f"#!/bin/sh\n{killed}\n{run}\n")
+        node.add_program("writer", f"#!/bin/sh\n{killed}\n{run}\n")
         command = (
             "echo one; sleep 0.6; yes y | head -c 70000 >&2; echo last; echo worst >&2; exit 4"
         )
@@ -137,4 +137,4 @@ class TestScript:
         for block in client.read(query, now=clock.now(), sign=owner.sign):
             streams |= dict.fromkeys(block.lines, block.stream)
         assert (streams[b"last"], streams[b"worst"]) == (Stream.STDOUT, Stream.STDERR)
-        assert node.left == []
+        assert node.leftover_files == []

@@ -48,7 +48,7 @@ class Cluster(ABC):
 
     def find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
         """Return the attempt as slurmctld lists it."""
-        jobs = self.scheduler.live().attempts
+        jobs = self.scheduler.list_jobs().attempts
         return next(
             (job for job in jobs if job.slurm_job_id == slurm_job_id and job.job_key == job_key),
             None,
@@ -78,7 +78,7 @@ class FakeCluster(Cluster):
         self.scheduler = scheduler
         self._fake = fake
         self._clock = clock
-        user = fake.gate(f"0x{secrets.token_hex(20)}").user
+        user = fake.check_gate(f"0x{secrets.token_hex(20)}").user
         assert user is not None
         self.user = user
 
@@ -94,7 +94,7 @@ class FakeCluster(Cluster):
         return attempt
 
     def ended(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
-        if self._fake.attempt(slurm_job_id).alive:
+        if self._fake.attempt(slurm_job_id).is_alive:
             self.running(slurm_job_id, job_key)
             script = next(s for s in self._fake.submissions if s.job_key == job_key).script.text
             code = int(re.search(r"exit (\d+)", script)[1])
@@ -106,8 +106,8 @@ class FakeCluster(Cluster):
 
     def accounted(self, job_key: JobKey, *, since: int, rows: int = 1) -> tuple[Attempt, ...]:
         self._clock.advance(self._fake.dbd_delay_s)
-        sample = self.scheduler.accounting([job_key.job_id], since=since)
-        assert sample.complete
+        sample = self.scheduler.list_records([job_key.job_id], since=since)
+        assert sample.is_complete
         assert len(sample.attempts) == rows
         return sample.attempts
 
@@ -123,17 +123,17 @@ class RealCluster(Cluster):
         return int(time.time())
 
     def running(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
-        return self._wait(slurm_job_id, job_key, lambda job: job.started)
+        return self._wait(slurm_job_id, job_key, lambda job: job.has_started)
 
     def ended(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
-        return self._wait(slurm_job_id, job_key, lambda job: not job.alive)
+        return self._wait(slurm_job_id, job_key, lambda job: not job.is_alive)
 
     def accounted(self, job_key: JobKey, *, since: int, rows: int = 1) -> tuple[Attempt, ...]:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
-            sample = self.scheduler.accounting([job_key.job_id], since=since)
-            ended = [row for row in sample.attempts if not row.alive]
-            if sample.complete and len(ended) == rows:
+            sample = self.scheduler.list_records([job_key.job_id], since=since)
+            ended = [row for row in sample.attempts if not row.is_alive]
+            if sample.is_complete and len(ended) == rows:
                 return tuple(ended)
             assert time.monotonic() < deadline, f"slurmdbd has {sample}"
             time.sleep(0.3)

@@ -17,8 +17,8 @@ def test_a_submission_beyond_the_cluster_is_rejected_and_leaves_no_job(cluster):
 
     assert not [
         job
-        for job in cluster.scheduler.live().attempts
-        if job.job_key == submission.job_key and job.alive
+        for job in cluster.scheduler.list_jobs().attempts
+        if job.job_key == submission.job_key and job.is_alive
     ]
 
 
@@ -33,12 +33,12 @@ def test_a_submission_as_another_user_is_refused(cluster, change):
         cluster.scheduler.submit(submission)
 
     assert not [
-        job for job in cluster.scheduler.live().attempts if job.job_key == submission.job_key
+        job for job in cluster.scheduler.list_jobs().attempts if job.job_key == submission.job_key
     ]
 
 
 def test_the_gate_is_closed_while_a_name_does_not_resolve(cluster):
-    gate = cluster.scheduler.gate(f"0x{'e' * 40}")
+    gate = cluster.scheduler.check_gate(f"0x{'e' * 40}")
 
     assert gate.user is None
     assert gate.missing

@@ -21,7 +21,7 @@ def test_submit_queues_one_attempt_with_its_job_key(cluster):
     slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
 
     attempt = cluster.find(slurm_job_id, job_key)
-    assert attempt.alive
+    assert attempt.is_alive
     assert (attempt.name, attempt.user, attempt.uid) == (
         job_key.job_id.slurm_name,
         cluster.user.address,
@@ -71,12 +71,12 @@ def test_cancel_needs_the_job_key_and_can_be_repeated(cluster):
     cluster.running(slurm_job_id, job_key)
 
     cluster.scheduler.cancel(slurm_job_id, job_key=cluster.job_key())
-    assert cluster.find(slurm_job_id, job_key).alive
+    assert cluster.find(slurm_job_id, job_key).is_alive
 
     cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
     attempt = cluster.ended(slurm_job_id, job_key)
     cluster.scheduler.cancel(slurm_job_id, job_key=job_key)
-    assert (attempt.state, attempt.started) == ("CANCELLED", True)
+    assert (attempt.state, attempt.has_started) == ("CANCELLED", True)
 
 
 def test_cancel_ignores_an_unknown_attempt(cluster):
@@ -94,8 +94,8 @@ def test_an_attempt_cancelled_in_the_queue_never_started(cluster):
 
     attempt = cluster.ended(slurm_job_id, job_key)
     (row,) = cluster.accounted(job_key, since=before)
-    assert (attempt.state, attempt.started, attempt.elapsed_s) == ("CANCELLED", False, 0)
-    assert (row.state, row.started, row.elapsed_s) == ("CANCELLED", False, 0)
+    assert (attempt.state, attempt.has_started, attempt.elapsed_s) == ("CANCELLED", False, 0)
+    assert (row.state, row.has_started, row.elapsed_s) == ("CANCELLED", False, 0)
     cluster.scheduler.cancel(running_id, job_key=running_job_key)
 
 
@@ -129,7 +129,7 @@ def test_two_attempts_of_one_job_are_both_accounted(cluster):
 
 
 def test_accounting_of_an_unknown_name_is_empty(cluster):
-    sample = cluster.scheduler.accounting([cluster.job_key().job_id], since=cluster.now() - 60)
+    sample = cluster.scheduler.list_records([cluster.job_key().job_id], since=cluster.now() - 60)
 
     assert sample.attempts == ()
     assert abs(sample.taken_at - cluster.now()) <= 5
@@ -139,15 +139,15 @@ def test_accounting_excludes_attempts_submitted_before_since(cluster):
     slurm_job_id, job_key = submit(cluster, "exit 0")
     attempt = cluster.ended(slurm_job_id, job_key)
 
-    sample = cluster.scheduler.accounting([job_key.job_id], since=attempt.submitted_at + 1)
+    sample = cluster.scheduler.list_records([job_key.job_id], since=attempt.submitted_at + 1)
 
     assert sample.attempts == ()
 
 
 def test_the_gate_is_open_for_a_complete_user(cluster):
-    gate = cluster.scheduler.gate(cluster.user.address)
+    gate = cluster.scheduler.check_gate(cluster.user.address)
 
-    assert gate.open
+    assert gate.is_open
     assert gate.user == cluster.user
 
 

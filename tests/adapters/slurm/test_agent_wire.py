@@ -67,7 +67,7 @@ class Bench:
             "localhost:0",
             files,
             scheduler=agent,
-            accounting=agent.accounting,
+            list_records=agent.list_records,
             reports=agent,
             allowed="supervisor",
         )
@@ -128,7 +128,7 @@ def test_an_agent_without_a_client_ca_does_not_start(bench):
             "localhost:0",
             TlsFiles(certificate=own.certificate, key=own.key),
             scheduler=bench.fake,
-            accounting=bench.fake.records,
+            list_records=bench.fake.list_records_by_name,
             reports=bench.reports,
             allowed="supervisor",
         )
@@ -163,7 +163,7 @@ def test_malformed_job_key_is_refused(bench, job_key):
         client.extend(slurm_job_id, job_key=job_key, time_limit_min=9)
 
     assert bench.fake.submissions == [SUBMISSION]
-    assert bench.fake.attempt(slurm_job_id).alive
+    assert bench.fake.attempt(slurm_job_id).is_alive
 
 
 @pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_name, "--help"]])
@@ -198,17 +198,17 @@ def test_an_unreachable_slurm_raises_scheduler_unavailable(bench):
     bench.fake.down = True
 
     with pytest.raises(SchedulerUnavailable):
-        bench.supervisor().live()
+        bench.supervisor().list_jobs()
 
 
 def test_unexpected_output_is_reported_as_such(bench, monkeypatch):
     def fail():
         raise UnexpectedOutput("squeue", "gibberish")
 
-    monkeypatch.setattr(bench.slurm, "live", fail)
+    monkeypatch.setattr(bench.slurm, "list_jobs", fail)
 
     with pytest.raises(UnexpectedOutput):
-        bench.supervisor().live()
+        bench.supervisor().list_jobs()
 
 
 def test_a_stopped_agent_raises_scheduler_unavailable(bench):
@@ -216,7 +216,7 @@ def test_a_stopped_agent_raises_scheduler_unavailable(bench):
     bench.server.stop()
 
     with pytest.raises(SchedulerUnavailable):
-        client.live()
+        client.list_jobs()
 
 
 def test_reports_are_read_by_cursor(bench):
@@ -235,7 +235,7 @@ def test_reports_are_read_by_cursor(bench):
 
 
 def test_the_gate_of_an_unknown_user_has_no_user(bench):
-    assert bench.supervisor().gate(f"0x{9:040x}").user is None
+    assert bench.supervisor().check_gate(f"0x{9:040x}").user is None
 
 
 def test_datagrams_are_passed_on_with_their_source_address():

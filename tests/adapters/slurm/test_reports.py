@@ -40,40 +40,40 @@ def test_reports_are_returned_in_the_order_they_were_stored(store):
     store.add([hint(1), hint(2)])
     store.add([hint(3)])
 
-    first = store.after(0, wait_s=0)
+    first = store.list_after(0, wait_s=0)
     assert jobs(first) == [1, 2, 3]
-    assert jobs(store.after(first[1].sequence, wait_s=0)) == [3]
-    assert store.after(first[2].sequence, wait_s=0) == ()
+    assert jobs(store.list_after(first[1].sequence, wait_s=0)) == [3]
+    assert store.list_after(first[2].sequence, wait_s=0) == ()
 
 
 def test_the_same_report_is_stored_once(store):
     store.add([hint(1)])
     store.add([hint(1), hint(1, "start")])
 
-    assert [report.event for report in store.after(0, wait_s=0)] == ["end", "start"]
+    assert [report.event for report in store.list_after(0, wait_s=0)] == ["end", "start"]
 
 
 def test_reports_and_sequences_survive_a_restart(tmp_path, clock, store):
     store.add([hint(1)])
-    (before,) = store.after(0, wait_s=0)
+    (before,) = store.list_after(0, wait_s=0)
 
     again = SqliteReports(tmp_path / "reports.db", clock)
     again.add([hint(2)])
 
-    assert jobs(again.after(0, wait_s=0)) == [1, 2]
-    assert again.after(before.sequence, wait_s=0)[0].sequence > before.sequence
+    assert jobs(again.list_after(0, wait_s=0)) == [1, 2]
+    assert again.list_after(before.sequence, wait_s=0)[0].sequence > before.sequence
     again.close()
 
 
 def test_sequences_grow_even_if_the_file_is_lost(tmp_path, clock, store):
     store.add([hint(1)])
-    (before,) = store.after(0, wait_s=0)
+    (before,) = store.list_after(0, wait_s=0)
     clock.advance(60)
 
     other = SqliteReports(tmp_path / "other.db", clock)
     other.add([hint(2)])
 
-    assert jobs(other.after(before.sequence, wait_s=0)) == [2]
+    assert jobs(other.list_after(before.sequence, wait_s=0)) == [2]
     other.close()
 
 
@@ -81,7 +81,7 @@ def test_after_returns_as_soon_as_a_report_is_added(store):
     timer = threading.Timer(0.05, store.add, [[hint(1)]])
     timer.start()
 
-    reports = store.after(0, wait_s=30)
+    reports = store.list_after(0, wait_s=30)
 
     timer.join()
     assert jobs(reports) == [1]
@@ -92,9 +92,9 @@ def test_forget_deletes_only_old_reports(store, clock):
     clock.advance(DAY_S)
     store.add([hint(2)])
 
-    store.forget(before=clock.now() - 1)
+    store.delete(before=clock.now() - 1)
 
-    assert jobs(store.after(0, wait_s=0)) == [2]
+    assert jobs(store.list_after(0, wait_s=0)) == [2]
 
 
 def test_a_file_that_cannot_be_opened_is_a_config_error(tmp_path, clock):
@@ -111,44 +111,44 @@ def test_take_renames_the_spool_and_the_next_take_reads_it(spool_file):
     spool = FileSpool(spool_file)
     spool_file.write_text("a\nb\n")
 
-    assert spool.take() == ()
+    assert spool.read_lines() == ()
     assert not spool_file.exists()
-    assert spool.take() == ("a", "b")
+    assert spool.read_lines() == ("a", "b")
 
 
 def test_take_returns_the_same_lines_until_they_are_done(spool_file):
     spool_file.write_text("a\n")
-    FileSpool(spool_file).take()
+    FileSpool(spool_file).read_lines()
 
     restarted = FileSpool(spool_file)
-    assert restarted.take() == ("a",)
-    assert restarted.take() == ("a",)
-    restarted.done(rejected=[])
-    assert restarted.take() == ()
+    assert restarted.read_lines() == ("a",)
+    assert restarted.read_lines() == ("a",)
+    restarted.remove_lines(rejected=[])
+    assert restarted.read_lines() == ()
 
 
 def test_lines_written_during_a_read_are_returned_later(spool_file):
     spool = FileSpool(spool_file)
     spool_file.write_text("a\n")
-    spool.take()
+    spool.read_lines()
     spool_file.write_text("b\n")
 
-    assert spool.take() == ("a",)
-    spool.done(rejected=[])
-    assert spool.take() == ()
-    assert spool.take() == ("b",)
+    assert spool.read_lines() == ("a",)
+    spool.remove_lines(rejected=[])
+    assert spool.read_lines() == ()
+    assert spool.read_lines() == ("b",)
 
 
 def test_rejected_lines_are_written_to_a_separate_file(spool_file):
     spool = FileSpool(spool_file)
     spool_file.write_bytes(b"a\n\xff{torn")
-    spool.take()
+    spool.read_lines()
 
-    lines = spool.take()
-    spool.done(rejected=lines[1:])
+    lines = spool.read_lines()
+    spool.remove_lines(rejected=lines[1:])
 
     assert spool_file.with_suffix(".rejected").read_text() == "\ufffd{torn\n"
 
 
 def test_take_without_a_spool_file_returns_nothing(spool_file):
-    assert FileSpool(spool_file).take() == ()
+    assert FileSpool(spool_file).read_lines() == ()

@@ -42,7 +42,7 @@ def cluster(request, authority):
         "localhost:0",
         TlsFiles(certificate=own.certificate, key=own.key, client_ca=authority.certificate),
         scheduler=agent,
-        accounting=agent.accounting,
+        list_records=agent.list_records,
         reports=agent,
         allowed="supervisor",
     )

@@ -151,7 +151,7 @@ def test_cancel_ends_only_the_attempt_with_the_job_key(bench):
 
     bench.agent.cancel(slurm_job_id, job_key=other)
     bench.agent.cancel(slurm_job_id + 1, job_key=JOB_KEY)
-    assert bench.scheduler.attempt(slurm_job_id).alive
+    assert bench.scheduler.attempt(slurm_job_id).is_alive
 
     bench.agent.cancel(slurm_job_id, job_key=JOB_KEY)
     bench.agent.cancel(slurm_job_id, job_key=JOB_KEY)
@@ -165,7 +165,7 @@ def test_cancel_does_not_end_a_job_without_a_job_key(bench):
 
     bench.agent.cancel(slurm_job_id, job_key=JOB_KEY)
 
-    assert bench.scheduler.attempt(slurm_job_id).alive
+    assert bench.scheduler.attempt(slurm_job_id).is_alive
 
 
 def test_extend_never_lowers_a_time_limit(bench):
@@ -182,42 +182,42 @@ def test_accounting_refuses_too_many_names(bench):
     names = [f"0x{number:064x}" for number in range(NAMES_MAX + 1)]
 
     with pytest.raises(InvalidInput):
-        bench.agent.accounting(names, since=0)
+        bench.agent.list_records(names, since=0)
 
 
 def test_accounting_refuses_a_negative_time(bench):
     with pytest.raises(InvalidInput):
-        bench.agent.accounting([JOB_KEY.job_id.slurm_name], since=-1)
+        bench.agent.list_records([JOB_KEY.job_id.slurm_name], since=-1)
 
 
 def test_gate_is_closed_while_the_user_does_not_resolve(bench):
-    gate = bench.agent.gate(f"0x{9:040x}")
+    gate = bench.agent.check_gate(f"0x{9:040x}")
 
     assert gate.user is None
-    assert not gate.open
+    assert not gate.is_open
 
 
 def test_gate_is_closed_to_an_account_outside_the_wallet_range(bench):
     bench.accounts.users[USER.address] = replace(USER, gid=0)
 
-    assert not bench.agent.gate(USER.address).open
+    assert not bench.agent.check_gate(USER.address).is_open
 
 
 def test_gate_is_closed_without_association_while_a_directory_is_missing(bench):
     bench.accounts.missing = ("directory /home/x is not there",)
 
-    assert bench.agent.gate(USER.address).missing == bench.accounts.missing
+    assert bench.agent.check_gate(USER.address).missing == bench.accounts.missing
     assert bench.accounts.associated == []
 
 
 def test_gate_creates_the_association_when_it_opens(bench):
-    assert bench.agent.gate(USER.address).open
+    assert bench.agent.check_gate(USER.address).is_open
     assert bench.accounts.associated == [USER.address]
 
 
 def test_gate_refuses_a_malformed_address(bench):
     with pytest.raises(InvalidInput):
-        bench.agent.gate("root")
+        bench.agent.check_gate("root")
 
 
 def test_pull_returns_reports_after_the_cursor(bench):

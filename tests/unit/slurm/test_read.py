@@ -54,21 +54,21 @@ def failed(stderr="slurm_load_jobs error: Unable to contact slurm controller"):
 
 
 def accounting(runner, names=("0x1",)):
-    return read.accounting(runner, FakeClock(), names, since=0)
+    return read.list_records(runner, FakeClock(), names, since=0)
 
 
 def test_queue_to_slurmdbd_is_checked_before_the_database_is_read():
     """In the other order a record could move from the queue to the database in between."""
     runner = ScriptedRunner(sacct_json=recorded("sacct-json"))
 
-    assert accounting(runner).complete
+    assert accounting(runner).is_complete
     assert runner.programs == ["sdiag", "sacct", "sacct"]
 
 
 def test_sample_is_incomplete_if_the_queue_to_slurmdbd_is_not_empty():
     queued = recorded("sdiag").replace("DBD Agent queue size: 0", "DBD Agent queue size: 3")
 
-    assert not accounting(ScriptedRunner(sdiag=queued, sacct="")).complete
+    assert not accounting(ScriptedRunner(sdiag=queued, sacct="")).is_complete
 
 
 def test_sample_without_a_controller_has_records_but_is_incomplete():
@@ -77,7 +77,7 @@ def test_sample_without_a_controller_has_records_but_is_incomplete():
     sample = accounting(runner)
 
     assert sample.attempts
-    assert not sample.complete
+    assert not sample.is_complete
 
 
 def test_missing_database_is_an_error():

@@ -78,8 +78,8 @@ def test_estimated_start_and_end_of_squeue_are_ignored(recorded):
 def test_job_that_was_cancelled_in_the_queue_has_not_started(recorded):
     jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
 
-    assert jobs[7].started
-    assert not jobs[8].started
+    assert jobs[7].has_started
+    assert not jobs[8].has_started
     assert jobs[8].ended_at is not None
 
 

@@ -68,7 +68,7 @@ CANCEL = wrapper.cancel(7, job_key=JOB_KEY).argv[3:]
     [[*CANCEL, "--uid", "0"], CANCEL[:-1], [*CANCEL[:-1], "x"], ["shell"], []],
 )
 def test_installed_program_refuses_malformed_arguments(program, arguments):
-    with pytest.raises(program.Stop):
+    with pytest.raises(program.CommandError):
         program.parse(list(arguments))
 
 

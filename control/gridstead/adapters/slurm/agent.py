@@ -84,23 +84,23 @@ class AgentClient:
         )
         self._call(self._stub.Extend, request, f"could not extend {slurm_job_id}")
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
         answer = self._call(self._stub.Live, pb.LiveRequest(), "could not list live jobs")
         return LiveSample(taken_at=answer.taken_at, attempts=tuple(map(_attempt, answer.attempts)))
 
-    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+    def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of jobs."""
         names = [job_id.slurm_name for job_id in job_ids]
         request = pb.AccountingRequest(names=names, since=since)
         answer = self._call(self._stub.Accounting, request, "could not read the accounting")
         return AccountingSample(
             taken_at=answer.taken_at,
-            complete=answer.complete,
+            is_complete=answer.complete,
             attempts=tuple(map(_attempt, answer.attempts)),
         )
 
-    def gate(self, address: str) -> Gate:
+    def check_gate(self, address: str) -> Gate:
         """Return whether a customer can run jobs on this cluster."""
         answer = self._call(
             self._stub.Gate,

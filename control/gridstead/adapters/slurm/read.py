@@ -18,7 +18,7 @@ _UNKNOWN_JOB = "Invalid job id specified"
 Item = TypeVar("Item", int, str)
 
 
-def live(runner: Runner, clock: Clock) -> LiveSample:
+def list_jobs(runner: Runner, clock: Clock) -> LiveSample:
     """Return the jobs that slurmctld lists now."""
     taken_at = clock.now()
     return LiveSample(
@@ -41,7 +41,7 @@ def find(runner: Runner, slurm_job_id: int) -> Attempt | None:
     return None
 
 
-def accounting(
+def list_records(
     runner: Runner, clock: Clock, names: Iterable[str], *, since: int
 ) -> AccountingSample:
     """Return slurmdbd's records of jobs with these names.
@@ -49,13 +49,13 @@ def accounting(
     The DBD queue is read first: if it was empty, the records that follow are complete.
     """
     taken_at = clock.now()
-    complete = _queue_is_empty(runner)
+    is_complete = _queue_is_empty(runner)
     rows: list[Attempt] = []
     for chunk in _chunks(sorted(set(names)), text.NAMES_PER_COMMAND):
         rows += text.parse_sacct(read_output(runner, text.sacct(chunk, since=since)))
     recent = [row for row in rows if row.submitted_at >= since]
     attempts = _with_exit_codes(runner, recent, since=since)
-    return AccountingSample(taken_at=taken_at, complete=complete, attempts=tuple(attempts))
+    return AccountingSample(taken_at=taken_at, is_complete=is_complete, attempts=tuple(attempts))
 
 
 def associate(runner: Runner, address: str, *, account: str) -> None:

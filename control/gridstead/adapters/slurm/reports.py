@@ -66,7 +66,7 @@ class SqliteReports:
                 )
             self._changed.notify_all()
 
-    def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
+    def list_after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
         """Return reports with a greater sequence number, at most a thousand."""
         with self._changed:
             reports = self._select(sequence)
@@ -75,7 +75,7 @@ class SqliteReports:
                 reports = self._select(sequence)
             return reports
 
-    def forget(self, *, before: int) -> None:
+    def delete(self, *, before: int) -> None:
         """Delete reports that were stored before this time."""
         with self._changed:
             self._database.execute("DELETE FROM report WHERE stored_at < ?", (before,))

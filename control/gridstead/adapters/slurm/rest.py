@@ -126,13 +126,13 @@ class LocalSlurm:
         """Return a job, None if slurmctld does not list it."""
         return read.find(self._runner, slurm_job_id)
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
-        return read.live(self._runner, self._clock)
+        return read.list_jobs(self._runner, self._clock)
 
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+    def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of jobs with these names."""
-        return read.accounting(self._runner, self._clock, names, since=since)
+        return read.list_records(self._runner, self._clock, names, since=since)
 
     def hardware(self) -> Hardware:
         """Return the cluster's nodes."""

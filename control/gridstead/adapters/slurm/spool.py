@@ -16,7 +16,7 @@ class FileSpool:
     """Implements port ``CompletionSpool``.
 
     The plugin opens the file again for each line, so the file may be renamed at any time. The
-    renamed file is read in the next ``take``, when a line that was being written is complete.
+    renamed file is read in the next ``read_lines``, when a line that was being written is complete.
     """
 
     def __init__(self, path: Path) -> None:
@@ -24,7 +24,7 @@ class FileSpool:
         self._reading = path.with_suffix(".reading")
         self._rejected = path.with_suffix(".rejected")
 
-    def take(self) -> tuple[str, ...]:
+    def read_lines(self) -> tuple[str, ...]:
         """Return the lines of the renamed file; if there is none, rename the current file."""
         if self._reading.exists():
             text = self._reading.read_text(encoding="utf-8", errors="replace")
@@ -33,7 +33,7 @@ class FileSpool:
             self._path.rename(self._reading)
         return ()
 
-    def done(self, *, rejected: Iterable[str]) -> None:
+    def remove_lines(self, *, rejected: Iterable[str]) -> None:
         """Delete the renamed file; append rejected lines to a file next to it, up to 16 MiB."""
         lines = [f"{line}\n" for line in rejected]
         if lines and not self._is_rejected_full():

@@ -145,16 +145,16 @@ class SshScheduler:
         )
         wrapper.check_done(result, f"could not extend {slurm_job_id}")
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
-        return read.live(self._runner, self._clock)
+        return read.list_jobs(self._runner, self._clock)
 
-    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+    def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of jobs."""
         names = [job_id.slurm_name for job_id in job_ids]
-        return read.accounting(self._runner, self._clock, names, since=since)
+        return read.list_records(self._runner, self._clock, names, since=since)
 
-    def gate(self, address: str) -> Gate:
+    def check_gate(self, address: str) -> Gate:
         """Return whether a customer can run jobs on this cluster."""
         if not is_address(address):
             raise InvalidInput(f"invalid address {address[:80]!r}")

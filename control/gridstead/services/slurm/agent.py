@@ -108,11 +108,11 @@ class Agent:
             self._slurm.extend(slurm_job_id, time_limit_min=time_limit_min)
             log.info("job_extended", slurm_job_id=slurm_job_id)
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists; port Scheduler."""
-        return self._slurm.live()
+        return self._slurm.list_jobs()
 
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+    def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of the Slurm jobs with these names.
 
         A request has only the names, so this is not port Accounting.
@@ -123,9 +123,9 @@ class Agent:
         job_names = sorted(set(names))
         if len(job_names) > NAMES_MAX or since < 0:
             raise InvalidInput("invalid query for job names")
-        return self._slurm.accounting(job_names, since=since)
+        return self._slurm.list_records(job_names, since=since)
 
-    def gate(self, address: str) -> Gate:
+    def check_gate(self, address: str) -> Gate:
         """Return whether a customer can run jobs on this cluster; port Scheduler."""
         if not is_address(address):
             raise InvalidInput(f"invalid address {address[:80]!r}")
@@ -146,7 +146,7 @@ class Agent:
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
         """Return the plugins' reports after a sequence number; port Reports."""
-        return self._reports.after(after, wait_s=min(max(wait_s, 0.0), WAIT_MAX_S))
+        return self._reports.list_after(after, wait_s=min(max(wait_s, 0.0), WAIT_MAX_S))
 
     def _reassociate(self, address: str) -> None:
         """Make slurmctld read its associations again.
@@ -166,7 +166,7 @@ class Agent:
 
     def _carries(self, slurm_job_id: int, job_key: JobKey, *, below_min: int | None = None) -> bool:
         attempt = self._slurm.find(slurm_job_id)
-        if attempt is None or not attempt.alive or attempt.job_key != job_key:
+        if attempt is None or not attempt.is_alive or attempt.job_key != job_key:
             return False
         if below_min is None or attempt.time_limit_min is None:
             return True

@@ -77,7 +77,7 @@ class ReportIntake:
             log.warning("reports_dropped", count=self._dropped, reason=self._drop_reason)
             self._dropped, self._log_at = 0, now + LOG_EVERY_S
         if now >= self._forget_at:
-            self._reports.forget(before=now - RETENTION_S)
+            self._reports.delete(before=now - RETENTION_S)
             self._forget_at = now + FORGET_EVERY_S
 
     def _drop(self, reason: str) -> None:
@@ -89,7 +89,7 @@ class ReportIntake:
         self._drop_reason = reason
 
     def _read(self, spool: CompletionSpool) -> None:
-        lines = spool.take()
+        lines = spool.read_lines()
         if not lines:
             return
         hints: list[Hint] = []
@@ -103,6 +103,6 @@ class ReportIntake:
             if hint is not None:
                 hints.append(hint)
         self._reports.add(hints)
-        spool.done(rejected=rejected)
+        spool.remove_lines(rejected=rejected)
         if rejected:
             log.warning("completion_records_rejected", count=len(rejected))

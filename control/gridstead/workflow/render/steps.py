@@ -20,12 +20,16 @@ from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
 from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, StepUse, Workflow
 
-# Timeouts of a step that does not start. Units: seconds.
-# patience: how long a step may wait for its resources; one node may not have enough of them.
-# wait: how long one srun waits; slurmctld does not wake an srun that started before its nodes.
-# most: how long a new slurmctld may take; a node that could not report the end of a step, which
-#     still holds the resources, reports it a minute later.
-RETRY_S = {"patience": 60, "wait": 5, "most": 180}
+# Timeouts of a step that does not start. Unit: seconds.
+RETRY_S = {
+    # One call of srun. An srun that waits while slurmctld restarts is not woken up afterwards.
+    "srun_timeout": 5,
+    # All calls of srun. A step waits for its resources, for example because nodes are busy.
+    "resource_timeout": 60,
+    # All calls of srun if slurmctld has restarted. A node that could not report the end of another
+    # step, and so the release of its resources, reports it again after a minute.
+    "total_timeout": 180,
+}
 
 # The templates of shell functions, in the order of the script.
 HELPERS = (

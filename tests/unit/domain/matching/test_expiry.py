@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CLAIM_BLOCK, CREDIT, OTHER, T0, US, job, job_id
+from tests.unit.domain.builders import CLAIM_BLOCK, CREDIT, OTHER_ADDRESS, PROVIDER, T0, job, job_id
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.job import Block
@@ -31,7 +31,7 @@ def head(number=CLAIM_BLOCK, timestamp=T0):
     return Block(number=number, hash=f"0x{number:064x}", timestamp=timestamp)
 
 
-def event(kind, block, provider=US):
+def event(kind, block, provider=PROVIDER):
     return ChainEvent(kind=kind, block=block, index=0, job_id=job_id(7), provider=provider)
 
 
@@ -125,47 +125,49 @@ def test_job_that_waits_for_no_provider_is_never_due(state):
 
 
 def test_job_that_came_back_after_a_claim_was_refused():
-    history = history_of((ChainEventKind.JOB_CLAIMED, 5, US), (ChainEventKind.JOB_REFUSED, 9, US))
+    history = history_of(
+        (ChainEventKind.JOB_CLAIMED, 5, PROVIDER), (ChainEventKind.JOB_REFUSED, 9, PROVIDER)
+    )
 
-    assert (history.refused, history.times()) == ({US}, {})
+    assert (history.refused, history.times()) == ({PROVIDER}, {})
 
 
 def test_job_that_came_back_without_a_claim_had_a_claim_timeout():
     history = history_of(
         (ChainEventKind.JOB_TRANSITION, 4, ""),
-        (ChainEventKind.JOB_REFUSED, 5, US),
-        (ChainEventKind.JOB_REFUSED, 9, US),
-        (ChainEventKind.JOB_REFUSED, 12, OTHER),
+        (ChainEventKind.JOB_REFUSED, 5, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 9, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 12, OTHER_ADDRESS),
     )
 
     assert history.refused == set()
     assert history.claim_timeouts == {
-        US: ClaimTimeouts(times=2, block=9),
-        OTHER: ClaimTimeouts(times=1, block=12),
+        PROVIDER: ClaimTimeouts(times=2, block=9),
+        OTHER_ADDRESS: ClaimTimeouts(times=1, block=12),
     }
 
 
 def test_claim_counts_only_for_its_own_match():
     history = history_of(
-        (ChainEventKind.JOB_CLAIMED, 5, US),
-        (ChainEventKind.JOB_REFUSED, 9, US),
-        (ChainEventKind.JOB_REFUSED, 30, OTHER),
+        (ChainEventKind.JOB_CLAIMED, 5, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 9, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 30, OTHER_ADDRESS),
     )
 
-    assert (history.refused, history.times()) == ({US}, {OTHER: 1})
+    assert (history.refused, history.times()) == ({PROVIDER}, {OTHER_ADDRESS: 1})
 
 
 def test_provider_does_not_rest_after_one_claim_timeout():
     assert (
-        history_of((ChainEventKind.JOB_REFUSED, 5, US)).resting(head=head(5), timeouts=OURS)
+        history_of((ChainEventKind.JOB_REFUSED, 5, PROVIDER)).resting(head=head(5), timeouts=OURS)
         == frozenset()
     )
 
 
 @pytest.mark.parametrize(("times", "rest"), [(2, 10), (3, 20), (5, 40)])
 def test_rest_grows_with_each_claim_timeout(times, rest):
-    history = history_of(*((ChainEventKind.JOB_REFUSED, 100 + i, US) for i in range(times)))
+    history = history_of(*((ChainEventKind.JOB_REFUSED, 100 + i, PROVIDER) for i in range(times)))
     last = 100 + times - 1
 
-    assert history.resting(head=head(last + rest - 1), timeouts=OURS) == {US}
+    assert history.resting(head=head(last + rest - 1), timeouts=OURS) == {PROVIDER}
     assert history.resting(head=head(last + rest), timeouts=OURS) == frozenset()
