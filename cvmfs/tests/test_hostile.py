@@ -61,7 +61,7 @@ def test_a_signed_file_that_is_too_large_is_refused(replica_setup):
     check_refusal(replica_setup, "too large")
 
 
-@pytest.mark.parametrize("trick", INVALID_HASHES)
+@pytest.mark.parametrize("invalid_hash", INVALID_HASHES)
 @pytest.mark.parametrize("table", ["nested_catalogs", "bind_mountpoints"])
 def test_a_nested_catalog_without_a_hash_is_refused(replica_setup, table, invalid_hash):
     publish_catalog(replica_setup, (f"INSERT INTO {table} VALUES ('/x', ?, 1)", (invalid_hash,)))
@@ -152,7 +152,7 @@ def test_catalogs_that_are_nested_too_deep_are_refused(replica_setup, monkeypatc
     check_refusal(replica_setup, "nested too deep")
 
 
-@pytest.mark.parametrize("trick", INVALID_HASHES)
+@pytest.mark.parametrize("invalid_hash", INVALID_HASHES)
 def test_a_tag_without_a_catalog_hash_is_refused(replica_setup, invalid_hash):
     replica_setup.publisher.tags["evil"] = invalid_hash
     replica_setup.publisher.publish(TREE)

@@ -83,7 +83,7 @@ def test_a_formatted_hash_is_parsed_to_the_same_name(name):
     assert parse_hash(str(name), ObjectKind.FILE) == name
 
 
-@pytest.mark.parametrize("trick", [*INVALID_HASHES, ""])
+@pytest.mark.parametrize("invalid_hash", [*INVALID_HASHES, ""])
 def test_a_text_that_is_not_a_hash_is_refused(invalid_hash):
     with pytest.raises(RepositoryUntrusted, match="not a content hash"):
         parse_hash(invalid_hash, ObjectKind.FILE)
@@ -177,7 +177,7 @@ def test_optional_and_unknown_fields_of_a_manifest_are_accepted():
     assert manifest(Z="of the future").revision == 7
 
 
-@pytest.mark.parametrize("trick", INVALID_HASHES)
+@pytest.mark.parametrize("invalid_hash", INVALID_HASHES)
 @pytest.mark.parametrize("field", ["C", "X", "H", "M"])
 def test_an_invalid_hash_in_a_manifest_is_refused(field, invalid_hash):
     with pytest.raises(RepositoryUntrusted, match="not a content hash"):
