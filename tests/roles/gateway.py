@@ -53,7 +53,7 @@ class Gateway:
 
     def ask(self, path: str) -> Any:
         """Return an answer of Traefik's API."""
-        return configuration.ask(f"127.0.0.1:{self.ports['traefik']}", path)
+        return configuration.query_api(f"127.0.0.1:{self.ports['traefik']}", path)
 
     def accessed(self) -> list[dict[str, Any]]:
         """Return the access log."""

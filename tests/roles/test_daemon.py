@@ -25,7 +25,7 @@ TOLD = {
 
 
 def what_to_do(properties, reads=(), rereads=(), **more):
-    return daemon.what_to_do(
+    return daemon.plan_commands(
         properties, {"reads": reads, "rereads": rereads, "restart": False, "reload": False} | more
     )
 

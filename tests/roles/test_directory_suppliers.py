@@ -158,8 +158,8 @@ def test_a_ruv_has_the_generation_and_the_last_change_of_each_supplier():
     """Recorded with 389ds 3.1.2. A supplier without changes has no last change."""
     expected = {"generation": "6b022651000000010000", "csns": {"1": "6b022670000000010000"}}
 
-    assert info.vector(VALUES) == expected
-    assert info.vector([]) == {"generation": "", "csns": {}}
+    assert info.parse_vector(VALUES) == expected
+    assert info.parse_vector([]) == {"generation": "", "csns": {}}
 
 
 # Recorded of 389ds 3.1.2: all is well; the supplier was killed after a change.
@@ -180,7 +180,7 @@ STUCK = (
     ("statuses", "stuck"), [([], False), ([GREEN], False), ([STUCK], True), ([GREEN, STUCK], True)]
 )
 def test_a_supplier_that_retries_to_send_changes_is_stuck(statuses, stuck):
-    assert info.stuck(statuses) is stuck
+    assert info.is_stuck(statuses) is stuck
 
 
 def test_a_supplier_must_have_the_others_entries():
@@ -188,21 +188,22 @@ def test_a_supplier_must_have_the_others_entries():
         return {"generation": generation, "csns": {"1": csn}}
 
     assert (
-        info.objection(mine("6b02"), mine("6b02"))
-        == info.objection(mine("6b03"), mine("6b02"))
+        info.replication_fault(mine("6b02"), mine("6b02"))
+        == info.replication_fault(mine("6b03"), mine("6b02"))
         == ""
     )
     assert (
-        info.objection(mine("6b02"), mine("6b0a")) == "changes made on supplier 1 have not arrived"
-    )
-    assert (
-        info.objection({"generation": "a", "csns": {}}, mine("6b02"))
+        info.replication_fault(mine("6b02"), mine("6b0a"))
         == "changes made on supplier 1 have not arrived"
     )
-    assert info.objection(mine("6b02"), mine("6b02", "b")).startswith(
+    assert (
+        info.replication_fault({"generation": "a", "csns": {}}, mine("6b02"))
+        == "changes made on supplier 1 have not arrived"
+    )
+    assert info.replication_fault(mine("6b02"), mine("6b02", "b")).startswith(
         "their data has different origins"
     )
-    assert info.objection(mine("6b02"), {}) == ""
+    assert info.replication_fault(mine("6b02"), {}) == ""
 
 
 @pytest.fixture
@@ -211,7 +212,7 @@ def seen(monkeypatch):
 
     def looked(names, covers=None, *, deleted=(), csn="6b02"):
         answers = {
-            info.VECTOR: [
+            info.VECTOR_FILTER: [
                 (
                     "",
                     {
@@ -255,7 +256,10 @@ def test_an_entry_that_was_never_replicated_is_missing(seen):
     mine = seen(["dc=x", "uid=0xc"], other)
 
     assert mine["lacks"] == ["uid=0xa", "uid=0xb"]
-    assert info.objection(mine, other) == "2 entries of the other never arrived, uid=0xa among them"
+    assert (
+        info.replication_fault(mine, other)
+        == "2 entries of the other supplier never arrived, for example uid=0xa"
+    )
 
 
 def test_a_deleted_entry_is_not_missing(seen):
@@ -268,7 +272,7 @@ def test_entries_of_pending_changes_are_not_missing(seen):
     mine = seen(["dc=x"], other)
 
     assert "lacks" not in mine
-    assert info.objection(mine, other) == "changes made on supplier 1 have not arrived"
+    assert info.replication_fault(mine, other) == "changes made on supplier 1 have not arrived"
 
 
 class FakeSupplier:

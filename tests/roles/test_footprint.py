@@ -120,11 +120,11 @@ def test_a_replaced_file_is_restored_with_its_mode(etc, recorded):
     file.write_text("ours")
     file.chmod(0o644)
 
-    assert perform(remove.return_files([str(file)], was)) == [f"{file} as before"]
+    assert perform(remove.restore_files([str(file)], was)) == [f"{file} as before"]
 
     assert file.read_text() == "before"
     assert file.stat().st_mode & 0o777 == 0o640
-    assert perform(remove.return_files([str(file)], was)) == []
+    assert perform(remove.restore_files([str(file)], was)) == []
 
 
 def test_a_removed_file_is_restored_with_its_folder(etc, recorded):
@@ -135,7 +135,7 @@ def test_a_removed_file_is_restored_with_its_folder(etc, recorded):
     file.unlink()
     file.parent.rmdir()
 
-    perform(remove.return_files([str(file)], was))
+    perform(remove.restore_files([str(file)], was))
 
     assert file.read_bytes() == b"\0key"
 
@@ -147,18 +147,18 @@ def test_a_folder_gets_its_old_mode_and_retains_its_files(etc, recorded):
     folder.chmod(0o751)
     (folder / "other").touch()
 
-    assert perform(remove.return_files([str(folder)], was)) == [f"{folder} as before"]
+    assert perform(remove.restore_files([str(folder)], was)) == [f"{folder} as before"]
 
     assert folder.stat().st_mode & 0o777 == 0o711
     assert (folder / "other").exists()
-    assert perform(remove.return_files([str(folder)], was)) == []
+    assert perform(remove.restore_files([str(folder)], was)) == []
 
 
 def test_a_file_that_did_not_exist_before_is_removed(etc, recorded):
     was = recorded()
     (etc / "slurm.conf").write_text("ours")
 
-    assert perform(remove.return_files([str(etc / "slurm.conf")], was)) == [
+    assert perform(remove.restore_files([str(etc / "slurm.conf")], was)) == [
         f"{etc}/slurm.conf removed"
     ]
     assert not (etc / "slurm.conf").exists()
@@ -168,8 +168,8 @@ def test_without_a_record_files_and_packages_are_retained(tmp_path, etc):
     (etc / "hosts").write_text("ours")
     nothing = remove.Record(tmp_path / "none")
 
-    assert perform(remove.return_files([str(etc / "hosts")], nothing)) == []
-    assert perform(remove.release_packages(["munge"], nothing, Commands())) == []
+    assert perform(remove.restore_files([str(etc / "hosts")], nothing)) == []
+    assert perform(remove.mark_packages(["munge"], nothing, Commands())) == []
 
 
 def test_files_folders_and_dangling_links_are_removed(tmp_path):
@@ -179,7 +179,7 @@ def test_files_folders_and_dangling_links_are_removed(tmp_path):
     (tmp_path / "a.toml").touch()
     patterns = [str(tmp_path / name) for name in ("own", "link", "*.toml", "absent")]
 
-    assert len(perform(remove.drop_paths(remove.existing(patterns), []))) == 3
+    assert len(perform(remove.drop_paths(remove.existing_paths(patterns), []))) == 3
     assert list(tmp_path.iterdir()) == []
 
 
@@ -303,10 +303,12 @@ def test_only_packages_of_the_site_get_debconf_answers_to_remove_data(recorded):
     lines = ["mariadb-server mariadb-server/remove boolean true", "munge munge/remove boolean true"]
     was = recorded()
 
-    assert perform(remove.answer(lines, was, commands)) == ["mariadb-server/remove answered: true"]
+    assert perform(remove.answer_questions(lines, was, commands)) == [
+        "mariadb-server/remove answered: true"
+    ]
     assert commands.calls == ["debconf-show mariadb-server", "debconf-set-selections"]
     commands.answers["debconf-show"] = "* mariadb-server/remove: true\n"
-    assert perform(remove.answer(lines, was, commands)) == []
+    assert perform(remove.answer_questions(lines, was, commands)) == []
 
 
 def test_only_changes_are_reported():
@@ -336,7 +338,7 @@ def test_packages_that_were_automatic_before_are_marked_automatic(recorded):
     commands = Commands(("apt-mark", "munge\nslurmd\nsudo\nother\n"))
 
     changes = perform(
-        remove.release_packages(["munge", "slurmd", "sudo", "absent"], recorded(), commands)
+        remove.mark_packages(["munge", "slurmd", "sudo", "absent"], recorded(), commands)
     )
 
     assert changes == ["no longer wanted: munge slurmd"]
@@ -349,7 +351,7 @@ def test_new_packages_are_removed_unless_they_were_installed_manually():
         ("apt-get", "Reading package lists...\nRemv slurmd [24.11]\nRemv gawk:amd64 [5.2]\n")
     )
 
-    gone = packages.unwanted(
+    gone = packages.packages_to_remove(
         {"mawk", "orphan", "slurmd", "gawk", "vim"}, {"mawk", "orphan"}, {"vim"}, commands
     )
 
@@ -365,9 +367,9 @@ def test_a_new_package_that_is_still_needed_is_retained():
                 "" if argv[-1] == "autoremove" else "Remv theirs [1]\n"
             )
 
-    assert packages.unwanted({"orphan", "slurmd", "library"}, {"orphan"}, set(), Apt()) == {
-        "slurmd"
-    }
+    assert packages.packages_to_remove(
+        {"orphan", "slurmd", "library"}, {"orphan"}, set(), Apt()
+    ) == {"slurmd"}
 
 
 def test_a_half_installed_package_is_recorded():

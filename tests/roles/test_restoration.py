@@ -60,8 +60,8 @@ def test_a_restoration_names_missing_parts_before_any_host(archive):
     output = restoration(archive.parent, archive_site="mysite")
 
     assert (
-        "lacks control_plane-control of host control, control_plane-controller of host controller,"
-        " control_plane-infra of host infra, directory of host infra, secrets of host localhost; it has database, slurm"
+        "does not contain control_plane-control of host control, control_plane-controller of host controller,"
+        " control_plane-infra of host infra, directory of host infra, secrets of host localhost; it contains database, slurm"
     ) in output
 
 
@@ -85,7 +85,8 @@ def test_an_archive_without_a_required_part_is_refused(archive, required, lackin
     read = manifest.read_manifest(archive, "mysite")
 
     with pytest.raises(
-        manifest.Refusal, match=f" lacks {lacking}; it has database, slurm[.] Restore with"
+        manifest.Refusal,
+        match=f" does not contain {lacking}; it contains database, slurm[.] Restore with",
     ):
         manifest.check_parts(archive, read, required)
 

@@ -21,7 +21,7 @@ def test_the_new_secret_has_the_old_form_and_the_old_secret_is_retained(path):
 
     new = path.read_text()
     assert (len(new), new != OLD, new.strip().isalnum()) == (len(OLD), True, True)
-    assert exchange.old(path).read_text() == OLD
+    assert exchange.old_path(path).read_text() == OLD
 
 
 def test_only_the_owner_can_read_the_files(path):
@@ -37,11 +37,11 @@ def test_a_running_exchange_retains_its_new_secret(path):
     assert not exchange.begin(path, check=False)
 
     assert path.read_text() == new
-    assert exchange.old(path).read_text() == OLD
+    assert exchange.old_path(path).read_text() == OLD
 
 
 def test_an_exchange_interrupted_before_the_new_secret_continues(path):
-    exchange.old(path).write_text(OLD)
+    exchange.old_path(path).write_text(OLD)
 
     assert exchange.begin(path, check=False)
 

@@ -63,7 +63,7 @@ def test_a_working_mount_is_retained_while_a_job_runs(look, says):
     result = look("spare", says={ROOT: ANSWERS, HOME: ANSWERS} | says)
 
     assert result["failed"]
-    assert "lose their open files: [12.batch]. Wait" in result["msg"]
+    assert "lose their open files: [12.batch]. Run playbooks/drain.yml" in result["msg"]
 
 
 def test_without_jobs_the_mount_is_not_probed(look, tmp_path):

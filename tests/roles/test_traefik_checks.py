@@ -219,8 +219,8 @@ def test_every_service_that_listens_has_a_route_or_a_reason(usual):
 
 
 def test_valid_files_are_written_once(options, folder):
-    first = configuration.keep(options, check_mode=False)
-    second = configuration.keep({**options, "binary": "/nonexistent"}, check_mode=False)
+    first = configuration.write_files(options, check_mode=False)
+    second = configuration.write_files({**options, "binary": "/nonexistent"}, check_mode=False)
 
     assert (first["changed"], first["static_changed"]) == (True, True)
     assert (folder / "traefik.yml").read_text() == options["static"]
@@ -237,12 +237,12 @@ def test_routes_with_acme_are_tested_without_a_request_to_the_ca(site: LoadedInv
         **ACME,
     )
 
-    assert configuration.keep(asked(folder, static, dynamic), check_mode=False)["changed"]
+    assert configuration.write_files(asked(folder, static, dynamic), check_mode=False)["changed"]
 
 
 def test_check_mode_writes_nothing(options, folder):
-    virgin = configuration.keep({**options, "binary": "/nonexistent"}, check_mode=True)
-    installed = configuration.keep(options, check_mode=True)
+    virgin = configuration.write_files({**options, "binary": "/nonexistent"}, check_mode=True)
+    installed = configuration.write_files(options, check_mode=True)
 
     assert virgin["changed"]
     assert installed["changed"]
@@ -339,8 +339,8 @@ def test_invalid_files_are_refused_and_the_old_files_retained(options, folder, s
     (folder / "dynamic/gridstead.yml").write_text("old")
     spoil(options["static_document"], options["dynamic_document"])
 
-    with pytest.raises(configuration.Wrong) as refusal:
-        configuration.keep(options, check_mode=False)
+    with pytest.raises(configuration.InvalidConfiguration) as refusal:
+        configuration.write_files(options, check_mode=False)
 
     assert said in str(refusal.value)
     assert (folder / "traefik.yml").read_text() == "old"
@@ -353,8 +353,8 @@ def test_other_dynamic_files_are_tested_with_the_roles_file(options, folder):
         "http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}"
     )
 
-    with pytest.raises(configuration.Wrong, match="router b@file"):
-        configuration.keep(options, check_mode=False)
+    with pytest.raises(configuration.InvalidConfiguration, match="router b@file"):
+        configuration.write_files(options, check_mode=False)
 
 
 @pytest.fixture
@@ -376,7 +376,9 @@ def test_live_accepts_the_written_configuration(options, gateway):
 def test_live_reports_a_route_that_is_not_served(options, gateway):
     options["dynamic_document"]["http"]["routers"]["a"]["rule"] = "Host(`other.test`)"
 
-    with pytest.raises(configuration.Wrong, match=r"^router a is not served as configured$"):
+    with pytest.raises(
+        configuration.InvalidConfiguration, match=r"^router a is not served as configured$"
+    ):
         configuration.check_live(as_run(options, gateway))
 
 
@@ -385,7 +387,8 @@ def test_live_reports_an_entry_point_that_needs_a_restart(options, gateway):
     live["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
 
     with pytest.raises(
-        configuration.Wrong, match=r"^entry point websecure is not :1; restart Traefik$"
+        configuration.InvalidConfiguration,
+        match=r"^entry point websecure is not :1; restart Traefik$",
     ):
         configuration.check_live(live)
 
@@ -396,7 +399,7 @@ def test_live_reports_a_later_error(options, gateway):
     )
     until(lambda: "b@file" in (gateway.ask("rawdata") or {}).get("routers", {}), gateway.log)
 
-    with pytest.raises(configuration.Wrong, match="router b@file"):
+    with pytest.raises(configuration.InvalidConfiguration, match="router b@file"):
         configuration.check_live(as_run(options, gateway))
 
 
@@ -404,5 +407,5 @@ def test_live_reports_that_traefik_does_not_answer(options, gateway):
     gateway.process.kill()
     gateway.process.wait()
 
-    with pytest.raises(configuration.Wrong, match="does not answer"):
+    with pytest.raises(configuration.InvalidConfiguration, match="does not answer"):
         configuration.check_live(as_run(options, gateway))

@@ -200,7 +200,7 @@ def test_a_key_file_without_an_address_is_named(text, tmp_path):
     done = look(tmp_path, "supervisor")
 
     assert done["failed"]
-    assert f"{tmp_path}/supervisor.json is not a wallet" in done["msg"]
+    assert f"{tmp_path}/supervisor.json is not a key file of a wallet" in done["msg"]
 
 
 def look(folder, *names):

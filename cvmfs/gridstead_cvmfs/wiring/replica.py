@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wiring of gridstead cvmfs."""
+"""Wiring of gridstead cvmfs: the replicas, their web server and their metrics."""
 
 from __future__ import annotations
 
@@ -136,9 +136,13 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
 
 def _metrics(replicas: tuple[Replica, ...]) -> Metrics:
     def read(value: Callable[[ReplicaState], float | None]) -> dict[str, float]:
-        """Return the value of each replica that has one."""
-        values = {replica.name: value(replica.state()) for replica in replicas}
-        return {name: number for name, number in values.items() if number is not None}
+        """Return the value by replica. Replicas without a value are left out."""
+        numbers = {}
+        for replica in replicas:
+            number = value(replica.state())
+            if number is not None:
+                numbers[replica.name] = number
+        return numbers
 
     return Metrics(
         {
