@@ -39,7 +39,7 @@ from gridstead.adapters.store.outbox import SqlOutbox  # noqa: E402
 from gridstead.adapters.transactions.account import ChainAccount  # noqa: E402
 from gridstead.domain.transactions.dispatch import DispatchPolicy  # noqa: E402
 from gridstead.services.transactions.sender import Sender, SenderPorts  # noqa: E402
-from gridstead.wiring.transactions import BATCH  # noqa: E402
+from gridstead.wiring.transactions import MAX_BATCH  # noqa: E402
 
 BLOCK_S = 1
 TICK_S = 0.5  # the default of a service
@@ -99,7 +99,7 @@ def main():
         "--batched",
         type=int,
         default=5000,
-        help=f"number of settlements with up to {BATCH} in each transaction",
+        help=f"number of settlements with up to {MAX_BATCH} in each transaction",
     )
     parser.add_argument(
         "--rounds", type=int, default=1, help="number of runs; the best run of each method counts"
@@ -111,7 +111,7 @@ def main():
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     kinds = {
         Kind(name="single", max_settlements=1): options.singles,
-        Kind(name="batched", max_settlements=BATCH): options.batched,
+        Kind(name="batched", max_settlements=MAX_BATCH): options.batched,
         Kind(name="old calls", max_settlements=1, uses_old_calls=True): options.singles,
     }
     runs = []
