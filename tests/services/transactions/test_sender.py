@@ -275,6 +275,25 @@ def test_sent_transaction_is_not_withdrawn_if_its_replacement_is_refused(wallet_
     assert wallet_sender.states() == [SendState.SENT]
 
 
+@pytest.mark.parametrize("max_calls", [1, 2])
+def test_calls_are_sent_in_smaller_transactions_if_the_node_refuses_a_lost_one(
+    wallet_sender, max_calls
+):
+    """The node accepts a transaction, loses it in a restart, and then refuses its size."""
+    for _ in range(4):
+        wallet_sender.put_running()
+    wallet_sender.sender.tick()
+    assert wallet_sender.states() == [SendState.SENT] * 4
+    wallet_sender.ledger.pool.clear()
+    wallet_sender.account.max_calls = max_calls
+
+    for _ in range(20):
+        wallet_sender.clock.advance(10)
+        wallet_sender.tick_and_mine()
+
+    assert wallet_sender.states() == [SendState.FINAL] * 4
+
+
 def test_lost_transaction_is_sent_again_although_the_clock_was_set_back(wallet_sender):
     wallet_sender.put_running()
     wallet_sender.sender.tick()

@@ -112,9 +112,9 @@ class SenderMachine(RuleBasedStateMachine):
         self.crash_at = None
         self.ledger.mine(blocks)
 
-    @rule(call_limit=st.sampled_from((1, 2, 1000)))
-    def node_refuses_large_transactions(self, call_limit):
-        self.account.max_calls = call_limit
+    @rule(max_calls=st.sampled_from((1, 2, 1000)))
+    def node_refuses_large_transactions(self, max_calls):
+        self.account.max_calls = max_calls
 
     @rule(is_hasty=st.booleans())
     def node_runs_ahead_of_its_newest_block(self, is_hasty):

@@ -296,11 +296,20 @@ class _TransactionPlanner:
     def _replacements(
         self, pending: Iterable[Transaction], stuck: Collection[Transaction]
     ) -> Iterator[Slot]:
-        """Yield a slot for each stuck transaction whose calls may be sent."""
+        """Yield a slot for each stuck transaction whose calls may be sent.
+
+        If the node refuses every transaction of the nonce, the slot has no entries: an empty
+        transaction uses the nonce, and the calls return to the queue.
+        """
         for transaction in pending:
-            if transaction in stuck and self.view.are_cleared(transaction.entry_ids):
+            if transaction not in stuck:
+                continue
+            entry_ids = transaction.entry_ids
+            if all(map(self._is_refused, self._pending_transactions(transaction.nonce))):
+                entry_ids = ()
+            if self.view.are_cleared(entry_ids):
                 fees = self._fees(transaction.nonce)
-                yield Slot(nonce=transaction.nonce, entry_ids=transaction.entry_ids, fees=fees)
+                yield Slot(nonce=transaction.nonce, entry_ids=entry_ids, fees=fees)
 
     def _resend(
         self, pending: Iterable[Transaction], stuck: Collection[Transaction]
@@ -320,10 +329,13 @@ class _TransactionPlanner:
         permanently after it has dropped the replaced transaction.
         """
         for transaction in reversed(self._pending_transactions(newest.nonce)):
-            waiting = self.view.waiting.get(transaction.hash)
-            if waiting is None or not waiting.refused:
+            if not self._is_refused(transaction):
                 return transaction
         return newest
+
+    def _is_refused(self, transaction: Transaction) -> bool:
+        waiting = self.view.waiting.get(transaction.hash)
+        return waiting is not None and waiting.refused
 
     def _is_stuck(self, transaction: Transaction) -> bool:
         """Return whether a transaction needs higher fees that are within the limit."""

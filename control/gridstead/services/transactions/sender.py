@@ -343,8 +343,8 @@ class Sender:
         refused in a batch of its own is rejected and backs off.
 
         A refused transaction is not withdrawn in two cases: if it has no calls, or if the node has
-        accepted another transaction of its nonce, which may still be mined. It is then sent again,
-        and replaced after a while.
+        accepted a transaction of its nonce, which may still be mined. It is then sent again. If the
+        node continues to refuse it, an empty transaction replaces it after a while.
         """
         entries = {entry.id: entry for entry in view.entries}
         sent_nonces: set[int] = set()
@@ -362,11 +362,12 @@ class Sender:
                 calls=call_count,
                 reason=reply.message,
             )
-            if transaction.nonce in sent_nonces or not entry_ids:
+            if not entry_ids:
                 continue
             refusal = Refusal(call_count=call_count, message=reply.message)
             self._refusals |= dict.fromkeys(entry_ids, refusal)
-            withdrawn.append(transaction.nonce)
+            if transaction.nonce not in sent_nonces:
+                withdrawn.append(transaction.nonce)
             if call_count == 1 and entry_ids[0] in entries:
                 self._back_off(entries[entry_ids[0]])
         if withdrawn:

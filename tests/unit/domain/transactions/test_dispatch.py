@@ -126,6 +126,22 @@ def test_newest_transaction_is_sent_again_if_the_node_refused_all_with_its_nonce
     assert plan.resend == (refused,)
 
 
+@pytest.mark.parametrize(("is_refused", "entry_ids"), [(True, ()), (False, (1,))])
+def test_replacement_is_empty_if_the_node_refuses_all_transactions_of_a_nonce(
+    is_refused, entry_ids
+):
+    first, second = transaction(7, 1), transaction(7, 1, name="b")
+    waiting = {
+        first.hash: Waiting(since=NOW - 1000, last_sent_at=NOW, refused=is_refused),
+        second.hash: Waiting(since=NOW - 1000, last_sent_at=NOW, refused=True),
+    }
+
+    plan = decide(entry(1, state=SendState.SENT), transactions=(first, second), waiting=waiting)
+
+    (slot,) = plan.replacements
+    assert (slot.nonce, slot.entry_ids) == (7, entry_ids)
+
+
 def test_queued_calls_of_one_type_share_a_transaction():
     plan = decide(entry(1), entry(2), entry(3, ClaimJobs(limit=5)), entry(4))
 
