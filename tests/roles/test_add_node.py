@@ -80,13 +80,13 @@ def find(folder, **given):
         json.dumps(given),
     ]
     environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
-    reached = done.stdout.partition("TASK [Reach]")[2].partition("PLAY RECAP")[0]
+    reached = result.stdout.partition("TASK [Reach]")[2].partition("PLAY RECAP")[0]
     return (
-        done.returncode,
-        " ".join(done.stdout.split()),
+        result.returncode,
+        " ".join(result.stdout.split()),
         set(re.findall(r"ok: \[(\w+)\]", reached)),
     )
 

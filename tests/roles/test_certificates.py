@@ -81,7 +81,7 @@ class Host:
         ]
         argv += ["--extra-vars", f"ansible_python_interpreter={sys.executable}"]
         environment = os.environ | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
-        done = subprocess.run(
+        result = subprocess.run(
             argv,
             cwd=ROOT,
             env=environment,
@@ -90,7 +90,7 @@ class Host:
             check=False,
             timeout=300,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert result.returncode == 0, result.stdout + result.stderr
         runs = (self.folder / "bin/log").read_text().split("again again\n")
         return [run.splitlines() for run in runs]
 

@@ -19,9 +19,9 @@ MODULES = sorted(COLLECTION + path.stem for path in (ROOT / "plugins/modules").g
 
 def run(*command):
     """Run a command in the checkout and return its output."""
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 def test_ansible_doc_prints_every_module_with_an_example():

@@ -47,12 +47,12 @@ def test_check_mode_fetches_no_enroot_package_without_its_folder(tmp_path):
         book,
     ]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
-    done = subprocess.run(
+    result = subprocess.run(
         argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
     )
 
-    assert done.returncode == 0, done.stdout
-    assert "changed=1 " in done.stdout
+    assert result.returncode == 0, result.stdout
+    assert "changed=1 " in result.stdout
 
 
 @pytest.mark.parametrize(("packages", "looked_for"), [([], False), ([ENROOT], True)])

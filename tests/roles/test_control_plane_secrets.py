@@ -83,16 +83,16 @@ def test_the_check_uses_the_services_endpoint_and_does_not_print_it(tmp_path):
     settings.write_text(f'[chain]\nrpc_url = "{RPC}"\n')
 
     argv = [sys.executable, ROLE.path / "files/ask-chain.py", settings]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
+    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
 
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no answer: ConnectError\n")
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", "no answer: ConnectError\n")
 
 
 def test_missing_settings_are_reported(tmp_path):
     argv = [sys.executable, ROLE.path / "files/ask-chain.py", tmp_path / "supervisor.toml"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
+    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
 
-    assert (done.returncode, done.stderr) == (
+    assert (result.returncode, result.stderr) == (
         1,
         f"cannot read {tmp_path}/supervisor.toml: FileNotFoundError\n",
     )

@@ -6,7 +6,7 @@ import os
 import pytest
 from ansible_collections.gridstead.site.plugins.modules import daemon
 from tests.roles.catalogue import ROOT
-from tests.roles.modules import call
+from tests.roles.modules import run_module
 
 SINCE_BOOT_S, NOW = 5000.0, 1_700_000_000.0
 BEGUN, READY, RELOADED = NOW - 1000, NOW - 990, NOW - 500
@@ -128,7 +128,7 @@ def test_check_mode_reports_the_action_and_does_nothing(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     arguments = {"name": "x", "reads": []} | options
-    properties = call(
+    properties = run_module(
         ROOT / "plugins/modules/daemon.py", arguments, tmp=tmp_path / "tmp", check_mode=True
     )
 
@@ -146,7 +146,7 @@ def test_the_module_does_not_wait_for_a_start_without_blocking(tmp_path, monkeyp
     (tmp_path / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
-    call(
+    run_module(
         ROOT / "plugins/modules/daemon.py",
         {"name": "x", "reads": [], "no_block": True},
         tmp=tmp_path / "tmp",

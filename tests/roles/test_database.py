@@ -35,9 +35,9 @@ def check(site, tmp_path):
         )
         server.chmod(0o755)
         argv = shlex.split(templar.template(trust_as_template(task["validate"])) % settings)
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+        result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
         assert seen.read_text() == f"--defaults-file={settings} --user=mysql --help --verbose\n"
-        return done.returncode, done.stderr
+        return result.returncode, result.stderr
 
     return run
 

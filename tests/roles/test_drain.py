@@ -64,10 +64,10 @@ class Cluster:
             self.folder / "drain.yml",
             *words,
         ]
-        done = subprocess.run(
+        result = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
-        return done.returncode, done.stdout + done.stderr
+        return result.returncode, result.stdout + result.stderr
 
 
 @pytest.fixture

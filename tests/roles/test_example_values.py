@@ -22,7 +22,7 @@ import pytest
     ],
 )
 def test_placeholder_values_of_the_example_are_reported(value, is_left, inventory):
-    inventory.say("db", some_table={"key": [value]})
+    inventory.set_variables("db", some_table={"key": [value]})
 
     mine = "the inventory: still the example's: some_table.key ({}). Allowed: values of your site."
     reported = [line for line in inventory.problems() if line.startswith(mine.format(value))]

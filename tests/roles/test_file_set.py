@@ -5,7 +5,7 @@ import json
 
 import pytest
 from tests.roles.catalogue import ROOT
-from tests.roles.modules import call
+from tests.roles.modules import run_module
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def ensure(tmp_path):
 
     def run(*files, check_mode=False, **more):
         arguments = {"files": list(files), **more}
-        return call(
+        return run_module(
             ROOT / "plugins/modules/file_set.py",
             arguments,
             tmp=tmp_path / "tmp",

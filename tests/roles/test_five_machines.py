@@ -5,7 +5,7 @@ import re
 
 import yaml
 from tests.roles.catalogue import ROOT
-from tests.roles.inventories import read
+from tests.roles.inventories import read_inventory
 
 EXAMPLE = ROOT / "inventory/example"
 TAKEN_OUT = ("slurm_state_directory", "slurm_gres")
@@ -26,10 +26,10 @@ def test_five_machines_are_enough(loader, tmp_path):
     joined = {name: group for name, group in example.items() if "children" in group}
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups | joined}}))
 
-    inventory = read(loader, str(folder), tmp_path / "secrets")
+    inventory = read_inventory(loader, str(folder), tmp_path / "secrets")
 
     assert groups.keys() | joined.keys() == example.keys()
     assert len(inventory.groups["all"]) == 5
     assert set(inventory.problems()) <= set(
-        read(loader, "example", tmp_path / "secrets").problems()
+        read_inventory(loader, "example", tmp_path / "secrets").problems()
     )

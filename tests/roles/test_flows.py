@@ -13,7 +13,7 @@ from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.set
 )
 from tests.roles import flows_page
 from tests.roles.catalogue import ROOT, Role
-from tests.roles.conftest import trusted
+from tests.roles.conftest import trust_templates
 
 ROLE = Role("base")
 TEMPLATE = ROLE.path / "templates/etc/gridstead/firewall.nft.j2"
@@ -110,9 +110,9 @@ def test_nft_accepts_the_rules_of_every_example_host(render, site, tmp_path):
     loading = "for host in *; do nft --check --file $host && nft --file $host || exit; done; nft list ruleset"
 
     argv = ["unshare", "--map-root-user", "--net", "sh", "-c", loading]
-    done = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True)
+    result = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True)
 
-    assert done.stdout.count("policy drop") == 2
+    assert result.stdout.count("policy drop") == 2
 
 
 @pytest.mark.parametrize("changed", ["chain output { accept; }", "no rules"])
@@ -138,9 +138,9 @@ def test_the_unit_writes_a_copy_of_the_kernels_rules(render, tmp_path, changed):
         "/etc/gridstead", str(tmp_path)
     )
     argv = ["unshare", "--map-root-user", "--net", "sh", "-c", script]
-    done = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True)
+    result = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True)
 
-    is_loaded = "chain output" in done.stdout
+    is_loaded = "chain output" in result.stdout
     assert is_loaded is (changed != "no rules")
     assert loaded.read_text() == (new if is_loaded else old)
 
@@ -149,8 +149,10 @@ def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
     def files(**variables):
         templar = site.templar(ROLE, "db", base_flows=[FLOW | {"to": ["nowhere"]}], **variables)
         templar.available_variables |= {"ansible_search_path": [str(ROLE.path)]}
-        with_firewall = [file["path"] for file in templar.template(trusted("{{ __base_files }}"))]
-        return with_firewall, templar.template(trusted("{{ __base_files_absent }}"))
+        with_firewall = [
+            file["path"] for file in templar.template(trust_templates("{{ __base_files }}"))
+        ]
+        return with_firewall, templar.template(trust_templates("{{ __base_files_absent }}"))
 
     with_firewall, absent = files(base_firewall=False)
 

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from tests.roles.catalogue import ROOT, Role
-from tests.roles.conftest import trusted
-from tests.roles.inventories import NOW, read
+from tests.roles.conftest import trust_templates
+from tests.roles.inventories import NOW, read_inventory
 
 PKI = Role("pki")
 PLACE = "/etc/gridstead/grid-ca.crt"
@@ -43,9 +43,11 @@ def write(folder, text):
     path = folder / "play.yml"
     path.write_text(yaml.safe_dump([play]))
     argv = ["ansible-playbook", "--inventory=localhost,", path]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    result = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert result.returncode == 0, result.stdout
+    return result.stdout
 
 
 def test_the_ca_file_is_world_readable_and_removed_without_a_certificate(tmp_path):
@@ -90,7 +92,7 @@ def test_verification_reports_a_missing_or_expiring_ca(site):
     for text, extra in (("", 0), ("PEM", 1)):
         templar = site.templar(PKI, "control", pki_grid_authority=text)
         templar.available_variables |= {"__pki_commands": []}
-        checks = templar.template(trusted(task["gridstead.site.inspection"]["commands"]))
+        checks = templar.template(trust_templates(task["gridstead.site.inspection"]["commands"]))
         assert [entry["argv"][-1] for entry in checks] == [PLACE] * extra
 
 
@@ -98,13 +100,13 @@ def test_verification_reports_a_missing_or_expiring_ca(site):
 def inventory(tmp_path):
     loader = DataLoader()
     loader.set_basedir(str(ROOT / "playbooks"))
-    checks = read(loader, "example", tmp_path / "secrets")
-    checks.grid(ca_file=None)
+    checks = read_inventory(loader, "example", tmp_path / "secrets")
+    checks.set_grid(ca_file=None)
     return checks
 
 
 def test_a_valid_ca_certificate_is_accepted(inventory):
-    inventory.grid(ca_certificates=certificate())
+    inventory.set_grid(ca_certificates=certificate())
 
     assert inventory.problems() == []
 
@@ -122,7 +124,7 @@ def test_a_valid_ca_certificate_is_accepted(inventory):
     ],
 )
 def test_an_invalid_ca_certificate_has_one_message(text, message, inventory):
-    inventory.grid(ca_certificates=text)
+    inventory.set_grid(ca_certificates=text)
 
     (line,) = inventory.problems()
     assert line.startswith(f"gridstead_grid.ca_certificates: {message}")
@@ -130,7 +132,7 @@ def test_an_invalid_ca_certificate_has_one_message(text, message, inventory):
 
 def test_the_grids_ca_is_set_only_once(inventory):
     (neither,) = inventory.problems()
-    inventory.grid(ca_certificates=certificate(), ca_file="/etc/ssl/certs/ca-certificates.crt")
+    inventory.set_grid(ca_certificates=certificate(), ca_file="/etc/ssl/certs/ca-certificates.crt")
     (both,) = inventory.problems()
 
     assert neither.startswith("gridstead_grid.ca_certificates: missing, and ca_file too")
@@ -142,6 +144,6 @@ def test_the_grids_ca_is_set_only_once(inventory):
 
 
 def test_a_complete_grid_uses_its_own_ca(inventory):
-    inventory.group("grid", "infra")
+    inventory.set_group("grid", "infra")
 
     assert inventory.problems() == []

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from tests.roles.catalogue import ROOT
-from tests.roles.modules import call
+from tests.roles.modules import run_module
 
 MODULE = ROOT / "plugins/modules/installed_packages.py"
 
@@ -19,7 +19,7 @@ def module():
 
 
 def test_the_facts_match_dpkg(tmp_path):
-    facts = call(MODULE, {}, tmp=tmp_path / "tmp")["ansible_facts"]
+    facts = run_module(MODULE, {}, tmp=tmp_path / "tmp")["ansible_facts"]
 
     version = subprocess.run(
         ["dpkg-query", "-Wf${Version}", "dpkg"], capture_output=True, text=True, check=True

@@ -57,7 +57,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("name", "value", "message"), WRONG)
 def test_a_value_of_a_wrong_type_has_one_message(inventory: Inventory, name, value, message):
-    inventory.say(**{name: value})
+    inventory.set_variables(**{name: value})
 
     lines = inventory.problems()
 
@@ -76,7 +76,7 @@ def test_wrong_types_everywhere_cause_messages_and_no_traceback(inventory: Inven
         if name.startswith("gridstead_")
     }
 
-    inventory.say(
+    inventory.set_variables(
         **dict.fromkeys((known | grid) - {"gridstead_services", "gridstead_secrets_dir"}, value)
     )
 

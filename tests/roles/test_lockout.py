@@ -74,7 +74,7 @@ class There:
             str(play),
         ]
         argv.append(f"--connection-password-file={self.password}")
-        done = subprocess.run(
+        result = subprocess.run(
             argv,
             cwd=ROOT,
             env=os.environ | {"KEYS": keys},
@@ -83,7 +83,7 @@ class There:
             check=False,
             timeout=300,
         )
-        return done.returncode, " ".join(done.stdout.split()) + done.stderr
+        return result.returncode, " ".join(result.stdout.split()) + result.stderr
 
     def tries(self):
         """Return the number of logins without a password."""

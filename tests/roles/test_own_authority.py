@@ -118,10 +118,10 @@ def part(tasks_from):
 def test_a_run_does_not_change_the_operators_ca(site):
     before = site.files()
 
-    done = play(site, part("authority"))
+    result = play(site, part("authority"))
 
-    assert done.returncode == 0, done.stdout
-    assert "changed=0" in done.stdout
+    assert result.returncode == 0, result.stdout
+    assert "changed=0" in result.stdout
     assert site.files() == before
 
 
@@ -147,10 +147,10 @@ def test_a_missing_ca_key_is_not_created(site):
 def test_a_generated_ca_does_not_replace_the_operators_ca(site):
     before = site.files()
 
-    done = play(site, part("next_authority"))
+    result = play(site, part("next_authority"))
 
-    assert done.returncode != 0
-    assert "next.crt" in done.stdout
+    assert result.returncode != 0
+    assert "next.crt" in result.stdout
     assert site.files() == before
 
 
@@ -161,9 +161,9 @@ def test_the_operators_next_ca_replaces_the_old_ca(site):
     site.write(file="next")
     brought = site.files()
 
-    done = play(site, part("next_authority"), part("change_authority"))
+    result = play(site, part("next_authority"), part("change_authority"))
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
     assert site.files() == {
         "ca.crt": brought["next.crt"],
         "ca.key": brought["next.key"],
@@ -202,9 +202,9 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
         "pki_valid_days": 365,
     }
 
-    done = play(site, part("forget_authority"), {"block": [sign, put], "vars": here})
+    result = play(site, part("forget_authority"), {"block": [sign, put], "vars": here})
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
     (tmp_path / "root.crt").write_bytes(site.root.public_bytes(PEM))
     shown = x509.load_pem_x509_certificates((tmp_path / "agent.crt").read_bytes())
     assert [item.subject for item in shown] == [name("agent"), name("Cluster")]

@@ -31,15 +31,17 @@ def test_playbooks_that_need_all_hosts_refuse_limit(name, limit):
     ]
     argv += ["-e", "nodes=gpu1 reason=disks"]
 
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    result = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )
 
-    said = " ".join(done.stdout.split())
-    assert done.returncode == 2, said
+    said = " ".join(result.stdout.split())
+    assert result.returncode == 2, said
     assert f'--limit is "{limit}", but ' in said
     assert "No host was changed. Run the playbook without --limit." in said
     tasks = [
         line.partition("[")[2].partition("]")[0]
-        for line in done.stdout.splitlines()
+        for line in result.stdout.splitlines()
         if line.startswith("TASK")
     ]
     assert tasks[-1] == "Refuse --limit"
@@ -55,10 +57,12 @@ def test_playbooks_without_tags_refuse_tags(name):
         "--tags=slurm_configure",
     ]
 
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    result = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )
 
-    said = " ".join(done.stdout.split())
-    assert done.returncode == 2, said
+    said = " ".join(result.stdout.split())
+    assert result.returncode == 2, said
     assert '--tags is "slurm_configure", but ' in said
     assert said.count("TASK [") == 2
 
@@ -73,6 +77,8 @@ def test_skipped_tags_are_accepted():
     ]
     argv += ["-e", "__refuse_limit_because=whatever"]
 
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    result = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout

@@ -30,8 +30,8 @@ def rendered(folder, name, lookup):
     play = [{"hosts": "localhost", "gather_facts": False, "vars": VARIABLES, "tasks": tasks}]
     (folder / "play.yml").write_text(json.dumps(play))
     argv = ["ansible-playbook", "-c", "local", "-i", "localhost,", str(folder / "play.yml")]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout.partition("TASK")[2]
+    result = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    return result.returncode, result.stdout.partition("TASK")[2]
 
 
 def test_rendered_matches_ansibles_template_lookup(tmp_path: Path):

@@ -44,10 +44,10 @@ def restoration(folder, **given):
         "-e",
         json.dumps(given),
     ]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "unreachable=1" not in done.stdout
-    return " ".join(done.stdout.split())
+    result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert result.returncode != 0
+    assert "unreachable=1" not in result.stdout
+    return " ".join(result.stdout.split())
 
 
 def test_a_restoration_reports_missing_variables_before_any_host(tmp_path):

@@ -14,7 +14,7 @@ from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.inv
 )
 from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.vaulted import secrets
 from tests.roles.catalogue import ROOT
-from tests.roles.inventories import copied
+from tests.roles.inventories import copy_inventory
 
 PAGE = (ROOT / "inventory/README.md").read_text()
 SECRET = "Zm9vYmFy"
@@ -74,10 +74,10 @@ def test_the_documented_move_to_a_vault_does_not_change_a_secret(vault, text):
         "-m",
         "assert",
     ]
-    done = subprocess.run(
+    result = subprocess.run(
         [*argv, "-a", f'that="{same}"'], cwd=vault, check=False, capture_output=True, text=True
     )
-    assert "All assertions passed" in done.stdout, done.stdout
+    assert "All assertions passed" in result.stdout, result.stdout
 
 
 def test_a_vaulted_secret_with_a_newline_is_refused_and_not_shown(vault):
@@ -85,7 +85,7 @@ def test_a_vaulted_secret_with_a_newline_is_refused_and_not_shown(vault):
     moved = subprocess.run(moving, input=f"{SECRET}\n", check=True, capture_output=True, text=True)
     (vault / "vault.yml").write_text(moved.stdout)
 
-    site = copied("example", vault / "site")
+    site = copy_inventory("example", vault / "site")
     command = [
         "ansible-playbook",
         "-i",
@@ -94,9 +94,9 @@ def test_a_vaulted_secret_with_a_newline_is_refused_and_not_shown(vault):
         "-e",
         f"@{vault / 'vault.yml'}",
     ]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
-    assert done.returncode == 2
-    assert "The inventory has 1 mistake; no host was changed." in done.stdout
-    assert "variable munge_key of controller: begins or ends in white space" in done.stdout
-    assert SECRET not in done.stdout + done.stderr
+    assert result.returncode == 2
+    assert "The inventory has 1 mistake; no host was changed." in result.stdout
+    assert "variable munge_key of controller: begins or ends in white space" in result.stdout
+    assert SECRET not in result.stdout + result.stderr

@@ -158,14 +158,14 @@ def change(tmp_path, rules, installed="24.11.5"):
         "in_force": str(in_force),
         "rules": rules,
     }
-    done = subprocess.run(
+    result = subprocess.run(
         ["ansible", "localhost", "-m", "gridstead.site.slurm_change", "-a", json.dumps(arguments)],
         env=os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=False,
     )
-    return done.stdout
+    return result.stdout
 
 
 def test_the_rules_of_the_installed_release_apply(tmp_path):

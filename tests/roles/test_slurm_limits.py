@@ -8,7 +8,7 @@ import yaml
 from ansible_collections.gridstead.site.plugins.module_utils import slurm_limits as limits
 from ansible_collections.gridstead.site.plugins.modules import slurm_accounting as accounting
 from tests.roles.catalogue import Role
-from tests.roles.conftest import trusted
+from tests.roles.conftest import trust_templates
 
 ROLE = Role("slurm").path
 
@@ -136,7 +136,7 @@ def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
     templar = site.templar(
         Role("slurm"), "controller", slurm_qos={"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
     )
-    tasks = trusted(yaml.safe_load((ROLE / "tasks/controller.yml").read_text()))
+    tasks = trust_templates(yaml.safe_load((ROLE / "tasks/controller.yml").read_text()))
     names = [task["name"] for task in tasks]
     starts = (
         names.index("Restart the daemons whose configuration has changed"),

@@ -40,8 +40,8 @@ def place(tmp_path):
         }
         (tmp_path / "book.yml").write_text(json.dumps([play]))
         command = ["ansible-playbook", "--inventory=localhost,", tmp_path / "book.yml"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        return done.returncode, " ".join(done.stdout.split())
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        return result.returncode, " ".join(result.stdout.split())
 
     return run
 

@@ -7,7 +7,7 @@ import os
 import pytest
 from tests.roles.catalogue import ROOT as CHECKOUT
 from tests.roles.catalogue import Role
-from tests.roles.modules import call
+from tests.roles.modules import run_module
 
 ROLE = Role("shared_storage")
 # Mounts of any machine; what they answer is the stand-in's word.
@@ -49,7 +49,7 @@ def look(tmp_path, monkeypatch):
             "wait_s": 0,
         }
         module = CHECKOUT / "plugins/modules/shared_storage_mount.py"
-        return call(
+        return run_module(
             module,
             arguments | {"in_force": str(tmp_path / "in_force")} | more,
             tmp=tmp_path / "tmp",

@@ -36,13 +36,13 @@ def test_mitogen_reuses_one_interpreter_on_all_cpus(tmp_path, installed):
     playbook.write_text(PLAYBOOK)
     program = ("import sys; " if installed else WITHOUT) + MAIN
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, "--inventory", "localhost,", playbook],
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    first, second = re.search(r"parents (\d+) (\d+)", done.stdout).groups()
+    assert result.returncode == 0, result.stdout + result.stderr
+    first, second = re.search(r"parents (\d+) (\d+)", result.stdout).groups()
     assert (first == second) is installed
-    (processors,) = re.findall(r"processors ([\d ]+);", done.stdout)
+    (processors,) = re.findall(r"processors ([\d ]+);", result.stdout)
     assert {int(item) for item in processors.split()} == os.sched_getaffinity(0)

@@ -17,7 +17,7 @@ import grpc
 import pytest
 from tests.fakes.certificates import Authority
 from tests.roles.conftest import LoadedInventory
-from tests.roles.gateway import documents, running, until
+from tests.roles.gateway import render_configuration, run_traefik, wait_until
 
 STREAM_S = 2.0
 SECRET = "hunter2"
@@ -98,7 +98,7 @@ def grpc_back(place):
 def gateway(site: LoadedInventory, place, http_back, grpc_back):
     folder, _ = place
     https = [f"https://localhost:{http_back}"]
-    static, dynamic = documents(
+    static, dynamic = render_configuration(
         site,
         folder,
         traefik_ca_file=str(folder / "ca.crt"),
@@ -117,7 +117,7 @@ def gateway(site: LoadedInventory, place, http_back, grpc_back):
     )  # fmt: skip
     # What takes a minute takes a second here.
     static["entryPoints"]["websecure"]["transport"]["respondingTimeouts"]["readTimeout"] = "1s"
-    with running(folder, static, dynamic) as traefik:
+    with run_traefik(folder, static, dynamic) as traefik:
         yield traefik
 
 
@@ -269,9 +269,11 @@ def test_the_access_log_contains_no_secret(place, gateway):
 
     get(place, gateway, "http.test", f"/files/told?token={SECRET}", headers=headers)
 
-    until(
-        lambda: any(entry["RequestPath"].startswith("/files/told") for entry in gateway.accessed()),
-        gateway.log,
+    wait_until(
+        lambda: any(
+            entry["RequestPath"].startswith("/files/told") for entry in gateway.read_access_log()
+        ),
+        gateway.read_log,
     )
     assert SECRET not in (gateway.folder / "access.log").read_text()
 
@@ -287,7 +289,7 @@ def test_a_new_certificate_is_loaded_without_a_restart(place, gateway):
                 pair[0] for pair in connection.getpeercert()["subject"]
             ]
 
-    until(is_new, gateway.log)
+    wait_until(is_new, gateway.read_log)
 
 
 @pytest.fixture
@@ -297,7 +299,7 @@ def routes(place, gateway):
     before = file.read_text()
     yield file
     rewrite(file, before)
-    until(lambda: get(place, gateway, "http.test", "/graphql")[0] == 200, gateway.log)
+    wait_until(lambda: get(place, gateway, "http.test", "/graphql")[0] == 200, gateway.read_log)
 
 
 def rewrite(file, text):
@@ -312,4 +314,4 @@ def rewrite(file, text):
 def test_a_changed_route_is_loaded_without_a_restart(place, gateway, routes):
     rewrite(routes, routes.read_text().replace("/graphql", "/query"))
 
-    until(lambda: get(place, gateway, "http.test", "/query")[0] == 200, gateway.log)
+    wait_until(lambda: get(place, gateway, "http.test", "/query")[0] == 200, gateway.read_log)

@@ -33,8 +33,8 @@ def upgrade(tmp_path):
     def run(*packages, apt=0):
         text = SCRIPT.replace("/usr/sbin/policy-rc.d", str(policy))
         argv = ["bash", "-c", text, "upgrade-packages.sh", *packages]
-        done = subprocess.run(argv, check=False, env=os.environ | doubled | {"APT": str(apt)})
-        return done.returncode, said.read_text()
+        result = subprocess.run(argv, check=False, env=os.environ | doubled | {"APT": str(apt)})
+        return result.returncode, said.read_text()
 
     return run
 

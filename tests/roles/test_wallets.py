@@ -9,7 +9,7 @@ import pytest
 import yaml
 from ansible_collections.gridstead.site.plugins.filter import wallets
 from tests.roles.catalogue import ROOT, Role
-from tests.roles.modules import call
+from tests.roles.modules import run_module
 
 ROLE = ROOT / "roles/control_plane"
 OWN, OTHER = "0x" + 40 * "a", "0x" + 40 * "b"
@@ -89,10 +89,10 @@ def test_a_host_without_its_recorded_wallet_is_refused(here, tasks_from, host):
         host.has(here)
     before = host.files()
 
-    done = host.run(tasks_from=tasks_from)
+    result = host.run(tasks_from=tasks_from)
 
-    output = " ".join(done.stdout.split())
-    assert done.returncode == 2, done.stdout
+    output = " ".join(result.stdout.split())
+    assert result.returncode == 2, result.stdout
     assert f"localhost has lost the recorded wallet supervisor {OWN}." in output
     assert "docs/howto/backup.md" in output
     assert "-e control_plane_new_wallets=true" in output
@@ -108,17 +108,17 @@ def test_check_mode_refuses_a_lost_wallet(host):
 def test_a_new_wallet_is_created_and_recorded_on_request(host):
     host.noted(OWN)
 
-    done = host.run("-e", "control_plane_new_wallets=true")
+    result = host.run("-e", "control_plane_new_wallets=true")
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
     made = json.loads(host.keystore.read_text())["address"]
     assert host.note.read_text() == f"0x{made}\n" != f"{OWN}\n"
 
 
 def test_the_first_run_records_a_new_wallet_and_the_second_changes_nothing(host):
-    done = host.run()
+    result = host.run()
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
     before = host.files()
     assert (
         before["wallet-supervisor.address"]
@@ -133,10 +133,10 @@ def test_the_first_run_records_a_new_wallet_and_the_second_changes_nothing(host)
 def test_a_wallet_is_not_changed_if_the_site_lost_its_secrets(host):
     host.has(OWN)
 
-    done = host.run(tasks_from="wallets")
+    result = host.run(tasks_from="wallets")
 
-    output = " ".join(done.stdout.split())
-    assert done.returncode == 2, done.stdout
+    output = " ".join(result.stdout.split())
+    assert result.returncode == 2, result.stdout
     assert (
         "localhost has the wallets supervisor, but the directory of the site's secrets,"
         f" {host.note.parent}, is empty or missing." in output
@@ -149,18 +149,18 @@ def test_a_run_interrupted_between_wallet_and_record_continues(host):
     host.note.parent.mkdir()
     (host.note.parent / "wallet-supervisor").touch()
 
-    done = host.run()
+    result = host.run()
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
     assert json.loads(host.keystore.read_text())["address"] == OWN.removeprefix("0x")
     assert host.note.read_text() == f"{OWN}\n"
 
 
 def test_check_mode_on_a_new_host_predicts_wallet_and_record(host):
-    done = host.run("--check")
+    result = host.run("--check")
 
-    assert done.returncode == 0, done.stdout
-    assert "changed=3" in done.stdout
+    assert result.returncode == 0, result.stdout
+    assert "changed=3" in result.stdout
     assert host.files() == {}
 
 
@@ -197,15 +197,15 @@ def test_a_wallet_is_identified_by_its_key_file(address, expected, tmp_path):
 def test_a_key_file_without_an_address_is_named(text, tmp_path):
     (tmp_path / "supervisor.json").write_text(text)
 
-    done = look(tmp_path, "supervisor")
+    result = look(tmp_path, "supervisor")
 
-    assert done["failed"]
-    assert f"{tmp_path}/supervisor.json is not a wallet" in done["msg"]
+    assert result["failed"]
+    assert f"{tmp_path}/supervisor.json is not a wallet" in result["msg"]
 
 
 def look(folder, *names):
     arguments = {"folder": str(folder), "names": list(names)}
-    return call(ROOT / "plugins/modules/wallet_addresses.py", arguments, tmp=folder / "tmp")
+    return run_module(ROOT / "plugins/modules/wallet_addresses.py", arguments, tmp=folder / "tmp")
 
 
 def test_a_wallet_without_a_record_is_recorded_and_not_lost(tmp_path):

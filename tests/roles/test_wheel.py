@@ -41,11 +41,11 @@ def build(checkout, *words):
     ]
     environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
 
-    done = subprocess.run(
+    result = subprocess.run(
         argv, cwd=checkout, env=environment, capture_output=True, text=True, check=False
     )
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     return sorted(path.name.partition("-py")[0] for path in (checkout / "dist").glob("*.whl"))
 
 
