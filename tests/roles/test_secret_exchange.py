@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exchange of a secret on the control machine, interrupted at any step."""
+"""Module secret_exchange replaces a secret on the control machine and retains the old one."""
 
 import stat
 
@@ -11,16 +11,19 @@ OLD = "a" * 64 + "\n"
 
 @pytest.fixture
 def path(tmp_path):
+    """The file of a secret."""
     secret_file = tmp_path / "munge_key"
     secret_file.write_text(OLD)
     return secret_file
 
 
-def test_the_new_secret_has_the_old_form_and_the_old_secret_is_retained(path):
+def test_the_new_secret_has_the_old_length_and_the_old_secret_is_retained(path):
     assert exchange.begin(path, check=False)
 
     new = path.read_text()
-    assert (len(new), new != OLD, new.strip().isalnum()) == (len(OLD), True, True)
+    assert new != OLD
+    assert len(new) == len(OLD)
+    assert new.strip().isalnum()
     assert exchange.old(path).read_text() == OLD
 
 
