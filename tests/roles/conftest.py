@@ -20,9 +20,12 @@ from tests.roles.inventories import read_inventory
 
 SAMPLES = Path(__file__).parent / "samples"
 FACTS = {
-    "hostname": "host", "os_family": "Debian", "distribution": "Debian", "distribution_major_version": "13",
+    "hostname": "host",
+    "os_family": "Debian",
+    "distribution": "Debian",
+    "distribution_major_version": "13",
     "ssh_host_key_ed25519_public": "AAAAC3NzaC1lZDI1NTE5AAAAIPmRbhR5q3",
-}  # fmt: skip
+}
 
 
 def trust_templates(value: Any) -> Any:

@@ -39,6 +39,11 @@ class Inventory:
         for host in hosts or self.variables:
             self.variables[host] = {**self.variables[host], **values}
 
+    def remove_variable(self, name: str) -> None:
+        """Remove a variable from all hosts."""
+        for variables in self.variables.values():
+            del variables[name]
+
     def set_grid(self, **values: Any) -> None:
         """Set keys of gridstead_grid. None removes a key."""
         changed = {**self.variables["control"]["gridstead_grid"], **values}
@@ -87,9 +92,11 @@ def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None
 
 # Regular expressions for values of the example, and what an operator replaces them by.
 EXAMPLE_VALUES = (
-    (r"\.example\b(\.org)?", ".test"), (r"\bexample\.org", "site.test"), (r"\b192\.0\.2\.", "10.64.2."),
+    (r"\.example\b(\.org)?", ".test"),
+    (r"\bexample\.org", "site.test"),
+    (r"\b192\.0\.2\.", "10.64.2."),
     (r"([0-9a-f])\1{39,}", lambda match: ("12" * len(match[0]))[: len(match[0])]),
-)  # fmt: skip
+)
 
 
 def replace_example_values(text: str) -> str:

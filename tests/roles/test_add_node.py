@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT
 from tests.roles.conftest import roles_of
+from tests.roles.content import named
 
 ADD_NODE = ROOT / "playbooks/add_node.yml"
 NEW_NODES = "add_node_new"
@@ -74,7 +75,7 @@ def find_new_nodes(folder, **variables):
     children = {name: {"hosts": dict.fromkeys(hosts, local)} for name, hosts in groups.items()}
     inventory = {"all": {"vars": {"gridstead_networks": {}}, "children": children}}
     (folder / "hosts.json").write_text(json.dumps(inventory))
-    (find_play,) = (play for play in plays(ADD_NODE) if play["name"] == "Find the new nodes")
+    find_play = named("Find the new nodes", plays(ADD_NODE))
     ping_play = {
         "hosts": "add_node_all",
         "gather_facts": False,

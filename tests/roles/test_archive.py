@@ -13,12 +13,13 @@ import pytest
 import yaml
 from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
 from tests.roles.catalogue import COLLECTION, ROOT, roles
+from tests.roles.content import names_in, read_playbook, tasks_with, texts_below
 
 BACKED_UP_ROLES = [role for role in roles() if "backup" in role.entry_points]
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
 PARTS = [
-    {"name": name, "host": "db", "packages": {"slurmctld": "24.11.5-4"}}
-    for name in ("database", "slurm")
+    {"name": "database", "host": "db", "packages": {"slurmctld": "24.11.5-4"}},
+    {"name": "slurm", "host": "db", "packages": {"slurmctld": "24.11.5-4"}},
 ]
 
 
@@ -57,7 +58,8 @@ def test_an_archive_gets_its_final_name_when_it_is_complete(unfinished, archive)
 
 
 def test_only_the_owner_can_read_an_archive(archive):
-    assert {path.stat().st_mode & 0o777 for path in archive.iterdir()} == {0o600}
+    for path in archive.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_an_archive_with_a_missing_part_is_not_finished(unfinished):
@@ -182,7 +184,7 @@ def test_the_copy_of_a_journal_is_consistent_during_writes(tmp_path):
 
     journal.close()
     copy = tmp_path / "stage" / service.relative_to("/")
-    assert sorted(path.name for path in copy.iterdir()) == ["note", "state.db"]
+    assert names_in(copy) == {"note", "state.db"}
     assert (copy / "note").stat().st_mode & 0o777 == 0o640
     with sqlite3.connect(copy / "state.db") as database:
         assert database.execute("SELECT reason FROM journal").fetchall() == [("written",)]
@@ -212,7 +214,7 @@ def test_an_encrypted_part_is_decrypted_unchanged(tmp_path, keys):
     with pytest.raises(subprocess.CalledProcessError):
         run_script("archive", "open-part", part, decrypted, input=other_key.read_bytes())
     run_script("archive", "open-part", part, decrypted, input=owner_key.read_bytes())
-    assert [path.name for path in decrypted.iterdir()] == ["secret"]
+    assert names_in(decrypted) == {"secret"}
     assert (decrypted / "secret").read_text() == "kept"
     assert (decrypted / "secret").stat().st_mode & 0o777 == 0o640
 
@@ -301,9 +303,11 @@ def test_slurmctlds_state_is_copied_without_job_files_and_restored(tmp_path):
     run_script("slurm", "copy-state", old, stage)
     run_script("slurm", "put-state-back", stage, new)
 
-    files = [path for path in new.rglob("*") if path.is_file()]
-    texts = {str(path.relative_to(new)): path.read_text() for path in files}
-    assert texts == {"hash.7/job.17/script": "script", "job_state": "job_state", "restored": ""}
+    assert texts_below(new) == {
+        "hash.7/job.17/script": "script",
+        "job_state": "job_state",
+        "restored": "",
+    }
 
 
 def test_slurmctlds_state_is_copied_while_jobs_change(tmp_path):
@@ -343,8 +347,7 @@ def test_only_the_services_own_folders_are_restored(tmp_path):
 
     run_script("control_plane", "put-back", stage, wallets, keys)
 
-    files = [path for path in host.rglob("*") if path.is_file()]
-    assert {str(path.relative_to(host)) for path in files} == {"etc/other", "etc/wallets/archived"}
+    assert texts_below(host).keys() == {"etc/other", "etc/wallets/archived"}
     assert (host / "etc").stat().st_mode & 0o777 == 0o755
 
 
@@ -365,10 +368,9 @@ def entry_points_of(playbook, role):
 
 def imported_roles(playbook):
     """Yield the arguments of each import_role of a playbook, in order."""
-    for play in yaml.safe_load((ROOT / f"playbooks/{playbook}.yml").read_text()):
-        for task in play.get("tasks", []):
-            if "ansible.builtin.import_role" in task:
-                yield task["ansible.builtin.import_role"]
+    for play in read_playbook(playbook):
+        for task in tasks_with("ansible.builtin.import_role", play.get("tasks", [])):
+            yield task["ansible.builtin.import_role"]
 
 
 @pytest.mark.parametrize("name", ["backup", "restore"])
@@ -376,9 +378,10 @@ def imported_roles(playbook):
 def test_no_stage_folder_remains_after_success_or_failure(role, name):
     tasks = yaml.safe_load((role.path / f"tasks/{name}.yml").read_text())
 
-    (block,) = (task for task in tasks if "block" in task)
-    imported = [task.get("ansible.builtin.import_role") for task in block["always"]]
-    assert {"name": "gridstead.site.archive", "tasks_from": "clear"} in imported
+    (block,) = tasks_with("block", tasks)
+    (task,) = tasks_with("ansible.builtin.import_role", block["always"])
+    role = task["ansible.builtin.import_role"]
+    assert role == {"name": "gridstead.site.archive", "tasks_from": "clear"}
 
 
 def test_referring_data_is_backed_up_before_the_data_it_refers_to():

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT
 
-# A fake systemctl. All units are active. It stores the times of the last start and of the last start
-# or reload of each unit, and logs the commands.
+# A fake systemctl. All units are active. It logs the commands and stores two times of each unit: of
+# its last start, and of its last start or reload.
 SYSTEMCTL = """\
 #!{python}
 import pathlib, sys, time

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from tests.roles.catalogue import ROOT
+from tests.roles.content import names_in
 
 FILE = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-check-node"
 LOADER = importlib.machinery.SourceFileLoader("gridstead_check_node", str(FILE))
@@ -221,7 +222,7 @@ def test_the_time_of_the_check_is_recorded_even_if_the_node_is_not_changed(
 
     node.run()
 
-    assert {file.name for file in node.state.iterdir()} == {"0.lock", "ran"}
+    assert names_in(node.state) == {"0.lock", "ran"}
 
 
 def test_a_result_that_slurmctld_did_not_receive_is_sent_again(node, slurmctld):
@@ -251,8 +252,8 @@ def test_a_check_that_cannot_run_or_is_killed_fails(node, slurmctld):
 def test_a_hanging_check_is_not_started_twice(node, slurmctld, tmp_path):
     starts = tmp_path / "starts"
     end = tmp_path / "end"
-    # The shell is killed, but its background process continues, like a process that waits for a dead
-    # file system.
+    # Only the shell is killed. Its background process continues, like a process that waits for a
+    # dead file system.
     script = f"echo >>{starts}; until test -e {end}; do sleep 0.05; done & wait"
     node.set_check("sh", "-c", script, wait_s=1)
     node.run()

@@ -9,9 +9,9 @@ import sys
 import pytest
 import yaml
 from ansible.template import trust_as_template
-from tests.roles.catalogue import ROOT, roles
+from tests.roles.catalogue import ROOT, Role
 
-ROLE = next(role for role in roles() if role.name == "container_runtime")
+ROLE = Role("container_runtime")
 ENROOT = {
     "url": "https://packages.example/enroot_3.5.0-1_amd64.deb",
     "checksum": f"sha256:{'0' * 64}",

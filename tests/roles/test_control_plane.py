@@ -12,12 +12,13 @@ from ansible_collections.gridstead.site.plugins.filter import reads as reads_fil
 from ansible_collections.gridstead.site.plugins.filter import toml as toml_filter
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.roles.catalogue import roles
+from tests.roles.catalogue import Role
 from tests.roles.conftest import trust_templates
+from tests.roles.content import tasks_with
 
 from gridstead.config import SERVICES
 
-ROLE = next(role for role in roles() if role.name == "control_plane")
+ROLE = Role("control_plane")
 
 # Names of the registered results on which a restart depends.
 RESULTS = ("environment", "secrets", "settings", "units", "ssh_keys", "known_hosts", "files")
@@ -38,7 +39,7 @@ TABLES = st.recursive(
 def start_task():
     """Return the task that starts the services."""
     block, _ = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
-    (task,) = (task for task in block["block"] if "gridstead.site.daemon" in task)
+    (task,) = tasks_with("gridstead.site.daemon", block["block"])
     return task
 
 
@@ -136,7 +137,7 @@ def test_the_files_that_each_example_service_reads_are_known(service, site):
 def test_the_key_timer_restarts_if_its_unit_file_is_newer():
     tasks = yaml.safe_load((ROLE.path / "tasks/authorized_keys.yml").read_text())
 
-    (task,) = [task for task in tasks if "gridstead.site.daemon" in task]
+    (task,) = tasks_with("gridstead.site.daemon", tasks)
     assert task["gridstead.site.daemon"] == {
         "name": "gridstead-authorized-keys.timer",
         "reads": ["/etc/systemd/system/gridstead-authorized-keys.timer"],

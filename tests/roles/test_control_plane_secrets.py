@@ -8,9 +8,9 @@ import pytest
 import yaml
 from ansible.template import trust_as_template
 from ansible_collections.gridstead.site.plugins.filter import secret as secret_filter
-from tests.roles.catalogue import roles
+from tests.roles.catalogue import Role
 
-ROLE = next(role for role in roles() if role.name == "control_plane")
+ROLE = Role("control_plane")
 KEY = "3f9c0ffee"
 RPC_URL = f"http://127.0.0.1:1/v3/{KEY}"
 STATE_URL = f"postgresql+psycopg://grid:{KEY}@db/scripts"

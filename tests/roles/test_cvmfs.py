@@ -9,11 +9,11 @@ import tomllib
 import pytest
 import yaml
 from ansible.template import trust_as_template
-from tests.roles.catalogue import roles
+from tests.roles.catalogue import Role
 
 from gridstead.cli.check_config import settings_models
 
-ROLE = next(role for role in roles() if role.name == "cvmfs")
+ROLE = Role("cvmfs")
 NAME = "software.example.org"
 STRATUM0 = f"http://stratum0.example.org/cvmfs/{NAME}"
 # Prefixes of unit options that create a mount namespace, in which other processes do not see the

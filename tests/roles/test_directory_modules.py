@@ -130,7 +130,8 @@ def test_the_reported_changes_contain_no_value():
 
     changes = ensure(directory, entry("cn=x", size=4711, password="hunter2hunter2"))
 
-    assert not any("4711" in change or "hunter2" in change for change in changes)
+    assert "4711" not in str(changes)
+    assert "hunter2" not in str(changes)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ def test_a_site_has_one_supplier_or_two(count, reported):
     problems = [problem for problem in layout.groups(site) if problem.where == "group directory"]
 
     assert [problem.seen for problem in problems] == reported
-    assert all(problem.allowed == "one, or two that replicate" for problem in problems)
+    for problem in problems:
+        assert problem.allowed == "one, or two that replicate"
 
 
 def test_one_supplier_assigns_all_uid_numbers():
@@ -200,15 +201,16 @@ def test_a_ruv_has_the_generation_and_the_last_change_of_each_supplier():
 
 # Recorded with 389ds 3.1.2: replication works; replication after the other supplier was killed.
 GREEN = (
-    '{"state": "green", "ldap_rc": "0", "ldap_rc_text": "Success", "repl_rc": "0", "repl_rc_text": "replica acquired", '
+    '{"state": "green", "ldap_rc": "0", "ldap_rc_text": "Success", "repl_rc": "0", '
+    '"repl_rc_text": "replica acquired", '
     '"date": "2026-11-22T02:47:28Z", '
     '"message": "Error (0) Replica acquired successfully: Incremental update succeeded"}'
 )
 STUCK = (
     '{"state": "amber", "ldap_rc": "0", "ldap_rc_text": "Success", "repl_rc": "18", '
     '"repl_rc_text": "transient warning", "date": "2026-11-22T00:58:08Z", '
-    '"message": "Error (18) Can\'t acquire replica (Incremental update transient warning.  Backing off, will retry '
-    'update later.)"}'
+    '"message": "Error (18) Can\'t acquire replica (Incremental update transient warning.  '
+    'Backing off, will retry update later.)"}'
 )
 
 
@@ -361,7 +363,7 @@ def test_a_new_password_is_written_only_to_the_agreement(supplier):
     assert changes == ["ldap2: description, nsDS5ReplicaCredentials"]
     entry = supplier.entries["cn=ldap2,cn=replica"]
     assert entry.pop("nsDS5ReplicaCredentials") == "q" * 40
-    assert not any("q" * 40 in value for value in entry.values())
+    assert "q" * 40 not in str(entry)
 
 
 def test_an_agreement_with_an_unknown_supplier_is_removed(supplier):

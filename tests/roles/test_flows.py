@@ -79,8 +79,9 @@ def test_each_address_family_has_one_rule_without_duplicates():
 
 
 def test_addresses_of_a_whole_network_are_collapsed():
-    hosts = [{"name": f"node{number}", "address": f"192.0.2.{number}"} for number in range(63, 128)]
-    groups = GROUPS | {"nodes": [host["name"] for host in hosts]}
+    names = [f"node{number}" for number in range(63, 128)]
+    hosts = [{"name": name, "address": name.replace("node", "192.0.2.")} for name in names]
+    groups = GROUPS | {"nodes": names}
 
     (rule,) = flows.input_rules([FLOW], "ash", groups, hosts)
 
@@ -129,8 +130,7 @@ def run_in_namespace(script, folder):
 
 def unit_commands(unit, setting):
     """Return the commands of a unit's settings, joined to one shell command."""
-    lines = [line for line in unit.splitlines() if re.match(f"{setting}.*=", line)]
-    return " && ".join(line.partition("=")[2] for line in lines)
+    return " && ".join(re.findall(rf"^{setting}.*?=(.*)$", unit, re.MULTILINE))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from ansible_collections.gridstead.site.plugins.modules import footprint_packages as packages
 from ansible_collections.gridstead.site.plugins.modules import footprint_record as record
 from ansible_collections.gridstead.site.plugins.modules import footprint_remove as remove
+from tests.roles.content import lines_with, names_in
 
 HOST = {
     "packages": ["sudo", "munge"],
@@ -196,12 +197,15 @@ def test_a_folder_is_removed_only_if_it_is_empty(tmp_path):
 
     steps = list(remove.drop_paths([tmp_path / "empty/inner/ours"], folders))
 
-    assert [change for change, _ in steps] == [
-        f"{tmp_path}/empty/inner/ours removed", f"{tmp_path}/empty/inner removed", f"{tmp_path}/empty removed",
-    ]  # fmt: skip
+    changes, _ = zip(*steps, strict=True)
+    assert list(changes) == [
+        f"{tmp_path}/empty/inner/ours removed",
+        f"{tmp_path}/empty/inner removed",
+        f"{tmp_path}/empty removed",
+    ]
     assert (tmp_path / "empty/inner/ours").exists()
     perform(steps)
-    assert [path.name for path in tmp_path.iterdir()] == ["shared"]
+    assert names_in(tmp_path) == {"shared"}
 
 
 def test_data_is_removed_only_on_request(tmp_path):
@@ -223,9 +227,11 @@ def test_our_unit_is_stopped_with_its_processes_and_disabled(make_record):
     perform(remove.stop_units(["slurmd"], make_record(), commands))
 
     assert commands.calls[1:] == [
-        "systemctl stop slurmd", "systemctl kill --signal=KILL slurmd", "systemctl reset-failed slurmd",
+        "systemctl stop slurmd",
+        "systemctl kill --signal=KILL slurmd",
+        "systemctl reset-failed slurmd",
         "systemctl disable slurmd",
-    ]  # fmt: skip
+    ]
 
 
 def test_timers_are_stopped_before_their_services(make_record):
@@ -236,7 +242,7 @@ def test_timers_are_stopped_before_their_services(make_record):
     for stage in remove.stages(traces, make_record(), commands, remove_data=False):
         perform(stage)
 
-    stops = [command for command in commands.calls if command.startswith("systemctl stop")]
+    stops = lines_with("systemctl stop", commands.calls)
     assert stops == ["systemctl stop keys.timer", "systemctl stop keys.service"]
 
 

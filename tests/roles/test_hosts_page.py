@@ -72,7 +72,10 @@ def roles_of(site):
 
 def merged_footprints(kind, names, footprints):
     """Return the objects of a kind in the footprints of the named roles."""
-    return set().union(*(footprints[name][kind] for name in names))
+    merged = set()
+    for name in names:
+        merged |= footprints[name][kind]
+    return merged
 
 
 def objects_of_section(kind, section, roles_of, footprints):
@@ -89,7 +92,7 @@ def pattern(name):
 
 
 def is_covered(path, traces):
-    """Return whether a path of the page is one of the traces, is below or above one, or matches one."""
+    """Return whether a path of the page is a trace, is below or above one, or matches one."""
     for trace in traces:
         if is_above(path, trace) or fnmatchcase(trace, path):
             return True
@@ -170,8 +173,8 @@ def test_the_column_backup_names_parts_of_a_backup():
 
 @pytest.mark.parametrize("group", ["control_plane", "grid"])
 def test_the_column_backup_marks_what_role_control_plane_backs_up(group, site_of):
-    role = next(role for role in roles() if role.name == "control_plane")
-    site = site_of(next(role for role in roles() if role.name == "devnet"))
+    role = Role("control_plane")
+    site = site_of(Role("devnet"))
     host = site.inventory.get_hosts(group)[0].name
     section = next(section for section in SECTIONS if group in section.groups)
     marked = {path for path, backup in section.files if backup == "control_plane-HOST"}

@@ -64,7 +64,10 @@ def test_the_playbook_reports_all_mistakes_and_changes_nothing(site, tmp_path):
     report = result.stdout.partition("msg: |-")[2]
     assert "The inventory has 6 mistakes; no host was changed." in report
     for words in (
-        "group directory: 0 hosts. Allowed: one, or two that replicate. To be fixed by the author of this inventory.",
+        (
+            "group directory: 0 hosts. Allowed: one, or two that replicate."
+            " To be fixed by the author of this inventory."
+        ),
         "group control_plane: 2 hosts: control, db. Allowed: exactly one.",
         "host Compute_3: not a valid host name",
         "hosts Compute_3, compute2: all have the gridstead_address 10.64.2.22.",

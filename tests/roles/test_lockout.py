@@ -13,12 +13,15 @@ import yaml
 from tests.roles.catalogue import ROOT, Role
 
 ROLE = Role("base")
-# A fake ssh that runs the command on this machine. It refuses a login without a password if KEYS=no.
+# A fake ssh that runs the command on this machine. If KEYS=no, a login needs a password.
 FAKE_SSH = """\
 #!/bin/sh
 echo "$*" >>"$0.calls"
 case $*:$KEYS in
-*PasswordAuthentication=no*:no) echo 'remote: Permission denied (publickey,password).' >&2; exit 255 ;;
+*PasswordAuthentication=no*:no)
+    echo 'remote: Permission denied (publickey,password).' >&2
+    exit 255
+    ;;
 esac
 while :; do case $1 in -[olpi]) shift 2 ;; -*) shift ;; *) break ;; esac done
 shift

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 from tests.roles.catalogue import ROOT, Role
+from tests.roles.content import named, texts_below
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
 DAY = dt.timedelta(days=1)
@@ -77,8 +78,8 @@ class AuthorityFolder:
         self.write(self.sign(name("Cluster"), self.key, **properties), self.root)
 
     def files(self):
-        """Return the content of each file by its name."""
-        return {path.name: path.read_bytes() for path in self.folder.iterdir()}
+        """Return the text of each file by its name."""
+        return texts_below(self.folder)
 
     def faults(self, **options):
         """Return the messages of the inventory check about the CA."""
@@ -182,9 +183,8 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
     )
     # The tasks of the role on a host that requests one certificate.
     tasks = yaml.safe_load((Role("pki").path / "tasks/configure.yml").read_text())
-    tasks_by_name = {task["name"]: task for task in tasks}
-    sign = tasks_by_name["Sign the missing certificates"]
-    install = tasks_by_name["Install the signed certificates"]
+    sign = named("Sign the missing certificates", tasks)
+    install = named("Install the signed certificates", tasks)
     del install["ansible.builtin.copy"]["owner"]
     del install["ansible.builtin.copy"]["group"]
     requested = {

@@ -7,6 +7,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from tests.roles.catalogue import ROOT
+from tests.roles.content import names_in, texts_below
 
 # Replaces a CA and writes the trusted CAs to a file after each step. The second next_authority and
 # change_authority must change nothing.
@@ -98,7 +99,7 @@ def test_only_the_new_ca_is_trusted_at_the_end(folder):
 
     assert trusted_keys(folder, "without_old") == [next_key]
     assert trusted_keys(folder, "old_removed") == [next_key]
-    assert sorted(path.name for path in (folder / "pki").iterdir()) == ["ca.crt", "ca.key"]
+    assert names_in(folder / "pki") == {"ca.crt", "ca.key"}
 
 
 def test_the_key_of_the_new_ca_is_retained(folder):
@@ -122,5 +123,4 @@ def test_an_interrupted_change_continues(tmp_path, files):
 
     subprocess.run([ROOT / "roles/pki/files/change-authority.sh", tmp_path], check=True)
 
-    remaining = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert remaining == {"ca.crt": "new", "ca.key": "new", "old.crt": "old"}
+    assert texts_below(tmp_path) == {"ca.crt": "new", "ca.key": "new", "old.crt": "old"}

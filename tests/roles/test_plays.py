@@ -8,6 +8,7 @@ import yaml
 from tests.modules import load
 from tests.roles.catalogue import ROOT, roles
 from tests.roles.conftest import roles_of
+from tests.roles.content import imported_playbooks, named
 
 plays = load(ROOT / "tools/plays.py")
 TABLE = yaml.safe_load((ROOT / "meta/site.yml").read_text())
@@ -27,8 +28,7 @@ def test_lines_of_generated_files_have_at_most_100_columns(path):
 
 
 def test_site_yml_imports_the_playbooks_of_the_table_in_order():
-    parts = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
-    imported = [part["ansible.builtin.import_playbook"].removesuffix(".yml") for part in parts]
+    imported = imported_playbooks("site")
 
     assert [name for name in imported if name in TABLE["playbooks"]] == [*TABLE["playbooks"]]
 
@@ -44,7 +44,7 @@ def test_plays_of_the_table_name_known_groups_and_roles():
 
 def test_a_new_group_of_a_role_is_in_its_play_its_check_and_its_teardown():
     table = copy.deepcopy(TABLE)
-    play_named("Run the gateway", plays.plays_of(table))["hosts"].append("grid")
+    named("Run the gateway", plays.plays_of(table))["hosts"].append("grid")
 
     files = {path.name: yaml.safe_load(text) for path, text in plays.generated(table).items()}
 
@@ -53,10 +53,4 @@ def test_a_new_group_of_a_role_is_in_its_play_its_check_and_its_teardown():
     assert roles_of(play) == {"traefik"}
     verify_variables = [task["vars"] for task in files["verify_host.yml"]]
     assert {"__verify_role": "traefik", "__verify_groups": ["gateway", "grid"]} in verify_variables
-    assert play_named("Remove the gateway", files["teardown.yml"])["hosts"] == "gateway:grid"
-
-
-def play_named(name, plays):
-    """Return the play with a name."""
-    (play,) = (play for play in plays if play["name"] == name)
-    return play
+    assert named("Remove the gateway", files["teardown.yml"])["hosts"] == "gateway:grid"

@@ -8,9 +8,10 @@ import pytest
 import yaml
 from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
 from tests.roles.catalogue import COLLECTION, ROOT
+from tests.roles.content import named, read_playbook, tasks_with
 
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
-PLAYS = yaml.safe_load((ROOT / "playbooks/restore.yml").read_text())
+PLAYS = read_playbook("restore")
 
 
 @pytest.fixture
@@ -18,7 +19,10 @@ def archive(tmp_path):
     """An archive with two parts."""
     unfinished = tmp_path / "unfinished"
     unfinished.mkdir()
-    parts = [{"name": name, "host": "db", "packages": {}} for name in ("database", "slurm")]
+    parts = [
+        {"name": "database", "host": "db", "packages": {}},
+        {"name": "slurm", "host": "db", "packages": {}},
+    ]
     for part in parts:
         (unfinished / f"{part['name']}.age").write_text("sealed")
     manifest.write_manifest(unfinished, HEAD, parts, lambda: 1_007.9)
@@ -62,7 +66,8 @@ def test_missing_parts_are_reported_before_any_host(archive):
 
     assert (
         "lacks control_plane-control of host control, control_plane-controller of host controller,"
-        " control_plane-infra of host infra, directory of host infra, secrets of host localhost; it has database, slurm"
+        " control_plane-infra of host infra, directory of host infra, secrets of host localhost;"
+        " it has database, slurm"
     ) in output
 
 
@@ -101,7 +106,7 @@ def test_the_required_parts_match_the_plays():
             if role.get("tasks_from") == "restore":
                 hosts_by_part[restored_part(role["name"])] = hosts
 
-    (check,) = (play["tasks"][0] for play in PLAYS if play["name"] == "Check the archive")
+    check = named("Check the archive", PLAYS)["tasks"][0]
     assert check["vars"]["archive_wanted"] == hosts_by_part
 
 
@@ -109,7 +114,7 @@ def restored_part(role_name):
     """Return the name of the part that entry point restore of a role restores."""
     folder = ROOT / "roles" / role_name.removeprefix(COLLECTION)
     tasks = yaml.safe_load((folder / "tasks/restore.yml").read_text())
-    (block,) = (task for task in tasks if "block" in task)
+    (block,) = tasks_with("block", tasks)
     part = block["block"][0]["vars"]["archive_part"]
     return part.replace("{{ inventory_hostname }}", "HOST")
 
@@ -120,7 +125,7 @@ def test_every_host_is_checked_before_any_host_changes():
     assert steps[:9] == ["import", "check", "import", *["vacant"] * 5, "secrets"]
     # Data on the shared storage is checked after the mount.
     assert steps[9:].count("vacant") == 1
-    mount = [play["name"] for play in PLAYS].index("Run the shared storage")
+    mount = PLAYS.index(named("Run the shared storage", PLAYS))
     assert steps[mount + 1] == "vacant"
 
 

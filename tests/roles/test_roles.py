@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.roles.catalogue import COLLECTION, ROOT, Role, flat, roles, with_table
+from tests.roles.catalogue import COLLECTION, ROOT, Role, one_line, roles, with_table
 
 from gridstead.domain.site.playbook import VERBS
 
@@ -36,7 +36,7 @@ def test_the_defaults_name_every_variable_in_the_order_of_the_specification(role
 
 @every_role
 def test_the_comment_above_a_default_is_its_description(role: Role):
-    expected = {name: flat(option["description"]) for name, option in role.options.items()}
+    expected = {name: one_line(option["description"]) for name, option in role.options.items()}
 
     assert expected == role.comments()
 

@@ -19,15 +19,8 @@ NODE_IS_KNOWN = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-node-is-known
 def test_unknown_and_missing_arguments_are_refused_before_any_change(tmp_path):
     secrets = tmp_path / "secrets"
     secrets.mkdir(mode=0o700)
-    argv = [
-        "ansible-playbook",
-        "--inventory",
-        "inventory/example",
-        "playbooks/rotate.yml",
-        "--tags",
-        "mung",
-    ]
-    argv += ["--skip-tags", "munge", "-e", f"gridstead_secrets_dir={secrets}"]
+    argv = ["ansible-playbook", "--inventory=inventory/example", "playbooks/rotate.yml"]
+    argv += ["--tags=mung", "--skip-tags=munge", "-e", f"gridstead_secrets_dir={secrets}"]
 
     result = subprocess.run(
         argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
@@ -96,12 +89,12 @@ def change(tmp_path):
     """
     log = tmp_path / "log"
     key = tmp_path / "munge.key"
-    known = tmp_path / "known"
+    was_called = tmp_path / "was-called"
     commands = {
         "systemctl": f'echo "$(date +%s) $* $(cat {key})" >>{log}',
         "nft": f'echo "$(date +%s) nft ${{1%% *}} $(cat {key})" >>{log}',
         # The program that the units wait for fails at its first call.
-        "until": f"test -e {known} || {{ touch {known}; false; }}",
+        "until": f"test -e {was_called} || {{ touch {was_called}; false; }}",
     }
     for name, script in commands.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
@@ -132,8 +125,13 @@ def test_services_that_start_jobs_are_stopped_during_the_change(change, tmp_path
         "restart munge.service new",
         "start slurmctld.service new",
     ]
-    _, restarted_at, started_at = (int(line.split(" ", 1)[0]) for line in log)
+    _, restarted_at, started_at = map(time_of, log)
     assert moment <= restarted_at < started_at
+
+
+def time_of(line):
+    """Return the time of a line of the log."""
+    return int(line.partition(" ")[0])
 
 
 def commands_of(log):
@@ -163,7 +161,7 @@ def test_units_that_use_the_key_wait_for_the_program(change, tmp_path):
         "restart munge.service new",
         "nft delete new",
     ]
-    assert (tmp_path / "known").exists()
+    assert (tmp_path / "was-called").exists()
 
 
 def test_the_wait_for_the_program_is_limited(change, tmp_path):

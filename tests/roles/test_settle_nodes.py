@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead-settle-nodes, which runs after a start of slurmctld and before partitions start jobs."""
+"""gridstead-settle-nodes, which runs after slurmctld starts and before partitions start jobs."""
 
 import subprocess
 
@@ -19,7 +19,13 @@ fi
 COMMANDS = {
     "scontrol": SCONTROL,
     "scancel": 'echo "scancel $*" >>"$LOG"',
-    "squeue": 'if [[ $* == *PENDING* ]]; then printf "%s\\n" $WAITING; else printf "%s\\n" $BUSY; fi',
+    "squeue": """
+if [[ $* == *PENDING* ]]; then
+  printf '%s\\n' $WAITING
+else
+  printf '%s\\n' $BUSY
+fi
+""",
     "sinfo": 'eval "$NODES"',
     "sleep": 'echo "sleep $*" >>"$LOG"',
 }

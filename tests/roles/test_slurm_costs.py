@@ -42,25 +42,61 @@ FILES = {
 @pytest.mark.parametrize(
     ("file", "old", "new", "cost", "differences"),
     [
-        ("slurm.conf", "# Ansible managed", "# Ansible managed, with another comment", "nothing", ()),
+        (
+            "slurm.conf",
+            "# Ansible managed",
+            "# Ansible managed, with another comment",
+            "nothing",
+            (),
+        ),
         ("slurm.conf", "KillWait=5", "  KillWait=5   # seconds", "nothing", ()),
         ("slurm.conf", "CPUs=64 RealMemory=2500", "RealMemory=2500  CPUs=64", "nothing", ()),
         ("slurm.conf", "KillWait=5\n", "", "reconfigure", ("KillWait",)),
-        ("slurm.conf", "sched_min_interval=20000", "sched_min_interval=30000", "reconfigure", ("SchedulerParameters",)),
+        (
+            "slurm.conf",
+            "sched_min_interval=20000",
+            "sched_min_interval=30000",
+            "reconfigure",
+            ("SchedulerParameters",),
+        ),
         ("slurm.conf", "MaxTime=30-", "MaxTime=20-", "reconfigure", ("partition long",)),
-        ("slurm.conf", "NodeName=compute2 CPUs=64", "NodeName=compute2 CPUs=48", "reconfigure", ("node compute2",)),
-        ("slurm.conf", "RealMemory=2500\n\n", "RealMemory=2400\n\n", "reconfigure", ("node compute2",)),
-        ("slurm.conf", "\nPartition", "NodeName=compute3 CPUs=1\n\nPartition", "reconfigure", ("node compute3",)),
+        (
+            "slurm.conf",
+            "NodeName=compute2 CPUs=64",
+            "NodeName=compute2 CPUs=48",
+            "reconfigure",
+            ("node compute2",),
+        ),
+        (
+            "slurm.conf",
+            "RealMemory=2500\n\n",
+            "RealMemory=2400\n\n",
+            "reconfigure",
+            ("node compute2",),
+        ),
+        (
+            "slurm.conf",
+            "\nPartition",
+            "NodeName=compute3 CPUs=1\n\nPartition",
+            "reconfigure",
+            ("node compute3",),
+        ),
         ("slurm.conf", "SlurmctldPort=6817", "SlurmctldPort=6820", "restart", ("SlurmctldPort",)),
         ("slurm.conf", "auth/munge", "auth/slurm", "restart", ("AuthType",)),
         ("slurm.conf", "SlurmctldHost=second\n", "", "restart", ("SlurmctldHost",)),
         ("slurm.conf", "controller\nSlurmctldHost=second", "second", "restart", ("SlurmctldHost",)),
-        ("gres.conf", "", "NodeName=compute1 Name=gpu File=/dev/nvidia0", "reconfigure", ("gres.conf",)),
+        (
+            "gres.conf",
+            "",
+            "NodeName=compute1 Name=gpu File=/dev/nvidia0",
+            "reconfigure",
+            ("gres.conf",),
+        ),
         ("cgroup.conf", "A=b", "A=c", "reconfigure", ("A",)),
         ("epilog", "# old comment", "# new comment", "nothing", ()),
         ("epilog", "exit 0", "exit 1", "reconfigure", ("epilog",)),
     ],
-)  # fmt: skip
+)
 def test_the_cost_of_a_change(file, old, new, cost, differences):
     changed = FILES | {file: FILES[file].replace(old, new, 1)}
 
@@ -130,7 +166,8 @@ def test_every_cost_has_a_handler():
         listen = handler["listen"]
         topics |= {listen} if isinstance(listen, str) else set(listen)
 
-    assert {f"slurm_controller_{rule.cost}" for rule in RULES} <= topics
+    for rule in RULES:
+        assert f"slurm_controller_{rule.cost}" in topics
 
 
 def test_the_page_shows_the_rules():

@@ -76,7 +76,7 @@ class Sacctmgr:
         return ",".join(f"{name}={amount}" for name, amount in amounts.items())
 
     def apply(self, qos=None, accounts=()):
-        """Apply limits with the module. Return the commands of sacctmgr and the reported changes."""
+        """Apply limits. Return the commands of sacctmgr and the changes that the module reports."""
         self.commands = []
         module = accounting.Accounting(self)
         module.set_qos(qos or {})
@@ -155,8 +155,8 @@ def test_a_qos_without_settings_is_created_and_retains_its_limits(sacctmgr):
 
 
 def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
-    """sacctmgr accepts gres/gpu only after the first start of slurmctld, which needs the QOS. So the
-    QOS are created without limits first.
+    """sacctmgr accepts gres/gpu only after the first start of slurmctld, which needs the QOS.
+    Therefore, the QOS are first created without limits.
     """
     qos = {"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
     templar = site.templar(Role("slurm"), "controller", slurm_qos=qos)

@@ -78,7 +78,7 @@ def test_without_jobs_the_mount_is_not_probed(check_mount, tmp_path):
     result = check_mount("spare", stat={ROOT: f"touch {tmp_path}/probed"}, job=None)
 
     assert "failed" not in result
-    assert not (tmp_path / "asked").exists()
+    assert not (tmp_path / "probed").exists()
 
 
 @pytest.mark.parametrize("script", [STALE, DISCONNECTED])
@@ -135,7 +135,7 @@ def test_an_outdated_mount_is_refused_without_a_probe(check_mount, mounted, tmp_
     result = check_mount("answer", stat={ROOT: f"touch {tmp_path}/probed"}, mounted=mounted)
 
     assert (
-        f"({ROOT}: not mounted with the new parameters, {HOME}: not mounted with the new parameters)"
-        in result["msg"]
+        f"({ROOT}: not mounted with the new parameters,"
+        f" {HOME}: not mounted with the new parameters)" in result["msg"]
     )
-    assert not (tmp_path / "asked").exists()
+    assert not (tmp_path / "probed").exists()

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import Role
+from tests.roles.content import lines_with, values_of
 
 ROLE = Role("shared_storage")
 SERVER, CLIENT = "infra", "compute1"
@@ -84,7 +85,7 @@ def test_only_slurmctld_on_the_controllers_waits_for_the_mount_of_its_state(rend
 def test_exports_need_a_password_and_admin_exports_another(render):
     passwords = passwords_of_exports(render)
 
-    assert all(len(password) == 40 for password in passwords.values())
+    assert set(map(len, passwords.values())) == {40}
     admin_password = passwords.pop(SERVER_ADDRESS)
     (client_password,) = set(passwords.values())
     assert client_password != admin_password
@@ -94,8 +95,7 @@ def passwords_of_exports(render):
     """Return the password of each export by its client's address."""
     passwords = {}
     for address, options in moosefs_exports(render).items():
-        (password,) = (option for option in options if option.startswith("password="))
-        passwords[address] = password.removeprefix("password=")
+        (passwords[address],) = values_of("password", options)
     return passwords
 
 
@@ -120,14 +120,14 @@ def test_only_root_may_connect_to_the_proxy_of_the_mount(render):
     settings = lines(render, MOUNT_SETTINGS, CLIENT)
     rules = lines(render, FIREWALL_RULES, CLIENT)
 
-    (proxy,) = [line.partition("=")[2] for line in settings if line.startswith("mfsproxy=")]
+    (proxy,) = values_of("mfsproxy", settings)
     assert f"ip daddr {proxy} meta skuid != root counter reject" in rules
 
 
 def test_the_server_accepts_connections_from_clients_only(render):
     rules = lines(render, FIREWALL_RULES, SERVER)
 
-    (rule,) = [line for line in rules if "ip saddr" in line]
+    (rule,) = lines_with("ip saddr", rules)
     assert set(items_of_set(rule)) == ADDRESSES
 
 
@@ -138,7 +138,7 @@ def items_of_set(rule):
 
 def created_directories(unit):
     """Return the lines of the mount unit that create directories."""
-    return [line for line in unit if "install --directory" in line]
+    return lines_with("install --directory", unit)
 
 
 def test_only_the_admin_creates_the_top_directories(render):
@@ -161,7 +161,7 @@ def test_firewall_rules_are_loaded_before_any_mount(render):
     unit = lines(render, MOUNT_UNIT, CLIENT)
 
     assert "Requires=gridstead-storage-firewall.service" in unit
-    (after,) = [line for line in unit if line.startswith("After=")]
+    (after,) = values_of("After", unit)
     assert "gridstead-storage-firewall.service" in after
 
 
@@ -175,7 +175,7 @@ EXTERNAL = {
 def mount_commands(render, host, **variables):
     """Return the commands of the mount unit that mount the file system."""
     unit = lines(render, MOUNT_UNIT, host, **variables)
-    return [line.partition("=")[2] for line in unit if line.startswith("ExecStart=")]
+    return values_of("ExecStart", unit)
 
 
 def test_nfs_exports_map_root_except_on_the_host_of_directories(render):
@@ -268,7 +268,7 @@ def test_a_storage_host_accepts_nfs_from_its_clients_only(render):
     base = Role("base")
     rules = render(base, base.path / "templates/etc/gridstead/firewall.nft.j2", SERVER).splitlines()
 
-    (rule,) = [line for line in rules if "2049" in line]
+    (rule,) = lines_with("2049", rules)
     addresses = set()
     for network in items_of_set(rule):
         addresses |= {str(address) for address in ip_network(network)}

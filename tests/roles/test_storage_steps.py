@@ -6,6 +6,7 @@ import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import Role
 from tests.roles.conftest import trust_templates
+from tests.roles.content import lines_with, tasks_with, values_of
 
 ROLE = Role("shared_storage")
 
@@ -24,10 +25,7 @@ def daemons(site, backend):
         __shared_storage_moosefs_result={"changes": []},
     )
     daemons_by_unit = {}
-    daemon_tasks = [
-        task for task in tasks(f"{backend}/service.yml") if "gridstead.site.daemon" in task
-    ]
-    for task in daemon_tasks:
+    for task in tasks_with("gridstead.site.daemon", tasks(f"{backend}/service.yml")):
         for item in task.get("loop", [None]):
             templar.available_variables["__shared_storage_item"] = item
             daemon = templar.template(trust_templates(task["gridstead.site.daemon"]))
@@ -92,8 +90,8 @@ def test_jobs_are_checked_again_just_before_the_remount():
 
 def test_the_run_stops_without_the_configured_mount():
     assert steps()[-3:] == ["mount.yml", "flush_handlers", "answer.yml"]
-    daemon_tasks = [task for task in tasks("mount.yml") if "gridstead.site.daemon" in task]
-    assert all(task["gridstead.site.daemon"]["no_block"] for task in daemon_tasks)
+    for task in tasks_with("gridstead.site.daemon", tasks("mount.yml")):
+        assert task["gridstead.site.daemon"]["no_block"]
     (check,) = tasks("answer.yml")
     assert check["gridstead.site.shared_storage_mount"]["must"] == "answer"
 
@@ -147,8 +145,7 @@ def test_new_rules_are_loaded_without_a_restart_of_the_mount():
     units = ROLE.path / "templates/etc/systemd/system"
     lines = (units / "gridstead-storage-firewall.service.j2").read_text().splitlines()
 
-    (start,) = [line for line in lines if line.startswith("ExecStart=")]
-    assert start.replace("ExecStart=", "ExecReload=") in lines
+    assert values_of("ExecReload", lines) == values_of("ExecStart", lines)
 
 
 UNIT = ROLE.path / "templates/etc/systemd/system/gridstead-shared-storage.service.j2"
@@ -209,17 +206,16 @@ def test_only_a_changed_description_causes_a_remount():
     """`gridstead provider plan` reads from the handler's name that nodes are drained."""
     all_tasks = tasks("configure_client.yml") + tasks("moosefs/configure.yml")
 
-    (notifying,) = [task for task in all_tasks if "notify" in task]
+    (notifying,) = tasks_with("notify", all_tasks)
     assert notifying["gridstead.site.file_set"] == {"files": "{{ __shared_storage_mounts }}"}
 
 
 def test_jobs_are_checked_before_any_file_is_written():
-    configure_steps = [number for number, step in enumerate(steps()) if "configure" in step]
+    first_configuration = lines_with("configure", steps())[0]
 
-    assert steps().index("remount.yml") < min(configure_steps)
-    for task in tasks("remount.yml"):
-        if "gridstead.site.file_set" in task:
-            assert task["check_mode"] is True
+    assert steps().index("remount.yml") < steps().index(first_configuration)
+    for task in tasks_with("gridstead.site.file_set", tasks("remount.yml")):
+        assert task["check_mode"] is True
 
 
 @pytest.mark.parametrize("backend", ["nfs", "moosefs", "external"])

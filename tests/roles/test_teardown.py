@@ -9,8 +9,9 @@ import pytest
 import yaml
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.template import trust_as_template
-from tests.roles.catalogue import COLLECTION, ROOT, roles
+from tests.roles.catalogue import COLLECTION, ROOT, Role, roles
 from tests.roles.conftest import trust_templates
+from tests.roles.content import imported_playbooks, read_playbook, tasks_with
 
 # The argument of each module that is a path of the role.
 PATH_ARGUMENTS = {
@@ -186,26 +187,20 @@ def last_index(names, name):
     return len(names) - 1 - names[::-1].index(name)
 
 
-def imported_playbooks(name):
-    """Return the imported playbooks of a playbook, in order."""
-    plays = yaml.safe_load((ROOT / "playbooks" / f"{name}.yml").read_text())
-    return [play["ansible.builtin.import_playbook"].removesuffix(".yml") for play in plays]
-
-
 def roles_in(playbook):
     """Return the roles that a playbook runs, in order."""
     names = []
-    for play in yaml.safe_load((ROOT / "playbooks" / f"{playbook}.yml").read_text()):
-        names += [role if isinstance(role, str) else role["role"] for role in play.get("roles", [])]
-        for task in play.get("tasks", []):
-            if "ansible.builtin.import_role" in task:
-                names += [task["ansible.builtin.import_role"]["name"]]
+    for play in read_playbook(playbook):
+        for role in play.get("roles", []):
+            names += [role if isinstance(role, str) else role["role"]]
+        for task in tasks_with("ansible.builtin.import_role", play.get("tasks", [])):
+            names += [task["ansible.builtin.import_role"]["name"]]
     return [name.removeprefix(COLLECTION) for name in names]
 
 
 @pytest.mark.parametrize(("other_databases", "answers"), [(0, 1), (1, 0)])
 def test_mariadbs_tables_are_retained_with_another_database(other_databases, answers, site):
-    database = next(role for role in TEARDOWNS if role.name == "database")
+    database = Role("database")
     tasks = yaml.safe_load((database.path / "tasks/teardown.yml").read_text())
     templar = site.templar(database, site.hosts_of(database)[0])
     templar.available_variables |= {"__database_others_result": {"matched": other_databases}}

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 import yaml
 from tests.roles.catalogue import Role
+from tests.roles.content import lines_with, tasks_with, texts_below
 
 ROLE = Role("slurm")
 UNITS = ROLE.path / "templates/etc/systemd/system"
@@ -57,7 +58,7 @@ def test_a_single_controller_has_no_backup(render):
 def test_nodes_use_both_controllers(render, daemon):
     drop_in = lines(render, UNITS / f"{daemon}.service.d/gridstead.conf.j2")
 
-    (option,) = [line for line in drop_in if "conf-server" in line]
+    (option,) = lines_with("conf-server", drop_in)
     assert option.endswith('--conf-server controller,controller2"')
 
 
@@ -78,13 +79,13 @@ def test_only_the_primarys_unit_settles_the_nodes(render):
 def settling_options(render, host):
     """Return the options of slurmctld's unit that run gridstead-settle-nodes."""
     drop_in = lines(render, SLURMCTLD_DROP_IN, host)
-    return [line.partition("=")[0] for line in drop_in if "settle" in line]
+    return [line.partition("=")[0] for line in lines_with("settle", drop_in)]
 
 
 @pytest.mark.parametrize("component", ["controller", "backup_controller"])
 def test_slurmctld_restarts_for_a_newer_jwt_key(component):
     tasks = yaml.safe_load((ROLE.path / f"tasks/{component}.yml").read_text())
-    daemon_tasks = [task for task in tasks if "gridstead.site.daemon" in task]
+    daemon_tasks = tasks_with("gridstead.site.daemon", tasks)
 
     (task,) = [task for task in daemon_tasks if "slurmctld" in str(task)]
     assert "__slurm_jwt_key_file" in str(task)
@@ -156,19 +157,18 @@ def move(tmp_path, monkeypatch):
     return run
 
 
-def files(folder):
-    """Return the paths of the files below a folder."""
-    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-
-
 def test_the_state_moves_and_is_removed_from_its_old_folder(move, tmp_path):
     (tmp_path / "old/hash.7/job.17").mkdir(parents=True)
     for name in ("clustername", "job_state", "hash.7/job.17/script"):
         (tmp_path / "old" / name).touch()
 
     assert move() == 0
-    assert files(tmp_path / "new") == {"clustername", "job_state", "hash.7/job.17/script"}
-    assert "clustername" not in files(tmp_path / "old")
+    assert texts_below(tmp_path / "new").keys() == {
+        "clustername",
+        "job_state",
+        "hash.7/job.17/script",
+    }
+    assert "clustername" not in texts_below(tmp_path / "old")
 
 
 def test_a_folder_without_state_is_not_moved(move, tmp_path):

@@ -7,8 +7,8 @@ from ansible_collections.gridstead.site.plugins.filter import upgrade as filters
 from ansible_collections.gridstead.site.plugins.modules import slurm_release as release
 from tests.roles.catalogue import ROOT
 
-# The output of apt-get --simulate --only-upgrade install slurmd libslurm42t64 on Debian 13. The last
-# three lines are invented.
+# The output of apt-get --simulate --only-upgrade install slurmd libslurm42t64 on Debian 13. apt did
+# not print the last three lines.
 SIMULATED = """\
 Reading package lists...
 Calculating upgrade...
@@ -116,7 +116,10 @@ def test_a_patch_release_on_all_hosts_is_accepted():
         ),
         (
             {"compute1": release_facts(version="23.02.7-1", target="23.02.7-1")},
-            f"slurmd 23.02.7-1 on compute1 would be more than 2 series older than slurmctld {FIXED} on control",
+            (
+                "slurmd 23.02.7-1 on compute1 would be more than 2 series older"
+                f" than slurmctld {FIXED} on control"
+            ),
         ),
     ],
 )

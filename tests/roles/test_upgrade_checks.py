@@ -10,6 +10,7 @@ import subprocess
 import pytest
 import yaml
 from tests.roles.catalogue import ROOT
+from tests.roles.content import read_playbook, tasks_with
 
 PLAYBOOKS = ROOT / "playbooks"
 READY_NODES = "compute1|idle|\ncompute2|mixed|\n"
@@ -49,8 +50,7 @@ class Cluster:
 
     def replace_tasks_by_ping(self, name):
         """Write a playbook whose plays have the same hosts and only ping them."""
-        plays = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text())
-        plays = [play for play in plays if "hosts" in play]
+        plays = tasks_with("hosts", read_playbook(name))
         for play in plays:
             play |= {"tasks": [{"ansible.builtin.ping": None}], "roles": []}
         (self.folder / f"{name}.yml").write_text(yaml.safe_dump(plays))
@@ -76,7 +76,7 @@ class Cluster:
 
 def upgrade_plays():
     """Return the plays of upgrade.yml by name."""
-    return {play["name"]: play for play in yaml.safe_load((PLAYBOOKS / "upgrade.yml").read_text())}
+    return {play["name"]: play for play in read_playbook("upgrade")}
 
 
 def batch_play(**variables):

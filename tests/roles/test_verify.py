@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 import yaml
-from tests.roles.catalogue import ROOT, roles
+from tests.roles.catalogue import ROOT, Role, roles
 from tests.roles.conftest import trust_templates
 
 HOSTS = ("ash", "birch")
@@ -32,10 +32,13 @@ def verified(tmp_path_factory):
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         "pki_renew_before_days": 60,
         "pki_certificates": [],
-        "base_hosts": [{"name": name, "address": "192.0.2.1"} for name in HOSTS],
+        "base_hosts": [
+            {"name": "ash", "address": "192.0.2.1"},
+            {"name": "birch", "address": "192.0.2.1"},
+        ],
     }
     unreachable = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
-    hosts = {name: {} for name in HOSTS} | {"cedar": unreachable}
+    hosts = dict.fromkeys(HOSTS) | {"cedar": unreachable}
     inventory = folder / "hosts.yml"
     inventory.write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": variables}}))
     report = folder / "report.json"
@@ -64,7 +67,8 @@ def test_verification_fails_and_reports_faults_and_who_must_act(verified):
 def test_verification_checks_everything_on_every_host_despite_faults(verified):
     _, report = verified
 
-    assert [list(report["hosts"][name]) for name in HOSTS] == [["base", "pki"]] * 2
+    for name in HOSTS:
+        assert list(report["hosts"][name]) == ["base", "pki"]
     assert {(finding["host"], finding["role"]) for finding in report["findings"]} == {
         ("ash", "base"),
         ("ash", "pki"),
@@ -82,7 +86,7 @@ def test_an_unreachable_host_is_reported(verified):
     ]
 
 
-def test_only_the_owner_reads_the_report_and_checks_are_counted(verified):
+def test_the_report_counts_the_checks(verified):
     result, report = verified
 
     count = 0
@@ -133,7 +137,7 @@ def test_the_checks_of_every_role_are_valid_on_every_host(role, site_of):
     [(["login"], ["sackd.service"]), (["compute", "login"], ["slurmd.service"])],
 )
 def test_a_login_host_needs_sackd_only_without_another_configuration(components, units, site):
-    role = next(role for role in roles() if role.name == "slurm")
+    role = Role("slurm")
     task = first_task(role)
     templar = site.templar(role, "login")
     templar.available_variables |= task["vars"] | {"slurm_components": components}
@@ -153,7 +157,7 @@ def test_a_login_host_needs_sackd_only_without_another_configuration(components,
     ],
 )
 def test_the_last_health_check_is_verified_only_with_the_roles_program(settings, waits, site):
-    role = next(role for role in roles() if role.name == "slurm")
+    role = Role("slurm")
     task = first_task(role)
     templar = site.templar(role, "compute1", slurm_config=settings)
     templar.available_variables |= task["vars"] | {"slurm_components": ["compute"]}
@@ -167,7 +171,7 @@ def test_the_last_health_check_is_verified_only_with_the_roles_program(settings,
     [([], ["gpu1 down*", "gpu10 drain"]), (["gpu1"], ["gpu10 drain"]), (["gpu1", "gpu10"], [])],
 )
 def test_an_absent_node_does_not_need_to_be_ready(away, node_lines, site):
-    role = next(role for role in roles() if role.name == "slurm")
+    role = Role("slurm")
     task = first_task(role)
     templar = site.templar(role, "controller", slurm_nodes_away=away)
     templar.available_variables |= task["vars"] | {"slurm_components": ["controller"]}
