@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The expected cost of a job: the oracle of all tests of billing.
+"""Computes the expected bill of a job for all tests of billing.
 
-It is written from docs/explanation/billing.md, and imports nothing of the product. It calculates in
-exact fractions and rounds each amount once, at the end. Units: wei and seconds.
+It implements docs/explanation/billing.md independently of the product, from which it imports
+nothing. It calculates with exact fractions and rounds each amount once, at the end. Amounts are in
+wei, times in seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
 
-FEE_PERCENT = 20  # the fee of the grids that tests deploy
+FEE_PERCENT = 20  # The fee of the grids that tests deploy.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,22 +39,22 @@ def price(resources, prices) -> int:
 
 
 def cost(seconds: int, price_per_min: int) -> int:
-    """Return the cost of some seconds, rounded down. The escrow does not limit it."""
+    """Return the cost of a billed time, rounded down. The escrow does not limit it."""
     return floor(Fraction(seconds, 60) * price_per_min)
 
 
 def fee(paid: int, fee_percent: int = FEE_PERCENT) -> int:
-    """Return the grid's fee of a cost, rounded down."""
+    """Return the grid's share of a cost, rounded down."""
     return floor(paid * Fraction(fee_percent, 100))
 
 
 def earned(paid: int, fee_percent: int = FEE_PERCENT) -> int:
-    """Return what the provider receives of a cost: the cost without the fee."""
+    """Return the provider's share of a cost: the cost minus the fee."""
     return paid - fee(paid, fee_percent)
 
 
 def bill(escrow: int, seconds: int, price_per_min: int, fee_percent: int = FEE_PERCENT) -> Bill:
-    """Return the bill of a job with some billed seconds."""
+    """Return the bill of a job with this escrow and billed time."""
     paid = min(escrow, cost(seconds, price_per_min))
     return Bill(
         cost=paid,
@@ -64,10 +65,10 @@ def bill(escrow: int, seconds: int, price_per_min: int, fee_percent: int = FEE_P
 
 
 def paid_seconds(escrow: int, price_per_min: int) -> int:
-    """Return how many whole seconds an escrow pays for. The price must not be 0."""
+    """Return the number of whole seconds that an escrow pays for. The price must not be 0."""
     return floor(Fraction(escrow, price_per_min) * 60)
 
 
 def billed_seconds(paid: int, price_per_min: int) -> int:
-    """Return the fewest whole seconds that have this cost. The price must not be 0."""
+    """Return the smallest number of seconds with this cost. The price must not be 0."""
     return ceil(Fraction(paid, price_per_min) * 60)

@@ -18,9 +18,9 @@ CUSTOMER = "0x" + "c1" * 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """The given values and the bill of the example, by the names on the page.
+    """The given values and the bill of the example, by their names on the page.
 
-    Units: credits are in wei.
+    Amounts of credits are in wei.
     """
 
     given: dict[str, int]
@@ -64,17 +64,20 @@ def read_example(text: str) -> Example:
 
 
 def _rows(text: str, title: str) -> dict[str, int]:
+    """Return the numbers of a table by the names of its rows."""
     table = re.search(rf"^\| {title} \| \|\n\|---\|---\|\n((?:\|.*\|\n)+)", text, re.MULTILINE)
-    assert table, f"there is no table {title!r}"
+    assert table, f"the page has no table {title!r}"
     rows = {}
     for line in table[1].splitlines():
         name, number = re.fullmatch(r"\| (.*) \| ([0-9.]+) \|", line).groups()
         is_credits = "credits" in name or name in {"fee", "provider", "refund"}
-        rows[name] = _whole(number, CREDIT if is_credits else 1)
+        unit = CREDIT if is_credits else 1
+        rows[name] = _to_integer(number, unit)
     return rows
 
 
-def _whole(text: str, unit: int) -> int:
+def _to_integer(text: str, unit: int) -> int:
+    """Return a decimal number times a unit. The product must be an integer."""
     value = Fraction(text) * unit
     assert value.denominator == 1, f"{text} has too many digits"
     return int(value)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of all tests: their order, their hypothesis examples, and gRPC's fork support.
+"""The settings of all tests: the order of tests, the examples of hypothesis, gRPC's fork support.
 
-Tests run in random order, except in the folders of WRITTEN_ORDER. The seed is printed at the end of
-a run: ``--random-order-seed=SEED`` repeats its order, ``--random-order-bucket=none`` runs the tests
-in the order of the files.
+Tests run in random order, except in the folders of FOLDERS_IN_FILE_ORDER. The seed is printed at
+the end of a run. ``--random-order-seed=SEED`` repeats that order.
+``--random-order-bucket=none`` runs the tests in the order of the files.
 
-The examples of hypothesis are the same in every run, so a failure can be repeated.
-``HYPOTHESIS_PROFILE=explore`` generates new ones. There are no deadlines, because the time of an
-example depends on the machine.
+Hypothesis generates the same examples in every run, so a failure can be repeated.
+``HYPOTHESIS_PROFILE=explore`` generates new examples. Examples have no deadline, because their
+duration depends on the machine.
 
-A test process uses gRPC and starts programs by fork. By default gRPC restarts its poller in the
-child process, and the poller may crash the child before exec (grpc/grpc#43055). No child of a test
-process uses gRPC, so its fork support is disabled. The services do not need this: they start
-programs with vfork, which gRPC does not notice.
+gRPC's fork support is disabled. A test process uses gRPC and starts programs by fork. By default
+gRPC restarts its poller in the child process, and the poller may crash the child before exec
+(grpc/grpc#43055). No child of a test process uses gRPC. The services start programs with vfork,
+which gRPC's fork support ignores.
 """
 
 import os
@@ -21,28 +21,30 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # read when gRPC is imported
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"  # gRPC reads it when it is imported.
 
 settings.register_profile("repeat", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeat"))
 
-# The hosts of a lab retain their state between tests: a test continues after the previous one.
-WRITTEN_ORDER = tuple(Path(__file__).parent / folder for folder in ("e2e", "lab"))
+# The hosts of a lab retain their state, so a test starts with the state of the previous test.
+FOLDERS_IN_FILE_ORDER = tuple(Path(__file__).parent / folder for folder in ("e2e", "lab"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Run the tests of WRITTEN_ORDER last, in the order of the files."""
-    written = [item for item in items if any(map(item.path.is_relative_to, WRITTEN_ORDER))]
-    positions = {item: i for i, item in enumerate(written)}
-    result = yield
+    """Run the tests of FOLDERS_IN_FILE_ORDER last, in the order of the files."""
+    positions = {}
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in FOLDERS_IN_FILE_ORDER):
+            positions[item] = len(positions)
+    result = yield  # The random order is set here.
     # The sort is stable, so the other tests retain their random order.
     items.sort(key=lambda item: positions.get(item, -1))
     return result
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    """Print the seed. A quiet run does not show pytest's header, which has it."""
+    """Print the seed. A quiet run does not print the header of pytest, which contains the seed."""
     seed = config.getoption("random_order_seed").removeprefix("default:")
     terminalreporter.write_line(f"order of the tests: --random-order-seed={seed}")

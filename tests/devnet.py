@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain for a test session: anvil on a free port, with the grid's contracts."""
+"""A chain for tests: an anvil node on a free port with the grid's contracts."""
 
 from __future__ import annotations
 
@@ -21,15 +21,12 @@ CHAIN_ID = 179188
 COIN = 10**18
 SUPPLY = 10**9 * COIN
 ROOT = Path(__file__).parents[1]
-ANVIL = Path(
-    os.environ.get(
-        "GRIDSTEAD_ANVIL", ROOT / "contracts/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"
-    )
-)
+INSTALLED_ANVIL = ROOT / "contracts/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil"
+ANVIL = Path(os.environ.get("GRIDSTEAD_ANVIL", INSTALLED_ANVIL))
 
 
 def wallet(number: int) -> Wallet:
-    """Return the test wallet of a number. Each number has another wallet."""
+    """Return the test wallet with this number. The number is its private key."""
     return wallet_of(number.to_bytes(32))
 
 
@@ -44,7 +41,7 @@ class Anvil:
 
     Args:
         options: Further command-line options.
-        port: The port to listen on. None for a free port.
+        port: The port to listen on. None selects a free port.
     """
 
     def __init__(self, *options: str, port: int | None = None) -> None:
@@ -55,17 +52,17 @@ class Anvil:
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
-        self._wait()
+        self._wait_until_ready()
 
     def rpc(self, method: str, *params):
         """Return the result of a JSON-RPC request."""
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=20) as response:
-            answer = json.load(response)
-        if "error" in answer:
-            raise AssertionError(f"{method}: {answer['error']}")
-        return answer["result"]
+            document = json.load(response)
+        if "error" in document:
+            raise AssertionError(f"{method}: {document['error']}")
+        return document["result"]
 
     def mine(self, blocks: int = 1) -> None:
         """Mine blocks with the transactions in the pool."""
@@ -73,11 +70,11 @@ class Anvil:
             self.rpc("evm_mine")
 
     def reorg(self, depth: int) -> None:
-        """Replace the last blocks by empty ones. Their transactions are lost."""
+        """Replace the last ``depth`` blocks by empty blocks. The transactions are lost."""
         self.rpc("anvil_reorg", depth, [])
 
     def fund(self, address: str, coins: int = 1000) -> None:
-        """Give a wallet coins for gas."""
+        """Set the balance of a wallet, which pays for gas."""
         self.rpc("anvil_setBalance", address, hex(coins * COIN))
 
     def kill(self) -> None:
@@ -85,8 +82,8 @@ class Anvil:
         self._process.kill()
         self._process.wait()
 
-    def _wait(self) -> None:
-        """Wait until anvil answers."""
+    def _wait_until_ready(self) -> None:
+        """Wait until anvil answers. Raises OSError if anvil ends or does not answer in 20 s."""
         deadline = time.monotonic() + 20
         while True:
             try:
@@ -101,12 +98,14 @@ class Anvil:
 
 
 class Devnet:
-    """A chain with the grid's contracts, and the wallets that use them."""
+    """A chain with the grid's contracts, and the wallets of the people of a grid."""
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.anvil = Anvil(*options)
-        self.admin, self.operator = wallet(1), wallet(2)
-        self.provider, self.customer = wallet(3), wallet(4)
+        self.admin = wallet(1)
+        self.operator = wallet(2)
+        self.provider = wallet(3)
+        self.customer = wallet(4)
         for owner in (self.admin, self.operator, self.provider, self.customer):
             self.anvil.fund(owner.address)
         self.node = Node(self.anvil.url)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain with test doubles of DeepSquare's contracts, version 1.2."""
+"""A chain with test doubles of the first generation of contracts: DeepSquare's, version 1.2."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ FILES = {
 
 @cache
 def compiled() -> dict[str, dict]:
-    """Return forge's output for each double, by the name of the contract that it replaces."""
+    """Compile the doubles. Return forge's output by the name of the contract that it replaces."""
     installed = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
     forge = str(installed[0]) if installed else shutil.which("forge")
-    assert forge is not None, "forge is not installed (make setup)"
+    assert forge is not None, "forge is not installed: run make setup"
     subprocess.run([forge, "build", "--quiet", SOURCES], cwd=CONTRACTS, check=True)
     out = CONTRACTS / os.environ.get("FOUNDRY_OUT", "out")
     artifacts = {}
@@ -55,19 +55,19 @@ class PlainDevnet(Devnet):
         providers = deployed.create("ProviderManager")
         jobs = deployed.create("JobRepository")
         queues = deployed.create("ProviderJobQueues", ("address",), jobs)
-        parts = (credit, constants, providers, queues, jobs)
-        grid = deployed.create("MetaScheduler", ("address",) * 5, *parts)
+        contracts = (credit, constants, providers, queues, jobs)
+        meta_scheduler = deployed.create("MetaScheduler", ("address",) * 5, *contracts)
         operator = self.operator.address
-        deployed.call("JobRepository", "grantRole", META_SCHEDULER_ROLE, grid)
-        deployed.call("ProviderManager", "grantRole", META_SCHEDULER_CONTRACT_ROLE, grid)
-        deployed.call("ProviderJobQueues", "transferOwnership", grid)
+        deployed.call("JobRepository", "grantRole", META_SCHEDULER_ROLE, meta_scheduler)
+        deployed.call("ProviderManager", "grantRole", META_SCHEDULER_CONTRACT_ROLE, meta_scheduler)
+        deployed.call("ProviderJobQueues", "transferOwnership", meta_scheduler)
         deployed.call("MetaScheduler", "grantRole", META_SCHEDULER_ROLE, operator)
         deployed.call("ProviderManager", "grantRole", META_SCHEDULER_ROLE, operator)
         return {name: contract.address for name, contract in deployed.contracts.items()}
 
 
 class _PlainContracts:
-    """Creates and calls the doubles, as the administrator."""
+    """Creates the doubles and calls them with the wallet of the administrator."""
 
     def __init__(self, admin: DirectSender) -> None:
         self._admin = admin

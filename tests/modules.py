@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads Python files that are in no package: plugins and modules of Ansible, and scripts."""
+"""Loads Python files that are not in a package: scripts, and plugins and modules of Ansible."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from types import ModuleType
 
 
 def load(path: Path, name: str | None = None) -> ModuleType:
-    """Return a file as a module.
+    """Load a Python file and return it as a module.
 
     Args:
         path: The file.
-        name: The name under which other modules import it, such as ``gridstead_checks``.
-            None if no module imports it.
+        name: The name by which other modules import the file, such as ``gridstead_checks``.
+            None if no other module imports it.
     """
     specification = importlib.util.spec_from_file_location(name or path.stem, path)
     module = importlib.util.module_from_spec(specification)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks the network in a test process. Only connections to the loopback are allowed.
 
-It uses an audit hook of Python instead of pytest-socket, because an audit hook also detects
-attempts in threads, and attempts whose exception the code under test suppresses. It does not detect
-programs that a test starts, and libraries that connect in C code (gRPC, libpq).
+The guard is an audit hook of Python. Unlike pytest-socket, it also detects attempts in threads, and
+attempts whose exception the code under test suppresses. It does not detect the connections of
+programs that a test starts, and of libraries that connect in C code (gRPC, libpq).
 """
 
 from __future__ import annotations
@@ -20,23 +20,27 @@ import pytest
 _CONNECTIONS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 _NAME_QUERIES = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
 _INTERNET = frozenset({socket.AF_INET, socket.AF_INET6})
-_watchers: list[list[str]] = []
+# The list of attempts of each active guard. The innermost guard is last.
+_active_guards: list[list[str]] = []
 
 
 class NetworkUsed(OSError):
-    """A test tried to use the network. It is an OSError, so that a library closes its socket."""
+    """A test tried to use the network.
+
+    The class is an OSError, so libraries close the socket as after a failed connection.
+    """
 
 
 @contextmanager
 def loopback_only() -> Iterator[list[str]]:
-    """Refuse connections to other hosts and queries of their names. Yields the list of attempts."""
+    """Refuse to connect to other hosts and to resolve names. Yields the list of attempts."""
     _install()
     attempts: list[str] = []
-    _watchers.append(attempts)
+    _active_guards.append(attempts)
     try:
         yield attempts
     finally:
-        _watchers.remove(attempts)
+        _active_guards.remove(attempts)
 
 
 @pytest.fixture(autouse=True)
@@ -45,32 +49,35 @@ def network_attempts():
     with loopback_only() as attempts:
         yield attempts
     if attempts:
-        pytest.fail(f"a test without a network tried to reach other hosts: {', '.join(attempts)}")
+        pytest.fail(f"the test must not use the network, but tried: {', '.join(attempts)}")
 
 
 @cache
 def _install() -> None:
-    sys.addaudithook(_audit)  # It remains until the process ends.
+    sys.addaudithook(_audit)  # Python cannot remove an audit hook.
 
 
 def _audit(event: str, args: tuple) -> None:
-    if not _watchers:
+    if not _active_guards:
         return
     host = _host_of(event, args)
     if host is not None and not _is_loopback(host):
-        _watchers[-1].append(f"{event} {host}")
-        raise NetworkUsed(f"{event} {host}: only the loopback may be used here")
+        _active_guards[-1].append(f"{event} {host}")
+        raise NetworkUsed(f"{event} {host}: a test may connect only to the loopback")
 
 
 def _host_of(event: str, args: tuple) -> str | None:
-    """Return the host of an event. Returns None if the event has none."""
+    """Return the other host of an audit event. Return None if the event has no other host."""
     if event in _CONNECTIONS:
         connection, address = args
-        is_internet = connection.family in _INTERNET and address is not None
-        return str(address[0]) if is_internet else None
+        if connection.family not in _INTERNET or address is None:
+            return None
+        return str(address[0])
     if event in _NAME_QUERIES:
         name = args[0].decode() if isinstance(args[0], bytes) else args[0]
-        return None if not name or _address(name) else name  # An address needs no query.
+        if not name or _address(name):
+            return None  # An address needs no query.
+        return name
     return None
 
 
@@ -83,6 +90,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the IP address that a text contains, or None."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ansible inventory of the lab ``$GRIDSTEAD_LAB_NAME``, by default ``default``.
 
-While the lab is up, its state has the addresses. Before that, the inventory has the hosts and
-groups of the topology (``$GRIDSTEAD_LAB_TOPOLOGY``, or the default one) without addresses, for lint
-and syntax checks.
+If the lab runs, the hosts and their addresses are read from its state. Otherwise the hosts and
+groups are read from the topology (``$GRIDSTEAD_LAB_TOPOLOGY`` or the default topology) without
+addresses, for lint and syntax checks.
 """
 
 import json
@@ -21,34 +21,38 @@ from gridstead_lab.errors import LabError  # noqa: E402
 
 
 def inventory(
-    mine: names.Names, now: state.State | None, asked: topology.Topology
+    lab_names: names.Names, lab_state: state.State | None, lab_topology: topology.Topology
 ) -> dict[str, Any]:
-    """Return the inventory, in the format of a script's ``--list``. Pure.
+    """Return the inventory in the format of ``--list`` of an inventory script.
 
     Args:
-        mine: The lab's names.
-        now: The state of the lab, if it is up. It is preferred to the topology.
-        asked: The topology.
+        lab_names: The lab's names.
+        lab_state: The state of the lab, or None if the lab does not run.
+        lab_topology: The topology, which is used only without a state.
     """
-    members = now.members if now else asked.members()
-    groups = now.groups if now else {name: list(children) for name, children in asked.groups}
-    hosts = list(now.hosts) if now else list(asked.names())
+    members = lab_state.members if lab_state else lab_topology.members()
+    groups = (
+        lab_state.groups
+        if lab_state
+        else {name: list(children) for name, children in lab_topology.groups}
+    )
+    hosts = list(lab_state.hosts) if lab_state else list(lab_topology.names())
     hostvars = {}
-    if now:
-        for name, host in now.hosts.items():
+    if lab_state:
+        for name, host in lab_state.hosts.items():
             hostvars[name] = {"ansible_host": host["address"]}
     return {
         "_meta": {"hostvars": hostvars},
-        "all": {"hosts": hosts, "vars": _variables(mine, now)},
-        # Plays use this group, even if the lab has no such host.
+        "all": {"hosts": hosts, "vars": _variables(lab_names, lab_state)},
+        # Plays use this group, even if the lab has no host in it.
         "slurm_backup_controller": {"hosts": []},
-        **{name: {"hosts": listed} for name, listed in members.items()},
+        **{name: {"hosts": group_hosts} for name, group_hosts in members.items()},
         **{name: {"children": children} for name, children in groups.items()},
     }
 
 
-def _variables(mine: names.Names, now: state.State | None) -> dict[str, Any]:
-    folder = mine.state
+def _variables(lab_names: names.Names, lab_state: state.State | None) -> dict[str, Any]:
+    folder = lab_names.state
     variables = {
         "ansible_user": "root",
         "ansible_ssh_private_key_file": f"{folder}/id_ed25519",
@@ -56,16 +60,16 @@ def _variables(mine: names.Names, now: state.State | None) -> dict[str, Any]:
         " -o StrictHostKeyChecking=yes -o IdentitiesOnly=yes",
         "ansible_python_interpreter": "/usr/bin/python3",
         "base_apt_update_cache": False,
-        "gridstead_lab_name": mine.lab,
+        "gridstead_lab_name": lab_names.lab,
         "gridstead_lab_dir": str(folder),
         "gridstead_secrets_dir": f"{folder}/secrets",
     }
-    if now:
+    if lab_state:
         variables |= {
-            "ansible_control_path_dir": str(mine.sockets),
-            "gridstead_lab_gateway": now.gateway,
-            "gridstead_lab_added": network.of_added(now.network),
-            "gridstead_lab_cgroup": now.cgroup,
+            "ansible_control_path_dir": str(lab_names.sockets),
+            "gridstead_lab_gateway": lab_state.gateway,
+            "gridstead_lab_added": network.of_added(lab_state.network),
+            "gridstead_lab_cgroup": lab_state.cgroup,
         }
     return variables
 
@@ -73,14 +77,14 @@ def _variables(mine: names.Names, now: state.State | None) -> dict[str, Any]:
 def main() -> int:
     """Print the inventory. Return 1 and print an error if the topology is invalid."""
     try:
-        mine = names.names(CHECKOUT, os.environ.get("GRIDSTEAD_LAB_NAME", "default"))
+        lab_names = names.names(CHECKOUT, os.environ.get("GRIDSTEAD_LAB_NAME", "default"))
         default = CHECKOUT / "molecule" / "lab" / "topology.json"
         file = Path(os.environ.get("GRIDSTEAD_LAB_TOPOLOGY") or default)
-        printed = inventory(mine, state.load(mine), topology.parse(file.read_text()))
+        result = inventory(lab_names, state.load(lab_names), topology.parse(file.read_text()))
     except (LabError, OSError) as err:
         print(f"inventory: {err}", file=sys.stderr)
         return 1
-    print(json.dumps({} if "--host" in sys.argv else printed, indent=2))
+    print(json.dumps({} if "--host" in sys.argv else result, indent=2))
     return 0
 
 

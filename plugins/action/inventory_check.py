@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Action ``inventory_check``: fails with all mistakes of the inventory.
 
-With ``exchanges_authority: true`` an expired authority is accepted, because the run replaces it.
+With ``exchanges_authority: true`` the check accepts an expired certificate authority, because the
+run replaces it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ try:
         Diagnostic,
     )
     from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.machine import (
-        today,
+        utc_now,
     )
 except ImportError as error:
     MISSING: str | None = error.name or str(error)
@@ -27,7 +28,7 @@ else:
     MISSING = None
 
 INSTALL = """\
-The inventory check needs package gridstead in {python}, and {missing} is missing. To install it:
+The inventory check needs package gridstead in {python}, but {missing} is missing. To install it:
   {python} -m pip install --require-hashes -r {root}/requirements/control.txt
   {python} -m pip install --no-deps {root}/dist/gridstead-*.whl"""
 
@@ -52,14 +53,17 @@ class ActionModule(ActionBase):
         for name in groups["all"]:
             variables[name] = {**hostvars.raw_get(name), "hostvars": hostvars}
         exchanges = boolean(self._task.args.get("exchanges_authority", False))
-        diagnostics = check(groups, variables, self._loader, today(), exchanges_authority=exchanges)
+        diagnostics = check(
+            groups, variables, self._loader, utc_now(), exchanges_authority=exchanges
+        )
         if diagnostics:
             return result | {"failed": True, "msg": _message(diagnostics)}
         return result | {"changed": False, "msg": f"{len(groups['all'])} hosts, no mistakes"}
 
 
-def _message(mistakes: list[Diagnostic]) -> str:
-    count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+def _message(diagnostics: list[Diagnostic]) -> str:
+    count = "1 mistake" if len(diagnostics) == 1 else f"{len(diagnostics)} mistakes"
     lines = [f"The inventory has {count}; no host was changed."]
-    lines += [f"{number}. {mistake}" for number, mistake in enumerate(mistakes, start=1)]
+    for number, diagnostic in enumerate(diagnostics, start=1):
+        lines.append(f"{number}. {diagnostic}")
     return "\n".join(lines)

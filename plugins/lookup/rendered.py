@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renders a template as ``ansible.builtin.template`` does, without copying all variables."""
+"""Renders a template like lookup ``ansible.builtin.template``, without copying all variables."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ name: rendered
 author: Gridstead contributors
 short_description: Render a template without copying all variables
 description:
-  - Renders as P(ansible.builtin.template#lookup) does, which first makes a deep copy of every
-    variable of the host. The copy takes longer than most templates.
+  - Renders templates like P(ansible.builtin.template#lookup), but is faster. That lookup first
+    makes a deep copy of all variables of the host, which takes longer than the rendering of most
+    templates.
 options:
   _terms: {description: Templates to render.}
 """
@@ -30,10 +31,10 @@ _raw:
 """
 
 
-class Uncopied(dict[str, Any]):
+class ShallowCopiedVariables(dict[str, Any]):
     """Variables whose deep copy is a shallow copy.
 
-    Rendering only adds names, so the values do not change.
+    A shallow copy is enough, because rendering only adds names and does not change values.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
@@ -42,12 +43,12 @@ class Uncopied(dict[str, Any]):
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
-    """The lookup, under the name that Ansible looks up."""
+    """The lookup plugin. Ansible requires this class name."""
 
     def run(self, terms: list[str], variables: dict[str, Any], **options: object) -> list[str]:
         """Return the rendered texts."""
         template = lookup_loader.get(
             "ansible.builtin.template", loader=self._loader, templar=self._templar
         )
-        rendered: list[str] = template.run(terms, Uncopied(variables), **options)
+        rendered: list[str] = template.run(terms, ShallowCopiedVariables(variables), **options)
         return rendered

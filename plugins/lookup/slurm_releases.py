@@ -16,7 +16,7 @@ name: slurm_releases
 author: Gridstead contributors
 short_description: Read the data of all known releases of Slurm
 description:
-  - Reads a file from each folder of C(plugins/module_utils/slurm_releases).
+  - Reads a TOML file from the folder of each release in C(plugins/module_utils/slurm_releases).
 options:
   _terms: {description: Names of the files without C(.toml), such as C(costs).}
 """
@@ -28,15 +28,15 @@ RETURN = """
 _raw:
   type: list
   elements: dict
-  description: For each term the content of the files, by release.
+  description: For each term, the content of its files by release.
 """
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
-    """The lookup, under the name that Ansible looks up."""
+    """The lookup plugin. Ansible requires this class name."""
 
     def run(self, terms: list[str], **_: object) -> list[dict[str, Any]]:
-        """Return the content of the files by release."""
+        """Return for each term the content of its files by release."""
         return [self._read(term) for term in terms]
 
     def _read(self, subject: str) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost of a changed configuration of Slurm: nothing, a reconfigure or a restart of slurmctld.
+"""Computes the cost of a changed Slurm configuration: nothing, a reconfigure or a restart.
 
-Since 23.11 ``scontrol reconfigure`` starts a new process of every daemon. The old process continues
-if the new process fails. Therefore a reconfigure loads all settings except those that a daemon
-reads only at its start: ports, user and type of authentication. The rules of a release are in
-``slurm_releases/<release>/costs.toml``. Some changes end jobs even without a restart. Pure: reads
-and writes nothing.
+Since Slurm 23.11, ``scontrol reconfigure`` starts a new process of every daemon. If the new process
+fails, the old process continues. A reconfigure loads all settings except ports, the user and the
+type of authentication; these need a restart of slurmctld. Some changes end jobs even without a
+restart. The rules of a release are in ``slurm_releases/<release>/costs.toml``. The functions read
+and write no files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 NOTHING, RECONFIGURE, RESTART = "nothing", "reconfigure", "restart"
 COSTS = (NOTHING, RECONFIGURE, RESTART)  # in ascending order
 MAIN = "slurm.conf"
-NAMED = {"nodename": "NodeName", "partitionname": "PartitionName"}
+NAMED_KEYS = {"nodename": "NodeName", "partitionname": "PartitionName"}
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,25 @@ class Difference:
     gone: bool = False
 
     def __str__(self) -> str:
-        kinds = {"NodeName": f"node {self.name}", "PartitionName": f"partition {self.name}"}
-        text = kinds.get(self.key, self.key) or self.file
+        if self.key == "NodeName":
+            text = f"node {self.name}"
+        elif self.key == "PartitionName":
+            text = f"partition {self.name}"
+        else:
+            text = self.key or self.file
         return f"{text} is removed" if self.gone and self.name else text
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The cost of a kind of change.
+    """The cost of the changes that a rule describes.
 
     Attributes:
         what: Description of the changes.
         file: Name of the file. Empty for every file.
-        keys: Keys of the settings. Empty for all settings that no other rule lists.
+        keys: Keys of the settings. Empty for all settings that no earlier rule lists.
         parameters: Parameters of existing nodes or partitions. Empty for all parameters that no
-            other rule lists.
+            earlier rule lists.
         gone: Whether the rule is for removed nodes or partitions.
         cost: One of ``COSTS``.
         ends: Description of the jobs that the change would end. Empty for none.
@@ -80,15 +84,21 @@ class Rule:
         )
 
 
-def _includes(listed: tuple[str, ...], names: frozenset[str] | set[str]) -> bool:
-    """Return whether the list includes one of the lower-case names. An empty list includes all."""
-    return not listed or not names.isdisjoint(map(str.lower, listed))
+def _includes(allowed: tuple[str, ...], names: frozenset[str] | set[str]) -> bool:
+    """Return whether a rule's list contains one of the names. An empty list contains all names.
+
+    Args:
+        allowed: The list, in any case.
+        names: The names in lower case.
+    """
+    return not allowed or not names.isdisjoint(map(str.lower, allowed))
 
 
 def parse_rules(release: Mapping[str, Any]) -> tuple[Rule, ...]:
-    """Return the rules of a release from the content of its ``costs.toml``.
+    """Return the rules of a release in order. The first rule that covers a difference applies.
 
-    The first rule that covers a difference applies.
+    Args:
+        release: The content of ``costs.toml``.
     """
     return tuple(map(_parse_rule, release["rule"]))
 
@@ -120,9 +130,13 @@ class ChangeCost:
 def compute_cost(
     old: Mapping[str, str], new: Mapping[str, str], rules: Sequence[Rule]
 ) -> ChangeCost:
-    """Return the cost of the change from the old to the new files, which are given by name.
+    """Return the cost of a change of the configuration.
 
-    Without old files the cost is a restart, because slurmctld must start.
+    Args:
+        old: The old texts by file name. If there are none, the cost is a restart, because
+            slurmctld must start.
+        new: The new texts by file name.
+        rules: The rules of the release, in order.
     """
     if not old:
         return ChangeCost(cost=RESTART, differences=(), ends=())
@@ -143,7 +157,8 @@ def compute_cost(
 def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[Difference]:
     """Yield the settings that differ. Comments, spaces and the order of lines are ignored."""
     for file in sorted({*old, *new}):
-        before, after = settings(file, old.get(file, "")), settings(file, new.get(file, ""))
+        before = settings(file, old.get(file, ""))
+        after = settings(file, new.get(file, ""))
         for key, name in before.keys() | after.keys():
             old_value, new_value = before.get((key, name)), after.get((key, name))
             if old_value != new_value:
@@ -168,9 +183,9 @@ def _changed_parameters(old: object, new: object) -> frozenset[str]:
 
 
 def settings(file: str, text: str) -> dict[tuple[str, str], object]:
-    """Return the settings of a file by key and, for nodes and partitions, by name.
+    """Return the settings of a file by key and name. Only nodes and partitions have a name.
 
-    A script and a file whose lines have no keys (gres.conf) are a single setting without a key.
+    A script, and a file whose lines have no keys (gres.conf), is a single setting without a key.
     """
     if not file.endswith(".conf"):
         return {("", ""): _code(text)}
@@ -181,9 +196,9 @@ def settings(file: str, text: str) -> dict[tuple[str, str], object]:
     for statement in statements:
         first, *parameters = statement.split()
         key, _, value = first.partition("=")
-        kind = NAMED.get(key.lower()) if file == MAIN else None
-        if kind:
-            values[kind, value] = frozenset(parameters)
+        named_key = NAMED_KEYS.get(key.lower()) if file == MAIN else None
+        if named_key:
+            values[named_key, value] = frozenset(parameters)
             continue
         value = " ".join([value, *parameters])
         if (key, "") in values:
@@ -194,7 +209,7 @@ def settings(file: str, text: str) -> dict[tuple[str, str], object]:
 
 
 def _code(script: str) -> tuple[str, ...]:
-    """Return the lines of a script: its first line, and the others without comments."""
+    """Return the lines of a script without comments and empty lines. The first line is kept."""
     lines = []
     for number, line in enumerate(script.splitlines()):
         code = line.strip()
@@ -204,7 +219,7 @@ def _code(script: str) -> tuple[str, ...]:
 
 
 def _statements(text: str) -> list[str]:
-    """Return the lines of a configuration file without comments, their words one space apart."""
+    """Return the lines of a configuration file without comments, with single spaces."""
     statements = []
     for line in text.splitlines():
         words = line.partition("#")[0].split()

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of sacctmgr for QOS and accounts, and comparison of their values.
+"""Settings of QOS and accounts in sacctmgr: validation and comparison of their values.
 
 sacctmgr prints ``MaxWall=90`` as ``01:30:00`` and ``mem=2048`` as ``mem=2G``. Therefore values are
-parsed before they are compared. Source: sacctmgr(1), and the output of sacctmgr 24.11.5 for each
-setting. Pure: reads and writes nothing.
+parsed before they are compared. Sources are sacctmgr(1) and the output of sacctmgr 24.11.5 for each
+setting. The functions read and write no files.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 _CLOCK = re.compile(r"(?:(?P<days>\d+)-(?P<of_day>\d+(?::\d+){0,2})|(?P<clock>\d+(?::\d+){0,2}))")
 _AMOUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)
 _TRES = re.compile(r"[a-z]+(/[^=,]+)?", re.IGNORECASE)
-_IN_MB = ("mem", "bb/")  # resources that Slurm counts in MB
+_RESOURCES_IN_MB = ("mem", "bb/")
 _UNITS = "KMGTP"
 
 
@@ -34,10 +35,17 @@ def _seconds(text: str) -> int:
     if not match:
         raise ValueError(text)
     if match["days"]:
-        hours, minutes, seconds = [*map(int, match["of_day"].split(":")), 0, 0][:3]
+        parts = [int(part) for part in match["of_day"].split(":")]
+        parts += [0] * (3 - len(parts))  # minutes and seconds are optional
+        hours, minutes, seconds = parts
         return int(match["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds
-    parts = [*map(int, match["clock"].split(":"))]
-    hours, minutes, seconds = {1: [0, *parts, 0], 2: [0, *parts], 3: parts}[len(parts)]
+    parts = [int(part) for part in match["clock"].split(":")]
+    if len(parts) == 1:
+        return parts[0] * 60
+    if len(parts) == 2:
+        minutes, seconds = parts
+        return minutes * 60 + seconds
+    hours, minutes, seconds = parts
     return hours * 3600 + minutes * 60 + seconds
 
 
@@ -48,7 +56,7 @@ def _shares(text: str) -> int | str:
 
 def _minutes(text: str) -> int:
     """Return a time in minutes, rounded up: sacctmgr reads ``30:30`` as 31."""
-    return -(-_seconds(text) // 60)
+    return math.ceil(_seconds(text) / 60)
 
 
 def _time_limit(text: str) -> int | None:
@@ -81,15 +89,18 @@ def tres(text: str) -> tuple[tuple[str, int], ...]:
         match = _AMOUNT.fullmatch(amount)
         if not match or not _TRES.fullmatch(name):
             raise ValueError(part)
-        power = _UNITS.index(match[2].upper()) + 1 if match[2] else 0
-        if name.lower().startswith(_IN_MB):
-            power -= 2 if power else 0
+        power = 0
+        if match[2]:
+            power = _UNITS.index(match[2].upper()) + 1
+            if name.lower().startswith(_RESOURCES_IN_MB):
+                power -= 2
         amounts[name.lower()] = int(int(match[1]) * 1024**power)
     return tuple(sorted(amounts.items()))
 
 
+# A kind of setting, represented by the function that parses its text.
 Kind = Callable[[str], Any]
-FORMS: dict[Kind, str] = {
+DESCRIPTIONS: dict[Kind, str] = {
     _number: "a whole number",
     _decimal: "a number",
     _shares: "a whole number, or parent",
@@ -100,7 +111,7 @@ FORMS: dict[Kind, str] = {
     _names: "names separated by commas",
     _word: "a name",
 }
-_BOTH: dict[str, Kind] = {
+_QOS_AND_ACCOUNT: dict[str, Kind] = {
     "GrpJobs": _number,
     "GrpJobsAccrue": _number,
     "GrpSubmitJobs": _number,
@@ -115,7 +126,7 @@ _BOTH: dict[str, Kind] = {
     "Priority": _number,
 }
 QOS: dict[str, Kind] = {
-    **_BOTH,
+    **_QOS_AND_ACCOUNT,
     "Flags": _names,
     "GraceTime": _grace,
     "LimitFactor": _decimal,
@@ -137,7 +148,7 @@ QOS: dict[str, Kind] = {
     "UsageThreshold": _decimal,
 }
 ACCOUNT: dict[str, Kind] = {
-    **_BOTH,
+    **_QOS_AND_ACCOUNT,
     "DefaultQOS": _word,
     "Fairshare": _shares,
     "MaxJobs": _number,
@@ -146,22 +157,22 @@ ACCOUNT: dict[str, Kind] = {
     "QOS": _names,
 }
 PARTITION_TIMES: dict[str, Kind] = {"DefaultTime": _time_limit, "MaxTime": _time_limit}
-# YAML reads H:MM:SS without quotes as a number of base 60. The smallest such number is an hour.
-_HOUR = 3600
-# sacctmgr's output for settings that are not set. Other settings are empty.
-UNSET = {
+# YAML reads H:MM:SS without quotes as a number in base 60. The smallest such number is one hour.
+_HOUR_S = 3600
+# sacctmgr's output for unset settings. The output of all other unset settings is empty.
+UNSET_VALUES = {
     "Fairshare": "1",
     "GraceTime": "0",
     "PreemptMode": "cluster",
     "Priority": "0",
     "UsageFactor": "1",
 }
-# Values that reset a setting. For other settings -1 is the value.
-RESET = {"Preempt": "", "PreemptMode": "cluster", "QOS": ""}
+# Values that reset a setting. The value -1 resets all other settings.
+RESET_VALUES = {"Preempt": "", "PreemptMode": "cluster", "QOS": ""}
 
 
 def to_text(value: object) -> str:
-    """Return a value of the inventory as sacctmgr reads it, or an empty text for an unset value."""
+    """Return a value of the inventory as text for sacctmgr; empty if the value is None or -1."""
     if value is None:
         return ""
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -173,7 +184,7 @@ def faults(kinds: Mapping[str, Kind], values: object) -> Iterator[tuple[str, str
 
     Args:
         kinds: ``QOS``, ``ACCOUNT`` or ``PARTITION_TIMES``.
-        values: Values by setting, or None. Anything else is an error without a name.
+        values: Values by setting, or None. Another type yields one error with an empty name.
     """
     if values is None:
         return
@@ -183,20 +194,24 @@ def faults(kinds: Mapping[str, Kind], values: object) -> Iterator[tuple[str, str
     for name, value in values.items():
         kind = kinds.get(name)
         if kind is None:
-            yield str(name), "there is no such setting", _suggestion(str(name), kinds)
-        elif kind in (_minutes, _time_limit) and isinstance(value, int) and value >= _HOUR:
+            suggestion = _suggestion(str(name), kinds)
+            yield str(name), f"there is no such setting{suggestion}", _names_of(kinds)
+        elif kind in (_minutes, _time_limit) and isinstance(value, int) and value >= _HOUR_S:
             error = f"{value}, which is how YAML reads {_clock(value)}"
             yield name, error, "[D-]HH:MM:SS in quotes, or minutes in quotes"
         elif not _is_valid(kind, to_text(value)):
-            yield name, f'"{to_text(value)}"', FORMS[kind]
+            yield name, f'"{to_text(value)}"', DESCRIPTIONS[kind]
 
 
 def _suggestion(name: str, kinds: Mapping[str, Kind]) -> str:
-    """Return the known settings, after the setting that the user probably meant."""
-    by_lower_case = {known.lower(): known for known in kinds}
-    allowed = f"one of {', '.join(sorted(kinds))}"
-    near = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
-    return f"did you mean {by_lower_case[near[0]]}? {allowed}" if near else allowed
+    """Return a question that names the most similar setting; empty if there is none."""
+    by_lower_case = {setting.lower(): setting for setting in kinds}
+    similar_names = difflib.get_close_matches(name.lower(), by_lower_case, n=1)
+    return f"; did you mean {by_lower_case[similar_names[0]]}?" if similar_names else ""
+
+
+def _names_of(kinds: Mapping[str, Kind]) -> str:
+    return f"one of {', '.join(sorted(kinds))}"
 
 
 def _is_valid(kind: Kind, text: str) -> bool:
@@ -209,8 +224,8 @@ def _is_valid(kind: Kind, text: str) -> bool:
     return True
 
 
-def _clock(number: int) -> str:
-    return f"{number // _HOUR}:{number // 60 % 60:02}:{number % 60:02}"
+def _clock(number_s: int) -> str:
+    return f"{number_s // _HOUR_S}:{number_s // 60 % 60:02}:{number_s % 60:02}"
 
 
 def settings(
@@ -222,8 +237,8 @@ def settings(
 
     Args:
         kinds: ``QOS`` or ``ACCOUNT``.
-        requested: Values by setting.
-        present: Values in the output of sacctmgr, by setting.
+        requested: Values of the inventory by setting.
+        present: Values in the output of sacctmgr by setting.
 
     >>> settings(QOS, {"MaxWall": 90}, {"MaxWall": "", "MaxTRESPerUser": "cpu=4", "Priority": "0"})
     {'MaxTRESPerUser': 'cpu=-1', 'MaxWall': '90'}
@@ -232,14 +247,14 @@ def settings(
     for name in sorted(kinds.keys() & present.keys()):
         kind = kinds[name]
         new_text = to_text(requested.get(name))
-        new = new_text or UNSET.get(name, "")
-        old = present[name] or UNSET.get(name, "")
+        new = new_text or UNSET_VALUES.get(name, "")
+        old = present[name] or UNSET_VALUES.get(name, "")
         if _is_same(kind, new, old):
             continue
         if kind is tres:
             changes[name] = ",".join(filter(None, [new, *_reset_resources(new, old)]))
         else:
-            changes[name] = new_text or RESET.get(name, "-1")
+            changes[name] = new_text or RESET_VALUES.get(name, "-1")
     return changes
 
 
@@ -249,12 +264,12 @@ def _is_same(kind: Kind, new: str, old: str) -> bool:
     value = kind(new)
     try:
         return bool(value == kind(old))
-    except ValueError:  # an old value that cannot be parsed is replaced
+    except ValueError:  # replace an old value that cannot be parsed
         return False
 
 
 def _reset_resources(new: str, old: str) -> list[str]:
-    """Return the words that reset the resources of the old value that the new value lacks."""
+    """Return the words that reset the resources that are only in the old value."""
     retained = dict(tres(new)) if new else {}
     words = []
     for resource in sorted(old.lower().split(",")):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds mistakes in a configuration of Traefik, from texts and from answers of its API.
+"""Finds mistakes in a configuration of Traefik, its log and the answers of its API.
 
-The functions are pure: they read and write nothing.
+The functions read and write no files and send no requests.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 API = "traefik"  # the entry point of Traefik's API
-NOWHERE = "https://127.0.0.1:9/"
-KINDS = {"http": "routers", "tcp": "tcpRouters"}
+UNREACHABLE_URL = "https://127.0.0.1:9/"
+API_KEYS = {"http": "routers", "tcp": "tcpRouters"}  # key of the routers in rawdata by protocol
 
 
 def known_flags(help_text: str) -> dict[str, Any]:
@@ -30,45 +30,45 @@ def known_flags(help_text: str) -> dict[str, Any]:
     return tree
 
 
-def wrong_keys(document: object, known: Mapping[str, Any], path: str = "") -> list[str]:
-    """Return a line for each unknown key or missing value of a static configuration, in its order.
+def key_faults(document: object, flags: Mapping[str, Any], path: str = "") -> list[str]:
+    """Return a line for each unknown key or missing value of a static configuration, in order.
 
     Args:
         document: The configuration, or a part of it.
-        known: The flags below the part.
-        path: The path of the part.
+        flags: The part of the tree of `known_flags` that describes this part.
+        path: The path of this part in the configuration.
     """
     if document is None:
         return [f"{path} has no value"]
     if isinstance(document, dict):
-        return _wrong_keys_of_table(document, known, path)
+        return _key_faults_of_table(document, flags, path)
     faults: list[str] = []
     if isinstance(document, list) and any(isinstance(item, dict) for item in document):
         for item in document:
-            faults += wrong_keys(item, known, path)
-    elif path and _is_group(known):
+            faults += key_faults(item, flags, path)
+    elif path and _is_group(flags):
         faults.append(f"{path} must have keys, not a value")
     return faults
 
 
-def _wrong_keys_of_table(
-    document: Mapping[Any, object], known: Mapping[str, Any], path: str
+def _key_faults_of_table(
+    document: Mapping[Any, object], flags: Mapping[str, Any], path: str
 ) -> list[str]:
     faults = []
     for key, value in document.items():
         key_path = f"{path}.{key}" if path else str(key)
-        below = known.get(str(key).lower(), known.get("<name>"))
-        if below is not None:
-            faults += wrong_keys(value, below, key_path)
+        flags_below = flags.get(str(key).lower(), flags.get("<name>"))
+        if flags_below is not None:
+            faults += key_faults(value, flags_below, key_path)
             continue
-        near = difflib.get_close_matches(str(key).lower(), known, 1)
-        suggestion = f"; did you mean {near[0]}?" if near else ""
+        similar_keys = difflib.get_close_matches(str(key).lower(), flags, 1)
+        suggestion = f"; did you mean {similar_keys[0]}?" if similar_keys else ""
         faults.append(f"{key_path} is unknown{suggestion}")
     return faults
 
 
-def _is_group(known: Mapping[str, Any]) -> bool:
-    return bool(known) and set(known) != {"<name>"}
+def _is_group(flags: Mapping[str, Any]) -> bool:
+    return bool(flags) and set(flags) != {"<name>"}
 
 
 def route_errors(rawdata: Mapping[str, Any]) -> list[str]:
@@ -85,11 +85,12 @@ def route_errors(rawdata: Mapping[str, Any]) -> list[str]:
 def missing_routes(rawdata: Mapping[str, Any], dynamic: Mapping[str, Any]) -> list[str]:
     """Return a line for each router of a dynamic configuration that Traefik does not serve."""
     faults = []
-    for protocol, kind in KINDS.items():
-        for name, router in (dynamic.get(protocol, {}).get("routers") or {}).items():
-            served = rawdata.get(kind, {}).get(f"{name}@file", {})
+    for protocol, api_key in API_KEYS.items():
+        routers = dynamic.get(protocol, {}).get("routers") or {}
+        for name, router in routers.items():
+            served = rawdata.get(api_key, {}).get(f"{name}@file", {})
             if not _is_served(router, served):
-                faults.append(f"{kind.removesuffix('s')} {name} is not served as configured")
+                faults.append(f"{api_key.removesuffix('s')} {name} is not served as configured")
     return faults
 
 
@@ -108,43 +109,44 @@ def missing_entry_points(served: list[Mapping[str, Any]], static: Mapping[str, A
     faults = []
     for name, entry in static["entryPoints"].items():
         if served_addresses.get(name) != entry["address"]:
-            faults.append(f"entry point {name} is not {entry['address']}; restart it")
+            faults.append(f"entry point {name} is not {entry['address']}; restart Traefik")
     return faults
 
 
 def log_errors(text: str, *, of_files: bool = False) -> list[str]:
-    """Return the errors in Traefik's own log, one line each.
+    """Return the errors in a log of Traefik, one line each.
 
-    Errors of ACME are left out, because a test run does not reach the authority.
+    Errors of ACME are left out, because a test run cannot reach the ACME server.
 
     Args:
         text: The log.
-        of_files: Whether to return only errors after which Traefik ignores the dynamic files.
+        of_files: Whether to return only errors of the file provider. After such an error Traefik
+            ignores the dynamic files.
     """
     errors = []
     for line in text.rpartition("\n")[0].splitlines():  # the last line may be incomplete
         entry = json.loads(line) if line.startswith("{") else {"level": "error", "message": line}
         provider = str(entry.get("providerName"))
-        counts = provider == "file" if of_files else not provider.endswith(".acme")
-        if counts and entry.get("level") in {"error", "fatal", "panic"}:
+        is_selected = provider == "file" if of_files else not provider.endswith(".acme")
+        if is_selected and entry.get("level") in {"error", "fatal", "panic"}:
             errors.append(": ".join(_texts_of(entry)))
     return list(dict.fromkeys(errors))
 
 
 def _texts_of(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the message of an entry of the log, its router and its error, if it has them."""
+    """Yield the message, the router and the error of a log entry, if present."""
     for key in ("message", "routerName", "error"):
         if key in entry:
             yield str(entry[key])
 
 
-def trial_of(static: Mapping[str, Any], folder: str, addresses: Iterator[str]) -> dict[str, Any]:
-    """Return a copy of a static configuration that changes nothing outside of a folder.
+def make_trial(static: Mapping[str, Any], folder: str, addresses: Iterator[str]) -> dict[str, Any]:
+    """Return a copy of a static configuration for a test run, which writes only to one folder.
 
     Args:
         static: The configuration.
         folder: The folder of the test run.
-        addresses: Addresses for its entry points, including that of its API.
+        addresses: Addresses for the entry points and the API.
     """
     trial: dict[str, Any] = json.loads(json.dumps(static))
     entries = trial.setdefault("entryPoints", {})
@@ -156,5 +158,5 @@ def trial_of(static: Mapping[str, Any], folder: str, addresses: Iterator[str]) -
     trial.setdefault("log", {}).update(level="INFO", format="json", filePath="")
     trial.pop("accessLog", None)
     for resolver in trial.get("certificatesResolvers", {}).values():
-        resolver.get("acme", {}).update(caServer=NOWHERE, storage=f"{folder}/acme.json")
+        resolver.get("acme", {}).update(caServer=UNREACHABLE_URL, storage=f"{folder}/acme.json")
     return trial

@@ -3,14 +3,15 @@
 
 DOCUMENTATION = """
 module: inventory_check
-short_description: Find the mistakes in the inventory
+short_description: Find all mistakes in the inventory
 description:
   - Fails with all mistakes of the inventory, one in each line.
   - Contacts no host and writes nothing. Runs on the Ansible controller, whose Python needs the
     package gridstead and the packages of its lock file.
 options:
   exchanges_authority:
-    description: Whether the run replaces the authority. The current one may then have expired.
+    description: Whether the run replaces the certificate authority. An expired authority is then
+      accepted.
     type: bool
     default: false
 author: Gridstead contributors
@@ -24,7 +25,7 @@ EXAMPLES = """
 
 RETURN = """
 msg:
-  description: The number of hosts, or all mistakes.
+  description: The number of hosts if the inventory is correct, otherwise all mistakes.
   type: str
   returned: always
 """

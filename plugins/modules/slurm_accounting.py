@@ -155,9 +155,10 @@ def _errors(qos: Mapping[str, object], accounts: list[dict[str, Any]]) -> Iterat
         yield from _errors_of(ACCOUNT, f"account {account['name']}", account["settings"])
 
 
-def _errors_of(kinds: Mapping[str, Kind], place: str, values: object) -> Iterator[str]:
+def _errors_of(kinds: Mapping[str, Kind], owner: str, values: object) -> Iterator[str]:
     for name, error, allowed in faults(kinds, values):
-        yield f"{', '.join(filter(None, (place, name)))}: {error}; {allowed}"
+        subject = f"{owner}, {name}" if name else owner
+        yield f"{subject}: {error}; allowed: {allowed}"
 
 
 def main() -> None:

@@ -30,13 +30,13 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gridstead.site.plugins.module_utils.durable_file import write_whole
 from ansible_collections.gridstead.site.plugins.module_utils.traefik_checks import (
     API,
+    key_faults,
     known_flags,
     log_errors,
+    make_trial,
     missing_entry_points,
     missing_routes,
     route_errors,
-    trial_of,
-    wrong_keys,
 )
 
 DOCUMENTATION = """
@@ -113,7 +113,7 @@ def check_keys(binary: str, static: Mapping[str, Any]) -> None:
     help_text = subprocess.run(
         [binary, "--help"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
-    wrong = wrong_keys(static, known_flags(help_text))
+    wrong = key_faults(static, known_flags(help_text))
     if wrong:
         raise Wrong("; ".join(wrong))
 
@@ -134,7 +134,7 @@ def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Po
                 shutil.copy(file, folder / "dynamic")
         (folder / "dynamic/gridstead.yml").write_text(json.dumps(options["dynamic_document"]))
         with closing(free_addresses()) as addresses:
-            static = trial_of(options["static_document"], name, addresses)
+            static = make_trial(options["static_document"], name, addresses)
         (folder / "traefik.yml").write_text(json.dumps(static))
         account = options.get("account")
         if account:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs plays as strategy ``linear`` does, with one Python interpreter per host and run."""
+"""Runs plays like strategy ``linear``, with one Python interpreter per host for the whole run."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ try:
     from ansible_mitogen import affinity
     from ansible_mitogen.strategy import StrategyMixin
 
-    # By default Mitogen binds each of its processes, and the programs that a task starts on this
-    # machine, to one processor. On two processors nearly all of them get the same one.
+    # By default Mitogen binds its processes, and the programs that tasks start on this machine, to
+    # single processors. On a machine with two processors nearly all get the same processor.
     affinity.policy = affinity.Policy()
-except ImportError:  # Mitogen is not installed: runs are slower, nothing else changes
+except ImportError:  # without Mitogen, runs are only slower
 
     class StrategyMixin:  # type: ignore[no-redef]
-        """Adds nothing."""
+        """An empty replacement for Mitogen's class."""
 
 
 DOCUMENTATION = """
 name: persistent
-short_description: Linear, with interpreters that persist
+short_description: The linear strategy with persistent Python interpreters
 description:
-  - Runs each task on all hosts before the next one, as P(ansible.builtin.linear#strategy) does.
-  - Where Mitogen is installed, each host keeps one Python interpreter for the whole run. Ansible
-    otherwise starts an interpreter and copies the module for each task. Without Mitogen it behaves
-    as P(ansible.builtin.linear#strategy).
+  - Runs each task on all hosts before the next task, like P(ansible.builtin.linear#strategy).
+  - With Mitogen, each host keeps one Python interpreter for the whole run. Without Mitogen, Ansible
+    starts an interpreter and copies the module for each task.
 author: Gridstead contributors
 """
 
@@ -37,13 +36,13 @@ _Linear = strategy_loader.get("linear", class_only=True)
 
 
 class StrategyModule(StrategyMixin, _Linear):  # type: ignore[misc]
-    """The strategy, under the name that Ansible looks up."""
+    """The strategy plugin. Ansible requires this class name."""
 
     def run(self, *arguments: Any, **named: Any) -> Any:
-        """Run the play. Exclude existing objects from garbage collection.
+        """Run the play, with existing objects excluded from garbage collection.
 
-        Ansible forks for each task and host. A collection in a fork would write to, and so copy,
-        all objects that Ansible has loaded.
+        Ansible forks for each task and host. A garbage collection in a fork writes to all loaded
+        objects, so the kernel would copy their memory.
         """
         gc.freeze()
         return super().run(*arguments, **named)

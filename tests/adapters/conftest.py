@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start a PostgreSQL server for the tests that need it."""
+"""Fixtures that start a PostgreSQL server for the tests that need one."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 
 
 def _postgresql_bin() -> Path | None:
+    """Return the folder of initdb and pg_ctl. Return None if PostgreSQL is not installed."""
     binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if binaries:
         return binaries[-1].parent
@@ -22,7 +23,8 @@ def _postgresql_bin() -> Path | None:
     return Path(on_path).parent if on_path else None
 
 
-def _unprivileged() -> dict[str, int]:
+def _server_account() -> dict[str, int]:
+    """Return the account that runs the server. PostgreSQL refuses to run as root."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -38,7 +40,7 @@ def _run(argv, account: dict[str, int]) -> None:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[Path]:
-    """Yield the socket directory of a PostgreSQL server that these tests start."""
+    """Start a PostgreSQL server and yield its socket directory."""
     binaries = _postgresql_bin()
     if binaries is None:
         if os.environ.get("CI"):
@@ -46,7 +48,7 @@ def postgresql() -> Iterator[Path]:
         pytest.skip("PostgreSQL is not installed")
     with tempfile.TemporaryDirectory(prefix="gs-pg-") as name:
         directory = Path(name)
-        account = _unprivileged()
+        account = _server_account()
         if account:
             os.chown(directory, account["user"], account["group"])
         data = directory / "data"
@@ -64,7 +66,7 @@ def postgresql() -> Iterator[Path]:
 
 @pytest.fixture
 def postgresql_url(postgresql, request) -> str:
-    """Return the URL of an empty database."""
+    """Create an empty database for the test and return its URL."""
     from sqlalchemy import create_engine, text  # noqa: PLC0415
 
     name = f"test_{abs(hash(request.node.nodeid)):x}"

@@ -234,7 +234,7 @@ def node_at(folder: Path) -> Node:
     """Return a fake node with the real log writer."""
     folder.mkdir()
     node = Node(folder)
-    node.add(
+    node.add_program(
         "writer",
         f"#!/bin/sh\nPYTHONPATH={CHECKOUT}/control "
         f'exec {sys.executable} -m gridstead.cli.log_writer "$@"\n',

@@ -115,7 +115,7 @@ class BusyChain:
 
     def signed(self, account, batches, nonce, *, gas=None):
         """Return a signed transaction (bytes) for each batch; ``nonce`` is the first nonce."""
-        limits = [gas] * len(batches) if gas else account.gas(batches, room=BLOCK_GAS)
+        limits = [gas] * len(batches) if gas else account.gas(batches, available_gas=BLOCK_GAS)
         return [
             account.sign(batch, entry_ids=(), nonce=nonce + place, gas=limit, fees=FEES).raw
             for place, (batch, limit) in enumerate(zip(batches, limits, strict=True))

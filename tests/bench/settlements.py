@@ -143,7 +143,7 @@ class Bench:
         """Settle with transactions that were signed in advance."""
         chain, account = self.chain, self.account(kind)
         report_progress(f"raw, {kind.name}: signing")
-        (gas,) = account.gas([calls[:1]], room=BLOCK_GAS) if kind.plain else (None,)
+        (gas,) = account.gas([calls[:1]], available_gas=BLOCK_GAS) if kind.plain else (None,)
         raws = chain.signed(
             account, in_batches(calls, kind.size), chain.nonce(chain.provider), gas=gas
         )

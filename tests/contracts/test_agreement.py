@@ -9,10 +9,10 @@ from web3.exceptions import ContractLogicError
 
 from gridstead.adapters.chain.abi import reason
 from gridstead.domain.jobs.billing import (
-    LONGEST_MIN,
     MAX_CPUS,
     MAX_GPUS,
     MAX_MEMORY_MB,
+    MAX_PAID_MINUTES,
     Prices,
     Resources,
     cost_floor,
@@ -109,7 +109,7 @@ def escrows_and_prices(numbers):
     for _ in range(SAMPLES):
         price = any_number(numbers, 96)
         yield any_number(numbers, 128), price
-        longest = min(LONGEST_MIN * price, 2**128 - 2)
+        longest = min(MAX_PAID_MINUTES * price, 2**128 - 2)
         yield from ((max(0, longest + more), price) for more in (-1, 0, 1))
         yield max(0, numbers.randint(1, 10**6) * price + numbers.choice([-1, 0, 1])), price
     yield from ((escrow, price) for escrow in (0, 1, 2**128 - 1) for price in (0, 1, 2**96 - 1))

@@ -58,8 +58,8 @@ def make_user(lab, scheduler, address: str) -> GridUser:
     lab.run("control", "/opt/gridstead/venv/bin/python", "-c", MAKE_USER, address)
     deadline = time.monotonic() + TIMEOUT_S
     while True:
-        gate = scheduler.gate(address)
-        if gate.open:
+        gate = scheduler.check_gate(address)
+        if gate.is_open:
             return gate.user
         assert time.monotonic() < deadline, f"the cluster does not accept jobs yet: {gate.missing}"
         time.sleep(0.5)
@@ -122,10 +122,10 @@ class SlurmJobs:
         """Return the result of a job, once it has ended."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
-            live = self.scheduler.live()
+            live = self.scheduler.list_jobs()
             attempts = {attempt.slurm_job_id: attempt for attempt in live.attempts}
             attempt = attempts.get(job.slurm_job_id)
-            if attempt is not None and not attempt.alive:
+            if attempt is not None and not attempt.is_alive:
                 break
             assert time.monotonic() < deadline, f"{job} is {attempt}"
             time.sleep(0.3)

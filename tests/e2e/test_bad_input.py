@@ -11,6 +11,8 @@ import threading
 import pytest
 from tests.e2e import many_customers
 
+pytestmark = pytest.mark.jobs
+
 INPUT, CONFIG, INTERRUPTED = 65, 78, 130
 GOOD = many_customers.one_step("true")
 SCRIPTS = "/var/lib/gridstead/job-definitions/state.db"

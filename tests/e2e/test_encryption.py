@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.e2e import flows
 
+pytestmark = pytest.mark.site
+
 # Attempts a TLS handshake with each place. Prints the TLS version, "closed" or "no TLS" for each.
 SHAKE = """
 import json, socket, ssl, sys

@@ -9,6 +9,8 @@ import pytest
 from tests.e2e import flows
 from tests.e2e.conftest import CHECKOUT, wait_until
 
+pytestmark = pytest.mark.site
+
 RULES = "/etc/gridstead/firewall.nft"
 UNDO_TIMER = "gridstead-firewall-undo.timer"
 SHORT_TIMER = "[Timer]\nOnActiveSec=\nOnActiveSec=15\n"  # instead of two minutes

@@ -3,6 +3,10 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
+pytestmark = pytest.mark.site
+
 BUDGET = 20  # tenths: 2.0 of 10
 CONTROL = ("anvil", "job-definitions", "ldap-connector", "logger", "meta-scheduler", "supervisor")
 EXPECTED = {

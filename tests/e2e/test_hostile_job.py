@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.jobs
+
 PROGRAM = Path(__file__).with_name("hostile_job.py").read_text()
 
 

@@ -11,6 +11,8 @@ from tests.e2e import many_customers
 from tests.e2e import store as stores
 from tests.e2e.secret_search import SecretSearch
 
+pytestmark = pytest.mark.jobs
+
 REGISTRY = "192.0.2.1:5000"  # an address that does not answer
 # The only file outside of the job that may contain secrets: slurmctld's file with the environment
 # of a job.
@@ -283,18 +285,3 @@ def test_a_job_cancelled_while_it_waits_in_slurm_costs_nothing(grid, lab, someon
     assert grid.check_money(someone, number)["cost_wei"] == 0
     (record,) = lab.wait_ended(f"0x{number:064x}")
     assert record["state"].startswith("CANCELLED")
-
-
-def test_a_job_whose_host_fails_is_panicked_and_costs_nothing(grid, lab, someone):
-    number = grid.submit(someone, "sleep 300")
-    grid.wait(someone, number, "RUNNING")
-    host = lab.sh("controller", f"squeue -h -n 0x{number:064x} -o %N").strip()
-    lab.tool("kill", host)
-    try:
-        grid.wait(someone, number, "PANICKED", timeout=180)
-    finally:
-        lab.tool("start", host)
-    is_idle = f"sinfo -h -n {host} -o %t | grep -qx idle"
-    lab.sh("controller", f"for i in $(seq 240); do {is_idle} && exit; sleep 0.5; done; exit 1")
-
-    assert grid.check_money(someone, number)["cost_wei"] == 0

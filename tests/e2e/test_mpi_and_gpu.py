@@ -15,6 +15,8 @@ from tests.e2e.conftest import wait_until
 
 from gridstead.domain.jobs.billing import Prices, Resources
 
+pytestmark = pytest.mark.jobs
+
 CREDIT = 10**18
 PRICES = Prices(
     gpu_per_min=85 * CREDIT // 10,

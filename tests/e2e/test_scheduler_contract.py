@@ -77,12 +77,12 @@ def cluster(request, user):
 
 def test_the_agent_refuses_other_services(open_agent):
     with pytest.raises(NotAllowed):
-        open_agent("control", "logger").live()
+        open_agent("control", "logger").list_jobs()
 
 
 def test_the_agent_returns_reports_soon_after_the_end(agent, user):
     cluster = RealCluster(agent, user)
-    submission = cluster.submission("exit 0")
+    submission = cluster.new_submission("exit 0")
     cursor = max((report.sequence for report in agent.pull(after=0, wait_s=0)), default=0)
 
     slurm_job_id = agent.submit(submission)
@@ -108,7 +108,7 @@ def test_ssh_refuses_a_host_whose_key_is_not_pinned(access, tmp_path):
     )
 
     with pytest.raises(SchedulerUnavailable, match="not found in known_hosts"):
-        SshScheduler(impostor, SystemClock()).live()
+        SshScheduler(impostor, SystemClock()).list_jobs()
 
 
 def test_the_operator_cannot_run_other_commands_as_root(ssh, lab):

@@ -59,6 +59,7 @@ def inventory(tmp_path):
     return with_settings
 
 
+@pytest.mark.site
 def test_verify_checks_every_host_and_finds_no_fault(provider, lab):
     code, report = provider("verify")
 
@@ -81,12 +82,14 @@ def test_verify_reports_only_the_stopped_daemon(provider, lab):
     assert {finding["who"] for finding in findings} == {"operator"}
 
 
+@pytest.mark.site
 def test_plan_of_an_unchanged_site_is_empty(provider):
     code, plan = provider("plan", *CONTROLLER)
 
     assert (code, plan["changes"], plan["effects"], plan["drains"]) == (0, [], [], [])
 
 
+@pytest.mark.site
 def test_plan_shows_the_reconfiguration_for_a_changed_slurm_parameter(provider, inventory, lab):
     before = lab.sh("controller", "cat /etc/slurm/slurm.conf")
 

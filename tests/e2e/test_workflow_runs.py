@@ -14,6 +14,8 @@ import yaml
 from tests.e2e import many_customers
 from tests.e2e import store as stores
 
+pytestmark = pytest.mark.jobs
+
 APPEND = '>>"$DEEPSQUARE_OUTPUT/said"'
 IMAGE = textwrap.dedent(r"""
     set -e

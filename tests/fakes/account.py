@@ -13,7 +13,7 @@ from tests.fakes.ledger import FakeLedger
 
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.transactions.calls import Call
-from gridstead.domain.transactions.outbox import Fees, Receipt, Reply, Taken, Transaction
+from gridstead.domain.transactions.outbox import Fees, Receipt, Reply, SendResult, Transaction
 from gridstead.errors import TransactionReverted
 
 
@@ -29,9 +29,9 @@ class FakeAccount:
         self._ledger = ledger
         self.address = address
         self.sent: list[Transaction] = []
-        self.most_calls = 1000  # a transaction with more calls is refused
-        self.room = 1000  # transactions that the pool can hold
-        self.purse = 1000  # waiting transactions that the wallet can pay for
+        self.max_calls = 1000  # a transaction with more calls is refused
+        self.pool_size = 1000  # transactions that the pool can hold
+        self.payable_count = 1000  # pending transactions that the wallet can pay for
 
     def nonce(self, *, at_block: Block) -> int:
         return self._ledger._at(at_block).nonces.get(self.address, 0)
@@ -45,7 +45,7 @@ class FakeAccount:
         return {tx: receipts[tx] for tx in hashes if tx in receipts}
 
     def gas(
-        self, batches: Sequence[Sequence[Call]], *, room: int
+        self, batches: Sequence[Sequence[Call]], *, available_gas: int
     ) -> tuple[int | TransactionReverted, ...]:
         self._ledger._answer()
         return tuple(21_000 + 100_000 * len(calls) for calls in batches)
@@ -72,21 +72,21 @@ class FakeAccount:
     def _send(self, transaction: Transaction) -> Reply:
         self.sent.append(transaction)
         if transaction.nonce < self._ledger._state.nonces[self.address]:
-            return Reply(taken=Taken.STALE)
-        if len(self.signed[transaction.raw]) > self.most_calls:
-            return Reply(taken=Taken.REFUSED, words="exceeds block gas limit")
+            return Reply(result=SendResult.NONCE_USED)
+        if len(self.signed[transaction.raw]) > self.max_calls:
+            return Reply(result=SendResult.REFUSED, message="exceeds block gas limit")
         place = self.address, transaction.nonce
         waiting = self._ledger.pool.get(place)
         if waiting is None:
             size = len(self._ledger.pool)
-            if size >= self.purse:
-                return Reply(taken=Taken.POOR, words="insufficient funds")
-            if size >= self.room:
-                return Reply(taken=Taken.LATER, words="txpool is full")
+            if size >= self.payable_count:
+                return Reply(result=SendResult.CANNOT_PAY, message="insufficient funds")
+            if size >= self.pool_size:
+                return Reply(result=SendResult.RETRY_LATER, message="txpool is full")
         elif self._is_underpriced(transaction, waiting[0]):
-            return Reply(taken=Taken.UNDERPRICED)
+            return Reply(result=SendResult.UNDERPRICED)
         self._ledger.pool[place] = transaction, self.signed[transaction.raw]
-        return Reply(taken=Taken.TAKEN)
+        return Reply(result=SendResult.ACCEPTED)
 
     def _is_underpriced(self, transaction: Transaction, waiting: Transaction) -> bool:
         is_same = waiting.hash == transaction.hash

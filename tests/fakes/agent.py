@@ -32,7 +32,9 @@ class FakeSlurm:
         return self._scheduler.submit(submission)
 
     def find(self, slurm_job_id: int) -> Attempt | None:
-        return next((job for job in self.live().attempts if job.slurm_job_id == slurm_job_id), None)
+        return next(
+            (job for job in self.list_jobs().attempts if job.slurm_job_id == slurm_job_id), None
+        )
 
     def cancel(self, slurm_job_id: int) -> None:
         job = self.find(slurm_job_id)
@@ -45,11 +47,11 @@ class FakeSlurm:
             self.limits.append((slurm_job_id, time_limit_min))
             self._scheduler.extend(slurm_job_id, job_key=job.job_key, time_limit_min=time_limit_min)
 
-    def live(self) -> LiveSample:
-        return self._scheduler.live()
+    def list_jobs(self) -> LiveSample:
+        return self._scheduler.list_jobs()
 
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        return self._scheduler.records(names, since=since)
+    def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        return self._scheduler.list_records_by_name(names, since=since)
 
     def hardware(self) -> Hardware:
         return self._scheduler.hardware()
@@ -87,7 +89,7 @@ class FakeReportStore:
     def add(self, hints: Iterable[Hint]) -> None:
         self.hints += [hint for hint in hints if hint not in self.hints]
 
-    def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
+    def list_after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
         reports: list[NodeReport] = []
         for number, hint in enumerate(self.hints[sequence:], start=sequence + 1):
             reports.append(
@@ -101,7 +103,7 @@ class FakeReportStore:
             )
         return tuple(reports)
 
-    def forget(self, *, before: int) -> None:
+    def delete(self, *, before: int) -> None:
         self.forgotten_before = before
 
 
@@ -112,19 +114,19 @@ class FakeSpool:
         self.lines: list[str] = []
         self.rejected: list[str] = []
 
-    def take(self) -> tuple[str, ...]:
+    def read_lines(self) -> tuple[str, ...]:
         return tuple(self.lines)
 
-    def done(self, *, rejected: Iterable[str]) -> None:
+    def remove_lines(self, *, rejected: Iterable[str]) -> None:
         self.rejected += rejected
         self.lines.clear()
 
 
-class FakeSeal:
-    """Port ReportSeal: a valid datagram is ``uid life payload``."""
+class FakeMunge:
+    """Port MungeOpener. A valid credential is ``uid life payload``."""
 
-    def open(self, sealed: bytes) -> MungeCredential:
-        uid, _, rest = sealed.partition(b" ")
+    def open(self, credential: bytes) -> MungeCredential:
+        uid, _, rest = credential.partition(b" ")
         life, _, payload = rest.partition(b" ")
         if not uid.isdigit() or not life.isdigit():
             raise NotAllowed("refused a MUNGE credential")

@@ -90,12 +90,12 @@ class Contracts:
     # Calls of administrators and customers.
 
     def approve(self, address: str) -> None:
-        self.state.providers[address] = replace(self.state.waiting.pop(address), joined=True)
+        self.state.providers[address] = replace(self.state.waiting.pop(address), is_joined=True)
         self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
 
     def ban(self, address: str) -> None:
         self.state.providers[address] = replace(
-            self.state.providers[address], joined=False, banned=True
+            self.state.providers[address], is_joined=False, is_banned=True
         )
         self._emit(ChainEventKind.PROVIDER_CHANGED, provider=address)
 
@@ -132,14 +132,14 @@ class Contracts:
             hardware=call.hardware,
             prices=call.prices,
             labels=labels,
-            joined=False,
-            waiting=True,
+            is_joined=False,
+            is_waiting=True,
         )
         self._emit(ChainEventKind.PROVIDER_CHANGED, provider=wallet)
 
     def _match(self, number: int, provider: str, limit: int) -> None:
         record = self.state.providers.get(provider)
-        if record is None or not record.joined:
+        if record is None or not record.is_joined:
             raise _revert("metaSchedule", "ProviderNotJoined")
         job = self._transition(number, JobState.META_SCHEDULED)
         price = price_per_minute(job.resources, record.prices)
@@ -152,7 +152,7 @@ class Contracts:
 
     def _claim(self, wallet: str, limit: int) -> None:
         record = self.state.providers.get(wallet)
-        if record is None or not record.joined:
+        if record is None or not record.is_joined:
             raise _revert("claimJobs", "ProviderNotJoined")
         queue, claimed = self.state.claimable[wallet], 0
         while queue and claimed < limit:

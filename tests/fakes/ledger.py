@@ -78,7 +78,7 @@ class FakeLedger(FakeChain):
         for address in addresses:
             record = state.providers.get(address) or state.waiting.get(address)
             if record is not None:
-                records[address] = replace(record, waiting=address in state.waiting)
+                records[address] = replace(record, is_waiting=address in state.waiting)
         return records
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:

@@ -93,7 +93,9 @@ class FakeScheduler:
         self._answer()
         attempt = self._find(slurm_job_id, job_key)
         if attempt is not None:
-            self.end(slurm_job_id, "CANCELLED", exit_code=EXIT_SIGTERM if attempt.started else 0)
+            self.end(
+                slurm_job_id, "CANCELLED", exit_code=EXIT_SIGTERM if attempt.has_started else 0
+            )
 
     def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
         self._answer()
@@ -101,7 +103,7 @@ class FakeScheduler:
         if attempt is not None and (attempt.time_limit_min or 0) < time_limit_min:
             self._change(replace(attempt, time_limit_min=time_limit_min))
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         self._answer()
         now = self._clock.now()
         listed: list[Attempt] = []
@@ -111,10 +113,10 @@ class FakeScheduler:
                 listed.append(job)
         return LiveSample(taken_at=now, attempts=tuple(listed))
 
-    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
-        return self.records([job_id.slurm_name for job_id in job_ids], since=since)
+    def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+        return self.list_records_by_name([job_id.slurm_name for job_id in job_ids], since=since)
 
-    def records(self, names: Iterable[str], *, since: int) -> AccountingSample:
+    def list_records_by_name(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these names, like port Slurm."""
         self._answer()
         now = self._clock.now()
@@ -123,10 +125,12 @@ class FakeScheduler:
         for visible_at, attempt in self._dbd:
             if visible_at <= now and attempt.name in job_names and attempt.submitted_at >= since:
                 rows[attempt.slurm_job_id, attempt.submitted_at] = _accounted(attempt)
-        complete = all(visible_at <= now for visible_at, _ in self._dbd)
-        return AccountingSample(taken_at=now, complete=complete, attempts=tuple(rows.values()))
+        is_complete = all(visible_at <= now for visible_at, _ in self._dbd)
+        return AccountingSample(
+            taken_at=now, is_complete=is_complete, attempts=tuple(rows.values())
+        )
 
-    def gate(self, address: str) -> Gate:
+    def check_gate(self, address: str) -> Gate:
         self._answer()
         if self.resolve_all and address not in self.users:
             self.users[address] = GridUser(
@@ -228,7 +232,7 @@ class FakeScheduler:
 
     def _find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
         history = self._history.get(slurm_job_id)
-        if history is None or history[-1][1].job_key != job_key or not history[-1][1].alive:
+        if history is None or history[-1][1].job_key != job_key or not history[-1][1].is_alive:
             return None
         return history[-1][1]
 
@@ -239,7 +243,9 @@ class FakeScheduler:
 
 
 def _accounted(attempt: Attempt) -> Attempt:
-    return replace(attempt, time_limit_min=None, job_key=None if attempt.alive else attempt.job_key)
+    return replace(
+        attempt, time_limit_min=None, job_key=None if attempt.is_alive else attempt.job_key
+    )
 
 
 class FakeReports:
@@ -247,10 +253,12 @@ class FakeReports:
 
     def __init__(self) -> None:
         self._reports: list[NodeReport] = []
-        self.most = 1000
+        self.batch_size = 1000
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        return tuple(report for report in self._reports if report.sequence > after)[: self.most]
+        return tuple(report for report in self._reports if report.sequence > after)[
+            : self.batch_size
+        ]
 
     def add(self, event: str, *, slurm_job_id: int, uid: int, occurred_at: int) -> None:
         """Add a report of a node or of slurmctld."""

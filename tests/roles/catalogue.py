@@ -95,6 +95,21 @@ class Role:
         return texts
 
 
+def playbook_plays(name: str) -> list[dict[str, Any]]:
+    """Return the plays of a playbook, and in their place the plays of its own parts.
+
+    The parts of playbooks/NAME.yml are in playbooks/NAME/. Other imported playbooks stay imports.
+    """
+    plays = []
+    for play in yaml.safe_load((ROOT / "playbooks" / f"{name}.yml").read_text()):
+        part = play.get("ansible.builtin.import_playbook", "")
+        if part.startswith(f"{name}/"):
+            plays += playbook_plays(part.removesuffix(".yml"))
+        else:
+            plays.append(play)
+    return plays
+
+
 def roles() -> list[Role]:
     """Return all roles, sorted by name."""
     return [

@@ -61,9 +61,9 @@ class LoadedInventory:
     def patterns_of(self, role: Role) -> list[str]:
         """Return the host patterns of the plays that name the role, if all hosts are reachable."""
         patterns = set()
-        for path in (ROOT / "playbooks").glob("*.yml"):
+        for path in (ROOT / "playbooks").glob("**/*.yml"):
             for play in yaml.safe_load(path.read_text()):
-                if role.name in roles_of(play):
+                if "hosts" in play and role.name in roles_of(play):
                     # A template after the pattern excludes hosts.
                     patterns.add(play["hosts"].partition("{{")[0])
         return sorted(patterns)

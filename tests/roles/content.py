@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
-from tests.roles.catalogue import ROOT
+from tests.roles.catalogue import playbook_plays
 
 
 def names_in(folder: Path) -> set[str]:
@@ -44,14 +43,8 @@ def named(name: str, items: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def read_playbook(name: str) -> list[dict[str, Any]]:
-    """Return the plays of a playbook."""
-    plays: list[dict[str, Any]] = yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text())
-    return plays
-
-
 def imported_playbooks(name: str) -> list[str]:
     """Return the names of the playbooks that a playbook imports, without .yml, in order."""
     key = "ansible.builtin.import_playbook"
-    imports = tasks_with(key, read_playbook(name))
+    imports = tasks_with(key, playbook_plays(name))
     return [play[key].removesuffix(".yml") for play in imports]

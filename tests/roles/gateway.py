@@ -71,7 +71,7 @@ class Gateway:
 def run_traefik(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> Iterator[Gateway]:
     """Run Traefik with a static and a dynamic configuration until the end of the block."""
     with closing(configuration.free_addresses()) as addresses:
-        trial_static = checks.trial_of(static, str(folder), addresses)
+        trial_static = checks.make_trial(static, str(folder), addresses)
     trial_static["accessLog"] = {**static["accessLog"], "filePath": str(folder / "access.log")}
     (folder / "dynamic").mkdir(exist_ok=True)
     (folder / "dynamic/gridstead.yml").write_text(json.dumps(dynamic))

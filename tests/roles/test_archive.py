@@ -12,8 +12,8 @@ import time
 import pytest
 import yaml
 from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
-from tests.roles.catalogue import COLLECTION, ROOT, roles
-from tests.roles.content import names_in, read_playbook, tasks_with, texts_below
+from tests.roles.catalogue import COLLECTION, ROOT, playbook_plays, roles
+from tests.roles.content import names_in, tasks_with, texts_below
 
 BACKED_UP_ROLES = [role for role in roles() if "backup" in role.entry_points]
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
@@ -234,7 +234,9 @@ def run_entry_point(name, folder, *options, **environment):
     }
     report = {
         "name": "Report the start of the archive",
-        "ansible.builtin.debug": {"msg": "began at {{ __archive_now.began_at | default(0) }}."},
+        "ansible.builtin.debug": {
+            "msg": "began at {{ __archive_new_archive.began_at | default(0) }}."
+        },
     }
     play = {"hosts": "localhost", "gather_facts": False, "tasks": [import_role, report]}
     (folder / "play.yml").write_text(json.dumps([play]))
@@ -368,7 +370,7 @@ def entry_points_of(playbook, role):
 
 def imported_roles(playbook):
     """Yield the arguments of each import_role of a playbook, in order."""
-    for play in read_playbook(playbook):
+    for play in playbook_plays(playbook):
         for task in tasks_with("ansible.builtin.import_role", play.get("tasks", [])):
             yield task["ansible.builtin.import_role"]
 

@@ -228,7 +228,7 @@ def test_the_time_of_the_check_is_recorded_even_if_the_node_is_not_changed(
 def test_a_result_that_slurmctld_did_not_receive_is_sent_again(node, slurmctld):
     node.file.unlink()
     slurmctld.is_down = True
-    assert node.run() == program.UNKNOWN
+    assert node.run() == program.EXIT_NOT_REPORTED
 
     slurmctld.is_down = False
     assert node.run() == 0

@@ -121,7 +121,7 @@ def test_a_service_reads_its_credentials_and_the_files_of_its_settings():
 def test_the_files_that_each_example_service_reads_are_known(service, site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     templar.available_variables["__control_plane_item"] = service
-    reads = templar.template(trust_as_template("{{ __control_plane_reads }}"))
+    reads = templar.template(trust_as_template("{{ __control_plane_read_files }}"))
 
     settings = templar.template(
         trust_as_template("{{ control_plane_settings[__control_plane_item] | to_json }}")

@@ -39,7 +39,7 @@ def validate(site, tmp_path):
     arguments = tmp_path / "arguments"
     settings = tmp_path / "90-gridstead.cnf"
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], ansible_search_path=[str(ROLE.path)])
-    templar.available_variables["__database_server"] = str(server)
+    templar.available_variables["__database_program"] = str(server)
 
     def run(exit_code, *messages):
         server.write_text(

@@ -43,7 +43,7 @@ def test_a_site_has_one_supplier_or_two(count, reported):
 
     problems = [problem for problem in layout.groups(site) if problem.where == "group directory"]
 
-    assert [problem.seen for problem in problems] == reported
+    assert [problem.fault for problem in problems] == reported
     for problem in problems:
         assert problem.allowed == "one, or two that replicate"
 

@@ -25,7 +25,7 @@ def test_placeholder_values_of_the_example_are_reported(value, is_placeholder, i
     inventory.set_variables("db", some_table={"key": [value]})
 
     message = (
-        f"the inventory: still the example's: some_table.key ({value})."
+        f"the inventory: these values are still from the example: some_table.key ({value})."
         " Allowed: values of your site."
     )
     is_reported = any(line.startswith(message) for line in inventory.problems())

@@ -125,8 +125,8 @@ def test_a_valid_ca_certificate_is_accepted(inventory):
             certificate() + certificate(ends=NOW - dt.timedelta(days=2)),
             "a certificate expired on 2029-12-30",
         ),
-        (certificate() + "-----BEGIN PRIVATE KEY-----", "it contains a private key"),
-        ("", "no certificate: "),
+        (certificate() + "-----BEGIN PRIVATE KEY-----", "the text contains a private key"),
+        ("", "not a certificate: "),
     ],
 )
 def test_an_invalid_ca_certificate_has_one_message(text, message, inventory):
@@ -141,12 +141,16 @@ def test_the_grids_ca_is_set_only_once(inventory):
     inventory.set_grid(ca_certificates=certificate(), ca_file="/etc/ssl/certs/ca-certificates.crt")
     (message_with_two,) = inventory.problems()
 
-    assert message_without_ca.startswith("gridstead_grid.ca_certificates: missing, and ca_file too")
+    assert message_without_ca.startswith(
+        "gridstead_grid.ca_certificates: this key and ca_file are both missing"
+    )
     assert (
         "To be fixed by the author of this inventory, with values from the grid's operator"
         in message_without_ca
     )
-    assert message_with_two.startswith("gridstead_grid.ca_certificates: ca_file is set as well")
+    assert message_with_two.startswith(
+        "gridstead_grid.ca_certificates: this key and ca_file are both set"
+    )
 
 
 def test_a_site_with_group_grid_needs_no_ca_certificate(inventory):

@@ -29,7 +29,7 @@ def load_program():
 
 def exit_code_of(function, *arguments):
     """Return the exit code with which a function stops the program."""
-    with pytest.raises(program.Stop) as stop:
+    with pytest.raises(program.CommandError) as stop:
         function(*arguments)
     return stop.value.args[0]
 
@@ -55,7 +55,7 @@ def exit_code_of(function, *arguments):
     ],
 )
 def test_unknown_arguments_are_refused(words):
-    assert exit_code_of(program.parse, words) == program.USAGE
+    assert exit_code_of(program.parse, words) == program.EXIT_USAGE
 
 
 def test_options_are_accepted_in_any_order():
@@ -79,7 +79,7 @@ def test_options_are_accepted_in_any_order():
     ],
 )
 def test_a_job_without_script_and_environment_is_refused(job):
-    assert exit_code_of(program.read_job, json.dumps(job)) == program.USAGE
+    assert exit_code_of(program.read_job, json.dumps(job)) == program.EXIT_USAGE
 
 
 def test_broken_json_is_a_value_error():
@@ -93,7 +93,7 @@ def test_broken_json_is_a_value_error():
 def test_an_account_without_a_wallet_is_refused(uid, gid):
     options = {"user": ADDRESS, "uid": uid, "gid": gid}
 
-    assert exit_code_of(program.require_wallet, options, SETTINGS) == program.USAGE
+    assert exit_code_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
 def test_a_name_with_another_uid_is_refused(monkeypatch):
@@ -101,13 +101,13 @@ def test_a_name_with_another_uid_is_refused(monkeypatch):
     monkeypatch.setattr(program.pwd, "getpwnam", lambda _name: entry)
     options = {"user": ADDRESS, "uid": "200001", "gid": "100000"}
 
-    assert exit_code_of(program.require_wallet, options, SETTINGS) == program.USAGE
+    assert exit_code_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
 def test_a_name_that_does_not_resolve_is_refused():
     options = {"user": ADDRESS, "uid": "200001", "gid": "100000"}
 
-    assert exit_code_of(program.require_wallet, options, SETTINGS) == program.USAGE
+    assert exit_code_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_name_that_does_not_resolve_is_refused():
     ],
 )
 def test_a_limit_is_read_as_minutes(limit, expected):
-    assert expected == program.minutes(limit)
+    assert expected == program.limit_in_minutes(limit)
 
 
 @pytest.mark.parametrize(

@@ -179,5 +179,7 @@ def test_the_column_backup_marks_what_role_control_plane_backs_up(group, site_of
     section = next(section for section in SECTIONS if group in section.groups)
     marked = {path for path, backup in section.files if backup == "control_plane-HOST"}
 
-    backed_up = site.templar(role, host).template(trust_as_template("{{ __control_plane_kept }}"))
+    backed_up = site.templar(role, host).template(
+        trust_as_template("{{ __control_plane_archived_directories }}")
+    )
     assert marked <= set(backed_up)

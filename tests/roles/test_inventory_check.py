@@ -66,7 +66,7 @@ MISTAKES_OF_ALL_KINDS: Mistakes = {
     ),
     "group-incomplete": (
         lambda i: i.groups["sssd_clients"].remove("compute2"),
-        ("group sssd_clients: compute2 not in it", "slurm_compute"),
+        ("group sssd_clients: compute2 is not in this group", "slurm_compute"),
     ),
     "unneeded-munge-key": (
         lambda i: i.groups["slurm"].append("control"),
@@ -98,7 +98,8 @@ MISTAKES_OF_ALL_KINDS: Mistakes = {
     "example-values": (
         lambda i: i.set_variables(gridstead_domain="site.example"),
         (
-            "the inventory: still the example's: gridstead_domain (site.example)",
+            "the inventory: these values are still from the example:",
+            "gridstead_domain (site.example)",
             "values of your site",
         ),
     ),
@@ -179,7 +180,7 @@ CLUSTER_MISTAKES: Mistakes = {
     ),
     "node-without-cpus": (
         lambda i: i.set_node("compute1", CPUs=None),
-        ("host compute1, slurm_node.CPUs: missing", "lscpu", "later slurmd -C"),
+        ("host compute1, slurm_node.CPUs: missing", "lscpu", "or slurmd -C"),
     ),
     "node-parameter": (
         lambda i: i.set_node("compute2", Socket=2),
@@ -219,7 +220,7 @@ CLUSTER_MISTAKES: Mistakes = {
     "partition-gres": (
         lambda i: None,
         (
-            'slurm_partitions.gpu: names device "gpu", which none of its nodes declares',
+            'slurm_partitions.gpu: uses device "gpu", but no node of the partition declares it',
             "Gres: gpu:COUNT",
         ),
     ),
@@ -234,7 +235,7 @@ CLUSTER_MISTAKES: Mistakes = {
         (
             "slurm_config_site.KilWait",
             "no such parameter",
-            "did you mean KillWait? slurm.conf(5) lists",
+            "did you mean KillWait? Allowed: the parameters in slurm.conf(5)",
         ),
     ),
     "slurmdbd-conf-mistyped": (
@@ -243,10 +244,13 @@ CLUSTER_MISTAKES: Mistakes = {
         ),
         (
             "slurm_accounting_config.PurgeJobsAfter",
-            "did you mean PurgeJobAfter? slurmdbd.conf(5) lists",
+            "did you mean PurgeJobAfter? Allowed: the parameters in slurmdbd.conf(5)",
         ),
     ),
-    "two-defaults": (lambda i: None, ("slurm_partitions: Default in cpu, gpu", "Default in one")),
+    "two-defaults": (
+        lambda i: None,
+        ("slurm_partitions: partitions cpu, gpu all have Default=YES", "one default"),
+    ),
     "partition-qos": (
         lambda i: i.set_variables(
             slurm_qos={
@@ -263,7 +267,10 @@ CLUSTER_MISTAKES: Mistakes = {
     ),
     "qos-setting": (
         lambda i: None,
-        ("slurm_qos.long.MaxWal: there is no such setting", "MaxWall? one of Flags, GraceTime"),
+        (
+            "slurm_qos.long.MaxWal: there is no such setting;",
+            "did you mean MaxWall? Allowed: one of Flags, GraceTime",
+        ),
     ),
     "qos-time": (lambda i: None, ('slurm_qos.short.MaxWall: "a day"', "minutes, or [D-]HH:MM:SS")),
     "qos-text": (lambda i: None, ('slurm_qos.text: "MaxWall=90"', "settings by name")),
@@ -282,10 +289,10 @@ CLUSTER_MISTAKES: Mistakes = {
     ),
     "grid-checksum": (
         lambda i: i.set_grid(contract="0x5AAeb6053f3E94C9b9A09f33669435E7Ef1BeAed"),
-        ("gridstead_grid.contract", "is mistyped", "checksum"),
+        ("gridstead_grid.contract", "is probably mistyped", "checksum"),
     ),
-    "secrets-open": (make_secrets_readable, ("others may enter", "chmod 0700")),
-    "secret-readable": (lambda i: None, ("others may read", "munge_key", "chmod 0600")),
+    "secrets-open": (make_secrets_readable, ("other users may enter", "chmod 0700")),
+    "secret-readable": (lambda i: None, ("other users may read", "munge_key", "chmod 0600")),
     "secrets-committed": (
         create_git_work_tree,
         ("gridstead_secrets_dir", "git work tree that does not ignore it"),
@@ -307,7 +314,7 @@ LOCAL_CHAIN_MISTAKES: Mistakes = {
     ),
     "node-shape": (
         lambda i: i.set_node("compute1", CPUs=100),
-        ("slurm_node.CPUs: 100 with 2 sockets of 32 cores", "128"),
+        ("slurm_node.CPUs: 100, but the node has 2 sockets with 32 cores each", "128"),
     ),
     "gres-unknown": (
         lambda i: (
@@ -362,7 +369,7 @@ FOLDERS_IN_INVENTORY: Mistakes = {
             "gridstead_secrets_dir: Ansible would read",
             "mv ",
             "/secrets /",
-            "/.secrets; in a new folder all",
+            "/.secrets; otherwise the next run",
         ),
     ),
     "backups-among-hosts": (
@@ -390,7 +397,7 @@ FILES_NOT_MOVED: Mistakes = {
 SECRETS_ARE_INVENTORY: Mistakes = {
     "secrets-are-the-inventory": (
         lambda i: i.set_variables(inventory_dir=str(i.secrets)),
-        ("gridstead_secrets_dir: it is ", "itself", "/.secrets"),
+        ("gridstead_secrets_dir: it is the inventory folder", "/.secrets"),
     ),
 }
 
@@ -424,7 +431,7 @@ GRID_MISTAKES: Mistakes = {
     ),
     "address-families": (
         lambda i: i.set_variables("control", ansible_host="2001:db8::14"),
-        ("is IPv6", "one family"),
+        ("is IPv6", "of one family"),
     ),
     "gres-on-no-node": (
         lambda i: i.set_variables(
@@ -461,7 +468,10 @@ GRID_MISTAKES: Mistakes = {
     ),
     "node-outside-its-network": (
         lambda i: None,
-        ("gridstead_networks.slurm_login: 10.64.2.12 of host login is in none of 10.64.2.64/27",),
+        (
+            "gridstead_networks.slurm_login: address 10.64.2.12",
+            "of host login is not in 10.64.2.64/27",
+        ),
     ),
     "operator-locked-out": (
         lambda i: i.set_variables(base_ssh_users=["alice", "bob"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gridstead.site.plugins.module_utils.inventory_check import roles
-from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.form import misfit
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.form import type_fault
 from tests.roles.inventories import Inventory
 
 WRONG_TYPES = [
@@ -69,7 +69,7 @@ def test_a_value_of_a_wrong_type_is_reported(inventory: Inventory, name, value, 
 )
 def test_wrong_types_everywhere_cause_messages_and_no_traceback(inventory: Inventory, value):
     names = set()
-    for role in roles.of_site(inventory.loader):
+    for role in roles.read_roles(inventory.loader):
         names |= set(role.options)
     for variables in inventory.variables.values():
         names |= {name for name in variables if name.startswith("gridstead_")}
@@ -92,4 +92,4 @@ def test_wrong_types_everywhere_cause_messages_and_no_traceback(inventory: Inven
     ],
 )
 def test_a_value_that_ansible_does_not_convert_is_accepted(option, value):
-    assert misfit(option, value) is None
+    assert type_fault(option, value) is None

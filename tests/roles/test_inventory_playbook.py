@@ -100,7 +100,7 @@ def test_a_completed_copy_is_valid_and_the_example_is_not(name, tmp_path):
     assert completed.returncode == 0, completed.stdout
     assert example.returncode == 2
     assert "The inventory has 1 mistake; no host was changed." in example.stdout
-    assert "1. the inventory: still the example's: " in example.stdout
+    assert "1. the inventory: these values are still from the example: " in example.stdout
 
 
 @pytest.mark.parametrize("name", VALIDATING)
@@ -153,5 +153,5 @@ def test_a_missing_package_is_named_with_the_commands_that_install_it(site: Path
 
     output = " ".join(result.stdout.split())
     assert result.returncode != 0
-    assert f"needs package gridstead in {sys.executable}, and pydantic is missing." in output
+    assert f"needs package gridstead in {sys.executable}, but pydantic is missing." in output
     assert f"-m pip install --require-hashes -r {ROOT}/requirements/control.txt" in output

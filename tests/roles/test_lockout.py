@@ -34,7 +34,7 @@ PLAY = {
     "handlers": [
         {
             "name": "Record that all services have the new files",
-            "ansible.builtin.file": {"path": "{{ __base_unsettled }}", "state": "absent"},
+            "ansible.builtin.file": {"path": "{{ __base_change_marker }}", "state": "absent"},
             "listen": "base_files_changed",
         }
     ],
@@ -64,7 +64,7 @@ class Host:
                 {"path": str(self.hosts_file), "content": "x\n"},
                 {"path": str(self.sshd_settings), "content": "x\n"},
             ],
-            "__base_unsettled": str(self.folder / "unsettled"),
+            "__base_change_marker": str(self.folder / "unsettled"),
             "__base_sshd_settings": str(self.sshd_settings),
             "ansible_ssh_executable": str(self.ssh),
             "ansible_python_interpreter": sys.executable,
@@ -114,7 +114,7 @@ def test_no_file_changes_if_only_a_password_gives_access(host):
     code, output = host.run("configure.yml", keys="no")
 
     assert code != 0
-    assert "Ansible cannot log in without one" in output
+    assert "Ansible cannot log in without a password" in output
     assert "set base_ssh_passwords: true" in output
     assert not host.sshd_settings.exists()
     assert not host.hosts_file.exists()

@@ -215,16 +215,22 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
 
 # A function that makes the CA unusable, and the start of the message.
 MISTAKES = {
-    "no-certificate": (lambda s: (s.folder / "ca.crt").write_text("x"), "ca.crt: no certificate"),
+    "no-certificate": (
+        lambda s: (s.folder / "ca.crt").write_text("x"),
+        "ca.crt: not a certificate",
+    ),
     "no-key": (lambda s: (s.folder / "ca.key").unlink(), "ca.key: missing"),
-    "invalid-key": (lambda s: (s.folder / "ca.key").write_text("x"), "ca.key: no private key"),
+    "invalid-key": (lambda s: (s.folder / "ca.key").write_text("x"), "ca.key: not a private key"),
     "encrypted": (
         lambda s: s.write(encryption=serialization.BestAvailableEncryption(b"passphrase")),
-        "ca.key: it is encrypted",
+        "ca.key: the key is encrypted",
     ),
-    "another-key": (lambda s: s.write(key=s.root_key), "ca.key: it is not the key of ca.crt"),
-    "not-a-ca": (lambda s: s.replace_certificate(ca=False), "ca.crt: it may not sign"),
-    "may-not-sign": (lambda s: s.replace_certificate(may_sign=False), "ca.crt: it may not sign"),
+    "another-key": (lambda s: s.write(key=s.root_key), "ca.key: the key does not belong to ca.crt"),
+    "not-a-ca": (lambda s: s.replace_certificate(ca=False), "ca.crt: the certificate may not sign"),
+    "may-not-sign": (
+        lambda s: s.replace_certificate(may_sign=False),
+        "ca.crt: the certificate may not sign",
+    ),
     "expired": (
         lambda s: s.replace_certificate(ends=NOW - DAY / 2),
         "ca.crt: the authority expired on",
@@ -235,15 +241,15 @@ MISTAKES = {
     ),
     "not-yet-valid": (
         lambda s: s.replace_certificate(begins=NOW + DAY),
-        "ca.crt: it is valid from",
+        "ca.crt: the authority is not valid before",
     ),
     "without-its-root": (
         lambda s: s.write(s.certificate),
-        'ca.crt: "CN=Root,O=A site", which signed the last',
+        'ca.crt: the certificate of "CN=Root,O=A site" is missing',
     ),
     "wrong-order": (
         lambda s: s.write(s.certificate, s.certificate, s.root),
-        "ca.crt: number 2 did not sign",
+        "ca.crt: certificate 2 in the file did not sign",
     ),
     "next-without-key": (
         lambda s: (s.write(file="next", key=s.root_key), (s.folder / "next.key").unlink()),
@@ -271,14 +277,14 @@ def test_an_expiring_ca_is_accepted(site):
 def test_an_expired_ca_is_accepted_by_its_replacement_run(site):
     site.replace_certificate(ends=NOW - DAY / 2)
 
-    assert site.faults(exchanged=True) == []
+    assert site.faults(is_replaced=True) == []
 
 
 def test_an_unsupported_key_type_has_one_message(site):
     key = ed25519.Ed25519PrivateKey.generate()
     site.write(site.sign(name("Cluster"), key), site.root, key=key)
 
-    assert site.faults() == ["ca.key: neither an RSA nor an EC key"]
+    assert site.faults() == ["ca.key: not an RSA or EC key"]
 
 
 @pytest.mark.parametrize("steps", range(4))

@@ -184,4 +184,4 @@ def test_a_host_reports_expiring_certificates_and_who_must_act(
     lines = result.stdout.splitlines()[: len(names)]
     for line, name in zip(lines, names, strict=True):
         assert line.startswith(f"{tmp_path / name}:")
-    assert ("On the machine that runs Ansible" in result.stdout) is bool(names)
+    assert ("Run on the Ansible controller" in result.stdout) is bool(names)

@@ -7,11 +7,11 @@ import subprocess
 import pytest
 import yaml
 from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
-from tests.roles.catalogue import COLLECTION, ROOT
-from tests.roles.content import named, read_playbook, tasks_with
+from tests.roles.catalogue import COLLECTION, ROOT, playbook_plays
+from tests.roles.content import named, tasks_with
 
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
-PLAYS = read_playbook("restore")
+PLAYS = playbook_plays("restore")
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import time
 
 import pytest
 import yaml
-from tests.roles.catalogue import ROOT
+from tests.roles.catalogue import ROOT, playbook_plays
 
-ROTATE = yaml.safe_load((ROOT / "playbooks/rotate.yml").read_text())
+ROTATE = playbook_plays("rotate")
 FILES = ROTATE[0]["vars"]["__rotate_files_of"]
 CHANGE = ROOT / "roles/munge/files/usr/local/sbin/gridstead-change-munge-key"
 NODE_IS_KNOWN = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-node-is-known"

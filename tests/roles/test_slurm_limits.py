@@ -287,10 +287,15 @@ INVALID_SETTINGS = [
     (
         {"MaxWal": 1},
         "MaxWal",
-        "there is no such setting",
-        "did you mean MaxWall? one of Flags, GraceTime",
+        "there is no such setting; did you mean MaxWall?",
+        "one of Flags, GraceTime",
     ),
-    ({"MaxJobs": 1}, "MaxJobs", "there is no such setting", "one of Flags"),
+    (
+        {"MaxJobs": 1},
+        "MaxJobs",
+        "there is no such setting; did you mean MaxJobsPerUser?",
+        "one of Flags",
+    ),
     ({"MaxWall": "a week"}, "MaxWall", '"a week"', "minutes"),
     ({"MaxTRESPerUser": "4"}, "MaxTRESPerUser", '"4"', "such as cpu=4"),
     ({"MaxTRESPerUser": "cpu=4G=2"}, "MaxTRESPerUser", '"cpu=4G=2"', "such as cpu=4"),

@@ -9,7 +9,7 @@ from tests.roles.catalogue import ROOT, Role
 from tests.roles.content import names_in
 
 ROLE = Role("slurm")
-MARKER = ROLE.vars["__slurm_state_note"]
+MARKER = ROLE.vars["__slurm_state_marker"]
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def prepare_state(tmp_path):
             "slurm_backup_controller_host": "",
             "__slurm_config": {"StateSaveLocation": str(state)},
             "__slurm_change_result": {"state_was": str(previous)},
-            "__slurm_state_note": ROLE.vars["__slurm_state_note"],
-            "__slurm_state_was": ROLE.vars["__slurm_state_was"],
+            "__slurm_state_marker": ROLE.vars["__slurm_state_marker"],
+            "__slurm_previous_state_directory": ROLE.vars["__slurm_previous_state_directory"],
         }
         play = {
             "hosts": "localhost",
@@ -56,8 +56,8 @@ def test_a_missing_state_that_existed_before_is_an_error(prepare_state, tmp_path
     code, output = prepare_state(state, previous=state)
 
     assert code != 0
-    assert f"localhost does not see slurmctld's state in {state}" in output
-    assert "Mount its file system" in output
+    assert f"{state} on localhost does not contain the state of slurmctld" in output
+    assert "Mount the file system of the state" in output
     assert f"create {state}/{MARKER}" in output
     assert not state.parent.exists()
 

@@ -119,9 +119,9 @@ def test_a_new_back_end_is_refused_if_another_back_end_has_files(
     for item in templar.template(trust_as_template(stat_task["loop"])):
         stat = {"exists": item["path"] in existing}
         results += [{"__shared_storage_item": item, "stat": stat}]
-    templar.available_variables["__shared_storage_served_result"] = {"results": results}
+    templar.available_variables["__shared_storage_traces_result"] = {"results": results}
 
-    hidden = templar.template(templar.available_variables["__shared_storage_hidden"])
+    hidden = templar.template(templar.available_variables["__shared_storage_old_traces"])
     is_accepted = templar.evaluate_conditional(trust_as_template(assertion["that"]))
     message = templar.template(trust_as_template(assertion["fail_msg"]))
 
@@ -223,7 +223,7 @@ def test_a_client_has_the_program_that_finds_jobs(site, backend):
     """A minimal Debian may not have pgrep."""
     templar = site.templar(ROLE, "compute1", shared_storage_backend=backend)
 
-    packages = templar.template(templar.available_variables["__shared_storage_needed"])
+    packages = templar.template(templar.available_variables["__shared_storage_required_packages"])
 
     assert "procps" in packages
     assert len(packages) == len(set(packages))

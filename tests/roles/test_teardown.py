@@ -9,9 +9,9 @@ import pytest
 import yaml
 from ansible.errors import AnsibleUndefinedVariable
 from ansible.template import trust_as_template
-from tests.roles.catalogue import COLLECTION, ROOT, Role, roles
+from tests.roles.catalogue import COLLECTION, ROOT, Role, playbook_plays, roles
 from tests.roles.conftest import trust_templates
-from tests.roles.content import imported_playbooks, read_playbook, tasks_with
+from tests.roles.content import imported_playbooks, tasks_with
 
 # The argument of each module that is a path of the role.
 PATH_ARGUMENTS = {
@@ -190,7 +190,7 @@ def last_index(names, name):
 def roles_in(playbook):
     """Return the roles that a playbook runs, in order."""
     names = []
-    for play in read_playbook(playbook):
+    for play in playbook_plays(playbook):
         for role in play.get("roles", []):
             names += [role if isinstance(role, str) else role["role"]]
         for task in tasks_with("ansible.builtin.import_role", play.get("tasks", [])):

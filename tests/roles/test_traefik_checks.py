@@ -104,7 +104,7 @@ def module_options(folder, static, dynamic):
     ],
 )
 def test_an_unknown_static_key_is_reported(known_flags, static, message):
-    assert checks.wrong_keys(static, known_flags) == [message]
+    assert checks.key_faults(static, known_flags) == [message]
 
 
 def test_known_static_keys_are_accepted_in_any_case(known_flags):
@@ -119,14 +119,14 @@ def test_known_static_keys_are_accepted_in_any_case(known_flags):
         "metrics": {"prometheus": {"buckets": [0.1, 1]}},
     }
 
-    assert checks.wrong_keys(static, known_flags) == []
+    assert checks.key_faults(static, known_flags) == []
 
 
 @pytest.mark.parametrize("variables", [{}, {"traefik_routes": [ROUTE]}, LDAPS, ACME])
 def test_the_roles_own_keys_are_known(site: LoadedInventory, folder, known_flags, variables):
     static, _ = render_configuration(site, folder, **variables)
 
-    assert checks.wrong_keys(static, known_flags) == []
+    assert checks.key_faults(static, known_flags) == []
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,9 @@ def test_the_live_check_reports_an_entry_point_that_needs_a_restart(options, gat
     changed = live_options(options, gateway)
     changed["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
 
-    with pytest.raises(configuration.Wrong, match=r"^entry point websecure is not :1; restart it$"):
+    with pytest.raises(
+        configuration.Wrong, match=r"^entry point websecure is not :1; restart Traefik$"
+    ):
         configuration.check_live(changed)
 
 

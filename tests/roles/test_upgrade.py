@@ -2,10 +2,9 @@
 """An upgrade of Slurm: its report, its refusals and the order of the hosts."""
 
 import pytest
-import yaml
 from ansible_collections.gridstead.site.plugins.filter import upgrade as filters
 from ansible_collections.gridstead.site.plugins.modules import slurm_release as release
-from tests.roles.catalogue import ROOT
+from tests.roles.catalogue import playbook_plays
 
 # The output of apt-get --simulate --only-upgrade install slurmd libslurm42t64 on Debian 13. apt did
 # not print the last three lines.
@@ -197,7 +196,7 @@ def test_a_release_series_is_year_and_month(target, changes):
 
 
 def test_the_plays_follow_slurms_order_after_the_backup():
-    plays = yaml.safe_load((ROOT / "playbooks/upgrade.yml").read_text())
+    plays = playbook_plays("upgrade")
     names = [play.get("hosts") or play["ansible.builtin.import_playbook"] for play in plays]
     names = [name for name in names if name.startswith(("upgrade_", "wheel", "backup"))]
 

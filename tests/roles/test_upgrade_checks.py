@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 import yaml
-from tests.roles.catalogue import ROOT
-from tests.roles.content import read_playbook, tasks_with
+from tests.roles.catalogue import ROOT, playbook_plays
+from tests.roles.content import tasks_with
 
 PLAYBOOKS = ROOT / "playbooks"
 READY_NODES = "compute1|idle|\ncompute2|mixed|\n"
@@ -50,7 +50,7 @@ class Cluster:
 
     def replace_tasks_by_ping(self, name):
         """Write a playbook whose plays have the same hosts and only ping them."""
-        plays = tasks_with("hosts", read_playbook(name))
+        plays = tasks_with("hosts", playbook_plays(name))
         for play in plays:
             play |= {"tasks": [{"ansible.builtin.ping": None}], "roles": []}
         (self.folder / f"{name}.yml").write_text(yaml.safe_dump(plays))
@@ -76,7 +76,7 @@ class Cluster:
 
 def upgrade_plays():
     """Return the plays of upgrade.yml by name."""
-    return {play["name"]: play for play in read_playbook("upgrade")}
+    return {play["name"]: play for play in playbook_plays("upgrade")}
 
 
 def batch_play(**variables):

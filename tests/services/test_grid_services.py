@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler, LDAP connector, user directories and registration, on fakes."""
+"""Tests of the meta-scheduler, LDAP connector, user directories and registration with fakes."""
 
 from dataclasses import dataclass, field
 
@@ -21,23 +21,22 @@ from gridstead.services.supervisor.registration import Registration
 from gridstead.services.users.ldap_connector import LdapConnector
 from gridstead.services.users.user_directories import UserDirectoryMaker
 
-US = "0x" + "11" * 20
-OTHER = "0x" + "22" * 20
-CUSTOMERS = ["0x" + c * 40 for c in "345"]
+PROVIDER = "0x" + "11" * 20
+OTHER_PROVIDER = "0x" + "22" * 20
+CUSTOMERS = ["0x" + "33" * 20, "0x" + "44" * 20, "0x" + "55" * 20]
 
 
 @dataclass
 class FakeDirectory:
-    """Port Directory."""
+    """Implements the port Directory in memory."""
 
     accounts: dict[str, GridUser] = field(default_factory=dict)
 
     def ensure_users(self, addresses):
         created = tuple(address for address in addresses if address not in self.accounts)
         for address in created:
-            self.accounts[address] = GridUser(
-                address=address, uid=200_001 + len(self.accounts), gid=100_000
-            )
+            uid = 200_001 + len(self.accounts)
+            self.accounts[address] = GridUser(address=address, uid=uid, gid=100_000)
         return created
 
     def users(self):
@@ -46,7 +45,7 @@ class FakeDirectory:
 
 @dataclass
 class FakeStorage:
-    """Port UserDirectories."""
+    """Implements the port UserDirectories. It fails for the addresses in ``failing``."""
 
     created: list[GridUser] = field(default_factory=list)
     failing: set[str] = field(default_factory=set)
@@ -66,22 +65,41 @@ def ledger():
 
 
 def meta_scheduler(ledger, outbox=None):
-    return MetaScheduler(
-        ledger, Follower(ledger, MemoryCursor()), outbox or MemoryOutbox(), confirmations=2
-    )
+    follower = Follower(ledger, MemoryCursor())
+    return MetaScheduler(ledger, follower, outbox or MemoryOutbox(), confirmations=2)
 
 
-def test_a_pending_job_without_a_provider_waits_with_a_reason(ledger):
+def open_calls(outbox):
+    return [entry.call for entry in outbox.open_entries()]
+
+
+def addresses_of(users):
+    return [user.address for user in users]
+
+
+@pytest.fixture
+def refused_job(ledger):
+    """Return a job that PROVIDER was matched with, claimed and refused."""
+    ledger.add_provider(PROVIDER)
+    job = ledger.request(CUSTOMERS[0])
+    ledger.match(job.id.number, PROVIDER)
+    ledger.claim(PROVIDER)
+    ledger.refuse(job.id.number)
+    return job
+
+
+def test_pending_job_without_a_provider_has_a_reason(ledger):
     service = meta_scheduler(ledger)
     job = ledger.request(CUSTOMERS[0])
+
     service.tick()
 
     assert "no provider" in service.pending()[job.id]
     assert service.matched() == {}
 
 
-def test_a_job_whose_end_a_reorg_reverts_is_matched(ledger):
-    ledger.add_provider(US)
+def test_job_is_matched_if_a_reorg_reverts_its_end(ledger):
+    ledger.add_provider(PROVIDER)
     job = ledger.request(CUSTOMERS[0])
     ledger.cancel(job.id.number)
     outbox = MemoryOutbox()
@@ -95,197 +113,228 @@ def test_a_job_whose_end_a_reorg_reverts_is_matched(ledger):
     assert ledger.job(job.id.number).state is JobState.PENDING
     service.tick()
 
-    assert [entry.call.job_key for entry in outbox.open_entries()] == [job.job_key]
+    (match,) = open_calls(outbox)
+    assert match.job_key == job.job_key
 
 
-def test_a_pending_job_is_matched_once_a_provider_joins(ledger):
+def test_pending_job_is_matched_after_a_provider_joins(ledger):
     outbox = MemoryOutbox()
     service = meta_scheduler(ledger, outbox)
     job = ledger.request(CUSTOMERS[0])
     service.tick()
-    ledger.add_provider(US)
+
+    ledger.add_provider(PROVIDER)
     ledger.mine()
     service.tick()
-    ledger.deliver(outbox, US)
+    ledger.deliver(outbox, PROVIDER)
     service.tick()
 
     assert ledger.job(job.id.number).state is JobState.META_SCHEDULED
     assert service.matched() == {job.id: "META_SCHEDULED"}
 
 
-def test_a_price_that_rises_after_the_choice_is_not_paid(ledger):
+def test_match_fails_if_the_price_rises_before_it_is_mined(ledger):
     outbox = MemoryOutbox()
     service = meta_scheduler(ledger, outbox)
-    ledger.add_provider(US)
+    ledger.add_provider(PROVIDER)
     job = ledger.request(CUSTOMERS[0])
     service.tick()
-    ledger.add_provider(US, prices=Prices(gpu_per_min=0, cpu_per_min=10**18, memory_mb_per_min=0))
-    ledger.deliver(outbox, US)
+
+    high_prices = Prices(gpu_per_min=0, cpu_per_min=10**18, memory_mb_per_min=0)
+    ledger.add_provider(PROVIDER, prices=high_prices)
+    ledger.deliver(outbox, PROVIDER)
 
     assert ledger.job(job.id.number).state is JobState.PENDING
 
 
-def test_a_provider_that_refused_is_not_chosen_again_even_after_a_restart(ledger):
-    ledger.add_provider(US)
-    job = ledger.request(CUSTOMERS[0])
-    ledger.match(job.id.number, US)
-    ledger.claim(US)
-    ledger.refuse(job.id.number)
+def test_job_is_not_matched_again_with_a_provider_that_refused_it(ledger, refused_job):
     outbox = MemoryOutbox()
-    service = meta_scheduler(ledger, outbox)
-    service.tick()
+    restarted_service = meta_scheduler(ledger, outbox)
+
+    restarted_service.tick()
 
     assert outbox.open_entries() == ()
-    assert "refused it" in service.pending()[job.id]
+    assert "refused it" in restarted_service.pending()[refused_job.id]
 
 
-def test_a_refused_job_goes_to_another_provider(ledger):
-    ledger.add_provider(US)
-    ledger.add_provider(OTHER)
-    job = ledger.request(CUSTOMERS[0])
-    ledger.match(job.id.number, US)
-    ledger.claim(US)
-    ledger.refuse(job.id.number)
+def test_refused_job_is_matched_with_another_provider(ledger, refused_job):
+    ledger.add_provider(OTHER_PROVIDER)
     outbox = MemoryOutbox()
+
     meta_scheduler(ledger, outbox).tick()
 
-    assert [entry.call.provider for entry in outbox.open_entries()] == [OTHER]
+    (match,) = open_calls(outbox)
+    assert match.provider == OTHER_PROVIDER
 
 
-def test_a_refusal_on_an_old_fork_does_not_affect_the_new_job_of_its_number(ledger):
-    ledger.add_provider(US)
-    lost = ledger.request(CUSTOMERS[0])
-    ledger.match(lost.id.number, US)
-    ledger.claim(US)
-    ledger.refuse(lost.id.number)
+def test_refusal_on_an_old_fork_does_not_affect_the_new_job_with_its_number(ledger, refused_job):
     outbox = MemoryOutbox()
     service = meta_scheduler(ledger, outbox)
     service.tick()
+
     ledger.reorg(4)
-    job = ledger.request(CUSTOMERS[1])
+    new_job = ledger.request(CUSTOMERS[1])
     service.tick()
 
-    assert job.id == lost.id
-    (entry,) = outbox.open_entries()
-    assert (entry.call.job_key, entry.call.provider) == (job.job_key, US)
+    assert new_job.id == refused_job.id
+    (match,) = open_calls(outbox)
+    assert match.job_key == new_job.job_key
+    assert match.provider == PROVIDER
 
 
 @pytest.mark.parametrize("script", ["../../etc/passwd", "a/b", "x" * 32, "é"])
-def test_a_job_with_a_malformed_script_id_is_never_matched_nor_delays_others(ledger, script):
-    ledger.add_provider(US)
-    malformed, job = ledger.request(CUSTOMERS[0], script=script), ledger.request(CUSTOMERS[1])
+def test_only_jobs_with_a_valid_script_id_are_matched(ledger, script):
+    ledger.add_provider(PROVIDER)
+    malformed = ledger.request(CUSTOMERS[0], script=script)
+    valid = ledger.request(CUSTOMERS[1])
     outbox = MemoryOutbox()
     service = meta_scheduler(ledger, outbox)
+
     service.tick()
 
-    assert [entry.call.job_key for entry in outbox.open_entries()] == [job.job_key]
+    (match,) = open_calls(outbox)
+    assert match.job_key == valid.job_key
     assert service.pending()[malformed.id] == "the script id of the job is malformed"
 
 
-def test_a_match_that_cannot_be_stored_does_not_delay_other_matches(ledger):
-    class Outbox(MemoryOutbox):
+def test_match_that_cannot_be_stored_does_not_delay_other_matches(ledger):
+    class OutboxThatRefusesFirstJob(MemoryOutbox):
         def put(self, key, call):
             if call.job_key == first.job_key:
                 raise InvalidInput("cannot be stored")
             super().put(key, call)
 
-    ledger.add_provider(US)
-    first, second = ledger.request(CUSTOMERS[0]), ledger.request(CUSTOMERS[1])
-    outbox = Outbox()
+    ledger.add_provider(PROVIDER)
+    first = ledger.request(CUSTOMERS[0])
+    second = ledger.request(CUSTOMERS[1])
+    outbox = OutboxThatRefusesFirstJob()
     service = meta_scheduler(ledger, outbox)
+
     service.tick()
 
-    assert [entry.call.job_key for entry in outbox.open_entries()] == [second.job_key]
+    (match,) = open_calls(outbox)
+    assert match.job_key == second.job_key
     assert service.pending()[first.id] == "cannot be stored"
 
 
-def test_a_user_is_created_for_a_customer_that_requests_a_job(ledger):
+def test_user_is_created_for_a_customer_that_requests_a_job(ledger):
     directory = FakeDirectory()
     connector = LdapConnector(ledger, Follower(ledger, MemoryCursor()), directory)
     connector.tick()
+
     ledger.request(CUSTOMERS[0])
     connector.tick()
 
-    assert [user.address for user in directory.users()] == [CUSTOMERS[0]]
+    assert addresses_of(directory.users()) == [CUSTOMERS[0]]
 
 
-def test_users_that_the_directory_lost_are_created_again_at_the_start(ledger):
-    directory, cursor = FakeDirectory(), MemoryCursor()
+def test_restarted_connector_creates_lost_users_again(ledger):
+    directory = FakeDirectory()
+    cursor = MemoryCursor()
     for customer in CUSTOMERS:
         ledger.request(customer)
     LdapConnector(ledger, Follower(ledger, cursor), directory).tick()
     directory.accounts.clear()
-    LdapConnector(ledger, Follower(ledger, cursor), directory).tick()
 
-    assert {user.address for user in directory.users()} == set(CUSTOMERS)
+    restarted_connector = LdapConnector(ledger, Follower(ledger, cursor), directory)
+    restarted_connector.tick()
+
+    assert set(addresses_of(directory.users())) == set(CUSTOMERS)
 
 
-def test_history_is_read_from_the_start_block(ledger):
+def test_connector_reads_the_history_from_the_start_block(ledger):
     ledger.request(CUSTOMERS[0])
     start = ledger.head().number + 1
     ledger.request(CUSTOMERS[1])
     directory = FakeDirectory()
-    LdapConnector(
-        ledger, Follower(ledger, MemoryCursor(), start=start), directory, start=start
-    ).tick()
+    follower = Follower(ledger, MemoryCursor(), start=start)
 
-    assert [user.address for user in directory.users()] == [CUSTOMERS[1]]
+    LdapConnector(ledger, follower, directory, start=start).tick()
+
+    assert addresses_of(directory.users()) == [CUSTOMERS[1]]
 
 
-def test_only_wallets_in_range_get_directories():
+def test_only_users_in_the_wallet_range_get_directories():
     storage = FakeStorage()
-    good = GridUser(address=CUSTOMERS[0], uid=200_001, gid=100_000)
-    outsiders = [
-        GridUser(address=CUSTOMERS[1], uid=0, gid=0),
-        GridUser(address="root", uid=200_002, gid=100_000),
-    ]
-    directory = FakeDirectory({user.address: user for user in [good, *outsiders]})
+    wallet_user = GridUser(address=CUSTOMERS[0], uid=200_001, gid=100_000)
+    uid_out_of_range = GridUser(address=CUSTOMERS[1], uid=0, gid=0)
+    name_without_address = GridUser(address="root", uid=200_002, gid=100_000)
+    users = (wallet_user, uid_out_of_range, name_without_address)
+    directory = FakeDirectory({user.address: user for user in users})
     maker = UserDirectoryMaker(directory, storage, WalletRange(), clock=FakeClock())
     maker.tick()
     maker.tick()
 
-    assert storage.created == [good]
+    assert storage.created == [wallet_user]
 
 
-def test_a_failure_for_one_user_does_not_affect_other_users():
+@dataclass
+class FailingUser:
+    """The user directories of three users. The storage fails for the first one."""
+
+    storage: FakeStorage
+    clock: FakeClock
+    maker: UserDirectoryMaker
+
+
+@pytest.fixture
+def failing_user():
     storage = FakeStorage(failing={CUSTOMERS[0]})
-    directory, clock = FakeDirectory(), FakeClock()
+    clock = FakeClock()
+    directory = FakeDirectory()
     directory.ensure_users(CUSTOMERS)
     maker = UserDirectoryMaker(directory, storage, WalletRange(), clock=clock)
-    with capture_logs() as lines:
-        maker.tick()
-        maker.tick()
+    return FailingUser(storage=storage, clock=clock, maker=maker)
 
-        assert [user.address for user in storage.created] == CUSTOMERS[1:]
-        assert storage.calls.count(CUSTOMERS[0]) == 1
 
-        clock.advance(10)
-        maker.tick()
-        assert storage.calls.count(CUSTOMERS[0]) == 2
+def test_failure_for_one_user_does_not_affect_other_users(failing_user):
+    failing_user.maker.tick()
 
-        storage.failing.clear()
-        clock.advance(10)
-        maker.tick()
+    assert addresses_of(failing_user.storage.created) == CUSTOMERS[1:]
 
+
+def test_failed_user_is_retried_after_10_seconds(failing_user):
+    storage = failing_user.storage
+    failing_user.maker.tick()
+    failing_user.maker.tick()
+    assert storage.calls.count(CUSTOMERS[0]) == 1
+
+    failing_user.clock.advance(10)
+    failing_user.maker.tick()
+    assert storage.calls.count(CUSTOMERS[0]) == 2
+
+    storage.failing.clear()
+    failing_user.clock.advance(10)
+    failing_user.maker.tick()
     assert storage.created[-1].address == CUSTOMERS[0]
+
+
+def test_repeated_failure_of_a_user_is_logged_once(failing_user):
+    with capture_logs() as lines:
+        failing_user.maker.tick()
+        failing_user.clock.advance(10)
+        failing_user.maker.tick()
+
     failures = [line["user"] for line in lines if line["event"] == "directories_failed"]
     assert failures == [CUSTOMERS[0]]
 
 
-def test_a_cluster_registers_once_and_again_when_it_changes(ledger):
-    outbox, slurm = MemoryOutbox(), FakeScheduler(ledger.clock)
-    terms = Terms(
-        prices=Prices(gpu_per_min=1, cpu_per_min=2, memory_mb_per_min=3), labels={"zone": "lab"}
-    )
-    service = Registration(ledger, outbox, slurm, provider=US, terms=terms)
+def terms(cpu_per_min):
+    """Return terms with this price of a CPU."""
+    prices = Prices(gpu_per_min=1, cpu_per_min=cpu_per_min, memory_mb_per_min=3)
+    return Terms(prices=prices, labels={"zone": "lab"})
+
+
+def test_cluster_registers_once_and_again_after_a_change(ledger):
+    outbox = MemoryOutbox()
+    slurm = FakeScheduler(ledger.clock)
+    service = Registration(ledger, outbox, slurm, provider=PROVIDER, terms=terms(cpu_per_min=2))
     service.tick()
-    ledger.deliver(outbox, US)
+    ledger.deliver(outbox, PROVIDER)
     service.tick()
     assert outbox.open_entries() == ()
 
-    raised = Terms(
-        prices=Prices(gpu_per_min=1, cpu_per_min=9, memory_mb_per_min=3), labels={"zone": "lab"}
-    )
-    Registration(ledger, outbox, slurm, provider=US, terms=raised).tick()
+    changed_terms = terms(cpu_per_min=9)
+    Registration(ledger, outbox, slurm, provider=PROVIDER, terms=changed_terms).tick()
 
     assert len(outbox.open_entries()) == 1

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks the network in unit tests."""
+"""The fixture that blocks the network in all unit tests."""
 
 from tests.network_guard import network_attempts  # noqa: F401 - a fixture

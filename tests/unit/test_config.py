@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading settings files, and the errors about wrong settings."""
+"""Tests of reading settings files, and of the errors about invalid settings."""
 
 from decimal import Decimal
 
@@ -17,7 +17,7 @@ from gridstead.config import (
 )
 from gridstead.errors import ConfigError
 
-CLIENT = """
+CLIENT_SETTINGS = """
 job_definitions_url = "https://control:8443/graphql"
 [chain]
 rpc_url = "http://127.0.0.1:8545"
@@ -34,6 +34,7 @@ ca_file = "/ca"
 
 
 def settings(tmp_path, text):
+    """Write a settings file and return its path."""
     file = tmp_path / "settings.toml"
     file.write_text(text)
     return file
@@ -47,7 +48,9 @@ def load_error(model, file):
 
 
 def test_address_is_loaded_in_lower_case(tmp_path):
-    assert load(ClientSettings, settings(tmp_path, CLIENT)).chain.contract == "0x" + "ab" * 20
+    assert (
+        load(ClientSettings, settings(tmp_path, CLIENT_SETTINGS)).chain.contract == "0x" + "ab" * 20
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,43 +67,43 @@ def test_address_is_loaded_in_lower_case(tmp_path):
         ("http://127", "ftp://127", "chain.rpc_url"),
     ],
 )
-def test_wrong_setting_is_reported(tmp_path, before, after, reported):
-    error = load_error(ClientSettings, settings(tmp_path, CLIENT.replace(before, after)))
+def test_invalid_setting_is_reported(tmp_path, before, after, reported):
+    error = load_error(ClientSettings, settings(tmp_path, CLIENT_SETTINGS.replace(before, after)))
 
     assert reported in error.detail
 
 
-KEY = "3f9c0ffee"
+API_KEY = "3f9c0ffee"
 
 
 @pytest.mark.parametrize(
     ("url", "reported"),
     [
-        (f"ws://node.example:1/v3/{KEY}", "found ws://node.example:1/..."),
-        (f"ws://node.example?key={KEY}", "found ws://node.example/..."),
-        (f"https//node.example/{KEY}", "found a value that is not shown"),
-        (f"ws://user:{KEY}@node.example", "found a value that is not shown"),
-        (f"http://node.example:{KEY}", "found a value that is not shown"),
+        (f"ws://node.example:1/v3/{API_KEY}", "found ws://node.example:1/..."),
+        (f"ws://node.example?key={API_KEY}", "found ws://node.example/..."),
+        (f"https//node.example/{API_KEY}", "found a value that is not shown"),
+        (f"ws://user:{API_KEY}@node.example", "found a value that is not shown"),
+        (f"http://node.example:{API_KEY}", "found a value that is not shown"),
     ],
 )
-def test_possible_key_in_a_wrong_url_is_not_reported(tmp_path, url, reported):
-    text = CLIENT.replace("http://127.0.0.1:8545", url)
+def test_error_about_a_url_hides_a_possible_api_key(tmp_path, url, reported):
+    text = CLIENT_SETTINGS.replace("http://127.0.0.1:8545", url)
 
     error = load_error(ClientSettings, settings(tmp_path, text))
 
     assert f", {reported}" in error.detail
-    assert KEY not in error.detail
+    assert API_KEY not in error.detail
 
 
-def test_content_of_a_wrong_table_is_not_reported(tmp_path):
-    ssh = f'{{endpoint = "{KEY}:22", key_file = "/k", known_hosts_file = "/h"}}'
+def test_error_about_a_table_hides_its_content(tmp_path):
+    ssh_table = f'{{endpoint = "{API_KEY}:22", key_file = "/k", known_hosts_file = "/h"}}'
 
-    error = load_error(Slurm, settings(tmp_path, f'transport = "agent"\nssh = {ssh}'))
+    error = load_error(Slurm, settings(tmp_path, f'transport = "agent"\nssh = {ssh_table}'))
 
-    assert KEY not in error.detail
+    assert API_KEY not in error.detail
 
 
-LOGGER = """
+LOGGER_SETTINGS = """
 log_token_key_file = "/t"
 storage_key_file = "/s"
 web_origins = ["{origin}"]
@@ -111,8 +114,8 @@ key_file = "/k"
 
 
 @pytest.mark.parametrize("origin", ["https://portal.example", "http://localhost:3000"])
-def test_origin_is_loaded(tmp_path, origin):
-    loaded = load(LoggerSettings, settings(tmp_path, LOGGER.format(origin=origin)))
+def test_valid_origin_is_loaded(tmp_path, origin):
+    loaded = load(LoggerSettings, settings(tmp_path, LOGGER_SETTINGS.format(origin=origin)))
 
     assert loaded.web_origins == (origin,)
 
@@ -130,13 +133,13 @@ def test_origin_is_loaded(tmp_path, origin):
     ],
 )
 def test_malformed_origin_is_refused(tmp_path, origin):
-    error = load_error(LoggerSettings, settings(tmp_path, LOGGER.format(origin=origin)))
+    error = load_error(LoggerSettings, settings(tmp_path, LOGGER_SETTINGS.format(origin=origin)))
 
     assert "web_origins" in error.detail
 
 
-def test_all_wrong_settings_are_reported_at_once(tmp_path):
-    text = CLIENT.replace("chain_id", "chainid").replace("endpoint", "end_point")
+def test_all_invalid_settings_are_reported_at_once(tmp_path):
+    text = CLIENT_SETTINGS.replace("chain_id", "chainid").replace("endpoint", "end_point")
 
     error = load_error(ClientSettings, settings(tmp_path, text))
 
@@ -145,11 +148,15 @@ def test_all_wrong_settings_are_reported_at_once(tmp_path):
 
 @pytest.mark.parametrize("text", ["a = ", "[a", "\x00"])
 def test_file_that_is_not_toml_is_refused(tmp_path, text):
-    assert "is not TOML" in load_error(ClientSettings, settings(tmp_path, text)).message
+    error = load_error(ClientSettings, settings(tmp_path, text))
+
+    assert "is not TOML" in error.message
 
 
 def test_missing_file_is_refused(tmp_path):
-    assert "cannot read" in load_error(ClientSettings, tmp_path / "absent.toml").message
+    error = load_error(ClientSettings, tmp_path / "absent.toml")
+
+    assert "cannot read" in error.message
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES))
@@ -158,25 +165,26 @@ def test_every_service_refuses_an_empty_file(tmp_path, service):
         load(SERVICES[service], settings(tmp_path, ""))
 
 
-SSH = 'ssh = {endpoint = "login:22", key_file = "/k", known_hosts_file = "/h"}'
-AGENT = (
+SSH_TABLE = 'ssh = {endpoint = "login:22", key_file = "/k", known_hosts_file = "/h"}'
+AGENT_TABLE = (
     'agent = {endpoint = "controller:6830", ca_file = "/a", certificate_file = "/c", '
     'key_file = "/k"}'
 )
 
 
 @pytest.mark.parametrize(
-    ("transport", "tables"), [("agent", ""), ("agent", SSH), ("ssh", ""), ("ssh", AGENT)]
+    ("transport", "table"),
+    [("agent", ""), ("agent", SSH_TABLE), ("ssh", ""), ("ssh", AGENT_TABLE)],
 )
-def test_transport_without_its_table_is_refused(tmp_path, transport, tables):
-    error = load_error(Slurm, settings(tmp_path, f'transport = "{transport}"\n{tables}'))
+def test_transport_without_its_table_is_refused(tmp_path, transport, table):
+    error = load_error(Slurm, settings(tmp_path, f'transport = "{transport}"\n{table}'))
 
     assert f"slurm.{transport}" in error.detail
 
 
-@pytest.mark.parametrize(("transport", "tables"), [("agent", AGENT), ("ssh", SSH)])
-def test_transport_with_its_table_is_loaded(tmp_path, transport, tables):
-    loaded = load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{tables}'))
+@pytest.mark.parametrize(("transport", "table"), [("agent", AGENT_TABLE), ("ssh", SSH_TABLE)])
+def test_transport_with_its_table_is_loaded(tmp_path, transport, table):
+    loaded = load(Slurm, settings(tmp_path, f'transport = "{transport}"\n{table}'))
 
     assert loaded.transport == transport
 
@@ -184,7 +192,7 @@ def test_transport_with_its_table_is_loaded(tmp_path, transport, tables):
 @pytest.mark.parametrize(
     "command", ["[]", '["{directory}", "{bytes}"]', '["setquota", "{directory}"]']
 )
-def test_quota_without_a_command_is_refused(tmp_path, command):
+def test_quota_without_a_valid_command_is_refused(tmp_path, command):
     error = load_error(Storage, settings(tmp_path, f"quota_gib = 5\nquota_command = {command}"))
 
     assert "quota_gib requires a quota_command with the arguments" in error.detail

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop that every service runs in."""
+"""Tests of the loop that runs the ticks of every service."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ from gridstead.errors import ChainUnavailable
 from gridstead.wiring import loop
 from gridstead.wiring.loop import Tick, run
 
-ENOUGH = 4
-PATIENCE_S = 20
+NUMBER_OF_TICKS = 4
+TIMEOUT_S = 20
 
 
 @pytest.fixture(autouse=True)
-def handlers():
-    """Restore the signal handlers of the test runner."""
-    signals = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.getsignal(number) for number in signals}
+def restored_signal_handlers():
+    """Restore the signal handlers of the test runner after the test."""
+    handlers = {}
+    for number in (signal.SIGTERM, signal.SIGINT):
+        handlers[number] = signal.getsignal(number)
     yield
-    for number, handler in before.items():
+    for number, handler in handlers.items():
         signal.signal(number, handler)
 
 
 @pytest.fixture
 def calls():
-    """Return a list to which each tick appends. A timer stops the loop after PATIENCE_S seconds."""
-    timer = threading.Timer(PATIENCE_S, os.kill, (os.getpid(), signal.SIGTERM))
+    """Return a list to which each tick appends. A timer stops the loop after TIMEOUT_S seconds."""
+    timer = threading.Timer(TIMEOUT_S, os.kill, (os.getpid(), signal.SIGTERM))
     timer.start()
     yield []
     timer.cancel()
 
 
-def ticking(calls, *, then=lambda: None):
-    """Return a tick that stops the loop at the call ENOUGH."""
+def ticks_that_stop_the_loop(calls, *, at_end_of_tick=lambda: None):
+    """Return one tick, which stops the loop when it runs for the fourth time."""
 
     def do():
         calls.append(None)
-        if len(calls) == ENOUGH:
+        if len(calls) == NUMBER_OF_TICKS:
             os.kill(os.getpid(), signal.SIGTERM)
-        then()
+        at_end_of_tick()
 
     return (Tick(name="tick", do=do, every_s=0.05),)
 
@@ -55,82 +56,96 @@ def ticking(calls, *, then=lambda: None):
 def test_ticks_run_until_a_signal(calls):
     closed = []
 
-    run(ticking(calls), close=(lambda: closed.append("first"), lambda: closed.append("second")))
+    def close_first():
+        closed.append("first")
 
-    assert len(calls) >= ENOUGH
+    def close_second():
+        closed.append("second")
+
+    run(ticks_that_stop_the_loop(calls), close=(close_first, close_second))
+
+    assert len(calls) >= NUMBER_OF_TICKS
     assert closed == ["second", "first"]
 
 
-def test_long_tick_is_interrupted_before_the_shutdown_waits_for_it(calls):
+def test_shutdown_interrupts_a_long_tick(calls):
     interrupted = threading.Event()
 
-    def long():
+    def wait_for_interrupt():
         os.kill(os.getpid(), signal.SIGTERM)
-        calls.append(interrupted.wait(PATIENCE_S))
+        calls.append(interrupted.wait(TIMEOUT_S))
 
-    run((Tick(name="long", do=long, every_s=60),), interrupt=interrupted.set)
+    run((Tick(name="long", do=wait_for_interrupt, every_s=60),), interrupt=interrupted.set)
 
     assert calls == [True]
 
 
-def test_expected_failure_ends_only_one_tick(calls):
+def test_expected_error_ends_only_one_tick(calls):
     def fail():
         raise ChainUnavailable("no answer")
 
-    run(ticking(calls, then=fail))
+    run(ticks_that_stop_the_loop(calls, at_end_of_tick=fail))
 
-    assert len(calls) >= ENOUGH
+    assert len(calls) >= NUMBER_OF_TICKS
 
 
-def test_bug_ends_the_process_after_closing(calls):
+def test_unexpected_exception_closes_resources_and_propagates(calls):
     closed = []
 
     with pytest.raises(ZeroDivisionError):
-        run(ticking(calls, then=lambda: 1 // 0), close=(lambda: closed.append("store"),))
+        run(
+            ticks_that_stop_the_loop(calls, at_end_of_tick=lambda: 1 // 0),
+            close=(lambda: closed.append("store"),),
+        )
 
-    assert (len(calls), closed) == (1, ["store"])
+    assert len(calls) == 1
+    assert closed == ["store"]
 
 
 def test_ticks_continue_after_the_clock_is_set_back(calls, monkeypatch):
-    class Clock(datetime):
+    class ClockSetBack(datetime):
+        """A clock that is set back by two hours after the second tick."""
+
         @classmethod
         def now(cls, tz=None):
-            return datetime.now(tz) - timedelta(hours=2 if len(calls) >= 2 else 0)
+            hours = 2 if len(calls) >= 2 else 0
+            return datetime.now(tz) - timedelta(hours=hours)
 
-    monkeypatch.setattr(base, "datetime", Clock)
-    monkeypatch.setattr(loop, "datetime", Clock)
+    monkeypatch.setattr(base, "datetime", ClockSetBack)
+    monkeypatch.setattr(loop, "datetime", ClockSetBack)
 
-    run(ticking(calls))
+    run(ticks_that_stop_the_loop(calls))
 
-    assert len(calls) >= ENOUGH
+    assert len(calls) >= NUMBER_OF_TICKS
 
 
-class Stuck(BaseException):
-    """The loop did not end."""
+class LoopTimeout(BaseException):
+    """The loop did not end in time."""
 
 
 @pytest.fixture
-def patience():
-    """Raise Stuck if a test takes longer than PATIENCE_S seconds."""
+def timeout():
+    """Raise LoopTimeout if a test takes longer than TIMEOUT_S seconds."""
 
-    def stuck(_signal, _frame):
-        raise Stuck
+    def raise_timeout(_signal, _frame):
+        raise LoopTimeout
 
-    before = signal.signal(signal.SIGALRM, stuck)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    previous_handler = signal.signal(signal.SIGALRM, raise_timeout)
+    signal.setitimer(signal.ITIMER_REAL, TIMEOUT_S)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+    signal.signal(signal.SIGALRM, previous_handler)
 
 
 class SignalAtLine:
-    """Sends SIGTERM before the main thread runs its n-th line after READY.
+    """A trace function that sends SIGTERM before the main thread runs a line of code.
 
-    Only lines of the loop module and of the modules that it waits with are counted.
+    It counts the lines after the notification READY=1, and only those of the loop module and of the
+    modules with which the loop waits.
     """
 
     def __init__(self, line_number):
-        self.remaining = line_number
+        self.remaining_lines = line_number
         self.files = {loop.__file__, threading.__file__, queue.__file__}
         self.is_ready = False
 
@@ -138,8 +153,8 @@ class SignalAtLine:
         if frame.f_code.co_filename not in self.files:
             return None
         if event == "line" and self.is_ready:
-            self.remaining -= 1
-            if self.remaining == 0:
+            self.remaining_lines -= 1
+            if self.remaining_lines == 0:
                 os.kill(os.getpid(), signal.SIGTERM)
         return self
 
@@ -147,11 +162,11 @@ class SignalAtLine:
         self.is_ready = state == "READY=1"
 
 
-@pytest.mark.usefixtures("patience")
+@pytest.mark.usefixtures("timeout")
 def test_signal_at_any_line_ends_the_loop(monkeypatch):
-    """A mutex that both the handler and the interrupted line need would deadlock the process."""
+    """The process would deadlock if the signal handler and the interrupted line shared a mutex."""
     monkeypatch.setattr(loop, "CLOCK_CHECK_S", 0.001)
-    before = sys.gettrace()
+    previous_trace = sys.gettrace()
     for line_number in range(1, 60):
         tracer = SignalAtLine(line_number)
         monkeypatch.setattr(loop, "notify_systemd", tracer.notify)
@@ -159,4 +174,4 @@ def test_signal_at_any_line_ends_the_loop(monkeypatch):
         try:
             run(())
         finally:
-            sys.settrace(before)
+            sys.settrace(previous_trace)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit and service tests can connect only to this host."""
+"""Tests of the fixture that stops unit and service tests from connecting to other hosts."""
 
 import socket
 import subprocess
@@ -10,8 +10,8 @@ import pytest
 from tests.network_guard import NetworkUsed, loopback_only
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-ELSEWHERE = ("192.0.2.1", 9)
-CAUGHT_IN_A_THREAD = """
+OTHER_HOST = ("192.0.2.1", 9)
+TEST_WITH_SUPPRESSED_ERROR = """
 import contextlib, socket, threading
 from tests.network_guard import network_attempts
 
@@ -27,31 +27,34 @@ def test_thread():
 
 
 def test_connection_to_another_host_is_refused(request):
-    """The fixture is requested only after the attempt. It is active without this request."""
+    """The guard is active although the test does not request the fixture before the attempt."""
     with pytest.raises(NetworkUsed):
-        socket.create_connection(ELSEWHERE, timeout=1)
+        socket.create_connection(OTHER_HOST, timeout=1)
 
     attempts = request.getfixturevalue("network_attempts")
     assert attempts == ["socket.connect 192.0.2.1"]
     attempts.clear()
 
 
-@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_datagram_to_another_host_is_refused(family):
-    address = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}[family]
+@pytest.mark.parametrize(
+    ("family", "address"), [(socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")]
+)
+def test_datagram_to_another_host_is_refused(family, address):
     with loopback_only() as attempts, socket.socket(family, socket.SOCK_DGRAM) as sender:
-        for send in (sender.sendto, lambda data, to: sender.sendmsg([data], [], 0, to)):
-            with pytest.raises(NetworkUsed):
-                send(b"x", (address, 9))
+        with pytest.raises(NetworkUsed):
+            sender.sendto(b"x", (address, 9))
+        with pytest.raises(NetworkUsed):
+            sender.sendmsg([b"x"], [], 0, (address, 9))
 
     assert attempts == [f"socket.sendto {address}", f"socket.sendmsg {address}"]
 
 
-def test_name_query_is_refused():
+def test_name_resolution_is_refused():
     with loopback_only() as attempts:
-        for resolve in (socket.gethostbyname, lambda name: socket.getaddrinfo(name, 80)):
-            with pytest.raises(NetworkUsed):
-                resolve("host.example")
+        with pytest.raises(NetworkUsed):
+            socket.gethostbyname("host.example")
+        with pytest.raises(NetworkUsed):
+            socket.getaddrinfo("host.example", 80)
 
     assert attempts == ["socket.gethostbyname host.example", "socket.getaddrinfo host.example"]
 
@@ -60,11 +63,12 @@ def test_connection_to_the_loopback_is_allowed():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for host in ("127.0.0.1", "localhost"):
-            socket.create_connection((host, port), timeout=5).close()
+            connection = socket.create_connection((host, port), timeout=5)
+            connection.close()
 
 
-def test_attempt_that_a_thread_suppresses_fails_its_test(tmp_path):
-    (tmp_path / "test_caught.py").write_text(CAUGHT_IN_A_THREAD)
+def test_suppressed_attempt_of_a_thread_fails_its_test(tmp_path):
+    (tmp_path / "test_caught.py").write_text(TEST_WITH_SUPPRESSED_ERROR)
     pytest_command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
     command = [*pytest_command, "--rootdir", tmp_path, tmp_path]
 

@@ -31,8 +31,9 @@ Successor = Annotated[
 
 
 def _range_text(constant: Constant) -> str:
-    least, most = constant_text(constant, constant.least), constant_text(constant, constant.most)
-    return f"{least} to {most}"
+    minimum = constant_text(constant, constant.minimum)
+    maximum = constant_text(constant, constant.maximum)
+    return f"{minimum} to {maximum}"
 
 
 _CONSTANTS = "\n".join(

@@ -174,7 +174,7 @@ def _constants(state: GridState) -> tuple[Columns, Rows]:
     rows: Rows = []
     for name, value in state.constants.items():
         constant = _CONSTANTS[name]
-        numbers = (value, constant.least, constant.most)
+        numbers = (value, constant.minimum, constant.maximum)
         texts = [constant_text(constant, number) for number in numbers]
         rows.append((name, *texts, constant.meaning))
     return ("CONSTANT", "VALUE", "LEAST", "MOST", "MEANING"), rows
@@ -204,8 +204,8 @@ def _constant_json(name: str, value: int) -> dict[str, object]:
         "name": name,
         "value": value,
         "unit": constant.unit,
-        "least": constant.least,
-        "most": constant.most,
+        "least": constant.minimum,
+        "most": constant.maximum,
     }
 
 

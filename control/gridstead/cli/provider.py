@@ -23,11 +23,11 @@ Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The provider's 
 
 
 def _state(provider: Provider) -> str:
-    if provider.banned:
+    if provider.is_banned:
         return "banned"
-    if provider.joined:
-        return "joined, change waits" if provider.waiting else "joined"
-    return "waits for approval" if provider.waiting else "not joined"
+    if provider.is_joined:
+        return "joined, change waits" if provider.is_waiting else "joined"
+    return "waits for approval" if provider.is_waiting else "not joined"
 
 
 def _to_json(provider: Provider) -> dict[str, object]:
@@ -35,7 +35,7 @@ def _to_json(provider: Provider) -> dict[str, object]:
     return {
         "address": provider.address,
         "state": _state(provider),
-        "nodes": hardware.nodes,
+        "nodes": hardware.node_count,
         "cpus": sum(hardware.cpus_per_node),
         "memory_mb": sum(hardware.memory_per_node_mb),
         "gpus": sum(hardware.gpus_per_node),

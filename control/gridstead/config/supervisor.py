@@ -50,7 +50,7 @@ class SshTransport(Settings):
     known_hosts_file: Annotated[
         Path,
         Field(
-            description="File with the host key of the login node. Others are refused.",
+            description="File with the host key of the login node. Any other key is refused.",
             examples=["/etc/gridstead/ssh/known_hosts"],
         ),
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of the grid's contracts: reading them, and sending transactions of one wallet."""
+"""The ports that read the grid's contracts and send the transactions of a wallet."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Ledger(Protocol):
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         """Return the grid's events from a height up to a block, in the order of the chain.
 
-        Both ends are included. The events are those of the history of the end block. A ledger may
-        be limited to the claims of one provider; it may then omit all other events.
+        Both ends are included. All events are on the fork of the end block. A ledger may be limited
+        to the claims of one provider; it may then omit all other events.
         """
         ...
 
@@ -47,7 +47,7 @@ class Ledger(Protocol):
         ...
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
-        """Return the record of a provider that waits for approval. Returns None if none does."""
+        """Return the record of a provider that waits for approval, None if it does not wait."""
         ...
 
     def timeouts(self, *, at_block: Block) -> Timeouts:
@@ -76,7 +76,7 @@ class Account(Protocol):
         ...
 
     def gas(
-        self, batches: Sequence[Sequence[Call]], *, room: int
+        self, batches: Sequence[Sequence[Call]], *, available_gas: int
     ) -> tuple[int | TransactionReverted, ...]:
         """Return the gas limit of the transaction of each batch.
 
@@ -84,9 +84,9 @@ class Account(Protocol):
         calls is never refused.
 
         Args:
-            batches: Batches of calls of one kind. A batch may be empty.
-            room: The gas of a block. An estimate by the node is at most this high. A claim is for
-                as many jobs as fit into this gas.
+            batches: Batches of calls of one type. A batch may be empty.
+            available_gas: The gas limit of a block. No returned gas limit of an estimate is higher.
+                A claim takes as many jobs as this gas allows.
         """
         ...
 
@@ -95,8 +95,8 @@ class Account(Protocol):
     ) -> Transaction:
         """Return a signed transaction with these calls.
 
-        Without calls the transaction only uses its nonce. A claim is for as many jobs as fit into
-        the gas that ``gas`` returned.
+        Without calls the transaction only uses its nonce. A claim takes as many jobs as ``gas``
+        allows.
         """
         ...
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of Slurm: as the supervisor uses it, and on the controller's host as the agent uses it.
+"""The ports to Slurm.
 
-Scheduler, Accounting and Reports are for the supervisor. The others are for the agent.
+The supervisor uses Scheduler, Accounting and Reports. The cluster agent, which runs on the
+controller's host, uses the other ports.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from gridstead.domain.supervisor.submission import Gate, GridUser, Submission
 
 
 class Scheduler(Protocol):
-    """slurmctld. Only jobs of wallet users can be submitted and changed."""
+    """The scheduler, slurmctld. It submits and changes only jobs of wallet users."""
 
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id.
 
         Raises:
             SubmitRejected: If Slurm refused the job. Nothing was queued.
-            SchedulerUnavailable: If it is not known whether the job was queued. The caller must
-                search for the job before it submits again.
+            SchedulerUnavailable: If it is unknown whether the job was queued. The caller must
+                search for the job before it submits the job again.
         """
         ...
 
@@ -33,25 +34,30 @@ class Scheduler(Protocol):
         """Cancel a Slurm job if its AdminComment is this job key.
 
         Does nothing if the AdminComment is different, or if the Slurm job has ended or is unknown.
-        Safe to repeat.
+        This operation is idempotent.
         """
         ...
 
     def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
         """Raise the time limit of a Slurm job if its AdminComment is this job key.
 
-        Unit: ``time_limit_min`` minutes in all. Safe to repeat.
+        Args:
+            slurm_job_id: The Slurm job.
+            job_key: The job key that the AdminComment must have.
+            time_limit_min: The new time limit, in minutes since the start of the Slurm job.
+
+        This operation is idempotent.
         """
         ...
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
         ...
 
-    def gate(self, address: str) -> Gate:
+    def check_gate(self, address: str) -> Gate:
         """Return whether jobs of this customer can run on the cluster.
 
-        Creates the Slurm association if it is the only thing that is missing.
+        If only the customer's Slurm association is missing, this method creates it.
         """
         ...
 
@@ -61,13 +67,13 @@ class Scheduler(Protocol):
 
 
 class Accounting(Protocol):
-    """slurmdbd, which knows how jobs ended."""
+    """The accounting database, slurmdbd. It records how jobs ended."""
 
-    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+    def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these jobs that were submitted since a time.
 
-        The records are those of the Slurm job names, which are the job numbers. So records of other
-        chains may be among them; their job keys differ.
+        slurmdbd is searched by Slurm job name, which contains only the job number. So the result
+        may contain jobs of other chains. Their job keys are different.
 
         Unit: ``since`` Unix seconds.
         """
@@ -78,27 +84,29 @@ class Reports(Protocol):
     """The reports of Slurm's plugins. A report is only a hint."""
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return the next reports with a higher sequence number. Not always all of them.
+        """Return reports with a sequence number above ``after``, sorted by sequence number.
 
-        Waits up to ``wait_s`` seconds for the first report.
-        Shape: sorted by sequence number. Empty only if there is no such report.
+        One call may return only the first of these reports. If there is no such report, the call
+        waits up to ``wait_s`` seconds for one, and then returns an empty tuple.
         """
         ...
 
 
 class Slurm(Protocol):
-    """Slurm, with the rights of SlurmUser. The caller checks what a client may do."""
+    """Slurm, with the rights of SlurmUser. The caller checks the permissions of its client."""
 
     def submit(self, submission: Submission) -> int:
-        """Submit a job and return its Slurm job id. Errors and guarantees are as in Scheduler.
+        """Submit a job and return its Slurm job id.
 
         Raises:
+            SubmitRejected: As in Scheduler.
+            SchedulerUnavailable: As in Scheduler.
             AssociationUnknown: If slurmctld has no association for the user.
         """
         ...
 
     def find(self, slurm_job_id: int) -> Attempt | None:
-        """Return the job that slurmctld lists under an id. Returns None if there is none."""
+        """Return the job with this id. Returns None if slurmctld does not list it."""
         ...
 
     def cancel(self, slurm_job_id: int) -> None:
@@ -108,15 +116,15 @@ class Slurm(Protocol):
     def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
         """Set the time limit of a Slurm job. Does nothing if it has ended or is unknown.
 
-        Unit: ``time_limit_min`` minutes in all.
+        Unit: ``time_limit_min`` minutes since the start of the Slurm job.
         """
         ...
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
         ...
 
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+    def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these Slurm job names that were submitted since a time.
 
         Unit: ``since`` Unix seconds.
@@ -140,29 +148,29 @@ class Accounts(Protocol):
         ...
 
     def associate(self, address: str) -> None:
-        """Create the user's Slurm association if it is missing. Safe and cheap to repeat."""
+        """Create the user's Slurm association if it is missing. A repeated call is cheap."""
         ...
 
     def reassociate(self, address: str) -> None:
-        """Check the association without a cache, and let slurmctld read all associations again."""
+        """Check the association without a cache, and make slurmctld read all associations again."""
         ...
 
 
 class ReportStore(Protocol):
-    """The reports of Slurm's plugins, in order. A report is durable before it can be read."""
+    """The reports of Slurm's plugins, in order. A report is written to disk before it is read."""
 
     def add(self, hints: Iterable[Hint]) -> None:
-        """Store hints under increasing sequence numbers. A hint that is stored is ignored."""
+        """Store new hints under increasing sequence numbers. Ignore hints that are stored."""
         ...
 
-    def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
+    def list_after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
         """Return reports with a higher sequence number. May be empty.
 
-        Waits up to ``wait_s`` seconds for the first report.
+        If there is no such report, the call waits up to ``wait_s`` seconds for one.
         """
         ...
 
-    def forget(self, *, before: int) -> None:
+    def delete(self, *, before: int) -> None:
         """Delete the reports that were stored before a time. Unit: Unix seconds."""
         ...
 
@@ -170,23 +178,30 @@ class ReportStore(Protocol):
 class CompletionSpool(Protocol):
     """The spool file to which the job completion plugin appends."""
 
-    def take(self) -> tuple[str, ...]:
-        """Return the oldest lines, the same until ``done`` is called. May be empty."""
+    def read_lines(self) -> tuple[str, ...]:
+        """Return the oldest lines. May be empty.
+
+        Every call returns the same lines until ``remove_lines`` is called.
+        """
         ...
 
-    def done(self, *, rejected: Iterable[str]) -> None:
-        """Remove the lines of the last ``take``. The rejected ones are saved for the operator."""
+    def remove_lines(self, *, rejected: Iterable[str]) -> None:
+        """Remove the lines that ``read_lines`` returned, and save the rejected lines in a file.
+
+        The operator reads that file.
+        """
         ...
 
 
 class MungeOpener(Protocol):
     """Opens MUNGE credentials."""
 
-    def open(self, sealed: bytes) -> MungeCredential:
+    def open(self, credential: bytes) -> MungeCredential:
         """Return the content of a credential and the user that created it.
 
         Raises:
-            NotAllowed: If it is not a valid credential of this cluster, has expired, or was opened
-                before.
+            NotAllowed: If the credential is invalid, has expired, belongs to another cluster, or
+                was opened before.
+            SchedulerUnavailable: If munged does not answer.
         """
         ...

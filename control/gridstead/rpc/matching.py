@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler's queue over HTTPS: ``/`` for DeepSquare's clients, ``/pending`` with reasons.
+"""The HTTPS server of the meta-scheduler's queue view.
 
-Both return a JSON object whose keys are 0x and 64 hexadecimal digits.
+``/`` returns the matched and running jobs, for DeepSquare's clients. ``/pending`` returns the
+pending jobs with the reasons why they wait. Both return a JSON object whose keys are job numbers:
+0x and 64 hexadecimal digits.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ SOCKET_TIMEOUT_S = 10
 
 
 class QueueViewServer:
-    """Serves the two views.
+    """Serves the two paths of the queue view.
 
     Args:
         address: ``host:port``.
         tls: The server's certificate.
         matched: Returns the matched and running jobs.
-        pending: Returns the pending jobs with the reasons.
+        pending: Returns the pending jobs with the reasons why they wait.
     """
 
     def __init__(self, address: str, tls: TlsFiles, *, matched: View, pending: View) -> None:
@@ -71,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = SOCKET_TIMEOUT_S
 
     def view(self, path: str) -> View | None:
-        """Return the view of a path."""
+        """Return the view of a path. Returns None for an unknown path. Subclasses override it."""
         raise AssertionError(path)
 
     def do_GET(self) -> None:  # http.server's name

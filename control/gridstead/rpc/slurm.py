@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cluster agent's servers: gRPC with mutual TLS for the supervisor, UDP for the nodes' reports.
 
-The module only converts: messages to values, values to messages, errors to status codes.
+This module only converts messages to values, values to messages, and errors to status codes.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from gridstead.proto import agent_pb2_grpc
 from gridstead.rpc.tls import AllowedNames, TlsFiles, bind, grpc_server
 
 _THREADS = 12
-_DATAGRAM_MAX_BYTES = 4096
-_POLL_S = 0.5
+_MAX_DATAGRAM_BYTES = 4096
+_SOCKET_TIMEOUT_S = 0.5
 _GRACE_S = 3
-_BUFFER_BYTES = 4 * 1024 * 1024
+_RECEIVE_BUFFER_BYTES = 4 * 1024 * 1024
 
-_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
+_STATUS_CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
     (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
     (SubmitRejected, grpc.StatusCode.FAILED_PRECONDITION),
     (NotAllowed, grpc.StatusCode.PERMISSION_DENIED),
@@ -45,8 +45,8 @@ _CODES: tuple[tuple[type[GridsteadError], grpc.StatusCode], ...] = (
 )
 
 
-class AccountingOf(Protocol):
-    """Returns slurmdbd's records of Slurm job names since a time. Unit: Unix seconds."""
+class ListRecords(Protocol):
+    """A function that returns slurmdbd's records of Slurm job names since a time, Unix seconds."""
 
     def __call__(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return the records."""
@@ -54,15 +54,15 @@ class AccountingOf(Protocol):
 
 
 class AgentServer:
-    """Serves the supervisor; the constructor binds the port.
+    """The gRPC server for the supervisor. The constructor binds the port.
 
     Args:
-        address: ``host:port``; port 0 selects a free one.
-        files: Certificate and key of the server, and the CA of clients, which is required.
-        scheduler: Carries out the calls.
-        accounting: Returns slurmdbd's records of Slurm job names since a time.
+        address: ``host:port``. Port 0 selects a free port.
+        files: The certificate and key of the server, and the CA of the clients, which is required.
+        scheduler: Performs the calls.
+        list_records: Returns slurmdbd's records of Slurm job names since a time.
         reports: The plugins' reports.
-        allowed: Common name of the only client that may call.
+        allowed_client: The common name of the only client that may call.
 
     Raises:
         ConfigError: If there is no client CA, a file cannot be read, or the address cannot be
@@ -75,14 +75,14 @@ class AgentServer:
         files: TlsFiles,
         *,
         scheduler: Scheduler,
-        accounting: AccountingOf,
+        list_records: ListRecords,
         reports: Reports,
-        allowed: str,
+        allowed_client: str,
     ) -> None:
         if files.client_ca is None:
             raise ConfigError("cannot start the agent without a client CA")
-        self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed])])
-        servicer = _Servicer(scheduler, accounting, reports)
+        self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed_client])])
+        servicer = _Servicer(scheduler, list_records, reports)
         agent_pb2_grpc.add_ClusterAgentServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]
         self.port = bind(self._server, address, files)
 
@@ -91,27 +91,27 @@ class AgentServer:
         self._server.start()
 
     def stop(self) -> None:
-        """Stop the server; calls in progress have some seconds to finish."""
+        """Stop the server. Calls in progress have some seconds to finish."""
         self._server.stop(_GRACE_S).wait()
 
 
 class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
-    def __init__(self, scheduler: Scheduler, accounting: AccountingOf, reports: Reports) -> None:
+    def __init__(self, scheduler: Scheduler, list_records: ListRecords, reports: Reports) -> None:
         self._scheduler = scheduler
-        self._accounting = accounting
+        self._list_records = list_records
         self._reports = reports
 
     def Submit(self, request: pb.SubmitRequest, context: grpc.ServicerContext) -> pb.SubmitResponse:  # noqa: N802
-        with _errors_as_status(context):
+        with _abort_on_error(context):
             return pb.SubmitResponse(slurm_job_id=self._scheduler.submit(_submission(request)))
 
     def Cancel(self, request: pb.CancelRequest, context: grpc.ServicerContext) -> pb.CancelResponse:  # noqa: N802
-        with _errors_as_status(context):
+        with _abort_on_error(context):
             self._scheduler.cancel(request.slurm_job_id, job_key=_job_key(request.job_key))
             return pb.CancelResponse()
 
     def Extend(self, request: pb.ExtendRequest, context: grpc.ServicerContext) -> pb.ExtendResponse:  # noqa: N802
-        with _errors_as_status(context):
+        with _abort_on_error(context):
             self._scheduler.extend(
                 request.slurm_job_id,
                 job_key=_job_key(request.job_key),
@@ -120,8 +120,8 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
             return pb.ExtendResponse()
 
     def Live(self, _request: pb.LiveRequest, context: grpc.ServicerContext) -> pb.LiveResponse:  # noqa: N802
-        with _errors_as_status(context):
-            sample = self._scheduler.live()
+        with _abort_on_error(context):
+            sample = self._scheduler.list_jobs()
             return pb.LiveResponse(
                 taken_at=sample.taken_at, attempts=map(_attempt, sample.attempts)
             )
@@ -129,39 +129,40 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
     def Accounting(  # noqa: N802
         self, request: pb.AccountingRequest, context: grpc.ServicerContext
     ) -> pb.AccountingResponse:
-        with _errors_as_status(context):
+        with _abort_on_error(context):
             _check_names(request.names)
-            sample = self._accounting(request.names, since=request.since)
+            sample = self._list_records(request.names, since=request.since)
             return pb.AccountingResponse(
                 taken_at=sample.taken_at,
-                complete=sample.complete,
+                complete=sample.is_complete,
                 attempts=map(_attempt, sample.attempts),
             )
 
     def Gate(self, request: pb.GateRequest, context: grpc.ServicerContext) -> pb.GateResponse:  # noqa: N802
-        with _errors_as_status(context):
-            gate = self._scheduler.gate(request.address)
+        with _abort_on_error(context):
+            gate = self._scheduler.check_gate(request.address)
             uid, gid = (gate.user.uid, gate.user.gid) if gate.user else (0, 0)
             return pb.GateResponse(uid=uid, gid=gid, missing=gate.missing)
 
     def Hardware(  # noqa: N802
         self, _request: pb.HardwareRequest, context: grpc.ServicerContext
     ) -> pb.HardwareResponse:
-        with _errors_as_status(context):
+        with _abort_on_error(context):
             hardware = self._scheduler.hardware()
-            rows = zip(
+            response = pb.HardwareResponse()
+            for cpus, memory_mb, gpus in zip(
                 hardware.cpus_per_node,
                 hardware.memory_per_node_mb,
                 hardware.gpus_per_node,
                 strict=True,
-            )
-            nodes = [pb.Node(cpus=cpus, memory_mb=memory, gpus=gpus) for cpus, memory, gpus in rows]
-            return pb.HardwareResponse(nodes=nodes)
+            ):
+                response.nodes.add(cpus=cpus, memory_mb=memory_mb, gpus=gpus)
+            return response
 
     def PullReports(  # noqa: N802
         self, request: pb.PullReportsRequest, context: grpc.ServicerContext
     ) -> pb.PullReportsResponse:
-        with _errors_as_status(context):
+        with _abort_on_error(context):
             reports = self._reports.pull(after=request.after, wait_s=request.wait_s)
             return pb.PullReportsResponse(reports=map(_report, reports))
 
@@ -179,8 +180,8 @@ class DatagramReceiver:
         host, _, port = address.rpartition(":")
         self._receive = receive
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
-        self._socket.settimeout(_POLL_S)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+        self._socket.settimeout(_SOCKET_TIMEOUT_S)
         try:
             self._socket.bind((host, int(port)))
         except OSError as err:
@@ -199,7 +200,7 @@ class DatagramReceiver:
         self._thread.start()
 
     def check(self) -> None:
-        """Return if the thread is running.
+        """Check that the thread is running.
 
         Raises:
             RuntimeError: If the thread has ended, which is a bug.
@@ -217,24 +218,24 @@ class DatagramReceiver:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                datagram, source = self._socket.recvfrom(_DATAGRAM_MAX_BYTES)
+                datagram, source = self._socket.recvfrom(_MAX_DATAGRAM_BYTES)
             except TimeoutError:
                 continue
             self._receive(datagram, source[0])
 
 
 @contextmanager
-def _errors_as_status(context: grpc.ServicerContext) -> Iterator[None]:
+def _abort_on_error(context: grpc.ServicerContext) -> Iterator[None]:
     """End the call with the status code of a GridsteadError."""
     try:
         yield
     except GridsteadError as error:
-        context.abort(_status_of(error), str(error))
+        context.abort(_status_code_of(error), str(error))
 
 
-def _status_of(error: GridsteadError) -> grpc.StatusCode:
-    for kind, code in _CODES:
-        if isinstance(error, kind):
+def _status_code_of(error: GridsteadError) -> grpc.StatusCode:
+    for error_class, code in _STATUS_CODES:
+        if isinstance(error, error_class):
             return code
     return grpc.StatusCode.INTERNAL
 

@@ -29,7 +29,7 @@ def run(settings: MetaSchedulerSettings) -> None:
     sending = open_sending(
         chain, wallet, database, clock, confirmations=confirmations, failpoint=failpoint
     )
-    # The chain has all requests and refusals. They are read again at each start and not stored.
+    # The events are not stored. The meta-scheduler reads them from the chain again at each start.
     follower = Follower(
         chain.ledger, VolatileCursor(), start=chain.first_block, confirmations=confirmations
     )

@@ -17,8 +17,8 @@ from gridstead.services.slurm.report_intake import ReportIntake
 from gridstead.wiring import loop
 from gridstead.wiring.credentials import to_files
 
-SPOOL_S = 0.1
-RECEIVER_S = 5.0
+REPORT_INTERVAL_S = 0.1
+RECEIVER_CHECK_INTERVAL_S = 5.0
 
 
 def run(settings: AgentSettings) -> None:
@@ -28,7 +28,7 @@ def run(settings: AgentSettings) -> None:
     agent = open_agent(settings, reports)
     intake = ReportIntake(
         reports=reports,
-        seal=Munge(),
+        munge=Munge(),
         spool=FileSpool(settings.spool_file) if settings.spool_file else None,
         sources=settings.report_sources,
         clock=clock,
@@ -37,25 +37,33 @@ def run(settings: AgentSettings) -> None:
         settings.listen,
         to_files(settings.tls),
         scheduler=agent,
-        accounting=agent.accounting,
+        list_records=agent.list_records,
         reports=agent,
-        allowed=settings.allowed_client,
+        allowed_client=settings.allowed_client,
     )
     close = [reports.close, server.stop]
-    ticks = [loop.Tick(name="reports", do=intake.tick, every_s=SPOOL_S)]
+    ticks = [loop.Tick(name="reports", do=intake.tick, every_s=REPORT_INTERVAL_S)]
     if settings.report_listen is not None:
         receiver = DatagramReceiver(settings.report_listen, intake.receive)
         receiver.start()
         close.append(receiver.stop)
-        ticks.append(loop.Tick(name="receiver", do=receiver.check, every_s=RECEIVER_S))
+        ticks.append(
+            loop.Tick(name="receiver", do=receiver.check, every_s=RECEIVER_CHECK_INTERVAL_S)
+        )
     server.start()
     loop.run(tuple(ticks), close=tuple(close))
 
 
 def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
-    """Return the agent of this host's Slurm."""
-    runner, clock = LocalRunner(), SystemClock()
-    paths, ids = settings.storage, settings.wallet_ids
+    """Return the agent of this host's Slurm.
+
+    Raises:
+        ConfigError: If the installed release of Slurm is not supported.
+    """
+    runner = LocalRunner()
+    clock = SystemClock()
+    paths = settings.storage
+    ids = settings.wallet_ids
     slurm = LocalSlurm(
         runner=runner,
         socket=settings.slurmrestd_socket,
@@ -64,7 +72,7 @@ def open_agent(settings: AgentSettings, reports: SqliteReports) -> Agent:
         account=settings.account,
         homes=paths.homes,
     )
-    slurm.release()  # ends the start if the installed release is unknown
+    slurm.release()  # Raises the ConfigError.
     storage = UserStorage(
         homes=paths.homes,
         shared_cache=paths.shared_cache,

@@ -18,7 +18,7 @@ from gridstead.adapters.store.database import Database
 from gridstead.adapters.store.journal import SqlJournal
 from gridstead.config import Slurm, SshKeys, SupervisorSettings, to_wei
 from gridstead.domain.jobs.billing import Prices
-from gridstead.domain.supervisor.evidence import Patience
+from gridstead.domain.supervisor.evidence import WaitTimes
 from gridstead.domain.supervisor.offers import Terms
 from gridstead.domain.supervisor.snapshot import Rules
 from gridstead.errors import ConfigError
@@ -32,8 +32,8 @@ from gridstead.wiring.chain import OpenChain, open_chain, open_wallet
 from gridstead.wiring.credentials import read_key, to_files
 from gridstead.wiring.transactions import open_sending
 
-REGISTRATION_S = 60
-SUBMISSIONS_AT_ONCE = 4
+REGISTRATION_INTERVAL_S = 60
+SUBMISSION_THREADS = 4
 
 
 def run(settings: SupervisorSettings) -> None:
@@ -71,7 +71,7 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
     )
     rules = _rules(settings, chain, wallet)
     supervisor = Supervisor(
-        ports, rules, submission_threads=SUBMISSIONS_AT_ONCE, failpoint=failpoint
+        ports, rules, submission_threads=SUBMISSION_THREADS, failpoint=failpoint
     )
     registration = Registration(
         chain.ledger, sending.outbox, slurm, provider=wallet.address, terms=_terms(settings)
@@ -79,12 +79,12 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
     return (
         loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),
         loop.Tick(name="supervisor", do=supervisor.tick, every_s=settings.tick_s),
-        loop.Tick(name="registration", do=registration.tick, every_s=REGISTRATION_S),
+        loop.Tick(name="registration", do=registration.tick, every_s=REGISTRATION_INTERVAL_S),
     )
 
 
 def open_slurm(settings: Slurm, clock: Clock) -> AgentClient | SshScheduler:
-    """Return the access to Slurm. Only the agent has reports.
+    """Return the access to Slurm, through the agent or over SSH. Only the agent has reports.
 
     Raises:
         ConfigError: If the table of the selected transport is missing.
@@ -124,7 +124,7 @@ def _agent_client(settings: Slurm) -> AgentClient:
 def _follower(
     chain: OpenChain, wallet: Wallet, database: Database, *, confirmations: int
 ) -> Follower:
-    """Return the follower of the supervisor's claims. It skips all other events of the grid."""
+    """Return a follower of the claims of this provider. It skips all other events of the grid."""
     claims = ChainLedger(chain.node, chain.contracts, claims_of=wallet.address)
     cursor = SqlCursor(database, "supervisor")
     return Follower(claims, cursor, start=chain.first_block, confirmations=confirmations)
@@ -153,22 +153,23 @@ def _rules(settings: SupervisorSettings, chain: OpenChain, wallet: Wallet) -> Ru
         claim_limit=settings.claim_limit,
         max_attempts=settings.max_attempts,
         plain_slack_min=slack_min,
-        patience=Patience(clock_skew_s=settings.clock_skew_s),
+        wait_times=WaitTimes(clock_skew_s=settings.clock_skew_s),
     )
 
 
 def _terms(settings: SupervisorSettings) -> Terms:
-    credits_ = settings.prices_per_minute
+    prices_in_credits = settings.prices_per_minute
     prices = Prices(
-        gpu_per_min=to_wei(credits_.gpu_credits),
-        cpu_per_min=to_wei(credits_.cpu_credits),
-        memory_mb_per_min=to_wei(credits_.memory_mb_credits),
+        gpu_per_min=to_wei(prices_in_credits.gpu_credits),
+        cpu_per_min=to_wei(prices_in_credits.cpu_credits),
+        memory_mb_per_min=to_wei(prices_in_credits.memory_mb_credits),
     )
     return Terms(prices=prices, labels=settings.labels)
 
 
 def _serve_keys(settings: SshKeys) -> SshKeyServer:
-    line = read_key(settings.public_key_file).decode().strip()
-    server = SshKeyServer(settings.listen, to_files(settings), authorized_keys=lambda: line)
+    """Start the server of the supervisor's public SSH key."""
+    public_key = read_key(settings.public_key_file).decode().strip()
+    server = SshKeyServer(settings.listen, to_files(settings), authorized_keys=lambda: public_key)
     server.start()
     return server

@@ -17,7 +17,7 @@ from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workf
 MAX_ALL_STEPS = 1024
 MAX_PARALLEL = 1024
 
-# The known handles at a place in the workflow, and whether a step there can wait for each of them.
+# The handles of earlier launched steps, and whether the step can wait for each of them.
 Handles = Mapping[str, bool]
 
 
@@ -78,19 +78,22 @@ class _Check:
         running: dict[str, Needs] = {}
         peak = Needs()
         for number, step in enumerate(steps):
-            place = (*path, number)
-            self._check_depends_on(step, place, handles)
+            step_path = (*path, number)
+            self._check_depends_on(step, step_path, handles)
             for handle in step.depends_on:
                 running.pop(handle.lower(), None)
             running_needs = sum(running.values(), Needs())
-            need = self._step_needs(step, place, handles)
+            needs = self._step_needs(step, step_path, handles)
             total = self._check_fit(
-                place, running_needs + need, "with earlier launched steps that still run, it needs"
+                step_path,
+                running_needs + needs,
+                "with earlier launched steps that still run, it needs",
             )
             peak = peak.maximum(total)
             if step.launch:
-                name = self._add_handle(step, place, handles) or f"#{number}"
-                running[name] = need if total != Needs() else Needs()
+                name = self._add_handle(step, step_path, handles) or f"#{number}"
+                was_reported = total == Needs()
+                running[name] = Needs() if was_reported else needs
         return peak
 
     def _check_depends_on(self, step: Step, path: Path, handles: Handles) -> None:
@@ -130,13 +133,13 @@ class _Check:
             peaks.append(self._run_needs(step.run, (*path, "run", "resources")))
             self._check_vnets(step.run, (*path, "run", "customNetworkInterfaces"))
         if isinstance(step.use, ResolvedUse):
-            place = (*path, "use", "module", "steps")
-            peaks.append(self.list_of_steps(step.use.module.steps, place, {}))
+            module_path = (*path, "use", "module", "steps")
+            peaks.append(self.list_of_steps(step.use.module.steps, module_path, {}))
         if step.for_:
             peaks.append(self._loop_needs(step.for_, (*path, "for"), handles))
         if step.launch:
-            place = (*path, "launch", "steps")
-            peaks.append(self.list_of_steps(step.launch.steps, place, not_awaitable))
+            launch_path = (*path, "launch", "steps")
+            peaks.append(self.list_of_steps(step.launch.steps, launch_path, not_awaitable))
         peak = Needs()
         for needs in peaks:
             peak = peak.maximum(needs)
@@ -154,43 +157,42 @@ class _Check:
             vnet = interface.vnet
             if vnet is None:
                 continue
-            place = (*path, number, "vnet")
+            vnet_path = (*path, number, "vnet")
             network = networks.get(vnet.name)
             if network is None:
                 reason = "is not the name of a virtual network"
-                self.problems.append(((*place, "name"), reason))
+                self.problems.append(((*vnet_path, "name"), reason))
             elif not network.can_assign(vnet.address):
                 reason = (
                     f"is not a free address of {vnet.name},"
                     f" whose gateway is {network.gateway_address}"
                 )
-                self.problems.append(((*place, "address"), reason))
+                self.problems.append(((*vnet_path, "address"), reason))
 
     def _loop_needs(self, loop: StepFor, path: Path, handles: Handles) -> Needs:
         inner = dict.fromkeys(handles, False) if loop.parallel else handles
-        need = self.list_of_steps(loop.steps, (*path, "steps"), inner)
+        needs = self.list_of_steps(loop.steps, (*path, "steps"), inner)
         if not loop.parallel:
-            return need
+            return needs
         count = _iterations(loop)
         if count > MAX_PARALLEL:
             reason = f"has {count} parallel iterations, more than {MAX_PARALLEL}"
             self.problems.append((path, reason))
         subject = f"its {count} parallel iterations together need"
-        return self._check_fit(path, need.times(count), subject)
+        return self._check_fit(path, needs.times(count), subject)
 
-    def _check_fit(self, path: Path, need: Needs, subject: str) -> Needs:
-        """Check that the job has these resources, and return the need.
+    def _check_fit(self, path: Path, needs: Needs, subject: str) -> Needs:
+        """Check that the job has these resources, and return them.
 
         Returns:
-            Nothing needed if the need is too large, so that it is reported only once and not again
-            for each enclosing step.
+            ``Needs()`` if the job has too few, so that enclosing steps do not report this again.
         """
         job = self.workflow.resources
         cpus = job.tasks * job.cpus_per_task
         rows = (
-            (need.cpus, cpus, "CPU threads"),
-            (need.mem, cpus * job.mem_per_cpu, "MB of memory"),
-            (need.gpus, job.gpus, "GPUs"),
+            (needs.cpus, cpus, "CPU threads"),
+            (needs.mem, cpus * job.mem_per_cpu, "MB of memory"),
+            (needs.gpus, job.gpus, "GPUs"),
         )
         fits = True
         for needed, available, unit in rows:
@@ -198,7 +200,7 @@ class _Check:
                 reason = f"{subject} {needed} {unit}, but the job has {available}"
                 self.problems.append((path, reason))
                 fits = False
-        return need if fits else Needs()
+        return needs if fits else Needs()
 
 
 def _iterations(loop: StepFor) -> int:

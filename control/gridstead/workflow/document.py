@@ -3,8 +3,8 @@
 
 A workflow is one YAML document of mappings, lists and scalars, limited in size and depth. Rule 1:
 an alias is an error, so a small file cannot expand to a large one. Rule 2: keys are unique. Rule 3:
-plain scalars have the types of the YAML 1.2 core schema (``yes``, ``on`` and ``2024-01-01`` are
-text, ``010`` is ten), as clients of the grid read these fields.
+plain scalars have the types of the YAML 1.2 core schema: ``yes``, ``on`` and ``2024-01-01`` are
+text, and ``010`` is ten. Other clients of the grid read them in the same way.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def load(text: str) -> Document:
     """
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise _invalid((), f"is larger than {MAX_BYTES // 1024} KiB", None)
-    # The parser compares each directive with all others, so many of them would take long.
+    # The parser compares each directive with all others, so many directives would take too long.
     if directive := _TAG_DIRECTIVE.search(text):
         raise _invalid(
             (),
@@ -138,23 +138,27 @@ def load(text: str) -> Document:
         reason = ", ".join(filter(None, (err.context, err.problem)))
         raise _invalid((), f"is not valid YAML: {reason}", line) from err
     except (yaml.YAMLError, UnicodeError) as err:
-        bad = next((number for number, char in enumerate(text) if not _is_text(char)), len(text))
         reason = "is not valid YAML: it contains a character that is not allowed"
-        raise _invalid((), reason, text.count("\n", 0, bad) + 1) from err
+        line = text.count("\n", 0, _first_invalid_character(text)) + 1
+        raise _invalid((), reason, line) from err
 
 
 def format_path(path: Path) -> str:
     """Return the path in the usual notation, such as ``steps[0].run.command``."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{shorten(part)}"
-    return text
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{shorten(part)}"
+    return text.removeprefix(".")
 
 
 def shorten(text: str) -> str:
     """Return untrusted text for a message, shortened and without control characters."""
-    shown = text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…"
-    return "".join(char if char.isprintable() else "�" for char in shown)
+    if len(text) > MAX_QUOTED:
+        text = f"{text[:MAX_QUOTED]}…"
+    return "".join(char if char.isprintable() else "�" for char in text)
 
 
 def _load(text: str) -> Document:
@@ -166,9 +170,9 @@ def _load(text: str) -> Document:
     reader = _Reader(documents)
     value = reader.value(next(documents), ())
     next(documents)
-    more = next(documents)
-    if isinstance(more, DocumentStartEvent):
-        raise _invalid((), "contains more than one document", _line(more))
+    next_event = next(documents)
+    if isinstance(next_event, DocumentStartEvent):
+        raise _invalid((), "contains more than one document", _line(next_event))
     return Document(value=value, lines=reader.lines, problems=tuple(reader.problems))
 
 
@@ -188,10 +192,19 @@ def _line(event: Event) -> int:
     return event.start_mark.line + 1
 
 
-def _is_text(char: str) -> bool:
-    return char in "\t\n\r\x85" or (
-        char >= " " and not "\x7f" <= char <= "\x9f" and not "\ud800" <= char <= "\udfff"
-    )
+def _first_invalid_character(text: str) -> int:
+    for position, char in enumerate(text):
+        if not _is_allowed_in_yaml(char):
+            return position
+    return len(text)
+
+
+def _is_allowed_in_yaml(char: str) -> bool:
+    if char in "\t\n\r\x85":
+        return True
+    is_control = char < " " or "\x7f" <= char <= "\x9f"
+    is_surrogate = "\ud800" <= char <= "\udfff"
+    return not is_control and not is_surrogate
 
 
 def _invalid(path: Path, reason: str, line: int | None) -> InvalidWorkflow:

@@ -51,29 +51,30 @@ def is_secret(loc: Path, root: type[BaseModel] = Workflow) -> bool:
     return field is not None and not field.repr
 
 
-def valid_places(field: str) -> tuple[str, ...]:
-    """Return the places of a field, such as ``steps[].run.env``. Empty if the field is unknown."""
-    return _places_by_field().get(field, ())
+def valid_paths(field: str) -> tuple[str, ...]:
+    """Return all paths of a field, such as ``steps[].run.env``. Empty if the field is unknown."""
+    return _paths_by_field().get(field, ())
 
 
 @cache
-def _places_by_field() -> dict[str, tuple[str, ...]]:
-    places: dict[str, list[str]] = {}
-    for place, model in _models(Workflow, "", set()):
+def _paths_by_field() -> dict[str, tuple[str, ...]]:
+    paths: dict[str, list[str]] = {}
+    for prefix, model in _models(Workflow, "", set()):
         for field in fields_of(model):
-            places.setdefault(field, []).append(f"{place}{field}")
-    return {field: tuple(field_places) for field, field_places in places.items()}
+            paths.setdefault(field, []).append(f"{prefix}{field}")
+    return {field: tuple(field_paths) for field, field_paths in paths.items()}
 
 
 def _models(
-    model: type[BaseModel], place: str, seen: set[type[BaseModel]]
+    model: type[BaseModel], prefix: str, outer_models: set[type[BaseModel]]
 ) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield each mapping of the language and its place, without places in nested steps."""
-    yield place, model
-    enclosing = {*seen, model}
+    """Yield each mapping of the language with the prefix of its fields, without nested steps."""
+    yield prefix, model
+    enclosing = {*outer_models, model}
     for name, field in model.model_fields.items():
         inner = model_in(field.annotation)
         if inner and inner not in enclosing:
             is_list = "tuple" in str(field.annotation)
-            inner_place = f"{place}{field.alias or name}{'[]' if is_list else ''}."
-            yield from _models(inner, inner_place, enclosing)
+            brackets = "[]" if is_list else ""
+            inner_prefix = f"{prefix}{field.alias or name}{brackets}."
+            yield from _models(inner, inner_prefix, enclosing)

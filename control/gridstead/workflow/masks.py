@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks: placeholders for the secrets of a step, while the template of a module sees the step.
+"""Masks: placeholders for the secrets of a step, which the template of a module reads instead.
 
-A module is untrusted. Its template may put a step of the user anywhere, and must neither read the
-step's secrets nor send them elsewhere. A mask is replaced by its secret only in the mapping that it
-comes from, if that mapping is unchanged. So a password goes only to the registry, and a token only
-to the server, that the customer wrote in the same mapping. Anywhere else a mask is a text without
-meaning.
+A module is untrusted. Its template may insert a step of the user, but must neither read the step's
+secrets nor send them elsewhere. A mask is replaced by its secret only in its original mapping, and
+only if the template has not changed that mapping. So a password is sent only to the registry that
+the customer wrote in the same mapping, and a token only to its server. In any other mapping, a mask
+remains a text without meaning.
 """
 
 from __future__ import annotations
@@ -74,11 +74,12 @@ def _rebuilt(model: M, change: Callable[[Any, Path], Any], path: Path) -> M:
     """Return a model in which each directly nested model is changed."""
     changes: dict[str, object] = {}
     for name, info in type(model).model_fields.items():
-        value, place = getattr(model, name), (*path, info.alias or name)
+        value = getattr(model, name)
+        field_path = (*path, info.alias or name)
         if isinstance(value, BaseModel):
-            changes[name] = change(value, place)
+            changes[name] = change(value, field_path)
         elif isinstance(value, tuple):
-            changes[name] = tuple(_changed(value, place, change))
+            changes[name] = tuple(_changed(value, field_path, change))
     return model.model_copy(update=changes)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error messages of a workflow: the place, the value, and what is allowed."""
+"""Messages about broken rules: the path of a field, its value, and the allowed values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from gridstead.errors import WorkflowProblem
 from gridstead.workflow.document import Document, Path, format_path, shorten
-from gridstead.workflow.field_paths import fields_of, is_secret, model_at, valid_places
+from gridstead.workflow.field_paths import fields_of, is_secret, model_at, valid_paths
 from gridstead.workflow.schema import Workflow
 
 _TYPE_NAMES = {
@@ -35,8 +35,8 @@ _TYPE_REASONS = {
 }
 
 
-# The rule names of the reference implementation, for programs that read them. Rules that the
-# reference does not check have names of our own.
+# The names of rules by error types of pydantic. Programs read them. They are the names of
+# DeepSquare's implementation, except for rules that it does not check.
 _RULES = {
     "missing": "required",
     "greater_than_equal": "gte",
@@ -56,44 +56,44 @@ _WITHOUT_VALUE = ("value_error", "literal_error", "string_unicode")
 def problems_of(
     details: list[ErrorDetails], prefix: Path, document: Document, root: type[BaseModel] = Workflow
 ) -> list[WorkflowProblem]:
-    """Return the errors of pydantic for a mapping as problems at their places in a document."""
+    """Return the errors of pydantic for a mapping as problems with their paths and lines."""
     return [_problem(detail, prefix, document, root) for detail in _without_repeated(details)]
 
 
-def next_to_job(key: str, document: Document) -> WorkflowProblem:
+def key_next_to_job(key: str, document: Document) -> WorkflowProblem:
     """Return the problem of a key next to ``job``."""
     return _unknown((key,), (key,), document, "is not allowed next to job")
 
 
 def is_misplaced(detail: ErrorDetails) -> bool:
-    """Return whether a field of the language is in a place where it has no effect."""
+    """Return whether an unknown field is a field of another mapping of the language."""
     loc = detail["loc"]
-    return detail["type"] == "extra_forbidden" and bool(valid_places(str(loc[-1])))
+    return detail["type"] == "extra_forbidden" and bool(valid_paths(str(loc[-1])))
 
 
-def misplaced(path: Path, prefix: Path, document: Document) -> WorkflowProblem:
-    """Return the problem of a misplaced field, with its valid places below the prefix."""
+def misplaced_field(path: Path, prefix: Path, document: Document) -> WorkflowProblem:
+    """Return the problem of a misplaced field. Its hint contains the valid paths."""
     name = str(path[-1])
-    places = [".".join((*map(str, prefix), place)) for place in valid_places(name)]
+    paths = [".".join((*map(str, prefix), valid_path)) for valid_path in valid_paths(name)]
     return WorkflowProblem(
         path=format_path(path),
         reason="is in a wrong place and has no effect",
-        hint=f"It belongs in {' or '.join(places)}.",
+        hint=f"It belongs in {' or '.join(paths)}.",
         line=document.line(path),
     )
 
 
 def _without_repeated(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Omit the error that a list is too short if the list has wrong items."""
-    places: set[Path] = set()
+    """Omit the error that a list is too short if items of the list have errors."""
+    paths_with_inner_errors: set[Path] = set()
     for detail in details:
         loc = detail["loc"]
-        places.update(loc[:length] for length in range(len(loc)))
+        paths_with_inner_errors.update(loc[:length] for length in range(len(loc)))
 
-    def is_new(detail: ErrorDetails) -> bool:
-        return detail["type"] != "too_short" or detail["loc"] not in places
+    def is_repeated(detail: ErrorDetails) -> bool:
+        return detail["type"] == "too_short" and detail["loc"] in paths_with_inner_errors
 
-    return list(filter(is_new, details))
+    return [detail for detail in details if not is_repeated(detail)]
 
 
 def _problem(
@@ -113,23 +113,25 @@ def _problem(
 
 def _reason(detail: ErrorDetails) -> tuple[str, str | None]:
     """Return the reason and the hint."""
-    kind, value = detail["type"], detail["input"]
-    if kind in _TYPE_REASONS:
-        is_unquoted = kind == "string_type" and isinstance(value, bool | int | float)
+    error_type, value = detail["type"], detail["input"]
+    if error_type in _TYPE_REASONS:
+        is_unquoted = error_type == "string_type" and isinstance(value, bool | int | float)
         hint = "Put it in quotes to make it text." if is_unquoted else None
-        return f"{_TYPE_REASONS[kind]}, not {_TYPE_NAMES.get(type(value), 'something else')}", hint
+        type_name = _TYPE_NAMES.get(type(value), "something else")
+        return f"{_TYPE_REASONS[error_type]}, not {type_name}", hint
     return _limit_reason(detail) or _other_reason(detail), None
 
 
 def _limit_reason(detail: ErrorDetails) -> str | None:
-    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-    if kind in ("greater_than_equal", "less_than_equal"):
-        word, limit = ("least", context["ge"]) if "ge" in context else ("most", context["le"])
-        return f"must be at {word} {limit}, not {shorten(str(value))}"
-    if kind in ("string_too_long", "too_long"):
+    error_type, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    if error_type == "greater_than_equal":
+        return f"must be at least {context['ge']}, not {shorten(str(value))}"
+    if error_type == "less_than_equal":
+        return f"must be at most {context['le']}, not {shorten(str(value))}"
+    if error_type in ("string_too_long", "too_long"):
         unit = "characters" if isinstance(value, str) else "entries"
         return f"has more than {context['max_length']} {unit}: {len(value)}"
-    if kind in ("string_too_short", "too_short"):
+    if error_type in ("string_too_short", "too_short"):
         return "must not be empty"
     return None
 
@@ -162,10 +164,10 @@ def _unknown(
     line = document.line(path)
     model = model_at(loc[:-1], root)
     names = fields_of(model) if model else ()
-    near = difflib.get_close_matches(str(loc[-1])[:64], names, n=1)
+    similar = difflib.get_close_matches(str(loc[-1])[:64], names, n=1)
     hint = None
-    if near:
-        hint = f"Did you mean {near[0]}?"
+    if similar:
+        hint = f"Did you mean {similar[0]}?"
     elif names:
         hint = f"Known fields here: {', '.join(names)}."
     return WorkflowProblem(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resolves the modules of a workflow: fetches each module, expands its template, and checks it.
 
-A module is untrusted text. Rule 1: a template sees the job without its secrets, and the step that
-uses the module with masks instead of secrets, and nothing else. Rule 2: the number of modules and
-their nesting are limited. Rule 3: the caller fetches modules, so this file does not know hosts.
+A module is untrusted text. Rule 1: a template can read only two values: the job without its
+secrets, and the step that uses the module with masks instead of secrets. Rule 2: the number of
+modules and their nesting are limited. Rule 3: the caller decides from which hosts it fetches
+modules.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class _Resolver:
             return None
         try:
             text = self.fetch_text(ModuleSource.parse(use.source))
-            module = _module(text, self.workflow, step)
+            module = _expanded_module(text, self.workflow, step)
         except InvalidWorkflow as err:
             for problem in err.problems:
                 self._problem((*path, "source"), f"is an invalid module: {problem}")
@@ -111,19 +112,19 @@ class _Resolver:
             self._problem((*path, "source"), str(err))
             return None
         self._check(use, module, path)
-        inner = self.steps(module.steps, (*path, "module", "steps"), depth + 1)
+        module_steps = self.steps(module.steps, (*path, "module", "steps"), depth + 1)
         fields = {name: getattr(use, name) for name in StepUse.model_fields}
         return ResolvedUse.model_construct(
-            **fields, module=module.model_copy(update={"steps": inner})
+            **fields, module=module.model_copy(update={"steps": module_steps})
         )
 
     def _check(self, use: StepUse, module: Module, path: Path) -> None:
         names = [module_input.key for module_input in module.inputs]
         for number, argument in enumerate(use.args):
             if argument.key not in names:
-                near = difflib.get_close_matches(argument.key, names, n=1) or names
-                known = f"it has {', '.join(near)}" if near else "it has no inputs"
-                reason = f"is not an input of the module: {known}"
+                suggestions = difflib.get_close_matches(argument.key, names, n=1) or names
+                inputs = ", ".join(suggestions) or "no inputs"
+                reason = f"is not an input of the module: it has {inputs}"
                 self._problem((*path, "args", number, "key"), reason)
         for reason in _missing_resources(self.workflow.resources, module.minimum_resources):
             self._problem((*path, "source"), reason)
@@ -132,7 +133,8 @@ class _Resolver:
         self.problems.append((path, reason))
 
 
-def _module(text: str, workflow: Workflow, step: Step) -> Module:
+def _expanded_module(text: str, workflow: Workflow, step: Step) -> Module:
+    """Return the module of a template, expanded for a step."""
     masks = Masks()
     values = {
         "Job": _template_value(workflow, secrets=False),
@@ -151,7 +153,7 @@ def _missing_resources(job: JobResources, minimum: JobResources) -> Iterator[str
 
 
 def _template_value(value: Value, *, secrets: bool) -> Value:
-    """Return what a template sees: all fields by their names in files.
+    """Return a value as a template reads it: with all fields, by their names in files.
 
     Args:
         value: A model, or a value in one.
@@ -163,7 +165,7 @@ def _template_value(value: Value, *, secrets: bool) -> Value:
         return value
     fields: dict[str, Value] = {}
     for name, info in type(value).model_fields.items():
-        is_shown = secrets or info.repr
-        field_value = _template_value(getattr(value, name), secrets=secrets) if is_shown else None
-        fields[info.alias or name] = field_value
+        is_secret = not info.repr
+        field_value = None if is_secret and not secrets else getattr(value, name)
+        fields[info.alias or name] = _template_value(field_value, secrets=secrets)
     return fields

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from gridstead.errors import WorkflowProblem
 from gridstead.workflow.checks import broken_rules
 from gridstead.workflow.document import Document, Path, format_path, load
-from gridstead.workflow.field_paths import valid_places
-from gridstead.workflow.messages import misplaced, next_to_job
+from gridstead.workflow.field_paths import valid_paths
+from gridstead.workflow.messages import key_next_to_job, misplaced_field
 from gridstead.workflow.modules import FetchText, resolve
-from gridstead.workflow.reading import invalid, read
+from gridstead.workflow.reading import read, workflow_error
 from gridstead.workflow.schema import Step, Workflow
 from gridstead.workflow.schema.run import HOST
 
@@ -66,10 +66,10 @@ def _problems_next_to_job(
     for key in value:
         if key == "job":
             continue
-        if valid_places(key):
-            warnings.append(misplaced((key,), ("job",), document))
+        if valid_paths(key):
+            warnings.append(misplaced_field((key,), ("job",), document))
         else:
-            errors.append(next_to_job(key, document))
+            errors.append(key_next_to_job(key, document))
     return warnings, errors
 
 
@@ -112,9 +112,11 @@ def _check(
     # Fields without effect are allowed on the wire, as in earlier releases.
     is_file = document.value is not None
     unused = _to_problems(_unused_fields(workflow), prefix, document) if is_file else ()
-    if broken or (unused and strict):
-        errors = _to_problems(broken, prefix, document)
-        raise invalid([*errors, *(unused if strict else ())])
+    errors = _to_problems(broken, prefix, document)
+    if strict:
+        errors += unused
+    if errors:
+        raise workflow_error(errors)
     return CheckedWorkflow(workflow=workflow, warnings=(*parsed.warnings, *unused))
 
 
@@ -131,9 +133,10 @@ def _unused_fields(workflow: Workflow) -> Iterator[tuple[Path, str]]:
 
 
 def _steps_with_paths(steps: Iterable[Step], path: Path) -> Iterator[tuple[Path, Step]]:
+    """Yield all steps with their paths, also nested ones."""
     for number, step in enumerate(steps):
-        place = (*path, number)
-        yield place, step
+        step_path = (*path, number)
+        yield step_path, step
         inner = {
             ("steps",): step.steps,
             ("catch",): step.catch,
@@ -142,15 +145,15 @@ def _steps_with_paths(steps: Iterable[Step], path: Path) -> Iterator[tuple[Path,
             ("launch", "steps"): step.launch.steps if step.launch else (),
         }
         for names, inner_steps in inner.items():
-            yield from _steps_with_paths(inner_steps, (*place, *names))
+            yield from _steps_with_paths(inner_steps, (*step_path, *names))
 
 
 def _to_problems(
     reasons: Iterable[tuple[Path, str]], prefix: Path, document: Document
 ) -> tuple[WorkflowProblem, ...]:
     problems = []
-    for place, reason in reasons:
-        path = (*prefix, *place)
+    for path_in_workflow, reason in reasons:
+        path = (*prefix, *path_in_workflow)
         line = document.line(path)
         problems.append(WorkflowProblem(path=format_path(path), reason=reason, line=line))
     return tuple(problems)

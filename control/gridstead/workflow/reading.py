@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a mapping of the language from a document, and reports every broken rule of single fields.
+"""Reads a mapping of the language from a document, and checks the rules of single fields.
 
-A field of the language in a place where it has no effect is a warning, because published workflows
-have such fields and run.
+A misplaced field is a field of another mapping of the language. It has no effect and is only a
+warning, because published workflows have misplaced fields.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from gridstead.errors import InvalidWorkflow, WorkflowProblem
 from gridstead.workflow.document import MAX_DEPTH, Document, Path, format_path
-from gridstead.workflow.messages import is_misplaced, misplaced, problems_of
+from gridstead.workflow.messages import is_misplaced, misplaced_field, problems_of
 
 MAX_PROBLEMS = 100
 
@@ -24,7 +24,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadWorkflow(Generic[M]):
+class ReadResult(Generic[M]):
     """A mapping that breaks no rule of single fields.
 
     Attributes:
@@ -38,7 +38,7 @@ class ReadWorkflow(Generic[M]):
 
 def read(
     value: object, prefix: Path, document: Document, model: type[M], *, strict: bool
-) -> ReadWorkflow[M]:
+) -> ReadResult[M]:
     """Return a mapping from a value of a document.
 
     Args:
@@ -53,29 +53,30 @@ def read(
     """
     value = _without_null_fields(value, prefix)
     mapping, details = _validate(value, model)
-    places: list[Path] = []
+    misplaced_paths: list[Path] = []
     warnings: list[WorkflowProblem] = []
     for detail in filter(is_misplaced, details):
-        places.append(detail["loc"])
-        warnings.append(misplaced((*prefix, *detail["loc"]), prefix, document))
-    if places:
-        mapping, details = _validate(_without(value, places), model)
+        misplaced_paths.append(detail["loc"])
+        warnings.append(misplaced_field((*prefix, *detail["loc"]), prefix, document))
+    if misplaced_paths:
+        mapping, details = _validate(_without_paths(value, misplaced_paths), model)
     problems = [*document.problems, *problems_of(details, prefix, document, model)]
     if strict:
         problems += warnings
     if mapping is None or problems:
-        raise invalid(problems)
+        raise workflow_error(problems)
     warnings.sort(key=_line)
-    return ReadWorkflow(model=mapping, warnings=tuple(warnings))
+    return ReadResult(model=mapping, warnings=tuple(warnings))
 
 
-def invalid(problems: Iterable[WorkflowProblem]) -> InvalidWorkflow:
+def workflow_error(problems: Iterable[WorkflowProblem]) -> InvalidWorkflow:
     """Return the error for one or more problems, in the order of the file and limited in number."""
     ordered = sorted(problems, key=_line)
-    shown, more = ordered[:MAX_PROBLEMS], len(ordered) - MAX_PROBLEMS
-    if more > 0:
-        shown.append(WorkflowProblem(path="", reason=f"breaks {more} more rules"))
-    return InvalidWorkflow(*shown)
+    reported, omitted_count = ordered[:MAX_PROBLEMS], len(ordered) - MAX_PROBLEMS
+    if omitted_count > 0:
+        reason = f"breaks {omitted_count} more rules"
+        reported.append(WorkflowProblem(path="", reason=reason))
+    return InvalidWorkflow(*reported)
 
 
 def _line(problem: WorkflowProblem) -> int:
@@ -109,9 +110,9 @@ def _without_null_fields(value: object, path: Path) -> object:
     return value
 
 
-def _without(value: object, places: Iterable[Path]) -> object:
-    """Return the value without the items at these paths."""
-    removed = set(places)
+def _without_paths(value: object, paths: Iterable[Path]) -> object:
+    """Return a copy of the value without the items at these paths."""
+    removed = set(paths)
 
     def copy(value: object, path: Path) -> object:
         if isinstance(value, dict):

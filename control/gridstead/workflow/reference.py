@@ -155,8 +155,10 @@ def markdown() -> str:
 
 
 def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
-    lines = (" | ".join(row) for row in (head, ("---", "---"), *rows))
-    return "".join(f"| {line} |\n" for line in lines).replace("| --- | --- |", "|---|---|")
+    table = f"| {' | '.join(head)} |\n|---|---|\n"
+    for row in rows:
+        table += f"| {' | '.join(row)} |\n"
+    return table
 
 
 def _models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
@@ -173,11 +175,10 @@ def _models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type
 
 def _section(model: type[BaseModel]) -> str:
     rows = [_row(field, name) for name, field in model.model_fields.items()]
-    about = cleandoc(model.__doc__ or "")
-    head = (
-        f"## {name_of(model)}\n\n{about}\n\n| field | type | default | meaning |\n|---|---|---|---|"
-    )
-    return "\n".join([head, *rows, ""])
+    description = cleandoc(model.__doc__ or "")
+    heading = f"## {name_of(model)}\n\n{description}\n"
+    table_head = "| field | type | default | meaning |\n|---|---|---|---|"
+    return "\n".join([heading, table_head, *rows, ""])
 
 
 def _row(field: FieldInfo, name: str) -> str:
@@ -190,8 +191,9 @@ def _default(field: FieldInfo) -> str:
         return "required"
     if field.default in ((), None) or isinstance(field.default, BaseModel):
         return ""
-    text = str(field.default)
-    return f"`{text.lower() if isinstance(field.default, bool) else text}`"
+    if isinstance(field.default, bool):
+        return f"`{str(field.default).lower()}`"
+    return f"`{field.default}`"
 
 
 def _type(annotation: object) -> str:

@@ -59,8 +59,9 @@ def test_the_artifact_contains_no_tests_and_no_contracts():
     assert [path.name for path in (INSTALLED / "tests").iterdir() if path.name != "output"] == [
         "sanity"
     ]
-    (wheel,) = (INSTALLED / "dist").iterdir()
-    assert wheel.suffix == ".whl"
+    wheels = sorted(path.name for path in (INSTALLED / "dist").iterdir())
+    assert [name.partition("-")[0] for name in wheels] == ["gridstead", "gridstead_cvmfs"]
+    assert {Path(name).suffix for name in wheels} == {".whl"}
 
 
 def test_the_sample_inventory_is_complete():

@@ -30,7 +30,9 @@ UNFORESEEN = {
     r"base : Restart systemd-timesyncd": "the same",
     r"pki : .*": "no CA exists yet",
     r"devnet : .*": "no server runs yet",
-    r"directory : Write the (settings, indexes and plugins of the server|tree, .*)": "the same",
+    r"directory : Write the (settings, the indexes and the plugins of the server|tree, .*)": (
+        "the same"
+    ),
     r"directory : (Write the uid range of the server|Restart the directory server)": "the same",
     r"directory : Start the daily backup of the directory": "the unit is missing",
     r"control_plane : (Install|Switch to) the new release.*": "a program must run to know",

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds all mistakes of an inventory. Connects to no host and changes nothing."""
+"""The checks of an inventory. They connect to no host and change nothing."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks whether the site's certificate authority on this machine can sign and has not expired.
+"""Checks whether the site's certificate authority can sign and has not expired.
 
-The authority may also be one that the site brings itself.
+The authority is a folder on the machine that runs Ansible. Gridstead or the operator created it.
 """
 
 from __future__ import annotations
@@ -23,55 +23,58 @@ from .inventory import Host, Inventory
 Fault = tuple[Path, str, str]
 
 
-def authority(inventory: Inventory, now: datetime, *, exchanged: bool) -> Iterator[Diagnostic]:
+def authority(inventory: Inventory, now: datetime, *, is_replaced: bool) -> Iterator[Diagnostic]:
     """Find contradictory validity periods, and an authority that cannot sign or has expired.
 
     Args:
         inventory: The inventory.
-        now: The time.
-        exchanged: Whether the run replaces the authority. It may then have expired.
+        now: The current time.
+        is_replaced: Whether the run replaces the authority. If so, it may have expired.
     """
     host = inventory.first()
-    yield from _periods(host)
+    yield from _check_periods(host)
     folder = host.value("pki_authority_dir")
     if isinstance(folder, str) and folder.startswith("/"):
-        # The check sees the secrets through links.
-        real = Path(folder).resolve()
+        # The folder of secrets contains links during the check. Messages show the real path.
+        real_folder = Path(folder).resolve()
         until = now + timedelta(days=host.number("pki_renew_before_days") or 0)
-        for where, fault, allowed in faults(real, now, until, exchanged=exchanged):
-            yield Diagnostic(where=str(where), seen=fault, allowed=allowed, acts=MACHINE)
+        for path, fault, allowed in faults(real_folder, now, until, is_replaced=is_replaced):
+            yield Diagnostic(where=str(path), fault=fault, allowed=allowed, responsible=MACHINE)
 
 
-def _periods(host: Host) -> Iterator[Diagnostic]:
-    valid, own = host.number("pki_valid_days"), host.number("pki_authority_valid_days")
-    renew = host.number("pki_renew_before_days")
-    if valid and own and valid > own:
+def _check_periods(host: Host) -> Iterator[Diagnostic]:
+    valid_days = host.number("pki_valid_days")
+    authority_days = host.number("pki_authority_valid_days")
+    renew_days = host.number("pki_renew_before_days")
+    if valid_days and authority_days and valid_days > authority_days:
         yield Diagnostic(
             where="pki_valid_days",
-            seen=f"{valid}, but the authority expires after pki_authority_valid_days, {own}",
-            allowed="no certificate outlives its authority",
-            about=frozenset({"pki_valid_days"}),
+            fault=f"{valid_days}, but the authority expires after {authority_days} days"
+            " (pki_authority_valid_days)",
+            allowed="at most pki_authority_valid_days",
+            affected_names=frozenset({"pki_valid_days"}),
         )
-    if valid and renew and renew >= valid:
+    if valid_days and renew_days and renew_days >= valid_days:
         yield Diagnostic(
             where="pki_renew_before_days",
-            seen=f"{renew}, but a certificate is valid for pki_valid_days, {valid}",
+            fault=f"{renew_days}, but a certificate is valid for {valid_days} days"
+            " (pki_valid_days)",
             allowed="less than pki_valid_days, otherwise every run renews every certificate",
-            about=frozenset({"pki_renew_before_days"}),
+            affected_names=frozenset({"pki_renew_before_days"}),
         )
 
 
 def faults(
-    folder: Path, now: datetime, until: datetime, *, exchanged: bool = False
+    folder: Path, now: datetime, until: datetime, *, is_replaced: bool = False
 ) -> Iterator[Fault]:
     """Find what is wrong with the current and the next authority, at most one fault each.
 
     Args:
-        folder: The folder of the authorities, if there are any.
-        now: The time.
-        until: The next authority must be valid until then. The current authority may expire
-            earlier, which verify.yml reports; if the check refused it, no run could replace it.
-        exchanged: Whether the run replaces the current authority. It may then have expired.
+        folder: The folder of the authorities. It may be empty.
+        now: The current time.
+        until: The next authority must be valid until this time. The current authority may expire
+            earlier: verify.yml reports this, and a run must be able to replace the authority.
+        is_replaced: Whether the run replaces the current authority. If so, it may have expired.
 
     Yields:
         The file, what is wrong with it, and what is allowed.
@@ -82,27 +85,29 @@ def faults(
         and not (folder / "next.key").is_file()
     )
     if is_interrupted:
-        # change-authority.sh was interrupted: it has moved the next key, and moves the certificate
-        # last.
+        # change-authority.sh was interrupted after it moved next.key to ca.key, and before it
+        # moved next.crt.
         pairs = [(folder / "next.crt", folder / "ca.key", until)]
     else:
-        current_until = None if exchanged else now
+        current_until = None if is_replaced else now
         pairs = [
             (folder / "ca.crt", folder / "ca.key", current_until),
             (folder / "next.crt", folder / "next.key", until),
         ]
-    for certificate, key, end in pairs:
+    for certificate, key, valid_until in pairs:
         if certificate.is_file():
-            first_fault = next(_faults(certificate, key, now, end), None)
+            first_fault = next(_authority_faults(certificate, key, now, valid_until), None)
             if first_fault:
                 yield first_fault
 
 
-def _faults(certificate: Path, key: Path, now: datetime, until: datetime | None) -> Iterator[Fault]:
+def _authority_faults(
+    certificate: Path, key: Path, now: datetime, until: datetime | None
+) -> Iterator[Fault]:
     try:
         chain = x509.load_pem_x509_certificates(certificate.read_bytes())
     except ValueError as error:
-        yield certificate, f"no certificate: {error}", "PEM"
+        yield certificate, f"not a certificate: {error}", "a certificate in PEM"
         return
     yield from _key_faults(chain[0], certificate, key)
     yield from _usage_faults(chain[0], certificate)
@@ -110,28 +115,35 @@ def _faults(certificate: Path, key: Path, now: datetime, until: datetime | None)
     yield from _signature_faults(chain, certificate)
 
 
-def _key_faults(own: x509.Certificate, certificate: Path, key: Path) -> Iterator[Fault]:
+def _key_faults(first: x509.Certificate, certificate: Path, key: Path) -> Iterator[Fault]:
     if not key.is_file():
-        yield key, f"missing, but {certificate.name} exists", "the key of that certificate"
+        yield key, f"missing, but {certificate.name} exists", "the private key of that certificate"
         return
     try:
         private = load_pem_private_key(key.read_bytes(), password=None)
     except TypeError:
-        allowed = "a key without a passphrase, since every run signs: openssl pkey -in OLD -out NEW"
-        yield key, "it is encrypted", allowed
+        allowed = (
+            "a key without a passphrase, because every run signs; to remove the passphrase, run"
+            " openssl pkey -in OLD -out NEW"
+        )
+        yield key, "the key is encrypted", allowed
         return
     except (ValueError, UnsupportedAlgorithm) as error:
-        yield key, f"no private key: {error}", "PEM"
+        yield key, f"not a private key: {error}", "a private key in PEM"
         return
     if not isinstance(private, RSAPrivateKey | EllipticCurvePrivateKey):
-        yield key, "neither an RSA nor an EC key", "one of these, which all services support"
-    if private.public_key() != own.public_key():
+        yield (
+            key,
+            "not an RSA or EC key",
+            "an RSA or EC key, because all services support these types",
+        )
+    if private.public_key() != first.public_key():
         allowed = f"the key of the first certificate in {certificate.name}"
-        yield key, f"it is not the key of {certificate.name}", allowed
+        yield key, f"the key does not belong to {certificate.name}", allowed
 
 
-def _usage_faults(own: x509.Certificate, file: Path) -> Iterator[Fault]:
-    extensions = own.extensions
+def _usage_faults(certificate: x509.Certificate, file: Path) -> Iterator[Fault]:
+    extensions = certificate.extensions
     try:
         is_authority = extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
@@ -142,10 +154,9 @@ def _usage_faults(own: x509.Certificate, file: Path) -> Iterator[Fault]:
         may_sign = True  # without the extension every usage is allowed
     if not (is_authority and may_sign):
         allowed = (
-            "an authority's certificate: basic constraint CA:TRUE, and keyCertSign if it has key"
-            " usages"
+            "a certificate with the basic constraint CA:TRUE and, if it has key usages, keyCertSign"
         )
-        yield file, "it may not sign certificates", allowed
+        yield file, "the certificate may not sign other certificates", allowed
 
 
 def _validity_faults(
@@ -157,7 +168,7 @@ def _validity_faults(
         ends = min(ends, certificate.not_valid_after_utc)
     if begins > now:
         allowed = "a certificate that is valid now; check the clock of this machine"
-        yield file, f"it is valid from {begins:%Y-%m-%d} on", allowed
+        yield file, f"the authority is not valid before {begins:%Y-%m-%d}", allowed
     if until and ends < now:
         allowed = (
             "an authority that has not expired; playbooks/authority.yml replaces it,"
@@ -174,19 +185,27 @@ def _validity_faults(
 
 def _signature_faults(chain: list[x509.Certificate], file: Path) -> Iterator[Fault]:
     for number, (lower, upper) in enumerate(pairwise(chain), start=1):
-        if not _signed(lower, upper):
+        if not _is_signed_by(lower, upper):
             allowed = (
                 "first the authority's own certificate, then the certificate that signed it, and"
                 " so on up to the root"
             )
-            yield file, f"number {number + 1} did not sign number {number}", allowed
-    if not _signed(chain[-1], chain[-1]):
+            yield (
+                file,
+                f"certificate {number + 1} in the file did not sign certificate {number}",
+                allowed,
+            )
+    if not _is_signed_by(chain[-1], chain[-1]):
         issuer = chain[-1].issuer.rfc4514_string()
-        allowed = "all certificates up to the root, otherwise programs on the hosts do not trust it"
-        yield file, f'"{issuer}", which signed the last certificate, is missing', allowed
+        allowed = "all certificates up to the root; otherwise programs do not trust the authority"
+        yield (
+            file,
+            f'the certificate of "{issuer}" is missing, which signed the last certificate',
+            allowed,
+        )
 
 
-def _signed(lower: x509.Certificate, upper: x509.Certificate) -> bool:
+def _is_signed_by(lower: x509.Certificate, upper: x509.Certificate) -> bool:
     try:
         lower.verify_directly_issued_by(upper)
     except (ValueError, TypeError, InvalidSignature):

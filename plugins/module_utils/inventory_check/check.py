@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs all checks in order.
+"""Runs all checks of an inventory in order.
 
-A mistake is reported once, and errors that only follow from it are not reported.
+Each mistake is reported once. Errors that are only its consequence are not reported.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ def check(
 
     Args:
         groups: Hosts by group, as Ansible's ``groups``.
-        variables: The variables of each host as they are written, including ``hostvars``.
+        variables: The variables of each host before templating, including ``hostvars``.
         loader: The loader that reads files for templates.
-        now: The time.
-        exchanges_authority: Whether the run replaces the authority. It may then have expired.
+        now: The current time.
+        exchanges_authority: Whether the run replaces the certificate authority. If so, an expired
+            authority is no mistake.
     """
-    used_roles = roles.of_site(loader)
+    used_roles = roles.read_roles(loader)
     defaults, options = {}, {}
     for role in used_roles:
         defaults |= role.defaults
@@ -61,23 +62,24 @@ def check(
     secrets_dir = first.value("gridstead_secrets_dir") if first else None
     inventory = Inventory(groups, hosts, secrets_dir)
     with tempfile.TemporaryDirectory(prefix="gridstead-inventory-") as folder:
-        isolated = _isolated(inventory, Path(folder))
+        isolated = _with_temporary_secrets(inventory, Path(folder))
         return _diagnostics(isolated, used_roles, now, exchanges_authority=exchanges_authority)
 
 
-def _isolated(inventory: Inventory, folder: Path) -> Inventory:
-    """Return the inventory with its secrets in a temporary folder.
+def _with_temporary_secrets(inventory: Inventory, folder: Path) -> Inventory:
+    """Return the inventory with ``gridstead_secrets_dir`` set to a temporary folder.
 
-    The folder has links to the existing secrets. Secrets that templates create go into the folder.
+    Links in this folder lead to the existing secrets. If a template creates a secret, the secret is
+    written to this folder.
     """
-    own = Path(str(inventory.secrets_dir))
-    if own.is_absolute() and own.is_dir():
-        for secret in own.iterdir():
+    secrets_dir = Path(str(inventory.secrets_dir))
+    if secrets_dir.is_absolute() and secrets_dir.is_dir():
+        for secret in secrets_dir.iterdir():
             (folder / secret.name).symlink_to(secret)
     hosts = {}
     for name, host in inventory.hosts.items():
-        isolated = host.with_variables({"gridstead_secrets_dir": str(folder)})
-        hosts[name] = grid.with_unborn_contract(isolated, inventory)
+        changed_host = host.with_variables({"gridstead_secrets_dir": str(folder)})
+        hosts[name] = grid.with_placeholder_contract(changed_host, inventory)
     return Inventory(inventory.groups, hosts, inventory.secrets_dir)
 
 
@@ -85,41 +87,43 @@ def _diagnostics(
     inventory: Inventory, used_roles: list[roles.Role], now: datetime, *, exchanges_authority: bool
 ) -> list[Diagnostic]:
     if not inventory.hosts:
-        missing = Diagnostic(
-            where="the inventory", seen="no hosts", allowed="see inventory/README.md"
+        no_hosts = Diagnostic(
+            where="the inventory", fault="no hosts", allowed="see inventory/README.md"
         )
-        return [missing]
-    diagnostics = [*layout.wiring(inventory)]
+        return [no_hosts]
+    diagnostics = list(layout.wiring(inventory))
     if diagnostics:
         return diagnostics
-    diagnostics += _of_layout_and_cluster(inventory)
+    diagnostics += _check_layout_and_cluster(inventory)
     diagnostics += grid.grid(inventory)
     diagnostics += grid.trust(inventory, now)
     diagnostics += grid.local_chain(inventory)
-    diagnostics += machine.secrets(inventory)
-    diagnostics += machine.among_hosts(inventory)
-    diagnostics += example.values(inventory)
-    diagnostics += authority.authority(inventory, now, exchanged=exchanges_authority)
+    diagnostics += machine.secrets_folder(inventory)
+    diagnostics += machine.folders_in_inventory(inventory)
+    diagnostics += example.placeholders(inventory)
+    diagnostics += authority.authority(inventory, now, is_replaced=exchanges_authority)
     diagnostics += vaulted.secrets(inventory, used_roles[0].wiring)
-    diagnostics += roles.variables(inventory, used_roles)
-    reported: frozenset[str] = frozenset()
+    diagnostics += roles.misspelled_variables(inventory, used_roles)
+    faulty_names: frozenset[str] = frozenset()
     for diagnostic in diagnostics:
-        reported |= diagnostic.about
-    diagnostics += flows.flows(inventory, reported)
-    read = settings.read(inventory, reported)
-    diagnostics += [*read.diagnostics, *settings.ports(inventory, read)]
-    return diagnostics + list(roles.demands(inventory, used_roles, reported))
+        faulty_names |= diagnostic.affected_names
+    diagnostics += flows.flows(inventory, faulty_names)
+    checked_settings = settings.check_settings(inventory, faulty_names)
+    diagnostics += checked_settings.diagnostics
+    diagnostics += settings.ports(inventory, checked_settings)
+    diagnostics += roles.rejected_values(inventory, used_roles, faulty_names)
+    return diagnostics
 
 
-def _of_layout_and_cluster(inventory: Inventory) -> Iterator[Diagnostic]:
+def _check_layout_and_cluster(inventory: Inventory) -> Iterator[Diagnostic]:
     yield from layout.groups(inventory)
     yield from layout.memberships(inventory)
     yield from layout.names(inventory)
     yield from layout.addresses(inventory)
     yield from cluster.nodes(inventory)
-    yield from keys.files(inventory)
-    yield from cluster.state(inventory)
+    yield from keys.unknown_parameters(inventory)
+    yield from cluster.state_directories(inventory)
     yield from cluster.devices(inventory)
     yield from cluster.partitions(inventory)
-    yield from cluster.accounts(inventory)
+    yield from cluster.wallet_ids(inventory)
     yield from limits.limits(inventory)

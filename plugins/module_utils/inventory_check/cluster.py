@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks Slurm's nodes, devices and partitions, and the range of uids for wallets."""
+"""Checks the nodes, devices and partitions of Slurm, and the range of uids for wallets."""
 
 from __future__ import annotations
 
@@ -10,78 +10,84 @@ from typing import Any
 
 from . import keys
 from .diagnostic import Diagnostic
-from .inventory import Host, Inventory, whole
+from .inventory import Host, Inventory, to_int
 
-OWN_DISK = "/var/lib/slurm/slurmctld"  # the default StateSaveLocation of Debian's slurmctld
-FIRST_FREE_ID = 65536  # the system reserves lower ids
+LOCAL_STATE = "/var/lib/slurm/slurmctld"  # the default StateSaveLocation of Debian's slurmctld
+FIRST_FREE_ID = 65536  # the system reserves the ids below
 
 _RANGE = re.compile(r"\[([0-9,-]+)\]")
 _GRES = re.compile(r"gres/([a-z0-9_]+)", re.IGNORECASE)
+# For each required parameter of a node: its unit, and the command that prints its value.
 _REQUIRED = (("CPUs", "", "lscpu"), ("RealMemory", " of MB", "free --mebi"))
 
 
 def nodes(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find compute hosts whose ``slurm_node`` is missing, incomplete or unknown to Slurm."""
+    """Find compute hosts whose ``slurm_node`` is missing, incomplete or not valid in Slurm."""
     for host in inventory.members("slurm_compute"):
         node = host.value("slurm_node")
         where = f"host {host.name}, slurm_node"
-        about = frozenset({"slurm_node", "slurm_nodes"})
+        affected_names = frozenset({"slurm_node", "slurm_nodes"})
         if not isinstance(node, Mapping):
             yield Diagnostic(
                 where=where,
-                seen="missing" if node is None else f"{node!r}",
+                fault="missing" if node is None else f"{node!r}",
                 allowed="a table with CPUs and RealMemory (MB)",
-                about=about,
+                affected_names=affected_names,
             )
             continue
         for key, unit, command in _REQUIRED:
-            if (whole(node.get(key)) or 0) <= 0:
+            number = to_int(node.get(key))
+            if number is None or number <= 0:
                 yield Diagnostic(
                     where=f"{where}.{key}",
-                    seen=f'"{node[key]}"' if key in node else "missing",
+                    fault=f'"{node[key]}"' if key in node else "missing",
                     allowed=f"an integer{unit} above 0, as {command} prints it on the host,"
-                    " later slurmd -C",
-                    about=about,
+                    " or slurmd -C if Slurm is installed",
+                    affected_names=affected_names,
                 )
-        yield from keys.unknown(where, node, keys.names(inventory, "node"))
-        yield from _cores(where, node)
+        yield from keys.check_names(where, node, keys.names(inventory, "node"))
+        yield from _check_cores(where, node)
 
 
-def _cores(where: str, node: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    shape = [whole(node.get(key)) for key in ("Sockets", "CoresPerSocket", "ThreadsPerCore")]
-    cpus = whole(node.get("CPUs"))
-    if cpus and all(shape):
-        sockets, cores, threads = shape
-        if cpus not in {sockets * cores, sockets * cores * threads}:
+def _check_cores(where: str, node: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    cpus = to_int(node.get("CPUs"))
+    sockets = to_int(node.get("Sockets"))
+    cores_per_socket = to_int(node.get("CoresPerSocket"))
+    threads_per_core = to_int(node.get("ThreadsPerCore"))
+    if cpus and sockets and cores_per_socket and threads_per_core:
+        cores = sockets * cores_per_socket
+        threads = cores * threads_per_core
+        if cpus not in {cores, threads}:
             yield Diagnostic(
                 where=f"{where}.CPUs",
-                seen=f"{cpus} with {sockets} sockets of {cores} cores of {threads} threads",
-                allowed=f"{sockets * cores * threads}, or {sockets * cores} for one CPU per core",
+                fault=f"{cpus}, but the node has {sockets} sockets with {cores_per_socket} cores"
+                f" each and {threads_per_core} threads per core",
+                allowed=f"{threads}, or {cores} for one CPU per core",
             )
 
 
-def state(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find two controllers that do not share one StateSaveLocation."""
+def state_directories(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find controllers that do not share one StateSaveLocation."""
     if not inventory.members("slurm_backup_controller"):
         return
-    places, listed = set(), []
+    directories, descriptions = set(), []
     for host in inventory.members("slurm_controller", "slurm_backup_controller"):
         configured = host.value("slurm_config", {}).get("StateSaveLocation")
-        place = configured or host.value("slurm_state_directory")
-        places.add(place)
-        listed.append(f'"{place}" on {host.name}')
-    if len(places) > 1 or OWN_DISK in places:
+        directory = configured or host.value("slurm_state_directory")
+        directories.add(directory)
+        descriptions.append(f'"{directory}" on {host.name}')
+    if len(directories) > 1 or LOCAL_STATE in directories:
         yield Diagnostic(
             where="slurm_state_directory",
-            seen=", ".join(listed),
-            allowed="with a host in slurm_backup_controller, one folder on storage that both"
-            " controllers mount",
-            about=frozenset({"slurm_state_directory"}),
+            fault=", ".join(descriptions),
+            allowed="one folder on storage that both controllers mount, because group"
+            " slurm_backup_controller has a host",
+            affected_names=frozenset({"slurm_state_directory"}),
         )
 
 
 def devices(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find devices (Gres) that one variable declares and another does not have."""
+    """Find devices (Gres) that slurm_node and slurm_gres do not both contain."""
     controllers = inventory.members("slurm_controller")
     if not controllers:
         return
@@ -98,46 +104,49 @@ def devices(inventory: Inventory) -> Iterator[Diagnostic]:
     for host in inventory.members("slurm_compute"):
         names.add(host.name)
         declared |= gres(host)
-        yield from _undescribed(host, types, described)
-    yield from _unknown_nodes(lines, names)
+        yield from _check_gres(host, types, described)
+    yield from _check_node_names(lines, names)
     for name in sorted(described - declared):
         yield Diagnostic(
             where="slurm_gres",
-            seen=f'a line for "{name}", which no compute host declares',
-            allowed=f"Gres: {name}:COUNT in slurm_node of a compute host, or no such line",
+            fault=f'a line for "{name}", which no compute host declares',
+            allowed=f"Gres: {name}:COUNT in slurm_node of a compute host, or no line for {name}",
         )
 
 
-def _undescribed(host: Host, types: str, described: set[str]) -> Iterator[Diagnostic]:
+def _check_gres(host: Host, types: str, described: set[str]) -> Iterator[Diagnostic]:
     where = f"host {host.name}, slurm_node.Gres"
     for name in sorted(gres(host)):
         if name not in re.split(r"[, \[\]']+", types):
-            allowed = f"one of GresTypes in slurm_config_site, which are {types}"
-            yield Diagnostic(where=where, seen=f'unknown device "{name}"', allowed=allowed)
+            allowed = f"a device in GresTypes of slurm_config_site, which is {types}"
+            yield Diagnostic(where=where, fault=f'unknown device "{name}"', allowed=allowed)
         elif name not in described:
             allowed = f"a line for {name} in slurm_gres, with its File or AutoDetect"
             fault = f'no line of slurm_gres describes "{name}"'
-            yield Diagnostic(where=where, seen=fault, allowed=allowed)
+            yield Diagnostic(where=where, fault=fault, allowed=allowed)
 
 
-def _unknown_nodes(lines: list[Mapping[str, Any]], known: set[str]) -> Iterator[Diagnostic]:
+def _check_node_names(
+    lines: list[Mapping[str, Any]], compute_hosts: set[str]
+) -> Iterator[Diagnostic]:
     for line in lines:
-        nodes_of_line = expanded(str(line.get("NodeName") or ""))
-        unknown = [node for node in nodes_of_line if node not in {"", *known}]
+        nodes_of_line = expand_host_list(str(line.get("NodeName") or ""))
+        unknown = [node for node in nodes_of_line if node not in {"", *compute_hosts}]
         if unknown:
             yield Diagnostic(
                 where="slurm_gres",
-                seen=f"NodeName {line['NodeName']}: {', '.join(unknown)} is not a compute host",
-                allowed=f"some of {', '.join(sorted(known))}, as in gpu[1-2]",
+                fault=f"NodeName {line['NodeName']}: {', '.join(unknown)} is not a compute host",
+                allowed=f"some of {', '.join(sorted(compute_hosts))}, as in gpu[1-2]",
             )
 
 
 def gres(host: Host) -> set[str]:
     """Return the names of the devices that a compute host declares."""
     node = host.value("slurm_node")
-    listed = str(node.get("Gres", "")) if isinstance(node, Mapping) else ""
+    if not isinstance(node, Mapping):
+        return set()
     names = set()
-    for device in listed.split(","):
+    for device in str(node.get("Gres", "")).split(","):
         name, _, _ = device.partition(":")
         names.add(name.strip())
     return names - {""}
@@ -154,68 +163,74 @@ def partitions(inventory: Inventory) -> Iterator[Diagnostic]:
         where = f"slurm_partitions.{name}"
         if not isinstance(partition, Mapping):
             allowed = "parameters by name, such as {Nodes: ALL}"
-            yield Diagnostic(where=where, seen=f'"{partition}"', allowed=allowed)
+            yield Diagnostic(where=where, fault=f'"{partition}"', allowed=allowed)
             continue
-        yield from _partition(where, partition, inventory.members("slurm_compute"))
-        yield from keys.unknown(where, partition, keys.names(inventory, "partition"))
+        yield from _check_partition(where, partition, inventory.members("slurm_compute"))
+        yield from keys.check_names(where, partition, keys.names(inventory, "partition"))
         if str(partition.get("Default", "NO")).upper() in {"YES", "TRUE"}:
             defaults.append(name)
     if len(defaults) > 1:
         yield Diagnostic(
             where="slurm_partitions",
-            seen=f"Default in {', '.join(defaults)}",
-            allowed="Default in one",
+            fault=f"partitions {', '.join(defaults)} all have Default=YES",
+            allowed="one default partition",
         )
-    yield from _wallets_partition(controllers[0].value("slurm_wallets"), table)
+    yield from _check_wallets_partition(controllers[0].value("slurm_wallets"), table)
 
 
-def _wallets_partition(wallets: Any, table: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    used = wallets.get("partition") if isinstance(wallets, Mapping) else None
-    if used and used not in table:
+def _check_wallets_partition(wallets: Any, table: Mapping[str, Any]) -> Iterator[Diagnostic]:
+    partition = wallets.get("partition") if isinstance(wallets, Mapping) else None
+    if partition and partition not in table:
         yield Diagnostic(
             where="slurm_wallets.partition",
-            seen=f'"{used}", the partition of the wallets\' jobs, is not a partition',
+            fault=f'"{partition}" is not a partition; the jobs of wallets need one',
             allowed=f"one of slurm_partitions: {', '.join(table)}",
         )
 
 
-def _partition(
+def _check_partition(
     where: str, partition: Mapping[str, Any], compute_hosts: list[Host]
 ) -> Iterator[Diagnostic]:
     hosts = {host.name: host for host in compute_hosts}
-    listed = [node for node in expanded(str(partition.get("Nodes", "ALL"))) if node != "ALL"]
+    named_nodes = [
+        node for node in expand_host_list(str(partition.get("Nodes", "ALL"))) if node != "ALL"
+    ]
     declared: set[str] = set()
-    for node in listed or hosts:
+    for node in named_nodes or hosts:
         if node in hosts:
             declared |= gres(hosts[node])
         else:
             fault, allowed = f"{node} is not a compute host", f"ALL, or some of {', '.join(hosts)}"
-            yield Diagnostic(where=f"{where}.Nodes", seen=fault, allowed=allowed)
+            yield Diagnostic(where=f"{where}.Nodes", fault=fault, allowed=allowed)
     for device in sorted(_devices(partition) - declared):
         yield Diagnostic(
             where=where,
-            seen=f'names device "{device}", which none of its nodes declares',
-            allowed=f"Gres: {device}:COUNT in slurm_node of one of its hosts",
+            fault=f'uses device "{device}", but no node of the partition declares it',
+            allowed=f"Gres: {device}:COUNT in slurm_node of one of its nodes",
         )
 
 
-def expanded(hosts: str) -> list[str]:
-    """Return the names of a Slurm host list: ``gpu[1-3,7],login`` has five."""
+def expand_host_list(hosts: str) -> list[str]:
+    """Return the host names of a Slurm host list.
+
+    >>> expand_host_list("gpu[1-3,7],login")
+    ['gpu1', 'gpu2', 'gpu3', 'gpu7', 'login']
+    """
     names: list[str] = []
     for part in re.split(r",(?![^\[]*\])", hosts):
-        # The texts in brackets have the odd indexes.
+        # The split returns the texts in brackets at odd indexes.
         choices = []
         for index, piece in enumerate(_RANGE.split(part)):
             is_range = index % 2 == 1
-            choices.append(_numbers(piece) if is_range else [piece])
+            choices.append(_expand_numbers(piece) if is_range else [piece])
         names += map("".join, product(*choices))
     return names
 
 
-def _numbers(listed: str) -> list[str]:
+def _expand_numbers(ranges: str) -> list[str]:
     numbers: list[str] = []
-    for span in listed.split(","):
-        first, _, last = span.partition("-")
+    for number_range in ranges.split(","):
+        first, _, last = number_range.partition("-")
         for number in range(int(first), int(last or first) + 1):
             digits = str(number).zfill(len(first))
             numbers.append(digits)
@@ -223,29 +238,30 @@ def _numbers(listed: str) -> list[str]:
 
 
 def _devices(partition: Mapping[str, Any]) -> set[str]:
-    words = ""
+    """Return the names of the devices that the parameters of a partition mention."""
+    text = ""
     for key, value in partition.items():
-        words += f" {key}={value}"
-    devices_named = set(_GRES.findall(words.lower()))
-    if re.search("PerGPU", words, re.IGNORECASE):
-        devices_named.add("gpu")
-    return devices_named
+        text += f" {key}={value}"
+    names = set(_GRES.findall(text.lower()))
+    if re.search("PerGPU", text, re.IGNORECASE):
+        names.add("gpu")
+    return names
 
 
-def accounts(inventory: Inventory) -> Iterator[Diagnostic]:
+def wallet_ids(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find uids and gids of wallets that the system reserves, or that overlap."""
     host = inventory.first()
     names = ("gridstead_wallet_gid", "gridstead_wallet_uid_min", "gridstead_wallet_uid_max")
-    about = frozenset(names)
+    affected_names = frozenset(names)
     numbers = []
     for name in names:
         number = host.number(name)
         if number is None or number < FIRST_FREE_ID:
             yield Diagnostic(
                 where=name,
-                seen=f'"{host.value(name)}"',
+                fault=f'"{host.value(name)}"',
                 allowed=f"an integer of at least {FIRST_FREE_ID}; the system reserves lower ids",
-                about=about,
+                affected_names=affected_names,
             )
             return
         numbers.append(number)
@@ -253,14 +269,14 @@ def accounts(inventory: Inventory) -> Iterator[Diagnostic]:
     if lowest >= highest:
         yield Diagnostic(
             where="gridstead_wallet_uid_min",
-            seen=f"{lowest}, but gridstead_wallet_uid_max is {highest}",
+            fault=f"{lowest}, but gridstead_wallet_uid_max is {highest}",
             allowed="a minimum below the maximum",
-            about=about,
+            affected_names=affected_names,
         )
     elif gid >= lowest:
         yield Diagnostic(
             where="gridstead_wallet_gid",
-            seen=f"{gid}, but the uids of wallets are from {lowest} to {highest}",
-            allowed=f"a number below {lowest}: no uid of a wallet may equal the gid of their group",
-            about=about,
+            fault=f"{gid}, but the uids of wallets are from {lowest} to {highest}",
+            allowed=f"a number below {lowest}; the gid of the wallets must differ from their uids",
+            affected_names=affected_names,
         )

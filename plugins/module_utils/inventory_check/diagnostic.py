@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of a check that failed."""
+"""The record of one mistake in an inventory, and the persons who may have to fix it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ class Diagnostic:
 
     Args:
         where: The group, host or variable that is wrong.
-        seen: The present value, or that it is missing.
-        allowed: The values that are allowed; empty if ``seen`` already implies them.
-        acts: Who must fix the mistake.
-        about: The variables and groups that are wrong. Errors that only follow from them are not
-            reported again.
+        fault: What is wrong, for example the present value, or that the value is missing.
+        allowed: The allowed values. Empty if ``fault`` already implies them.
+        responsible: Who must fix the mistake.
+        affected_names: The variables and groups without a valid value. Checks skip every value that
+            needs one of them.
     """
 
     where: str
-    seen: str
+    fault: str
     allowed: str = ""
-    acts: str = AUTHOR
-    about: frozenset[str] = frozenset()
+    responsible: str = AUTHOR
+    affected_names: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         """Return the diagnostic as one line."""
-        line = f"{self.where}: {self.seen.removesuffix('.')}."
+        end = "" if self.fault.endswith("?") else "."
+        line = f"{self.where}: {self.fault.removesuffix('.')}{end}"
         if self.allowed:
             line += f" Allowed: {self.allowed}."
-        line += f" To be fixed by {self.acts}."
+        line += f" To be fixed by {self.responsible}."
         return " ".join(line.split())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds values of inventory/example that an inventory still contains.
+"""Finds placeholders of inventory/example that an inventory still contains.
 
-No real site has them, so a run would fail halfway.
+No real site has these values. Without this check, a run would fail halfway.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .diagnostic import Diagnostic
-from .inventory import LATE, Host, Inventory
+from .inventory import RUNTIME_VARIABLES, Host, Inventory
 
-# Names and addresses that are reserved for examples (RFC 2606, RFC 5737), and contracts and
-# checksums that consist of one repeated digit.
+# Names and addresses that RFC 2606 and RFC 5737 reserve for examples, and contract addresses and
+# checksums that repeat a single digit.
 _PLACEHOLDER = re.compile(
     r"(?<![\w-])example\.(?:com|net|org)\b|\.example(?![\w.-])"
     r"|\b(?:192\.0\.2|198\.51\.100|203\.0\.113)\.\d{1,3}\b"
@@ -22,24 +22,25 @@ _PLACEHOLDER = re.compile(
 )
 
 
-def values(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find all values of the example; one diagnostic lists them."""
-    placeholders: dict[str, str] = {}
+def placeholders(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find all placeholders. One diagnostic lists them."""
+    texts_by_location: dict[str, str] = {}
     for host in inventory.hosts.values():
         for where, text in _host_texts(host):
             if _PLACEHOLDER.search(text):
-                placeholders.setdefault(where, f"{where} ({text})")
-    if placeholders:
+                texts_by_location.setdefault(where, f"{where} ({text})")
+    if texts_by_location:
+        text_list = ", ".join(texts_by_location.values())
         yield Diagnostic(
             where="the inventory",
-            seen=f"still the example's: {', '.join(placeholders.values())}",
+            fault=f"these values are still from the example: {text_list}",
             allowed="values of your site",
         )
 
 
 def _host_texts(host: Host) -> Iterator[tuple[str, str]]:
     for name, value in host.variables.items():
-        if name not in LATE:
+        if name not in RUNTIME_VARIABLES:
             where = f"{host.name} {name}" if name == "ansible_host" else name
             yield from _texts(where, value)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the flows, which define who may connect to what.
+"""Checks the flows, which are the network connections that the firewalls allow.
 
-Role base cannot write a firewall from an invalid flow.
+Role base cannot write firewall rules from an invalid flow.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ansible_collections.gridstead.site.plugins.filter import flows as _flows
 from .diagnostic import Diagnostic
 from .inventory import Host, Inventory, address
 from .layout import known_groups
-from .roles import uncomputed
+from .roles import template_faults
 
-_ABOUT = frozenset({"base_flows", "gridstead_extra_flows"})
-_PAGE = "docs/reference/flows.md describes the form of a flow"
-_NO_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing listens there
+_FLOW_VARIABLES = frozenset({"base_flows", "gridstead_extra_flows"})
+_SEE_PAGE = "a flow as docs/reference/flows.md describes it"
+_NO_ADDRESS = "0.0.0.0"  # noqa: S104 - only a placeholder
 
 
-def flows(inventory: Inventory, reported: frozenset[str]) -> Iterator[Diagnostic]:
+def flows(inventory: Inventory, faulty_names: frozenset[str]) -> Iterator[Diagnostic]:
     """Find invalid flows.
 
     Args:
         inventory: The inventory.
-        reported: Variables with a reported mistake; a flow that needs one of them is skipped.
+        faulty_names: Variables with a reported mistake. A flow that needs one of them is skipped.
     """
     host = inventory.first()
     if not host.value("base_firewall", default=True):
@@ -36,72 +36,87 @@ def flows(inventory: Inventory, reported: frozenset[str]) -> Iterator[Diagnostic
     networks = host.value("gridstead_networks") or {}
     # Another check reports a missing group.
     groups = dict.fromkeys(known_groups(), ()) | host.value("base_groups", {})
-    wrong_networks = [*_networks(inventory, networks, groups)]
-    yield from wrong_networks
-    context = (groups, _addresses(inventory), {} if wrong_networks else networks)
+    invalid_networks = list(_check_networks(inventory, networks, groups))
+    yield from invalid_networks
+    if invalid_networks:
+        networks = {}
+    context = (groups, _addresses(inventory), networks)
     for variable in ("gridstead_flows", "gridstead_extra_flows"):
         table = host.variables.get(variable) or []
         if not isinstance(table, list):
-            yield Diagnostic(where=variable, seen=f'"{table}"', allowed=_PAGE, about=_ABOUT)
+            yield Diagnostic(
+                where=variable,
+                fault=f'"{table}"',
+                allowed=_SEE_PAGE,
+                affected_names=_FLOW_VARIABLES,
+            )
             continue
         for number, written in enumerate(table, start=1):
-            if reported & host.mentions(written):
+            if faulty_names & host.mentions(written):
                 continue
             where = f"{variable}, number {number}"
-            for fault in _refused(host, written, context):
-                yield Diagnostic(where=where, seen=fault, allowed=_PAGE, about=_ABOUT)
+            for fault in _flow_faults(host, written, context):
+                yield Diagnostic(
+                    where=where, fault=fault, allowed=_SEE_PAGE, affected_names=_FLOW_VARIABLES
+                )
 
 
-def _networks(
+def _check_networks(
     inventory: Inventory, by_group: Any, groups: Mapping[str, list[str]]
 ) -> Iterator[Diagnostic]:
-    about = frozenset({"gridstead_networks"})
+    affected_names = frozenset({"gridstead_networks"})
     if not isinstance(by_group, Mapping):
         yield Diagnostic(
             where="gridstead_networks",
-            seen=f'"{by_group}"',
+            fault=f'"{by_group}"',
             allowed="lists of networks by group",
-            about=about,
+            affected_names=affected_names,
         )
         return
     for group, networks in by_group.items():
         where = f"gridstead_networks.{group}"
         if not _is_list_of_texts(networks):
             allowed = "a list such as [192.0.2.0/24]"
-            yield Diagnostic(where=where, seen=f'"{networks}"', allowed=allowed, about=about)
+            yield Diagnostic(
+                where=where, fault=f'"{networks}"', allowed=allowed, affected_names=affected_names
+            )
             continue
         if group not in groups:
-            yield Diagnostic(where=where, seen="no such group", about=about)
+            yield Diagnostic(
+                where=where, fault="there is no such group", affected_names=affected_names
+            )
         parsed = []
         for text in networks:
             try:
                 parsed.append(ipaddress.ip_network(text))
             except ValueError as error:
                 allowed = "networks such as 192.0.2.0/24"
-                yield Diagnostic(where=where, seen=str(error), allowed=allowed, about=about)
+                yield Diagnostic(
+                    where=where, fault=str(error), allowed=allowed, affected_names=affected_names
+                )
         if len(parsed) == len(networks):
-            yield from _outside(inventory.members(group), parsed, where, about)
+            yield from _check_addresses(inventory.members(group), parsed, where, affected_names)
 
 
 def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _outside(
-    hosts: list[Host], networks: list[Any], where: str, about: frozenset[str]
+def _check_addresses(
+    hosts: list[Host], networks: list[Any], where: str, affected_names: frozenset[str]
 ) -> Iterator[Diagnostic]:
     for host in hosts:
         host_address = address(host.value("gridstead_address"))
         if host_address and not any(host_address in network for network in networks):
-            listed = ", ".join(map(str, networks))
-            fault = f"{host_address} of host {host.name} is in none of {listed}"
-            yield Diagnostic(where=where, seen=fault, about=about)
+            network_list = ", ".join(map(str, networks))
+            fault = f"address {host_address} of host {host.name} is not in {network_list}"
+            yield Diagnostic(where=where, fault=fault, affected_names=affected_names)
 
 
 def _addresses(inventory: Inventory) -> list[dict[str, str]]:
     """Return the name and address of each host.
 
-    A missing address, which another check reports, gives 0.0.0.0.
+    A missing address is replaced by 0.0.0.0, because another check reports it.
     """
     hosts = []
     for name, host in inventory.hosts.items():
@@ -110,8 +125,8 @@ def _addresses(inventory: Inventory) -> list[dict[str, str]]:
     return hosts
 
 
-def _refused(host: Host, written: Any, context: tuple[Any, Any, Any]) -> list[str]:
-    """Return what is wrong with a written flow; at most one fault."""
+def _flow_faults(host: Host, written: Any, context: tuple[Any, Any, Any]) -> list[str]:
+    """Return what is wrong with a flow before templating; at most one fault."""
     try:
         flow = host.templar.template(written)
         if not isinstance(flow, Mapping):
@@ -120,5 +135,5 @@ def _refused(host: Host, written: Any, context: tuple[Any, Any, Any]) -> list[st
     except AnsibleFilterError as error:
         return [error.message]
     except AnsibleError as error:
-        return uncomputed(host, host.mentions(written), error)
+        return template_faults(host, host.mentions(written), error)
     return []

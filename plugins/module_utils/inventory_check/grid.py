@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the description of the site's grid: its chain, contracts and services."""
+"""Checks ``gridstead_grid``: the chain, contracts and services that the site uses."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from gridstead.config import Chain, Endpoint, key_of, problems, without_secret
 from .diagnostic import GRID, Diagnostic
 from .inventory import Host, Inventory, address
 
-# Placeholder for the contract of a local chain, which exists only once the chain runs.
-UNBORN = "0x" + 20 * "b0"
-ABOUT = frozenset({"gridstead_grid"})
+# Placeholder for the address of a contract that this run deploys on a local chain.
+PLACEHOLDER_CONTRACT = "0x" + 20 * "b0"
+AFFECTED_NAMES = frozenset({"gridstead_grid"})
 
 _CHAIN = Chain.model_fields
-_PLACES = {"job_definitions": "the Job Definition service", "logger": "the logger"}
-_TRUST = ("ca_certificates", "ca_file")
-_KEYS = frozenset({*_CHAIN, *_PLACES, *_TRUST})
+_SERVICES = {"job_definitions": "the Job Definition service", "logger": "the logger"}
+_AUTHORITY_KEYS = ("ca_certificates", "ca_file")
+_KEYS = frozenset({*_CHAIN, *_SERVICES, *_AUTHORITY_KEYS})
 
 
-def with_unborn_contract(host: Host, inventory: Inventory) -> Host:
-    """Return the host with a placeholder address if this run of site.yml deploys the contracts."""
+def with_placeholder_contract(host: Host, inventory: Inventory) -> Host:
+    """Return the host with a placeholder for the contract if this run of site.yml deploys it."""
     grid = host.variables.get("gridstead_grid")
     if not inventory.groups.get("devnet") or not isinstance(grid, Mapping):
         return host
-    return host.with_variables({"gridstead_grid": {**grid, "contract": UNBORN}})
+    return host.with_variables({"gridstead_grid": {**grid, "contract": PLACEHOLDER_CONTRACT}})
 
 
 def grid(inventory: Inventory) -> Iterator[Diagnostic]:
@@ -44,43 +44,48 @@ def grid(inventory: Inventory) -> Iterator[Diagnostic]:
         table = host.templar.template(host.variables.get("gridstead_grid"))
     except AnsibleError as error:
         fault = f"cannot be computed: {error.message}"
-        yield Diagnostic(where="gridstead_grid", seen=fault, about=ABOUT)
+        yield Diagnostic(where="gridstead_grid", fault=fault, affected_names=AFFECTED_NAMES)
         return
     if not isinstance(table, Mapping):
         yield Diagnostic(
             where="gridstead_grid",
-            seen="missing" if table is None else "not a table",
+            fault="missing" if table is None else "not a table",
             allowed=f"a table of {', '.join(sorted(_KEYS))}",
-            about=ABOUT,
+            affected_names=AFFECTED_NAMES,
         )
         return
     yield from _unknown_keys(table)
     chain = {key: table[key] for key in _CHAIN if key in table}
-    for wrong in problems(Chain, chain):
-        key, fault = key_of(wrong), wrong.text
-        yield _wrong(key, fault, str(_CHAIN[key].description))
-    for key, service in _PLACES.items():
+    for problem in problems(Chain, chain):
+        key = key_of(problem)
+        yield _diagnostic(key, problem.text, str(_CHAIN[key].description))
+    for key, service in _SERVICES.items():
         fault = _endpoint_fault(table.get(key))
         if fault:
-            yield _wrong(key, fault, f"host:port of {service}, without a scheme")
-    yield from _mistyped(str(table.get("contract", "")))
+            yield _diagnostic(key, fault, f"host:port of {service}, without a scheme")
+    yield from _check_checksum(str(table.get("contract", "")))
 
 
 def _unknown_keys(table: Mapping[str, Any]) -> Iterator[Diagnostic]:
     for key in sorted(map(str, table.keys() - _KEYS)):
-        near = difflib.get_close_matches(key, _KEYS, n=1)
+        suggestions = difflib.get_close_matches(key, _KEYS, n=1)
+        question = f"; did you mean {suggestions[0]}?" if suggestions else ""
         yield Diagnostic(
             where=f"gridstead_grid.{key}",
-            seen="nothing reads it",
-            allowed=f"did you mean {near[0]}?" if near else ", ".join(sorted(_KEYS)),
-            about=ABOUT,
+            fault=f"nothing reads this key{question}",
+            allowed=", ".join(sorted(_KEYS)),
+            affected_names=AFFECTED_NAMES,
         )
 
 
-def _wrong(key: str, fault: str, allowed: str) -> Diagnostic:
+def _diagnostic(key: str, fault: str, allowed: str) -> Diagnostic:
     where = f"gridstead_grid.{key}"
     return Diagnostic(
-        where=where, seen=fault, allowed=allowed.removesuffix("."), acts=GRID, about=ABOUT
+        where=where,
+        fault=fault,
+        allowed=allowed.removesuffix("."),
+        responsible=GRID,
+        affected_names=AFFECTED_NAMES,
     )
 
 
@@ -99,74 +104,80 @@ def trust(inventory: Inventory, now: datetime) -> Iterator[Diagnostic]:
     table = inventory.first().value("gridstead_grid")
     if not isinstance(table, Mapping):
         return
-    given = [key for key in _TRUST if key in table]
-    if len(given) == len(_TRUST):
-        yield _wrong("ca_certificates", "ca_file is set as well", "only one of them")
-    elif not given and not inventory.groups.get("grid"):
-        yield _wrong(
+    present_keys = [key for key in _AUTHORITY_KEYS if key in table]
+    if len(present_keys) == len(_AUTHORITY_KEYS):
+        fault = "this key and ca_file are both set"
+        yield _diagnostic("ca_certificates", fault, "only one of the two keys")
+    elif not present_keys and not inventory.groups.get("grid"):
+        yield _diagnostic(
             "ca_certificates",
-            "missing, and ca_file too: the grid's services do not run on this site, so their"
-            " authority is not known",
-            "the certificate of the grid's authority, in PEM; or, for services that another"
-            " authority has signed, ca_file: /etc/ssl/certs/ca-certificates.crt",
+            "this key and ca_file are both missing, and the grid's services do not run on"
+            " this site, so their authority is not known",
+            "the certificate of the grid's authority in PEM; if a public authority signed the"
+            " certificates of the services, use ca_file: /etc/ssl/certs/ca-certificates.crt",
         )
-    if "ca_certificates" in given:
+    if "ca_certificates" in present_keys:
         yield from _certificate_faults(str(table["ca_certificates"]), now)
 
 
 def _certificate_faults(text: str, now: datetime) -> Iterator[Diagnostic]:
     if "PRIVATE KEY" in text:
         allowed = "only certificates; the key is a secret of its owner"
-        yield _wrong("ca_certificates", "it contains a private key", allowed)
+        yield _diagnostic("ca_certificates", "the text contains a private key", allowed)
         return
     try:
         certificates = x509.load_pem_x509_certificates(text.encode())
     except ValueError as error:
-        allowed = "the text of certificates in PEM, as lookup('ansible.builtin.file', FILE) gives"
-        yield _wrong("ca_certificates", f"no certificate: {error}", allowed)
+        allowed = "certificates in PEM, for example lookup('ansible.builtin.file', FILE)"
+        yield _diagnostic("ca_certificates", f"not a certificate: {error}", allowed)
         return
-    ends = [certificate.not_valid_after_utc for certificate in certificates]
-    if min(ends) < now:
-        fault = f"a certificate expired on {min(ends):%Y-%m-%d}"
-        yield _wrong("ca_certificates", fault, "certificates that are valid now")
+    first_end = min(certificate.not_valid_after_utc for certificate in certificates)
+    if first_end < now:
+        fault = f"a certificate expired on {first_end:%Y-%m-%d}"
+        yield _diagnostic("ca_certificates", fault, "certificates that are valid now")
 
 
-def _mistyped(contract: str) -> Iterator[Diagnostic]:
+def _check_checksum(contract: str) -> Iterator[Diagnostic]:
     digits = contract.removeprefix("0x")
     has_both_cases = digits not in {contract[2:].lower(), contract[2:].upper()}
     if is_hex_address(contract) and has_both_cases and not is_checksum_address(contract):
         allowed = (
-            "the address as the grid publishes it; its capitals are a checksum and do not match"
-            " its digits"
+            "the address with the upper and lower case letters that the grid publishes; they are"
+            " a checksum of the address (EIP-55)"
         )
-        yield _wrong("contract", f"{contract} is mistyped", allowed)
+        yield _diagnostic(
+            "contract",
+            f"the checksum of {contract} is wrong; the address is probably mistyped",
+            allowed,
+        )
 
 
 def local_chain(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find a local chain that the services would not use."""
+    """Find a local chain that the services do not use or cannot reach."""
     devnet = inventory.members("devnet")
     table = inventory.first().value("gridstead_grid")
     if not devnet or not isinstance(table, Mapping):
         return
     rpc_url, port = table.get("rpc_url"), devnet[0].number("devnet_port")
-    # Function grid() reports an invalid URL.
-    is_valid = "rpc_url" not in map(key_of, problems(Chain, {"rpc_url": rpc_url}))
+    # Function grid() already reports an invalid URL.
+    invalid_keys = [key_of(problem) for problem in problems(Chain, {"rpc_url": rpc_url})]
+    is_valid = "rpc_url" not in invalid_keys
     if is_valid and not _is_local(str(rpc_url), port):
         url = without_secret(rpc_url)
         yield Diagnostic(
             where="gridstead_grid.rpc_url",
-            seen=f"{url}, but host {devnet[0].name} in group devnet runs a local chain",
+            fault=f"{url}, but host {devnet[0].name} in group devnet runs a local chain",
             allowed=f"http://127.0.0.1:{port}, or no host in devnet",
-            about=frozenset({"devnet_port"}),
+            affected_names=frozenset({"devnet_port"}),
         )
     for other in inventory.members("control_plane", "grid"):
         if other.name != devnet[0].name:
             yield Diagnostic(
                 where=f"host {other.name}",
-                seen="its services use the local chain, which answers only on host"
+                fault="the services of this host use the local chain, which answers only on host"
                 f" {devnet[0].name}",
                 allowed="the groups control_plane, grid and devnet contain the same single host",
-                about=frozenset({"devnet_port"}),
+                affected_names=frozenset({"devnet_port"}),
             )
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An inventory as its variables define it. No host is contacted.
+"""Hosts, groups and variables of an inventory, and the rendering of variables.
 
-Variables are rendered as Ansible renders them: late, and in the context of a host. If rendering a
-variable creates a missing secret, the secret is created in a temporary folder, which is removed
-after the check.
+A variable is rendered as Ansible does it: when the value is read, and with the variables of a host.
+No host is contacted. A template may create a missing secret. The secret is then written to a
+temporary folder, which is removed after the check.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
-from .form import misfit
+from .form import type_fault
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 WIRING = CHECKOUT / "inventory" / "group_vars" / "all"
-# Which role runs on which group.
+# The table of groups and of the roles that run on them.
 TABLE = CHECKOUT / "meta" / "site.yml"
-# Variables that have a value only after hosts were contacted.
-LATE = frozenset({"ansible_facts", "hostvars"})
+# Variables that have no value before Ansible has contacted the hosts.
+RUNTIME_VARIABLES = frozenset({"ansible_facts", "hostvars"})
 _GROUP = re.compile(r"groups\[['\"](\w+)['\"]\]")
 _SYNTAX = Environment()  # noqa: S701 - nothing is rendered
 
 
 @functools.cache
 def _names(text: str) -> frozenset[str]:
+    """Return the variables that a template reads. ``groups['x']`` is returned as ``group x``."""
     try:
         used = _SYNTAX.parse(text).find_all(nodes.Name)
     except TemplateSyntaxError:
@@ -53,7 +54,7 @@ class Host:
 
     Args:
         name: Its name.
-        variables: Its variables, as they are written.
+        variables: Its variables before templating.
         loader: The loader that reads files for templates.
         options: The specifications of the roles' variables, by name.
     """
@@ -68,9 +69,9 @@ class Host:
         """The renderer of its templates."""
         return Templar(loader=self.loader, variables=dict(self.variables))
 
-    def with_variables(self, more: Mapping[str, Any]) -> Host:
-        """Return the host with additional variables, which replace its own."""
-        return Host(self.name, {**self.variables, **more}, self.loader, self.options)
+    def with_variables(self, new: Mapping[str, Any]) -> Host:
+        """Return the host with some variables set to new values."""
+        return Host(self.name, {**self.variables, **new}, self.loader, self.options)
 
     def value(self, name: str, default: Any = None) -> Any:
         """Return a variable's value.
@@ -83,32 +84,32 @@ class Host:
             rendered = self.templar.template(self.variables[name])
         except AnsibleError:
             return default
-        return default if misfit(self.options.get(name, {}), rendered) else rendered
+        return default if type_fault(self.options.get(name, {}), rendered) else rendered
 
     def mentions(self, value: Any) -> frozenset[str]:
-        """Return the variables that a written value needs, directly or through other variables.
+        """Return the variables that a value before templating needs, directly or indirectly.
 
-        A group that it names is included as ``group NAME``.
+        A group that the value names is included as ``group NAME``.
         """
         mentioned: set[str] = set()
-        waiting = [value]
-        while waiting:
-            part = waiting.pop()
+        remaining = [value]
+        while remaining:
+            part = remaining.pop()
             if isinstance(part, Mapping):
-                waiting += part.values()
+                remaining += part.values()
             elif isinstance(part, list | tuple):
-                waiting += part
+                remaining += part
             elif isinstance(part, str):
                 new = _names(str(part)) - mentioned
                 mentioned |= new
-                for name in (new - LATE) & self.variables.keys():
-                    written = self.variables[name]
-                    waiting.append(written)
+                for name in (new - RUNTIME_VARIABLES) & self.variables.keys():
+                    template = self.variables[name]
+                    remaining.append(template)
         return frozenset(mentioned)
 
     def number(self, name: str) -> int | None:
         """Return the value of a variable as an integer; None if it is not an integer."""
-        return whole(self.value(name))
+        return to_int(self.value(name))
 
 
 @dataclass(frozen=True)
@@ -137,21 +138,21 @@ class Inventory:
         return next(iter(self.hosts.values()))
 
 
-def alike(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
-    """Return the hosts in lists, so that a written value means the same on all hosts of a list."""
+def group_by_meaning(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
+    """Return lists of hosts. Within a list, a value is rendered with the same variables."""
     by_variables: dict[str, list[Host]] = {}
     for host in hosts:
-        needs = sorted(host.mentions(value) & host.variables.keys() - {"hostvars"})
-        written = {name: host.variables[name] for name in needs}
-        key = repr(written)
+        names = sorted(host.mentions(value) & host.variables.keys() - {"hostvars"})
+        variables = {name: host.variables[name] for name in names}
+        key = repr(variables)
         by_variables.setdefault(key, []).append(host)
     return list(by_variables.values())
 
 
-def whole(value: Any) -> int | None:
-    """Return a value as an integer; None if it is not one.
+def to_int(value: Any) -> int | None:
+    """Return a value as an integer; None if it is not an integer.
 
-    Text of digits is accepted, a boolean is not.
+    Text with an integer is accepted. A boolean is not accepted.
     """
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
@@ -162,7 +163,7 @@ def whole(value: Any) -> int | None:
 
 
 def address(value: Any) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return a value as an IP address; None if it is not one."""
+    """Return a value as an IP address; None if it is not a valid address."""
     try:
         return ipaddress.ip_address(str(value))
     except ValueError:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameter names of slurm.conf, its lines and slurmdbd.conf that Slurm does not know.
+"""Checks the parameter names of slurm.conf, of its nodes and partitions, and of slurmdbd.conf.
 
-Names are not case-sensitive. A daemon that reads another name exits, and slurmctld and slurmdbd
+Names are not case-sensitive. A daemon exits if it reads an unknown name, and slurmctld and slurmdbd
 have no option to test a file. ``slurm_releases/<release>/options.toml`` lists the names.
 """
 
@@ -19,8 +19,8 @@ from ansible_collections.gridstead.site.plugins.module_utils.slurm_releases impo
 from .diagnostic import Diagnostic
 from .inventory import Inventory
 
-# For each file: groups of hosts, variables in the order of precedence, the list of parameter names
-# in options.toml, and the manual page.
+# For each file: groups of hosts, variables with parameters (highest precedence first), name of the
+# list in options.toml, and manual page.
 FILES = (
     (
         ("slurm_controller", "slurm_backup_controller"),
@@ -37,66 +37,79 @@ FILES = (
 )
 
 
-_PINNED = re.compile(r"version (\d\d\.\d\d)\b")
+_PIN = re.compile(r"version (\d\d\.\d\d)\b")
 
 
 def release(inventory: Inventory) -> str:
-    """Return the release of Slurm that ``base_apt_pins`` selects, or else the newest known one."""
+    """Return the release of Slurm that ``base_apt_pins`` selects.
+
+    Returns the newest known release if no pin selects one.
+    """
     pins = inventory.first().value("base_apt_pins", [])
     for pin in pins:
-        match = _PINNED.match(str(pin.get("pin")))
+        match = _PIN.match(str(pin.get("pin")))
         if match and "slurm*" in pin.get("packages", []):
             return match.group(1)
     return known_releases()[-1]
 
 
 def names(inventory: Inventory, subject: str) -> list[str]:
-    """Return the names of ``node``, ``partition``, ``slurm`` or ``slurmdbd``.
+    """Return the parameter names of ``node``, ``partition``, ``slurm`` or ``slurmdbd``.
 
-    The names of the newest known release apply to a release that is not known.
+    For an unknown release, returns the names of the newest known release.
     """
-    known = known_releases()
     selected = release(inventory)
-    options = read_release(selected if selected in known else known[-1], "options")
+    if selected not in known_releases():
+        selected = known_releases()[-1]
+    options = read_release(selected, "options")
     return list(options[subject])
 
 
-def _unknown_release(inventory: Inventory) -> Iterator[Diagnostic]:
+def _check_release(inventory: Inventory) -> Iterator[Diagnostic]:
     selected = release(inventory)
     if selected not in known_releases():
         yield Diagnostic(
             where="base_apt_pins",
-            seen=f"Slurm {selected} is not supported",
+            fault=f"Slurm {selected} is not supported",
             allowed=f"one of {', '.join(known_releases())}",
         )
 
 
-def files(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find parameters in the inventory that slurm.conf or slurmdbd.conf does not have."""
-    yield from _unknown_release(inventory)
+def unknown_parameters(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find an unknown release of Slurm, and unknown parameters of slurm.conf and slurmdbd.conf."""
+    yield from _check_release(inventory)
     for groups, variables, subject, manual in FILES:
-        known = names(inventory, subject)
-        reported: set[str] = set()
+        known_names = names(inventory, subject)
+        checked: set[str] = set()
         for host in inventory.members(*groups):
             for variable in variables:
                 table = host.value(variable)
                 if isinstance(table, Mapping):
-                    new = [key for key in map(str, table) if key not in reported]
-                    yield from unknown(variable, new, known, manual)
-                    reported.update(new)
+                    new_keys = [key for key in map(str, table) if key not in checked]
+                    yield from check_names(variable, new_keys, known_names, manual)
+                    checked.update(new_keys)
 
 
-def unknown(
-    where: str, keys: Iterable[str], known: Iterable[str], manual: str = "slurm.conf"
+def check_names(
+    where: str, keys: Iterable[str], known_names: Iterable[str], manual: str = "slurm.conf"
 ) -> Iterator[Diagnostic]:
-    """Find keys that are not parameters of Slurm."""
-    by_lower_case = {name.lower(): name for name in known}
+    """Find keys that are not parameters of Slurm.
+
+    Args:
+        where: The variable that contains the keys.
+        keys: The keys.
+        known_names: The names of all parameters.
+        manual: The manual page that describes the parameters.
+    """
+    by_lower_case = {name.lower(): name for name in known_names}
     for key in map(str, keys):
         if key.lower() not in by_lower_case:
-            near = difflib.get_close_matches(key.lower(), by_lower_case, n=1)
-            question = f"did you mean {by_lower_case[near[0]]}? " if near else ""
+            suggestions = difflib.get_close_matches(key.lower(), by_lower_case, n=1)
+            question = ""
+            if suggestions:
+                question = f"; did you mean {by_lower_case[suggestions[0]]}?"
             yield Diagnostic(
                 where=f"{where}.{key}",
-                seen="Slurm has no such parameter",
-                allowed=f"{question}{manual}(5) lists them",
+                fault=f"Slurm has no such parameter{question}",
+                allowed=f"the parameters in {manual}(5)",
             )

@@ -14,8 +14,8 @@ import yaml
 from .diagnostic import Diagnostic
 from .inventory import TABLE, WIRING, Inventory, address
 
-_NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
-_LIKE = 0.8
+_HOST_NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
+_SIMILARITY_CUTOFF = 0.8
 
 
 @functools.cache
@@ -26,12 +26,12 @@ def table() -> Mapping[str, Mapping[str, Any]]:
 
 
 def known_groups() -> frozenset[str]:
-    """Return the names of all groups that plays use, and of those that Ansible adds."""
+    """Return the names of the groups that plays use, and of the groups that Ansible adds."""
     return frozenset({*table(), "all", "ungrouped"})
 
 
 def parents() -> dict[str, list[str]]:
-    """Return the groups that consist of other groups, with these groups."""
+    """Return the children of each group that consists of other groups."""
     children = {}
     for name, group in table().items():
         if "children" in group:
@@ -43,39 +43,42 @@ def groups(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find groups with too few or too many hosts, and misspelled groups."""
     for name, group in table().items():
         hosts = inventory.groups.get(name, [])
-        most = group.get("most", len(hosts))
-        if not group.get("least", 0) <= len(hosts) <= most:
-            listed = f": {', '.join(hosts)}" if hosts else ""
+        minimum = group.get("least", 0)
+        maximum = group.get("most", len(hosts))
+        if len(hosts) < minimum or len(hosts) > maximum:
+            host_list = f": {', '.join(hosts)}" if hosts else ""
             yield Diagnostic(
                 where=f"group {name}",
-                seen=f"{len(hosts)} hosts{listed}",
+                fault=f"{len(hosts)} hosts{host_list}",
                 allowed=group["allowed"],
-                about=frozenset({f"group {name}"}),
+                affected_names=frozenset({f"group {name}"}),
             )
     for name in inventory.groups.keys() - known_groups():
-        near = difflib.get_close_matches(name, known_groups(), n=1, cutoff=_LIKE)
-        if near:
+        similar_groups = difflib.get_close_matches(
+            name, known_groups(), n=1, cutoff=_SIMILARITY_CUTOFF
+        )
+        if similar_groups:
             yield Diagnostic(
                 where=f"group {name}",
-                seen="no play uses it",
-                allowed=f"did you mean {near[0]}?",
-                about=frozenset({f"group {near[0]}"}),
+                fault=f"no play uses this group; did you mean {similar_groups[0]}?",
+                affected_names=frozenset({f"group {similar_groups[0]}"}),
             )
 
 
 def memberships(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find hosts that lack a parent group, and hosts in two groups that exclude each other."""
+    """Find hosts that are in a group but not in its parent, and contradictory groups of a host."""
     for name, children in parents().items():
-        lacking = _members(inventory, *children) - _members(inventory, name)
-        if lacking:
-            in_order = [host for host in inventory.hosts if host in lacking]
+        missing = _members(inventory, *children) - _members(inventory, name)
+        if missing:
+            in_order = [host for host in inventory.hosts if host in missing]
+            verb = "is" if len(in_order) == 1 else "are"
             yield Diagnostic(
                 where=f"group {name}",
-                seen=f"{', '.join(in_order)} not in it",
-                allowed=f"its children are the groups {', '.join(children)}",
-                about=frozenset({f"group {name}"}),
+                fault=f"{', '.join(in_order)} {verb} not in this group",
+                allowed=f"all hosts of the groups {', '.join(children)}",
+                affected_names=frozenset({f"group {name}"}),
             )
-    yield from _contradictory(inventory)
+    yield from _check_contradictions(inventory)
 
 
 def _members(inventory: Inventory, *groups: str) -> set[str]:
@@ -83,49 +86,49 @@ def _members(inventory: Inventory, *groups: str) -> set[str]:
     return {host.name for host in inventory.members(*groups)}
 
 
-def _contradictory(inventory: Inventory) -> Iterator[Diagnostic]:
+def _check_contradictions(inventory: Inventory) -> Iterator[Diagnostic]:
     components = parents()["slurm"]
     for host in _members(inventory, "slurm") - _members(inventory, *components):
         yield Diagnostic(
             where=f"host {host}",
-            seen="in group slurm, which installs the MUNGE key, but in no group that installs a"
+            fault="in group slurm, which installs the MUNGE key, but in no group that installs a"
             " component of Slurm",
-            allowed=f"one of the groups {', '.join(components)}, or not slurm",
-            about=frozenset({"group slurm"}),
+            allowed=f"one of the groups {', '.join(components)}, or no membership in slurm",
+            affected_names=frozenset({"group slurm"}),
         )
     controllers = _members(inventory, "slurm_controller")
     for host in controllers & _members(inventory, "slurm_backup_controller"):
         yield Diagnostic(
             where=f"host {host}",
-            seen="in the groups slurm_controller and slurm_backup_controller",
-            allowed="a backup controller is another host",
-            about=frozenset({"group slurm_backup_controller"}),
+            fault="in the groups slurm_controller and slurm_backup_controller",
+            allowed="another host as backup controller",
+            affected_names=frozenset({"group slurm_backup_controller"}),
         )
     for host in _members(inventory, "devnet") - _members(inventory, "grid"):
         yield Diagnostic(
             where=f"host {host}",
-            seen="in group devnet but not in group grid, whose wallets the local chain funds",
-            allowed="devnet is a child of grid, or empty",
-            about=frozenset({"group devnet"}),
+            fault="in group devnet but not in group grid, whose wallets the local chain funds",
+            allowed="group devnet as a child of grid, or no host in devnet",
+            affected_names=frozenset({"group devnet"}),
         )
 
 
 def names(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find hosts whose inventory name cannot be their host name."""
     for host in inventory.hosts:
-        if not _NAME.fullmatch(host) or host == "localhost":
+        if not _HOST_NAME.fullmatch(host) or host == "localhost":
             yield Diagnostic(
                 where=f"host {host}",
-                seen="not a valid host name",
-                allowed="at most 63 characters: a to z, digits and dashes, first a to z; not"
-                " localhost",
-                about=frozenset({"inventory_hostname", "base_hosts"}),
+                fault="not a valid host name",
+                allowed="a name other than localhost, with at most 63 letters a to z, digits and"
+                " dashes, starting with a letter",
+                affected_names=frozenset({"inventory_hostname", "base_hosts"}),
             )
 
 
 def addresses(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find hosts without an address, addresses of two hosts, and two address families."""
-    about = frozenset({"gridstead_address", "ansible_host"})
+    """Find hosts without an address, addresses that several hosts have, and mixed IP versions."""
+    affected_names = frozenset({"gridstead_address", "ansible_host"})
     by_address, by_version = {}, {}
     for name, host in inventory.hosts.items():
         value = host.value("gridstead_address")
@@ -133,42 +136,44 @@ def addresses(inventory: Inventory) -> Iterator[Diagnostic]:
         if parsed is None or parsed.is_loopback or parsed.is_unspecified:
             yield Diagnostic(
                 where=f"host {name}, gridstead_address",
-                seen=f'"{value}"' if value else "missing (a lab has addresses while it is up)",
-                allowed="an IP address at which other hosts reach it; set ansible_host to it, or"
-                " gridstead_address if ansible_host is something else",
-                about=about,
+                fault=f'"{value}"' if value else "missing (a lab has addresses while it is up)",
+                allowed="an IP address at which other hosts reach this host; set gridstead_address"
+                " if ansible_host is not such an address",
+                affected_names=affected_names,
             )
         if parsed is not None:
             by_address.setdefault(parsed, []).append(name)
             by_version.setdefault(parsed.version, (name, parsed))
-    yield from _shared(by_address, about)
+    yield from _check_uniqueness(by_address, affected_names)
     if len(by_version) > 1:
         (name4, address4), (name6, address6) = by_version[4], by_version[6]
         yield Diagnostic(
             where=f"hosts {name4} and {name6}, gridstead_address",
-            seen=f"{address4} is IPv4 and {address6} is IPv6",
-            allowed="addresses of one family on all hosts",
-            about=about,
+            fault=f"{address4} is IPv4 and {address6} is IPv6",
+            allowed="addresses of one family, IPv4 or IPv6, on all hosts",
+            affected_names=affected_names,
         )
 
 
-def _shared(by_address: Mapping[Any, list[str]], about: frozenset[str]) -> Iterator[Diagnostic]:
-    for shared, hosts in by_address.items():
+def _check_uniqueness(
+    by_address: Mapping[Any, list[str]], affected_names: frozenset[str]
+) -> Iterator[Diagnostic]:
+    for shared_address, hosts in by_address.items():
         if len(hosts) > 1:
             yield Diagnostic(
                 where=f"hosts {', '.join(hosts)}",
-                seen=f"all have the gridstead_address {shared}",
-                allowed="an address for each host",
-                about=about,
+                fault=f"all have the gridstead_address {shared_address}",
+                allowed="a different address for each host",
+                affected_names=affected_names,
             )
 
 
 def wiring(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find an inventory without the link to the roles' wiring."""
+    """Find an inventory without the link to the variables that connect the roles (00-wiring)."""
     if "gridstead_services" not in inventory.first().variables:
         yield Diagnostic(
             where="group_vars/all/00-wiring",
-            seen="missing next to this inventory",
+            fault="missing next to this inventory",
             allowed=f"a link to {WIRING}",
-            about=frozenset({"gridstead_address"}),
+            affected_names=frozenset({"gridstead_address"}),
         )

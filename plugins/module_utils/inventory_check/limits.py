@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks QOS, limits of accounts and times of partitions.
+"""Checks the settings of QOS and accounts and the times of partitions.
 
-Finds values that Slurm cannot read, and QOS that do not exist.
+Finds values that Slurm cannot read, and names of QOS that do not exist.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ansible_collections.gridstead.site.plugins.module_utils import slurm_limits
 from .diagnostic import Diagnostic
 from .inventory import Inventory
 
-SLURMS_OWN = "normal"  # the QOS that every cluster has
-_OF_PARTITIONS = ("AllowQos", "DenyQos", "QOS")
-_OF_ACCOUNTS = ("DefaultQOS", "QOS")
+DEFAULT_QOS = "normal"  # every cluster has this QOS
+_QOS_KEYS_OF_PARTITIONS = ("AllowQos", "DenyQos", "QOS")
+_QOS_KEYS_OF_ACCOUNTS = ("DefaultQOS", "QOS")
 
 
 def limits(inventory: Inventory) -> Iterator[Diagnostic]:
@@ -27,36 +27,42 @@ def limits(inventory: Inventory) -> Iterator[Diagnostic]:
     qos = _table(controllers[0].value("slurm_qos"))
     partitions = _table(controllers[0].value("slurm_partitions"))
     accounts = controllers[0].value("slurm_accounts")
-    names = {SLURMS_OWN}
+    names = {DEFAULT_QOS}
     for name in qos:
         names.add(str(name).lower())
     for name, settings in qos.items():
-        yield from _invalid(f"slurm_qos.{name}", _limits.QOS, settings)
+        yield from _check_values(f"slurm_qos.{name}", _limits.QOS, settings)
     for where, settings in _accounts(accounts):
-        yield from _invalid(where, _limits.ACCOUNT, settings)
+        yield from _check_values(where, _limits.ACCOUNT, settings)
     for name, partition in partitions.items():
-        yield from _invalid(f"slurm_partitions.{name}", _limits.PARTITION_TIMES, _times(partition))
+        yield from _check_values(
+            f"slurm_partitions.{name}", _limits.PARTITION_TIMES, _times(partition)
+        )
     for name, settings in qos.items():
-        yield from _undefined(f"slurm_qos.{name}", ("Preempt",), _table(settings), names)
+        yield from _check_qos_names(f"slurm_qos.{name}", ("Preempt",), _table(settings), names)
     for where, settings in _accounts(accounts):
-        yield from _undefined(where, _OF_ACCOUNTS, _table(settings), names)
+        yield from _check_qos_names(where, _QOS_KEYS_OF_ACCOUNTS, _table(settings), names)
     for name, partition in partitions.items():
-        yield from _undefined(f"slurm_partitions.{name}", _OF_PARTITIONS, _table(partition), names)
+        yield from _check_qos_names(
+            f"slurm_partitions.{name}", _QOS_KEYS_OF_PARTITIONS, _table(partition), names
+        )
 
 
 def _accounts(accounts: Any) -> Iterator[tuple[str, Any]]:
-    for account in accounts if isinstance(accounts, list) else []:
+    if not isinstance(accounts, list):
+        return
+    for account in accounts:
         if isinstance(account, Mapping):
             yield f'slurm_accounts "{account.get("name")}"', account.get("settings")
 
 
-def _invalid(where: str, known: Any, settings: Any) -> Iterator[Diagnostic]:
-    for name, fault, allowed in _limits.faults(known, settings):
-        place = f"{where}.{name}" if name else where
-        yield Diagnostic(where=place, seen=fault, allowed=allowed)
+def _check_values(where: str, kinds: Any, settings: Any) -> Iterator[Diagnostic]:
+    for name, fault, allowed in _limits.faults(kinds, settings):
+        location = f"{where}.{name}" if name else where
+        yield Diagnostic(where=location, fault=fault, allowed=allowed)
 
 
-def _undefined(
+def _check_qos_names(
     where: str, keys: tuple[str, ...], settings: Mapping[str, Any], names: set[str]
 ) -> Iterator[Diagnostic]:
     keys_lower = set(map(str.lower, keys))
@@ -67,14 +73,14 @@ def _undefined(
             if name not in {"", "all", *names}:
                 yield Diagnostic(
                     where=f"{where}.{key}",
-                    seen=f'there is no QOS "{name}"',
-                    allowed=f"one of slurm_qos and Slurm's own: {', '.join(sorted(names))}; to use"
-                    f' a QOS that you manage by hand, write "{name}:" and no settings in slurm_qos',
+                    fault=f'there is no QOS "{name}"',
+                    allowed=f"one of {', '.join(sorted(names))}; to use a QOS that you manage"
+                    f' manually, add "{name}:" without settings to slurm_qos',
                 )
 
 
 def _times(partition: Any) -> Mapping[str, Any]:
-    """Return the times of a partition. Names in slurm.conf are not case-sensitive."""
+    """Return the times of a partition by name. Names in slurm.conf are not case-sensitive."""
     by_lower_case = {}
     for key, value in _table(partition).items():
         by_lower_case[str(key).lower()] = value

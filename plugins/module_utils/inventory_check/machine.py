@@ -13,99 +13,108 @@ from pathlib import Path
 from .diagnostic import MACHINE, Diagnostic
 from .inventory import Host, Inventory
 
-_ABOUT = frozenset({"gridstead_secrets_dir"})
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_SECRETS_VARIABLE = frozenset({"gridstead_secrets_dir"})
+_ACCESS_OF_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def secrets(inventory: Inventory) -> Iterator[Diagnostic]:
-    """Find mistakes of the folder of secrets.
+def secrets_folder(inventory: Inventory) -> Iterator[Diagnostic]:
+    """Find mistakes in the path and access mode of the folder of secrets.
 
     The folder must have an absolute path and be writable. Other users must not be able to read it,
     and git must ignore it.
     """
     path = inventory.secrets_dir
     if isinstance(path, str) and path.startswith("/"):
-        yield from _faults_of_secrets("gridstead_secrets_dir", Path(path))
+        yield from _check_folder("gridstead_secrets_dir", Path(path))
     else:
         yield Diagnostic(
             where="gridstead_secrets_dir",
-            seen=f'"{path}"' if path else "missing",
+            fault=f'"{path}"' if path else "missing",
             allowed="an absolute path on the machine that runs Ansible",
-            about=_ABOUT,
+            affected_names=_SECRETS_VARIABLE,
         )
 
 
-def _faults_of_secrets(where: str, folder: Path) -> Iterator[Diagnostic]:
+def _check_folder(where: str, folder: Path) -> Iterator[Diagnostic]:
     if folder.exists() and not folder.is_dir():
         fault = f"{folder} is not a folder"
-        yield Diagnostic(where=where, seen=fault, allowed="a folder", acts=MACHINE, about=_ABOUT)
+        yield Diagnostic(
+            where=where,
+            fault=fault,
+            allowed="a folder",
+            responsible=MACHINE,
+            affected_names=_SECRETS_VARIABLE,
+        )
         return
-    parent = next(each for each in (folder, *folder.parents) if each.exists())
+    parent = next(path for path in (folder, *folder.parents) if path.exists())
     if not os.access(parent, os.W_OK | os.X_OK):
         yield Diagnostic(
             where=where,
-            seen=f"{parent} cannot be written",
-            allowed="a folder that the user who runs Ansible may write",
-            acts=MACHINE,
-            about=_ABOUT,
+            fault=f"you cannot write to {parent}",
+            allowed="a folder to which the user who runs Ansible may write",
+            responsible=MACHINE,
+            affected_names=_SECRETS_VARIABLE,
         )
-    yield from _open_to_others(where, folder)
+    yield from _check_access(where, folder)
     if _would_be_committed(folder, parent):
         yield Diagnostic(
             where=where,
-            seen=f"{folder} is in a git work tree that does not ignore it",
-            allowed="a folder that .gitignore lists, or a folder outside of the work tree",
-            acts=MACHINE,
+            fault=f"{folder} is in a git work tree that does not ignore it",
+            allowed="a folder in .gitignore, or a folder outside of the work tree",
+            responsible=MACHINE,
         )
 
 
-def _open_to_others(where: str, folder: Path) -> Iterator[Diagnostic]:
-    if folder.exists() and folder.stat().st_mode & _OTHERS:
+def _check_access(where: str, folder: Path) -> Iterator[Diagnostic]:
+    if folder.exists() and folder.stat().st_mode & _ACCESS_OF_OTHERS:
         yield Diagnostic(
             where=where,
-            seen=f"others may enter {folder} ({stat.filemode(folder.stat().st_mode)})",
+            fault=f"other users may enter {folder} ({stat.filemode(folder.stat().st_mode)})",
             allowed=f"access only for its owner: chmod 0700 {folder}",
-            acts=MACHINE,
+            responsible=MACHINE,
         )
     for file in sorted(folder.glob("*")):
-        if file.is_file() and file.stat().st_mode & _OTHERS:
+        if file.is_file() and file.stat().st_mode & _ACCESS_OF_OTHERS:
             yield Diagnostic(
                 where=where,
-                seen=f"others may read {file} ({stat.filemode(file.stat().st_mode)})",
+                fault=f"other users may read {file} ({stat.filemode(file.stat().st_mode)})",
                 allowed=f"access only for its owner: chmod 0600 {file}",
-                acts=MACHINE,
+                responsible=MACHINE,
             )
 
 
-def among_hosts(inventory: Inventory) -> Iterator[Diagnostic]:
+def folders_in_inventory(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find folders of secrets or backups inside the inventory folder.
 
-    Ansible reads each file there as a list of hosts, unless a folder's name starts with a dot. Also
-    finds an empty folder with the right name while the files are still in the folder without the
-    dot.
+    Ansible reads each file there as a list of hosts, unless the name of its folder starts with a
+    dot. Also finds a folder that was renamed in the inventory but not on the disk: the folder with
+    the dot is empty, and the folder without the dot contains the files.
     """
     host = inventory.first().with_variables({"gridstead_secrets_dir": inventory.secrets_dir})
     inventory_dir = Path(str(host.value("inventory_dir", "/dev/null")))
-    warning = "; in a new folder all secrets would be new, but hosts have the old ones"
-    yield from _in_inventory(host, inventory_dir, "gridstead_secrets_dir", "secrets", warning)
-    yield from _in_inventory(host, inventory_dir, "archive_dir", "backups", "")
+    warning = "; otherwise the next run creates new secrets, but the hosts have the old secrets"
+    yield from _check_location(host, inventory_dir, "gridstead_secrets_dir", "secrets", warning)
+    yield from _check_location(host, inventory_dir, "archive_dir", "backups", "")
 
 
-def _in_inventory(
+def _check_location(
     host: Host, inventory_dir: Path, where: str, name: str, warning: str
 ) -> Iterator[Diagnostic]:
     folder = Path(os.path.normpath(str(host.value(where))))
     if folder == inventory_dir:
-        fault = f"it is {inventory_dir} itself, where Ansible reads every file as a list of hosts"
+        fault = (
+            f"it is the inventory folder {inventory_dir}, where Ansible reads every file as a list"
+            " of hosts"
+        )
         allowed = f"a folder such as {inventory_dir / f'.{name}'}"
-        yield Diagnostic(where=where, seen=fault, allowed=allowed, about=frozenset({where}))
+        yield Diagnostic(
+            where=where, fault=fault, allowed=allowed, affected_names=frozenset({where})
+        )
     elif folder.is_relative_to(inventory_dir):
-        yield from _next_to_hosts(where, inventory_dir, folder.relative_to(inventory_dir), warning)
+        yield from _check_dot(where, inventory_dir, folder.relative_to(inventory_dir), warning)
 
 
-def _next_to_hosts(
-    where: str, inventory_dir: Path, folder: Path, warning: str
-) -> Iterator[Diagnostic]:
+def _check_dot(where: str, inventory_dir: Path, folder: Path, warning: str) -> Iterator[Diagnostic]:
     name, *rest = folder.parts
     plain = inventory_dir / name.removeprefix(".")
     dotted = inventory_dir / f".{name.removeprefix('.')}"
@@ -113,18 +122,18 @@ def _next_to_hosts(
     if not name.startswith("."):
         yield Diagnostic(
             where=where,
-            seen=f"Ansible would read {inventory_dir / folder} as a list of hosts, and print its"
+            fault=f"Ansible would read {inventory_dir / folder} as a list of hosts, and print its"
             " content",
-            allowed=f"{dotted.joinpath(*rest)}, or a folder not next to hosts.yml; {rename}",
-            about=frozenset({where}),
+            allowed=f"{dotted.joinpath(*rest)}, or a folder outside of the inventory; {rename}",
+            affected_names=frozenset({where}),
         )
     elif _has_files(plain.joinpath(*rest)) and not _has_files(inventory_dir / folder):
         yield Diagnostic(
             where=where,
-            seen=f"{inventory_dir / folder} is empty, but {plain.joinpath(*rest)} is not",
+            fault=f"{inventory_dir / folder} is empty, but {plain.joinpath(*rest)} is not",
             allowed=rename,
-            acts=MACHINE,
-            about=frozenset({where}),
+            responsible=MACHINE,
+            affected_names=frozenset({where}),
         )
 
 
@@ -138,9 +147,9 @@ def _would_be_committed(folder: Path, parent: Path) -> bool:
         capture_output=True,
         check=False,
     )
-    return result.returncode == 1  # 0: ignored; 128: no work tree
+    return result.returncode == 1  # 0: git ignores the file; 128: not in a work tree
 
 
-def today() -> datetime:
-    """Return the current time."""
+def utc_now() -> datetime:
+    """Return the current time in UTC."""
     return datetime.now(UTC)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the roles require.
+"""Checks variables against the requirements of the roles.
 
-These are the types and choices of their specifications, and the assertions of their
-``tasks/validate.yml``.
+The requirements are the types and choices in ``meta/argument_specs.yml``, and the assertions in
+``tasks/validate.yml``. Also finds misspelled variables.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.dataloader import DataLoader
 
 from .diagnostic import Diagnostic
-from .form import misfit
-from .inventory import CHECKOUT, LATE, WIRING, Host, Inventory, alike
+from .form import type_fault
+from .inventory import CHECKOUT, RUNTIME_VARIABLES, WIRING, Host, Inventory, group_by_meaning
 
 COLLECTION = "gridstead.site."
-_LIKE = 0.85
-# Names that Ansible itself defines in a template.
-GLOBALS = frozenset(
+_SIMILARITY_CUTOFF = 0.85
+# Names that Ansible defines in every template.
+TEMPLATE_GLOBALS = frozenset(
     {
         "cycler",
         "dict",
@@ -51,7 +51,7 @@ class Role:
     Args:
         name: Its name.
         patterns: The host patterns of the plays that use it.
-        wiring: The variables that every inventory gets through its link.
+        wiring: The variables of ``group_vars/all/00-wiring`` before templating.
         loader: The loader that reads its files.
     """
 
@@ -74,7 +74,7 @@ class Role:
 
     @functools.cached_property
     def assertions(self) -> list[dict[str, Any]]:
-        """The tasks of its validation that need only variables."""
+        """The assert tasks of its ``tasks/validate.yml``, which need only variables."""
         tasks = self.read("tasks/validate.yml")
         return [task for task in tasks if "ansible.builtin.assert" in task]
 
@@ -88,16 +88,16 @@ class Role:
         """Its internal variables, which an inventory must not replace."""
         return {**self.read("vars/main.yml"), "role_path": str(CHECKOUT / "roles" / self.name)}
 
-    def is_given(self, host: Host, name: str) -> bool:
-        """Return whether the inventory sets a variable.
+    def is_set_by_inventory(self, host: Host, name: str) -> bool:
+        """Return whether the inventory sets a variable to another value than its default.
 
-        The role's default and the value of the wiring do not count.
+        Defaults are the role's default and the value of the wiring.
         """
-        own = (self.defaults.get(name), self.wiring.get(name))
-        return name in host.variables and host.variables[name] not in own
+        defaults = (self.defaults.get(name), self.wiring.get(name))
+        return name in host.variables and host.variables[name] not in defaults
 
     def hosts(self, inventory: Inventory) -> list[Host]:
-        """Return the hosts of the role, with the variables that the role sees."""
+        """Return the hosts of the role, with the variables and defaults that the role reads."""
         groups: list[str] = []
         for pattern in self.patterns:
             groups += pattern.split(":")
@@ -108,11 +108,11 @@ class Role:
         return hosts
 
 
-def of_site(loader: DataLoader) -> list[Role]:
+def read_roles(loader: DataLoader) -> list[Role]:
     """Return the roles that site.yml uses, sorted by name."""
     patterns: dict[str, set[str]] = defaultdict(set)
-    for part in loader.load_from_file(str(CHECKOUT / "playbooks/site.yml")):
-        playbook = CHECKOUT / "playbooks" / part["ansible.builtin.import_playbook"]
+    for entry in loader.load_from_file(str(CHECKOUT / "playbooks/site.yml")):
+        playbook = CHECKOUT / "playbooks" / entry["ansible.builtin.import_playbook"]
         for play in loader.load_from_file(str(playbook)):
             for name in _roles_of(play):
                 patterns[name].add(play["hosts"])
@@ -128,74 +128,77 @@ def of_site(loader: DataLoader) -> list[Role]:
 
 def _roles_of(play: Mapping[str, Any]) -> Iterator[str]:
     for entry in play.get("roles", []):
-        yield (entry["role"] if isinstance(entry, dict) else entry).removeprefix(COLLECTION)
+        name = entry["role"] if isinstance(entry, dict) else entry
+        yield name.removeprefix(COLLECTION)
     for task in play.get("tasks", []):
         if "ansible.builtin.import_role" in task:
             yield task["ansible.builtin.import_role"]["name"].removeprefix(COLLECTION)
 
 
-def variables(inventory: Inventory, roles: Iterable[Role]) -> Iterator[Diagnostic]:
-    """Find variables that nothing reads and whose name is similar to that of a known variable."""
-    known: set[str] = set()
+def misspelled_variables(inventory: Inventory, roles: Iterable[Role]) -> Iterator[Diagnostic]:
+    """Find variables that nothing reads and whose names are similar to known variables."""
+    known_names: set[str] = set()
     for role in roles:
-        known.update(role.options)
+        known_names.update(role.options)
     for path in WIRING.glob("*.yml"):
-        known |= set(_WORD.findall(path.read_text()))
+        known_names.update(_WORD.findall(path.read_text()))
     first_host: dict[str, str] = {}
     for host in inventory.hosts.values():
         for name in host.variables:
             first_host.setdefault(name, host.name)
-    for name in sorted(first_host.keys() - known):
-        near = difflib.get_close_matches(name, known, n=1, cutoff=_LIKE)
-        if near and not name.startswith(("_", "ansible_", "inventory_")):
+    for name in sorted(first_host.keys() - known_names):
+        if name.startswith(("_", "ansible_", "inventory_")):
+            continue
+        similar_names = difflib.get_close_matches(name, known_names, n=1, cutoff=_SIMILARITY_CUTOFF)
+        if similar_names:
             yield Diagnostic(
                 where=f"variable {name} of {first_host[name]}",
-                seen="nothing reads it",
-                allowed=f"did you mean {near[0]}?",
-                about=frozenset(near),
+                fault=f"nothing reads this variable; did you mean {similar_names[0]}?",
+                affected_names=frozenset(similar_names),
             )
 
 
-def demands(
-    inventory: Inventory, roles: Iterable[Role], reported: frozenset[str]
+def rejected_values(
+    inventory: Inventory, roles: Iterable[Role], faulty_names: frozenset[str]
 ) -> Iterator[Diagnostic]:
     """Find values that a role rejects.
 
     Args:
         inventory: The inventory.
         roles: The roles to check.
-        reported: Variables with a reported mistake; values that need one of them are skipped.
+        faulty_names: Variables with a reported mistake. Values that need one of them are skipped.
     """
     for role in roles:
-        hosts, wrong = role.hosts(inventory), set(reported)
+        hosts = role.hosts(inventory)
+        all_faulty_names = set(faulty_names)
         for name in role.options:
-            given = [host for host in hosts if role.is_given(host, name)]
-            for group in alike(given, f"{{{{ {name} }}}}"):
-                for fault in _refused(group[0], role, name, frozenset(wrong)):
-                    wrong.add(name)
-                    where = f"{_listed(group)}, role {role.name}, {name}"
-                    yield Diagnostic(where=where, seen=fault)
+            setting_hosts = [host for host in hosts if role.is_set_by_inventory(host, name)]
+            for group in group_by_meaning(setting_hosts, f"{{{{ {name} }}}}"):
+                for fault in _value_faults(group[0], role, name, frozenset(all_faulty_names)):
+                    all_faulty_names.add(name)
+                    where = f"{_host_list(group)}, role {role.name}, {name}"
+                    yield Diagnostic(where=where, fault=fault)
         for task in role.assertions:
-            yield from _refusals(role, hosts, task, frozenset(wrong))
+            yield from _check_assertion(role, hosts, task, frozenset(all_faulty_names))
 
 
-def _refusals(
-    role: Role, hosts: list[Host], task: dict[str, Any], wrong: frozenset[str]
+def _check_assertion(
+    role: Role, hosts: list[Host], task: dict[str, Any], faulty_names: frozenset[str]
 ) -> Iterator[Diagnostic]:
     """Find hosts that an assertion of a role rejects."""
-    needs = [task.get("loop")]
+    templates = [task.get("loop")]
     for condition in _conditions(task, "when") + _conditions(task, "that"):
         template = f"{{{{ {condition} }}}}"
-        needs.append(template)
-    for group in alike(hosts, needs):
-        mentioned = group[0].mentions(needs)
-        for fault in _unmet(group[0], task, mentioned, wrong):
-            yield Diagnostic(where=f"{_listed(group)}, role {role.name}", seen=fault)
+        templates.append(template)
+    for group in group_by_meaning(hosts, templates):
+        names = group[0].mentions(templates)
+        for fault in _assertion_faults(group[0], task, names, faulty_names):
+            yield Diagnostic(where=f"{_host_list(group)}, role {role.name}", fault=fault)
 
 
-def _listed(hosts: list[Host]) -> str:
-    names = [host.name for host in hosts]
-    return f"{'hosts' if len(names) > 1 else 'host'} {', '.join(names)}"
+def _host_list(hosts: list[Host]) -> str:
+    noun = "host" if len(hosts) == 1 else "hosts"
+    return f"{noun} {', '.join(host.name for host in hosts)}"
 
 
 def _conditions(task: dict[str, Any], key: str) -> list[str]:
@@ -203,49 +206,53 @@ def _conditions(task: dict[str, Any], key: str) -> list[str]:
     return conditions if isinstance(conditions, list) else [conditions]
 
 
-def _refused(host: Host, role: Role, name: str, wrong: frozenset[str]) -> list[str]:
-    needs = host.mentions(host.variables[name]) | {name}
-    if wrong & needs:
+def _value_faults(host: Host, role: Role, name: str, faulty_names: frozenset[str]) -> list[str]:
+    """Return why the specification of a role rejects the value of a variable."""
+    needed_names = host.mentions(host.variables[name]) | {name}
+    if faulty_names & needed_names:
         return []
     specification = dict(role.options[name])
     specification.pop("required", None)
     try:
         value = host.templar.template(host.variables[name])
     except AnsibleError as error:
-        return uncomputed(host, needs, error)
-    wrong_form = misfit(role.options[name], value)
-    if wrong_form:
-        return [wrong_form]
+        return template_faults(host, needed_names, error)
+    fault = type_fault(role.options[name], value)
+    if fault:
+        return [fault]
     return ArgumentSpecValidator({name: specification}).validate({name: value}).error_messages
 
 
-def _unmet(
-    host: Host, task: dict[str, Any], needs: frozenset[str], wrong: frozenset[str]
+def _assertion_faults(
+    host: Host, task: dict[str, Any], needed_names: frozenset[str], faulty_names: frozenset[str]
 ) -> list[str]:
-    if wrong & needs:
+    """Return the message of an assertion that fails, for the first item of its loop that fails."""
+    if faulty_names & needed_names:
         return []
     loop_variable = task.get("loop_control", {}).get("loop_var", "item")
     try:
         for item in host.templar.template(task.get("loop", [None])):
             templar = host.with_variables({loop_variable: item}).templar
-            when = map(templar.evaluate_conditional, _conditions(task, "when"))
-            that = map(templar.evaluate_conditional, _conditions(task, "that"))
-            if all(when) and not all(that):
+            is_run = all(map(templar.evaluate_conditional, _conditions(task, "when")))
+            if not is_run:
+                continue
+            if not all(map(templar.evaluate_conditional, _conditions(task, "that"))):
                 return [templar.template(task["ansible.builtin.assert"]["fail_msg"])]
     except AnsibleError as error:
-        return uncomputed(host, needs, error)
+        return template_faults(host, needed_names, error)
     return []
 
 
-def uncomputed(host: Host, needs: frozenset[str], error: AnsibleError) -> list[str]:
+def template_faults(host: Host, needed_names: frozenset[str], error: AnsibleError) -> list[str]:
     """Return why a value cannot be rendered.
 
-    Returns an empty list if the value may be available once hosts are contacted.
+    Returns an empty list if the value needs a variable that has no value before the run.
     """
-    if needs & LATE:
+    if needed_names & RUNTIME_VARIABLES:
         return []
-    known = GLOBALS | host.variables.keys()
-    unset = [name for name in sorted(needs - known) if not name.startswith("group ")]
+    known_names = TEMPLATE_GLOBALS | host.variables.keys()
+    unknown_names = sorted(needed_names - known_names)
+    unset = [name for name in unknown_names if not name.startswith("group ")]
     if unset:
         return [f"needs {', '.join(unset)}, which nothing sets"]
     return [f"cannot be computed: {error.message}"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the settings of the control plane's services, and ports that two programs of a host use.
+"""Checks the settings of the control plane's services, and finds ports with two programs.
 
-The settings are rendered as role control_plane renders them, and validated by the models of the
-services.
+The settings are rendered in the same way as in role control_plane. The pydantic models of the
+services validate them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from gridstead.config import SERVICES, Service, Settings, key_of, problems
 
 from .diagnostic import Diagnostic
 from .inventory import Host, Inventory
-from .roles import uncomputed
+from .roles import template_faults
 
 _VARIABLE = re.compile(r"\s*\{\{ (\w+)\b")
-_UDP = {"report_listen"}
+_UDP_SETTINGS = {"report_listen"}
 _PORT = re.compile(r"[0-9]+$")
-# Other programs that listen on fixed ports: group, program, first and last port.
-PROGRAMS = (
+# Programs outside of the control plane that listen on fixed ports: group, program, first and last
+# port.
+FIXED_PORTS = (
     ("all", "sshd", 22, 22),
     ("slurm_controller", "slurmctld", 6817, 6817),
     ("slurm_backup_controller", "slurmctld", 6817, 6817),
@@ -37,12 +38,13 @@ PROGRAMS = (
     ("directory", "389ds", 636, 636),
     ("storage", "MooseFS", 9419, 9422),
     ("storage", "NFS", 2049, 2049),
-    # Traefik does not use 636 on the host of the directory.
+    # Traefik listens on 636 too, but not on a host of the directory.
     ("gateway", "Traefik", 80, 80),
     ("gateway", "Traefik", 443, 443),
 )
-# Programs whose port is in a variable, with or without an address: group, program, variable.
-CHOSEN = (
+# Programs whose port is in a variable: group, program, variable. The value is a port, or an address
+# with a port.
+CONFIGURED_PORTS = (
     ("gateway", "Traefik", "traefik_grpc_port"),
     ("gateway", "Traefik", "traefik_api_port"),
     ("gateway", "Traefik", "traefik_metrics_listen"),
@@ -52,12 +54,12 @@ CHOSEN = (
 
 
 @dataclass
-class Read:
+class CheckedSettings:
     """The settings of all services.
 
     Args:
-        diagnostics: The settings that the models reject; one for each value, even if several
-            services have it.
+        diagnostics: The settings that the models reject. A value that several services use has
+            one diagnostic.
         models: The valid settings, by host and service.
     """
 
@@ -65,15 +67,15 @@ class Read:
     models: dict[str, dict[str, Service]] = field(default_factory=lambda: defaultdict(dict))
 
 
-def read(inventory: Inventory, reported: frozenset[str]) -> Read:
-    """Return the settings of the services, validated.
+def check_settings(inventory: Inventory, faulty_names: frozenset[str]) -> CheckedSettings:
+    """Validate the settings of the services.
 
     Args:
         inventory: The inventory.
-        reported: Variables with a reported mistake; settings that need one of them are skipped.
+        faulty_names: Variables with a reported mistake. Settings that need one of them are skipped.
     """
-    result = Read()
-    refused: dict[tuple[str, str], set[str]] = defaultdict(set)
+    result = CheckedSettings()
+    services_by_fault: dict[tuple[str, str], set[str]] = defaultdict(set)
     for host in inventory.hosts.values():
         tables = host.variables.get("control_plane_settings", {})
         for service in host.value("control_plane_services", []):
@@ -81,20 +83,20 @@ def read(inventory: Inventory, reported: frozenset[str]) -> Read:
                 result.diagnostics.append(
                     Diagnostic(
                         where=f"host {host.name}, control_plane_services",
-                        seen=f'unknown service "{service}"',
+                        fault=f'unknown service "{service}"',
                         allowed=", ".join(SERVICES),
                     )
                 )
             elif isinstance(tables, Mapping) and service in tables:
                 models = result.models[host.name]
-                for place, fault in _load(host, service, tables[service], reported, models):
-                    refused[place, fault].add(service)
-    for (place, fault), services in refused.items():
+                for where, fault in _load(host, service, tables[service], faulty_names, models):
+                    services_by_fault[where, fault].add(service)
+    for (where, fault), services in services_by_fault.items():
         result.diagnostics.append(
             Diagnostic(
-                where=place,
-                seen=f"{fault} (reported by {', '.join(sorted(services))})",
-                allowed="docs/reference/settings.md lists every setting",
+                where=where,
+                fault=f"{fault} (reported by {', '.join(sorted(services))})",
+                allowed="a setting and a value as docs/reference/settings.md describes them",
             )
         )
     return result
@@ -103,102 +105,118 @@ def read(inventory: Inventory, reported: frozenset[str]) -> Read:
 def _load(
     host: Host,
     service: str,
-    written: Any,
-    reported: frozenset[str],
+    templates: Any,
+    faulty_names: frozenset[str],
     models: dict[str, Service],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the place and fault of each setting that a service rejects.
+    """Yield the variable and the fault of each setting that a service rejects.
 
-    Adds the settings to ``models`` if all of them are valid.
+    If all settings are valid, adds the validated settings to ``models``.
+
+    Args:
+        host: The host of the service.
+        service: The name of the service.
+        templates: The settings of the service before templating.
+        faulty_names: Settings that need one of these variables are skipped.
+        models: The validated settings by service.
     """
-    if not isinstance(written, Mapping):
+    if not isinstance(templates, Mapping):
         yield f"control_plane_settings.{service}", "is not a table"
         return
     table, skipped = {}, set()
-    for key, value in written.items():
-        needs = host.mentions(value)
+    for key, template in templates.items():
+        needed_names = host.mentions(template)
         rendered = None
         try:
-            if not needs & reported:
-                rendered = _as_toml_reads(key, host.templar.template(value))
+            if not needed_names & faulty_names:
+                rendered = _through_toml(key, host.templar.template(template))
         except AnsibleError as error:
-            for fault in uncomputed(host, needs, error):
-                yield _origin(service, written, str(key)), fault
+            for fault in template_faults(host, needed_names, error):
+                yield _variable_of(service, templates, str(key)), fault
         if rendered is None:
             skipped.add(key)
         else:
             table[key] = rendered
     model = SERVICES[service]
     is_valid = True
-    for wrong in problems(model, table):
-        if wrong.where[0] not in skipped:
+    for problem in problems(model, table):
+        if problem.where[0] not in skipped:
             is_valid = False
-            yield _origin(service, written, key_of(wrong)), wrong.text
-    if is_valid and not skipped & _required(model):
+            yield _variable_of(service, templates, key_of(problem)), problem.text
+    if is_valid and skipped.isdisjoint(_required_settings(model)):
         models[service] = model.model_validate(table)
 
 
-def _required(model: type[Service]) -> set[str]:
+def _required_settings(model: type[Service]) -> set[str]:
     """Return the names of the settings that have no default."""
     return {key for key, option in model.model_fields.items() if option.is_required()}
 
 
-def _as_toml_reads(key: Any, value: Any) -> Any:
+def _through_toml(key: Any, value: Any) -> Any:
+    """Return a value as a service reads it from its TOML file."""
     return tomllib.loads(_toml.to_toml({key: value})).get(key)
 
 
-def _origin(service: str, written: Any, place: str) -> str:
-    """Return the variable that a setting comes from, with the rest of the setting's path."""
-    keys = place.split(".")
+def _variable_of(service: str, templates: Any, path: str) -> str:
+    """Return the variable that contains a setting, followed by the rest of the setting's path.
+
+    Args:
+        service: The name of the service.
+        templates: The settings of the service before templating.
+        path: The keys of the setting, separated by dots.
+    """
+    keys = path.split(".")
+    value = templates
     for index, key in enumerate(keys):
-        written = written.get(key) if isinstance(written, Mapping) else None
-        variable = _VARIABLE.match(written) if isinstance(written, str) else None
-        if variable:
-            return ".".join([variable[1], *keys[index + 1 :]])
-    return f"control_plane_settings.{service}.{place}"
+        value = value.get(key) if isinstance(value, Mapping) else None
+        match = _VARIABLE.match(value) if isinstance(value, str) else None
+        if match:
+            return ".".join([match[1], *keys[index + 1 :]])
+    return f"control_plane_settings.{service}.{path}"
 
 
-def ports(inventory: Inventory, settings: Read) -> Iterator[Diagnostic]:
+def ports(inventory: Inventory, settings: CheckedSettings) -> Iterator[Diagnostic]:
     """Find ports on which two programs of a host would listen."""
     for name, host in inventory.hosts.items():
-        claims: dict[tuple[str, int], list[str]] = defaultdict(list)
+        programs_by_port: dict[tuple[str, int], list[str]] = defaultdict(list)
         groups = {group for group in inventory.groups if name in inventory.groups[group]}
         for port, program in _other_programs(host, groups):
-            claims["tcp", port].append(program)
+            programs_by_port["tcp", port].append(program)
         for service, model in settings.models[name].items():
-            for protocol, endpoint, place in _listening(model, ""):
+            for protocol, endpoint, path in _listen_settings(model, ""):
                 port = int(endpoint.rpartition(":")[2])
-                claims[protocol, port].append(f"{service} ({place})")
-        for (protocol, port), programs in claims.items():
+                programs_by_port[protocol, port].append(f"{service} ({path})")
+        for (protocol, port), programs in programs_by_port.items():
             if len(set(programs)) > 1:
                 yield Diagnostic(
                     where=f"host {name}, port {port}/{protocol}",
-                    seen=f"used by {' and by '.join(programs)}",
-                    allowed="a port for each",
+                    fault=f"used by {' and by '.join(programs)}",
+                    allowed="a different port for each program",
                 )
 
 
 def _other_programs(host: Host, groups: set[str]) -> Iterator[tuple[int, str]]:
     """Yield port and name of each program on a host that is not part of the control plane."""
-    for group, program, first, last in PROGRAMS:
+    for group, program, first, last in FIXED_PORTS:
         if group in groups:
             for port in range(first, last + 1):
                 yield port, program
     if "cvmfs_replica" in groups and host.value("cvmfs_provider") == "cern":
         yield 80, "Apache (cvmfs_provider)"
         groups = groups - {"cvmfs_replica"}
-    for group, program, variable in CHOSEN:
+    for group, program, variable in CONFIGURED_PORTS:
         if group in groups:
-            # Another check reports a variable without a port.
+            # Another check reports a value without a port.
             port = _PORT.search(str(host.value(variable)))
             if port:
                 yield int(port[0]), f"{program} ({variable})"
 
 
-def _listening(model: Settings, place: str) -> Iterator[tuple[str, str, str]]:
+def _listen_settings(model: Settings, prefix: str) -> Iterator[tuple[str, str, str]]:
     """Yield protocol, host:port and path of each setting on which a service listens."""
     for name, value in model:
         if isinstance(value, Settings):
-            yield from _listening(value, f"{place}{name}.")
+            yield from _listen_settings(value, f"{prefix}{name}.")
         elif value and name.endswith("listen"):
-            yield "udp" if name in _UDP else "tcp", value, f"{place}{name}"
+            protocol = "udp" if name in _UDP_SETTINGS else "tcp"
+            yield protocol, value, f"{prefix}{name}"

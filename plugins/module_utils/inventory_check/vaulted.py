@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks secrets that an inventory sets itself, for example with Ansible Vault."""
+"""Checks secrets that are variables of the inventory, for example in Ansible Vault."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .diagnostic import Diagnostic
-from .inventory import Inventory, alike
+from .inventory import Inventory, group_by_meaning
 
-# The wiring creates a secret with this lookup and reads it from its file.
-_CREATED = "lookup('ansible.builtin.password'"
+# The default variables create a secret with this lookup, in a file that they read again later.
+_PASSWORD_LOOKUP = "lookup('ansible.builtin.password'"  # noqa: S105 - only the lookup
 
 
 def secrets(inventory: Inventory, wiring: Mapping[str, Any]) -> Iterator[Diagnostic]:
-    """Find secrets that begin or end in white space; secrets in files never do.
+    """Find secrets that begin or end with white space. The diagnostics do not contain the secret.
 
-    Diagnostics do not contain the secret.
+    Secrets in files are not checked: they never contain white space.
 
     Args:
         inventory: The inventory.
-        wiring: The variables that every inventory gets through its link, as they are written.
+        wiring: The variables of ``group_vars/all/00-wiring`` before templating.
     """
-    for name, created in wiring.items():
-        if _CREATED not in str(created):
+    for name, default in wiring.items():
+        if _PASSWORD_LOOKUP not in str(default):
             continue
-        hosts_of_site = inventory.hosts.values()
-        own = [host for host in hosts_of_site if host.variables.get(name, created) != created]
-        for hosts in alike(own, f"{{{{ {name} }}}}"):
-            value = hosts[0].value(name)
+        hosts = inventory.hosts.values()
+        setting_hosts = [host for host in hosts if host.variables.get(name, default) != default]
+        for group in group_by_meaning(setting_hosts, f"{{{{ {name} }}}}"):
+            value = group[0].value(name)
             if isinstance(value, str) and value != value.strip():
                 yield Diagnostic(
-                    where=f"variable {name} of {hosts[0].name}",
-                    seen="begins or ends in white space, probably the line break of its file",
-                    allowed="only the secret; inventory/README.md has the command that moves a "
-                    "secret to Ansible Vault",
-                    about=frozenset({name}),
+                    where=f"variable {name} of {group[0].name}",
+                    fault="begins or ends with white space, probably the line break of a file",
+                    allowed="only the secret; inventory/README.md has the command that writes a"
+                    " secret to Ansible Vault without a line break",
+                    affected_names=frozenset({name}),
                 )
                 break

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between the releases of Slurm. Each release has one folder of TOML files.
+"""Data about the supported releases of Slurm. Each release has one folder of TOML files.
 
 A release is a year and a month, for example ``24.11``. The names of the folders are the releases
-that Gridstead knows. The wheel `gridstead` contains this package as `gridstead.slurm_releases`.
-docs/howto/add-a-slurm-release.md describes how a release is added.
+that Gridstead supports. The wheel `gridstead` contains this package as `gridstead.slurm_releases`.
+docs/howto/add-a-slurm-release.md describes how to add a release.
 """
 
 from __future__ import annotations
@@ -37,10 +37,15 @@ def release_of(version: str) -> str:
 
 
 def read_release(release: str, subject: str, folder: Path = FOLDER) -> dict[str, Any]:
-    """Return the data of a release about a subject: ``rest``, ``options`` or ``costs``.
+    """Return the content of a release's file ``rest.toml``, ``options.toml`` or ``costs.toml``.
+
+    Args:
+        release: The release, for example ``24.11``.
+        subject: The name of the file without suffix.
+        folder: The folder of all releases.
 
     Raises:
-        KeyError: If the release is unknown. The message names the known ones.
+        KeyError: If the release is unknown. The message lists the known releases.
     """
     known = known_releases(folder)
     if release not in known:

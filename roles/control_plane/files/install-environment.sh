@@ -5,7 +5,8 @@
 # dependencies of the lock file, which releases share. Without wheels, create only the second
 # environment. Print "changed" if ROOT/next is not in use or is not recorded as working.
 # Usage: install-environment.sh ROOT LOCK WHEELHOUSE [--name] [WHEEL...]
-# An empty WHEELHOUSE means the package index. With --name, only print the path of the release.
+# If WHEELHOUSE is empty, the package index is used. With --name, only print the path of the
+# release.
 set -euo pipefail
 shopt -s nullglob
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Makes the next authority the current one. Keeps the certificate of the current one as old.crt. If
-# the script is interrupted, run it again.
+# Make the next authority the current authority. Keep the certificate of the replaced authority as
+# old.crt. An interrupted run can be repeated.
 #
-#   change-authority.sh FOLDER
+#   change-authority.sh DIRECTORY
 
 set -euo pipefail
 
-cd "${1:?name the folder}"
-# old.crt appears with its whole content. ca.crt changes last, because the role compares it to find
-# the current authority.
+cd "${1:?the directory is missing}"
+# Write old.crt atomically. Replace ca.crt last, because the role identifies the current authority
+# by ca.crt.
 cp --preserve=mode ca.crt old.crt.new
 mv old.crt.new old.crt
 if [[ -e next.key ]]; then

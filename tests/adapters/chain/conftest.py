@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real chain, and the same grid on it and in memory."""
+"""Fixtures: chains on anvil, and the grid on such a chain or in memory."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ NO_EVIDENCE = "0x" + "00" * 32
 
 @pytest.fixture(scope="session")
 def devnets(tmp_path_factory):
-    """A chain of each kind for the whole session, created for the first test that needs it."""
-    created = {}
+    """Return a function that starts each chain of ``DEVNETS`` once per session, on first use."""
+    started = {}
 
-    def of(name):
-        if name not in created:
-            created[name] = DEVNETS[name](tmp_path_factory.mktemp("devnet"))
-        return created[name]
+    def get_devnet(name):
+        if name not in started:
+            started[name] = DEVNETS[name](tmp_path_factory.mktemp("devnet"))
+        return started[name]
 
-    yield of
-    for devnet in created.values():
+    yield get_devnet
+    for devnet in started.values():
         devnet.close()
 
 
@@ -58,11 +58,11 @@ def devnet(devnets):
 
 @contextmanager
 def restored(devnet):
-    """Restore the chain's snapshot afterwards."""
+    """Restore the chain's present state at the end of the block."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
     yield devnet
-    # A block that is being mined while anvil reverts remains, above blocks that are removed.
-    # evm_mine waits for such a block.
+    # If anvil reverts while it mines a block, that block remains although its parent is removed.
+    # evm_mine returns after the block that is being mined.
     devnet.anvil.rpc("anvil_dropAllTransactions")
     devnet.anvil.rpc("evm_mine")
     devnet.anvil.rpc("evm_revert", snapshot)
@@ -72,13 +72,13 @@ def restored(devnet):
 
 @pytest.fixture
 def generation(request):
-    """The kind of the contracts, as in ``generations.py``; by default ours, complete and sealed."""
+    """The name of a chain in ``DEVNETS``; by default the one with our sealed contracts."""
     return getattr(request, "param", "ours")
 
 
 @pytest.fixture
 def expected(generation):
-    """The expected differences between the generations."""
+    """The behaviour that a test expects of the generation."""
     return GENERATIONS[generation]
 
 
@@ -91,7 +91,7 @@ def chain(devnets, generation):
 
 @pytest.fixture
 def site(chain, tmp_path, monkeypatch):
-    """A chain on which this administrator has deployed nothing, and the path of a new file."""
+    """A chain on which ADMIN has deployed nothing, and the path of a file that does not exist."""
     monkeypatch.setattr("gridstead.adapters.transactions.direct.POLL_S", 0.01)
     chain.anvil.fund(ADMIN.address)
     deployment_site = DeploymentSite(chain, tmp_path / "deployment.json")
@@ -110,7 +110,7 @@ def contracts_cli(chain, tmp_path, monkeypatch, capsys):
         opened.append(Node(url))
         return opened[-1]
 
-    # In a process of its own, the command would close the node by its exit.
+    # The command does not close its node: usually its process exits.
     monkeypatch.setattr("gridstead.wiring.contracts.deployment.Node", open_node)
     yield ContractsCli(chain, tmp_path, monkeypatch, capsys)
     for node in opened:
@@ -118,7 +118,7 @@ def contracts_cli(chain, tmp_path, monkeypatch, capsys):
 
 
 class FakeGrid:
-    """The grid in memory."""
+    """The grid in memory, with the same methods as ``RealGrid``."""
 
     expected = OURS
 
@@ -190,7 +190,7 @@ class FakeGrid:
 
 
 class RealGrid:
-    """The grid on anvil."""
+    """The grid on anvil; each method sends one transaction or reads the newest block."""
 
     def __init__(self, devnet):
         self.devnet = devnet
@@ -286,7 +286,7 @@ class RealGrid:
 
 @pytest.fixture(params=["fake", *GENERATIONS])
 def grid(request, devnets):
-    """The grid in memory, and on real chains of both generations."""
+    """The grid in memory, or on a real chain of either generation."""
     if request.param == "fake":
         fake = FakeGrid()
         fake.ledger.mint(fake.customer, 10**6 * COIN)
@@ -303,6 +303,6 @@ def provider_account(chain):
 
 
 @pytest.fixture
-def big():
-    """The resources of a larger job."""
+def large_resources():
+    """The resources of a job that is larger than ``SMALL``."""
     return Resources(gpus=1, tasks=2, cpus_per_task=3, memory_per_cpu_mb=500)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs `gridstead contracts` in this process."""
+"""Runs `gridstead contracts` in this process and reads its output."""
 
 from __future__ import annotations
 
 import json
 import sys
+from typing import NamedTuple
 
 import pytest
 from tests.devnet import wallet
@@ -13,9 +14,19 @@ from gridstead.adapters.chain.wallet import create_wallet
 from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.cli.main import main
 
-ADMIN, NEW_OWNER, POOR = 1, 71, 72  # numbers of wallets; ADMIN has deployed the contracts
-INPUT, REFUSED, LATER, CONFIG = 65, 69, 75, 78
-NOWHERE = "0x" + "12" * 20
+# Numbers of wallets. ADMIN has deployed the contracts, and POOR has no coins.
+ADMIN, NEW_OWNER, POOR = 1, 71, 72
+# Exit codes.
+INPUT_ERROR, REFUSED, TRANSIENT_ERROR, CONFIG_ERROR = 65, 69, 75, 78
+UNUSED_ADDRESS = "0x" + "12" * 20
+
+
+class CommandResult(NamedTuple):
+    """The exit code and the output of a command."""
+
+    code: int
+    out: str
+    err: str
 
 
 class ContractsCli:
@@ -31,39 +42,57 @@ class ContractsCli:
         chain.anvil.fund(wallet(NEW_OWNER).address)
 
     def read(self, *arguments, contract=None, **options):
-        """Run a command without a wallet; return exit code, stdout and stderr."""
+        """Run a command without a wallet."""
         options = {"rpc-url": self.chain.anvil.url} | options
         if "deployment" not in options:
             options["contract"] = contract or self.chain.addresses["MetaScheduler"]
-        option_texts = [f"--{key}={value}" for key, value in options.items()]
-        words = ["gridstead", "contracts", *map(str, arguments), *option_texts]
-        self._patch.setattr(sys, "argv", words)
+        command = ["gridstead", "contracts", *map(str, arguments)]
+        for name, value in options.items():
+            command.append(f"--{name}={value}")
+        self._patch.setattr(sys, "argv", command)
         with pytest.raises(SystemExit) as end:
             main()
-        return end.value.code or 0, *self._capsys.readouterr()
+        out, err = self._capsys.readouterr()
+        return CommandResult(code=end.value.code or 0, out=out, err=err)
 
     def run(self, *arguments, by=ADMIN, **options):
-        """Run a command with a wallet."""
-        keys = {
+        """Run a command with the wallet of number ``by``."""
+        wallet_options = {
             "admin-keystore": self.folder / str(by),
             "admin-password-file": self.folder / "password",
         }
-        return self.read(*arguments, **(keys | options))
+        return self.read(*arguments, **(wallet_options | options))
 
-    def sent(self, number=ADMIN):
-        return int(
-            self.chain.anvil.rpc("eth_getTransactionCount", wallet(number).address, "pending"), 16
-        )
+    def transaction_count(self, number=ADMIN):
+        """Return how many transactions a wallet has sent, including pending ones."""
+        address = wallet(number).address
+        return int(self.chain.anvil.rpc("eth_getTransactionCount", address, "pending"), 16)
 
     def status(self, *arguments, **options):
-        code, out, _ = self.read("status", "--json", *arguments, **options)
-        return code, json.loads(out)
+        """Return the exit code and the document of `gridstead contracts status --json`."""
+        result = self.read("status", "--json", *arguments, **options)
+        return result.code, json.loads(result.out)
 
 
 def inspect(chain):
+    """Return the state of the chain's contracts."""
     return Inspector(chain.node, chain.contracts, report=lambda _: None).inspect()
 
 
 def holders(status, role):
-    entries = [entry for entry in status["roles"] if entry["role"] == role]
-    return {(entry["contract"], entry["account"]) for entry in entries}
+    """Return the holders of a role in a status document, as pairs of contract and account."""
+    pairs = set()
+    for entry in status["roles"]:
+        if entry["role"] == role:
+            pairs.add((entry["contract"], entry["account"]))
+    return pairs
+
+
+def field_values(entries, field):
+    """Return the set of the values that a field has in the entries."""
+    return {entry[field] for entry in entries}
+
+
+def contract_addresses(status):
+    """Return the addresses in a status document, by contract."""
+    return {entry["contract"]: entry["address"] for entry in status["contracts"]}

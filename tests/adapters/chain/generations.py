@@ -16,74 +16,78 @@ class Generation:
 
     Attributes:
         version: The version of MetaScheduler; empty if it has no version.
-        batch: The highest number of calls in one transaction.
-        claims: The highest number of jobs that one claim takes.
-        unit_s: The unit of billed time, rounded down.
-        least_s: The minimum billed time of a job that ran.
-        panic_is_free: Whether a provider's panic costs nothing; else it costs the minimum bill.
-        keeps_start: Whether a start may be reported later; else the job starts at the report.
+        max_calls: The highest number of calls in one transaction.
+        max_claimed_jobs: The highest number of jobs that one claim takes.
+        billing_unit_s: The billed time is a multiple of this unit; it is rounded down.
+        min_billed_s: The minimum billed time of a job that ran.
+        is_panic_free: Whether a panicked job costs nothing; else it costs the minimum bill.
+        keeps_reported_start: Whether a job starts at the reported time; else it starts at the
+            block of the report.
         fixes_price: Whether a match fixes the price; else the provider's current price counts.
-        tells_provider: Whether a provider is notified of jobs that are cancelled before they run.
+        notifies_of_early_cancel: Whether a provider is notified of jobs that are cancelled before
+            they run.
         settles_when_removed: Whether a removed provider may settle its running jobs.
-        requests: The transactions of a job request without an earlier allowance.
-        own_events: Whether our own events are emitted next to the published ones.
-        ends_claimed: Whether another account can end a claimed job that never starts.
+        request_transactions: How many transactions a job request without an earlier allowance
+            takes.
+        has_own_events: Whether the contracts also emit the events that only ours have.
+        expires_claimed_jobs: Whether another account can end a claimed job that never starts.
     """
 
     version: str
-    batch: int
-    claims: int
-    unit_s: int
-    least_s: int
-    panic_is_free: bool
-    keeps_start: bool
+    max_calls: int
+    max_claimed_jobs: int
+    billing_unit_s: int
+    min_billed_s: int
+    is_panic_free: bool
+    keeps_reported_start: bool
     fixes_price: bool
-    tells_provider: bool
+    notifies_of_early_cancel: bool
     settles_when_removed: bool
-    requests: int
-    own_events: bool
-    ends_claimed: bool
+    request_transactions: int
+    has_own_events: bool
+    expires_claimed_jobs: bool
 
-    def billed_s(self, seconds: int, state: JobState = JobState.FINISHED) -> int:
-        """Return the seconds that are billed for the reported seconds of a job that ran."""
+    def billed_s(self, reported_s: int, state: JobState = JobState.FINISHED) -> int:
+        """Return the seconds that are billed for a job that ran."""
         if state is JobState.PANICKED:
-            return 0 if self.panic_is_free else self.least_s
-        return max(self.least_s, seconds // self.unit_s * self.unit_s)
+            return 0 if self.is_panic_free else self.min_billed_s
+        whole_units_s = reported_s // self.billing_unit_s * self.billing_unit_s
+        return max(self.min_billed_s, whole_units_s)
 
 
 OURS = Generation(
     version="2",
-    batch=50,
-    claims=50,
-    unit_s=1,
-    least_s=0,
-    panic_is_free=True,
-    keeps_start=True,
+    max_calls=50,
+    max_claimed_jobs=50,
+    billing_unit_s=1,
+    min_billed_s=0,
+    is_panic_free=True,
+    keeps_reported_start=True,
     fixes_price=True,
-    tells_provider=True,
+    notifies_of_early_cancel=True,
     settles_when_removed=True,
-    requests=1,
-    own_events=True,
-    ends_claimed=True,
+    request_transactions=1,
+    has_own_events=True,
+    expires_claimed_jobs=True,
 )
-PLAIN = Generation(
+PLAIN_DEEPSQUARE = Generation(
     version="",
-    batch=1,
-    claims=1,
-    unit_s=60,
-    least_s=60,
-    panic_is_free=False,
-    keeps_start=False,
+    max_calls=1,
+    max_claimed_jobs=1,
+    billing_unit_s=60,
+    min_billed_s=60,
+    is_panic_free=False,
+    keeps_reported_start=False,
     fixes_price=False,
-    tells_provider=False,
+    notifies_of_early_cancel=False,
     settles_when_removed=False,
-    requests=2,
-    own_events=False,
-    ends_claimed=False,
+    request_transactions=2,
+    has_own_events=False,
+    expires_claimed_jobs=False,
 )
-GENERATIONS = {"ours": OURS, "1.2": PLAIN}
+GENERATIONS = {"ours": OURS, "1.2": PLAIN_DEEPSQUARE}
 
-# Runs a test that uses the fixture ``chain`` on both generations.
+# Runs a test that uses the fixture ``chain`` once on each generation.
 on_both = pytest.mark.parametrize("generation", list(GENERATIONS), indirect=True)
 
 # Runs a test on our contracts while JobRepository still has an admin.

@@ -8,11 +8,11 @@ from tests.adapters.chain.sender_setup import WalletSender
 from tests.fakes.ledger import PRICES, SMALL
 from tests.fakes.scheduler import FakeReports, FakeScheduler
 from tests.fakes.store import FakeClock, MemoryCursor, MemoryJournal
-from tests.services.supervisor.supervisor_setup import FakeScripts, Killed
+from tests.services.supervisor.supervisor_setup import FakeScripts, SupervisorKilled
 from tests.services.test_grid_services import FakeDirectory
 
 from gridstead.adapters.chain.ledger import ChainLedger
-from gridstead.domain.jobs.lifecycle import COLD
+from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.domain.supervisor.offers import Terms
 from gridstead.domain.supervisor.snapshot import Rules
 from gridstead.services.chain.follower import Follower
@@ -25,19 +25,22 @@ CONFIRMATIONS = 2
 
 
 class GridServices:
-    """Chain, services, and a clock that follows the chain's blocks."""
+    """The services of a grid on one chain, with a clock that follows the chain's blocks."""
 
     def __init__(self, devnet, directory, *, batch):
         self.grid = RealGrid(devnet)
-        self.ledger, self.clock = self.grid.ledger, FakeClock()
+        self.ledger = self.grid.ledger
+        self.clock = FakeClock()
         devnet.anvil.rpc("evm_setAutomine", False)
         self.anvil = devnet.anvil
         self.sync()
         self.provider = self._sender(devnet, devnet.provider, directory, batch)
         self.operator = self._sender(devnet, devnet.operator, directory, batch)
-        self.slurm, self.journal = FakeScheduler(self.clock), MemoryJournal()
+        self.slurm = FakeScheduler(self.clock)
+        self.journal = MemoryJournal()
         self.cursor = MemoryCursor()
-        self.users, self.failpoint = FakeDirectory(), None
+        self.users = FakeDirectory()
+        self.failpoint = None
         self.rules = Rules(
             chain_id=devnet.contracts.chain_id,
             contract=devnet.contracts.meta_scheduler.address,
@@ -72,7 +75,7 @@ class GridServices:
         return devnet.as_admin._value(devnet.contracts.constants.slack_minutes())
 
     def start(self):
-        """Start the supervisor, like a new process with the same disk."""
+        """Start the supervisor as a new process does, with the same cursor, journal and outbox."""
         devnet = self.grid.devnet
         claims = ChainLedger(devnet.node, devnet.contracts, claims_of=self.grid.provider)
         ports = SupervisorPorts(
@@ -91,7 +94,7 @@ class GridServices:
     def _failpoint(self, name):
         if name == self.failpoint:
             self.failpoint = None
-            raise Killed(name)
+            raise SupervisorKilled(name)
 
     def step(self, seconds=2):
         """Run one tick of every service, and mine a block."""
@@ -100,28 +103,33 @@ class GridServices:
         self.matching.tick()
         try:
             self.supervisor.tick()
-        except Killed:
+        except SupervisorKilled:
             self.start()
         self.provider.tick()
         self.operator.tick()
         self.pass_time(seconds)
 
+    def repeat_steps(self, count):
+        for _ in range(count):
+            self.step()
+
     def pass_time(self, seconds):
-        """Mine a block this many seconds later."""
+        """Advance the chain's time, and mine a block."""
         self.anvil.rpc("evm_increaseTime", seconds)
         self.anvil.mine()
         self.sync()
 
     def sync(self):
+        """Set the services' clock to the time of the newest block."""
         self.clock.seconds = self.ledger.head().timestamp
 
-    def until(self, is_so, most=60):
-        """Step until a condition holds."""
-        for _ in range(most):
-            if is_so():
+    def until(self, condition, max_steps=60):
+        """Step until the condition holds; fail after ``max_steps``."""
+        for _ in range(max_steps):
+            if condition():
                 return
             self.step()
-        raise AssertionError([str(entry) for entry in self.provider.outbox.entries()])
+        raise AssertionError(list(map(str, self.provider.outbox.entries())))
 
     def join(self):
         """Step until the provider has registered, and approve it."""
@@ -133,7 +141,7 @@ class GridServices:
         return self.ledger.waiting_provider(self.grid.provider, at_block=head) is not None
 
     def by_hand(self, act, *arguments, **fields):
-        """Make a call of a person, whose transaction is mined at once."""
+        """Call ``act`` as a person whose transactions are mined at once; return its result."""
         self.anvil.rpc("evm_setAutomine", True)
         try:
             return act(*arguments, **fields)
@@ -149,31 +157,32 @@ class GridServices:
         return self.grid.job(number)
 
     def attempt(self, number):
-        """Return the newest Slurm job of a job of the grid."""
+        """Return the newest attempt of a job."""
         return self._attempts(number)[-1]
 
     def _attempts(self, number):
         job_key = self.job(number).job_key
         return self.slurm.attempts(where=lambda attempt: attempt.job_key == job_key)
 
-    def submitted(self, number):
+    def submit(self, number):
         """Step until a job is in Slurm, and return its Slurm job id."""
         self.until(lambda: self._attempts(number))
         return self.attempt(number).slurm_job_id
 
-    def running(self, number, state):
+    def start_job(self, number):
         """Step until a job runs in Slurm and its start is on the chain; return its Slurm job id."""
-        slurm_job_id = self.submitted(number)
+        slurm_job_id = self.submit(number)
         self.slurm.start(slurm_job_id)
-        self.until(lambda: self.job(number).state is state)
+        self.until(lambda: self.job(number).state is JobState.RUNNING)
         return slurm_job_id
 
-    def settled(self, number):
-        """Step until a job is settled and all calls are final."""
-        self.until(
-            lambda: self.job(number).state in COLD and not self.provider.outbox.open_entries()
-        )
+    def settle(self, number):
+        """Step until a job is settled and all calls of the provider are final; return the job."""
+        self.until(lambda: self._is_settled(number))
         return self.job(number)
+
+    def _is_settled(self, number):
+        return self.job(number).state in COLD and not self.provider.outbox.open_entries()
 
     def close(self):
         self.provider.close()

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wallet's outbox and sender on a real chain, which can crash and restart, and jobs for them."""
+"""A wallet's outbox and sender on a real chain, which can crash and restart, and test jobs."""
 
 from __future__ import annotations
+
+from contextlib import contextmanager
 
 from tests.adapters.chain.conftest import NO_EVIDENCE
 from tests.fakes.store import FakeClock
@@ -11,7 +13,7 @@ from gridstead.adapters.store.database import Database
 from gridstead.adapters.store.outbox import SqlOutbox
 from gridstead.adapters.transactions.account import ChainAccount
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.transactions.calls import Settle
+from gridstead.domain.transactions.calls import Match, SetRunning, Settle
 from gridstead.domain.transactions.dispatch import DispatchPolicy
 from gridstead.services.transactions.sender import Sender, SenderPorts
 
@@ -29,7 +31,8 @@ class WalletSender:
         self.chain, self.wallet = chain, wallet
         self.url = f"sqlite:///{directory}/{wallet.address}.db"
         self.clock = FakeClock()
-        self.policy = DispatchPolicy(**({"confirmations": 2} | policy))
+        policy.setdefault("confirmations", 2)
+        self.policy = DispatchPolicy(**policy)
         self.ledger = ChainLedger(chain.node, chain.contracts)
         self.crash_at = ""
         self._open()
@@ -57,6 +60,7 @@ class WalletSender:
         self._open()
 
     def tick(self):
+        """Run one tick; restart if the sender crashes."""
         try:
             self.sender.tick()
         except Crash:
@@ -68,12 +72,31 @@ class WalletSender:
             self.chain.anvil.mine()
             self.clock.advance(1)
 
-    def finish(self, most=30):
-        for _ in range(most):
+    def finish(self, max_ticks=30):
+        """Tick and mine until no entry of the outbox is open; fail after ``max_ticks``."""
+        for _ in range(max_ticks):
             if not self.outbox.open_entries():
                 return
             self.tick_and_mine()
         raise AssertionError(self.outbox.open_entries())
+
+    def put_running(self, grid, *numbers):
+        """Put a call into the outbox for each job, which reports that the job starts now."""
+        now = grid.ledger.head().timestamp
+        for number in numbers:
+            call = SetRunning(job_key=grid.job(number).job_key, started_at=now)
+            self.outbox.put(f"run:{number}", call)
+
+    def put_match(self, grid, *numbers):
+        """Put a call into the outbox for each job, which matches the job to the grid's provider."""
+        for number in numbers:
+            call = Match(job_key=grid.job(number).job_key, provider=grid.provider)
+            self.outbox.put(f"match:{number}", call)
+
+    def put_settlement(self, grid, *numbers):
+        """Put a settlement into the outbox for each job."""
+        for number in numbers:
+            self.outbox.put(f"end:{number}", settlement(grid.job(number)))
 
     def states(self):
         return [entry.state for entry in self.outbox.entries()]
@@ -91,28 +114,36 @@ class WalletSender:
         self.database.close()
 
 
-def requested(grid, count, script="script"):
-    grid.devnet.anvil.rpc("evm_setAutomine", True)
-    numbers = [grid.request(f"{script}-{number}") for number in range(count)]
-    grid.devnet.anvil.rpc("evm_setAutomine", False)
-    return numbers
+@contextmanager
+def automining(anvil):
+    """Mine each transaction at once; afterwards mine only on request."""
+    anvil.rpc("evm_setAutomine", True)
+    yield
+    anvil.rpc("evm_setAutomine", False)
 
 
-def claimed(grid, count, script="script"):
-    numbers = requested(grid, count, script)
-    grid.devnet.anvil.rpc("evm_setAutomine", True)
-    for number in numbers:
-        grid.match(number)
-    if numbers:
+def request_jobs(grid, count, script="script"):
+    """Request jobs, and return their numbers."""
+    with automining(grid.devnet.anvil):
+        return [grid.request(f"{script}-{index}") for index in range(count)]
+
+
+def claim_jobs(grid, count, script="script"):
+    """Request, match and claim jobs, and return their numbers."""
+    numbers = request_jobs(grid, count, script)
+    with automining(grid.devnet.anvil):
+        for number in numbers:
+            grid.match(number)
         grid.claim()
-    grid.devnet.anvil.rpc("evm_setAutomine", False)
     return numbers
 
 
-def job(grid, number):
-    return grid.job(number)
+def job_states(grid, numbers):
+    """Return the set of the states of the jobs that exist."""
+    return {job.state for job in grid.jobs(*numbers).values()}
 
 
-def settlement(ended_job, state=JobState.FINISHED, **fields):
+def settlement(job, state=JobState.FINISHED, **fields):
+    """Return the call that settles a job; by default it finished after no time."""
     values = {"seconds": 0, "exit_code": 0, "error": "", "evidence": NO_EVIDENCE} | fields
-    return Settle(job_key=ended_job.job_key, state=state, **values)
+    return Settle(job_key=job.job_key, state=state, **values)

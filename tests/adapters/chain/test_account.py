@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interpretation of a node's answer to a signed transaction."""
+"""The interpretation of a node's answer to a signed transaction, and the gas of claims."""
 
 from __future__ import annotations
 
 import pytest
-from tests.adapters.chain.test_encode import grid
+from tests.adapters.chain.test_encode import contracts_of_version
 
 from gridstead.adapters.chain.node import RpcError
 from gridstead.adapters.chain.wallet import wallet_of
@@ -12,7 +12,7 @@ from gridstead.adapters.transactions import account as account_module
 from gridstead.adapters.transactions.account import ChainAccount, estimate, send_raw
 from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.calls import ClaimJobs
-from gridstead.domain.transactions.outbox import Fees, Reply, Taken, Transaction
+from gridstead.domain.transactions.outbox import Fees, Reply, SendResult, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
 WALLET = "0x" + "a1" * 20
@@ -31,7 +31,7 @@ class AnsweringNode:
         return [self._answer for _ in requests]
 
 
-class Key:
+class AddressOnlyWallet:
     """A wallet that has only an address."""
 
     address = WALLET
@@ -47,106 +47,120 @@ class RecordingNode(AnsweringNode):
         return super().batch(requests)
 
 
-def refusing(message, *, code=-32000):
+def node_with_error(message, *, code=-32000):
+    """Return a node that answers every request with this error."""
     return AnsweringNode(RpcError(code=code, message=message, data=""))
 
 
 def send(node):
-    return ChainAccount(node, contracts=None, wallet=Key()).send([TRANSACTION])[0]
+    """Send TRANSACTION, and return the reply."""
+    return ChainAccount(node, contracts=None, wallet=AddressOnlyWallet()).send([TRANSACTION])[0]
 
 
 @pytest.mark.parametrize(
-    ("message", "taken"),
+    ("message", "result"),
     [
-        ("already known", Taken.TAKEN),
-        ("nonce too low: next nonce 5", Taken.STALE),
-        ("replacement transaction underpriced", Taken.UNDERPRICED),
+        ("already known", SendResult.ACCEPTED),
+        ("nonce too low: next nonce 5", SendResult.NONCE_USED),
+        ("replacement transaction underpriced", SendResult.UNDERPRICED),
     ],
 )
-def test_known_error_messages_are_classified(message, taken):
-    assert send(refusing(message)) == Reply(taken=taken)
-    assert send_raw(refusing(message), "0x02", WALLET) is taken
+def test_known_error_messages_are_classified(message, result):
+    assert send(node_with_error(message)) == Reply(result=result)
+    assert send_raw(node_with_error(message), "0x02", WALLET) is result
 
 
 @pytest.mark.parametrize("message", ["exceeds block gas limit", "oversized data", "something new"])
 def test_unknown_error_message_refuses_the_transaction(message):
-    assert send(refusing(message)) == Reply(taken=Taken.REFUSED, words=message)
+    assert send(node_with_error(message)) == Reply(result=SendResult.REFUSED, message=message)
     with pytest.raises(ChainUnavailable, match=message):
-        send_raw(refusing(message), "0x02", WALLET)
+        send_raw(node_with_error(message), "0x02", WALLET)
 
 
 @pytest.mark.parametrize(
     ("message", "code"),
     [("Too Many Requests", 429), ("daily limit", -32005), ("txpool is full", -32000)],
 )
-def test_overload_of_the_node_is_retried_later(message, code):
-    assert send(refusing(message, code=code)) == Reply(taken=Taken.LATER, words=message)
+def test_overloaded_node_is_asked_again_later(message, code):
+    assert send(node_with_error(message, code=code)) == Reply(
+        result=SendResult.RETRY_LATER, message=message
+    )
     with pytest.raises(ChainUnavailable, match=message):
-        send_raw(refusing(message, code=code), "0x02", WALLET)
+        send_raw(node_with_error(message, code=code), "0x02", WALLET)
 
 
 def test_wallet_without_coins_is_a_config_error():
     message = "insufficient funds for gas * price + value"
 
-    assert send(refusing(message)) == Reply(taken=Taken.POOR, words=message)
+    assert send(node_with_error(message)) == Reply(result=SendResult.CANNOT_PAY, message=message)
     with pytest.raises(ConfigError, match="cannot pay"):
-        send_raw(refusing(message), "0x02", WALLET)
+        send_raw(node_with_error(message), "0x02", WALLET)
 
 
 def test_call_above_the_block_gas_limit_reverts_in_simulation():
+    node = node_with_error("gas required exceeds allowance (30000000)")
     payload = Payload(to=WALLET, data="0x", gas=None)
 
     with pytest.raises(TransactionReverted):
-        estimate(
-            refusing("gas required exceeds allowance (30000000)"), WALLET, payload, "ClaimJobs"
-        )
+        estimate(node, WALLET, payload, "ClaimJobs")
 
 
 @pytest.mark.parametrize(
-    ("message", "taken"),
+    ("message", "result"),
     [
-        ("FeeTooLow, MaxFeePerGas too low", Taken.UNDERPRICED),
-        ("FeeTooLowToCompete", Taken.UNDERPRICED),
-        ("ReplacementNotAllowed", Taken.UNDERPRICED),
-        ("Gas price below configured minimum gas price", Taken.UNDERPRICED),
-        ("InsufficientFunds, Account balance: 0", Taken.POOR),
-        ("Upfront cost exceeds account balance", Taken.POOR),
-        ("OldNonce, Current nonce: 5", Taken.STALE),
-        ("NonceGap", Taken.LATER),
-        ("Transaction nonce is too distant from current sender nonce", Taken.LATER),
-        ("Internal error", Taken.LATER),
+        ("FeeTooLow, MaxFeePerGas too low", SendResult.UNDERPRICED),
+        ("FeeTooLowToCompete", SendResult.UNDERPRICED),
+        ("ReplacementNotAllowed", SendResult.UNDERPRICED),
+        ("Gas price below configured minimum gas price", SendResult.UNDERPRICED),
+        ("InsufficientFunds, Account balance: 0", SendResult.CANNOT_PAY),
+        ("Upfront cost exceeds account balance", SendResult.CANNOT_PAY),
+        ("OldNonce, Current nonce: 5", SendResult.NONCE_USED),
+        ("NonceGap", SendResult.RETRY_LATER),
+        ("Transaction nonce is too distant from current sender nonce", SendResult.RETRY_LATER),
+        ("Internal error", SendResult.RETRY_LATER),
     ],
 )
-def test_error_messages_of_other_nodes_are_classified(message, taken):
-    assert account_module._to_reply(RpcError(code=-32010, message=message, data="")).taken is taken
+def test_error_messages_of_other_nodes_are_classified(message, result):
+    assert (
+        account_module._to_reply(RpcError(code=-32010, message=message, data="")).result is result
+    )
 
 
-ROOM = 2_000_000
+AVAILABLE_GAS = 2_000_000
 
 
 @pytest.mark.parametrize(
     ("limit", "estimate", "gas"),
-    [(10, 90_000, 810_000), (50, 90_000, 1_950_000), (1, 300_000, 400_000), (50, 1_600_000, ROOM)],
+    [
+        (10, 90_000, 810_000),
+        (50, 90_000, 1_950_000),
+        (1, 300_000, 400_000),
+        (50, 1_600_000, AVAILABLE_GAS),
+    ],
 )
 def test_claim_has_gas_for_jobs_that_are_matched_later(limit, estimate, gas):
-    account = ChainAccount(AnsweringNode(hex(estimate)), grid("2.0.0"), Key())
+    node = AnsweringNode(hex(estimate))
+    account = ChainAccount(node, contracts_of_version("2.0.0"), AddressOnlyWallet())
 
-    assert account.gas([[ClaimJobs(limit=limit)]], room=ROOM) == (gas,)
+    assert account.gas([[ClaimJobs(limit=limit)]], available_gas=AVAILABLE_GAS) == (gas,)
 
 
 @pytest.mark.parametrize(
-    ("limit", "room", "jobs"), [(50, 30_000_000, 50), (50, ROOM, 29), (50, 100_000, 1)]
+    ("limit", "available_gas", "jobs"),
+    [(50, 30_000_000, 50), (50, AVAILABLE_GAS, 29), (50, 100_000, 1)],
 )
 @pytest.mark.parametrize("estimate", [90_000, 1_600_000])
-def test_claim_is_limited_to_the_available_gas(limit, room, jobs, estimate):
+def test_claim_is_limited_to_the_available_gas(limit, available_gas, jobs, estimate):
     """A larger claim would be refused forever; the other jobs are claimed in a later block."""
-    node, wallet = RecordingNode(hex(estimate)), wallet_of(b"\x01" * 32)
-    account, claim = ChainAccount(node, grid("2.0.0"), wallet), [ClaimJobs(limit=limit)]
-    (gas,) = account.gas([claim], room=room)
+    node = RecordingNode(hex(estimate))
+    contracts = contracts_of_version("2.0.0")
+    account = ChainAccount(node, contracts, wallet_of(b"\x01" * 32))
+    claim = [ClaimJobs(limit=limit)]
+    (gas,) = account.gas([claim], available_gas=available_gas)
     signed = account.sign(claim, entry_ids=(1,), nonce=0, gas=gas, fees=TRANSACTION.fees)
 
-    data = grid("2.0.0").meta_scheduler.claim_jobs(jobs).data
-    ((_, (call,)),) = node.requests
-    assert call["data"] == data
+    data = contracts.meta_scheduler.claim_jobs(jobs).data
+    ((_method, (estimated_call,)),) = node.requests
+    assert estimated_call["data"] == data
     assert data.removeprefix("0x") in signed.raw
-    assert gas <= room
+    assert gas <= available_gas

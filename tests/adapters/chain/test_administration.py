@@ -4,23 +4,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from operator import itemgetter
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.contracts_command import (
     ADMIN,
-    CONFIG,
-    INPUT,
-    LATER,
+    CONFIG_ERROR,
+    INPUT_ERROR,
     NEW_OWNER,
-    NOWHERE,
     POOR,
     REFUSED,
+    TRANSIENT_ERROR,
+    UNUSED_ADDRESS,
     holders,
     inspect,
 )
-from tests.adapters.chain.deploying import SENDING, Crash, MortalNode
+from tests.adapters.chain.deploying import SEND_METHOD, Crash, CrashingNode, has_method
 from tests.adapters.chain.generations import on_unsealed
 from tests.devnet import COIN, wallet
 
@@ -38,10 +39,8 @@ from gridstead.domain.contracts.checks import check_contracts
 from gridstead.domain.contracts.deployment import ROLE_CONTRACTS, Role
 from gridstead.errors import NotAllowed, TransactionReverted
 
-GOVERNED = (
-    "MetaScheduler",
-    "ProviderManager",
-)  # the contracts that have an admin after JobRepository is sealed
+# The contracts that still have an admin after JobRepository is sealed.
+GOVERNED = ("MetaScheduler", "ProviderManager")
 SEALED_OR_NOT = pytest.mark.parametrize(
     ("generation", "governed"),
     [("ours", GOVERNED), ("unsealed", ROLE_CONTRACTS)],
@@ -51,16 +50,13 @@ SEALED_OR_NOT = pytest.mark.parametrize(
 
 def test_role_is_granted_once_and_revoked_once(contracts_cli):
     account = wallet(NEW_OWNER).address
-    before = contracts_cli.sent()
+    before = contracts_cli.transaction_count()
 
-    assert contracts_cli.run("grant", "matcher", account)[0] == 0
+    assert contracts_cli.run("grant", "matcher", account).code == 0
     code, out, _ = contracts_cli.run("grant", "matcher", account)
 
-    assert (code, out, contracts_cli.sent()) == (
-        0,
-        "nothing to change: no transaction was sent\n",
-        before + 2,
-    )
+    assert (code, out) == (0, "nothing to change: no transaction was sent\n")
+    assert contracts_cli.transaction_count() == before + 2
     assert ("ProviderManager", account) in holders(contracts_cli.status()[1], "matcher")
     code, out, _ = contracts_cli.run("revoke", "matcher", account, "--json")
     functions = [step["function"] for step in json.loads(out)["steps"]]
@@ -69,9 +65,11 @@ def test_role_is_granted_once_and_revoked_once(contracts_cli):
 
 
 def accounts(status, role):
+    """Return the accounts that hold a role in any contract, from a status document."""
     return {account for _, account in holders(status, role)}
 
 
+# Commands that change something, by their name.
 COMMANDS = {
     "grant": ("grant", "matcher", wallet(NEW_OWNER).address),
     "revoke": ("revoke", "matcher", wallet(2).address),
@@ -81,24 +79,33 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
 def test_dry_run_prints_the_transactions_and_changes_nothing(contracts_cli, chain, command):
     before = inspect(chain)
 
-    code, out, _ = contracts_cli.run(*COMMANDS[command], "--dry-run", "--json")
+    code, out, _ = contracts_cli.run(*command, "--dry-run", "--json")
 
     plan = json.loads(out)
     assert (code, plan["dry_run"], plan["changed"], plan["transactions"]) == (0, True, False, [])
     assert inspect(chain) == before
-    for nonce, step in enumerate(plan["steps"], contracts_cli.sent()):
+    for nonce, step in enumerate(plan["steps"], contracts_cli.transaction_count()):
         assert step["nonce"] == nonce
         assert step["gas"] > 21_000
         assert step["to"] in chain.addresses.values()
-    done = json.loads(contracts_cli.run(*COMMANDS[command], "--json")[1])
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=list(COMMANDS))
+def test_command_sends_the_transactions_of_its_dry_run(contracts_cli, chain, command):
+    plan = json.loads(contracts_cli.run(*command, "--dry-run", "--json").out)
+
+    result = json.loads(contracts_cli.run(*command, "--json").out)
+
     to_transaction = itemgetter("to", "data", "nonce")
-    assert list(map(to_transaction, done["steps"])) == list(map(to_transaction, plan["steps"]))
-    for step, mined in zip(done["steps"], done["transactions"], strict=True):
-        assert chain.anvil.rpc("eth_getTransactionByHash", mined["hash"])["input"] == step["data"]
+    sent = list(map(to_transaction, result["steps"]))
+    assert sent == list(map(to_transaction, plan["steps"]))
+    for step, transaction in zip(result["steps"], result["transactions"], strict=True):
+        mined = chain.anvil.rpc("eth_getTransactionByHash", transaction["hash"])
+        assert mined["input"] == step["data"]
 
 
 def test_set_constant_prints_the_old_and_the_new_value(contracts_cli):
@@ -107,47 +114,47 @@ def test_set_constant_prints_the_old_and_the_new_value(contracts_cli):
 
     code, out, _ = contracts_cli.run("set-constant", "minimumAmount", "0.5", "--json")
     result = json.loads(out)
-    assert (code, result["old"], result["new"], result["unit"], result["steps"]) == (
-        0,
-        COIN // 2,
-        COIN // 2,
-        "wei",
-        [],
-    )
+    assert code == 0
+    assert (result["old"], result["new"], result["unit"]) == (COIN // 2, COIN // 2, "wei")
+    assert result["steps"] == []
 
 
 @pytest.mark.parametrize("constant", CONSTANTS, ids=lambda constant: constant.name)
 def test_bounds_equal_those_of_the_contract(chain, constant):
     """The command line and the contract refuse the same values."""
-    node, contract = chain.node, chain.contracts.constants
+    assert is_accepted(chain, constant, constant.minimum)
+    assert is_accepted(chain, constant, constant.maximum)
+    assert not is_accepted(chain, constant, constant.minimum - 1)
+    assert not is_accepted(chain, constant, constant.maximum + 1)
+
+
+def is_accepted(chain, constant, value):
+    """Return whether the contract lets its owner set the constant to this value."""
+    if value < 0:
+        return False  # cannot be encoded
+    contract = chain.contracts.constants
     setter = f"set{constant.name[0].upper()}{constant.name[1:]}"
-
-    def is_accepted(value):
-        if value < 0:
-            return False  # cannot be encoded
-        call = {
-            "from": wallet(ADMIN).address,
-            "to": contract.address,
-            "data": contract.data(setter, value),
-        }
-        (answer,) = node.batch([("eth_call", [call, "latest"])])
-        return not isinstance(answer, RpcError)
-
-    assert (is_accepted(constant.least), is_accepted(constant.most)) == (True, True)
-    assert (is_accepted(constant.least - 1), is_accepted(constant.most + 1)) == (False, False)
+    call = {
+        "from": wallet(ADMIN).address,
+        "to": contract.address,
+        "data": contract.data(setter, value),
+    }
+    (answer,) = chain.node.batch([("eth_call", [call, "latest"])])
+    return not isinstance(answer, RpcError)
 
 
 def test_refusal_of_the_contract_has_a_hint(chain):
-    """For example of contracts whose bounds differ from this release's."""
+    """For example if the contracts were built with other bounds than this release knows."""
     cut = find_constant("deepsquareCut")
-    wider = type(cut)(name=cut.name, unit=cut.unit, least=0, most=1000, meaning="")
+    cut_with_wide_bounds = replace(cut, minimum=0, maximum=1000)
     inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)
     administrator = Administrator(chain.node, inspector, wallet(ADMIN), report=lambda _: None)
 
+    def plan(state):
+        return set_constant(state, wallet(ADMIN).address, cut_with_wide_bounds, 101)
+
     with pytest.raises(NotAllowed, match=r"Constants refuses setDeepsquareCut\(101\)") as refusal:
-        administrator.carry_out(
-            lambda state: set_constant(state, wallet(ADMIN).address, wider, 101)
-        )
+        administrator.carry_out(plan)
 
     assert refusal.value.detail == 'Error: "Constants: value out of bounds"'
     assert "bounds of these contracts differ" in refusal.value.hint
@@ -155,22 +162,22 @@ def test_refusal_of_the_contract_has_a_hint(chain):
 
 
 def test_set_is_closed_and_opened(contracts_cli, chain):
-    assert contracts_cli.run("close")[0] == 0
+    assert contracts_cli.run("close").code == 0
     assert contracts_cli.status()[1]["accepts_jobs"] is False
     with pytest.raises(TransactionReverted, match="NewJobRequestDisabled"):
         RealGrid(chain).request("script-1")
-    assert contracts_cli.run("open")[0] == 0
+    assert contracts_cli.run("open").code == 0
     RealGrid(chain).request("script-1")
 
 
 @SEALED_OR_NOT
 def test_administrator_is_replaced_in_two_steps(contracts_cli, governed):
     old, new = wallet(ADMIN).address, wallet(NEW_OWNER).address
-    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == REFUSED
+    assert contracts_cli.run("take-over", by=NEW_OWNER).code == REFUSED
 
-    assert contracts_cli.run("hand-over", new)[0] == 0
-    assert contracts_cli.run("set-constant", "deepsquareCut", "21")[0] == 0
-    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
+    assert contracts_cli.run("hand-over", new).code == 0
+    assert contracts_cli.run("set-constant", "deepsquareCut", "21").code == 0
+    assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
 
     code, status = contracts_cli.status()
     assert code == 0
@@ -178,146 +185,200 @@ def test_administrator_is_replaced_in_two_steps(contracts_cli, governed):
     owners = {entry["contract"]: entry["owner"] for entry in status["owners"]}
     assert (owners["Constants"], owners["Credit"]) == (new, new)
     assert old not in accounts(status, "admin")
-    sent = contracts_cli.sent(NEW_OWNER)
-    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
-    assert contracts_cli.run("hand-over", new)[0] == 0
-    assert contracts_cli.sent(NEW_OWNER) == sent
-    assert contracts_cli.run("set-constant", "deepsquareCut", "22")[0] == REFUSED
+    before = contracts_cli.transaction_count(NEW_OWNER)
+    assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
+    assert contracts_cli.run("hand-over", new).code == 0
+    assert contracts_cli.transaction_count(NEW_OWNER) == before
+    assert contracts_cli.run("set-constant", "deepsquareCut", "22").code == REFUSED
+
+
+class NodeThatMinesLate(Node):
+    """A node that mines a block after each request for a nonce."""
+
+    def batch(self, requests):
+        answers = super().batch(requests)
+        if has_method(requests, "eth_getTransactionCount"):
+            super().batch([("evm_mine", [])])
+        return answers
+
+
+class InterruptedAdministration:
+    """Changes to the contracts whose first run dies after one of its transactions is sent.
+
+    Args:
+        chain: The chain with the contracts.
+        position: The number of the transaction after which the first run dies.
+        is_pending: Whether this transaction is still pending at the start of the second run.
+    """
+
+    def __init__(self, chain, position, *, is_pending):
+        self._chain = chain
+        self._position = position
+        self._is_pending = is_pending
+
+    def run_twice(self, sender, plan):
+        """Carry out the plan in two runs; return how many transactions were sent in total."""
+        before = self._count(sender, "latest")
+        self._chain.anvil.rpc("evm_setAutomine", not self._is_pending)
+        crashing_node = CrashingNode(self._chain.anvil.url, self._position, sent=True)
+        with pytest.raises(Crash):
+            self._carry_out(crashing_node, sender, plan)
+        crashing_node.close()
+        assert self._count(sender, "pending") == before + self._position
+        node_class = NodeThatMinesLate if self._is_pending else Node
+        node = node_class(self._chain.anvil.url)
+        self._carry_out(node, sender, plan)
+        node.close()
+        return self._count(sender, "latest") - before
+
+    def _carry_out(self, node, sender, plan):
+        inspector = Inspector(self._chain.node, self._chain.contracts, report=lambda _: None)
+        administrator = Administrator(node, inspector, sender, report=lambda _: None)
+        accounts = (wallet(ADMIN).address, wallet(NEW_OWNER).address)
+        administrator.carry_out(plan, accounts=accounts)
+
+    def _count(self, sender, block):
+        """Return how many transactions the sender has sent up to a block."""
+        return int(self._chain.node.ask("eth_getTransactionCount", sender.address, block), 16)
 
 
 @pytest.mark.parametrize(
-    ("generation", "governed", "position", "waits"),
+    ("generation", "governed", "position", "is_pending"),
     [
-        *(("unsealed", ROLE_CONTRACTS, position, False) for position in range(1, 6)),
-        *(("ours", GOVERNED, position, False) for position in range(1, 5)),
+        ("unsealed", ROLE_CONTRACTS, 1, False),
+        ("unsealed", ROLE_CONTRACTS, 2, False),
+        ("unsealed", ROLE_CONTRACTS, 3, False),
+        ("unsealed", ROLE_CONTRACTS, 4, False),
+        ("unsealed", ROLE_CONTRACTS, 5, False),
+        ("ours", GOVERNED, 1, False),
+        ("ours", GOVERNED, 2, False),
+        ("ours", GOVERNED, 3, False),
+        ("ours", GOVERNED, 4, False),
         ("ours", GOVERNED, 1, True),
     ],
     indirect=["generation"],
 )
 def test_interrupted_change_of_admin_is_finished_without_repetition(
-    chain, governed, position, waits
+    chain, governed, position, is_pending
 ):
-    """Also if the last transaction was pending when the process died."""
     old, new = wallet(ADMIN), wallet(NEW_OWNER)
     chain.anvil.fund(new.address)
+    administration = InterruptedAdministration(chain, position, is_pending=is_pending)
 
-    def carry_out(node, sender, plan):
-        inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)
-        Administrator(node, inspector, sender, report=lambda _: None).carry_out(
-            plan, accounts=(old.address, new.address)
-        )
+    def plan_hand_over(state):
+        return hand_over(state, old.address, new.address)
 
-    def count(sender, block):
-        return int(chain.node.ask("eth_getTransactionCount", sender.address, block), 16)
+    def plan_take_over(state):
+        return take_over(state, new.address)
 
-    class MiningLate(Node):
-        def batch(self, requests):
-            answers = super().batch(requests)
-            if waits and any(method == "eth_getTransactionCount" for method, _ in requests):
-                super().batch([("evm_mine", [])])
-            return answers
-
-    for sender, plan in (
-        (old, lambda state: hand_over(state, old.address, new.address)),
-        (new, lambda state: take_over(state, new.address)),
-    ):
-        before = count(sender, "latest")
-        mortal = MortalNode(chain.anvil.url, position, sent=True)
-        chain.anvil.rpc("evm_setAutomine", not waits)
-        with pytest.raises(Crash):
-            carry_out(mortal, sender, plan)
-        mortal.close()
-        assert count(sender, "pending") == before + position
-        mining = MiningLate(chain.anvil.url)
-        carry_out(mining, sender, plan)
-        mining.close()
-        assert count(sender, "latest") == before + len(governed) + 2
-        assert all(inspect(chain).accounts(contract, Role.ADMIN) for contract in governed)
-
+    assert administration.run_twice(old, plan_hand_over) == len(governed) + 2
+    assert admin_contracts(inspect(chain)) == set(governed)
+    assert administration.run_twice(new, plan_take_over) == len(governed) + 2
     state = inspect(chain)
+    assert admin_contracts(state) == set(governed)
+    assert state.accounts("MetaScheduler", Role.ADMIN) == (new.address,)
     hints = [diagnostic.hint for diagnostic in check_contracts(state)]
     assert hints == ([] if state.is_sealed else ["Run `gridstead contracts seal`."])
+
+
+def admin_contracts(state):
+    """Return the contracts that have an admin."""
     admins = [holder for holder in state.holders if holder.role is Role.ADMIN]
-    assert {holder.contract for holder in admins} == set(governed)
-    assert state.accounts("MetaScheduler", Role.ADMIN) == (new.address,)
+    return {holder.contract for holder in admins}
 
 
 @SEALED_OR_NOT
 def test_take_over_needs_the_old_admin(contracts_cli, chain, governed):
-    """A search that starts too late does not find the old admin, who must not keep the role."""
+    """Otherwise the old admin would keep its role.
+
+    The old admin is not found by a search for events that starts at too late a block.
+    """
     old, new = wallet(ADMIN).address, wallet(NEW_OWNER).address
-    middle = chain.node.ask("eth_blockNumber")
-    assert contracts_cli.run("hand-over", new)[0] == 0
-    late = {"first-block": int(middle, 16) + 1}
-    before = contracts_cli.sent(NEW_OWNER)
+    late_block = int(chain.node.ask("eth_blockNumber"), 16) + 1
+    assert contracts_cli.run("hand-over", new).code == 0
+    before = contracts_cli.transaction_count(NEW_OWNER)
 
-    for options in (late, {"first-block": late["first-block"] + 100}):
+    for first_block in (late_block, late_block + 100):
+        options = {"first-block": first_block}
         code, _, err = contracts_cli.run("take-over", by=NEW_OWNER, **options)
-        assert (code, "--first-block" in err, contracts_cli.sent(NEW_OWNER)) == (
-            REFUSED,
-            True,
-            before,
-        )
+        assert code == REFUSED
+        assert "--first-block" in err
+        assert contracts_cli.transaction_count(NEW_OWNER) == before
 
-    _, late_status = contracts_cli.status("--first-block", late["first-block"])
+    _, late_status = contracts_cli.status("--first-block", late_block)
     assert old in accounts(late_status, "admin")
-    assert contracts_cli.run("grant", "admin", wallet(POOR).address)[0] == 0
+    assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
+    admins = holders(contracts_cli.status()[1], "admin")
+    assert admins == {(contract, new) for contract in governed}
+
+
+@SEALED_OR_NOT
+def test_take_over_needs_the_revocation_of_a_third_admin(contracts_cli, governed):
+    new, third = wallet(NEW_OWNER).address, wallet(POOR).address
+    assert contracts_cli.run("hand-over", new).code == 0
+    assert contracts_cli.run("grant", "admin", third).code == 0
+
     code, _, err = contracts_cli.run("take-over", by=NEW_OWNER)
-    assert (code, f"{wallet(POOR).address} is still admin of MetaScheduler" in err) == (
-        REFUSED,
-        True,
-    )
-    assert contracts_cli.run("revoke", "admin", wallet(POOR).address, by=NEW_OWNER)[0] == 0
-    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
+
+    assert code == REFUSED
+    assert f"{third} is still admin of MetaScheduler" in err
+    assert contracts_cli.run("revoke", "admin", third, by=NEW_OWNER).code == 0
+    assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
     admins = holders(contracts_cli.status()[1], "admin")
     assert admins == {(contract, new) for contract in governed}
 
 
 @on_unsealed
 def test_sealed_set_continues_to_work(contracts_cli, chain):
-    assert contracts_cli.run("seal", by=NEW_OWNER)[0] == REFUSED
-    before = contracts_cli.sent()
+    assert contracts_cli.run("seal", by=NEW_OWNER).code == REFUSED
+    before = contracts_cli.transaction_count()
 
-    assert contracts_cli.run("seal")[0] == contracts_cli.run("seal")[0] == 0
+    assert contracts_cli.run("seal").code == 0
+    assert contracts_cli.run("seal").code == 0
 
-    assert contracts_cli.sent() == before + 1
-    assert (check_contracts(inspect(chain)), inspect(chain).is_sealed) == ((), True)
+    assert contracts_cli.transaction_count() == before + 1
+    assert_sealed(inspect(chain))
     assert contracts_cli.status()[0] == 0
     RealGrid(chain).request("script-1")
-    assert contracts_cli.run("hand-over", wallet(NEW_OWNER).address)[0] == 0
-    assert contracts_cli.run("take-over", by=NEW_OWNER)[0] == 0
-    assert (check_contracts(inspect(chain)), inspect(chain).is_sealed) == ((), True)
+    assert contracts_cli.run("hand-over", wallet(NEW_OWNER).address).code == 0
+    assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
+    assert_sealed(inspect(chain))
+
+
+def assert_sealed(state):
+    assert state.is_sealed
+    assert check_contracts(state) == ()
 
 
 def invalid_commands(contracts_cli):
-    """Return invalid commands with their options, exit code, and a text of the error."""
-    good = wallet(NEW_OWNER).address
-    nobody, credit = wallet(ADMIN).address, contracts_cli.chain.addresses["Credit"]
+    """Return invalid commands: their arguments, options, exit code, and a text of the error."""
+    admin = wallet(ADMIN).address
+    credit = contracts_cli.chain.addresses["Credit"]
     return {
-        "another chain": (("close",), {"chain-id": 5}, CONFIG, "the chain must be 5"),
+        "another chain": (("close",), {"chain-id": 5}, CONFIG_ERROR, "the chain must be 5"),
         "no contract": (
             ("close",),
-            {"contract": NOWHERE},
-            INPUT,
-            f"there is no contract at {NOWHERE}",
+            {"contract": UNUSED_ADDRESS},
+            INPUT_ERROR,
+            f"there is no contract at {UNUSED_ADDRESS}",
         ),
         "a wallet as contract": (
             ("close",),
-            {"contract": nobody},
-            INPUT,
-            f"there is no contract at {nobody}",
+            {"contract": admin},
+            INPUT_ERROR,
+            f"there is no contract at {admin}",
         ),
         "another contract": (
             ("close",),
-            {"contract": contracts_cli.chain.addresses["Credit"]},
-            CONFIG,
+            {"contract": credit},
+            CONFIG_ERROR,
             "cannot find the grid's",
         ),
         "no role": (
-            ("grant", "matcher", NOWHERE),
+            ("grant", "matcher", UNUSED_ADDRESS),
             {"by": NEW_OWNER},
             REFUSED,
-            f"{good} is not admin of MetaScheduler",
+            f"{wallet(NEW_OWNER).address} is not admin of MetaScheduler",
         ),
         "not the owner": (
             ("set-constant", "deepsquareCut", "9"),
@@ -326,45 +387,47 @@ def invalid_commands(contracts_cli):
             "may not set constants",
         ),
         "last admin": (
-            ("revoke", "admin", wallet(ADMIN).address),
+            ("revoke", "admin", admin),
             {},
             REFUSED,
             "is the last admin",
         ),
         "to itself": (
-            ("hand-over", wallet(ADMIN).address),
+            ("hand-over", admin),
             {},
-            INPUT,
+            INPUT_ERROR,
             "is the wallet that hands over",
         ),
-        "to a contract": (("hand-over", credit), {}, INPUT, "cannot hand over to"),
+        "to a contract": (("hand-over", credit), {}, INPUT_ERROR, "cannot hand over to"),
         "no endpoint": (
             ("close",),
             {"rpc-url": "http://127.0.0.1:1"},
-            LATER,
+            TRANSIENT_ERROR,
             "could not reach the chain",
         ),
-        "no file": (("close",), {"deployment": "/nonexistent"}, CONFIG, "it does not exist"),
+        "no file": (("close",), {"deployment": "/nonexistent"}, CONFIG_ERROR, "it does not exist"),
     }
 
 
 def test_invalid_command_prints_one_error_and_sends_nothing(contracts_cli):
-    before = contracts_cli.sent(), contracts_cli.sent(NEW_OWNER)
+    admin_count = contracts_cli.transaction_count()
+    new_owner_count = contracts_cli.transaction_count(NEW_OWNER)
 
-    for what, (arguments, options, code, words) in invalid_commands(contracts_cli).items():
-        done = contracts_cli.run(*arguments, **options)
-        assert (what, done[0], done[1]) == (what, code, "")
-        assert (what, words in done[2]) == (what, True), done[2]
-        assert done[2].count("error: ") == 1
+    for name, (arguments, options, code, message) in invalid_commands(contracts_cli).items():
+        result = contracts_cli.run(*arguments, **options)
+        assert (result.code, result.out) == (code, ""), name
+        assert message in result.err, name
+        assert result.err.count("error: ") == 1, name
 
-    assert (contracts_cli.sent(), contracts_cli.sent(NEW_OWNER)) == before
+    assert contracts_cli.transaction_count() == admin_count
+    assert contracts_cli.transaction_count(NEW_OWNER) == new_owner_count
 
 
 def test_wallet_without_coins_is_an_error(contracts_cli, chain):
-    assert contracts_cli.run("grant", "admin", wallet(POOR).address)[0] == 0
+    assert contracts_cli.run("grant", "admin", wallet(POOR).address).code == 0
 
-    code, _, err = contracts_cli.run("grant", "matcher", NOWHERE, by=POOR)
+    code, _, err = contracts_cli.run("grant", "matcher", UNUSED_ADDRESS, by=POOR)
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert f"cannot pay for transactions of {wallet(POOR).address}" in err
-    assert SENDING not in err
+    assert SEND_METHOD not in err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contracts bill the example of docs/explanation/billing.md with the figures of the page."""
+"""The contracts bill the example of docs/explanation/billing.md with the amounts of the page."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import Register, Settle
 
 
-def test_example_is_settled_with_the_figures_of_the_page(chain):
+def test_example_is_settled_with_the_amounts_of_the_page(chain):
     example = read_example(PAGE.read_text())
     given, expected = example.given, example.bill
     grid = RealGrid(chain)
-    # The times of the page, moved to the future of the chain's clock.
-    offset = grid.ledger.head().timestamp + 600 - given["started, Unix seconds"]
-    started = given["started, Unix seconds"] + offset
-    settled = given["time of the settling block"] + offset
+    # The page's times are in the past of the chain. The job starts 10 minutes after the newest
+    # block instead.
+    started = grid.ledger.head().timestamp + 600
+    elapsed_s = given["time of the settling block"] - given["started, Unix seconds"]
+    settled = started + elapsed_s
     grid._act(chain.provider, Register(hardware=HARDWARE, prices=example.prices, labels=()))
     grid.approve()
     chain.anvil.rpc("evm_setNextBlockTimestamp", started - 10)
@@ -31,19 +32,19 @@ def test_example_is_settled_with_the_figures_of_the_page(chain):
     chain.anvil.rpc("evm_setNextBlockTimestamp", settled - 1)
     grid.run(number, started)
     chain.anvil.rpc("evm_setNextBlockTimestamp", settled)
-    # One second more than the elapsed time: the elapsed time is billed.
-    bound = expected["seconds since the start, on chain"]
+    # A report of more than the elapsed time is billed as the elapsed time.
+    max_billed_s = expected["seconds since the start, on chain"]
     snapshot = chain.anvil.rpc("evm_snapshot")
-    settle(grid, number, bound + 1)
-    assert history_event(chain, number).numbers["billedSeconds"] == bound
+    settle(grid, number, max_billed_s + 1)
+    assert settlement_event(chain, number).numbers["billedSeconds"] == max_billed_s
     chain.anvil.rpc("evm_revert", snapshot)
     chain.anvil.rpc("evm_setNextBlockTimestamp", settled)
     settle(grid, number, expected["billed seconds"])
 
-    numbers = history_event(chain, number).numbers
+    numbers = settlement_event(chain, number).numbers
     after = grid.balances()
     assert chain.as_customer.fee_percent() == given["fee, percent"]
-    assert job(grid, number).price_per_min == expected["price per minute, credits"]
+    assert grid.job(number).price_per_min == expected["price per minute, credits"]
     assert (numbers["billedSeconds"], numbers["cost"], numbers["fee"]) == (
         expected["billed seconds"],
         expected["cost, credits"],
@@ -51,30 +52,28 @@ def test_example_is_settled_with_the_figures_of_the_page(chain):
     )
     assert after[0] - before[0] == expected["refund"]
     assert after[1] - before[1] == expected["provider"]
-    assert history_event(chain, number).evidence == evidence()
+    assert settlement_event(chain, number).evidence == evidence_of_page()
 
 
-def job(grid, number):
-    return grid.job(number)
-
-
-def evidence():
+def evidence_of_page():
+    """Return the hash that the page shows as the output of sha256sum."""
     return "0x" + re.search(r"([0-9a-f]{64})  -$", PAGE.read_text(), re.MULTILINE)[1]
 
 
 def settle(grid, number, seconds):
     call = Settle(
-        job_key=job(grid, number).job_key,
+        job_key=grid.job(number).job_key,
         state=JobState.FINISHED,
         seconds=seconds,
         exit_code=0,
         error="",
-        evidence=evidence(),
+        evidence=evidence_of_page(),
     )
     grid._act(grid.devnet.provider, call)
 
 
-def history_event(chain, number):
+def settlement_event(chain, number):
+    """Return the event JobSettled of a job."""
     history = chain.as_customer.job_history(number)
-    (settled,) = [event for event in history if event.event == "JobSettled"]
-    return settled
+    events = {event.event: event for event in history}
+    return events["JobSettled"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line on contracts of the first generation; the lab tests use it on our contracts."""
+"""The command line on contracts of the first generation; the lab tests run it on our contracts."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def generation():
 def run_json(user, *arguments):
     """Run a command that succeeds, and return the JSON that it prints."""
     command = [COMMAND, *arguments, "--json", "--config", str(user.folder / "settings.toml")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (0, "")
-    return json.loads(done.stdout)
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert (result.returncode, result.stderr) == (0, "")
+    return json.loads(result.stdout)
 
 
 def test_jobs_are_listed_shown_and_cancelled(person, chain):
@@ -36,8 +36,8 @@ def test_jobs_are_listed_shown_and_cancelled(person, chain):
     grid.match(number)
     grid.claim()
 
-    (listed,) = run_json(user, "job", "list")
-    assert (listed["name"], listed["state"]) == ("my job", "SCHEDULED")
+    (listed_job,) = run_json(user, "job", "list")
+    assert (listed_job["name"], listed_job["state"]) == ("my job", "SCHEDULED")
     history = run_json(user, "job", "history", str(number))
     assert [step["state"] for step in history] == ["PENDING", "META_SCHEDULED", "SCHEDULED"]
     assert run_json(user, "job", "cancel", str(number))["state"] == "CANCELLED"
@@ -49,10 +49,10 @@ def test_administrator_removes_a_provider(person, chain):
     administrator, grid = person(ADMINISTRATOR), RealGrid(chain)
     grid.register()
     grid.approve()
-    (joined,) = run_json(administrator, "provider", "list")
+    (provider,) = run_json(administrator, "provider", "list")
+    assert (provider["address"], provider["state"]) == (grid.provider, "joined")
 
     removed = run_json(administrator, "provider", "remove", grid.provider)
 
-    assert (joined["address"], joined["state"]) == (grid.provider, "joined")
     assert removed == {"address": grid.provider, "state": "not joined"}
     assert run_json(administrator, "provider", "list") == []

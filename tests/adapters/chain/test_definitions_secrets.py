@@ -8,6 +8,7 @@ import json
 import secrets
 import sqlite3
 import ssl
+from pathlib import Path
 from urllib.parse import quote
 
 import grpc
@@ -27,28 +28,34 @@ LIMITS = {"unused_mib": 1, "upload_mib_per_hour": 4}
 
 
 def new_secret():
-    """Return a text with characters that every encoding changes."""
+    """Return a random text that URL escaping and URL-safe base64 change."""
     return f"hush/{secrets.token_hex(8)}+{secrets.token_hex(8)}="
 
 
 def new_key():
+    """Return a random WireGuard key."""
     return base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def encodings(secret):
-    """Yield the encodings of a secret: plain, URL-escaped, base64 at any offset."""
+    """Yield the encodings of a secret: plain, hexadecimal, URL-escaped, base64 at any offset."""
     text = secret.encode()
-    for before in range(3):
-        whole = base64.b64encode(b"x" * before + text)
-        inner = whole[4 if before else 0 : len(whole) // 4 * 4 - 4]
+    yield text
+    yield text.hex().encode()
+    yield quote(secret, safe="").encode()
+    yield quote(secret).encode()
+    for offset in range(3):
+        encoded = base64.b64encode(b"x" * offset + text)
+        # The first and the last four characters also depend on the text around the secret.
+        start = 4 if offset else 0
+        inner = encoded[start:-4]
         yield inner
         yield inner.translate(bytes.maketrans(b"+/", b"-_"))
-    yield from (text, text.hex().encode(), quote(secret, safe="").encode(), quote(secret).encode())
 
 
-def leaked(kept, data):
-    """Return the names of the secrets that are in the data."""
-    return [name for name, secret in kept.items() if is_in(data, secret)]
+def leaked(secrets_by_name, data):
+    """Return the names of the secrets that are in the data, in any encoding."""
+    return [name for name, secret in secrets_by_name.items() if is_in(data, secret)]
 
 
 def is_in(data, secret):
@@ -56,21 +63,23 @@ def is_in(data, secret):
 
 
 @pytest.mark.parametrize(
-    "write", [str, lambda text: quote(text, safe=""), lambda text: repr(text.encode().hex())]
+    "encode", [str, lambda text: quote(text, safe=""), lambda text: repr(text.encode().hex())]
 )
-def test_scan_detects_an_encoded_secret(write):
-    kept = {"password": new_secret()}
+def test_scan_detects_an_encoded_secret(encode):
+    password = new_secret()
 
-    assert leaked(kept, f"before {write(kept['password'])} after".encode()) == ["password"]
+    data = f"before {encode(password)} after".encode()
+
+    assert leaked({"password": password}, data) == ["password"]
 
 
-@pytest.mark.parametrize("before", range(6))
-def test_scan_detects_a_secret_inside_base64(before):
-    kept = {"password": new_secret()}
+@pytest.mark.parametrize("offset", range(6))
+def test_scan_detects_a_secret_inside_base64(offset):
+    password = new_secret()
 
-    data = base64.b64encode(b"y" * before + kept["password"].encode() + b"zz")
+    data = base64.b64encode(b"y" * offset + password.encode() + b"zz")
 
-    assert leaked(kept, b"{'a': " + data) == ["password"]
+    assert leaked({"password": password}, b"{'a': " + data) == ["password"]
 
 
 @pytest.fixture
@@ -80,27 +89,27 @@ def kept():
         "input key name", "input key", "output key name", "output key", "password", "token",
         "command", "variable", "item", "argument",
     )  # fmt: skip
-    keys = {name: new_key() for name in ("tunnel", "shared key")}
-    return (
-        {name: new_secret() for name in names}
-        | keys
-        | {"storage key": KEY, "log token key": "k" * 32}
-    )
+    values = {"storage key": KEY, "log token key": "k" * 32}
+    values |= {"tunnel": new_key(), "shared key": new_key()}
+    for name in names:
+        values[name] = new_secret()
+    return values
+
+
+def secret_store(kept, name):
+    """Return an S3 store with the secret keys of this name."""
+    return {
+        "region": "eu",
+        "bucketUrl": "s3://bucket",
+        "path": "/x",
+        "endpointUrl": "https://store.example",
+        "accessKeyId": kept[f"{name} key name"],
+        "secretAccessKey": kept[f"{name} key"],
+    }
 
 
 def secret_workflow(kept, **changes):
     """Return a workflow with a secret in every field that may have one."""
-
-    def store(which):
-        return {
-            "region": "eu",
-            "bucketUrl": "s3://bucket",
-            "path": "/x",
-            "endpointUrl": "https://store.example",
-            "accessKeyId": kept[f"{which} key name"],
-            "secretAccessKey": kept[f"{which} key"],
-        }
-
     image = {
         "image": "a",
         "registry": "r.example",
@@ -118,29 +127,33 @@ def secret_workflow(kept, **changes):
         "customNetworkInterfaces": [{"wireguard": tunnel}, {"bore": bore}],
     }  # fmt: skip
     loop = {"parallel": False, "items": [kept["item"]], "steps": [{"run": run}]}
-    ends = {"input": {"s3": store("input")}, "output": {"s3": store("output")}}
-    return wire_workflow(**{"steps": [{"for": loop}], "enableLogging": True, **ends, **changes})
+    fields = {
+        "steps": [{"for": loop}],
+        "enableLogging": True,
+        "input": {"s3": secret_store(kept, "input")},
+        "output": {"s3": secret_store(kept, "output")},
+    }
+    return wire_workflow(**(fields | changes))
 
 
 def refused_requests(kept):
     """Yield requests to GraphQL that are refused, each with a secret of its caller."""
     job = secret_workflow(kept)
-    broken = secret_workflow(
-        kept, steps=[{"run": {"command": kept["command"], "shell": kept["password"]}}]
-    )
-    used = {"source": "git.example/a/b", "args": [{"key": "A", "value": kept["argument"]}]}
-    text = f'mutation {{ submit(job: {{env: [{{key: "A", value: "{kept["variable"]}"}}]}}) }}'
-    yield {"query": SUBMIT, "variables": {"job": broken}}
-    yield {"query": SUBMIT, "variables": {"job": secret_workflow(kept, steps=[{"use": used}])}}
-    yield {"query": SUBMIT, "variables": {"job": job | {kept["variable"]: kept["password"]}}}
-    yield {"query": SUBMIT, "variables": {"job": job | {"env": kept["password"]}}}
-    yield {
-        "query": SUBMIT,
-        "variables": {"job": secret_workflow(kept, steps=[{"run": {"command": "'" * 99_000}}] * 4)},
-    }
+    unknown_shell = {"run": {"command": kept["command"], "shell": kept["password"]}}
+    module = {"source": "git.example/a/b", "args": [{"key": "A", "value": kept["argument"]}]}
+    large_step = {"run": {"command": "'" * 99_000}}
+    inline = f'mutation {{ submit(job: {{env: [{{key: "A", value: "{kept["variable"]}"}}]}}) }}'
+    for refused_job in (
+        secret_workflow(kept, steps=[unknown_shell]),
+        secret_workflow(kept, steps=[{"use": module}]),
+        job | {kept["variable"]: kept["password"]},
+        job | {"env": kept["password"]},
+        secret_workflow(kept, steps=[large_step] * 4),
+    ):
+        yield {"query": SUBMIT, "variables": {"job": refused_job}}
     yield {"query": SUBMIT_FOR, "variables": {"job": job, "customer": kept["password"]}}
-    yield {"query": text}
-    yield {"query": text + "}"}
+    yield {"query": inline}
+    yield {"query": inline + "}"}
     yield {"query": f'{{ job(batchLocationHash: "{kept["password"]}") }}'}
     yield {
         "query": "mutation V($module: Module!) { validate(module: $module) }",
@@ -149,29 +162,50 @@ def refused_requests(kept):
     yield {"query": SUBMIT, "variables": [[[[job]]]] * 3, "operationName": kept["password"]}
 
 
-def ask_graphql(process, kept):
-    """Submit a workflow, then send requests that are refused; return the script's id."""
-    context = ssl.create_default_context(cafile=process.authority.certificate)
-    with httpx.Client(verify=context, trust_env=False, timeout=30) as http:
-        script_id = http.post(
-            process.url, json={"query": SUBMIT, "variables": {"job": secret_workflow(kept)}}
-        ).json()
-        for request in refused_requests(kept):
-            assert http.post(process.url, json=request).json()["errors"], request
-        large = secret_workflow(
-            kept, steps=[{"run": {"command": f"echo {kept['command']}" + "x" * 90_000}}]
-        )
+class GraphqlClient:
+    """A client of the service's GraphQL API."""
+
+    def __init__(self, process, kept):
+        context = ssl.create_default_context(cafile=process.authority.certificate)
+        self._http = httpx.Client(verify=context, trust_env=False, timeout=30)
+        self._url = process.url
+        self._kept = kept
+
+    def close(self):
+        self._http.close()
+
+    def submit(self):
+        """Submit a workflow with secrets, and return the script's id."""
+        body = {"query": SUBMIT, "variables": {"job": secret_workflow(self._kept)}}
+        return self._http.post(self._url, json=body).json()["data"]["submit"]
+
+    def check_invalid_requests_are_refused(self):
+        for request in refused_requests(self._kept):
+            assert self._http.post(self._url, json=request).json()["errors"], request
+
+    def check_storage_is_limited(self):
+        """Submit large scripts until the service refuses one."""
+        command = f"echo {self._kept['command']}" + "x" * 90_000
+        large = secret_workflow(self._kept, steps=[{"run": {"command": command}}])
         body = {"query": SUBMIT, "variables": {"job": large}}
-        answers = [http.post(process.url, json=body).text for _ in range(13)]
-        assert "too many scripts" in answers[-1]
-        body = json.dumps({"query": SUBMIT, "variables": {"job": secret_workflow(kept)}}).encode()
-        assert http.post(process.url, content=body[:-1]).status_code == 400
-        assert http.post(process.url, content=b"[" * 40 + body).status_code == 400
-        assert [http.post(process.url, content=body * 500).status_code for _ in range(6)][-2:] == [
-            429,
-            429,
-        ]
-    return script_id["data"]["submit"]
+        for _ in range(13):
+            answer = self._http.post(self._url, json=body)
+        assert "too many scripts" in answer.text
+
+    def check_invalid_bodies_are_refused(self):
+        """Send invalid JSON, JSON that is too deep, and more data than an hour allows."""
+        request = {"query": SUBMIT, "variables": {"job": secret_workflow(self._kept)}}
+        body = json.dumps(request).encode()
+        assert self._post(body[:-1]) == 400
+        assert self._post(b"[" * 40 + body) == 400
+        for _ in range(4):
+            self._post(body * 500)
+        assert self._post(body * 500) == 429
+        assert self._post(body * 500) == 429
+
+    def _post(self, body):
+        """Return the status of the answer."""
+        return self._http.post(self._url, content=body).status_code
 
 
 class Provider:
@@ -186,17 +220,17 @@ class Provider:
         """Request a job's script, with changes to a valid request."""
         with open_channel(self._process.peer) as channel:
             challenge = AuthAPIStub(channel).Challenge(ChallengeRequest()).challenge
-            known = {
+            fields = {
                 "batch_location_hash": job.batch_location_hash, "challenge": challenge,
                 "signed_challenge": (signer or self._wallet).sign_text(challenge),
                 "provider_address": bytes.fromhex(self._wallet.address[2:]),
                 "customer_address": bytes.fromhex(job.customer[2:]),
                 "job_id": job.id.slurm_name, "secrets_beside": True,
             }  # fmt: skip
-            return SBatchAPIStub(channel).GetSBatch(GetSBatchRequest(**known | changes))
+            request = GetSBatchRequest(**fields | changes)
+            return SBatchAPIStub(channel).GetSBatch(request)
 
-    def is_refused(self, job):
-        """Check that every invalid request is refused."""
+    def check_invalid_requests_are_refused(self, job):
         secret = self._kept["password"]
         for changes in (
             {"signer": wallet(66)},
@@ -221,17 +255,20 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, kept):
     process.start()
     try:
         process.wait()
-        script_id = ask_graphql(process, kept)
+        client = GraphqlClient(process, kept)
+        script_id = client.submit()
+        client.check_invalid_requests_are_refused()
+        client.check_storage_is_limited()
+        client.check_invalid_bodies_are_refused()
+        client.close()
         number = grid.request(script_id)
         grid.match(number)
         job = grid.job(number)
         provider = Provider(process, chain, kept)
         answer = provider.ask(job)
-        provider.is_refused(job)
-        store = b"".join(path.read_bytes() for path in tmp_path.glob("state.db*"))
-        with sqlite3.connect(tmp_path / "state.db") as connection:
-            connection.execute("UPDATE definitions SET sealed = zeroblob(100)")
-        connection.close()
+        provider.check_invalid_requests_are_refused(job)
+        store = b"".join(map(Path.read_bytes, tmp_path.glob("state.db*")))
+        make_scripts_unreadable(tmp_path / "state.db")
         with pytest.raises(grpc.RpcError):
             provider.ask(job)
         process.stop()
@@ -242,9 +279,17 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, kept):
     for event in (b"workflow_stored", b"script_given", b"script_unreadable"):
         assert event in output
     assert b"Traceback" not in output
+    # The answer to the provider must have the secrets, or the scan below would prove nothing.
     delivered = set(leaked(kept, b"\n".join(answer.secrets.values())))
     assert {"input key", "output key", "password", "token", "tunnel", "shared key"} <= delivered
     assert script_id.encode() in store
     kept["log token"] = answer.log_write_token
     assert leaked(kept, output) == []
     assert leaked(kept, store) == []
+
+
+def make_scripts_unreadable(database):
+    connection = sqlite3.connect(database)
+    with connection:
+        connection.execute("UPDATE definitions SET sealed = zeroblob(100)")
+    connection.close()

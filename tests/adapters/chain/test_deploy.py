@@ -6,14 +6,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.adapters.chain.deploying import ADMIN, OPERATOR, STEPS, MiningNode
+from tests.adapters.chain.deploying import ADMIN, OPERATOR, STEP_COUNT, MiningNode
 from tests.devnet import COIN
 
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.contracts.blueprint import address_of
-from gridstead.adapters.contracts.deployment_file import Origin, Record, read, set_aside, write
-from gridstead.adapters.contracts.inspection import Inspector
+from gridstead.adapters.contracts.deployment_file import Origin, Record, read, rename_file, write
 from gridstead.adapters.contracts.steps import role_id
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.contracts.checks import check_contracts
@@ -27,36 +26,49 @@ def test_complete_set_is_deployed_with_its_roles(site):
     site.check(addresses)
     contracts = find_contracts(site.chain.node, addresses["MetaScheduler"])
     assert Customer(site.chain.node, contracts, ADMIN).balance() == COIN
-    assert len([line for line in site.reported if "done in block" in line]) == STEPS
-    assert site.reported[0] == f"[1/{STEPS}] sending: creation of Credit"
+    mined_lines = [line for line in site.reported if "done in block" in line]
+    assert len(mined_lines) == STEP_COUNT
+    assert site.reported[0] == f"[1/{STEP_COUNT}] sending: creation of Credit"
 
 
 def test_second_run_sends_nothing_and_keeps_the_file(site):
-    addresses, before = site.run(), site.path.stat()
-    height, lines = site.chain.node.ask("eth_blockNumber"), len(site.reported)
+    addresses = site.run()
+    file_before = site.path.stat()
+    height, line_count = site.chain.node.ask("eth_blockNumber"), len(site.reported)
 
     assert site.run() == addresses
 
-    assert (site.chain.node.ask("eth_blockNumber"), len(site.reported)) == (height, lines)
-    assert (site.path.stat().st_mtime_ns, site.path.stat().st_ino) == (
-        before.st_mtime_ns,
-        before.st_ino,
-    )
+    assert site.chain.node.ask("eth_blockNumber") == height
+    assert len(site.reported) == line_count
+    file_after = site.path.stat()
+    assert file_after.st_mtime_ns == file_before.st_mtime_ns
+    assert file_after.st_ino == file_before.st_ino
+
+
+def nonces(steps):
+    return [step.nonce for step in steps]
+
+
+def test_plan_sends_and_records_nothing(site):
+    site.plan_steps()
+
+    assert not site.path.exists()
+    assert site.next_nonce("pending") == 0
 
 
 def test_plan_has_the_transactions_and_addresses(site):
     steps = site.plan_steps()
 
-    assert not site.path.exists()
-    assert (site.used(), len(steps)) == (0, STEPS)
-    assert [step.nonce for step in steps] == list(range(STEPS))
+    assert nonces(steps) == list(range(STEP_COUNT))
     addresses = site.run()
-    assert {step.contract: step.creates for step in steps if step.creates} == addresses
-    intents = [read(site.path).intent(step.title) for step in steps]
-    assert [intent.nonce for intent in intents] == list(range(STEPS))
-    for step, intent in zip(steps, intents, strict=True):
+    creations = [step for step in steps if step.creates]
+    assert {step.contract: step.creates for step in creations} == addresses
+    record = read(site.path)
+    for nonce, step in enumerate(steps):
+        intent = record.intent(step.title)
         mined = site.chain.anvil.rpc("eth_getTransactionByHash", intent.hashes[-1])
-        assert (mined["input"], (mined["to"] or "").lower()) == (step.data, step.to)
+        receiver = (mined["to"] or "").lower()
+        assert (intent.nonce, mined["input"], receiver) == (nonce, step.data, step.to)
 
 
 def test_plan_of_an_interrupted_run_keeps_its_nonces(site):
@@ -64,7 +76,7 @@ def test_plan_of_an_interrupted_run_keeps_its_nonces(site):
 
     steps = site.plan_steps()
 
-    assert [step.nonce for step in steps] == list(range(6, STEPS))
+    assert nonces(steps) == list(range(6, STEP_COUNT))
     before = site.path.read_bytes()
     assert site.plan_steps() == steps
     assert site.path.read_bytes() == before
@@ -74,23 +86,27 @@ def test_plan_has_gas_estimates_of_creations(site):
     deployment = site.deployment()
     steps = deployment.with_gas(deployment.plan_steps(operator=OPERATOR.address, supply=COIN))
 
-    assert [step.gas is not None for step in steps] == [bool(step.creates) for step in steps]
-    assert all(100_000 < step.gas < 10_000_000 for step in steps if step.gas is not None)
+    for step in steps:
+        if step.creates:
+            assert 100_000 < step.gas < 10_000_000
+        else:
+            assert step.gas is None
 
 
-@pytest.mark.parametrize("wrong", ["chain_id", "genesis", "admin"])
-def test_file_of_another_chain_or_administrator_is_refused(site, wrong):
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("chain_id", 1), ("genesis", "0x" + "77" * 32), ("admin", "0x" + "77" * 32)],
+)
+def test_file_of_another_chain_or_administrator_is_refused(site, field, value):
     site.run()
     document = json.loads(site.path.read_text())
-    site.path.write_text(
-        json.dumps(document | {wrong: 1 if wrong == "chain_id" else "0x" + "77" * 32})
-    )
+    site.path.write_text(json.dumps(document | {field: value}))
 
-    with pytest.raises(ConfigError, match=f"its {wrong} is") as refusal:
+    with pytest.raises(ConfigError, match=f"its {field} is") as refusal:
         site.deployment()
 
     assert "another file" in refusal.value.hint
-    assert site.used() == STEPS
+    assert site.next_nonce() == STEP_COUNT
 
 
 def test_renew_deploys_a_new_set_and_renames_the_old_file(site):
@@ -105,68 +121,63 @@ def test_renew_deploys_a_new_set_and_renames_the_old_file(site):
     addresses = site.run(renew=True)
 
     site.check(addresses)
-    aside = f"deployment.json.179188-abcdef01-{ADMIN.address[2:10]}"
-    assert json.loads(site.path.with_name(aside).read_text()) == old
+    new_name = f"deployment.json.179188-abcdef01-{ADMIN.address[2:10]}"
+    assert json.loads(site.path.with_name(new_name).read_text()) == old
 
 
 def test_renew_restores_the_file_of_a_chain(site):
-    """Another chain with another set was used in the meantime."""
+    """The file was renamed because another chain was used in the meantime."""
     addresses = site.run(renew=True)
-    ours = read(site.path)
-    set_aside(site.path, ours)
-    write(
-        site.path,
-        Record(origin=Origin(chain_id=1, genesis="0xff", admin="0xee"), contracts={}, intents=[]),
-    )
-    used = site.used()
+    record = read(site.path)
+    rename_file(site.path, record)
+    other_origin = Origin(chain_id=1, genesis="0xff", admin="0xee")
+    write(site.path, Record(origin=other_origin, contracts={}, intents=[]))
+    nonce = site.next_nonce()
 
     assert site.run(renew=True) == addresses
 
-    assert site.used() == used
-    assert read(site.path) == ours
+    assert site.next_nonce() == nonce
+    assert read(site.path) == record
 
 
 def test_renamed_files_are_never_replaced(site):
-    """Also for several administrators of a chain, and for the same administrator again."""
-    origins = [
-        Origin(chain_id=1, genesis="0xabcdef0123", admin="0x" + digit * 40) for digit in "121"
-    ]
-    records = [Record(origin=origin, contracts={}, intents=[]) for origin in origins]
-    names = []
-    for record in records:
+    """Two administrators deploy on one chain, and the first one deploys again."""
+    names, records = [], []
+    for digit in ("1", "2", "1"):
+        origin = Origin(chain_id=1, genesis="0xabcdef0123", admin="0x" + digit * 40)
+        record = Record(origin=origin, contracts={}, intents=[])
         write(site.path, record)
-        names.append(set_aside(site.path, record))
+        renamed_file = rename_file(site.path, record)
+        names.append(renamed_file.name)
+        records.append(record)
 
     prefix = "deployment.json.1-abcdef01-"
-    suffixes = [path.name.removeprefix(prefix) for path in names]
-    assert suffixes == ["11111111", "22222222", "11111111-2"]
-    assert list(map(read, names)) == records
+    assert names == [f"{prefix}11111111", f"{prefix}22222222", f"{prefix}11111111-2"]
+    for name, record in zip(names, records, strict=True):
+        assert read(site.path.with_name(name)) == record
 
 
 def test_unused_supply_is_reported(site):
-    """While the creation of Credit is pending, and after it is mined."""
+    """It is reported while the creation of Credit is pending, and after it is mined."""
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
     note = f"Credit was created with {COIN} wei by an earlier run"
 
     site.deployment(site.node(MiningNode)).run(operator=OPERATOR.address, supply=5)
-    assert sum(line.startswith(note) for line in site.reported) == 1
+    assert site.count_reports(note) == 1
     site.deployment().run(operator=OPERATOR.address, supply=5)
-    assert sum(line.startswith(note) for line in site.reported) == 2
+    assert site.count_reports(note) == 2
 
     site.check(site.run())
-    assert sum(line.startswith(note) for line in site.reported) == 2
+    assert site.count_reports(note) == 2
 
 
 def test_file_of_an_earlier_release_is_accepted(site):
     addresses = site.run()
-    document = json.loads(site.path.read_text())
-    site.path.write_text(
-        json.dumps({k: document[k] for k in ("chain_id", "genesis", "admin", "contracts")})
-    )
+    site.drop_intents()
 
     assert site.run() == addresses
-    assert site.used() == STEPS
+    assert site.next_nonce() == STEP_COUNT
 
 
 @pytest.mark.parametrize(
@@ -188,7 +199,7 @@ def test_missing_folder_is_an_error_before_the_first_transaction(site):
     with pytest.raises(ConfigError, match="cannot write the deployment"):
         site.run()
 
-    assert site.used() == 0
+    assert site.next_nonce() == 0
 
 
 def test_set_of_another_release_is_not_completed(site):
@@ -199,7 +210,7 @@ def test_set_of_another_release_is_not_completed(site):
     with pytest.raises(ConfigError, match=f"Credit at {credit} is of another release"):
         site.run()
 
-    assert site.used() == 3
+    assert site.next_nonce() == 3
 
 
 @pytest.mark.parametrize("coins", [0, 10**12])
@@ -210,7 +221,7 @@ def test_wallet_that_cannot_pay_sends_nothing(site, coins):
         site.run()
 
     assert f"the wallet has {coins} wei" in refusal.value.detail
-    assert site.used() == 0
+    assert site.next_nonce() == 0
     assert not site.path.exists()
 
 
@@ -226,11 +237,8 @@ def test_missing_role_is_granted_again(site):
     assert [step.function for step in site.plan_steps()] == ["grantRole"]
     assert site.run() == addresses
 
-    assert site.used() == STEPS + 2
-    contracts = find_contracts(site.chain.node, addresses["MetaScheduler"])
-    state = Inspector(site.chain.node, contracts, report=site.reported.append).inspect()
-    diagnostics = check_contracts(state)
-    assert exit_code(diagnostics) == 0
+    assert site.next_nonce() == STEP_COUNT + 2
+    assert exit_code(check_contracts(site.inspect(addresses))) == 0
 
 
 @pytest.mark.parametrize("nonce", [0, 1, 0x7F, 0x80, 0xFF, 0x100, 0x123456])

@@ -6,17 +6,24 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.adapters.chain.contracts_command import CONFIG, INPUT, NEW_OWNER, holders
+from tests.adapters.chain.contracts_command import (
+    CONFIG_ERROR,
+    INPUT_ERROR,
+    NEW_OWNER,
+    contract_addresses,
+    field_values,
+    holders,
+)
+from tests.adapters.chain.deploying import STEP_COUNT
 from tests.devnet import CHAIN_ID, wallet
 
 OPERATOR = wallet(67).address
-STEPS = 12
-LAST_STEP = (STEPS, "nobody can name a writer to JobRepository any more")
+LAST_STEP = "nobody can name a writer to JobRepository any more"
 
 
 @pytest.fixture
 def deploy(contracts_cli, tmp_path):
-    """Returns a function that runs the command with a wallet that has deployed nothing."""
+    """Return a function that runs the command with a wallet that has deployed nothing."""
     file = tmp_path / "grid.json"
 
     def run(*arguments, **options):
@@ -32,11 +39,18 @@ def test_dry_run_prints_every_transaction_and_changes_nothing(deploy):
 
     plan = json.loads(out)
     assert (code, err, plan["dry_run"], plan["changed"]) == (0, "", True, False)
-    assert [step["nonce"] for step in plan["steps"]] == list(range(STEPS))
-    assert sum("creates" in step for step in plan["steps"]) == 6
-    for step in plan["steps"]:
+    assert len(plan["steps"]) == STEP_COUNT
+    assert len(creations(plan)) == 6
+    for nonce, step in enumerate(plan["steps"]):
+        assert step["nonce"] == nonce
         check_step(step)
-    assert (deploy.file.exists(), deploy.contracts_cli.sent(NEW_OWNER)) == (False, 0)
+    assert not deploy.file.exists()
+    assert deploy.contracts_cli.transaction_count(NEW_OWNER) == 0
+
+
+def creations(plan):
+    """Return the steps of a plan that create contracts."""
+    return [step for step in plan["steps"] if "creates" in step]
 
 
 def check_step(step):
@@ -51,35 +65,37 @@ def check_step(step):
 
 
 def test_planned_transactions_are_sent_and_the_set_is_verified(deploy):
-    planned = json.loads(deploy("--dry-run", "--json")[1])
+    plan = json.loads(deploy("--dry-run", "--json").out)
 
     code, out, err = deploy("--json")
 
     status = json.loads(out)
-    assert (code, status["changed"], status["sent"]) == (0, True, STEPS)
+    assert (code, status["changed"], status["sent"]) == (0, True, STEP_COUNT)
     assert status["verdict"]["right"] is True
-    addresses = {entry["contract"]: entry["address"] for entry in status["contracts"]}
-    creations = [step for step in planned["steps"] if "creates" in step]
-    assert addresses == {step["contract"]: step["creates"] for step in creations}
-    assert {entry["code"] for entry in status["contracts"]} == {"ours"}
+    addresses = contract_addresses(status)
+    assert addresses == {step["contract"]: step["creates"] for step in creations(plan)}
+    assert field_values(status["contracts"], "code") == {"ours"}
     governed = {"MetaScheduler", "ProviderManager"}
     assert holders(status, "matcher") == {(contract, OPERATOR) for contract in governed}
     assert {contract for contract, _ in holders(status, "admin")} == governed
     document = json.loads(deploy.file.read_text())
-    assert (document["contracts"], document["first_block"]) == (addresses, status["first_block"])
-    for number, title in ((STEPS - 1, f"{OPERATOR} is matcher of ProviderManager"), LAST_STEP):
-        assert f"[{number}/{STEPS}] sending: {title}" in err
+    assert document["contracts"] == addresses
+    assert document["first_block"] == status["first_block"]
+    assert f"[11/{STEP_COUNT}] sending: {OPERATOR} is matcher of ProviderManager" in err
+    assert f"[12/{STEP_COUNT}] sending: {LAST_STEP}" in err
 
 
 def test_second_run_sends_nothing(deploy):
     deploy()
-    sent = deploy.contracts_cli.sent(NEW_OWNER)
+    before = deploy.contracts_cli.transaction_count(NEW_OWNER)
 
     code, out, err = deploy()
 
-    assert (code, err, deploy.contracts_cli.sent(NEW_OWNER)) == (0, "", sent)
+    assert (code, err) == (0, "")
+    assert deploy.contracts_cli.transaction_count(NEW_OWNER) == before
     assert "all checks passed" in out
-    assert deploy("--dry-run")[:2] == (0, "no transaction would be sent\n")
+    dry_run = deploy("--dry-run")
+    assert (dry_run.code, dry_run.out) == (0, "no transaction would be sent\n")
 
 
 def test_dry_run_prints_a_table(deploy):
@@ -88,31 +104,30 @@ def test_dry_run_prints_a_table(deploy):
     assert code == 0
     assert "creation of MetaScheduler" in out
     assert "0: " in out
-    assert f"{STEPS - 2}: 0x2f2ff15d" in out
-    assert f"{STEPS - 1}: 0x36568abe" in out
+    assert f"{STEP_COUNT - 2}: 0x2f2ff15d" in out
+    assert f"{STEP_COUNT - 1}: 0x36568abe" in out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "code", "words"),
+    ("options", "code", "message"),
     [
-        ((), {"chain-id": CHAIN_ID + 1}, CONFIG, f"the chain must be {CHAIN_ID + 1}"),
-        ((), {"meta-scheduler": "0x12"}, INPUT, "invalid address '0x12'"),
-        ((), {"supply": "-1"}, INPUT, "invalid amount of credits '-1'"),
-        ((), {"admin-keystore": "/nonexistent"}, CONFIG, "cannot read wallet /nonexistent"),
-        ((), {"admin-password-file": "/nonexistent"}, CONFIG, "cannot read wallet"),
+        ({"chain-id": CHAIN_ID + 1}, CONFIG_ERROR, f"the chain must be {CHAIN_ID + 1}"),
+        ({"meta-scheduler": "0x12"}, INPUT_ERROR, "invalid address '0x12'"),
+        ({"supply": "-1"}, INPUT_ERROR, "invalid amount of credits '-1'"),
+        ({"admin-keystore": "/nonexistent"}, CONFIG_ERROR, "cannot read wallet /nonexistent"),
+        ({"admin-password-file": "/nonexistent"}, CONFIG_ERROR, "cannot read wallet"),
     ],
 )
-def test_invalid_option_is_an_error_before_the_first_transaction(
-    deploy, arguments, options, code, words
-):
-    done = deploy(*arguments, **options)
+def test_invalid_option_is_an_error_before_the_first_transaction(deploy, options, code, message):
+    result = deploy(**options)
 
-    assert (done[0], done[1]) == (code, "")
-    assert words in done[2]
-    assert (deploy.file.exists(), deploy.contracts_cli.sent(NEW_OWNER)) == (False, 0)
+    assert (result.code, result.out) == (code, "")
+    assert message in result.err
+    assert not deploy.file.exists()
+    assert deploy.contracts_cli.transaction_count(NEW_OWNER) == 0
 
 
-def test_unfinished_deployment_has_no_status(deploy):
+def test_status_of_an_unfinished_deployment_is_an_error(deploy):
     deploy()
     document = json.loads(deploy.file.read_text())
     del document["contracts"]["MetaScheduler"]
@@ -120,7 +135,7 @@ def test_unfinished_deployment_has_no_status(deploy):
 
     code, _, err = deploy.contracts_cli.read("status", deployment=deploy.file)
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert "is not finished" in err
 
 
@@ -132,7 +147,7 @@ def test_wrong_set_is_printed_with_finding_and_hint(deploy):
 
     code, out, _ = deploy.contracts_cli.read("status", deployment=deploy.file)
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert "WRONG: MetaScheduler uses Credit" in out
     assert "  Use the deployment file of this set." in out
     assert "all checks passed" not in out

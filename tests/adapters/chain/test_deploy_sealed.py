@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from tests.adapters.chain.deploying import ADMIN, STEPS
+from tests.adapters.chain.deploying import ADMIN, STEP_COUNT
 from tests.devnet import COIN, wallet
 
 from gridstead.adapters.chain.contracts import find_contracts
 from gridstead.adapters.chain.node import Node, RpcError
 from gridstead.adapters.contracts.deployment_file import read
-from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.adapters.contracts.steps import role_id
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.domain.contracts.checks import check_contracts
@@ -20,14 +17,15 @@ from gridstead.domain.contracts.deployment import SEALED
 from gridstead.domain.diagnostic import Severity
 
 IMPOSTOR = wallet(68).address
-OPEN = (Severity.NOTE, ("JobRepository",), "Run `gridstead contracts seal`.")
+# The diagnostic of a set that is not sealed: severity, contract and hint.
+UNSEALED_NOTE = (Severity.NOTE, ("JobRepository",), "Run `gridstead contracts seal`.")
 
 
-class Unsealed:
+class UnsealedDeployment:
     """A deployment that was interrupted before its last step."""
 
     def __init__(self, site):
-        site.crash(STEPS, sent=False)
+        site.crash(STEP_COUNT, sent=False)
         self.site, self.addresses = site, read(site.path).contracts
         self._contracts = find_contracts(site.chain.node, self.addresses["MetaScheduler"])
 
@@ -39,30 +37,27 @@ class Unsealed:
         )
 
     def inspect(self):
-        return Inspector(
-            self.site.chain.node, self._contracts, report=self.site.reported.append
-        ).inspect()
+        return self.site.inspect(self.addresses)
 
-    def is_open(self):
-        """Return whether the only diagnostic is that JobRepository still has an admin."""
+    def check_only_admin_is_reported(self):
+        """Assert that the only diagnostic is that JobRepository still has an admin."""
         (diagnostic,) = check_contracts(self.inspect())
-        return (diagnostic.severity, diagnostic.where, diagnostic.hint) == OPEN and (
-            diagnostic.what.startswith(f"{ADMIN.address} can ")
-        )
+        assert (diagnostic.severity, diagnostic.where, diagnostic.hint) == UNSEALED_NOTE
+        assert diagnostic.what.startswith(f"{ADMIN.address} can ")
 
 
 @pytest.fixture
 def unsealed(site):
     """A deployment that was interrupted before its last step."""
-    return Unsealed(site)
+    return UnsealedDeployment(site)
 
 
 def test_set_is_sealed_at_the_end(site):
     addresses = site.run()
 
-    contracts = find_contracts(site.chain.node, addresses["MetaScheduler"])
-    state = Inspector(site.chain.node, contracts, report=site.reported.append).inspect()
-    assert (state.is_sealed, check_contracts(state)) == (True, ())
+    state = site.inspect(addresses)
+    assert state.is_sealed
+    assert check_contracts(state) == ()
     assert site.reported[-1].startswith(f"{SEALED}: done in block ")
 
 
@@ -76,7 +71,7 @@ def test_set_with_an_impostor_is_not_sealed(unsealed):
     assert (writer.severity, writer.where) == (Severity.POWER, ("JobRepository",))
     assert writer.what.split()[:4] == [IMPOSTOR, "may", "write", "to"]
     assert writer.hint == f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once."
-    assert (admin.severity, admin.where, admin.hint) == OPEN
+    assert (admin.severity, admin.where, admin.hint) == UNSEALED_NOTE
 
 
 def test_set_with_a_former_impostor_is_not_sealed(unsealed):
@@ -85,11 +80,11 @@ def test_set_with_a_former_impostor_is_not_sealed(unsealed):
 
     assert unsealed.site.run() == unsealed.addresses
 
-    assert unsealed.is_open()
+    unsealed.check_only_admin_is_reported()
 
 
 def test_set_with_a_second_admin_is_not_sealed(unsealed):
-    """This would not seal the set, and the first admin could not seal it later."""
+    """The second admin would remain, and the first admin could not seal the set later."""
     unsealed.change("grantRole", "DEFAULT_ADMIN_ROLE", IMPOSTOR)
 
     assert unsealed.site.plan_steps() == ()
@@ -98,47 +93,46 @@ def test_set_with_a_second_admin_is_not_sealed(unsealed):
 
 
 @pytest.mark.parametrize(
-    "change",
+    "hide_events",
     [
         lambda _: RpcError(code=-32601, message="method not found", data=""),
         lambda _: [],
         lambda logs: logs[1:],
     ],
-    ids=["none", "no event", "not the first"],
+    ids=["error", "no event", "all but the first event"],
 )
-def test_set_is_sealed_only_by_a_node_with_events(unsealed, change):
-    class BlindNode(Node):
+def test_set_is_sealed_only_by_a_node_with_all_events(unsealed, hide_events):
+    class NodeWithoutEvents(Node):
         def batch(self, requests):
             answers = super().batch(requests)
             for index, (method, _) in enumerate(requests):
                 if method == "eth_getLogs":
-                    answers[index] = change(answers[index])
+                    answers[index] = hide_events(answers[index])
             return answers
 
     site = unsealed.site
-    assert site.run(site.node(BlindNode)) == unsealed.addresses
-    assert unsealed.is_open()
+    assert site.run(site.node(NodeWithoutEvents)) == unsealed.addresses
+    unsealed.check_only_admin_is_reported()
 
     site.check(site.run())
 
 
 def test_unsealed_set_of_an_earlier_release_is_sealed(unsealed):
     site = unsealed.site
-    document = json.loads(site.path.read_text())
-    site.path.write_text(
-        json.dumps({k: document[k] for k in ("chain_id", "genesis", "admin", "contracts")})
-    )
+    site.drop_intents()
 
-    assert [step.title for step in site.plan_steps()] == [SEALED]
+    (step,) = site.plan_steps()
+    assert step.title == SEALED
     site.check(site.run())
 
 
 def test_roles_of_a_new_operator_are_granted_before_a_recorded_seal(unsealed, monkeypatch):
-    """The new roles are granted first, so the seal cannot keep its recorded nonce."""
+    """The seal gets a new nonce, because the grants use its recorded nonce."""
     monkeypatch.setattr("gridstead.adapters.contracts.deploy.TIMEOUT_S", 5.0)
     site = unsealed.site
 
     site.deployment().run(operator=IMPOSTOR, supply=COIN)
 
-    assert site.used() == STEPS + 3
-    assert (unsealed.inspect().is_sealed, site.plan_steps()) == (True, ())
+    assert site.next_nonce() == STEP_COUNT + 3
+    assert unsealed.inspect().is_sealed
+    assert site.plan_steps() == ()

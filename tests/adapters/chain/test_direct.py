@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions that are sent at once, on a chain with errors and delays."""
+"""DirectSender, which sends transactions without an outbox, on a chain with errors and delays."""
 
 from __future__ import annotations
 
@@ -7,57 +7,61 @@ import pytest
 from tests.devnet import wallet
 
 from gridstead.adapters.transactions.direct import DirectSender
-from gridstead.domain.transactions.outbox import Taken
+from gridstead.domain.transactions.outbox import SendResult
 from gridstead.errors import ChainUnavailable
 
 
 @pytest.fixture
-def still(chain):
-    """The chain, without mining."""
+def paused_chain(chain):
+    """The chain, which mines only on request."""
     chain.anvil.rpc("evm_setAutomine", False)
     return chain
 
 
-def test_pending_transaction_is_not_reported_as_failed(still):
+def test_pending_transaction_is_not_reported_as_failed(paused_chain):
     with pytest.raises(ChainUnavailable, match="could not confirm transfer of coins") as error:
-        DirectSender(still.node, still.admin, timeout_s=0.3).transfer(wallet(90).address, 1)
+        DirectSender(paused_chain.node, paused_chain.admin, timeout_s=0.3).transfer(
+            wallet(90).address, 1
+        )
 
     assert "is in no block after 0.3 s" in error.value.detail
 
 
-def test_start_waits_for_pending_transactions(still):
-    sender = DirectSender(still.node, still.admin, timeout_s=0.3)
+def test_start_waits_for_pending_transactions(paused_chain):
+    sender = DirectSender(paused_chain.node, paused_chain.admin, timeout_s=0.3)
     with pytest.raises(ChainUnavailable):
         sender.transfer(wallet(90).address, 1)
 
     with pytest.raises(ChainUnavailable, match="could not start"):
-        sender.wait_for_own()
+        sender.wait_for_pending()
 
-    still.anvil.mine()
-    sender.wait_for_own()
+    paused_chain.anvil.mine()
+    sender.wait_for_pending()
 
 
-def test_replaced_transaction_is_an_error(still):
-    class Replacing(DirectSender):
-        """Another program replaces the transaction, and its transaction is mined."""
+def test_replaced_transaction_is_an_error(paused_chain):
+    class ReplacedSender(DirectSender):
+        """A sender whose transaction another program replaces before it is mined."""
 
-        def give(self, draft):
-            taken = super().give(draft)
-            still.anvil.rpc("anvil_dropAllTransactions")
-            still.anvil.rpc("evm_setAutomine", True)
-            DirectSender(still.node, still.admin).transfer(wallet(91).address, 1)
-            return taken
+        def submit(self, draft):
+            result = super().submit(draft)
+            paused_chain.anvil.rpc("anvil_dropAllTransactions")
+            paused_chain.anvil.rpc("evm_setAutomine", True)
+            DirectSender(paused_chain.node, paused_chain.admin).transfer(wallet(91).address, 1)
+            return result
 
     with pytest.raises(ChainUnavailable) as error:
-        Replacing(still.node, still.admin).transfer(wallet(90).address, 1)
+        ReplacedSender(paused_chain.node, paused_chain.admin).transfer(wallet(90).address, 1)
 
     assert "another transaction of the wallet replaced" in error.value.detail
 
 
 def test_wallet_in_constant_use_by_another_program_is_an_error(chain):
-    class Crowded(DirectSender):
-        def give(self, draft):
-            return Taken.STALE
+    class StaleSender(DirectSender):
+        """A sender whose nonce is always used already."""
+
+        def submit(self, draft):
+            return SendResult.NONCE_USED
 
     with pytest.raises(ChainUnavailable, match="could not send transfer of coins"):
-        Crowded(chain.node, chain.admin).transfer(wallet(90).address, 1)
+        StaleSender(chain.node, chain.admin).transfer(wallet(90).address, 1)

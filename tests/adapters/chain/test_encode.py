@@ -47,13 +47,15 @@ SETTLE = Settle(
     error="bad",
     evidence=EVIDENCE,
 )
+SETTLE_MANY = "settleMany((bytes32,uint8,uint64,int64,string,bytes32)[])"
 SET_STATUS = "providerSetJobStatus(bytes32,uint8,uint64,string,int64)"
 LABELS = (Label(key="os", value="linux"),)
 EXPIRE = Expire(job_key=JOB_KEY, state=JobState.META_SCHEDULED, state_block=9)
 REGISTER = Register(hardware=HARDWARE, prices=PRICES, labels=LABELS)
 
 
-def grid(version):
+def contracts_of_version(version):
+    """Return contracts of our version, or of plain DeepSquare if the version is empty."""
     return Contracts(
         chain_id=179188,
         version=version,
@@ -74,8 +76,11 @@ def read(payload, signature):
     types = signature[signature.index("(") :]
     if types == "()":
         return ()
-    is_dynamic = "[" in types or "string" in types
-    return decode([types], (32).to_bytes(32) * is_dynamic + data[4:])[0]
+    encoded = data[4:]
+    if "[" in types or "string" in types:
+        # The arguments are decoded as one tuple. A dynamic tuple starts with its offset.
+        encoded = (32).to_bytes(32) + encoded
+    return decode([types], encoded)[0]
 
 
 @pytest.mark.parametrize(
@@ -98,15 +103,15 @@ def read(payload, signature):
         (EXPIRE, "expireJob(bytes32)", (ID,)),
         (
             SETTLE,
-            "settleMany((bytes32,uint8,uint64,int64,string,bytes32)[])",
+            SETTLE_MANY,
             (((ID, 6, 119, 3 << 8, "bad", b"\xee" * 32),),),
         ),
     ],
 )
-def test_our_contracts_receive_batches(call, signature, arguments):
-    payload = encode([call], grid("2.0.0"))
+def test_our_contracts_receive_calls_as_batches(call, signature, arguments):
+    payload = encode([call], contracts_of_version("2.0.0"))
 
-    assert payload.to == grid("").meta_scheduler.address
+    assert payload.to == contracts_of_version("").meta_scheduler.address
     assert read(payload, signature) == arguments
 
 
@@ -132,7 +137,7 @@ def test_our_contracts_receive_batches(call, signature, arguments):
     ],
 )
 def test_plain_deepsquare_receives_single_calls_and_whole_minutes(call, signature, arguments):
-    payload = encode([call], grid(""))
+    payload = encode([call], contracts_of_version(""))
 
     assert read(payload, signature) == arguments
     assert payload.gas is None
@@ -140,13 +145,13 @@ def test_plain_deepsquare_receives_single_calls_and_whole_minutes(call, signatur
 
 @pytest.mark.parametrize("version", ["2.0.0", ""])
 def test_registration_goes_to_the_provider_manager(version):
-    payload = encode([REGISTER], grid(version))
+    payload = encode([REGISTER], contracts_of_version(version))
 
     signature = (
         "register((uint64,uint64[],uint64[],uint64[]),(uint256,uint256,uint256),(string,string)[])"
     )
     hardware = (2, (0, 0), (64, 64), (4000, 4000))
-    assert payload.to == grid("").providers.address
+    assert payload.to == contracts_of_version("").providers.address
     assert read(payload, signature) == (hardware, (10**18, 10**17, 10**14), (("os", "linux"),))
 
 
@@ -154,42 +159,36 @@ def test_panic_on_plain_deepsquare_has_no_minutes():
     """Its contracts bill the reported minutes, and a panic is the provider's fault."""
     panic = replace(SETTLE, state=JobState.PANICKED, seconds=500)
 
-    assert read(encode([panic], grid("")), SET_STATUS)[2] == 0
+    assert read(encode([panic], contracts_of_version("")), SET_STATUS)[2] == 0
 
 
 def test_several_calls_are_one_batch_in_order():
-    def refuse(number):
-        job_id = JobId(chain_id=1, contract="", number=number)
-        return Refuse(job_key=JobKey(job_id=job_id, batch_location_hash=""))
+    calls = [refusal(3), refusal(1)]
 
-    calls = [refuse(3), refuse(1)]
-
-    payload = encode(calls, grid("2.0.0"))
+    payload = encode(calls, contracts_of_version("2.0.0"))
 
     assert read(payload, "refuseMany(bytes32[])") == (((3).to_bytes(32), (1).to_bytes(32)),)
 
 
+def refusal(number):
+    job_id = JobId(chain_id=1, contract="", number=number)
+    return Refuse(job_key=JobKey(job_id=job_id, batch_location_hash=""))
+
+
 def test_long_error_is_truncated_between_characters():
-    long = Settle(
-        job_key=JOB_KEY,
-        state=JobState.FAILED,
-        seconds=1,
-        exit_code=0,
-        error="ü" * 400,
-        evidence=EVIDENCE,
-    )
+    settlement = replace(SETTLE, error="ü" * 400)
 
-    (settlements,) = read(
-        encode([long], grid("2.0.0")), "settleMany((bytes32,uint8,uint64,int64,string,bytes32)[])"
-    )
+    payload = encode([settlement], contracts_of_version("2.0.0"))
 
+    (settlements,) = read(payload, SETTLE_MANY)
     assert settlements[0][4] == "ü" * (ERROR_BYTES // 2)
 
 
-ERROR = "08c379a0"
+ERROR = "08c379a0"  # the selector of Error(string)
 
 
 def word(digits):
+    """Return a number as an ABI word, in hexadecimal digits."""
     return digits.rjust(64, "0")
 
 

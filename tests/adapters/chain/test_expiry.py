@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timeouts of jobs: the meta-scheduler and its sender on real chains, over days of chain time."""
+"""Expiry of jobs: the meta-scheduler and its sender on real chains, over days of chain time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests import billing_oracle
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.generations import on_both
-from tests.adapters.chain.sender_setup import WalletSender, job, settlement
+from tests.adapters.chain.sender_setup import WalletSender, settlement
 
 from gridstead.adapters.store.cursor import VolatileCursor
 from gridstead.domain.jobs.billing import paid_seconds_ceil, paid_seconds_floor
@@ -19,6 +19,9 @@ from gridstead.errors import TransactionReverted
 from gridstead.services.chain.follower import Follower
 from gridstead.services.matching.meta_scheduler import MetaScheduler
 
+CLAIM_TIMEOUT_BLOCKS = 10
+DAY_S = 86_400
+
 
 class Operator:
     """The operator's services on a real chain; a test makes the calls of the other accounts."""
@@ -27,7 +30,7 @@ class Operator:
         self.grid = RealGrid(chain)
         self.grid.register()
         self.grid.approve()
-        batch = self.grid.expected.batch
+        batch = self.grid.expected.max_calls
         self.wallet_sender = WalletSender(chain, chain.operator, directory, batch=batch)
         ledger = self.grid.ledger
         self.service = MetaScheduler(
@@ -40,36 +43,37 @@ class Operator:
         self.service.tick()
         calls = [entry.call for entry in self.wallet_sender.outbox.open_entries()]
         self.wallet_sender.finish()
-        assert {*self.wallet_sender.states()} <= {SendState.FINAL}, self.wallet_sender.reasons()
+        for entry in self.wallet_sender.outbox.entries():
+            assert entry.state is SendState.FINAL, entry.reason
         return calls
 
-    def matched(self):
-        """Match a job, and return its number."""
+    def match_job(self):
+        """Request and match a job, and return its number."""
         number = self.grid.request("script")
         (call,) = self.tick()
         assert isinstance(call, Match)
         return number
 
-    def claimed(self):
-        """Claim a job, and return its number and the time of the claim."""
-        number = self.matched()
+    def claim_job(self):
+        """Request, match and claim a job; return its number and the time of the claim."""
+        number = self.match_job()
         self.grid.claim()
         return number, self.grid.ledger.head().timestamp
 
-    def running(self):
-        """Start a job, and return it."""
-        number, claimed_at = self.claimed()
+    def start_job(self):
+        """Request, match, claim and start a job, and return it."""
+        number, claimed_at = self.claim_job()
         self.grid.run(number, claimed_at)
-        return job(self.grid, number)
+        return self.grid.job(number)
 
-    def until(self, timestamp):
+    def mine_at(self, timestamp):
         """Mine a block with this time."""
         anvil = self.grid.devnet.anvil
         anvil.rpc("evm_setNextBlockTimestamp", timestamp)
         anvil.mine()
 
-    def until_block(self, number):
-        """Mine up to that block."""
+    def mine_to(self, number):
+        """Mine blocks until the newest block has this number."""
         self.grid.mine(number - self.grid.ledger.head().number)
 
 
@@ -82,113 +86,112 @@ def operator(chain, tmp_path):
 
 @on_both
 def test_unclaimed_match_expires_and_is_matched_again(operator):
-    number = operator.matched()
-    since = job(operator.grid, number).state_block
-    operator.until_block(since + 10 + MARGIN_BLOCKS)
+    number = operator.match_job()
+    match_block = operator.grid.job(number).state_block
+    operator.mine_to(match_block + CLAIM_TIMEOUT_BLOCKS + MARGIN_BLOCKS)
     assert operator.tick() == []
     operator.grid.mine()
 
     (call,) = operator.tick()
 
     assert isinstance(call, Expire)
-    assert job(operator.grid, number).state is JobState.PENDING
-    (again,) = operator.tick()
-    assert (type(again), again.provider) == (Match, operator.grid.provider)
+    assert operator.grid.job(number).state is JobState.PENDING
+    (call,) = operator.tick()
+    assert isinstance(call, Match)
+    assert call.provider == operator.grid.provider
     operator.grid.claim()
-    assert job(operator.grid, number).state is JobState.SCHEDULED
+    assert operator.grid.job(number).state is JobState.SCHEDULED
 
 
 @on_both
 def test_claim_before_the_expiry_keeps_the_job(operator):
-    number = operator.matched()
-    operator.until_block(job(operator.grid, number).state_block + 10 + MARGIN_BLOCKS + 1)
+    number = operator.match_job()
+    match_block = operator.grid.job(number).state_block
+    operator.mine_to(match_block + CLAIM_TIMEOUT_BLOCKS + MARGIN_BLOCKS + 1)
     operator.service.tick()
     operator.grid.claim()
     operator.wallet_sender.finish()
 
     assert operator.wallet_sender.states() == [SendState.FINAL, SendState.REJECTED]
     assert "has changed its state" in operator.wallet_sender.reasons()[1]
-    assert job(operator.grid, number).state is JobState.SCHEDULED
+    assert operator.grid.job(number).state is JobState.SCHEDULED
 
 
 def test_claimed_job_that_never_starts_is_refunded(operator):
-    customer, provider = operator.grid.balances()
-    number, claimed_at = operator.claimed()
-    operator.until(claimed_at + operator.timeouts.start_s + MARGIN_S)
+    balances = operator.grid.balances()
+    number, claimed_at = operator.claim_job()
+    operator.mine_at(claimed_at + operator.timeouts.start_s + MARGIN_S)
     assert operator.tick() == []
-    operator.until(claimed_at + operator.timeouts.start_s + MARGIN_S + 1)
+    operator.mine_at(claimed_at + operator.timeouts.start_s + MARGIN_S + 1)
 
     operator.tick()
 
-    assert job(operator.grid, number).state is JobState.PANICKED
-    assert operator.grid.balances() == (customer, provider)
+    assert operator.grid.job(number).state is JobState.PANICKED
+    assert operator.grid.balances() == balances
 
 
 def test_running_job_that_is_never_settled_is_refunded(operator):
-    customer, provider = operator.grid.balances()
-    run = operator.running()
-    end = (
-        run.started_at
-        + paid_seconds_ceil(run.escrow, run.price_per_min)
-        + operator.timeouts.settle_grace_s
-    )
-    operator.until(end + MARGIN_S)
+    balances = operator.grid.balances()
+    job = operator.start_job()
+    paid_until = job.started_at + paid_seconds_ceil(job.escrow, job.price_per_min)
+    expires_at = paid_until + operator.timeouts.settle_grace_s
+    operator.mine_at(expires_at + MARGIN_S)
     assert operator.tick() == []
-    operator.until(end + MARGIN_S + 1)
+    operator.mine_at(expires_at + MARGIN_S + 1)
 
     operator.tick()
 
-    assert job(operator.grid, run.id.number).state is JobState.PANICKED
-    assert operator.grid.balances() == (customer, provider)
+    assert operator.grid.job(job.id.number).state is JobState.PANICKED
+    assert operator.grid.balances() == balances
 
 
 @on_both
 def test_outage_within_the_grace_costs_a_provider_nothing(operator):
-    _, before = operator.grid.balances()
-    run = operator.running()
-    seconds = paid_seconds_floor(run.escrow, run.price_per_min)
-    grace_s = operator.timeouts.settle_grace_s or 7 * 86_400
-    for days in range(1, grace_s // 86_400):
-        operator.until(run.started_at + days * 86_400)
+    _, provider_before = operator.grid.balances()
+    job = operator.start_job()
+    seconds = paid_seconds_floor(job.escrow, job.price_per_min)
+    grace_s = operator.timeouts.settle_grace_s or 7 * DAY_S
+    for days in range(1, grace_s // DAY_S):
+        operator.mine_at(job.started_at + days * DAY_S)
         assert operator.tick() == []
-    operator.until(run.started_at + seconds + grace_s)
+    operator.mine_at(job.started_at + seconds + grace_s)
     assert operator.tick() == []
-    call = settlement(run, seconds=seconds)
+    call = settlement(job, seconds=seconds)
     operator.grid._act(operator.grid.devnet.provider, call)
 
-    ended = job(operator.grid, run.id.number)
-    assert ended.state is JobState.FINISHED
+    settled = operator.grid.job(job.id.number)
+    assert settled.state is JobState.FINISHED
     billed_s = operator.grid.expected.billed_s(seconds)
-    bill = billing_oracle.bill(run.escrow, billed_s, run.price_per_min)
-    assert ended.final_cost == bill.cost
-    assert operator.grid.balances()[1] - before == bill.provider
+    bill = billing_oracle.bill(job.escrow, billed_s, job.price_per_min)
+    assert settled.final_cost == bill.cost
+    _, provider_after = operator.grid.balances()
+    assert provider_after - provider_before == bill.provider
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)
 def test_plain_deepsquare_gets_no_expiry_that_it_does_not_support(operator):
-    _, claimed_at = operator.claimed()
-    operator.until(claimed_at + 40 * 86_400)
+    _, claimed_at = operator.claim_job()
+    operator.mine_at(claimed_at + 40 * DAY_S)
     assert operator.tick() == []
-    run = operator.running()
-    operator.until(run.started_at + 80 * 86_400)
+    job = operator.start_job()
+    operator.mine_at(job.started_at + 80 * DAY_S)
 
     assert operator.tick() == []
 
 
 def test_expiry_times_equal_those_of_the_contract(operator):
-    """The error of a call that is too early has the time of the expiry."""
-    running = operator.running().id.number
-    stopping = operator.running().id.number
-    operator.grid.cancel(stopping)
-    claimed, claimed_at = operator.claimed()
-    waiting = [
-        job(operator.grid, number) for number in (operator.matched(), claimed, running, stopping)
-    ]
-    assert waiting[3].cancel_requested_at
+    """The contract's error has the time of the expiry if the call is too early."""
+    running = operator.start_job().id.number
+    cancelled = operator.start_job().id.number
+    operator.grid.cancel(cancelled)
+    claimed, claimed_at = operator.claim_job()
+    matched = operator.match_job()
+    assert operator.grid.job(cancelled).cancel_requested_at
 
-    for state, early in zip((1, 2, 3, 3), waiting, strict=True):
-        call = Expire(job_key=early.job_key, state=early.state, state_block=early.state_block)
-        with pytest.raises(TransactionReverted, match="NotExpired") as refused:
+    for number in (matched, claimed, running, cancelled):
+        job = operator.grid.job(number)
+        call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
+        with pytest.raises(TransactionReverted, match="NotExpired") as refusal:
             operator.grid._act(operator.grid.devnet.customer, call)
-        end = expiry(early, operator.timeouts, claimed_at=claimed_at)
-        assert refused.value.arguments == (str(state), str(end))
+        expires_at = expiry(job, operator.timeouts, claimed_at=claimed_at)
+        assert refusal.value.arguments == (str(int(job.state)), str(expires_at))

@@ -16,8 +16,9 @@ from tests.adapters.chain.conftest import RealGrid
 from tests.devnet import COIN, wallet
 from tests.fakes.definitions import wire_workflow
 from tests.fakes.definitions_process import KEY, DefinitionsProcess
+from tests.fakes.ledger import SMALL
 
-from gridstead.adapters.chain.customer import Customer
+from gridstead.adapters.chain.customer import Customer, JobRequest
 from gridstead.adapters.channel import open_channel
 from gridstead.adapters.definitions.job_definitions import (
     JobDefinitionClient,
@@ -31,8 +32,8 @@ from gridstead.errors import ConfigError, JobDefinitionUnavailable, ScriptUnavai
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
 
-ROUNDS = int(os.environ.get("GRIDSTEAD_DEFINITION_KILLS", "4"))
-SUBMITTERS = 3
+KILL_COUNT = int(os.environ.get("GRIDSTEAD_DEFINITION_KILLS", "4"))
+SUBMITTER_COUNT = 3
 SECRET = "the-customers-very-own-secret"
 STORE = {
     "region": "eu",
@@ -53,7 +54,7 @@ def grid(chain):
 
 
 @pytest.fixture
-def started(chain, tmp_path):
+def start_instance(chain, tmp_path):
     """Return a function that starts an instance in a separate folder."""
     running = []
 
@@ -88,12 +89,13 @@ def fetch(grid):
 
 
 def submit(process, **workflow):
+    """Submit a workflow, and return the script's id."""
     return submit_workflow(process.url, wire_workflow(**workflow), ca=process.authority.certificate)
 
 
-def test_two_instances_share_one_database(chain, grid, started, fetch, postgresql_url):
-    first_instance = started("one", state_url=postgresql_url)
-    second_instance = started("two", state_url=postgresql_url)
+def test_two_instances_share_one_database(chain, grid, start_instance, fetch, postgresql_url):
+    first_instance = start_instance("one", state_url=postgresql_url)
+    second_instance = start_instance("two", state_url=postgresql_url)
     script_id = submit(first_instance, input={"s3": STORE})
     number = grid.request(script_id)
     grid.match(number)
@@ -108,9 +110,9 @@ def test_two_instances_share_one_database(chain, grid, started, fetch, postgresq
         assert "Traceback" not in process.output.read_text()
 
 
-def test_challenge_is_valid_once_for_all_instances(chain, grid, started, postgresql_url):
-    first_instance = started("one", state_url=postgresql_url)
-    second_instance = started("two", state_url=postgresql_url)
+def test_challenge_is_valid_once_for_all_instances(chain, grid, start_instance, postgresql_url):
+    first_instance = start_instance("one", state_url=postgresql_url)
+    second_instance = start_instance("two", state_url=postgresql_url)
     number = grid.request(submit(first_instance))
     grid.match(number)
     job = grid.job(number)
@@ -133,40 +135,34 @@ def test_challenge_is_valid_once_for_all_instances(chain, grid, started, postgre
     assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_provider_cannot_read_a_script_with_its_own_job(chain, grid, started, fetch):
-    """As another customer, it requests a job with the script id on the chain, and runs that job."""
-    process = started()
+def test_provider_cannot_read_a_script_with_its_own_job(chain, grid, start_instance, fetch):
+    """The provider is also a customer, and requests a job with the script id of another's job."""
+    process = start_instance()
     script_id = submit(process, input={"s3": STORE})
-    first = grid.request(script_id)
-    thief = wallet(66)
-    chain.anvil.fund(thief.address)
-    chain.as_admin.transfer(thief.address, 1000 * COIN)
-    stolen = RealGrid(chain)
-    stolen.devnet = _As(chain, Customer(chain.node, chain.contracts, thief))
-    stolen.devnet.as_customer.allow(1000 * COIN)
-    second = stolen.request(script_id)
-    grid.match(second)
+    number = grid.request(script_id)
+    thief = funded_customer(chain, wallet(66))
+    request = JobRequest(resources=SMALL, batch_location_hash=script_id, escrow=200 * COIN)
+    number_of_thief = thief.request_job(request)
+    grid.match(number_of_thief)
 
     with pytest.raises(ScriptUnavailable, match="another customer"):
-        fetch(process, second, chain.provider)
-    grid.match(first)
+        fetch(process, number_of_thief, chain.provider)
+    grid.match(number)
 
-    assert fetch(process, first, chain.provider).text
-
-
-class _As:
-    """A chain with another customer."""
-
-    def __init__(self, devnet, customer):
-        self._devnet = devnet
-        self.as_customer = customer
-
-    def __getattr__(self, name):
-        return getattr(self._devnet, name)
+    assert fetch(process, number, chain.provider).text
 
 
-def test_wrong_storage_key_is_a_config_error(started, chain, tmp_path):
-    process = started()
+def funded_customer(chain, customer_wallet):
+    """Return a customer who has coins and credits."""
+    chain.anvil.fund(customer_wallet.address)
+    chain.as_admin.transfer(customer_wallet.address, 1000 * COIN)
+    customer = Customer(chain.node, chain.contracts, customer_wallet)
+    customer.allow(1000 * COIN)
+    return customer
+
+
+def test_wrong_storage_key_is_a_config_error(start_instance, chain, tmp_path):
+    process = start_instance()
     submit(process)
     process.stop()
     process.key_file.write_text("another-key-of-the-tests-that-seals-nothing")
@@ -177,8 +173,8 @@ def test_wrong_storage_key_is_a_config_error(started, chain, tmp_path):
     assert "Add the key again" in process.output.read_text()
 
 
-def test_health_and_metrics_are_served(chain, grid, started, fetch):
-    process = started(limits={"requests_per_s": 5})
+def test_health_and_metrics_are_served(chain, grid, start_instance, fetch):
+    process = start_instance(limits={"requests_per_s": 5})
     number = grid.request(submit(process))
     grid.match(number)
     fetch(process, number, chain.provider)
@@ -196,40 +192,64 @@ def test_health_and_metrics_are_served(chain, grid, started, fetch):
     assert codes == {400, 429}
 
 
-def test_no_acknowledged_script_is_lost_to_kill_9(chain, started, tmp_path):
+def test_no_acknowledged_script_is_lost_to_kill_9(chain, start_instance, tmp_path):
     rng = random.Random(4)
-    process = started(limits={"upload_mib_per_hour": 100_000})
-    acknowledged, arrived, ending = [], threading.Event(), threading.Event()
-
-    def submit_until_the_end():
-        while not ending.is_set():
-            try:
-                acknowledged.append(submit(process))
-                arrived.set()
-            except JobDefinitionUnavailable:
-                time.sleep(0.05)
-
-    threads = [threading.Thread(target=submit_until_the_end) for _ in range(SUBMITTERS)]
-    for thread in threads:
-        thread.start()
+    process = start_instance(limits={"upload_mib_per_hour": 100_000})
+    submitters = Submitters(process)
+    submitters.start()
     try:
-        for _ in range(ROUNDS):
+        for _ in range(KILL_COUNT):
             process.wait()
-            arrived.clear()
-            assert arrived.wait(60)
+            submitters.wait_for_an_acknowledgement()
             time.sleep(rng.uniform(0, 0.5))
             process.kill()
             process.start()
         process.wait()
     finally:
-        ending.set()
-        for thread in threads:
-            thread.join()
+        submitters.stop()
     process.kill()
 
     database = Database(process.state_url)
     scripts = Scripts(database, ScriptSeal((KEY.encode(),)), chain.contracts.job_id)
+    acknowledged = submitters.acknowledged
     lost = [script_id for script_id in acknowledged if scripts.get(script_id) is None]
     database.close()
-    assert len(acknowledged) >= ROUNDS
+    assert len(acknowledged) >= KILL_COUNT
     assert lost == []
+
+
+class Submitters:
+    """Threads that submit workflows in a loop.
+
+    Attributes:
+        acknowledged: The ids of the scripts that the service has acknowledged.
+    """
+
+    def __init__(self, process):
+        self.acknowledged = []
+        self._process = process
+        self._acknowledgement, self._is_stopping = threading.Event(), threading.Event()
+        self._threads = []
+
+    def start(self):
+        for _ in range(SUBMITTER_COUNT):
+            thread = threading.Thread(target=self._submit_until_stopped)
+            thread.start()
+            self._threads.append(thread)
+
+    def wait_for_an_acknowledgement(self):
+        self._acknowledgement.clear()
+        assert self._acknowledgement.wait(60)
+
+    def stop(self):
+        self._is_stopping.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _submit_until_stopped(self):
+        while not self._is_stopping.is_set():
+            try:
+                self.acknowledged.append(submit(self._process))
+                self._acknowledgement.set()
+            except JobDefinitionUnavailable:
+                time.sleep(0.05)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Port Ledger: the same behaviour of the fake in memory and the adapter on a real chain."""
+"""The behaviour of port Ledger, on the fake in memory and on the adapter of a real chain."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import attrgetter
 
 import pytest
 from tests import billing_oracle
@@ -22,12 +21,18 @@ from gridstead.domain.matching.expiry import Timeouts
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
 
-def job(grid, number):
-    return grid.job(number)
-
-
 def provider(grid):
+    """Return the grid's provider at the newest block; None if it never registered."""
     return grid.ledger.providers([grid.provider], at_block=grid.ledger.head()).get(grid.provider)
+
+
+def waiting_provider(grid):
+    """Return the grid's provider if it waits for approval, else None."""
+    return grid.ledger.waiting_provider(grid.provider, at_block=grid.ledger.head())
+
+
+def queue_sizes(grid):
+    return grid.ledger.queue_sizes(grid.provider, at_block=grid.ledger.head())
 
 
 @pytest.fixture
@@ -48,62 +53,64 @@ def claimed(joined):
 def test_unknown_jobs_are_left_out(grid):
     number = grid.request("script-1")
 
-    foreign = replace(grid.job_id(number), contract="0x" + "ff" * 20)
+    id_of_other_contract = replace(grid.job_id(number), contract="0x" + "ff" * 20)
 
     assert set(grid.jobs(0, number, number + 1, 10**30)) == {grid.job_id(number)}
-    assert grid.ledger.jobs([foreign], at_block=grid.ledger.head()) == {}
+    assert grid.ledger.jobs([id_of_other_contract], at_block=grid.ledger.head()) == {}
 
 
-def test_job_has_the_requested_values(grid, big):
+def test_job_has_the_requested_values(grid, large_resources):
     uses = (Label(key="os", value="linux"),)
     affinity = (
         Affinity(key="cpu", operator=">=", value="8"),
         Affinity(key="gpu", operator="==", value="none"),
     )
-    number = grid.request("script-1", resources=big, name="my job", uses=uses, affinity=affinity)
-
-    requested_job = job(grid, number)
-
-    assert requested_job.state is JobState.PENDING
-    assert requested_job.id.number == number
-    assert (requested_job.customer, requested_job.provider) == (grid.customer, "")
-    assert (requested_job.resources, requested_job.uses, requested_job.affinity) == (
-        big,
-        uses,
-        affinity,
+    number = grid.request(
+        "script-1", resources=large_resources, name="my job", uses=uses, affinity=affinity
     )
-    assert (requested_job.batch_location_hash, requested_job.name) == ("script-1", "my job")
-    assert (requested_job.escrow, requested_job.final_cost, requested_job.price_per_min) == (
-        200 * COIN,
-        0,
-        0,
-    )
-    assert requested_job.submitted_at == grid.ledger.head().timestamp
-    assert requested_job.state_block == grid.ledger.head().number
+
+    job = grid.job(number)
+
+    assert job.state is JobState.PENDING
+    assert job.id.number == number
+    assert (job.customer, job.provider) == (grid.customer, "")
+    assert job.resources == large_resources
+    assert job.uses == uses
+    assert job.affinity == affinity
+    assert (job.batch_location_hash, job.name) == ("script-1", "my job")
+    assert job.escrow == 200 * COIN
+    assert (job.final_cost, job.price_per_min) == (0, 0)
+    assert job.submitted_at == grid.ledger.head().timestamp
+    assert job.state_block == grid.ledger.head().number
 
 
 def test_provider_that_never_registered_is_left_out(grid):
     assert provider(grid) is None
-    assert grid.ledger.waiting_provider(grid.provider, at_block=grid.ledger.head()) is None
+    assert waiting_provider(grid) is None
 
 
 def test_registered_provider_waits_for_approval(grid):
-    labels = (Label(key="zone", value="b"), Label(key="os", value="linux"))
-    grid.register(labels)
+    zone, operating_system = Label(key="zone", value="b"), Label(key="os", value="linux")
+    grid.register([zone, operating_system])
 
-    waiting = provider(grid)
+    registered = provider(grid)
 
-    assert (waiting.joined, waiting.waiting, waiting.banned) == (False, True, False)
-    assert (waiting.address, waiting.hardware, waiting.prices) == (grid.provider, HARDWARE, PRICES)
-    assert waiting.labels == (labels[1], labels[0])
-    assert grid.ledger.waiting_provider(grid.provider, at_block=grid.ledger.head()) == waiting
+    assert (registered.is_joined, registered.is_waiting, registered.is_banned) == (
+        False,
+        True,
+        False,
+    )
+    assert registered.address == grid.provider
+    assert (registered.hardware, registered.prices) == (HARDWARE, PRICES)
+    assert registered.labels == (operating_system, zone)  # sorted by key
+    assert waiting_provider(grid) == registered
 
 
 def test_approved_provider_has_joined(joined):
     approved = provider(joined)
 
-    assert (approved.joined, approved.waiting, approved.banned) == (True, False, False)
-    assert joined.ledger.waiting_provider(joined.provider, at_block=joined.ledger.head()) is None
+    assert (approved.is_joined, approved.is_waiting, approved.is_banned) == (True, False, False)
+    assert waiting_provider(joined) is None
 
 
 def test_matched_job_has_a_price_and_waits_in_the_queue(joined):
@@ -111,54 +118,54 @@ def test_matched_job_has_a_price_and_waits_in_the_queue(joined):
 
     joined.match(number)
 
-    matched = job(joined, number)
-    assert (matched.state, matched.provider) == (JobState.META_SCHEDULED, joined.provider)
-    assert matched.price_per_min == billing_oracle.price(SMALL, PRICES)
-    sizes = joined.ledger.queue_sizes(joined.provider, at_block=joined.ledger.head())
-    assert sizes == QueueSizes(claimable=1, cancelling=0, top_up=0)
+    job = joined.job(number)
+    assert (job.state, job.provider) == (JobState.META_SCHEDULED, joined.provider)
+    assert job.price_per_min == billing_oracle.price(SMALL, PRICES)
+    assert queue_sizes(joined) == QueueSizes(claimable=1, cancelling=0, top_up=0)
 
 
 def test_claim_empties_the_queue(joined, claimed):
-    assert job(joined, claimed).state is JobState.SCHEDULED
-    sizes = joined.ledger.queue_sizes(joined.provider, at_block=joined.ledger.head())
-    assert sizes == QueueSizes(claimable=0, cancelling=0, top_up=0)
+    assert joined.job(claimed).state is JobState.SCHEDULED
+    assert queue_sizes(joined) == QueueSizes(claimable=0, cancelling=0, top_up=0)
 
 
-def test_start_is_between_claim_and_now(joined, claimed):
+def test_reported_start_is_kept_if_the_contracts_support_it(joined, claimed):
     claimed_at = joined.ledger.head().timestamp
     joined.pass_time(100)
     joined.run(claimed, claimed_at + 40)
 
-    assert job(joined, claimed).state is JobState.RUNNING
-    now = joined.ledger.head().timestamp
-    expected = claimed_at + 40 if joined.expected.keeps_start else now
-    assert job(joined, claimed).started_at == expected
+    assert joined.job(claimed).state is JobState.RUNNING
+    reported_at = joined.ledger.head().timestamp
+    expected = claimed_at + 40 if joined.expected.keeps_reported_start else reported_at
+    assert joined.job(claimed).started_at == expected
 
 
 def test_refused_job_is_pending_again(joined, claimed):
     joined.refuse(claimed)
 
-    refused = job(joined, claimed)
-    assert (refused.state, refused.provider, refused.price_per_min) == (JobState.PENDING, "", 0)
+    job = joined.job(claimed)
+    assert (job.state, job.provider, job.price_per_min) == (JobState.PENDING, "", 0)
 
 
 def test_cancelled_running_job_waits_in_the_cancelling_queue(joined, claimed):
     joined.run(claimed, joined.ledger.head().timestamp)
     joined.cancel(claimed)
 
-    assert job(joined, claimed).state is JobState.RUNNING
-    assert job(joined, claimed).cancel_requested
-    assert joined.ledger.queue_sizes(joined.provider, at_block=joined.ledger.head()).cancelling == 1
+    job = joined.job(claimed)
+    assert job.state is JobState.RUNNING
+    assert job.cancel_requested
+    assert queue_sizes(joined).cancelling == 1
 
 
 def test_cancelled_pending_job_is_refunded(grid):
-    customer, _ = grid.balances()
+    before, _ = grid.balances()
     number = grid.request("script-1")
     grid.cancel(number)
 
-    assert job(grid, number).state is JobState.CANCELLED
+    assert grid.job(number).state is JobState.CANCELLED
     if hasattr(grid, "devnet"):
-        assert grid.balances()[0] == customer
+        after, _ = grid.balances()
+        assert after == before
 
 
 def test_cancelling_an_ended_job_reverts(grid):
@@ -178,16 +185,19 @@ def test_events_of_a_job_are_in_order(joined):
 
     events = joined.ledger.events(first=first, end=joined.ledger.head())
 
-    transitions = [event for event in events if event.kind is ChainEventKind.JOB_TRANSITION]
-    others = [event for event in events if event not in transitions]
-    job_id = joined.job_id(number)
-    to_fields = attrgetter("kind", "job_id", "customer", "provider")
-    assert list(map(to_fields, others)) == [
-        (ChainEventKind.JOB_REQUESTED, job_id, joined.customer, ""),
-        (ChainEventKind.JOB_CLAIMED, job_id, joined.customer, joined.provider),
-        (ChainEventKind.JOB_REFUSED, job_id, joined.customer, joined.provider),
+    transitions, others = [], []
+    for event in events:
+        assert event.job_id == joined.job_id(number)
+        if event.kind is ChainEventKind.JOB_TRANSITION:
+            transitions.append(event)
+        else:
+            others.append((event.kind, event.customer, event.provider))
+    assert others == [
+        (ChainEventKind.JOB_REQUESTED, joined.customer, ""),
+        (ChainEventKind.JOB_CLAIMED, joined.customer, joined.provider),
+        (ChainEventKind.JOB_REFUSED, joined.customer, joined.provider),
     ]
-    assert [event.job_id for event in transitions] == [job_id] * 3
+    assert len(transitions) == 3
     positions = [(event.block, event.index) for event in events]
     assert positions == sorted(positions)
 
@@ -199,9 +209,10 @@ def test_provider_changes_emit_events(grid):
 
     events = grid.ledger.events(first=first, end=grid.ledger.head())
 
-    assert [(event.kind, event.provider) for event in events] == [
-        (ChainEventKind.PROVIDER_CHANGED, grid.provider)
-    ] * 2
+    assert len(events) == 2
+    for event in events:
+        assert event.kind is ChainEventKind.PROVIDER_CHANGED
+        assert event.provider == grid.provider
 
 
 def test_reads_are_pinned_to_their_block(grid):
@@ -212,27 +223,44 @@ def test_reads_are_pinned_to_their_block(grid):
     assert set(grid.jobs(number)) == {grid.job_id(number)}
 
 
-def test_jobs_of_a_block_are_read_once(chain, monkeypatch):
-    grid = RealGrid(chain)
-    first, second = (grid.job_id(grid.request(f"script-{number}")) for number in (1, 2))
-    head = grid.ledger.head()
-    first_job = grid.ledger.jobs([first], at_block=head)
-    reads, read = [], chain.node.read
+@pytest.fixture
+def read_blocks(chain, monkeypatch):
+    """The numbers of the blocks that were read from the node, in order."""
+    numbers, read = [], chain.node.read
 
     def record(views, *, at_block):
-        reads.append(at_block.number)
+        numbers.append(at_block.number)
         return read(views, at_block=at_block)
 
     monkeypatch.setattr(chain.node, "read", record)
+    return numbers
+
+
+def test_jobs_of_a_block_are_read_once(chain, read_blocks):
+    grid = RealGrid(chain)
+    first = grid.job_id(grid.request("script-1"))
+    second = grid.job_id(grid.request("script-2"))
+    head = grid.ledger.head()
+    first_job = grid.ledger.jobs([first], at_block=head)
+    read_blocks.clear()
 
     assert grid.ledger.jobs([first], at_block=head) == first_job
-    assert reads == []
-    both = grid.ledger.jobs([first, second], at_block=head)
-    assert grid.ledger.jobs([second, first], at_block=head) == both
-    assert reads == [head.number]
-    grid.cancel(second.number)
-    assert job(grid, second.number).state is JobState.CANCELLED
-    assert grid.ledger.jobs([second], at_block=head)[second].state is JobState.PENDING
+    assert read_blocks == []
+    both_jobs = grid.ledger.jobs([first, second], at_block=head)
+    assert grid.ledger.jobs([second, first], at_block=head) == both_jobs
+    assert read_blocks == [head.number]
+
+
+def test_job_at_an_older_block_keeps_its_state(chain):
+    grid = RealGrid(chain)
+    number = grid.request("script-1")
+    job_id, head = grid.job_id(number), grid.ledger.head()
+    assert grid.ledger.jobs([job_id], at_block=head)[job_id].state is JobState.PENDING
+
+    grid.cancel(number)
+
+    assert grid.job(number).state is JobState.CANCELLED
+    assert grid.ledger.jobs([job_id], at_block=head)[job_id].state is JobState.PENDING
 
 
 def test_block_is_none_above_the_head(grid):
@@ -245,30 +273,30 @@ def test_block_is_none_above_the_head(grid):
 def test_reorg_replaces_blocks_and_their_jobs(grid):
     grid.mine(3)
     number = grid.request("script-1")
-    gone = grid.ledger.head()
+    removed_block = grid.ledger.head()
 
     grid.reorg(2)
 
-    assert grid.ledger.block(gone.number).hash != gone.hash
+    assert grid.ledger.block(removed_block.number).hash != removed_block.hash
     assert grid.jobs(number) == {}
     with pytest.raises(ChainUnavailable):
-        grid.ledger.jobs([grid.job_id(number)], at_block=gone)
+        grid.ledger.jobs([grid.job_id(number)], at_block=removed_block)
 
 
-def test_number_is_reused_after_a_reorg(grid):
+def test_job_number_is_reused_after_a_reorg(grid):
     grid.mine(3)
     number = grid.request("script-1")
     grid.reorg(2)
 
     assert grid.request("script-2") == number
-    assert job(grid, number).batch_location_hash == "script-2"
+    assert grid.job(number).batch_location_hash == "script-2"
 
 
-def test_timeouts_are_those_of_the_grid_at_a_block(grid):
+def test_timeouts_are_those_of_the_contracts(grid):
     timeouts = grid.ledger.timeouts(at_block=grid.ledger.head())
 
-    week = 7 * 86_400 if grid.expected.ends_claimed else None
-    assert timeouts == Timeouts(claim_blocks=10, start_s=week, settle_grace_s=week)
+    week_s = 7 * 86_400 if grid.expected.expires_claimed_jobs else None
+    assert timeouts == Timeouts(claim_blocks=10, start_s=week_s, settle_grace_s=week_s)
 
 
 @on_both

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log entries of a range: none is missed, whichever node answers."""
+"""Reads of the log entries in a range of blocks, from nodes that lag or follow another fork."""
 
 from __future__ import annotations
 
@@ -10,50 +10,62 @@ from tests.fakes.ledger import HARDWARE, PRICES
 
 from gridstead import config
 from gridstead.adapters.chain import logs as logs_module
-from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.events import EventReader
 from gridstead.adapters.chain.ledger import ChainLedger
 from gridstead.adapters.chain.logs import PINNED_BLOCKS, read_logs
 from gridstead.adapters.chain.node import RpcError
+from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.adapters.transactions.encode import encode
 from gridstead.domain.chain.events import ChainEventKind
 from gridstead.domain.transactions.calls import ClaimJobs, Match, Register
 from gridstead.errors import ChainUnavailable
 from gridstead.wiring.chain import open_chain
 
+BLOCKS, LOGS = "eth_getBlockByNumber", "eth_getLogs"
 
-class Servers:
-    """An endpoint with two servers; one answers some methods and has no block above a height."""
 
-    def __init__(self, node, height, behind):
-        self._node, self._height, self._behind = node, height, behind
-        self._known = {
-            node.ask("eth_getBlockByNumber", hex(n), False)["hash"] for n in range(height + 1)
-        }
+class LaggingEndpoint:
+    """An endpoint with two servers; one of them has no block above a height.
+
+    Args:
+        node: The server that has all blocks.
+        height: The number of the lagging server's newest block.
+        lagging_methods: The methods that the lagging server answers.
+    """
+
+    def __init__(self, node, height, lagging_methods):
+        self._node = node
+        self._height = height
+        self._lagging_methods = lagging_methods
+        self._known_hashes = set()
+        for number in range(height + 1):
+            block = node.ask("eth_getBlockByNumber", hex(number), False)
+            self._known_hashes.add(block["hash"])
 
     def batch(self, requests):
         return [self._answer(method, parameters) for method, parameters in requests]
 
     def _answer(self, method, parameters):
-        if method in self._behind:
-            return self._answer_late(method, parameters)
-        return self._node.batch([(method, parameters)])[0]
+        if method not in self._lagging_methods:
+            return self._node.batch([(method, parameters)])[0]
+        if method == BLOCKS:
+            return self._lagging_block(*parameters)
+        return self._lagging_logs(*parameters)
 
-    def _answer_late(self, method, parameters):
-        request = parameters[0]
-        if method == "eth_getBlockByNumber":
-            return None if int(request, 16) > self._height else self._node.ask(method, *parameters)
-        if "blockHash" in request:
-            if request["blockHash"] not in self._known:
+    def _lagging_block(self, number, full):
+        if int(number, 16) > self._height:
+            return None
+        return self._node.ask(BLOCKS, number, full)
+
+    def _lagging_logs(self, log_filter):
+        if "blockHash" in log_filter:
+            if log_filter["blockHash"] not in self._known_hashes:
                 return RpcError(code=-32000, message="unknown block", data="")
-            return self._node.ask(method, request)
-        last = min(int(request["toBlock"], 16), self._height)
-        if int(request["fromBlock"], 16) > last:
+            return self._node.ask(LOGS, log_filter)
+        last = min(int(log_filter["toBlock"], 16), self._height)
+        if int(log_filter["fromBlock"], 16) > last:
             return []
-        return self._node.ask(method, {**request, "toBlock": hex(last)})
-
-
-BLOCKS, LOGS = "eth_getBlockByNumber", "eth_getLogs"
+        return self._node.ask(LOGS, {**log_filter, "toBlock": hex(last)})
 
 
 @pytest.fixture
@@ -69,11 +81,11 @@ def log_filter(chain):
     return EventReader(chain.contracts).filter()
 
 
-@pytest.mark.parametrize("behind", [{LOGS}, {BLOCKS}, {LOGS, BLOCKS}])
-def test_newest_log_is_not_missed_on_a_lagging_server(grid, chain, log_filter, behind):
+@pytest.mark.parametrize("lagging_methods", [{LOGS}, {BLOCKS}, {LOGS, BLOCKS}])
+def test_newest_log_is_not_missed_on_a_lagging_server(grid, chain, log_filter, lagging_methods):
     height = grid.ledger.head().number
     grid.request("script-1")
-    node = Servers(chain.node, height, behind)
+    node = LaggingEndpoint(chain.node, height, lagging_methods)
 
     with pytest.raises(ChainUnavailable):
         read_logs(node, log_filter, first=height, end=grid.ledger.head())
@@ -83,48 +95,62 @@ def test_older_log_is_not_missed_on_a_lagging_server(grid, chain, log_filter):
     height = grid.ledger.head().number
     grid.request("script-1")
     grid.mine(PINNED_BLOCKS + 2)
-    node = Servers(chain.node, height, {LOGS, BLOCKS})
+    node = LaggingEndpoint(chain.node, height, {LOGS, BLOCKS})
 
     with pytest.raises(ChainUnavailable):
         read_logs(node, log_filter, first=height, end=grid.ledger.head())
 
 
-@pytest.mark.parametrize("per_read", [1000, 3])
-def test_older_log_is_not_missed_on_another_fork(grid, chain, log_filter, monkeypatch, per_read):
+class NodeOnAnotherFork:
+    """A node that answers reads of a range from a fork without logs, and other reads normally."""
+
+    def __init__(self, node):
+        self._node = node
+
+    def batch(self, requests):
+        answers = self._node.batch(requests)
+        for method, parameters in requests:
+            if method == LOGS and "toBlock" in parameters[0]:
+                return list(map(self._to_other_fork, answers))
+        return answers
+
+    def _to_other_fork(self, answer):
+        if isinstance(answer, list):
+            return []
+        return {**answer, "hash": "0x00"}
+
+
+@pytest.mark.parametrize("blocks_per_read", [1000, 3])
+def test_older_log_is_not_missed_on_another_fork(
+    grid, chain, log_filter, monkeypatch, blocks_per_read
+):
     """The fork may be deeper than the blocks that are requested one by one."""
     height = grid.ledger.head().number
     grid.request("script-1")
     grid.mine(PINNED_BLOCKS + 6)
-    real = chain.node.batch
-
-    def other_fork(requests):
-        answers = real(requests)
-        if any(method == LOGS and "toBlock" in params[0] for method, params in requests):
-            return list(map(of_other_fork, answers))
-        return answers
-
-    def of_other_fork(answer):
-        return [] if isinstance(answer, list) else {**answer, "hash": "0x00"}
-
-    monkeypatch.setattr(logs_module, "BLOCKS_PER_READ", per_read)
-    node = type("Forked", (), {"batch": staticmethod(other_fork)})()
+    monkeypatch.setattr(logs_module, "BLOCKS_PER_READ", blocks_per_read)
 
     with pytest.raises(ChainUnavailable, match="could not read the chain's events"):
-        read_logs(node, log_filter, first=height, end=grid.ledger.head())
+        read_logs(NodeOnAnotherFork(chain.node), log_filter, first=height, end=grid.ledger.head())
+
+
+class NodeWithForkedHead:
+    """A node whose block of this number has a parent on another fork."""
+
+    def __init__(self, node, number):
+        self._node, self._number = node, number
+
+    def batch(self, requests):
+        answers = self._node.batch(requests)
+        for answer in answers:
+            if isinstance(answer, dict) and int(answer["number"], 16) == self._number:
+                answer["parentHash"] = "0x00"
+        return answers
 
 
 def test_logs_of_two_forks_are_not_mixed(grid, chain, log_filter):
     head = grid.ledger.head()
-    real = chain.node.batch
-
-    def forked(requests):
-        answers = real(requests)
-        for index, answer in enumerate(answers):
-            if isinstance(answer, dict) and int(answer["number"], 16) == head.number:
-                answers[index] = {**answer, "parentHash": "0x00"}
-        return answers
-
-    node = type("Forked", (), {"batch": staticmethod(forked)})()
+    node = NodeWithForkedHead(chain.node, head.number)
 
     with pytest.raises(ChainUnavailable, match="could not read the chain's events"):
         read_logs(node, log_filter, first=0, end=head)
@@ -137,60 +163,64 @@ def test_newest_log_is_not_missed_on_another_fork(grid, chain, log_filter):
     assert read_logs(chain.node, log_filter, first=before.number, end=head)
     grid.reorg(head.number - before.number)
     grid.mine(max(0, head.number - grid.ledger.head().number))
-    other = grid.ledger.block(head.number)
-    assert other is not None
-    assert other.hash != head.hash
+    new_block = grid.ledger.block(head.number)
+    assert new_block is not None
+    assert new_block.hash != head.hash
 
     with pytest.raises(ChainUnavailable, match="could not read the chain's events"):
         read_logs(chain.node, log_filter, first=before.number, end=head)
 
 
-@pytest.mark.parametrize(("per_read", "pinned"), [(1, 1), (3, 2), (5, 7), (1000, 1), (1000, 50)])
-def test_pages_have_all_logs(grid, chain, log_filter, monkeypatch, per_read, pinned):
-    for place in range(3):
-        grid.request(f"script-{place}")
-        grid.mine(place)
+@pytest.mark.parametrize(
+    ("blocks_per_read", "pinned_blocks"), [(1, 1), (3, 2), (5, 7), (1000, 1), (1000, 50)]
+)
+def test_pages_have_all_logs(grid, chain, log_filter, monkeypatch, blocks_per_read, pinned_blocks):
+    for index in range(3):
+        grid.request(f"script-{index}")
+        grid.mine(index)
     head = grid.ledger.head()
-    whole = chain.node.ask(LOGS, {**log_filter, "fromBlock": "0x0", "toBlock": hex(head.number)})
-    monkeypatch.setattr(logs_module, "BLOCKS_PER_READ", per_read)
-    monkeypatch.setattr(logs_module, "PINNED_BLOCKS", pinned)
+    all_blocks = {"fromBlock": "0x0", "toBlock": hex(head.number)}
+    all_logs = chain.node.ask(LOGS, log_filter | all_blocks)
+    monkeypatch.setattr(logs_module, "BLOCKS_PER_READ", blocks_per_read)
+    monkeypatch.setattr(logs_module, "PINNED_BLOCKS", pinned_blocks)
 
-    assert read_logs(chain.node, log_filter, first=0, end=head) == whole
+    assert read_logs(chain.node, log_filter, first=0, end=head) == all_logs
     assert read_logs(chain.node, log_filter, first=head.number + 1, end=head) == []
 
 
 @on_both
 def test_claims_of_one_provider_are_read(grid, chain, expected):
-    """The events of our contracts are filtered by provider; on plain DeepSquare all claims are
-    read.
-    """
-    other = chain.operator
-    other_account = Customer(chain.node, chain.contracts, other)
-    register = encode([Register(hardware=HARDWARE, prices=PRICES, labels=())], chain.contracts)
-    other_account._direct.transact(register.to, register.data, name="register")
-    chain.as_admin.approve_provider(other.address)
-    mine, theirs = grid.request("script-1"), grid.request("script-2")
-    grid.match(mine)
-    job = grid.job(theirs)
-    match = encode([Match(job_key=job.job_key, provider=other.address)], chain.contracts)
-    other_account._direct.transact(match.to, match.data, name="match")
+    """Only our contracts can filter claims by provider; on plain DeepSquare all claims are read."""
+    other_provider = chain.operator
+    send(chain, other_provider, Register(hardware=HARDWARE, prices=PRICES, labels=()))
+    chain.as_admin.approve_provider(other_provider.address)
+    number, other_number = grid.request("script-1"), grid.request("script-2")
+    grid.match(number)
+    other_job = grid.job(other_number)
+    match = Match(job_key=other_job.job_key, provider=other_provider.address)
+    send(chain, chain.operator, match)
     grid.claim()
-    claim = encode([ClaimJobs(limit=1)], chain.contracts)
-    other_account._direct.transact(claim.to, claim.data, name="claim")
+    send(chain, other_provider, ClaimJobs(limit=1))
 
     ledger = ChainLedger(chain.node, chain.contracts, claims_of=grid.provider)
     events = ledger.events(first=0, end=ledger.head())
 
-    claims = [(mine, grid.provider)]
-    if not expected.own_events:
-        claims.append((theirs, other.address))
-    assert [(event.job_id.number, event.provider) for event in events] == claims
-    assert {event.kind for event in events} == {ChainEventKind.JOB_CLAIMED}
+    claims = [(ChainEventKind.JOB_CLAIMED, number, grid.provider)]
+    if not expected.has_own_events:
+        claims.append((ChainEventKind.JOB_CLAIMED, other_number, other_provider.address))
+    assert [(event.kind, event.job_id.number, event.provider) for event in events] == claims
+
+
+def send(chain, wallet, call):
+    """Send a call of a wallet without an outbox."""
+    payload = encode([call], chain.contracts)
+    sender = DirectSender(chain.node, wallet)
+    sender.transact(payload.to, payload.data, name=type(call).__name__)
 
 
 @on_both
 def test_first_block_above_the_head_is_an_error(chain):
-    """Without the check, services would wait for the block without a message."""
+    """Otherwise services would wait for that block without a message."""
     newest = int(chain.node.ask("eth_blockNumber"), 16)
     settings = config.Chain(
         rpc_url=chain.anvil.url,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The URL of a node's endpoint is not in errors, because its path may contain an API key."""
+"""Errors do not contain the URL of a node's endpoint, because its path may contain an API key."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -11,11 +11,11 @@ from gridstead.adapters.chain.node import Node
 from gridstead.errors import ChainUnavailable, ConfigError
 from gridstead.wiring.chain import open_chain
 
-KEY = "3f9c0ffee"
+API_KEY = "3f9c0ffee"
 
 
-class Answer(BaseHTTPRequestHandler):
-    """Answers 429 on one path, and a chain id on any other."""
+class Handler(BaseHTTPRequestHandler):
+    """Answers status 429 below /busy, and the chain id 7 on any other path."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -26,12 +26,12 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Log nothing."""
+        """Do not log the request."""
 
 
 @pytest.fixture
 def endpoint():
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(
             target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
         ).start()
@@ -40,19 +40,20 @@ def endpoint():
 
 
 def test_refusal_of_a_node_is_reported_without_its_url(endpoint):
-    with pytest.raises(ChainUnavailable) as refused:
-        Node(f"{endpoint}/busy/{KEY}").ask("eth_chainId")
+    with pytest.raises(ChainUnavailable) as refusal:
+        Node(f"{endpoint}/busy/{API_KEY}").ask("eth_chainId")
 
-    assert refused.value.detail == "the node answers 429 Too Many Requests"
+    assert refusal.value.detail == "the node answers 429 Too Many Requests"
 
 
 def test_endpoint_of_another_chain_is_reported_without_its_url(endpoint):
     settings = config.Chain(
-        rpc_url=f"{endpoint}/{KEY}", chain_id=8, contract=f"0x{'12' * 20}", confirmations=1
+        rpc_url=f"{endpoint}/{API_KEY}", chain_id=8, contract=f"0x{'12' * 20}", confirmations=1
     )
 
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError) as refusal:
         open_chain(settings)
 
-    assert str(refused.value).startswith("chain.rpc_url serves chain 7")
-    assert KEY not in f"{refused.value} {refused.value.detail} {refused.value.hint}"
+    assert str(refusal.value).startswith("chain.rpc_url serves chain 7")
+    for text in (str(refusal.value), refusal.value.detail, refusal.value.hint):
+        assert API_KEY not in text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that are refused on a real chain: nothing is stored, nothing is sent."""
+"""Commands that are refused on a real chain before they store or send anything."""
 
 import json
 import socket
@@ -13,13 +13,15 @@ from tests.devnet import CHAIN_ID, COIN, wallet
 from gridstead.adapters.chain.customer import Customer
 from gridstead.adapters.chain.wallet import create_wallet
 
-CHEAP = 2**13
+KEY_ITERATIONS = 2**13  # few, so that the tests open wallets quickly
 COMMAND = Path(sys.executable).with_name("gridstead")
-INPUT, REFUSED, LATER, CONFIG = 65, 69, 75, 78
+# Exit codes.
+INPUT_ERROR, REFUSED, TRANSIENT_ERROR, CONFIG_ERROR = 65, 69, 75, 78
 WORKFLOW = (
     "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 64}\nsteps: [{run: {command: 'true'}}]\n"
 )
-POOR, PENNILESS = 77, 78
+# Numbers of wallets.
+WITHOUT_CREDITS, WITHOUT_COINS = 77, 78
 SETTINGS = """\
 job_definitions_url = "https://127.0.0.1:{port}/graphql"
 [chain]
@@ -51,13 +53,13 @@ class Person:
         self.folder, self.chain, self.definitions = folder, chain, definitions
         (folder / "password").write_text("a secret\n")
         create_wallet(
-            folder / "key", folder / "password", key=number.to_bytes(32), iterations=CHEAP
+            folder / "key", folder / "password", key=number.to_bytes(32), iterations=KEY_ITERATIONS
         )
         (folder / "workflow.yaml").write_text(WORKFLOW)
         self.address = wallet(number).address
         self.write_settings()
 
-    def write_settings(self, **changed):
+    def write_settings(self, **changes):
         values = {
             "port": self.definitions.getsockname()[1],
             "rpc_url": self.chain.anvil.url,
@@ -65,14 +67,14 @@ class Person:
             "contract": self.chain.addresses["MetaScheduler"],
             "folder": self.folder,
         }
-        (self.folder / "settings.toml").write_text(SETTINGS.format(**(values | changed)))
+        (self.folder / "settings.toml").write_text(SETTINGS.format(**(values | changes)))
 
-    def sent(self):
+    def transaction_count(self):
         """Return how many transactions the wallet has sent, including pending ones."""
         return int(self.chain.anvil.rpc("eth_getTransactionCount", self.address, "pending"), 16)
 
-    def asked_for_storage(self):
-        """Return whether the Job Definition service was called."""
+    def has_called_definitions(self):
+        """Return whether a command connected to the Job Definition service."""
         try:
             self.definitions.accept()[0].close()
         except BlockingIOError:
@@ -88,50 +90,51 @@ def person(tmp_path, chain, definitions):
     return create
 
 
-def refused(user, *arguments):
-    """Run a command that is refused and changes nothing; return its exit code and stderr."""
-    before = user.sent()
+def run_refused(user, *arguments):
+    """Run a command that is run_refused and changes nothing; return its exit code and stderr."""
+    before = user.transaction_count()
     command = [COMMAND, *arguments, "--config", str(user.folder / "settings.toml")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert "Traceback" not in done.stderr
-    assert user.sent() == before
-    assert not user.asked_for_storage()
-    return done.returncode, done.stderr
+    result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert "Traceback" not in result.stderr
+    assert user.transaction_count() == before
+    assert not user.has_called_definitions()
+    return result.returncode, result.stderr
 
 
-def submit(user, *options, credits_=100):
-    return ("submit", str(user.folder / "workflow.yaml"), "--credits", str(credits_), *options)
+def submit_arguments(user, *, credits_=100):
+    """Return the arguments of a command that submits a workflow."""
+    return ("submit", str(user.folder / "workflow.yaml"), "--credits", str(credits_))
 
 
 def test_insufficient_credits_are_reported_with_the_balance(person, chain):
-    poor = person(POOR)
-    chain.anvil.fund(poor.address)
+    user = person(WITHOUT_CREDITS)
+    chain.anvil.fund(user.address)
 
-    code, errors = refused(poor, *submit(poor))
+    code, errors = run_refused(user, *submit_arguments(user))
 
-    assert code == INPUT
-    assert f"wallet {poor.address} has only 0 credits" in errors
+    assert code == INPUT_ERROR
+    assert f"wallet {user.address} has only 0 credits" in errors
     assert "--credits is 100" in errors
 
 
 def test_wallet_without_coins_is_refused(person, chain):
-    penniless = person(PENNILESS)
-    chain.as_admin.transfer(penniless.address, 100 * COIN)
+    user = person(WITHOUT_COINS)
+    chain.as_admin.transfer(user.address, 100 * COIN)
 
-    code, errors = refused(penniless, *submit(penniless))
+    code, errors = run_refused(user, *submit_arguments(user))
 
-    assert code == INPUT
+    assert code == INPUT_ERROR
     assert "has no coins to pay for gas" in errors
 
 
 def test_escrow_below_the_minimum_is_refused_with_the_minimum(person):
     user = person()
 
-    code, errors = refused(user, *submit(user, credits_="99.5"))
+    code, errors = run_refused(user, *submit_arguments(user, credits_="99.5"))
 
-    assert code == INPUT
+    assert code == INPUT_ERROR
     assert "the minimum is 100" in errors
 
 
@@ -139,9 +142,9 @@ def test_wrong_password_is_an_error_before_anything_is_stored(person):
     user = person()
     (user.folder / "password").write_text("another\n")
 
-    code, errors = refused(user, *submit(user))
+    code, errors = run_refused(user, *submit_arguments(user))
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert "cannot open wallet" in errors
     assert "hint: " in errors
     assert "another" not in errors
@@ -150,40 +153,42 @@ def test_wrong_password_is_an_error_before_anything_is_stored(person):
 def test_key_of_another_wallet_is_an_error_before_anything_is_stored(person):
     user = person()
     key = user.folder / "key"
-    key.write_text(json.dumps(json.loads(key.read_text()) | {"address": wallet(POOR).address}))
+    document = json.loads(key.read_text())
+    document["address"] = wallet(WITHOUT_CREDITS).address
+    key.write_text(json.dumps(document))
 
-    code, errors = refused(user, *submit(user))
+    code, errors = run_refused(user, *submit_arguments(user))
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert "its key is that of" in errors
 
 
 @pytest.mark.parametrize("verb", ["get", "history", "cancel", "watch", "logs"])
 def test_unknown_job_is_refused(person, verb):
-    code, errors = refused(person(), "job", verb, "7")
+    code, errors = run_refused(person(), "job", verb, "7")
 
-    assert code == INPUT
+    assert code == INPUT_ERROR
     assert "there is no job 7" in errors
 
 
 def test_job_of_another_customer_is_not_cancelled(person, chain):
-    poor = person(POOR)
-    chain.anvil.fund(poor.address)
+    user = person(WITHOUT_CREDITS)
+    chain.anvil.fund(user.address)
     number = job_of_another_customer(chain)
 
-    code, errors = refused(poor, "job", "cancel", str(number))
+    code, errors = run_refused(user, "job", "cancel", str(number))
 
     assert code == REFUSED
-    assert "contract refused cancelJob" in errors
+    assert "contract run_refused cancelJob" in errors
 
 
 def test_unreachable_chain_is_a_transient_error(person):
     user = person()
     user.write_settings(rpc_url="http://127.0.0.1:1")
 
-    code, errors = refused(user, *submit(user))
+    code, errors = run_refused(user, *submit_arguments(user))
 
-    assert code == LATER
+    assert code == TRANSIENT_ERROR
     assert "could not reach the chain" in errors
 
 
@@ -191,9 +196,9 @@ def test_endpoint_of_another_chain_is_a_config_error(person):
     user = person()
     user.write_settings(chain_id=1)
 
-    code, errors = refused(user, *submit(user))
+    code, errors = run_refused(user, *submit_arguments(user))
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert f"serves chain {CHAIN_ID}" in errors
 
 
@@ -201,9 +206,9 @@ def test_address_without_contracts_is_a_config_error(person):
     user = person()
     user.write_settings(contract="0x" + "12" * 20)
 
-    code, errors = refused(user, *submit(user))
+    code, errors = run_refused(user, *submit_arguments(user))
 
-    assert code == CONFIG
+    assert code == CONFIG_ERROR
     assert "Set chain.contract to" in errors
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both generations refuse the same published calls, with the same errors and arguments."""
+"""Published calls that both generations refuse, with the same errors and arguments."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from gridstead.errors import TransactionReverted
 
 pytestmark = on_both
 
-UNKNOWN = 10**9
+UNKNOWN_JOB = 10**9
+MISSING_ROLE = "is missing role"
 NAME = b"x".ljust(32, b"\0")
 DEFINITION = (0, 100, 1, 1, "script", 0, [], [])
 HARDWARE = (1, [0], [4], [1000])
-PRICES_REQUESTED = (1, 1, 1)
+OFFERED_PRICES = (1, 1, 1)
 
 
 @pytest.fixture
@@ -31,30 +32,28 @@ def grid(chain):
     return real_grid
 
 
-def refused(grid, who, function, *arguments, contract="meta_scheduler"):
-    """Return name and arguments of a call's error."""
+def call(grid, wallet, function, *arguments, contract="meta_scheduler"):
+    """Call a function of a contract with a wallet."""
     target = getattr(grid.devnet.contracts, contract)
+    sender = DirectSender(grid.devnet.node, wallet)
+    sender.transact(target.address, target.data(function, *arguments), name=function)
+
+
+def error_of(grid, wallet, function, *arguments, contract="meta_scheduler"):
+    """Call a function that reverts; return the name and the arguments of its error."""
     with pytest.raises(TransactionReverted) as refusal:
-        DirectSender(grid.devnet.node, who).transact(
-            target.address, target.data(function, *arguments), name=function
-        )
+        call(grid, wallet, function, *arguments, contract=contract)
     return refusal.value.error_name, refusal.value.arguments
 
 
-def done(grid, who, function, *arguments, contract="meta_scheduler"):
-    target = getattr(grid.devnet.contracts, contract)
-    DirectSender(grid.devnet.node, who).transact(
-        target.address, target.data(function, *arguments), name=function
-    )
-
-
-def set_status(grid, number, state, *, who=None):
+def status_error(grid, number, state, *, wallet=None):
+    """Set the state of a job, by default as its provider; return the error."""
     arguments = (number.to_bytes(32), state, 1, "", 0)
-    return refused(grid, who or grid.devnet.provider, "providerSetJobStatus", *arguments)
+    return error_of(grid, wallet or grid.devnet.provider, "providerSetJobStatus", *arguments)
 
 
-def job_in(grid, state):
-    """Create a job in a state, and return its number."""
+def job_in_state(grid, state):
+    """Create a job in this state, and return its number."""
     number = grid.request("script")
     if state is JobState.CANCELLED:
         grid.cancel(number)
@@ -69,158 +68,155 @@ def job_in(grid, state):
 
 def test_errors_of_request(grid):
     devnet = grid.devnet
-    ask = ("requestNewJob", DEFINITION, 200 * COIN, NAME, False)
+    request = ("requestNewJob", DEFINITION, 200 * COIN, NAME, False)
 
-    assert refused(grid, devnet.customer, "requestNewJob", DEFINITION, 7, NAME, False) == (
+    assert error_of(grid, devnet.customer, "requestNewJob", DEFINITION, 7, NAME, False) == (
         "InsufficientFunds",
         ("7", str(100 * COIN)),
     )
-    for empty in ((0, 0, 1, 1), (0, 1, 0, 1), (0, 1, 1, 0)):
-        wrong = (*empty, *DEFINITION[4:])
-        assert (
-            refused(grid, devnet.customer, "requestNewJob", wrong, 200 * COIN, NAME, False)[0]
-            == "InvalidJobDefinition"
+    for empty_resources in ((0, 0, 1, 1), (0, 1, 0, 1), (0, 1, 1, 0)):
+        definition = (*empty_resources, *DEFINITION[4:])
+        error_name, _ = error_of(
+            grid, devnet.customer, "requestNewJob", definition, 200 * COIN, NAME, False
         )
-    name, (message,) = refused(grid, devnet.provider, *ask)
-    assert (name, message) == ("Error", "ERC20: insufficient allowance")
-    done(grid, devnet.admin, "setEnableRequestNewJob", False)
-    assert refused(grid, devnet.customer, *ask) == ("NewJobRequestDisabled", ())
+        assert error_name == "InvalidJobDefinition"
+    assert error_of(grid, devnet.provider, *request) == (
+        "Error",
+        ("ERC20: insufficient allowance",),
+    )
+    call(grid, devnet.admin, "setEnableRequestNewJob", False)
+    assert error_of(grid, devnet.customer, *request) == ("NewJobRequestDisabled", ())
 
 
 def test_errors_of_match(grid):
-    devnet, number = grid.devnet, job_in(grid, JobState.PENDING)
-    job_id, gone = number.to_bytes(32), job_in(grid, JobState.CANCELLED).to_bytes(32)
+    devnet, number = grid.devnet, job_in_state(grid, JobState.PENDING)
+    job_id = number.to_bytes(32)
+    cancelled_id = job_in_state(grid, JobState.CANCELLED).to_bytes(32)
 
-    name, (message,) = refused(grid, devnet.customer, "metaSchedule", job_id, grid.provider)
-    assert (name, "is missing role" in message) == ("Error", True)
-    assert refused(grid, devnet.operator, "metaSchedule", job_id, grid.customer) == (
-        "ProviderNotJoined",
-        (),
-    )
-    assert refused(grid, devnet.operator, "metaSchedule", UNKNOWN.to_bytes(32), grid.provider) == (
-        "InvalidJob",
-        (),
-    )
-    assert refused(grid, devnet.operator, "metaSchedule", gone, grid.provider) == (
-        "JobHotStatusOnly",
-        ("4",),
-    )
+    name, (message,) = error_of(grid, devnet.customer, "metaSchedule", job_id, grid.provider)
+    assert name == "Error"
+    assert MISSING_ROLE in message
+
+    def match_error(job_id, provider):
+        return error_of(grid, devnet.operator, "metaSchedule", job_id, provider)
+
+    assert match_error(job_id, grid.customer) == ("ProviderNotJoined", ())
+    assert match_error(UNKNOWN_JOB.to_bytes(32), grid.provider) == ("InvalidJob", ())
+    assert match_error(cancelled_id, grid.provider) == ("JobHotStatusOnly", ("4",))
     grid.match(number)
-    assert refused(grid, devnet.operator, "metaSchedule", job_id, grid.provider) == (
-        "SameStatusError",
-        (),
-    )
+    assert match_error(job_id, grid.provider) == ("SameStatusError", ())
 
 
 @pytest.mark.parametrize(
     "function", ["claimNextJob", "claimNextCancellingJob", "claimNextTopUpJob"]
 )
 def test_errors_of_claims(grid, function):
-    assert refused(grid, grid.devnet.customer, function) == ("ProviderNotJoined", ())
-    assert refused(grid, grid.devnet.provider, function) == ("NoJob", ())
+    assert error_of(grid, grid.devnet.customer, function) == ("ProviderNotJoined", ())
+    assert error_of(grid, grid.devnet.provider, function) == ("NoJob", ())
 
 
 def test_errors_of_set_status(grid):
-    devnet, number = grid.devnet, job_in(grid, JobState.SCHEDULED)
+    devnet, number = grid.devnet, job_in_state(grid, JobState.SCHEDULED)
 
-    assert set_status(grid, number, JobState.RUNNING, who=devnet.customer) == (
+    assert status_error(grid, number, JobState.RUNNING, wallet=devnet.customer) == (
         "JobProviderOnly",
         (grid.customer, grid.provider),
     )
-    assert set_status(grid, number, JobState.META_SCHEDULED) == ("RunningColdStatusOnly", ("1",))
-    assert set_status(grid, number, JobState.FINISHED) == ("InvalidTransition", ("2", "5"))
+    assert status_error(grid, number, JobState.META_SCHEDULED) == (
+        "RunningColdStatusOnly",
+        ("1",),
+    )
+    assert status_error(grid, number, JobState.FINISHED) == ("InvalidTransition", ("2", "5"))
     grid.run(number, grid.ledger.head().timestamp)
-    assert set_status(grid, number, JobState.RUNNING) == ("SameStatusError", ())
+    assert status_error(grid, number, JobState.RUNNING) == ("SameStatusError", ())
     grid.settle(number)
-    assert set_status(grid, number, JobState.FAILED) == ("JobHotStatusOnly", ("5",))
-    assert set_status(grid, UNKNOWN, JobState.FAILED) == ("InvalidJob", ())
+    assert status_error(grid, number, JobState.FAILED) == ("JobHotStatusOnly", ("5",))
+    assert status_error(grid, UNKNOWN_JOB, JobState.FAILED) == ("InvalidJob", ())
 
 
 def test_errors_of_refuse(grid):
-    number = job_in(grid, JobState.RUNNING)
+    number = job_in_state(grid, JobState.RUNNING)
     job_id = number.to_bytes(32)
 
-    assert refused(grid, grid.devnet.customer, "refuseJob", job_id) == (
+    assert error_of(grid, grid.devnet.customer, "refuseJob", job_id) == (
         "JobProviderOnly",
         (grid.customer, grid.provider),
     )
-    assert refused(grid, grid.devnet.provider, "refuseJob", job_id) == (
+    assert error_of(grid, grid.devnet.provider, "refuseJob", job_id) == (
         "MetaScheduledScheduledStatusOnly",
         ("3",),
     )
-    assert refused(grid, grid.devnet.operator, "timeoutJob", job_id) == (
+    assert error_of(grid, grid.devnet.operator, "timeoutJob", job_id) == (
         "MetaScheduledScheduledStatusOnly",
         ("3",),
     )
 
 
 def test_errors_of_cancel(grid):
-    number = job_in(grid, JobState.PENDING)
+    number = job_in_state(grid, JobState.PENDING)
     job_id = number.to_bytes(32)
 
-    assert refused(grid, grid.devnet.provider, "cancelJob", job_id) == (
+    assert error_of(grid, grid.devnet.provider, "cancelJob", job_id) == (
         "CustomerOnly",
         (grid.provider, grid.customer),
     )
     grid.cancel(number)
-    assert refused(grid, grid.devnet.customer, "cancelJob", job_id) == ("JobHotStatusOnly", ("4",))
-    assert refused(grid, grid.devnet.operator, "panicJob", job_id, "why") == (
+    assert error_of(grid, grid.devnet.customer, "cancelJob", job_id) == ("JobHotStatusOnly", ("4",))
+    assert error_of(grid, grid.devnet.operator, "panicJob", job_id, "why") == (
         "JobHotStatusOnly",
         ("4",),
     )
 
 
 def test_errors_of_top_up(grid):
-    waits, runs = job_in(grid, JobState.PENDING), job_in(grid, JobState.RUNNING)
+    pending_id = job_in_state(grid, JobState.PENDING).to_bytes(32)
+    running_id = job_in_state(grid, JobState.RUNNING).to_bytes(32)
     outsider = wallet(91)
     grid.devnet.anvil.fund(outsider.address)
 
-    assert refused(grid, grid.devnet.customer, "topUpJob", waits.to_bytes(32), 1) == (
+    assert error_of(grid, grid.devnet.customer, "topUpJob", pending_id, 1) == (
         "RunningScheduledStatusOnly",
         ("0",),
     )
-    delegate = ("topUpJobDelegate", runs.to_bytes(32))
-    assert refused(grid, outsider, *delegate) == ("CustomerMetaSchedulerProviderOnly", ())
-    assert refused(grid, grid.devnet.customer, *delegate) == ("NoSpendingAuthority", ())
-    allow = ("setDelegateSpendingAuthority", runs.to_bytes(32), True)
-    assert refused(grid, outsider, *allow) == ("CustomerOnly", (outsider.address, grid.customer))
-    done(grid, grid.devnet.customer, *allow)
+    top_up = ("topUpJobDelegate", running_id)
+    assert error_of(grid, outsider, *top_up) == ("CustomerMetaSchedulerProviderOnly", ())
+    assert error_of(grid, grid.devnet.customer, *top_up) == ("NoSpendingAuthority", ())
+    allow = ("setDelegateSpendingAuthority", running_id, True)
+    assert error_of(grid, outsider, *allow) == ("CustomerOnly", (outsider.address, grid.customer))
+    call(grid, grid.devnet.customer, *allow)
     paid_min = billing_oracle.paid_seconds(200 * COIN, billing_oracle.price(SMALL, PRICES)) // 60
-    assert refused(grid, grid.devnet.provider, *delegate) == (
+    assert error_of(grid, grid.devnet.provider, *top_up) == (
         "RemainingTimeAboveLimit",
         (str(paid_min), "30"),
     )
 
 
 def test_errors_of_register(grid):
-    def wrong(hardware):
-        return refused(
-            grid,
-            grid.devnet.provider,
-            "register",
-            hardware,
-            PRICES_REQUESTED,
-            [],
-            contract="providers",
-        )
+    assert error_of_register(grid, (0, [], [], [])) == ("InvalidNodesCount", ())
+    assert error_of_register(grid, (2, [0], [4], [1000])) == ("ArrayLengthMismatch", ())
+    assert error_of_register(grid, (1, [0], [0], [1000])) == ("InvalidTotalCpus", ())
+    assert error_of_register(grid, (1, [0], [4], [0])) == ("InvalidTotalMem", ())
 
-    assert wrong((0, [], [], [])) == ("InvalidNodesCount", ())
-    assert wrong((2, [0], [4], [1000])) == ("ArrayLengthMismatch", ())
-    assert wrong((1, [0], [0], [1000])) == ("InvalidTotalCpus", ())
-    assert wrong((1, [0], [4], [0])) == ("InvalidTotalMem", ())
+
+def error_of_register(grid, hardware):
+    """Register hardware as the provider, and return the error."""
+    arguments = ("register", hardware, OFFERED_PRICES, [])
+    return error_of(grid, grid.devnet.provider, *arguments, contract="providers")
 
 
 def test_errors_of_provider_administration(grid):
-    def by(who, function, address):
-        return refused(grid, who, function, address, contract="providers")
+    def admin_error(function, address):
+        return error_of(grid, grid.devnet.admin, function, address, contract="providers")
 
-    outsider, admin = wallet(91).address, grid.devnet.admin
-    assert "is missing role" in by(grid.devnet.customer, "approve", grid.provider)[1][0]
-    assert by(admin, "approve", outsider) == ("WaitingApprovalOnly", ())
-    assert by(admin, "approve", grid.provider) == ("AlreadyDone", ())
-    assert by(admin, "remove", outsider) == ("NoProvider", ())
-    assert by(admin, "unban", grid.provider) == ("AlreadyDone", ())
-    done(grid, admin, "ban", grid.provider, contract="providers")
-    assert by(admin, "ban", grid.provider) == ("AlreadyDone", ())
-    arguments = ("register", HARDWARE, PRICES_REQUESTED, [])
-    assert refused(grid, grid.devnet.provider, *arguments, contract="providers") == ("Banned", ())
+    outsider = wallet(91).address
+    _, (message,) = error_of(
+        grid, grid.devnet.customer, "approve", grid.provider, contract="providers"
+    )
+    assert MISSING_ROLE in message
+    assert admin_error("approve", outsider) == ("WaitingApprovalOnly", ())
+    assert admin_error("approve", grid.provider) == ("AlreadyDone", ())
+    assert admin_error("remove", outsider) == ("NoProvider", ())
+    assert admin_error("unban", grid.provider) == ("AlreadyDone", ())
+    call(grid, grid.devnet.admin, "ban", grid.provider, contract="providers")
+    assert admin_error("ban", grid.provider) == ("AlreadyDone", ())
+    assert error_of_register(grid, HARDWARE) == ("Banned", ())

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Crashes, reorgs and other programs with the same wallet: no call is lost or repeated."""
+"""The sender loses and repeats no call after crashes, reorgs and uses of its wallet by others."""
 
 from __future__ import annotations
 
 import pytest
 from tests.adapters.chain.conftest import RealGrid
-from tests.adapters.chain.sender_setup import WalletSender, claimed, job
+from tests.adapters.chain.sender_setup import WalletSender, claim_jobs, job_states
 
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.transactions.calls import SetRunning
 from gridstead.domain.transactions.dispatch import DispatchPolicy
 from gridstead.domain.transactions.outbox import SendState
 from gridstead.errors import ConfigError
@@ -40,84 +39,74 @@ def twin(grid, tmp_path):
     opened.close()
 
 
-def put_running(wallet_sender, grid, *numbers):
-    for number in numbers:
-        call = SetRunning(
-            job_key=job(grid, number).job_key, started_at=grid.ledger.head().timestamp
-        )
-        wallet_sender.outbox.put(f"run:{number}", call)
-
-
-def known(wallet_sender):
+def are_known(wallet_sender):
     """Return for each stored transaction whether the node has it."""
-    rpc = wallet_sender.chain.anvil.rpc
-    transactions = [rpc("eth_getTransactionByHash", tx_hash) for tx_hash in wallet_sender.hashes()]
-    return [transaction is not None for transaction in transactions]
-
-
-def states(grid, numbers):
-    return {job.state for job in grid.jobs(*numbers).values()}
+    results = []
+    for tx_hash in wallet_sender.hashes():
+        transaction = wallet_sender.chain.anvil.rpc("eth_getTransactionByHash", tx_hash)
+        results.append(transaction is not None)
+    return results
 
 
 def test_stored_transaction_is_sent_by_the_next_process(grid, wallet_sender):
-    (number,) = claimed(grid, 1)
-    put_running(wallet_sender, grid, number)
+    (number,) = claim_jobs(grid, 1)
+    wallet_sender.put_running(grid, number)
 
     wallet_sender.crash_at = "transaction_stored"
     wallet_sender.tick()
-    assert (known(wallet_sender), wallet_sender.states()) == ([False], [SendState.SENT])
+    assert (are_known(wallet_sender), wallet_sender.states()) == ([False], [SendState.SENT])
     wallet_sender.tick()
 
-    assert known(wallet_sender) == [True]
+    assert are_known(wallet_sender) == [True]
     wallet_sender.finish()
     assert (len(wallet_sender.hashes()), wallet_sender.states()) == (1, [SendState.FINAL])
-    assert states(grid, [number]) == {JobState.RUNNING}
+    assert job_states(grid, [number]) == {JobState.RUNNING}
 
 
 def test_stored_transactions_are_sent_by_the_next_process(grid, wallet_sender):
-    numbers = claimed(grid, 30)
+    numbers = claim_jobs(grid, 30)
     wallet_sender.policy = DispatchPolicy(confirmations=2, batch=1)
     wallet_sender.restart()
-    put_running(wallet_sender, grid, *numbers)
+    wallet_sender.put_running(grid, *numbers)
 
     wallet_sender.crash_at = "transaction_stored"
     wallet_sender.tick()
-    assert known(wallet_sender) == [False] * 30
+    assert are_known(wallet_sender) == [False] * 30
     wallet_sender.tick()
-    assert known(wallet_sender) == [True] * 30
+    assert are_known(wallet_sender) == [True] * 30
     wallet_sender.finish()
 
     assert len(wallet_sender.hashes()) == 30
-    assert states(grid, numbers) == {JobState.RUNNING}
+    assert job_states(grid, numbers) == {JobState.RUNNING}
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "another process"])
 def test_transaction_dropped_in_a_reorg_is_sent_again(grid, wallet_sender, restarts):
-    (number,) = claimed(grid, 1)
-    put_running(wallet_sender, grid, number)
+    (number,) = claim_jobs(grid, 1)
+    wallet_sender.put_running(grid, number)
     wallet_sender.tick_and_mine(2)
     assert wallet_sender.states() == [SendState.MINED]
 
     grid.reorg(2)
     grid.devnet.anvil.rpc("anvil_dropAllTransactions")
-    assert known(wallet_sender) == [False]
+    assert are_known(wallet_sender) == [False]
     if restarts:
         wallet_sender.restart()
     wallet_sender.tick()
 
-    assert known(wallet_sender) == [True]
+    assert are_known(wallet_sender) == [True]
     wallet_sender.finish()
     assert (len(wallet_sender.hashes()), wallet_sender.states()) == (1, [SendState.FINAL])
-    assert states(grid, [number]) == {JobState.RUNNING}
+    assert job_states(grid, [number]) == {JobState.RUNNING}
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "another process"])
 def test_nonce_used_by_another_program_loses_no_call(grid, wallet_sender, twin, restarts):
-    first, second = claimed(grid, 2)
-    put_running(wallet_sender, grid, first)
+    first, second = claim_jobs(grid, 2)
+    wallet_sender.put_running(grid, first)
     wallet_sender.tick()
     grid.devnet.anvil.rpc("anvil_dropAllTransactions")
-    put_running(twin, grid, second)
+    twin.put_running(grid, second)
     twin.finish()
     assert twin.states() == [SendState.FINAL]
 
@@ -126,14 +115,15 @@ def test_nonce_used_by_another_program_loses_no_call(grid, wallet_sender, twin, 
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL]
-    assert known(wallet_sender) == [False, True]
-    assert states(grid, [first, second]) == {JobState.RUNNING}
+    assert are_known(wallet_sender) == [False, True]
+    assert job_states(grid, [first, second]) == {JobState.RUNNING}
 
 
 def test_two_programs_with_one_wallet_lose_no_call(grid, wallet_sender, twin):
-    numbers = claimed(grid, 8)
-    for place, number in enumerate(numbers):
-        put_running((wallet_sender, twin)[place % 2], grid, number)
+    numbers = claim_jobs(grid, 8)
+    for index, number in enumerate(numbers):
+        sender = wallet_sender if index % 2 == 0 else twin
+        sender.put_running(grid, number)
         wallet_sender.tick()
         twin.tick()
         grid.devnet.anvil.mine()
@@ -143,12 +133,12 @@ def test_two_programs_with_one_wallet_lose_no_call(grid, wallet_sender, twin):
     twin.finish()
 
     assert {*wallet_sender.states(), *twin.states()} == {SendState.FINAL}
-    assert states(grid, numbers) == {JobState.RUNNING}
+    assert job_states(grid, numbers) == {JobState.RUNNING}
 
 
 def test_replacement_survives_a_crash_before_it_is_sent(grid, wallet_sender):
-    (number,) = claimed(grid, 1)
-    put_running(wallet_sender, grid, number)
+    (number,) = claim_jobs(grid, 1)
+    wallet_sender.put_running(grid, number)
     wallet_sender.tick()
     for _ in range(2):
         grid.devnet.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(500 * 10**9))
@@ -161,13 +151,13 @@ def test_replacement_survives_a_crash_before_it_is_sent(grid, wallet_sender):
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL]
-    assert states(grid, [number]) == {JobState.RUNNING}
+    assert job_states(grid, [number]) == {JobState.RUNNING}
 
 
 def test_wallet_without_coins_continues_after_funding(grid, wallet_sender):
-    """A sent transaction remains pending; an unpaid one is neither lost nor signed again."""
-    numbers = claimed(grid, 3)
-    put_running(wallet_sender, grid, *numbers)
+    """The stored transaction is sent after the funding, and no other one is signed."""
+    numbers = claim_jobs(grid, 3)
+    wallet_sender.put_running(grid, *numbers)
     grid.devnet.anvil.rpc("anvil_setBalance", wallet_sender.wallet.address, "0x1")
     for _ in range(2):
         with pytest.raises(ConfigError, match="cannot pay"):
@@ -178,4 +168,4 @@ def test_wallet_without_coins_continues_after_funding(grid, wallet_sender):
     wallet_sender.finish()
 
     assert len(wallet_sender.hashes()) == 1
-    assert states(grid, numbers) == {JobState.RUNNING}
+    assert job_states(grid, numbers) == {JobState.RUNNING}

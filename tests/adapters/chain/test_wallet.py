@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys, signatures and their signers."""
+"""Wallets: key files, signatures, and the recovery of a signature's signer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gridstead.adapters.chain.wallet import (
 )
 from gridstead.errors import ConfigError, InvalidInput
 
-CHEAP = 2**13
+ITERATIONS = 2**13  # few, so that the tests open wallets quickly
 
 
 @pytest.fixture
@@ -32,50 +32,49 @@ def password(tmp_path):
 
 
 def test_created_wallet_can_be_loaded(tmp_path, password):
-    created = create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+    created = create_wallet(tmp_path / "key.json", password, iterations=ITERATIONS)
 
     assert load_wallet(tmp_path / "key.json", password).address == created.address
     assert stat.S_IMODE((tmp_path / "key.json").stat().st_mode) == 0o600
 
 
 def test_wallet_of_a_given_key_has_its_address(tmp_path, password):
-    created = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=CHEAP)
+    created = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=ITERATIONS)
 
-    assert (
-        created.address
-        == wallet_of(b"\1" * 32).address
-        == Keys.from_key(b"\1" * 32).address.lower()
-    )
+    address = Keys.from_key(b"\1" * 32).address.lower()
+    assert created.address == address
+    assert wallet_of(b"\1" * 32).address == address
 
 
 def test_existing_key_file_is_not_overwritten(tmp_path, password):
-    create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+    create_wallet(tmp_path / "key.json", password, iterations=ITERATIONS)
 
     with pytest.raises(ConfigError, match="cannot write wallet"):
-        create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+        create_wallet(tmp_path / "key.json", password, iterations=ITERATIONS)
 
 
 def test_killed_write_leaves_no_partial_wallet(tmp_path, password):
-    """A program that finds the file uses it as a wallet, and does not create another one."""
-    die = f"""
+    """A program that found a partial file would use it and create no wallet."""
+    key = tmp_path / "key.json"
+    program = f"""
 import os, signal
 from pathlib import Path
 from gridstead.adapters.chain.wallet import create_wallet
 Path.write_text = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-create_wallet(Path({str(tmp_path / "key.json")!r}), Path({str(password)!r}), iterations={CHEAP})
+create_wallet(Path({str(key)!r}), Path({str(password)!r}), iterations={ITERATIONS})
 """
 
-    died = subprocess.run([sys.executable, "-c", die], check=False)
-    left = (tmp_path / "key.json").exists()
-    created = create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+    result = subprocess.run([sys.executable, "-c", program], check=False)
 
-    assert (died.returncode, left) == (-signal.SIGKILL, False)
-    assert load_wallet(tmp_path / "key.json", password).address == created.address
+    assert result.returncode == -signal.SIGKILL
+    assert not key.exists()
+    created = create_wallet(key, password, iterations=ITERATIONS)
+    assert load_wallet(key, password).address == created.address
     assert {path.name for path in tmp_path.iterdir()} == {"key.json", "password"}
 
 
 def test_wrong_password_is_a_config_error(tmp_path, password):
-    create_wallet(tmp_path / "key.json", password, iterations=CHEAP)
+    create_wallet(tmp_path / "key.json", password, iterations=ITERATIONS)
     password.write_text("another")
 
     with pytest.raises(ConfigError, match="cannot open wallet") as error:
@@ -93,40 +92,41 @@ def test_invalid_key_file_is_a_config_error(tmp_path, password, content):
         load_wallet(tmp_path / "key.json", password)
 
 
-def _of_version_5(document):
+def _set_version_5(document):
     document["version"] = 5
 
 
-def _of_another_cipher(document):
+def _set_another_cipher(document):
     document["crypto"]["cipher"] = "aes-256-gcm"
 
 
-def _of_no_cipher(document):
+def _remove_cipher(document):
     del document["crypto"]["cipher"]
 
 
-def _of_another_derivation(document):
+def _set_another_key_derivation(document):
     document["crypto"]["kdf"] = "argon2id"
 
 
 @pytest.mark.parametrize(
-    "foreign", [_of_version_5, _of_another_cipher, _of_no_cipher, _of_another_derivation]
+    "change_document",
+    [_set_version_5, _set_another_cipher, _remove_cipher, _set_another_key_derivation],
 )
-def test_unsupported_key_file_is_a_config_error(tmp_path, password, foreign):
+def test_unsupported_key_file_is_a_config_error(tmp_path, password, change_document):
     """The password is right, but the version, cipher or key derivation is not supported."""
     path = tmp_path / "key.json"
-    create_wallet(path, password, iterations=CHEAP)
+    create_wallet(path, password, iterations=ITERATIONS)
     document = json.loads(path.read_text())
-    foreign(document)
+    change_document(document)
     path.write_text(json.dumps(document))
 
     with pytest.raises(ConfigError, match=f"cannot open wallet {path}"):
         load_wallet(path, password)
 
 
-def test_key_file_names_are_case_insensitive(tmp_path, password):
+def test_field_names_of_a_key_file_are_case_insensitive(tmp_path, password):
     path = tmp_path / "key.json"
-    created = create_wallet(path, password, iterations=CHEAP)
+    created = create_wallet(path, password, iterations=ITERATIONS)
     document = json.loads(path.read_text())
     document["Crypto"] = document.pop("crypto") | {"cipher": "AES-128-CTR"}
     path.write_text(json.dumps(document))
@@ -140,23 +140,26 @@ def test_missing_file_is_a_config_error(tmp_path, password):
 
 
 def test_key_is_not_printed(tmp_path, password):
-    created = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=CHEAP)
+    created = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=ITERATIONS)
 
     assert "01" * 8 not in repr(created)
     assert "01" * 8 not in json.dumps((tmp_path / "key.json").read_text())
 
 
 @pytest.mark.parametrize("text", ["read:0xab/log/1", b"\xff\x00"])
-@pytest.mark.parametrize("base", [27, 0])
-def test_signer_is_recovered_from_both_forms_of_v(text, base):
+@pytest.mark.parametrize("lowest_v", [27, 0])
+def test_signer_is_recovered_from_both_encodings_of_v(text, lowest_v):
     signature = wallet_of(b"\1" * 32).sign_text(text)
-    signature = signature[:-1] + bytes([signature[-1] - 27 + base])
+    v = signature[-1] - 27 + lowest_v
+    signature = signature[:-1] + bytes([v])
 
     assert recover(text, signature) == wallet_of(b"\1" * 32).address
 
 
 def test_signature_of_another_text_has_another_signer():
-    assert recover("b", wallet_of(b"\1" * 32).sign_text("a")) != wallet_of(b"\1" * 32).address
+    wallet = wallet_of(b"\1" * 32)
+
+    assert recover("b", wallet.sign_text("a")) != wallet.address
 
 
 @pytest.mark.parametrize(

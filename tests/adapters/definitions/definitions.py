@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that tests use to store scripts of the Job Definition service."""
+"""Helper functions for tests of the script store of the Job Definition service."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several instances of the Job Definition service on one store."""
+"""Several instances of the Job Definition service that share one script store."""
 
 from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import create_engine, event, text
@@ -17,7 +18,7 @@ DATABASE = "gridstead.adapters.store.database"
 
 
 def enter_within(scripts, *, seconds):
-    """Enter the exclusive section, with retries for this many seconds."""
+    """Enter the exclusive section. If it is occupied, retry for this many seconds."""
     for _ in range(seconds * 10):
         try:
             with scripts.exclusive():
@@ -28,15 +29,15 @@ def enter_within(scripts, *, seconds):
 
 
 def wait_for_a_lock(url):
-    """Return when a connection waits for a lock in the database."""
-    waiting = (
+    """Return once a connection waits for a lock in the database."""
+    waiting_query = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE wait_event_type = 'Lock' AND datname = current_database()"
     )
     server = create_engine(url, isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
         for _ in range(2000):
-            if connection.execute(text(waiting)).scalar():
+            if connection.execute(text(waiting_query)).scalar():
                 break
             time.sleep(0.01)
     server.dispose()
@@ -65,19 +66,11 @@ def test_sqlite_store_cannot_be_shared(tmp_path):
 
 
 def test_instances_that_start_together_migrate_once(postgresql_url):
-    opened = []
-    threads = [
-        threading.Thread(target=lambda: opened.append(open_scripts(postgresql_url, KEY)))
-        for _ in range(5)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(5) as pool:
+        futures = [pool.submit(open_scripts, postgresql_url, KEY) for _ in range(5)]
 
-    assert len(opened) == 5
-    for scripts in opened:
-        close(scripts)
+    for future in futures:
+        close(future.result())
 
 
 def test_one_instance_at_a_time_enters_the_exclusive_section(postgresql_url):
@@ -92,11 +85,8 @@ def test_one_instance_at_a_time_enters_the_exclusive_section(postgresql_url):
                 scripts.holdings()
                 inside.pop()
 
-    threads = [threading.Thread(target=enter, args=(scripts,)) for scripts in (first, second) * 10]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(20) as pool:
+        list(pool.map(enter, [first, second] * 10))
 
     assert max(counts) == 1
     close(first)
@@ -110,12 +100,9 @@ def test_hanging_instance_does_not_block_the_others(postgresql_url, monkeypatch)
 
     section = hung.exclusive()
     section.__enter__()
-    with (
-        pytest.raises(Transient, match="has kept it locked") as caught,
-        other.exclusive(),
-    ):
+    with pytest.raises(Transient, match="has kept it locked") as caught, other.exclusive():
         pass
-    enter_within(other, seconds=20)  # the server has released the lock
+    enter_within(other, seconds=20)  # the server releases the lock of an idle session
     with pytest.raises(Transient, match="could not reach the state store"):
         section.__exit__(None, None, None)
     enter_within(hung, seconds=20)
@@ -125,7 +112,7 @@ def test_hanging_instance_does_not_block_the_others(postgresql_url, monkeypatch)
     close(other)
 
 
-def test_hanging_thread_does_not_block_the_others_of_its_process(postgresql_url, monkeypatch):
+def test_hanging_thread_does_not_block_other_threads_of_its_process(postgresql_url, monkeypatch):
     monkeypatch.setattr(f"{DATABASE}.LOCK_WAIT_S", 0.2)
     scripts = open_scripts(postgresql_url, KEY)
 
@@ -150,7 +137,7 @@ def test_hanging_transaction_does_not_block_the_other_instances(postgresql_url, 
 
 
 def test_client_and_server_set_tcp_timeouts(postgresql_url):
-    """A dead client keeps its locks until the server notices, by default after two hours."""
+    """The server keeps the locks of a dead client until a timeout, by default two hours."""
     scripts = open_scripts(f"{postgresql_url}&keepalives_idle=7", KEY)
     query = text(
         "SELECT name, source FROM pg_settings"
@@ -158,25 +145,19 @@ def test_client_and_server_set_tcp_timeouts(postgresql_url):
     )
 
     with scripts._database.begin() as connection:
-        client = connection.connection.dbapi_connection.info.get_parameters()
-        server = dict(connection.execute(query).all())
+        client_parameters = connection.connection.dbapi_connection.info.get_parameters()
+        server_sources = dict(connection.execute(query).all())
 
-    assert (
-        client["keepalives_idle"],
-        client["keepalives_interval"],
-        client["tcp_user_timeout"],
-    ) == (
-        "7",
-        "10",
-        "60000",
-    )
-    assert set(server.values()) == {"session"}
-    assert len(server) == 4
+    assert client_parameters["keepalives_idle"] == "7"
+    assert client_parameters["keepalives_interval"] == "10"
+    assert client_parameters["tcp_user_timeout"] == "60000"
+    assert len(server_sources) == 4
+    assert set(server_sources.values()) == {"session"}
     close(scripts)
 
 
 def test_use_during_the_release_of_the_last_job_keeps_the_script(postgresql_url):
-    """The release must read the uses after the other instance has committed its use."""
+    """The release must not read the uses before the other instance has committed its use."""
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(first)
     first.use([use(7)])
@@ -187,15 +168,14 @@ def test_use_during_the_release_of_the_last_job_keeps_the_script(postgresql_url)
         proceed.wait(20)
 
     event.listen(second._database._engine, "commit", pause, once=True)
-    using = threading.Thread(target=second.use, args=([use(8)],))
-    releasing = threading.Thread(target=first.release, args=([use(7)],), kwargs={"ends_at": 1})
-    using.start()
-    committing.wait(20)
-    releasing.start()
-    wait_for_a_lock(postgresql_url)
-    proceed.set()
-    using.join()
-    releasing.join()
+    with ThreadPoolExecutor(2) as pool:
+        using = pool.submit(second.use, [use(8)])
+        committing.wait(20)
+        releasing = pool.submit(first.release, [use(7)], ends_at=1)
+        wait_for_a_lock(postgresql_url)
+        proceed.set()
+        using.result()
+        releasing.result()
 
     assert first.uses() == (use(8),)
     assert first.sweep(2) == 0
@@ -208,9 +188,11 @@ def test_store_reconnects_after_the_server_closed_its_connections(postgresql_url
     put(scripts)
     server = create_engine(postgresql_url, isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
-        others = "pid <> pg_backend_pid() AND datname = current_database()"
-        terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        connection.execute(text(f"{terminate} WHERE {others}"))
+        terminate = (
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+        connection.execute(text(terminate))
     server.dispose()
 
     with pytest.raises(Transient, match="could not reach the state store"):
@@ -226,7 +208,8 @@ def test_exhausted_connection_pool_is_a_transient_error(postgresql_url):
     scripts = open_scripts(postgresql_url, KEY)
     pool = scripts._database._engine.pool
     pool._timeout = 0.01
-    held = [pool.connect() for _ in range(pool.size() + pool._max_overflow - pool.checkedout())]
+    free_count = pool.size() + pool._max_overflow - pool.checkedout()
+    held = [pool.connect() for _ in range(free_count)]
 
     with pytest.raises(Transient, match="all connections are busy"):
         scripts.get("id")

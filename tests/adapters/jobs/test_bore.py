@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tunnels of a bore server, with a real SSH server that behaves as DeepSquare's."""
+"""Tunnels of a bore server, with an SSH server that behaves like DeepSquare's bore server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def server():
 
 @pytest.fixture
 def target():
-    """Yield the port of a program of the job that echoes its whole input."""
+    """Yield the port of a server that answers one connection with its whole input."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():
@@ -41,12 +41,16 @@ def target():
         yield listener.getsockname()[1]
 
 
-def ask(channel, data):
+def exchange(channel, data):
     """Send data, close the sending direction, and return the whole answer."""
     channel.settimeout(TIMEOUT_S)
     channel.sendall(data)
     channel.shutdown_write()
     return b"".join(iter(lambda: channel.recv(100), b""))
+
+
+def make_tunnel(server, *, target_port=1, token=""):
+    return BoreTunnel(host="localhost", port=server.port, target_port=target_port, token=token)
 
 
 @pytest.fixture
@@ -65,13 +69,19 @@ def program(server, target):
     process.stdout.close()
 
 
-def test_visitor_reaches_the_target_and_no_command_line_contains_the_token(server, program):
-    answer = ask(server.visit(), b"x" * 300_000)
+def test_visitor_reaches_the_target(server, program):
+    answer = exchange(server.visit(), b"x" * 300_000)
 
     assert answer == b"heard " + b"x" * 300_000
     assert program.stdout.readline() == URL
     assert server.tokens == [TOKEN]
     assert server.forwards == [("0.0.0.0", 0)]
+
+
+@pytest.mark.usefixtures("program")
+def test_no_command_line_contains_the_token(server):
+    server.visit()  # Now the program runs and has sent the token.
+
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             assert TOKEN.encode() not in process.read_bytes()
@@ -82,12 +92,13 @@ def test_visitor_reaches_the_target_and_no_command_line_contains_the_token(serve
 def test_connection_to_a_closed_target_port_is_closed(server):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    thread = threading.Thread(target=forward, args=(bore(server, port=port), lambda _: None))
+    tunnel = make_tunnel(server, target_port=port)
+    thread = threading.Thread(target=forward, args=(tunnel, lambda _: None))
     thread.start()
 
     try:
         received = server.visit().recv(1)
-    except paramiko.SSHException:  # the channel closed before paramiko returned it
+    except paramiko.SSHException:  # The channel was closed before paramiko returned it.
         received = b""
     assert received == b""
     assert server.transports[-1].is_active()
@@ -99,13 +110,13 @@ def test_connection_to_a_closed_target_port_is_closed(server):
 
 def test_wrong_token_raises_not_allowed(server):
     with pytest.raises(NotAllowed):
-        forward(bore(server, token="wrong"), lambda _: None)
+        forward(make_tunnel(server, token="wrong"), lambda _: None)
 
     assert server.forwards == []
 
 
 def test_unreachable_server_raises_tunnel_broken(server):
-    tunnel = bore(server)
+    tunnel = make_tunnel(server)
     server.deafen()
 
     with pytest.raises(TunnelBroken):
@@ -119,13 +130,7 @@ def test_server_without_ssh_raises_tunnel_broken():
             listener.accept()[0].close()
 
         threading.Thread(target=serve, daemon=True).start()
+        tunnel = BoreTunnel(host="127.0.0.1", port=listener.getsockname()[1], target_port=1)
 
         with pytest.raises(TunnelBroken):
-            forward(
-                BoreTunnel(host="127.0.0.1", port=listener.getsockname()[1], target_port=1),
-                lambda _: None,
-            )
-
-
-def bore(server, *, port=1, token=""):
-    return BoreTunnel(host="localhost", port=server.port, target_port=port, token=token)
+            forward(tunnel, lambda _: None)

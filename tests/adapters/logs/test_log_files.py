@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Encrypted log files: crashes, altered bytes, invalid names and full disks."""
+"""Encrypted log files: restarts after crashes, altered bytes, invalid names and full disks."""
 
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,7 @@ OWNER = "0x" + "ab" * 20
 OTHER = "0x" + "cd" * 20
 KEY = b"k" * 32
 LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
-NEXT = replace(LOG, log_identity="0" * 32)
+LATER_LOG = replace(LOG, log_identity="0" * 32)
 
 
 def chunk(data, timestamp_ns=1, **fields):
@@ -27,6 +28,7 @@ def chunk(data, timestamp_ns=1, **fields):
 
 
 def lines(logs, log=LOG, after=0):
+    """Return the lines of a log after a position."""
     result = []
     for stored in logs.read(log, after=after):
         result += to_lines(stored.chunk.data)
@@ -41,19 +43,21 @@ def files(tmp_path):
 
 
 @pytest.fixture
-def reopened(tmp_path, files):
-    """Return a function that opens the logs again, as another process does after a crash."""
-    again = []
+def reopen_logs(tmp_path, files):
+    """Return a function that closes the logs and opens them again, like a restarted process."""
+    opened = []
 
     def reopen():
-        (again[-1] if again else files).close()
-        again.append(FileLogs(tmp_path, key=KEY, limits=Limits(log_bytes=600)))
-        return again[-1]
+        current = opened[-1] if opened else files
+        current.close()
+        opened.append(FileLogs(tmp_path, key=KEY, limits=Limits(log_bytes=600)))
+        return opened[-1]
 
     yield reopen
-    if again:
-        again[-1].close()
-        files._held = os.open(os.devnull, os.O_RDONLY)  # the descriptor is already closed
+    if opened:
+        opened[-1].close()
+        # The fixture ``files`` closes its descriptor a second time.
+        files._held = os.open(os.devnull, os.O_RDONLY)
 
 
 def path_of(root, log=LOG):
@@ -61,71 +65,72 @@ def path_of(root, log=LOG):
 
 
 class TestRestart:
-    def test_sequence_and_line_numbers_continue_after_a_restart(self, files, reopened):
+    def test_sequence_and_line_numbers_continue_after_a_restart(self, files, reopen_logs):
         files.append(LOG, chunk(b"a\nb", writer=5, sequence=3))
 
-        again = reopened()
-        again.append(LOG, chunk(b"again", writer=5, sequence=3))
-        again.append(LOG, chunk(b"c", writer=5, sequence=4))
+        reopened = reopen_logs()
+        reopened.append(LOG, chunk(b"again", writer=5, sequence=3))
+        reopened.append(LOG, chunk(b"c", writer=5, sequence=4))
 
-        assert lines(again) == [b"a", b"b", b"c"]
-        assert [stored.first_line for stored in again.read(LOG, after=0)] == [1, 3]
+        assert lines(reopened) == [b"a", b"b", b"c"]
+        assert [stored.first_line for stored in reopened.read(LOG, after=0)] == [1, 3]
 
-    def test_full_log_stays_full(self, files, reopened):
+    def test_full_log_stays_full(self, files, reopen_logs):
         with pytest.raises(LogFull):
             files.append(LOG, chunk(b"x" * 600))
 
         with pytest.raises(LogFull):
-            reopened().append(LOG, chunk(b"x"))
+            reopen_logs().append(LOG, chunk(b"x"))
 
-    @pytest.mark.parametrize("cut", range(1, CHUNK_HEAD_BYTES + 20, 7))
+    @pytest.mark.parametrize("missing_bytes", range(1, CHUNK_HEAD_BYTES + 20, 7))
     def test_chunk_truncated_by_a_crash_is_ignored_and_removed(
-        self, files, reopened, tmp_path, cut
+        self, files, reopen_logs, tmp_path, missing_bytes
     ):
         files.append(LOG, chunk(b"one"))
         files.append(LOG, chunk(b"two"))
-        os.truncate(path_of(tmp_path), path_of(tmp_path).stat().st_size - cut)
+        path = path_of(tmp_path)
+        os.truncate(path, path.stat().st_size - missing_bytes)
 
-        again = reopened()
+        reopened = reopen_logs()
 
-        assert lines(again) == [b"one"]
-        again.append(LOG, chunk(b"three"))
-        assert lines(again) == [b"one", b"three"]
+        assert lines(reopened) == [b"one"]
+        reopened.append(LOG, chunk(b"three"))
+        assert lines(reopened) == [b"one", b"three"]
 
     @pytest.mark.parametrize("size", [0, 1, FILE_HEAD_BYTES - 1, FILE_HEAD_BYTES])
-    def test_file_with_a_truncated_header_is_rewritten(self, files, reopened, tmp_path, size):
+    def test_file_with_a_truncated_header_is_rewritten(self, files, reopen_logs, tmp_path, size):
         files.append(LOG, chunk(b"one"))
         os.truncate(path_of(tmp_path), size)
 
-        again = reopened()
-        again.append(LOG, chunk(b"two"))
+        reopened = reopen_logs()
+        reopened.append(LOG, chunk(b"two"))
 
-        assert lines(again) == [b"two"]
+        assert lines(reopened) == [b"two"]
 
-    def test_last_chunk_with_zeros_from_a_power_cut_is_removed(self, files, reopened, tmp_path):
+    def test_last_chunk_with_zeros_from_a_power_cut_is_removed(self, files, reopen_logs, tmp_path):
         files.append(LOG, chunk(b"one"))
         files.append(LOG, chunk(b"two"))
         with path_of(tmp_path).open("r+b") as file:
             file.seek(-2, os.SEEK_END)
             file.write(b"\0\0")
 
-        again = reopened()
-        again.append(LOG, chunk(b"three"))
+        reopened = reopen_logs()
+        reopened.append(LOG, chunk(b"three"))
 
-        assert lines(again) == [b"one", b"three"]
+        assert lines(reopened) == [b"one", b"three"]
 
-    def test_large_unreadable_data_is_moved_to_another_file(self, files, reopened, tmp_path):
+    def test_large_unreadable_data_is_moved_to_another_file(self, files, reopen_logs, tmp_path):
         files.append(LOG, chunk(b"one"))
         end = path_of(tmp_path).stat().st_size
-        junk = os.urandom(1) * (MAX_SEALED_BYTES + 1000)
+        damaged_data = os.urandom(1) * (MAX_SEALED_BYTES + 1000)
         with path_of(tmp_path).open("ab") as file:
-            file.write(junk)
+            file.write(damaged_data)
 
-        again = reopened()
-        again.append(LOG, chunk(b"two"))
+        reopened = reopen_logs()
+        reopened.append(LOG, chunk(b"two"))
 
-        assert lines(again) == [b"one", b"two"]
-        assert path_of(tmp_path).with_suffix(f".damaged-{end}").read_bytes() == junk
+        assert lines(reopened) == [b"one", b"two"]
+        assert path_of(tmp_path).with_suffix(f".damaged-{end}").read_bytes() == damaged_data
 
     def test_removed_log_file_is_created_again(self, files, tmp_path):
         files.append(LOG, chunk(b"one"))
@@ -133,9 +138,9 @@ class TestRestart:
 
         files.append(LOG, chunk(b"two"))
 
-        assert [(stored.first_line, stored.chunk.data) for stored in files.read(LOG, after=0)] == [
-            (1, b"two")
-        ]
+        (stored,) = files.read(LOG, after=0)
+        assert stored.first_line == 1
+        assert stored.chunk.data == b"two"
 
     def test_number_of_remembered_writers_is_limited(self, files):
         for writer in range(1, 3 * MAX_WRITERS):
@@ -146,13 +151,13 @@ class TestRestart:
 
     def test_number_of_remembered_logs_is_limited(self, files, monkeypatch):
         monkeypatch.setattr(adapter, "MAX_TAILS", 2)
-        several = [replace(LOG, name=f"job{number}") for number in range(4)]
-        for _ in range(2):
-            for log in several:
-                files.append(log, chunk(b"x"))
+        logs = [replace(LOG, name=f"job{number}") for number in range(4)]
+        for log in logs * 2:
+            files.append(log, chunk(b"x"))
 
         assert len(files._tails) == 2
-        assert [lines(files, log) for log in several] == [[b"x", b"x"]] * 4
+        for log in logs:
+            assert lines(files, log) == [b"x", b"x"]
 
 
 class TestSeal:
@@ -168,25 +173,25 @@ class TestSeal:
 
     def test_a_flipped_bit_in_any_byte_is_detected(self, files, sealed):
         original = sealed.read_bytes()
-        for place in range(len(original)):
+        for position in range(len(original)):
             altered = bytearray(original)
-            altered[place] ^= 1 << place % 8
+            altered[position] ^= 1 << position % 8
             sealed.write_bytes(altered)
 
             try:
                 read_lines = lines(files)
             except LogDamaged:
                 continue
-            # A length that became larger looks like an unfinished chunk.
-            assert read_lines in ([], [b"secret one"]), place
+            # If the flipped bit makes the length larger, the chunk looks unfinished.
+            assert read_lines in ([], [b"secret one"]), position
 
     def test_moved_chunk_is_refused(self, files, sealed):
-        good = sealed.read_bytes()
+        content = sealed.read_bytes()
         first, second = files.read(LOG, after=0)
-        moved = (
-            good[: first.start] + good[second.start : second.end] + good[first.start : first.end]
-        )
-        sealed.write_bytes(moved)
+        header = content[: first.start]
+        first_chunk = content[first.start : first.end]
+        second_chunk = content[second.start : second.end]
+        sealed.write_bytes(header + second_chunk + first_chunk)
 
         with pytest.raises(LogDamaged):
             files.read(LOG, after=0)
@@ -213,8 +218,9 @@ class TestSeal:
             files.read(LOG, after=0)
 
     def test_position_inside_a_chunk_returns_nothing(self, files, sealed):
-        starts = {stored.start for stored in files.read(LOG, after=0)}
-        for after in set(range(FILE_HEAD_BYTES + 1, sealed.stat().st_size)) - starts:
+        chunk_starts = {stored.start for stored in files.read(LOG, after=0)}
+        positions = set(range(FILE_HEAD_BYTES + 1, sealed.stat().st_size))
+        for after in positions - chunk_starts:
             try:
                 assert files.read(LOG, after=after) == ()
             except LogDamaged:
@@ -222,10 +228,11 @@ class TestSeal:
 
     def test_equal_lines_are_encrypted_differently(self, files, tmp_path):
         files.append(LOG, chunk(b"same same same same"))
-        files.append(NEXT, chunk(b"same same same same"))
+        files.append(LATER_LOG, chunk(b"same same same same"))
 
-        tails = {path_of(tmp_path, log).read_bytes()[-30:] for log in (LOG, NEXT)}
-        assert len(tails) == 2
+        first_line = path_of(tmp_path, LOG).read_bytes()[-30:]
+        second_line = path_of(tmp_path, LATER_LOG).read_bytes()[-30:]
+        assert first_line != second_line
 
     def test_short_key_is_a_config_error(self, tmp_path):
         with pytest.raises(ConfigError):
@@ -239,25 +246,23 @@ class TestFiles:
             files.append(LOG, chunk(b"%d" % number * 50_000))
         files.append(LOG, chunk(b"x" * 3_000_000))
 
-        position, parts, count = 0, 0, 0
-        stored = files.read(LOG, after=position)
+        part_count, chunk_count = 0, 0
+        stored = files.read(LOG, after=0)
         while stored:
-            parts += 1
-            count += len(stored)
-            position = stored[-1].end
-            stored = files.read(LOG, after=position)
+            part_count += 1
+            chunk_count += len(stored)
+            stored = files.read(LOG, after=stored[-1].end)
 
-        assert count == 26
-        assert parts > 2
+        assert chunk_count == 26
+        assert part_count > 2
 
     def test_files_are_readable_by_their_owner_only(self, files, tmp_path):
         files.append(LOG, chunk(b"x"))
 
-        path = path_of(tmp_path)
-        assert {place.stat().st_mode & 0o777 for place in (path.parent, path.parent.parent)} == {
-            0o700
-        }
-        assert path.stat().st_mode & 0o777 == 0o600
+        file = path_of(tmp_path)
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+        assert stat.S_IMODE(file.parent.parent.stat().st_mode) == 0o700
 
     @pytest.mark.parametrize(
         ("owner", "name", "log_identity"),

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of output on disk: it loses nothing while it has room, reports every gap, and survives
-its process.
-"""
+"""The spool, which queues a job's output on disk: its order, its gaps, and restarts."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ def small_segments(monkeypatch):
 
 
 def drain(spool):
-    """Take all waiting chunks and return them as (number, data)."""
+    """Close the spool, take all waiting chunks, and return them as (sequence number, data)."""
     taken = []
     spool.close()
     chunks = spool.take()
@@ -37,7 +35,7 @@ def drain(spool):
 
 
 @pytest.mark.usefixtures("small_segments")
-def test_chunks_are_taken_in_order_and_done_segments_are_deleted(folder):
+def test_chunks_are_taken_in_order_and_sent_segments_are_deleted(folder):
     spool = Spool(folder)
     for number in range(1, 50):
         spool.put(b"%d" % number * 10, Stream.STDERR)
@@ -62,28 +60,28 @@ def test_take_returns_the_same_chunks_until_done(folder):
 
 
 @pytest.mark.usefixtures("small_segments")
-@pytest.mark.parametrize("cut", [0, 1, 22, 30])
-def test_next_process_continues_with_the_chunks_not_done(folder, cut):
+@pytest.mark.parametrize("missing_bytes", [0, 1, 22, 30])
+def test_next_process_continues_with_the_chunks_that_were_not_sent(folder, missing_bytes):
     first = Spool(folder)
     for number in range(1, 21):
         first.put(b"%d" % number * 10, Stream.STDOUT)
     first.take()
     first.done()
-    last = max(folder.glob("*.chunks"))
-    if cut < last.stat().st_size:
-        os.truncate(last, last.stat().st_size - cut)
+    last_segment = max(folder.glob("*.chunks"))
+    if missing_bytes < last_segment.stat().st_size:
+        os.truncate(last_segment, last_segment.stat().st_size - missing_bytes)
 
-    again = Spool(folder)
-    again.put(b"after", Stream.STDOUT)
-    taken = drain(again)
+    second = Spool(folder)
+    second.put(b"after", Stream.STDOUT)
+    *old_chunks, (last_number, last_data) = drain(second)
 
-    numbers = [number for number, _ in taken]
+    assert last_data == b"after"
+    for number, data in old_chunks:
+        assert 1 <= number <= 20
+        assert data == b"%d" % number * 10
+    numbers = [number for number, _ in old_chunks] + [last_number]
     assert numbers == sorted(set(numbers))
-    assert taken[-1][1] == b"after"
-    assert {chunk for chunk in taken if chunk[1] != b"after"} <= {
-        (n, b"%d" % n * 10) for n in range(1, 21)
-    }
-    assert again._writer == first._writer
+    assert second._writer == first._writer
 
 
 def test_full_spool_drops_lines_and_reports_their_number(folder):
@@ -111,19 +109,19 @@ def test_gap_at_the_end_is_reported(folder):
     assert drain(spool)[1][1].startswith(b"gridstead: 1 lines")
 
 
-@pytest.mark.parametrize("written", [-1, 5])
-def test_full_disk_is_reported_as_a_gap(folder, monkeypatch, written):
+@pytest.mark.parametrize("written_bytes", [-1, 5])
+def test_full_disk_is_reported_as_a_gap(folder, monkeypatch, written_bytes):
     spool = Spool(folder)
     spool.put(b"one", Stream.STDOUT)
+    real_write = os.write
 
-    def fail(fd, data):
-        if written < 0:
+    def write_partly(fd, data):
+        if written_bytes < 0:
             raise OSError(28, "no space")
-        return real(fd, data[:written])
+        return real_write(fd, data[:written_bytes])
 
-    real = os.write
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", fail)
+        patch.setattr(os, "write", write_partly)
         spool.put(b"two", Stream.STDOUT)
     spool.put(b"three", Stream.STDOUT)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender of output to the logger: it never blocks the job and sends all lines in order."""
+"""The sender and the pump of a job's output: the order of the lines, and logger failures."""
 
 from __future__ import annotations
 
@@ -55,18 +55,20 @@ def sender(spool, logger):
     sender._thread.join(10)
 
 
-def end(spool, sender):
-    """Close the spool, finish the sender, and return (lines not sent, seconds)."""
+def finish(spool, sender):
+    """Close the spool and finish the sender. Return (number of lost lines, duration in seconds)."""
     started = time.monotonic()
     spool.close()
-    return sender.finish(), time.monotonic() - started
+    lost_lines = sender.finish()
+    return lost_lines, time.monotonic() - started
 
 
-def test_all_is_sent_in_order(spool, sender, logger):
+def test_lines_are_sent_in_order(spool, sender, logger):
     for number in range(100):
         spool.put(b"%d" % number, Stream.STDOUT)
 
-    assert end(spool, sender)[0] == 0
+    lost_lines, _ = finish(spool, sender)
+    assert lost_lines == 0
     assert logger.received == [b"%d" % number for number in range(100)]
 
 
@@ -77,31 +79,32 @@ def test_unaccepted_chunk_is_sent_again(spool, sender, logger):
     logger.error = None
     spool.put(b"two", Stream.STDOUT)
 
-    assert end(spool, sender)[0] == 0
+    lost_lines, _ = finish(spool, sender)
+    assert lost_lines == 0
     assert logger.received == [b"one", b"two"]
 
 
-def test_wait_for_an_unreachable_logger_is_short(spool, sender, logger):
+def test_sender_waits_shortly_for_an_unreachable_logger(spool, sender, logger):
     logger.error = LoggerUnavailable("away")
     spool.put(b"one\ntwo", Stream.STDOUT)
     spool.put(b"three", Stream.STDOUT)
     assert logger.called.wait(10)
 
-    lost, duration_s = end(spool, sender)
+    lost_lines, duration_s = finish(spool, sender)
 
-    assert lost == 3
+    assert lost_lines == 3
     assert duration_s < 1
 
 
-def test_wait_for_a_hanging_logger_is_short(spool, sender, logger, monkeypatch):
+def test_sender_waits_shortly_for_a_hanging_logger(spool, sender, logger, monkeypatch):
     monkeypatch.setattr(stream, "SLOW_S", 0.1)
     logger.proceed.clear()
     spool.put(b"one", Stream.STDOUT)
     assert logger.called.wait(10)
 
-    lost, duration_s = end(spool, sender)
+    lost_lines, duration_s = finish(spool, sender)
 
-    assert lost == 1
+    assert lost_lines == 1
     assert duration_s < 1
 
 
@@ -113,7 +116,8 @@ def test_nothing_is_sent_after_a_refusal(spool, sender, logger):
     sender._thread.join(10)
     spool.put(b"two", Stream.STDOUT)
 
-    assert end(spool, sender)[0] == 2
+    lost_lines, _ = finish(spool, sender)
+    assert lost_lines == 2
     assert not logger.called.is_set()
 
 
@@ -125,7 +129,20 @@ def test_sender_that_cannot_connect_reports_all_lines_as_lost(spool):
     sender.start()
     spool.put(b"one", Stream.STDOUT)
 
-    assert end(spool, sender)[0] == 1
+    lost_lines, _ = finish(spool, sender)
+    assert lost_lines == 1
+
+
+def stored_lines(spool):
+    """Take all chunks and return their lines as (stream, line)."""
+    lines = []
+    chunks = spool.take()
+    while chunks:
+        for chunk in chunks:
+            lines += [(chunk.stream, line) for line in chunk.data.split(b"\n")]
+        spool.done()
+        chunks = spool.take()
+    return lines
 
 
 class TestPump:
@@ -137,27 +154,26 @@ class TestPump:
             The writing ends of both pipes, a function that returns the next copied bytes, and a
             function that closes the pipes and returns the rest of the copy and all stored lines.
         """
-        (out, into_out), (err, into_err), (copied, copy) = os.pipe(), os.pipe(), os.pipe()
-        sources = {out: Stream.STDOUT, err: Stream.STDERR}
-        thread = threading.Thread(target=pump, args=(sources, copy, spool))
+        out_reader, out_writer = os.pipe()
+        err_reader, err_writer = os.pipe()
+        copy_reader, copy_writer = os.pipe()
+        sources = {out_reader: Stream.STDOUT, err_reader: Stream.STDERR}
+        thread = threading.Thread(target=pump, args=(sources, copy_writer, spool))
         thread.start()
 
-        def end():
-            os.close(into_out)
-            os.close(into_err)
-            thread.join(10)
-            os.close(copy)
-            stored = []
-            chunks = spool.take()
-            while chunks:
-                for chunk in chunks:
-                    stored += [(chunk.stream, line) for line in chunk.data.split(b"\n")]
-                spool.done()
-                chunks = spool.take()
-            return b"".join(iter(lambda: os.read(copied, 65536), b"")), stored
+        def read_copy():
+            return os.read(copy_reader, 65536)
 
-        yield into_out, into_err, lambda: os.read(copied, 65536), end
-        for fd in (out, err, copied):
+        def end():
+            os.close(out_writer)
+            os.close(err_writer)
+            thread.join(10)
+            os.close(copy_writer)
+            rest_of_copy = b"".join(iter(read_copy, b""))
+            return rest_of_copy, stored_lines(spool)
+
+        yield out_writer, err_writer, read_copy, end
+        for fd in (out_reader, err_reader, copy_reader):
             os.close(fd)
 
     @pytest.mark.parametrize(
@@ -170,23 +186,26 @@ class TestPump:
         ],
     )
     def test_lines_are_stored_whole(self, pumping, chunks, lines):
-        into, _, _, end = pumping
+        out_writer, _, _, end = pumping
         for chunk in chunks:
-            os.write(into, chunk)
+            os.write(out_writer, chunk)
 
-        copied, stored = end()
+        copy, stored = end()
 
         assert stored == [(Stream.STDOUT, line) for line in lines]
-        assert copied == b"".join(chunks)
+        assert copy == b"".join(chunks)
 
     def test_lines_of_two_streams_do_not_mix(self, pumping):
-        out, err, copied, end = pumping
-        for into, text, lines in [
-            (out, b"one\n", b"one\n"), (err, b"two\nhal", b"two\n"), (out, b"three\n", b"three\n"),
-            (err, b"f\nend", b"half\n"), (out, b"4\n", b"4\n"),
-        ]:  # fmt: skip
-            os.write(into, text)
-            assert copied() == lines
+        out_writer, err_writer, read_copy, end = pumping
+        for writer, text, copied_text in [
+            (out_writer, b"one\n", b"one\n"),
+            (err_writer, b"two\nhal", b"two\n"),
+            (out_writer, b"three\n", b"three\n"),
+            (err_writer, b"f\nend", b"half\n"),
+            (out_writer, b"4\n", b"4\n"),
+        ]:
+            os.write(writer, text)
+            assert read_copy() == copied_text
 
         assert end() == (b"end", [
             (Stream.STDOUT, b"one"), (Stream.STDERR, b"two"), (Stream.STDOUT, b"three"),
@@ -195,48 +214,50 @@ class TestPump:
         ])  # fmt: skip
 
     def test_one_stream_can_end_before_the_other(self, spool):
-        (out, into_out), (err, into_err), null = (
-            os.pipe(),
-            os.pipe(),
-            os.open(os.devnull, os.O_WRONLY),
-        )
-        thread = threading.Thread(
-            target=pump, args=({out: Stream.STDOUT, err: Stream.STDERR}, null, spool)
-        )
+        out_reader, out_writer = os.pipe()
+        err_reader, err_writer = os.pipe()
+        null = os.open(os.devnull, os.O_WRONLY)
+        sources = {out_reader: Stream.STDOUT, err_reader: Stream.STDERR}
+        thread = threading.Thread(target=pump, args=(sources, null, spool))
         thread.start()
-        os.close(into_out)
-        os.write(into_err, b"later\n")
+        os.close(out_writer)
+        os.write(err_writer, b"later\n")
 
-        assert [(chunk.stream, chunk.data) for chunk in spool.take()] == [(Stream.STDERR, b"later")]
-        os.close(into_err)
+        (chunk,) = spool.take()
+        assert chunk.stream is Stream.STDERR
+        assert chunk.data == b"later"
+        os.close(err_writer)
         thread.join(10)
-        for fd in (out, err, null):
+        for fd in (out_reader, err_reader, null):
             os.close(fd)
 
     def test_very_long_line_is_split_and_nothing_is_lost(self, spool, tmp_path):
-        (source, into), data = os.pipe(), b"x" * 300_000
-        with (tmp_path / "copy").open("wb") as copy:
+        reader, writer = os.pipe()
+        data = b"x" * 300_000
+        copy = tmp_path / "copy"
+        with copy.open("wb") as file:
             thread = threading.Thread(
-                target=pump, args=({source: Stream.STDOUT}, copy.fileno(), spool)
+                target=pump, args=({reader: Stream.STDOUT}, file.fileno(), spool)
             )
             thread.start()
-            os.write(into, data)
-            os.close(into)
+            os.write(writer, data)
+            os.close(writer)
             thread.join(10)
-        os.close(source)
+        os.close(reader)
 
         parts = [chunk.data for chunk in spool.take()]
-        assert b"".join(parts) == (tmp_path / "copy").read_bytes() == data
+        assert b"".join(parts) == data
+        assert copy.read_bytes() == data
         assert max(map(len, parts)) < 2 * MAX_LINE_BYTES
 
     def test_failed_copy_does_not_stop_the_spool(self, spool):
-        source, into = os.pipe()
-        full = os.open("/dev/full", os.O_WRONLY)
-        os.write(into, b"one\n")
-        os.close(into)
+        reader, writer = os.pipe()
+        full_file = os.open("/dev/full", os.O_WRONLY)
+        os.write(writer, b"one\n")
+        os.close(writer)
 
-        pump({source: Stream.STDOUT}, full, spool)
+        pump({reader: Stream.STDOUT}, full_file, spool)
 
         assert [chunk.data for chunk in spool.take()] == [b"one"]
-        os.close(source)
-        os.close(full)
+        os.close(reader)
+        os.close(full_file)

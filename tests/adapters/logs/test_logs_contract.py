@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of port LogSink, on the fake and on encrypted files."""
+"""Contract tests of the port LogSink, on the fake and on encrypted files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWNER = "0x" + "ab" * 20
 OTHER = "0x" + "cd" * 20
 KEY = b"k" * 32
 LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
-NEXT = replace(LOG, log_identity="0" * 32)
+LATER_LOG = replace(LOG, log_identity="0" * 32)
 NOW = 1_800_000_000
 
 
@@ -41,9 +41,9 @@ def files(tmp_path):
 
 @pytest.fixture(params=["memory", "files"])
 def logs(request):
-    return (
-        MemoryLogs(max_bytes=100) if request.param == "memory" else request.getfixturevalue("files")
-    )
+    if request.param == "memory":
+        return MemoryLogs(max_bytes=100)
+    return request.getfixturevalue("files")
 
 
 class TestLogSink:
@@ -72,7 +72,7 @@ class TestLogSink:
     def test_sync_does_not_change_the_log(self, logs):
         logs.append(LOG, chunk(b"x"))
         logs.sync(LOG)
-        logs.sync(NEXT)
+        logs.sync(LATER_LOG)
         logs.sync(LOG)
 
         assert lines(logs) == [b"x"]
@@ -103,16 +103,18 @@ class TestLogSink:
             with pytest.raises(LogFull):
                 logs.append(LOG, chunk(data))
 
-        assert lines(logs)[0] == b"x" * 90
-        assert [line[:11] for line in lines(logs)[1:]] == [b"gridstead: "]
+        first_line, message = lines(logs)
+        assert first_line == b"x" * 90
+        assert message.startswith(b"gridstead: ")
         assert logs.read(LOG, after=0)[-1].chunk.stream is Stream.GRID
 
     def test_logs_with_different_identities_are_separate(self, logs):
         logs.append(LOG, chunk(b"old"))
-        logs.append(NEXT, chunk(b"new"))
+        logs.append(LATER_LOG, chunk(b"new"))
 
-        assert (lines(logs), lines(logs, NEXT)) == ([b"old"], [b"new"])
-        assert logs.newest(OWNER, "job") == NEXT
+        assert lines(logs) == [b"old"]
+        assert lines(logs, LATER_LOG) == [b"new"]
+        assert logs.newest(OWNER, "job") == LATER_LOG
 
     def test_names_returns_the_owners_logs_sorted(self, logs):
         for owner, name in ((OWNER, "b"), (OWNER, "a.log"), (OTHER, "c")):
@@ -127,6 +129,7 @@ def path_of(root, log=LOG):
 
 class TestSweep:
     def write(self, files, tmp_path, name, *, age_s, owner=OWNER):
+        """Write a log whose last change has this age."""
         log = LogId(owner=owner, name=name, log_identity="0" * 32)
         files.append(log, chunk(b"x" * 50))
         os.utime(path_of(tmp_path, log), (NOW - age_s, NOW - age_s))
@@ -145,7 +148,8 @@ class TestSweep:
         for age_s, name in enumerate(("c", "b", "a")):
             self.write(files, tmp_path, name, age_s=age_s)
         self.write(files, tmp_path, "d", age_s=100, owner=OTHER)
-        size = path_of(tmp_path, LogId(owner=OWNER, name="a", log_identity="0" * 32)).stat().st_size
+        log = LogId(owner=OWNER, name="a", log_identity="0" * 32)
+        size = path_of(tmp_path, log).stat().st_size
         files._limits = Limits(owner_bytes=2 * size)
 
         assert files.sweep(NOW) == 1

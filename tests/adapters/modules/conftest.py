@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A git server whose certificate is signed by a test CA."""
+"""Fixtures of the module tests: a git server with a certificate of a test CA, and the adapter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridstead.workflow.schema import ModuleSource
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory):
-    """Return a server certificate and the certificate of its CA."""
+    """Return the certificate of the git server and the certificate of its CA."""
     authority = Authority(tmp_path_factory.mktemp("pki"))
     return authority.issue("git"), authority.certificate
 
@@ -38,20 +38,21 @@ def clock():
 
 
 class Modules:
-    """The adapter under test. Module sources are written without the server's host."""
+    """The adapter under test. It adds the server's host to the sources of modules."""
 
     def __init__(self, server, clock, ca_file):
         self.server, self.clock, self.ca_file = server, clock, ca_file
-        self.adapter = self.new()
+        self.adapter = self.new_adapter()
 
-    def new(self, **bounds):
-        """Return another adapter with an empty cache."""
+    def new_adapter(self, **bounds):
+        """Return an adapter with an empty cache."""
         return GitModules(
             (self.server.host,), clock=self.clock, ca_file=self.ca_file, bounds=Bounds(**bounds)
         )
 
     def text(self, source, adapter=None):
-        return (adapter or self.adapter).text(ModuleSource.parse(f"{self.server.host}/{source}"))
+        adapter = adapter or self.adapter
+        return adapter.text(ModuleSource.parse(f"{self.server.host}/{source}"))
 
 
 @pytest.fixture

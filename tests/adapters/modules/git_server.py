@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A git server (git http-backend over HTTPS), and repositories for it."""
+"""A git server, which runs git http-backend over HTTPS, and its repositories."""
 
 from __future__ import annotations
 
+import email
 import os
 import ssl
 import subprocess
@@ -65,7 +66,7 @@ class GitServer(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Passes each request to git http-backend."""
+    """Passes each request to git http-backend, a CGI program."""
 
     protocol_version = "HTTP/1.1"
 
@@ -105,12 +106,12 @@ class Handler(BaseHTTPRequestHandler):
             },
         )  # fmt: skip
         head, _, content = result.stdout.partition(b"\r\n\r\n")
-        headers = [line.partition(": ") for line in head.decode().split("\r\n") if line]
-        status = next((int(value[:3]) for name, _, value in headers if name == "Status"), 200)
-        self.send_response(status)
-        for name, _, value in headers:
-            if name != "Status":
-                self.send_header(name, value)
+        headers = email.message_from_bytes(head)
+        status = headers.get("Status", "200 OK")
+        del headers["Status"]
+        self.send_response(int(status[:3]))
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -122,8 +123,8 @@ class Repository:
     def __init__(
         self, root: Path, name: str = "me/greet", files: dict[str, str] | None = None
     ) -> None:
-        self.place = root / name
-        self.git("init", "--quiet", "--initial-branch=main", str(self.place), cwd=root)
+        self.root = root / name
+        self.git("init", "--quiet", "--initial-branch=main", str(self.root), cwd=root)
         self.git("config", "uploadpack.allowFilter", "true")
         self.commit(files if files is not None else {"module.yaml": MODULE})
 
@@ -135,7 +136,7 @@ class Repository:
         }  # fmt: skip
         result = subprocess.run(
             ["git", *words],
-            cwd=cwd or self.place,
+            cwd=cwd or self.root,
             env=environment,
             capture_output=True,
             text=True,
@@ -145,12 +146,17 @@ class Repository:
 
     def commit(self, files: dict[str, str | bytes], *, tag: str | None = None) -> str:
         """Commit files, with a tag if given, and return the commit id."""
-        for name, text in files.items():
-            (self.place / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.place / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-        return self.record(tag=tag)
+        for name, content in files.items():
+            file = self.root / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, str):
+                file.write_text(content)
+            else:
+                file.write_bytes(content)
+        return self.commit_all(tag=tag)
 
-    def record(self, *, tag: str | None = None) -> str:
+    def commit_all(self, *, tag: str | None = None) -> str:
+        """Commit all changes in the repository, with a tag if given, and return the commit id."""
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message", f"at {time.monotonic()}")
         if tag:

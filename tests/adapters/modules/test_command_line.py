@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead workflow` with modules from a real git server."""
+"""The command `gridstead workflow` with modules from a real git server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ def run(monkeypatch, capsys):
 
     def gridstead(*arguments):
         monkeypatch.setattr(sys, "argv", ["gridstead", "workflow", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
+        with pytest.raises(SystemExit) as caught:
             main()
-        return end.value.code or 0, *capsys.readouterr()
+        stdout, stderr = capsys.readouterr()
+        return caught.value.code or 0, stdout, stderr
 
     return gridstead
 
@@ -43,7 +44,7 @@ def test_the_script_contains_the_module(run, file, server, certificates):
     assert "Hello $WHO" in script
 
 
-def test_a_module_of_a_host_that_is_not_allowed_is_not_requested(run, file, server):
+def test_a_host_that_is_not_allowed_gets_no_request(run, file, server):
     code, _, stderr = run("render", file)
 
     assert code == 65
@@ -51,10 +52,14 @@ def test_a_module_of_a_host_that_is_not_allowed_is_not_requested(run, file, serv
     assert server.requested == []
 
 
-def test_a_wrong_argument_is_reported_only_if_modules_are_fetched(run, file, server, certificates):
+def test_an_unknown_argument_is_reported_only_if_modules_are_fetched(
+    run, file, server, certificates
+):
     file.write_text(file.read_text().replace("WHO", "WOH"))
 
-    assert run("validate", file)[0] == 0
+    code, _, _ = run("validate", file)
+    assert code == 0
+
     code, _, stderr = run(
         "validate", file, "--module-host", server.host, "--module-ca-file", certificates[1]
     )

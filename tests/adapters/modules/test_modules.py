@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules from a real git server, honest and hostile."""
+"""Modules from a real git server, also from hostile repositories."""
 
 from __future__ import annotations
 
@@ -15,65 +15,68 @@ from gridstead.errors import InvalidInput, ModuleUnavailable
 from gridstead.workflow.schema import ModuleSource
 
 
-def refused(modules, source="me/greet", **bounds):
+def refusal_reason(modules, source="me/greet", **bounds):
     """Return the reason why a module is refused."""
     with pytest.raises(InvalidInput) as caught:
-        modules.text(source, modules.new(**bounds))
+        modules.text(source, modules.new_adapter(**bounds))
     return str(caught.value)
 
 
 @pytest.fixture(autouse=True)
-def _scratch_folder_is_empty_afterwards(tmp_path, monkeypatch):
-    place = tmp_path / "scratch"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
+def _no_temporary_file_remains(tmp_path, monkeypatch):
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     yield
-    assert list(place.iterdir()) == []
+    assert list(folder.iterdir()) == []
+
+
+LARGE_FILES = {"large-1": os.urandom(1_500_000), "large-2": os.urandom(1_500_000)}
 
 
 class TestRefs:
-    def test_default_branch_without_a_ref(self, repository, modules):
+    def test_source_without_a_ref_is_the_default_branch(self, repository, modules):
         repository.commit({"module.yaml": "newest"})
 
         assert modules.text("me/greet") == "newest"
 
-    def test_tag(self, repository, modules):
+    def test_tag_is_resolved(self, repository, modules):
         repository.commit({"module.yaml": "one"}, tag="v1")
         repository.commit({"module.yaml": "two"})
 
         assert modules.text("me/greet@v1") == "one"
 
-    def test_lightweight_tag(self, repository, modules):
+    def test_lightweight_tag_is_resolved(self, repository, modules):
         repository.git("tag", "v0")
 
         assert modules.text("me/greet@v0") == MODULE
 
-    def test_tag_of_a_directory_has_its_path_as_a_prefix(self, repository, modules):
+    def test_tag_of_a_module_in_a_directory_starts_with_the_directory(self, repository, modules):
         repository.commit({"some/where/module.yaml": "inner"}, tag="some/where/v1")
         repository.git("tag", "v2")
 
         assert modules.text("me/greet/some/where@v1") == "inner"
         assert modules.text("me/greet/some/where") == "inner"
-        assert "no such tag or commit" in refused(modules, "me/greet/some/where@v2")
+        assert "no such tag or commit" in refusal_reason(modules, "me/greet/some/where@v2")
 
     @pytest.mark.parametrize("digits", [7, 12, 40])
-    def test_commit(self, repository, modules, digits):
+    def test_commit_id_is_resolved(self, repository, modules, digits):
         first = repository.git("rev-parse", "HEAD")
         repository.commit({"module.yaml": "two"})
 
         assert modules.text(f"me/greet@{first[:digits]}") == MODULE
 
     @pytest.mark.parametrize("ref", ["v9", "abcdef1", "a" * 40])
-    def test_unknown_ref_is_the_users_error(self, repository, modules, ref):
-        assert "there is no such" in refused(modules, f"me/greet@{ref}")
+    def test_unknown_ref_is_refused(self, repository, modules, ref):
+        assert "there is no such" in refusal_reason(modules, f"me/greet@{ref}")
 
-    def test_unknown_repository_is_the_users_error(self, repository, modules):
-        assert "there is no such public repository" in refused(modules, "me/none")
+    def test_unknown_repository_is_refused(self, repository, modules):
+        assert "there is no such public repository" in refusal_reason(modules, "me/none")
 
     def test_repository_without_a_module_is_refused(self, server, modules):
         Repository(server.root, files={"README.md": "hello"})
 
-        assert "there is no file module.yaml in it" in refused(modules)
+        assert "there is no file module.yaml in it" in refusal_reason(modules)
 
 
 class TestHosts:
@@ -92,25 +95,25 @@ class TestHosts:
 
     def test_redirect_is_not_followed(self, repository, modules, server, tmp_path, certificates):
         (tmp_path / "other").mkdir()
-        other = GitServer(tmp_path / "other", certificates[0])
-        Repository(other.root)
-        server.redirect_to = f"https://{other.host}"
+        other_server = GitServer(tmp_path / "other", certificates[0])
+        Repository(other_server.root)
+        server.redirect_to = f"https://{other_server.host}"
 
-        refused(modules)
+        refusal_reason(modules)
 
-        assert other.requested == []
-        other.stop()
+        assert other_server.requested == []
+        other_server.stop()
 
     def test_host_with_an_untrusted_certificate_is_unavailable(self, repository, server, clock):
+        modules_without_ca = GitModules((server.host,), clock=clock)
+
         with pytest.raises(ModuleUnavailable):
-            GitModules((server.host,), clock=clock).text(
-                ModuleSource.parse(f"{server.host}/me/greet")
-            )
+            modules_without_ca.text(ModuleSource.parse(f"{server.host}/me/greet"))
 
     def test_environment_of_the_service_does_not_affect_git(
         self, repository, modules, monkeypatch, tmp_path
     ):
-        """Neither a git configuration nor a proxy nor GIT_TRACE of the service has an effect."""
+        """Git ignores the service's configuration file, proxy and GIT_TRACE."""
         (tmp_path / ".gitconfig").write_text('[url "file:///"]\n\tinsteadOf = https://\n')
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
@@ -123,70 +126,70 @@ class TestHosts:
 class TestHostileRepositories:
     @pytest.mark.parametrize("target", ["/etc/passwd", "other.yaml"])
     def test_symlink_is_not_followed(self, repository, modules, target):
-        (repository.place / "module.yaml").unlink()
-        (repository.place / "module.yaml").symlink_to(target)
+        (repository.root / "module.yaml").unlink()
+        (repository.root / "module.yaml").symlink_to(target)
         repository.commit({"other.yaml": "secret"})
 
-        assert "module.yaml is not a plain file" in refused(modules)
+        assert "module.yaml is not a plain file" in refusal_reason(modules)
 
     def test_symlink_to_a_directory_is_not_followed(self, repository, modules):
-        (repository.place / "sub").symlink_to("/etc")
-        repository.record()
+        (repository.root / "sub").symlink_to("/etc")
+        repository.commit_all()
 
-        assert "there is no file sub/module.yaml in it" in refused(modules, "me/greet/sub")
+        assert "there is no file sub/module.yaml in it" in refusal_reason(modules, "me/greet/sub")
 
     def test_directory_named_module_yaml_is_refused(self, server, modules):
         Repository(server.root, files={"module.yaml/x": "a"})
 
-        assert "not a plain file" in refused(modules)
+        assert "not a plain file" in refusal_reason(modules)
 
     def test_submodules_are_not_fetched(self, repository, modules, server):
         inner = Repository(server.root, "me/inner")
-        state = inner.git("rev-parse", "HEAD")
-        repository.commit(
-            {
-                ".gitmodules": f'[submodule "sub"]\npath = sub\nurl = https://{server.host}/me/inner\n'
-            }
-        )
-        repository.git("update-index", "--add", "--cacheinfo", f"160000,{state},sub")
+        inner_commit = inner.git("rev-parse", "HEAD")
+        url = f"https://{server.host}/me/inner"
+        repository.commit({".gitmodules": f'[submodule "sub"]\npath = sub\nurl = {url}\n'})
+        repository.git("update-index", "--add", "--cacheinfo", f"160000,{inner_commit},sub")
         repository.git("commit", "--quiet", "--message", "sub")
 
         assert modules.text("me/greet") == MODULE
-        assert "there is no file" in refused(modules, "me/greet/sub")
-        assert not any("inner" in path for path in server.requested)
+        assert "there is no file" in refusal_reason(modules, "me/greet/sub")
+        assert "inner" not in " ".join(server.requested)
 
     def test_hooks_and_filters_do_not_run(self, repository, modules, tmp_path):
         owned = tmp_path / "owned"
         for hook in ("post-checkout", "reference-transaction", "post-merge"):
-            (repository.place / ".git/hooks").mkdir(exist_ok=True)
-            (repository.place / f".git/hooks/{hook}").write_text(f"#!/bin/sh\ntouch {owned}\n")
-            (repository.place / f".git/hooks/{hook}").chmod(0o755)
+            (repository.root / ".git/hooks").mkdir(exist_ok=True)
+            file = repository.root / ".git/hooks" / hook
+            file.write_text(f"#!/bin/sh\ntouch {owned}\n")
+            file.chmod(0o755)
         repository.commit({
             ".gitattributes": "* filter=evil\n",
             ".gitconfig": f'[filter "evil"]\nsmudge = touch {owned}\n',
         })  # fmt: skip
-        owned.unlink(missing_ok=True)  # the repository's own hooks ran when it was created
+        owned.unlink(missing_ok=True)  # the commit has run the hooks
 
         assert modules.text("me/greet") == MODULE
         assert not owned.exists()
 
-    @pytest.mark.parametrize("filters", ["true", "false"])
-    def test_large_repository_is_filtered_or_refused(self, repository, modules, filters):
-        """A server that supports filters omits large files. Without filters the repository is
-        refused.
-        """
-        repository.commit({f"large-{number}": os.urandom(1_000_000) for number in range(3)})
-        repository.git("config", "uploadpack.allowFilter", filters)
+    def test_large_files_of_a_repository_are_not_fetched(self, repository, modules):
+        """The adapter asks the server to omit large files, which is a filter of git."""
+        repository.commit(LARGE_FILES)
+        repository.git("config", "uploadpack.allowFilter", "true")
 
-        if filters == "true":
-            assert modules.text("me/greet", modules.new(pack_bytes=500_000)) == MODULE
-        else:
-            assert "repository is larger than 488 KiB" in refused(modules, pack_bytes=500_000)
+        assert modules.text("me/greet", modules.new_adapter(pack_bytes=500_000)) == MODULE
+
+    def test_large_repository_on_a_server_without_filters_is_refused(self, repository, modules):
+        repository.commit(LARGE_FILES)
+        repository.git("config", "uploadpack.allowFilter", "false")
+
+        reason = refusal_reason(modules, pack_bytes=500_000)
+
+        assert "repository is larger than 488 KiB" in reason
 
     def test_large_file_that_compresses_well_is_refused(self, repository, modules):
         repository.commit({"module.yaml": b"# " + b"x" * 50_000_000})
 
-        assert "module.yaml is larger than 256 KiB" in refused(modules)
+        assert "module.yaml is larger than 256 KiB" in refusal_reason(modules)
 
     def test_module_of_the_largest_size_is_accepted(self, repository, modules):
         repository.commit({"module.yaml": b"x" * MAX_TEXT_BYTES})
@@ -196,16 +199,16 @@ class TestHostileRepositories:
     def test_module_that_is_not_utf_8_is_refused(self, repository, modules):
         repository.commit({"module.yaml": b"\xff\xfe"})
 
-        assert "module.yaml is not text" in refused(modules)
+        assert "module.yaml is not text" in refusal_reason(modules)
 
     def test_silent_host_is_unavailable_after_the_timeout(self, repository, modules, server):
         server.silent = True
-        begin = time.monotonic()
+        started = time.monotonic()
 
         with pytest.raises(ModuleUnavailable, match="it took too long"):
-            modules.text("me/greet", modules.new(time_s=0.5))
+            modules.text("me/greet", modules.new_adapter(time_s=0.5))
 
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - started < 5
 
     @pytest.mark.parametrize(
         "source",
@@ -229,32 +232,32 @@ class TestCache:
         assert modules.text("me/greet@v1") == "one"
         repository.commit({"module.yaml": "two"})
         repository.git("tag", "--force", "v1")
-        requests = len(server.requested)
+        request_count = len(server.requested)
 
         assert modules.text("me/greet@v1") == "one"
-        assert len(server.requested) == requests
+        assert len(server.requested) == request_count
         clock.advance(Bounds().life_s + 1)
         assert modules.text("me/greet@v1") == "two"
 
     def test_full_commit_id_is_fetched_once(self, repository, modules, server, clock):
         commit = repository.git("rev-parse", "HEAD")
         modules.text(f"me/greet@{commit}")
-        requests = len(server.requested)
+        request_count = len(server.requested)
         clock.advance(10**7)
 
         assert modules.text(f"me/greet@{commit}") == MODULE
-        assert len(server.requested) == requests
+        assert len(server.requested) == request_count
 
     def test_refusal_is_cached_for_a_short_time(self, repository, modules, server, clock):
         for _ in range(3):
             with pytest.raises(InvalidInput):
                 modules.text("me/greet@v1")
-        requests = len(server.requested)
+        request_count = len(server.requested)
         repository.git("tag", "v1")
         clock.advance(31)
 
         assert modules.text("me/greet@v1") == MODULE
-        assert requests <= 2
+        assert request_count <= 2
 
     def test_unavailable_module_is_not_cached(self, repository, modules, server):
         server.unavailable = True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates, and servers of the Job Definition service and the logger on the loopback."""
+"""Fixtures of the RPC tests: the Job Definition service and the logger, on the loopback."""
 
 from __future__ import annotations
 
@@ -50,30 +50,48 @@ def server_tls(authority):
 
 
 def access_to(owner, clock, *, name=NAME, log_identity=LOG_IDENTITY):
+    """Return access that permits writing to a log for ten minutes."""
     log = LogId(owner=owner, name=name, log_identity=log_identity)
     token = write_token(KEY, WritePermit(log=log, expires_at=clock.now() + 600))
     return WriteAccess(owner=owner, log_name=name, token=token)
 
 
 def no_limit():
+    """Return a limit that no test reaches."""
     return PeerLimit(per_s=10**9, burst=10**9, what="calls")
 
 
 def new_graphql_service(submit, **changes):
-    """Return what a GraphQL server serves, with defaults for all but ``submit``."""
+    """Return a service for a GraphQL server, with defaults for all but ``submit``."""
     service = GraphqlService(
-        submit=submit, validate=lambda _: "valid", check=lambda: None, metrics=lambda: "# EOF\n",
+        submit=submit,
+        validate=lambda _: "valid",
+        check=lambda: None,
+        metrics=lambda: "# EOF\n",
         metrics_for=(),
-        requests=no_limit(), request_bytes=no_limit(),
-    )  # fmt: skip
+        requests=no_limit(),
+        request_bytes=no_limit(),
+    )
     return replace(service, **changes)
 
 
-def ask(server, ca, query, job=None):
+def new_graphql_server(tls, submit, **changes):
+    """Return a GraphQL server on a free port of the loopback. It is not started yet."""
+    service = new_graphql_service(submit, **changes)
+    return graphql_server(host="127.0.0.1", port=0, tls=tls, service=service)
+
+
+def new_http_client(ca, **options):
+    """Return an HTTP client that trusts the CA and ignores proxies."""
+    context = ssl.create_default_context(cafile=ca)
+    return httpx.Client(verify=context, trust_env=False, **options)
+
+
+def answer_of(server, ca, query, job=None):
     """Start a server, send it one query, stop it, and return the answer."""
     url = f"https://localhost:{server.start()}/graphql"
     try:
-        with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
+        with new_http_client(ca) as http:
             return http.post(url, json={"query": query, "variables": {"job": job}}).json()
     finally:
         server.stop()
@@ -88,12 +106,7 @@ class DefinitionServers:
         self.clock = FakeClock()
         self.modules = MemoryModules()
         self.service = self.new_service()
-        self.graphql = graphql_server(
-            host="127.0.0.1",
-            port=0,
-            tls=server_tls,
-            service=new_graphql_service(self.submit, validate=self.validate),
-        )
+        self.graphql = new_graphql_server(server_tls, self.submit, validate=self.validate)
         self.sbatch = SBatchServer(
             "127.0.0.1:0",
             server_tls,
@@ -105,7 +118,7 @@ class DefinitionServers:
         self.url = f"https://localhost:{self.graphql.start()}/graphql"
         self.address = f"localhost:{self.sbatch.start()}"
 
-    # Tests replace self.service, so these methods read it at each call.
+    # Tests replace self.service, so the servers must read it at each call.
 
     def submit(self, job, customer, charge):
         return self.service.submit(job, customer, charge)

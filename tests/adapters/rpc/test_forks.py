@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process with open gRPC channels can start programs, by fork (tests) and vfork (services)."""
+"""Programs that a process with open gRPC channels starts, with fork and with vfork."""
 
 import os
 import subprocess
@@ -9,15 +9,15 @@ from contextlib import ExitStack
 import grpc
 import pytest
 
-PAIRS = 4  # of a channel and a server
-STARTS = 200
+CHANNEL_COUNT = 4
+PROGRAM_COUNT = 200
 
 
 @pytest.fixture
 def open_channels():
-    """Keep channels open, which gRPC's threads poll."""
+    """Keep channels open. The threads of gRPC poll them."""
     with ExitStack() as stack:
-        for _ in range(PAIRS):
+        for _ in range(CHANNEL_COUNT):
             server = grpc.server(ThreadPoolExecutor(1))
             port = server.add_insecure_port("127.0.0.1:0")
             server.start()
@@ -27,13 +27,9 @@ def open_channels():
         yield
 
 
+# subprocess uses fork instead of vfork if it must set the user.
 @pytest.mark.usefixtures("open_channels")
-@pytest.mark.parametrize(
-    "options", [{}, {"user": os.geteuid()}], ids=["vfork", "fork"]
-)  # with a user, Python forks
+@pytest.mark.parametrize("options", [{}, {"user": os.geteuid()}], ids=["vfork", "fork"])
 def test_every_program_exits_with_success(options):
-    exit_codes = [
-        subprocess.run(["true"], check=False, **options).returncode for _ in range(STARTS)
-    ]
-
-    assert exit_codes == [0] * STARTS
+    for _ in range(PROGRAM_COUNT):
+        subprocess.run(["true"], check=True, **options)

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GraphQL server of the Job Definition service, with valid and hostile clients."""
+"""The GraphQL server of the Job Definition service, with valid and invalid requests."""
 
 from __future__ import annotations
 
-import ssl
-
 import httpx
 import pytest
-from tests.adapters.rpc.conftest import SUBMIT, ask, new_graphql_service, no_limit
+from tests.adapters.rpc.conftest import (
+    SUBMIT,
+    answer_of,
+    new_graphql_server,
+    new_graphql_service,
+    new_http_client,
+    no_limit,
+)
 from tests.fakes.definitions import job_id, wire_workflow
 
 from gridstead.adapters.definitions.job_definitions import submit_workflow
@@ -31,7 +36,7 @@ LONE_SURROGATE = (
 
 @pytest.fixture
 def http(servers, ca):
-    with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
+    with new_http_client(ca) as http:
         yield http
 
 
@@ -43,17 +48,14 @@ class TestSubmit:
         assert "echo hello" in servers.scripts.records[script_id]
 
     def test_our_client_reports_every_broken_rule(self, servers, ca):
-        with pytest.raises(InvalidWorkflow) as caught:
-            submit_workflow(
-                servers.url,
-                wire_workflow(steps=[{"run": {"command": "a\0", "shell": "/bin/zsh"}}]),
-                ca=ca,
-            )
+        workflow = wire_workflow(steps=[{"run": {"command": "a\0", "shell": "/bin/zsh"}}])
 
-        assert [problem.path for problem in caught.value.problems] == [
-            "steps[0].run.command",
-            "steps[0].run.shell",
-        ]
+        with pytest.raises(InvalidWorkflow) as caught:
+            submit_workflow(servers.url, workflow, ca=ca)
+
+        first, second = caught.value.problems
+        assert first.path == "steps[0].run.command"
+        assert second.path == "steps[0].run.shell"
 
     def test_unknown_field_is_refused_by_the_schema(self, http, servers):
         job = wire_workflow(steps=[{"run": {"command": "true", "networks": "host"}}])
@@ -66,10 +68,8 @@ class TestSubmit:
     def test_json_schema_is_served_to_everybody(self, http, servers):
         response = http.get(servers.url.replace("/graphql", "/workflow.schema.json"))
 
-        assert (response.status_code, response.headers["content-type"]) == (
-            200,
-            "application/schema+json",
-        )
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "application/schema+json"
         assert response.json() == json_schema()
 
     def test_broken_rule_is_answered_with_status_200_and_errors(self, http, servers):
@@ -82,11 +82,9 @@ class TestSubmit:
         assert error["extensions"]["tag"] == "min"
 
     def test_every_broken_rule_is_a_separate_error(self, http, servers):
-        response = post(
-            http,
-            servers,
-            variables={"job": wire_workflow(steps=[{"run": {"command": "a", "shell": "zsh"}}] * 2)},
-        )
+        job = wire_workflow(steps=[{"run": {"command": "a", "shell": "zsh"}}] * 2)
+
+        response = post(http, servers, variables={"job": job})
 
         assert response.status_code == 200
         first, second = response.json()["errors"]
@@ -120,10 +118,9 @@ class TestSubmit:
     def test_every_broken_rule_of_a_module_is_reported(self, http, servers):
         module = MODULE | {"inputs": [{"key": "not a name", "description": ""}], "steps": []}
 
-        report = post(http, servers, query=VALIDATE, variables={"module": module}).json()["data"][
-            "validate"
-        ]
+        response = post(http, servers, query=VALIDATE, variables={"module": module})
 
+        report = response.json()["data"]["validate"]
         assert "inputs[0].key" in report
         assert "steps: must not be empty" in report
         assert len(report.splitlines()) == 2
@@ -132,7 +129,9 @@ class TestSubmit:
         call = "validate(module: $module)"
         query = f"mutation V($module: Module!) {{ a: {call} b: {call} }}"
 
-        assert post(http, servers, query=query, variables={"module": MODULE}).status_code == 422
+        response = post(http, servers, query=query, variables={"module": MODULE})
+
+        assert response.status_code == 422
 
     def test_request_with_two_workflows_is_refused(self, http, servers):
         query = "mutation S($job: Job!) { a: submit(job: $job) b: submit(job: $job) }"
@@ -145,16 +144,11 @@ class TestSubmit:
         assert post(http, servers, query="{ __schema { types { name } } }").status_code == 422
 
     def test_introspection_is_answered_if_enabled(self, server_tls, ca):
-        server = graphql_server(
-            host="127.0.0.1",
-            port=0,
-            tls=server_tls,
-            service=new_graphql_service(lambda *_: "x", introspection=True),
-        )
+        server = new_graphql_server(server_tls, lambda *_: "x", introspection=True)
 
-        answer = ask(server, ca, "{ __schema { types { name } } }")
+        answer = answer_of(server, ca, "{ __schema { types { name } } }")
 
-        assert "StepRun" in {kind["name"] for kind in answer["data"]["__schema"]["types"]}
+        assert {"name": "StepRun"} in answer["data"]["__schema"]["types"]
 
     def test_browsers_of_any_origin_may_call(self, http, servers):
         headers = {
@@ -198,18 +192,15 @@ class TestSubmit:
         assert response.status_code == status
         assert response.json()["errors"][0]["message"]
 
-    def test_bug_is_logged_with_its_place_and_without_its_message(self, server_tls, ca, caplog):
+    def test_bug_is_logged_with_its_source_line_and_without_its_message(
+        self, server_tls, ca, caplog
+    ):
         def submit(*_):
             raise KeyError("a secret")
 
-        answer = ask(
-            graphql_server(
-                host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(submit)
-            ),
-            ca,
-            SUBMIT,
-            wire_workflow(),
-        )
+        server = new_graphql_server(server_tls, submit)
+
+        answer = answer_of(server, ca, SUBMIT, wire_workflow())
 
         assert answer["errors"][0]["message"] == "internal error"
         assert "KeyError at" in caplog.text
@@ -218,11 +209,9 @@ class TestSubmit:
 
     def test_unavailable_store_is_a_transient_error(self, server_tls, ca):
         def submit(*_):
-            raise Transient("could not reach the state store", detail="where it lies")
+            raise Transient("could not reach the state store", detail="its secret address")
 
-        server = graphql_server(
-            host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(submit)
-        )
+        server = new_graphql_server(server_tls, submit)
         url = f"https://localhost:{server.start()}/graphql"
 
         with pytest.raises(JobDefinitionUnavailable) as caught:
@@ -230,7 +219,7 @@ class TestSubmit:
 
         server.stop()
         assert "could not reach the state store" in str(caught.value)
-        assert "where it lies" not in str(caught.value)
+        assert "its secret address" not in str(caught.value)
 
     @pytest.mark.parametrize(
         "answer", ['{"data": null}', "[]", '{"errors": [5]}', '{"errors": [{}]}']
@@ -311,24 +300,20 @@ class TestCustomer:
             submit_workflow(servers.url, wire_workflow(), ca=ca, customer="0x1")
 
     def test_client_repeats_the_request_without_customer_for_an_old_service(self, monkeypatch):
-        refusal = {
-            "errors": [{"message": 'Unknown argument "customer" on field "Mutation.submit".'}]
-        }
+        message = 'Unknown argument "customer" on field "Mutation.submit".'
         requests = []
 
         def answer(_url, *, json, **_):
             requests.append(json)
-            refused = "customer" in json["variables"]
-            return (
-                httpx.Response(422, json=refusal)
-                if refused
-                else httpx.Response(200, json={"data": {"submit": "x"}})
-            )
+            if "customer" in json["variables"]:
+                return httpx.Response(422, json={"errors": [{"message": message}]})
+            return httpx.Response(200, json={"data": {"submit": "x"}})
 
         monkeypatch.setattr(httpx, "post", answer)
 
-        assert (
-            submit_workflow("https://localhost/graphql", wire_workflow(), customer="0x" + "a1" * 20)
-            == "x"
+        script_id = submit_workflow(
+            "https://localhost/graphql", wire_workflow(), customer="0x" + "a1" * 20
         )
+
+        assert script_id == "x"
         assert len(requests) == 2

@@ -1,32 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of the Job Definition service, and its endpoints for monitoring."""
+"""Limits of the GraphQL server, and its endpoints for monitoring."""
 
 from __future__ import annotations
 
 import queue
-import ssl
 import threading
 from ipaddress import IPv4Network, IPv6Network
 
-import httpx
 import pytest
-from tests.adapters.rpc.conftest import KEY, SUBMIT, ask, new_graphql_service
+from tests.adapters.rpc.conftest import (
+    KEY,
+    SUBMIT,
+    answer_of,
+    new_graphql_server,
+    new_http_client,
+)
 from tests.fakes.definitions import MemoryScripts, OneJobLedger, new_service, wire_workflow
 from tests.fakes.store import FakeClock
 
 from gridstead.adapters.definitions.job_definitions import submit_workflow
 from gridstead.adapters.definitions.modules import MAX_CALLERS, GitModules
 from gridstead.errors import InvalidWorkflow, JobDefinitionUnavailable, TooMuch, Transient
-from gridstead.rpc.definitions.graphql import WORKERS, graphql_server
+from gridstead.rpc.definitions.graphql import WORKERS
 from gridstead.rpc.peer_limit import PeerLimit
 
 
 class TestLimits:
     def test_caller_above_the_request_rate_is_refused(self, server_tls, ca):
-        service = new_graphql_service(
-            lambda *_: "x", requests=PeerLimit(per_s=0.001, burst=2, what="requests")
-        )
-        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, service=service)
+        limit = PeerLimit(per_s=0.001, burst=2, what="requests")
+        server = new_graphql_server(server_tls, lambda *_: "x", requests=limit)
         url = f"https://localhost:{server.start()}/graphql"
         submit_workflow(url, wire_workflow(), ca=ca)
         submit_workflow(url, wire_workflow(), ca=ca)
@@ -41,23 +43,17 @@ class TestLimits:
     def test_callers_behind_a_known_proxy_have_separate_limits(self, server_tls, ca):
         proxies = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
         limit = PeerLimit(per_s=0.001, burst=1, what="requests", proxies=proxies)
-        server = graphql_server(
-            host="127.0.0.1",
-            port=0,
-            tls=server_tls,
-            service=new_graphql_service(lambda *_: "x", requests=limit),
-        )
+        server = new_graphql_server(server_tls, lambda *_: "x", requests=limit)
         url = f"https://localhost:{server.start()}/graphql"
 
-        with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
-            callers = ("198.51.100.7", "198.51.100.8", "198.51.100.7")
-            statuses = [
-                http.post(url, json={}, headers={"X-Forwarded-For": caller}).status_code
-                for caller in callers
-            ]
+        def status_for(caller):
+            return http.post(url, json={}, headers={"X-Forwarded-For": caller}).status_code
 
+        with new_http_client(ca) as http:
+            assert status_for("198.51.100.7") == 422
+            assert status_for("198.51.100.8") == 422
+            assert status_for("198.51.100.7") == 429
         server.stop()
-        assert [status == 429 for status in statuses] == [False, False, True]
 
     def test_full_store_is_reported_to_the_caller(self, server_tls, ca):
         def submit(*_):
@@ -65,48 +61,33 @@ class TestLimits:
                 "cannot store the workflow now", detail="too many wait", hint="Try again later."
             )
 
-        answer = ask(
-            graphql_server(
-                host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(submit)
-            ),
-            ca,
-            SUBMIT,
-            wire_workflow(),
-        )
+        server = new_graphql_server(server_tls, submit)
 
-        assert (
-            answer["errors"][0]["message"]
-            == "cannot store the workflow now (too many wait). Try again later."
-        )
+        answer = answer_of(server, ca, SUBMIT, wire_workflow())
+
+        message = answer["errors"][0]["message"]
+        assert message == "cannot store the workflow now (too many wait). Try again later."
 
     def test_caller_above_the_upload_limit_is_refused(self, server_tls, ca):
-        service = new_graphql_service(
-            lambda *_: "x", request_bytes=PeerLimit(per_s=1, burst=600_000, what="uploads")
-        )
-        server = graphql_server(host="127.0.0.1", port=0, tls=server_tls, service=service)
+        limit = PeerLimit(per_s=1, burst=600_000, what="uploads")
+        server = new_graphql_server(server_tls, lambda *_: "x", request_bytes=limit)
         url = f"https://localhost:{server.start()}/graphql"
 
-        with httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False) as http:
-            statuses = [
-                http.post(url, content=b"x" * size).status_code for size in (600_000, 600_000)
-            ]
+        with new_http_client(ca) as http:
+            first = http.post(url, content=b"x" * 600_000)
+            second = http.post(url, content=b"x" * 600_000)
 
         server.stop()
-        assert statuses == [413, 429]
+        assert first.status_code == 413
+        assert second.status_code == 429
 
     def test_stored_size_counts_towards_the_upload_limit(self, servers, server_tls, ca):
         """A small request can become a large script."""
-        service = new_graphql_service(
-            servers.submit, request_bytes=PeerLimit(per_s=1, burst=20_000, what="uploads")
-        )
+        limit = PeerLimit(per_s=1, burst=20_000, what="uploads")
+        server = new_graphql_server(server_tls, servers.submit, request_bytes=limit)
         job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
 
-        answer = ask(
-            graphql_server(host="127.0.0.1", port=0, tls=server_tls, service=service),
-            ca,
-            SUBMIT,
-            job,
-        )
+        answer = answer_of(server, ca, SUBMIT, job)
 
         assert "uploads are limited for each caller" in answer["errors"][0]["message"]
         assert answer["errors"][0]["extensions"]["code"] == "too-much"
@@ -114,8 +95,8 @@ class TestLimits:
 
 class TestSlowModules:
     @pytest.fixture
-    def modules_arrive(self, monkeypatch):
-        """Return an event. No module is fetched before it is set."""
+    def release_modules(self, monkeypatch):
+        """Return an event. Every fetch of a module waits until it is set."""
         event = threading.Event()
 
         def module(_):
@@ -126,75 +107,65 @@ class TestSlowModules:
         return event
 
     def test_workflows_without_modules_are_served_while_modules_are_fetched(
-        self, server_tls, ca, modules_arrive
+        self, server_tls, ca, release_modules
     ):
-        """Each fetch blocks a thread. Without a limit, 40 fetches blocked every thread."""
+        """Each fetch blocks a thread. Without a limit, 40 fetches would block all threads."""
         clock = FakeClock()
         modules = GitModules(("git.x",), clock=clock)
         service = new_service(MemoryScripts(), OneJobLedger(), clock, key=KEY, modules=modules)
-        server = graphql_server(
-            host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(service.submit)
-        )
+        server = new_graphql_server(server_tls, service.submit)
         url = f"https://localhost:{server.start()}/graphql"
         errors = queue.SimpleQueue()
 
-        def use(number):
+        def submit_with_module(number):
+            workflow = wire_workflow(steps=[{"use": {"source": f"git.x/a/b{number}"}}])
             with pytest.raises((InvalidWorkflow, JobDefinitionUnavailable)) as caught:
-                submit_workflow(
-                    url, wire_workflow(steps=[{"use": {"source": f"git.x/a/b{number}"}}]), ca=ca
-                )
+                submit_workflow(url, workflow, ca=ca)
             errors.put(str(caught.value))
 
-        callers = [threading.Thread(target=use, args=(number,)) for number in range(40)]
+        callers = [
+            threading.Thread(target=submit_with_module, args=(number,)) for number in range(40)
+        ]
         for caller in callers:
             caller.start()
         try:
             assert len(submit_workflow(url, wire_workflow(), ca=ca)) == 31
-            early_errors = [errors.get(timeout=20) for _ in range(len(callers) - MAX_CALLERS)]
+            for _ in range(len(callers) - MAX_CALLERS):
+                assert "too many modules are being fetched" in errors.get(timeout=20)
         finally:
-            modules_arrive.set()
+            release_modules.set()
             for caller in callers:
                 caller.join()
             server.stop()
 
-        assert [
-            error for error in early_errors if "too many modules are being fetched" not in error
-        ] == []
 
-
-class TestCondition:
+class TestMonitoring:
     @pytest.fixture
     def get(self, server_tls, ca):
         """Return a function that starts a server, sends one GET request and returns the answer."""
 
-        def ask(path, **fields):
-            server = graphql_server(
-                host="127.0.0.1",
-                port=0,
-                tls=server_tls,
-                service=new_graphql_service(lambda *_: "x", **fields),
-            )
+        def get(path, **fields):
+            server = new_graphql_server(server_tls, lambda *_: "x", **fields)
             url = f"https://localhost:{server.start()}{path}"
             try:
-                with httpx.Client(
-                    verify=ssl.create_default_context(cafile=ca), trust_env=False
-                ) as http:
+                with new_http_client(ca) as http:
                     return http.get(url)
             finally:
                 server.stop()
 
-        return ask
+        return get
 
     def test_ready_is_200_if_all_peers_answer(self, get):
         assert get("/ready").status_code == 200
 
     def test_ready_is_503_if_a_peer_does_not_answer(self, get):
         def check():
-            raise Transient("could not reach the state store", detail="where it lies")
+            raise Transient("could not reach the state store", detail="its secret address")
 
         answer = get("/ready", check=check)
 
-        assert (answer.status_code, answer.text) == (503, "could not reach the state store")
+        assert answer.status_code == 503
+        assert answer.text == "could not reach the state store"
 
     def test_ready_and_health_are_answered_while_all_workers_are_busy(self, server_tls, ca):
         entered, release = queue.SimpleQueue(), threading.Event()
@@ -204,9 +175,7 @@ class TestCondition:
             release.wait(20)
             return "x"
 
-        server = graphql_server(
-            host="127.0.0.1", port=0, tls=server_tls, service=new_graphql_service(submit)
-        )
+        server = new_graphql_server(server_tls, submit)
         url = f"https://localhost:{server.start()}"
         arguments = (f"{url}/graphql", wire_workflow())
         callers = [
@@ -218,21 +187,22 @@ class TestCondition:
         for _ in range(WORKERS):
             entered.get(timeout=20)
 
-        with httpx.Client(
-            verify=ssl.create_default_context(cafile=ca), trust_env=False, timeout=5
-        ) as http:
-            answers = [http.get(f"{url}/{path}").text for path in ("ready", "health")]
+        with new_http_client(ca, timeout=5) as http:
+            ready = http.get(f"{url}/ready").text
+            health = http.get(f"{url}/health").text
 
         release.set()
         for caller in callers:
             caller.join()
         server.stop()
-        assert answers == ["ok", "ok"]
+        assert ready == "ok"
+        assert health == "ok"
 
     def test_metrics_are_served_to_the_configured_networks_only(self, get):
         answer = get("/metrics", metrics_for=(IPv4Network("127.0.0.0/8"), IPv6Network("::1/128")))
 
-        assert (answer.status_code, answer.text) == (200, "# EOF\n")
+        assert answer.status_code == 200
+        assert answer.text == "# EOF\n"
         assert answer.headers["content-type"].startswith("application/openmetrics-text")
         assert get("/metrics", metrics_for=(IPv4Network("192.0.2.0/24"),)).status_code == 403
 

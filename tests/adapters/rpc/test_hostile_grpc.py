@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hostile gRPC requests, with fields and bytes that no client writes: each gets a status and has no
-side effect.
+"""Random faulty gRPC requests, also with malformed bytes. Each gets a status and stores nothing.
 
-Together with tests/unit/workflow/test_hostile.py and test_hostile_graphql.py, these tests send ten
-thousand requests.
+Together with tests/unit/workflow/test_hostile.py and test_hostile_graphql.py, these are ten
+thousand workflows and requests.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 
 CUSTOMER = "0x" + "c0" * 20
-NUMBER = 2000
-MAX_CPU_S = 2  # per request; most need a thousandth of it
+REQUEST_COUNT = 2000
+MAX_CPU_S = 2  # per request; most requests need 2 ms
 
 
 @pytest.fixture
@@ -29,38 +28,37 @@ def channel(servers, ca):
         yield channel
 
 
-def test_each_request_gets_its_script_or_a_status_and_stores_nothing(channel, servers):
+def test_a_request_gets_a_script_or_a_status_and_stores_nothing(channel, servers):
     wallet = Wallet()
     script_id = servers.submit(wire_workflow(enableLogging=True), "", lambda _: None)
-    servers.ledger.job = job = matched_job(CUSTOMER, wallet.address, script_id)
+    job = matched_job(CUSTOMER, wallet.address, script_id)
+    servers.ledger.job = job
     challenge = channel.unary_unary("/sbatchapi.v1alpha1.AuthAPI/Challenge")
-    get = channel.unary_unary("/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
-    before = dict(servers.scripts.records)
-    statuses, request = {}, None
-    for seed in range(NUMBER):
+    get_sbatch = channel.unary_unary("/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
+    records_before = dict(servers.scripts.records)
+    statuses = set()
+    script_request = _signed_request(servers, wallet, job)
+    for seed in range(REQUEST_COUNT):
         random = Random(seed)
-        request = request or _signed(servers, wallet, job)
         started = time.process_time()
-        method, data = (
-            (get, _message(random, request))
-            if seed % 10
-            else (challenge, _message(random, _ask(wallet)))
-        )
-        status, details = _answer(method, data)
-        request = None if status == "OK" else request  # the challenge is used up
-        statuses[status] = statuses.get(status, 0) + 1
+        if seed % 10:
+            status, details = _call(get_sbatch, _faulty_bytes(random, script_request))
+        else:
+            status, details = _call(challenge, _faulty_bytes(random, _challenge_request(wallet)))
+        if status == "OK":  # the challenge is used up
+            script_request = _signed_request(servers, wallet, job)
+        statuses.add(status)
 
         assert "Traceback" not in details, seed
         assert time.process_time() - started < MAX_CPU_S, seed
-        assert servers.scripts.records == before, seed
+        assert servers.scripts.records == records_before, seed
 
-    expected = {"OK", "INVALID_ARGUMENT", "UNAUTHENTICATED", "NOT_FOUND", "INTERNAL"}
     # INTERNAL is the answer for an unknown job number: the chain may have the job soon.
-    assert set(statuses) == expected, statuses
+    assert statuses == {"OK", "INVALID_ARGUMENT", "UNAUTHENTICATED", "NOT_FOUND", "INTERNAL"}
 
 
-def _answer(method, data):
-    """Return the status of a call and its details."""
+def _call(method, data):
+    """Return the status and the details of a call with these bytes."""
     try:
         method(data, timeout=10)
     except grpc.RpcError as err:
@@ -68,7 +66,7 @@ def _answer(method, data):
     return "OK", ""
 
 
-def _signed(servers, wallet, job):
+def _signed_request(servers, wallet, job):
     challenge = servers.service.challenge("")
     return GetSBatchRequest(
         batch_location_hash=job.batch_location_hash,
@@ -81,86 +79,89 @@ def _signed(servers, wallet, job):
     )
 
 
-def _ask(wallet):
+def _challenge_request(wallet):
     return ChallengeRequest(provider_address=bytes.fromhex(wallet.address[2:]))
 
 
-def _message(random, request):
-    """Return the bytes of a request with faults in one or two fields or in its encoding."""
+def _faulty_bytes(random, request):
+    """Return the bytes of a request with up to two changed fields, or with malformed bytes."""
     changed = type(request)()
     changed.CopyFrom(request)
-    for field in random.sample(
-        list(changed.DESCRIPTOR.fields),
-        random.choice([0, 1, 1, 2]) % (len(changed.DESCRIPTOR.fields) + 1),
-    ):
-        setattr(changed, field.name, _other(random, getattr(changed, field.name)))
+    fields = list(changed.DESCRIPTOR.fields)
+    fault_count = min(random.choice([0, 1, 1, 2]), len(fields))
+    for field in random.sample(fields, fault_count):
+        setattr(changed, field.name, _other_value(random, getattr(changed, field.name)))
     data = changed.SerializeToString()
-    place = random.randrange(len(data) + 1)
+    position = random.randrange(len(data) + 1)
     match random.randrange(8):
         case 0:
-            return data[:place]
+            return data[:position]
         case 1:
-            return data[:place] + random.randbytes(random.choice([1, 5, 50])) + data[place:]
+            inserted = random.randbytes(random.choice([1, 5, 50]))
+            return data[:position] + inserted + data[position:]
         case 2:
-            return data + _field(random)
+            return data + _malformed_field(random)
         case 3:
-            return _field(random) + data
+            return _malformed_field(random) + data
         case 4 if data:
-            return data[:place] + bytes([random.randrange(256)]) + data[place + 1 :]
+            return data[:position] + bytes([random.randrange(256)]) + data[position + 1 :]
         case _:
             return data
 
 
-def _other(random, value):
-    """Return another value of the same type: with another length, other bytes or another case."""
+def _other_value(random, value):
+    """Return another value of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):
-        others = [
-            "",
-            value.upper(),
-            value[:-1],
-            value + "0",
-            "0x" + "f" * 64,
-            "0x" + "0" * 64,
-            "\0",
-            "../../x",
-            "é" * 9000,
-        ]
-        return random.choice(
-            [*others, value.replace("0x", "0X"), "' OR 1=1 --", "-1", "0x" + "٣" * 64]
-        )
+        return _other_text(random, value)
     if not value:
         return random.randbytes(20)
-    place = random.randrange(len(value))
-    flipped = value[:place] + bytes([value[place] ^ 1 << random.randrange(8)]) + value[place + 1 :]
-    recovery = value[:-1] + bytes([random.choice([0, 1, 2, 3, 26, 27, 28, 29, 35, 255])])
-    lengths = [
-        b"",
-        value[:-1],
-        value + b"\0",
-        value[:32],
-        value * 2,
-        value * 500,
-        b"\0" * len(value),
+    return _other_bytes(random, value)
+
+
+def _other_text(random, text):
+    return random.choice([
+        "", text.upper(), text[:-1], text + "0", text.replace("0x", "0X"), "0x" + "f" * 64,
+        "0x" + "0" * 64, "0x" + "٣" * 64, "\0", "../../x", "é" * 9000, "' OR 1=1 --", "-1",
+    ])  # fmt: skip
+
+
+def _other_bytes(random, value):
+    """Return bytes with another length, a flipped bit, or another recovery id of a signature."""
+    choice = random.randrange(12)
+    if choice < 2:
+        flipped = bytearray(value)
+        flipped[random.randrange(len(value))] ^= 1 << random.randrange(8)
+        return bytes(flipped)
+    if choice < 4:
+        recovery_id = random.choice([0, 1, 2, 3, 26, 27, 28, 29, 35, 255])
+        return value[:-1] + bytes([recovery_id])
+    return random.choice([
+        b"", value[:-1], value + b"\0", value[:32], value * 2, value * 500, b"\0" * len(value),
         b"\xff" * len(value),
-    ]
-    return random.choice([flipped, flipped, recovery, recovery, *lengths])
+    ])  # fmt: skip
 
 
-def _field(random):
-    """Return a field that no serializer writes, with any number, wire type and length."""
-    number, kind = random.choice([1, 2, 3, 6, 7, 8, 15, 2**29 - 1, 0]), random.randrange(8)
-    tag = _varint(number << 3 | kind)
-    body = {0: _varint(random.choice([0, 1, 2**64 - 1])), 1: b"\0" * 8, 5: b"\0" * 4}
+def _malformed_field(random):
+    """Return a field as no serializer writes it, with any number, wire type and length."""
+    number = random.choice([1, 2, 3, 6, 7, 8, 15, 2**29 - 1, 0])
+    wire_type = random.randrange(8)
+    tag = _varint(number << 3 | wire_type)
+    match wire_type:
+        case 0:
+            return tag + _varint(random.choice([0, 1, 2**64 - 1]))
+        case 1:
+            return tag + b"\0" * 8
+        case 5:
+            return tag + b"\0" * 4
     length = random.choice([0, 1, 5, 2**31, 2**63])
-    return tag + body.get(
-        kind,
-        _varint(length) + random.randbytes(min(length, 5)) + random.choice([b"", b"\xff" * 11]),
-    )
+    content = random.randbytes(min(length, 5)) + random.choice([b"", b"\xff" * 11])
+    return tag + _varint(length) + content
 
 
 def _varint(value):
+    """Return a number in the variable-length encoding of Protocol Buffers."""
     parts = bytearray()
     while value > 127:
         parts.append(value & 127 | 128)

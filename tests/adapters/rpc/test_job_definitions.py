@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gRPC server of the Job Definition service on real sockets, with valid and hostile clients."""
+"""The gRPC server of the Job Definition service: our client, other clients and invalid requests."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from ipaddress import ip_network
-from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -58,7 +57,7 @@ def client(servers, ca, wallet):
     client.close()
 
 
-def match(servers, wallet, **workflow):
+def submit_and_match(servers, wallet, **workflow):
     """Submit a workflow, match its job to the wallet, and return the job."""
     script_id = servers.service.submit(wire_workflow(**workflow), "", lambda _: None)
     servers.ledger.job = matched_job(CUSTOMER, wallet.address, script_id)
@@ -67,7 +66,7 @@ def match(servers, wallet, **workflow):
 
 class TestFetch:
     def test_provider_gets_the_script_with_separate_secrets(self, servers, client, wallet):
-        job = match(servers, wallet, enableLogging=True)
+        job = submit_and_match(servers, wallet, enableLogging=True)
 
         script = client.fetch(job)
 
@@ -79,17 +78,17 @@ class TestFetch:
         assert script.environment["GRIDSTEAD_LOG_TOKEN"] not in script.text
 
     def test_job_without_logging_has_no_secrets(self, servers, client, wallet):
-        job = match(servers, wallet)
+        job = submit_and_match(servers, wallet)
 
         assert client.fetch(job).environment == {}
 
-    def test_signature_with_v_of_0_or_1_is_accepted(self, servers, client, wallet):
+    def test_signature_with_recovery_id_0_or_1_is_accepted(self, servers, client, wallet):
         wallet.low_v = True
 
-        assert client.fetch(match(servers, wallet)).text.startswith("#!/bin/bash -l\n")
+        assert client.fetch(submit_and_match(servers, wallet)).text.startswith("#!/bin/bash -l\n")
 
     def test_refusal_of_another_providers_script_is_transient(self, servers, client):
-        job = match(servers, Wallet())
+        job = submit_and_match(servers, Wallet())
 
         with pytest.raises(JobDefinitionUnavailable, match="UNAUTHENTICATED"):
             client.fetch(job)
@@ -97,49 +96,43 @@ class TestFetch:
     @pytest.mark.parametrize(
         ("error", "status"), [(NotAllowed, "UNAUTHENTICATED"), (InvalidInput, "INVALID_ARGUMENT")]
     )
-    def test_every_refusal_by_the_service_is_transient(
-        self, servers, client, wallet, error, status
+    def test_every_refusal_by_the_service_is_transient(  # fixtures
+        self, servers, client, wallet, error, status, monkeypatch
     ):
-        job = match(servers, wallet)
+        job = submit_and_match(servers, wallet)
 
         def refuse(_):
             raise error("not now")
 
-        service, servers.service = (
-            servers.service,
-            SimpleNamespace(challenge=servers.service.challenge, get_sbatch=refuse),
-        )
+        monkeypatch.setattr(servers.service, "get_sbatch", refuse)
 
         with pytest.raises(JobDefinitionUnavailable, match=status):
             client.fetch(job)
 
-        servers.service = service
-
     def test_missing_script_is_a_final_error(self, servers, client, wallet):
-        match(servers, wallet)
-        servers.ledger.job = job = matched_job(CUSTOMER, wallet.address, "nothing")
+        submit_and_match(servers, wallet)
+        job = matched_job(CUSTOMER, wallet.address, "nothing")
+        servers.ledger.job = job
 
         with pytest.raises(ScriptUnavailable, match="NOT_FOUND"):
             client.fetch(job)
 
-    def test_secret_that_is_not_utf_8_raises_unexpected_output(self, servers, client, wallet):
-        job = match(servers, wallet)
+    def test_secret_that_is_not_utf_8_raises_unexpected_output(
+        self, servers, client, wallet, monkeypatch
+    ):
+        job = submit_and_match(servers, wallet)
         answer = ScriptAnswer(
             script="#!/bin/sh\n", logger_url="", secrets={"GRIDSTEAD_LOG_TOKEN": b"a\xff"}
         )
-        service, servers.service = (
-            servers.service,
-            SimpleNamespace(challenge=servers.service.challenge, get_sbatch=lambda _: answer),
-        )
+        monkeypatch.setattr(servers.service, "get_sbatch", lambda _: answer)
 
         with pytest.raises(UnexpectedOutput, match="GRIDSTEAD_LOG_TOKEN") as caught:
             client.fetch(job)
 
         assert "xff" not in str(caught.value)
-        servers.service = service
 
     def test_unavailable_chain_is_a_transient_error(self, servers, client, wallet):
-        job = match(servers, wallet)
+        job = submit_and_match(servers, wallet)
         servers.ledger.down = True
 
         with pytest.raises(JobDefinitionUnavailable, match="INTERNAL"):
@@ -148,28 +141,25 @@ class TestFetch:
         servers.ledger.down = False
 
     @pytest.mark.parametrize(
-        ("key", "expected_signs"), [(KEY, 1), (b"another key, 32 bytes or more...", 2)]
+        ("key", "signature_count"), [(KEY, 1), (b"another key, 32 bytes or more...", 2)]
     )
-    def test_fetch_succeeds_over_a_restart_of_the_service(
-        self, servers, client, wallet, key, expected_signs, monkeypatch
+    def test_fetch_succeeds_if_the_service_restarts(  # fixtures
+        self, servers, client, wallet, key, signature_count, monkeypatch
     ):
-        """A service with another key refuses challenges from before its restart. The client then
-        requests a new one.
-        """
-        job = match(servers, wallet)
-        signs = 0
+        """A service with a new key refuses older challenges. The client then requests a new one."""
+        job = submit_and_match(servers, wallet)
+        challenges = []
 
         def sign(challenge):
-            nonlocal signs
-            signs += 1
-            if signs == 1:
+            challenges.append(challenge)
+            if len(challenges) == 1:
                 monkeypatch.setattr(servers, "service", servers.new_service(key))
             return wallet.sign(challenge)
 
         client._wallet = replace(client._wallet, sign=sign)
 
         assert client.fetch(job).text
-        assert signs == expected_signs
+        assert len(challenges) == signature_count
 
     def test_unreachable_service_is_a_transient_error(self, ca, wallet):
         client = JobDefinitionClient(
@@ -183,14 +173,14 @@ class TestFetch:
         client.close()
 
     def test_service_of_another_ca_is_not_trusted(self, servers, tmp_path, wallet):
-        other = Authority(tmp_path, name="other-ca")
+        other_authority = Authority(tmp_path, name="other-ca")
         client = JobDefinitionClient(
-            GrpcPeer(address=servers.address, ca=other.certificate),
+            GrpcPeer(address=servers.address, ca=other_authority.certificate),
             ProviderWallet(address=wallet.address, sign=wallet.sign),
         )
 
         with pytest.raises(JobDefinitionUnavailable):
-            client.fetch(match(servers, wallet))
+            client.fetch(submit_and_match(servers, wallet))
 
         client.close()
 
@@ -199,20 +189,27 @@ class TestFetch:
             open_channel(GrpcPeer(address="localhost:1", ca=tmp_path / "none"))
 
 
-class TestWire:
-    """GetSBatch requests of other clients."""
+class Stubs:
+    """The generated clients of both services on one channel."""
+
+    def __init__(self, channel):
+        self.auth = AuthAPIStub(channel)
+        self.sbatch = SBatchAPIStub(channel)
+
+
+class TestOtherClients:
+    """Requests of clients that use the generated stubs, or send bytes."""
 
     @pytest.fixture
     def stubs(self, servers, ca):
-        channel = open_channel(GrpcPeer(address=servers.address, ca=ca))
-        yield AuthAPIStub(channel), SBatchAPIStub(channel)
-        channel.close()
+        with open_channel(GrpcPeer(address=servers.address, ca=ca)) as channel:
+            yield Stubs(channel)
 
     @pytest.fixture
-    def request_(self, servers, wallet, stubs):
+    def script_request(self, servers, wallet, stubs):
         """Return a valid request of an old supervisor."""
-        job = match(servers, wallet, enableLogging=True)
-        challenge = stubs[0].Challenge(ChallengeRequest()).challenge
+        job = submit_and_match(servers, wallet, enableLogging=True)
+        challenge = stubs.auth.Challenge(ChallengeRequest()).challenge
         return GetSBatchRequest(
             batch_location_hash=job.batch_location_hash,
             signed_challenge=wallet.sign(challenge),
@@ -223,13 +220,13 @@ class TestWire:
         )
 
     def test_challenge_is_json_with_message_and_nonce(self, stubs):
-        content = json.loads(stubs[0].Challenge(ChallengeRequest()).challenge)
+        content = json.loads(stubs.auth.Challenge(ChallengeRequest()).challenge)
 
         assert content["message"] == "login"
         assert len(content["nonce"]) == 24
 
-    def test_old_caller_gets_a_script_without_logging_and_secrets(self, stubs, request_):
-        answer = stubs[1].GetSBatch(request_)
+    def test_old_caller_gets_a_script_without_logging_and_secrets(self, stubs, script_request):
+        answer = stubs.sbatch.GetSBatch(script_request)
 
         assert "gridstead-log-writer" not in answer.sbatch
         assert "logging is off" in answer.sbatch
@@ -237,29 +234,28 @@ class TestWire:
         assert not answer.secrets
         assert not answer.log_write_token
 
-    def test_challenge_for_another_wallet_is_refused(self, stubs, request_, wallet):
+    def test_challenge_for_another_wallet_is_refused(self, stubs, script_request, wallet):
         request = ChallengeRequest(provider_address=b"\x01" * 20)
-        request_.challenge = stubs[0].Challenge(request).challenge
-        request_.signed_challenge = wallet.sign(request_.challenge)
+        script_request.challenge = stubs.auth.Challenge(request).challenge
+        script_request.signed_challenge = wallet.sign(script_request.challenge)
 
-        assert status_of(stubs, request_) is grpc.StatusCode.UNAUTHENTICATED
+        assert status_of(stubs, script_request) is grpc.StatusCode.UNAUTHENTICATED
 
     def test_health_is_served_and_reflection_is_not(self, servers, ca):
         with open_channel(GrpcPeer(address=servers.address, ca=ca)) as channel:
             health = HealthStub(channel).Check(HealthCheckRequest())
+            reflect = channel.stream_stream(
+                "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+            )
             with pytest.raises(grpc.RpcError) as caught:
-                list(
-                    channel.stream_stream(
-                        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
-                    )(iter([b""]))
-                )
+                list(reflect(iter([b""])))
 
         assert health.status == HealthCheckResponse.SERVING
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
     def test_challenge_for_an_invalid_address_is_refused(self, stubs):
         with pytest.raises(grpc.RpcError) as caught:
-            stubs[0].Challenge(ChallengeRequest(provider_address=b"\x01"))
+            stubs.auth.Challenge(ChallengeRequest(provider_address=b"\x01"))
 
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
@@ -274,8 +270,8 @@ class TestWire:
             to_job_id=job_id,
         )
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
-            stubs = AuthAPIStub(channel), SBatchAPIStub(channel)
-            stubs[0].Challenge(ChallengeRequest())
+            stubs = Stubs(channel)
+            stubs.auth.Challenge(ChallengeRequest())
 
             assert status_of(stubs, GetSBatchRequest()) is grpc.StatusCode.RESOURCE_EXHAUSTED
 
@@ -293,23 +289,22 @@ class TestWire:
         )
         with open_channel(GrpcPeer(address=f"localhost:{server.start()}", ca=ca)) as channel:
 
-            def ask(caller):
-                return AuthAPIStub(channel).Challenge(
-                    ChallengeRequest(), metadata=[("x-forwarded-for", caller)]
-                )
+            def call_from(address):
+                metadata = [("x-forwarded-for", address)]
+                AuthAPIStub(channel).Challenge(ChallengeRequest(), metadata=metadata)
 
-            ask("198.51.100.7")
-            ask("198.51.100.8")
+            call_from("198.51.100.7")
+            call_from("198.51.100.8")
             with pytest.raises(grpc.RpcError) as caught:
-                ask("198.51.100.7")
+                call_from("198.51.100.7")
 
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         server.stop()
 
-    def test_challenge_can_be_used_once(self, stubs, request_):
-        stubs[1].GetSBatch(request_)
+    def test_challenge_can_be_used_once(self, stubs, script_request):
+        stubs.sbatch.GetSBatch(script_request)
 
-        assert status_of(stubs, request_) is grpc.StatusCode.UNAUTHENTICATED
+        assert status_of(stubs, script_request) is grpc.StatusCode.UNAUTHENTICATED
 
     @pytest.mark.parametrize(
         ("change", "code"),
@@ -332,30 +327,30 @@ class TestWire:
             ({"batch_location_hash": "../../etc/passwd"}, "NOT_FOUND"),
         ],
     )
-    def test_wrong_field_has_the_status_of_the_protocol(self, stubs, request_, change, code):
+    def test_invalid_field_is_answered_with_its_status(self, stubs, script_request, change, code):
         for name, value in change.items():
-            setattr(request_, name, value)
+            setattr(script_request, name, value)
 
-        assert status_of(stubs, request_).name == code
+        assert status_of(stubs, script_request).name == code
 
-    def test_job_id_in_upper_case_is_accepted(self, stubs, request_):
-        request_.job_id = "0x" + request_.job_id[2:].upper()
+    def test_job_id_in_upper_case_is_accepted(self, stubs, script_request):
+        script_request.job_id = "0x" + script_request.job_id[2:].upper()
 
-        assert stubs[1].GetSBatch(request_).sbatch
+        assert stubs.sbatch.GetSBatch(script_request).sbatch
 
     @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.binary(max_size=300))
-    def test_any_bytes_get_a_status_of_a_running_service(self, stubs, servers, ca, data):
-        channel = open_channel(GrpcPeer(address=servers.address, ca=ca))
-        raw = channel.unary_unary("/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
-
-        with channel, pytest.raises(grpc.RpcError) as caught:
-            raw(data)
+    def test_arbitrary_bytes_get_a_status_of_the_service(self, stubs, servers, ca, data):
+        with open_channel(GrpcPeer(address=servers.address, ca=ca)) as channel:
+            get_sbatch = channel.unary_unary("/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
+            with pytest.raises(grpc.RpcError) as caught:
+                get_sbatch(data)
 
         assert caught.value.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN)
 
 
 def status_of(stubs, request):
+    """Return the status of a GetSBatch request that is refused."""
     with pytest.raises(grpc.RpcError) as caught:
-        stubs[1].GetSBatch(request)
+        stubs.sbatch.GetSBatch(request)
     return caught.value.code()

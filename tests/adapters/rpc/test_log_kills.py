@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of the logger and of a job's writer, at random moments while the job writes."""
+"""SIGKILL of the logger and of a job's log writer, at random times while the job writes."""
 
 from __future__ import annotations
 
@@ -19,33 +19,39 @@ from gridstead.adapters.logs.client import LoggerClient, LogQuery
 from gridstead.domain.logs.log import Stream
 
 ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
-LOGGER_EVERY = 5  # the writer is killed in the other rounds
-LINE_S = 0.001
+LOGGER_ROUND = 5  # the logger is killed in every fifth round, and the writer in the others
+LINE_INTERVAL_S = 0.001
 TIMEOUT_S = 30
-RESTARTS = (
+# Restarts a writer that was killed, as the script of a job does.
+RESTARTING_WRITER = (
     "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 $2 && exit; "
     "[ $? -gt 128 ] || break; done; exit 1"
 )
-STREAMS = (Stream.STDERR, Stream.STDOUT)  # of even and odd lines
+STREAMS = (Stream.STDERR, Stream.STDOUT)  # the streams of even and odd lines
 
 
 class Job:
-    """Writes numbered lines to both streams of a writer that restarts as in a job's script."""
+    """Writes numbered lines to stdout and stderr, which a log writer reads."""
 
     def __init__(self, access_file, copy):
-        (out, into_out), (err, into_err) = os.pipe(), os.pipe()
-        with copy.open("wb") as into:
+        out_reader, out_writer = os.pipe()
+        err_reader, err_writer = os.pipe()
+        arguments = [sys.executable, access_file, str(err_reader)]
+        with copy.open("wb") as copy_file:
             self._shell = subprocess.Popen(
-                ["bash", "-c", RESTARTS, sys.executable, access_file, str(err)],
-                stdin=out, stdout=into, stderr=subprocess.DEVNULL, pass_fds=[err],
+                ["bash", "-c", RESTARTING_WRITER, *arguments],
+                stdin=out_reader,
+                stdout=copy_file,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[err_reader],
                 env={"PYTHONPATH": "control", "PATH": os.environ["PATH"]},
-            )  # fmt: skip
-        os.close(out)
-        os.close(err)
-        self._into = (into_err, into_out)
+            )
+        os.close(out_reader)
+        os.close(err_reader)
+        self._pipes = (err_writer, out_writer)
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._write)
-        self.written = 0
+        self.line_count = 0
         self._thread.start()
 
     def kill_writer(self):
@@ -58,14 +64,15 @@ class Job:
         self._thread.join()
 
     def end(self):
-        for fd in self._into:
+        for fd in self._pipes:
             os.close(fd)
         assert self._shell.wait(30) == 0
 
     def _write(self):
-        while not self._ending.wait(LINE_S):
-            self.written += 1
-            os.write(self._into[self.written % 2], b"%d\n" % self.written)
+        while not self._ending.wait(LINE_INTERVAL_S):
+            self.line_count += 1
+            pipe = self._pipes[self.line_count % 2]
+            os.write(pipe, b"%d\n" % self.line_count)
 
 
 def kill_at_random(logger, job):
@@ -73,7 +80,7 @@ def kill_at_random(logger, job):
     rng = random.Random(7)
     for number in range(ROUNDS):
         time.sleep(rng.uniform(0.0, 0.4))
-        if number % LOGGER_EVERY:
+        if number % LOGGER_ROUND:
             job.kill_writer()
         else:
             logger.kill()
@@ -81,7 +88,7 @@ def kill_at_random(logger, job):
 
 
 def read_log(client, log, owner):
-    """Return (number, stream) of each line that the logger has."""
+    """Return (line number, stream) of each line that the logger has."""
     query = LogQuery(
         owner=log.owner, log_name=log.name, log_identity=log.log_identity, until_now=True
     )
@@ -96,7 +103,8 @@ def wait_for_last_lines(logger, log, owner, job):
     client = LoggerClient(logger.peer)
     deadline = time.monotonic() + TIMEOUT_S
     lines = read_log(client, log, owner)
-    while not {job.written, job.written - 1} <= dict(lines).keys():
+    last_numbers = {job.line_count, job.line_count - 1}
+    while not last_numbers <= dict(lines).keys():
         if time.monotonic() > deadline:
             break
         time.sleep(0.1)
@@ -106,7 +114,7 @@ def wait_for_last_lines(logger, log, owner, job):
 
 
 def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
-    """An acknowledged line is in the copy, which represents Slurm's output file."""
+    """A line is acknowledged once the writer has copied it. The copy is Slurm's output file."""
     logger = LoggerProcess(tmp_path)
     logger.start()
     logger.wait()
@@ -122,11 +130,12 @@ def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
     job.end()
     logger.kill()
 
-    copied = {int(line) for line in copy.read_bytes().split(b"\n") if line.isdigit()}
-    assert len(copied) > ROUNDS
-    assert copied - dict(lines).keys() == set()
+    copied_numbers = {int(line) for line in copy.read_bytes().split(b"\n") if line.isdigit()}
+    assert len(copied_numbers) > ROUNDS
+    assert copied_numbers - dict(lines).keys() == set()
     for stream in STREAMS:
         numbers = [number for number, line_stream in lines if line_stream is stream]
         assert numbers == sorted(set(numbers))
-    assert all(STREAMS[number % 2] is stream for number, stream in lines)
-    assert job.written in dict(lines)
+    for number, stream in lines:
+        assert stream is STREAMS[number % 2]
+    assert job.line_count in dict(lines)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gRPC-web server of the logger over HTTPS.
+"""The gRPC-web server of the logger.
 
-The tests encode and decode the frames themselves, as the gRPC-web protocol describes them.
+The tests encode and decode gRPC-web frames with their own functions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ from gridstead.rpc.logs.web import Web
 NAME = "0x" + "07" * 32
 PORTAL = "https://portal.example"
 TEXT, BINARY = "application/grpc-web-text", "application/grpc-web+proto"
-OK, INVALID, DEADLINE, UNAVAILABLE, UNAUTHENTICATED = "0", "3", "4", "14", "16"
+# Values of grpc-status.
+OK, INVALID_ARGUMENT, DEADLINE_EXCEEDED = "0", "3", "4"
+UNAVAILABLE, UNAUTHENTICATED = "14", "16"
+TRAILER_FLAG = 0x80
 
 
 class WebLogger:
@@ -49,49 +52,63 @@ class WebLogger:
             verify=ssl.create_default_context(cafile=authority.certificate), trust_env=False
         )
 
-    def open(self, method, body, kind=TEXT, **headers):
+    def open(self, method, body, content_type=TEXT, **headers):
+        """Start a call. Return a context manager that yields the response."""
+        all_headers = {
+            "content-type": content_type,
+            "accept": content_type,
+            "x-grpc-web": "1",
+            "origin": PORTAL,
+            **headers,
+        }
         return self.http.stream(
-            "POST", self.url + method, content=body, timeout=10,
-            headers={"content-type": kind, "accept": kind, "x-grpc-web": "1", "origin": PORTAL}
-            | headers,
-        )  # fmt: skip
+            "POST", self.url + method, content=body, timeout=10, headers=all_headers
+        )
 
-    def call(self, method, body, kind=TEXT, **headers):
-        """Return the messages and the trailers of a call that ends."""
-        with self.open(method, body, kind, **headers) as response:
+    def call(self, method, body, content_type=TEXT, **headers):
+        """Wait for the end of a call. Return its messages and its trailers."""
+        with self.open(method, body, content_type, **headers) as response:
             assert response.status_code == 200
-            *messages, (flags, trailer) = frames(
-                response.iter_bytes(), is_text=kind.startswith(TEXT)
-            )
-        assert flags == 0x80
-        assert all(flags == 0 for flags, _ in messages)
-        pairs = (line.split(": ", 1) for line in trailer.decode().splitlines())
-        return [data for _, data in messages], dict(pairs)
+            all_frames = frames(response.iter_bytes(), is_text=content_type.startswith(TEXT))
+            *message_frames, (trailer_flags, trailer) = all_frames
+        assert trailer_flags == TRAILER_FLAG
+        messages = []
+        for flags, data in message_frames:
+            assert flags == 0
+            messages.append(data)
+        trailers = dict(line.split(": ", 1) for line in trailer.decode().splitlines())
+        return messages, trailers
 
 
 def frame(message):
+    """Return a message as a gRPC-web frame."""
     data = message.SerializeToString()
     return b"\0" + len(data).to_bytes(4, "big") + data
 
 
 def frames(pieces, *, is_text):
     """Yield (flags, data) of each frame once it is complete."""
-    encoded = data = b""
-    for piece in pieces:
-        encoded += piece
-        if is_text:  # a browser decodes four characters at a time, with padding anywhere
-            whole = len(encoded) // 4 * 4
-            data += b"".join(
-                base64.b64decode(encoded[start : start + 4], validate=True)
-                for start in range(0, whole, 4)
-            )
-            encoded = encoded[whole:]
-        else:
-            data, encoded = data + encoded, b""
-        while len(data) >= 5 and len(data) >= (end := 5 + int.from_bytes(data[1:5], "big")):
+    data = b""
+    for piece in decoded(pieces) if is_text else pieces:
+        data += piece
+        while len(data) >= 5:
+            end = 5 + int.from_bytes(data[1:5], "big")
+            if len(data) < end:
+                break
             yield data[0], data[5:end]
             data = data[end:]
-    assert (encoded, data) == (b"", b"")
+    assert data == b""
+
+
+def decoded(pieces):
+    """Yield the bytes of base64 text. Padding may occur after any four characters."""
+    text = b""
+    for piece in pieces:
+        text += piece
+        while len(text) >= 4:
+            yield base64.b64decode(text[:4], validate=True)
+            text = text[4:]
+    assert text == b""
 
 
 def wait_until(condition):
@@ -103,16 +120,18 @@ def wait_until(condition):
 
 @pytest.fixture
 def new_web_logger(server_tls, service, authority, monkeypatch):
-    """Return a function that starts a logger for pages of the portal."""
-    readers, started = [], []
-    monkeypatch.setattr(rpc_logger, "Readers", lambda: readers.append(Readers()) or readers[-1])
+    """Return a function that starts a logger for web pages of the portal."""
+    started = []
 
     def start():
+        readers = Readers()
+        monkeypatch.setattr(rpc_logger, "Readers", lambda: readers)
         server = LoggerServer(
             "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=0, origins=(PORTAL,))
         )
-        started.append((server, WebLogger(server, authority, readers[-1])))
-        return started[-1][1]
+        web_logger = WebLogger(server, authority, readers)
+        started.append((server, web_logger))
+        return web_logger
 
     yield start
     for server, web_logger in started:
@@ -145,28 +164,38 @@ def read_request(owner, clock):
 
 @pytest.fixture
 def write(web_logger, access):
+    """Return a function that writes lines to the owner's log."""
     client = LoggerClient(web_logger.peer)
-    yield lambda *lines: client.write(
-        access, [Chunk(data=line, timestamp_ns=7, stream=Stream.STDERR) for line in lines]
-    )
+
+    def write_lines(*lines):
+        chunks = [Chunk(data=line, timestamp_ns=7, stream=Stream.STDERR) for line in lines]
+        client.write(access, chunks)
+
+    yield write_lines
     client.close()
 
 
+def encoded(body, content_type):
+    """Return the body of a request as the content type requires it."""
+    return base64.b64encode(body) if content_type.startswith(TEXT) else body
+
+
 class TestCalls:
-    @pytest.mark.parametrize("kind", [TEXT, f"{TEXT}+proto", "application/grpc-web", BINARY])
-    def test_log_is_read_to_its_end(self, web_logger, read_request, write, kind):
+    @pytest.mark.parametrize(
+        "content_type", [TEXT, f"{TEXT}+proto", "application/grpc-web", BINARY]
+    )
+    def test_log_is_read_to_its_end(self, web_logger, read_request, write, content_type):
         write(b"one", b"\xfftwo", b"")
         body = frame(read_request(until_now=True))
 
-        messages, trailers = web_logger.call(
-            "Read", base64.b64encode(body) if kind.startswith(TEXT) else body, kind
-        )
+        messages, trailers = web_logger.call("Read", encoded(body, content_type), content_type)
 
         responses = [ReadResponse.FromString(message) for message in messages]
         assert [response.data for response in responses] == [b"one", b"\xfftwo", b""]
-        assert [response.line for response in responses] == [1, 2, 3]
-        assert {response.timestamp for response in responses} == {7}
-        assert {response.stream for response in responses} == {Stream.STDERR}
+        for number, response in enumerate(responses, 1):
+            assert response.line == number
+            assert response.timestamp == 7
+            assert response.stream == Stream.STDERR
         assert trailers == {"grpc-status": OK, "grpc-message": ""}
 
     def test_request_can_be_base64_with_padding_in_the_middle(
@@ -174,13 +203,11 @@ class TestCalls:
     ):
         write(b"one")
         body = frame(read_request(until_now=True))
-        pieces = b"".join(
-            base64.b64encode(body[start : start + 7]) for start in range(0, len(body), 7)
-        )
+        text = base64.b64encode(body[:7]) + base64.b64encode(body[7:])
 
-        messages, _ = web_logger.call("Read", pieces)
+        (message,), _ = web_logger.call("Read", text)
 
-        assert [ReadResponse.FromString(message).data for message in messages] == [b"one"]
+        assert ReadResponse.FromString(message).data == b"one"
 
     def test_names_are_listed(self, web_logger, write, owner, clock):
         write(b"one")
@@ -196,16 +223,17 @@ class TestCalls:
 
         assert WatchListResponse.FromString(data).log_names == [NAME]
 
-    @pytest.mark.parametrize("kind", [TEXT, BINARY])
-    def test_follower_gets_lines_as_they_are_written(self, web_logger, read_request, write, kind):
-        body = frame(read_request())
-        with web_logger.open(
-            "Read", base64.b64encode(body) if kind == TEXT else body, kind
-        ) as response:
-            lines = frames(response.iter_bytes(), is_text=kind == TEXT)
+    @pytest.mark.parametrize("content_type", [TEXT, BINARY])
+    def test_follower_gets_lines_as_they_are_written(
+        self, web_logger, read_request, write, content_type
+    ):
+        body = encoded(frame(read_request()), content_type)
+        with web_logger.open("Read", body, content_type) as response:
+            lines = frames(response.iter_bytes(), is_text=content_type == TEXT)
             for text in (b"one", b"two, longer", b"3"):
                 write(text)
-                assert ReadResponse.FromString(next(lines)[1]).data == text
+                _, message = next(lines)
+                assert ReadResponse.FromString(message).data == text
 
     def test_closed_connection_ends_its_stream(self, web_logger, read_request, write):
         write(b"one")
@@ -221,7 +249,8 @@ class TestCalls:
             "Read", base64.b64encode(frame(read_request())), **{"grpc-timeout": "200m"}
         )
 
-        assert (messages, trailers["grpc-status"]) == ([], DEADLINE)
+        assert messages == []
+        assert trailers["grpc-status"] == DEADLINE_EXCEEDED
         wait_until(lambda: web_logger.readers.count == 0)
 
     def test_stop_ends_open_streams(self, server_tls, service, authority, read_request, write):
@@ -241,20 +270,21 @@ class TestCalls:
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("changed", "status"),
+        ("changes", "status"),
         [
             ({"signer": Wallet()}, UNAUTHENTICATED), ({"now": 1000}, UNAUTHENTICATED),
-            ({"log_identity": "../x"}, INVALID),
+            ({"log_identity": "../x"}, INVALID_ARGUMENT),
         ],
     )  # fmt: skip
-    def test_invalid_signatures_are_refused_as_over_grpc(
-        self, web_logger, read_request, changed, status
+    def test_invalid_request_is_refused_with_the_status_of_grpc(
+        self, web_logger, read_request, changes, status
     ):
-        messages, trailers = web_logger.call(
-            "Read", base64.b64encode(frame(read_request(**changed)))
-        )
+        body = base64.b64encode(frame(read_request(**changes)))
 
-        assert (messages, trailers["grpc-status"]) == ([], status)
+        messages, trailers = web_logger.call("Read", body)
+
+        assert messages == []
+        assert trailers["grpc-status"] == status
         assert unquote(trailers["grpc-message"])
 
     @pytest.mark.parametrize(
@@ -269,7 +299,8 @@ class TestRefusals:
     def test_invalid_body_is_reported_in_trailers(self, web_logger, body):
         messages, trailers = web_logger.call("Read", body)
 
-        assert (messages, trailers["grpc-status"]) == ([], INVALID)
+        assert messages == []
+        assert trailers["grpc-status"] == INVALID_ARGUMENT
 
     def test_streams_per_owner_are_limited(self, web_logger, read_request, write, monkeypatch):
         monkeypatch.setattr(reading, "MAX_READERS_PER_OWNER", 1)
@@ -291,10 +322,11 @@ class TestRefusals:
         with web_logger.open("Read", body) as first:
             wait_until(lambda: web_logger.readers.count == 1)
             with web_logger.open("Read", body) as second:
-                assert (first.status_code, second.status_code) == (200, 503)
+                assert first.status_code == 200
+                assert second.status_code == 503
 
     @pytest.mark.parametrize(
-        ("method", "kind", "status"),
+        ("method", "content_type", "status"),
         [
             ("Read", "application/grpc", 415),
             ("Read", "application/json", 415),
@@ -302,8 +334,10 @@ class TestRefusals:
             ("", TEXT, 404),
         ],
     )
-    def test_other_methods_and_content_types_are_refused(self, web_logger, method, kind, status):
-        with web_logger.open(method, b"AAAAAAA=", kind) as response:
+    def test_other_methods_and_content_types_are_refused(
+        self, web_logger, method, content_type, status
+    ):
+        with web_logger.open(method, b"AAAAAAA=", content_type) as response:
             assert response.status_code == status
 
     def test_port_in_use_is_a_config_error(self, web_logger, server_tls, service):
@@ -331,10 +365,9 @@ class TestOrigins:
 
         assert answer.status_code == 200
         assert answer.headers["access-control-allow-origin"] == PORTAL
-        allowed = answer.headers["access-control-allow-headers"].lower()
-        assert all(
-            name in allowed for name in self.PREFLIGHT["access-control-request-headers"].split(",")
-        )
+        allowed_headers = answer.headers["access-control-allow-headers"].lower()
+        for name in self.PREFLIGHT["access-control-request-headers"].split(","):
+            assert name in allowed_headers
 
     @pytest.mark.parametrize(
         "origin",

@@ -17,7 +17,7 @@ from gridstead.domain.logs.log import Stream
 NAME = "0x" + "07" * 32
 
 
-def read(client, owner, clock):
+def read_lines(client, owner, clock):
     """Return the lines of the log."""
     query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
     lines = []
@@ -31,6 +31,8 @@ class TestWriter:
 
     @pytest.fixture
     def access_file(self, tmp_path, peer, access):
+        """Return a function that writes the writer's access file and returns its path."""
+
         def write(address=peer.address, token=access.token, owner=access.owner):
             path = tmp_path / "logger"
             path.write_text(f"{address}\n{peer.ca}\n{owner}\n{NAME}\n{token}\n")
@@ -54,21 +56,29 @@ class TestWriter:
         out = self.run(access_file(), b"one\n\ntwo\r\nno end")
 
         assert out == b"one\n\ntwo\r\nno end"
-        assert read(client, owner, clock) == ["one", "", "two", "no end"]
+        assert read_lines(client, owner, clock) == ["one", "", "two", "no end"]
 
     def test_lines_keep_their_stream_and_order(self, access_file, client, owner, clock):
-        out, err = os.pipe(), os.pipe()
+        out_reader, out_writer = os.pipe()
+        err_reader, err_writer = os.pipe()
         writer = subprocess.Popen(
-            [sys.executable, "-m", "gridstead.cli.log_writer", access_file(), str(err[0])],
-            stdin=out[0], stdout=subprocess.PIPE, pass_fds=[err[0]], env={"PYTHONPATH": "control"},
-        )  # fmt: skip
-        os.close(out[0])
-        os.close(err[0])
-        for into, text in [(out[1], b"one\n"), (err[1], b"two\n"), (out[1], b"three\n")]:
-            os.write(into, text)
+            [sys.executable, "-m", "gridstead.cli.log_writer", access_file(), str(err_reader)],
+            stdin=out_reader,
+            stdout=subprocess.PIPE,
+            pass_fds=[err_reader],
+            env={"PYTHONPATH": "control"},
+        )
+        os.close(out_reader)
+        os.close(err_reader)
+        for pipe, text in [
+            (out_writer, b"one\n"),
+            (err_writer, b"two\n"),
+            (out_writer, b"three\n"),
+        ]:
+            os.write(pipe, text)
             assert os.read(writer.stdout.fileno(), 100) == text
-        os.close(out[1])
-        os.close(err[1])
+        os.close(out_writer)
+        os.close(err_writer)
 
         assert writer.wait(20) == 0
         writer.stdout.close()
@@ -104,7 +114,7 @@ class TestWriter:
             )  # fmt: skip
 
         assert result.returncode == 0
-        assert read(client, owner, clock) == ["one"] * 3
+        assert read_lines(client, owner, clock) == ["one"] * 3
 
 
 class TestScript:
@@ -113,13 +123,13 @@ class TestScript:
     def test_job_and_its_output_survive_a_killed_writer(
         self, tmp_path, peer, access, client, owner, clock
     ):
-        """Stderr is larger than a pipe's buffer, so the job would block without a restart."""
+        """The job writes more to stderr than a pipe can buffer, so it needs a restarted writer."""
         (tmp_path / "node").mkdir()
         node = Node(tmp_path / "node")
-        killed = '[ -e "$HOME/killed" ] || { touch "$HOME/killed"; (sleep 0.4; kill -9 $$) & }'
+        kill_once = '[ -e "$HOME/killed" ] || { touch "$HOME/killed"; (sleep 0.4; kill -9 $$) & }'
         path = f"PYTHONPATH={Path('control').resolve()}"
-        run = f'{path} exec {sys.executable} -m gridstead.cli.log_writer "$@"'
-        node.add("writer", f"#!/bin/sh\n{killed}\n{run}\n")
+        run_writer = f'{path} exec {sys.executable} -m gridstead.cli.log_writer "$@"'
+        node.add_program("writer", f"#!/bin/sh\n{kill_once}\n{run_writer}\n")
         command = (
             "echo one; sleep 0.6; yes y | head -c 70000 >&2; echo last; echo worst >&2; exit 4"
         )
@@ -137,4 +147,4 @@ class TestScript:
         for block in client.read(query, now=clock.now(), sign=owner.sign):
             streams |= dict.fromkeys(block.lines, block.stream)
         assert (streams[b"last"], streams[b"worst"]) == (Stream.STDOUT, Stream.STDERR)
-        assert node.left == []
+        assert node.leftover_files == []

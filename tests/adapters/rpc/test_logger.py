@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger on a real socket: server, client, the writer of a job, and hostile clients."""
+"""The gRPC server and the client of the logger, and requests of hostile clients."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from gridstead.proto.logger_pb2 import ReadRequest, WatchListRequest, WriteReque
 
 
 def line(data, timestamp_ns=1, **fields):
+    """Return a chunk with one line."""
     return Chunk(data=data, timestamp_ns=timestamp_ns, **fields)
 
 
-def timed_lines(blocks):
+def lines_with_times(blocks):
+    """Yield (line, timestamp in ns) of each line in blocks."""
     for block in blocks:
         for data in block.lines:
             yield data, block.timestamp_ns
@@ -38,14 +40,14 @@ def read(client, owner, clock):
     def start(**fields):
         query = LogQuery(owner=owner.address, log_name=NAME, **fields)
         streams.append(client.read(query, now=clock.now(), sign=owner.sign))
-        return timed_lines(streams[-1])
+        return lines_with_times(streams[-1])
 
     yield start
     for stream in streams:
         stream.close()
 
 
-def take(lines, count):
+def next_lines(lines, count):
     """Return the text of the next ``count`` lines of a stream."""
     return [data.decode() for data, _ in itertools.islice(lines, count)]
 
@@ -59,7 +61,7 @@ class TestLines:
     def test_reader_of_a_new_log_waits_for_its_first_line(self, client, access, read):
         lines = read()
         received = []
-        reader = threading.Thread(target=lambda: received.extend(take(lines, 2)))
+        reader = threading.Thread(target=lambda: received.extend(next_lines(lines, 2)))
         reader.start()
 
         client.write(access, [line(b"late")])
@@ -68,51 +70,52 @@ class TestLines:
 
         assert received == ["late", "later"]
 
-    def test_missing_log_is_empty_with_until_now(self, read):
+    def test_read_until_now_of_a_missing_log_returns_nothing(self, read):
         assert list(read(until_now=True)) == []
 
     def test_long_log_is_read_to_its_end(self, client, access, read):
         client.write(access, [line(b"x" * 20, number) for number in range(900)])
 
-        assert [timestamp for _, timestamp in read(until_now=True)] == list(range(900))
+        timestamps = [timestamp for _, timestamp in read(until_now=True)]
+        assert timestamps == list(range(900))
 
     def test_repeated_message_is_stored_once(self, client, access, read):
-        for _ in range(2):
-            client.write(
-                access, [line(b"one", writer=1, sequence=1), line(b"two", writer=1, sequence=2)]
-            )
+        chunks = [line(b"one", writer=1, sequence=1), line(b"two", writer=1, sequence=2)]
+        client.write(access, chunks)
+        client.write(access, chunks)
 
-        assert take(read(until_now=True), 2) == ["one", "two"]
-        assert len(list(read(until_now=True))) == 2
+        assert list(read(until_now=True)) == [(b"one", 1), (b"two", 1)]
 
     def test_reader_resumes_after_its_last_line(self, client, access, owner, clock):
-        client.write(access, [line(b"%d\n%d'" % (number, number)) for number in range(5)])
-        received, resume = [], 0
-        for _ in range(3):
-            query = LogQuery(owner=owner.address, log_name=NAME, after=resume)
-            stream = client.read(query, now=clock.now(), sign=owner.sign)
-            blocks = [next(stream), next(stream)] if len(received) < 4 else [next(stream)]
-            stream.close()
-            received += [(block.first, *block.lines) for block in blocks]
-            resume = blocks[-1].resume
+        client.write(access, [line(b"a\nb"), line(b"c\nd"), line(b"e\nf")])
 
-        assert received == [
-            (2 * number + 1, b"%d" % number, b"%d'" % number) for number in range(5)
-        ]
+        def read_blocks(after, count):
+            query = LogQuery(owner=owner.address, log_name=NAME, after=after)
+            stream = client.read(query, now=clock.now(), sign=owner.sign)
+            blocks = list(itertools.islice(stream, count))
+            stream.close()
+            return blocks
+
+        first, second = read_blocks(after=0, count=2)
+        (third,) = read_blocks(after=second.resume, count=1)
+
+        assert (first.first, first.lines) == (1, (b"a", b"b"))
+        assert (second.first, second.lines) == (3, (b"c", b"d"))
+        assert (third.first, third.lines) == (5, (b"e", b"f"))
 
     def test_every_line_has_its_stream(self, client, access, owner, clock):
         client.write(access, [line(b"x", stream=stream) for stream in Stream])
 
         query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
-        received = [block.stream for block in client.read(query, now=clock.now(), sign=owner.sign)]
-        assert received == list(Stream)
+        blocks = client.read(query, now=clock.now(), sign=owner.sign)
+        assert [block.stream for block in blocks] == list(Stream)
 
     def test_reader_gets_the_requested_or_the_newest_log(self, client, access, owner, clock, read):
         client.write(access, [line(b"old")])
         client.write(access_to(owner.address, clock, log_identity="2" * 32), [line(b"new")])
 
-        for log_identity, expected in ((LOG_IDENTITY, "old"), ("2" * 32, "new"), ("", "new")):
-            assert take(read(until_now=True, log_identity=log_identity), 1) == [expected]
+        for log_identity, text in [(LOG_IDENTITY, b"old"), ("2" * 32, b"new"), ("", b"new")]:
+            assert list(read(until_now=True, log_identity=log_identity)) == [(text, 1)]
         with pytest.raises(InvalidInput):
             next(read(log_identity="../x"))
 
@@ -131,17 +134,17 @@ class TestLines:
         with pytest.raises(LogFull):
             client.write(access, [line(b"x" * 60_000), line(b"x" * 60_000)])
 
-        assert [data[:30] for data, _ in read(until_now=True)] == [
-            b"x" * 30,
-            b"gridstead: this log has reache",
-        ]
+        (first_line, _), (message, _) = read(until_now=True)
+        assert first_line == b"x" * 60_000
+        assert message.startswith(b"gridstead: this log has reached")
 
 
-class TestOldWire:
-    """DeepSquare's clients know fields 1 to 4 of requests and 1 and 2 of responses."""
+class TestOldClients:
+    """DeepSquare's clients use only fields 1 to 4 of requests, and 1 and 2 of responses."""
 
     @pytest.fixture
     def responses(self, stub, owner, clock):
+        """Return the responses to a request with the old fields."""
         text = read_text(owner.address, NAME, clock.now()).encode()
         signed = {
             "address": owner.address,
@@ -156,31 +159,34 @@ class TestOldWire:
         ]
         stub.Write(iter(requests), metadata=[("authorization", f"Bearer {access.token}")])
 
-        received = [next(responses) for _ in range(2)]
-        assert [(response.data, response.timestamp) for response in received] == [
-            (b"one", 7),
-            (b"two", 7),
-        ]
+        first, second = next(responses), next(responses)
+        assert (first.data, first.timestamp) == (b"one", 7)
+        assert (second.data, second.timestamp) == (b"two", 7)
 
     def test_each_response_has_one_line_and_can_be_resumed_from(
         self, stub, client, access, owner, clock, responses
     ):
         client.write(access, [line(b"one\ntwo"), line(b"three")])
 
-        received = [next(responses) for _ in range(3)]
-
-        assert [response.data for response in received] == [b"one", b"two", b"three"]
-        assert [response.line for response in received] == [1, 2, 3]
-        text = read_text(owner.address, NAME, clock.now()).encode()
-        for last, following in zip(received, ([b"two", b"three"], [b"three"]), strict=False):
+        def lines_after(response):
+            text = read_text(owner.address, NAME, clock.now()).encode()
             request = ReadRequest(
-                address=owner.address, log_name=NAME, timestamp=clock.now(),
+                address=owner.address,
+                log_name=NAME,
+                timestamp=clock.now(),
                 signed_hash=owner.sign(text),
-                after=last.resume, until_now=True,
-            )  # fmt: skip
-            assert [
-                response.data for response in stub.Read(request) if response.line > last.line
-            ] == following
+                after=response.resume,
+                until_now=True,
+            )
+            return [later.data for later in stub.Read(request) if later.line > response.line]
+
+        first, second, third = itertools.islice(responses, 3)
+
+        assert (first.line, first.data) == (1, b"one")
+        assert (second.line, second.data) == (2, b"two")
+        assert (third.line, third.data) == (3, b"three")
+        assert lines_after(first) == [b"two", b"three"]
+        assert lines_after(second) == [b"three"]
 
     def test_very_long_line_is_split_into_several_responses(
         self, client, owner, clock, responses, service
@@ -249,14 +255,15 @@ class TestWriters:
 
 class TestReaders:
     def status(self, stub, **fields):
+        """Return the status of a Read request that is refused."""
         with pytest.raises(grpc.RpcError) as caught:
             next(stub.Read(ReadRequest(**fields), timeout=10))
         return caught.value.code()
 
-    def signed(self, wallet, timestamp, name=NAME):
+    def signature(self, wallet, timestamp, name=NAME):
         return wallet.sign(read_text(wallet.address, name, timestamp).encode())
 
-    def test_milliseconds_checksummed_address_and_low_v_are_accepted(
+    def test_other_formats_of_time_address_and_signature_are_accepted(
         self, stub, client, access, owner, clock
     ):
         client.write(access, [line(b"x")])
@@ -267,7 +274,7 @@ class TestReaders:
             address=owner.account.address,
             log_name=NAME,
             timestamp=timestamp,
-            signed_hash=self.signed(owner, timestamp),
+            signed_hash=self.signature(owner, timestamp),
         )
 
         assert next(stub.Read(request)).data == b"x"
@@ -276,7 +283,7 @@ class TestReaders:
     @pytest.mark.parametrize("age_s", [301, -301])
     def test_old_signature_is_refused(self, stub, owner, clock, factor, age_s):
         timestamp = (clock.now() - age_s) * factor
-        signature = self.signed(owner, timestamp)
+        signature = self.signature(owner, timestamp)
 
         code = self.status(
             stub, address=owner.address, log_name=NAME, timestamp=timestamp, signed_hash=signature
@@ -285,7 +292,7 @@ class TestReaders:
         assert code is grpc.StatusCode.UNAUTHENTICATED
 
     def test_signature_for_another_log_is_refused(self, stub, owner, clock):
-        signature = self.signed(owner, clock.now(), name="another")
+        signature = self.signature(owner, clock.now(), name="another")
 
         code = self.status(
             stub, address=owner.address, log_name=NAME, timestamp=clock.now(), signed_hash=signature
@@ -293,7 +300,7 @@ class TestReaders:
 
         assert code is grpc.StatusCode.UNAUTHENTICATED
 
-    def test_signature_to_list_does_not_read(self, stub, owner, clock):
+    def test_signature_for_the_list_of_logs_is_refused_for_a_log(self, stub, owner, clock):
         signature = owner.sign(watch_text(owner.address, clock.now()).encode())
 
         code = self.status(
@@ -313,22 +320,16 @@ class TestReaders:
 
     @pytest.mark.parametrize("signature", [b"", b"x", b"\x00" * 65, b"\xff" * 65, b"\x01" * 66])
     def test_malformed_signature_is_refused(self, stub, owner, clock, signature):
-        fields = {"log_name": NAME, "timestamp": clock.now(), "signed_hash": signature}
+        fields = {"address": owner.address, "timestamp": clock.now(), "signed_hash": signature}
 
-        assert self.status(stub, address=owner.address, **fields) is grpc.StatusCode.UNAUTHENTICATED
+        assert self.status(stub, log_name=NAME, **fields) is grpc.StatusCode.UNAUTHENTICATED
         with pytest.raises(grpc.RpcError) as caught:
-            next(
-                stub.WatchList(
-                    WatchListRequest(
-                        address=owner.address, timestamp=clock.now(), signed_hash=signature
-                    )
-                )
-            )
+            next(stub.WatchList(WatchListRequest(**fields)))
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
     @pytest.mark.parametrize("name", ["../" + "0x" + "11" * 20 + "/job", "", "a/b"])
     def test_name_that_is_a_path_is_refused(self, stub, owner, clock, name):
-        signature = self.signed(owner, clock.now(), name=name)
+        signature = self.signature(owner, clock.now(), name=name)
 
         code = self.status(
             stub, address=owner.address, log_name=name, timestamp=clock.now(), signed_hash=signature

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger as a separate process."""
+"""The limit of open files of the logger process."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from gridstead.rpc.logs.server import MAX_STREAMS
 from gridstead.rpc.logs.web import MAX_CONNECTIONS
 
 
-def test_the_limit_of_open_files_exceeds_that_of_readers(tmp_path):
-    """A service under systemd can open 1024 files unless it raises the limit, and each reader can
-    have a connection.
-    """
+def test_limit_of_open_files_is_higher_than_the_number_of_connections(tmp_path):
+    """systemd starts a service with a limit of 1024 files. The logger must raise it."""
     logger = LoggerProcess(tmp_path)
     logger.start("prlimit", "--nofile=1024:")
     logger.wait()
 
-    files, _ = resource.prlimit(logger.process.pid, resource.RLIMIT_NOFILE)
+    limit, _ = resource.prlimit(logger.process.pid, resource.RLIMIT_NOFILE)
 
     logger.kill()
-    assert files > MAX_STREAMS + MAX_CONNECTIONS
+    assert limit > MAX_STREAMS + MAX_CONNECTIONS

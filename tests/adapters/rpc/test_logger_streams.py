@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams of the logger whose peer disappears, and limits of their number."""
+"""Streams of the logger: dead peers, and limits of the number of streams."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from gridstead.rpc.logs.server import LoggerServer
 NAME = "0x" + "07" * 32
 
 
-class Wire:
-    """A TCP proxy to a server. ``cut`` drops all data without closing a connection."""
+class Proxy:
+    """A TCP proxy to a server. After ``cut``, it drops all data without closing the connections."""
 
     def __init__(self, port):
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._port = port
-        self._ends = []
+        self._connections = []
         self._cut = threading.Event()
         threading.Thread(target=self._serve, daemon=True).start()
 
@@ -40,20 +40,20 @@ class Wire:
         self._cut.set()
 
     def close(self):
-        for end in self._ends:
+        for connection in self._connections:
             with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
         self._listener.close()
 
     def _serve(self):
-        near, _ = self._listener.accept()
-        far = socket.create_connection(("127.0.0.1", self._port))
-        self._ends += [near, far]
-        for source, target in ((near, far), (far, near)):
-            threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
+        client, _ = self._listener.accept()
+        server = socket.create_connection(("127.0.0.1", self._port))
+        self._connections += [client, server]
+        for source, target in ((client, server), (server, client)):
+            threading.Thread(target=self._forward, args=(source, target), daemon=True).start()
 
-    def _carry(self, source, target):
+    def _forward(self, source, target):
         try:
             while data := source.recv(65536):
                 if not self._cut.is_set():
@@ -63,6 +63,7 @@ class Wire:
 
 
 def follow(client, owner, clock):
+    """Return an endless stream of the owner's log."""
     return client.read(
         LogQuery(owner=owner.address, log_name=NAME), now=clock.now(), sign=owner.sign
     )
@@ -70,15 +71,13 @@ def follow(client, owner, clock):
 
 @pytest.fixture
 def readers(monkeypatch):
-    """Make servers detect dead peers within seconds, and yield their ``Readers``."""
-    options = {"grpc.keepalive_time_ms": 1000, "grpc.http2.ping_timeout_ms": 500}
-    monkeypatch.setattr(
-        rpc_logger,
-        "KEEPALIVE_OPTIONS",
-        tuple((k, options.get(k, v)) for k, v in rpc_logger.KEEPALIVE_OPTIONS),
-    )
-    readers = []
-    monkeypatch.setattr(rpc_logger, "Readers", lambda: readers.append(Readers()) or readers[-1])
+    """Return the ``Readers`` of the next server. It detects dead peers within seconds."""
+    options = dict(rpc_logger.KEEPALIVE_OPTIONS)
+    options["grpc.keepalive_time_ms"] = 1000
+    options["grpc.http2.ping_timeout_ms"] = 500
+    monkeypatch.setattr(rpc_logger, "KEEPALIVE_OPTIONS", tuple(options.items()))
+    readers = Readers()
+    monkeypatch.setattr(rpc_logger, "Readers", lambda: readers)
     return readers
 
 
@@ -94,18 +93,18 @@ def test_stream_of_a_dead_peer_is_closed(  # noqa: PLR0917 # fixtures
 ):
     service.write(permit, Chunk(data=b"one", timestamp_ns=1))
     server = LoggerServer("127.0.0.1:0", server_tls, service)
-    wire = Wire(server.start())
-    client = LoggerClient(GrpcPeer(address=wire.address, ca=authority.certificate))
+    proxy = Proxy(server.start())
+    client = LoggerClient(GrpcPeer(address=proxy.address, ca=authority.certificate))
     lines = follow(client, owner, clock)
     assert next(lines).lines == (b"one",)
-    assert readers[0].count == 1
+    assert readers.count == 1
 
-    wire.cut()
+    proxy.cut()
 
-    wait_until(lambda: readers[0].count == 0)
+    wait_until(lambda: readers.count == 0)
     lines.close()
     client.close()
-    wire.close()
+    proxy.close()
     server.stop()
 
 
@@ -116,28 +115,31 @@ def test_streams_per_owner_are_limited(  # noqa: PLR0917 # fixtures
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     client = LoggerClient(GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate))
     client.write(access, [Chunk(data=b"one", timestamp_ns=1)])
-    first, second, third = (follow(client, owner, clock) for _ in range(3))
-    next(first), next(second)
+    first = follow(client, owner, clock)
+    second = follow(client, owner, clock)
+    next(first)
+    next(second)
 
     with pytest.raises(LoggerUnavailable, match="too many readers"):
-        next(third)
+        next(follow(client, owner, clock))
 
     first.close()
-    wait_until(lambda: next(iter_or_none(follow(client, owner, clock))) is not None)
+    wait_until(lambda: is_accepted(follow(client, owner, clock)))
     second.close()
     client.close()
     server.stop()
 
 
-def iter_or_none(lines):
-    """Yield the first lines of the stream, or None if it is refused."""
+def is_accepted(lines):
+    """Return whether the logger accepts the stream."""
     try:
-        yield next(lines)
+        next(lines)
     except LoggerUnavailable:
-        yield None
+        return False
+    return True
 
 
-def test_server_above_its_stream_limit_is_a_transient_error(  # noqa: PLR0917 # fixtures
+def test_stream_above_the_limit_of_the_server_is_a_transient_error(  # noqa: PLR0917 # fixtures
     server_tls, service, authority, access, permit, owner, clock, monkeypatch
 ):
     monkeypatch.setattr(rpc_logger, "MAX_STREAMS", 1)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_network
 
 import pytest
@@ -15,7 +15,9 @@ from gridstead.rpc.metrics import Gauge, Metrics
 from gridstead.rpc.peer_limit import PeerLimit, RemoteCaller, caller_host, grpc_caller, to_peer
 
 
-class Time:
+class Clock:
+    """A monotonic clock that the test sets."""
+
     def __init__(self):
         self.seconds = 1000.0
 
@@ -25,7 +27,7 @@ class Time:
 
 @pytest.fixture
 def now():
-    return Time()
+    return Clock()
 
 
 @pytest.fixture
@@ -33,33 +35,33 @@ def limit(now):
     return PeerLimit(per_s=2, burst=4, what="calls", now=now)
 
 
-def take(limit, peer, count):
-    """Return how many of ``count`` calls are answered."""
-    answered = 0
+def accepted_calls(limit, peer, count):
+    """Return how many of ``count`` calls of a peer the limit accepts."""
+    accepted = 0
     for _ in range(count):
         try:
             limit.take(RemoteCaller(peer))
         except TooMuch:
             continue
-        answered += 1
-    return answered
+        accepted += 1
+    return accepted
 
 
 class TestPeerLimit:
     def test_calls_beyond_the_burst_are_refused(self, limit):
-        assert take(limit, "a", 10) == 4
+        assert accepted_calls(limit, "a", 10) == 4
 
     def test_allowance_grows_with_time_up_to_the_burst(self, limit, now):
-        take(limit, "a", 4)
+        accepted_calls(limit, "a", 4)
         now.seconds += 1
-        assert take(limit, "a", 10) == 2
+        assert accepted_calls(limit, "a", 10) == 2
         now.seconds += 100
-        assert take(limit, "a", 10) == 4
+        assert accepted_calls(limit, "a", 10) == 4
 
     def test_callers_have_separate_limits(self, limit):
-        take(limit, "a", 10)
+        accepted_calls(limit, "a", 10)
 
-        assert take(limit, "b", 10) == 4
+        assert accepted_calls(limit, "b", 10) == 4
 
     def test_refusal_contains_the_time_to_wait(self, limit):
         limit.take(RemoteCaller("a"), 4)
@@ -79,16 +81,10 @@ class TestPeerLimit:
 
     def test_threads_share_the_limit(self, now):
         limit = PeerLimit(per_s=1, burst=100, what="calls", now=now)
-        answered = []
-        threads = [
-            threading.Thread(target=lambda: answered.append(take(limit, "a", 50))) for _ in range(8)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(8) as pool:
+            futures = [pool.submit(accepted_calls, limit, "a", 50) for _ in range(8)]
 
-        assert sum(answered) == 100
+        assert sum(future.result() for future in futures) == 100
 
 
 @pytest.mark.parametrize(
@@ -101,7 +97,7 @@ class TestPeerLimit:
         ("", ""),
     ],
 )
-def test_caller_is_an_ipv4_address_or_an_ipv6_network(host, peer):
+def test_peer_is_an_ipv4_address_or_an_ipv6_network(host, peer):
     assert to_peer(host) == peer
 
 
@@ -133,7 +129,7 @@ def test_caller_is_parsed_from_grpc_peer_and_metadata(grpc_peer, host):
     ],
 )
 def test_caller_behind_a_known_proxy_is_the_last_forwarded_address(host, forwarded, caller):
-    """The caller itself can have written the addresses before the last one."""
+    """The proxy adds the last address. The caller can forge the others."""
     assert caller_host(RemoteCaller(host, forwarded), (ip_network("10.0.0.0/24"),)) == caller
 
 
@@ -146,8 +142,8 @@ def test_callers_behind_a_known_proxy_have_separate_limits(now):
         limit.take(RemoteCaller("198.51.100.7"))
 
 
-def read(metrics):
-    """Return the samples as prometheus_client parses them."""
+def samples_of(metrics):
+    """Return the samples by name and label values, as prometheus_client parses them."""
     families = text_string_to_metric_families(metrics.text())
     samples = {}
     for family in families:
@@ -168,11 +164,10 @@ class TestMetrics:
             with pytest.raises(type(error)):
                 metrics.counted("call", fail)(error)
 
-        samples = read(metrics)
-        counts = {
-            key[-1]: value for key, value in samples.items() if key[0] == "gridstead_calls_total"
-        }
-        assert counts == {"ok": 1, "too-much": 2, "bug": 1}
+        samples = samples_of(metrics)
+        assert samples["gridstead_calls_total", "call", "ok"] == 1
+        assert samples["gridstead_calls_total", "call", "too-much"] == 2
+        assert samples["gridstead_calls_total", "call", "bug"] == 1
         assert samples["gridstead_call_seconds_total", "call"] > 0
 
     def test_gauges_are_read_at_each_request(self):
@@ -185,7 +180,7 @@ class TestMetrics:
         )
         scripts.append("one")
 
-        assert read(metrics) == {
+        assert samples_of(metrics) == {
             ("gridstead_scripts",): 1,
             ("gridstead_cvmfs_revision", "a.example.org"): 7,
             ("gridstead_cvmfs_revision", "b.example.org"): 8,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Login hosts fetch the supervisor's public keys."""
+"""The public SSH keys of the supervisor, which login hosts fetch."""
 
 import stat
 
@@ -11,7 +11,7 @@ from gridstead.errors import ConfigError, SupervisorUnavailable, UnexpectedOutpu
 from gridstead.rpc.users import SshKeyServer
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPmRbhR5q3 supervisor@control"
-OTHER = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTY="
+OTHER_KEY = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTY="
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def serve(server_tls, authority):
         "\n",
         "no key",
         f'command="id" {KEY}',
-        f"{KEY}\ncert-authority {OTHER}",
+        f"{KEY}\ncert-authority {OTHER_KEY}",
         "ssh-dss AAAAB3NzaC1kc3M=",
         f"{KEY} # options=x",
     ],
@@ -47,10 +47,10 @@ def test_text_other_than_plain_keys_is_refused(text):
 
 
 def test_keys_are_parsed_line_by_line():
-    assert parse_keys(f"{KEY}\n\n{OTHER}\n") == (KEY, OTHER)
+    assert parse_keys(f"{KEY}\n\n{OTHER_KEY}\n") == (KEY, OTHER_KEY)
 
 
-def test_an_unreachable_supervisor_has_its_own_error(authority):
+def test_an_unreachable_supervisor_raises_supervisor_unavailable(authority):
     with pytest.raises(SupervisorUnavailable):
         fetch_keys(GrpcPeer(address="localhost:1", ca=authority.certificate))
 
@@ -72,9 +72,9 @@ def test_an_unwritable_file_is_a_config_error(tmp_path):
 def test_the_file_is_world_readable_and_no_temporary_file_remains(tmp_path):
     file = tmp_path / "keys"
 
-    assert write_keys((KEY, OTHER), file)
+    assert write_keys((KEY, OTHER_KEY), file)
 
-    assert file.read_text() == f"{KEY}\n{OTHER}\n"
+    assert file.read_text() == f"{KEY}\n{OTHER_KEY}\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     assert list(tmp_path.iterdir()) == [file]
 
@@ -85,4 +85,5 @@ def test_unchanged_keys_are_not_written_again(tmp_path):
     before = file.stat()
 
     assert not write_keys((KEY,), file)
-    assert file.stat() == before
+    after = file.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

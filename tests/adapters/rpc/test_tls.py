@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutual TLS: only callers with a certificate of the CA and an allowed name are accepted."""
+"""Mutual TLS: the certificates and the names of callers that a server accepts."""
 
 from __future__ import annotations
 
@@ -37,43 +37,50 @@ def address(authority, server_tls):
     server.stop(0).wait()
 
 
-def ask(address, authority, own=None):
-    """Call the server with a client certificate, or without one."""
+def call(address, authority, client_tls=None):
+    """Call the server with a client certificate, or without one. Return the name in it."""
     peer = GrpcPeer(address=address, ca=authority.certificate)
-    if own:
-        peer = replace(peer, certificate=own.certificate, key=own.key)
+    if client_tls:
+        peer = replace(peer, certificate=client_tls.certificate, key=client_tls.key)
     with open_channel(peer) as channel:
         return AuthAPIStub(channel).Challenge(ChallengeRequest(), timeout=10).challenge
 
 
-def status(*arguments):
+def refusal_status(*arguments):
+    """Return the status of a call that is refused."""
     with pytest.raises(grpc.RpcError) as caught:
-        ask(*arguments)
+        call(*arguments)
     return caught.value.code()
 
 
 def test_caller_with_an_allowed_name_is_accepted(address, authority):
-    assert ask(address, authority, authority.issue("supervisor")) == b"supervisor"
+    assert call(address, authority, authority.issue("supervisor")) == b"supervisor"
 
 
 def test_caller_with_another_name_is_refused(address, authority):
-    assert status(address, authority, authority.issue("login")) is grpc.StatusCode.PERMISSION_DENIED
+    assert (
+        refusal_status(address, authority, authority.issue("login"))
+        is grpc.StatusCode.PERMISSION_DENIED
+    )
 
 
 def test_caller_without_a_certificate_is_refused(address, authority):
-    assert status(address, authority) is grpc.StatusCode.UNAVAILABLE
+    assert refusal_status(address, authority) is grpc.StatusCode.UNAVAILABLE
 
 
 def test_caller_with_a_certificate_of_another_ca_is_refused(address, authority, tmp_path):
     untrusted = Authority(tmp_path, name="other-ca").issue("supervisor")
 
-    assert status(address, authority, untrusted) is grpc.StatusCode.UNAVAILABLE
+    assert refusal_status(address, authority, untrusted) is grpc.StatusCode.UNAVAILABLE
 
 
 def test_unknown_method_is_unimplemented(address, authority):
-    own = authority.issue("supervisor")
+    client_tls = authority.issue("supervisor")
     peer = GrpcPeer(
-        address=address, ca=authority.certificate, certificate=own.certificate, key=own.key
+        address=address,
+        ca=authority.certificate,
+        certificate=client_tls.certificate,
+        key=client_tls.key,
     )
 
     with open_channel(peer) as channel, pytest.raises(grpc.RpcError) as caught:

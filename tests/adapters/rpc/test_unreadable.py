@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes that are not a message: the sender gets an error, and nothing is logged."""
+"""Requests with malformed bytes. The caller gets an error, and the server logs nothing."""
 
 import logging
 
@@ -10,47 +10,44 @@ import structlog
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.logs import set_up
 
-NO_MESSAGE = b"\xff" * 8
+MALFORMED_MESSAGE = b"\xff" * 8
 
 
 @pytest.fixture(autouse=True)
 def logs():
     """Set up logging as services do, and restore the previous state afterwards."""
     loggers = [logging.getLogger(name) for name in ("grpc._common", "grpc._cython.cygrpc")]
-    before = [list(logger.filters) for logger in loggers]
+    previous_filters = [list(logger.filters) for logger in loggers]
     configuration = structlog.get_config()
     set_up("info")
-    # A logger that is cached would keep this configuration in the tests that follow.
+    # A cached logger would keep this configuration in later tests.
     structlog.configure(**structlog.get_config() | {"cache_logger_on_first_use": False})
     yield
     structlog.configure(**configuration)
-    for logger, filters in zip(loggers, before, strict=True):
+    for logger, filters in zip(loggers, previous_filters, strict=True):
         logger.filters = filters
 
 
-def refusal(peer, method, *, stream=False):
-    """Return the status of a call whose request is not a message."""
-    with open_channel(peer) as channel:
-        call, sent = (
-            (channel.stream_unary, iter([NO_MESSAGE]))
-            if stream
-            else (channel.unary_unary, NO_MESSAGE)
-        )
-        with pytest.raises(grpc.RpcError) as refused:
-            call(method)(sent, timeout=10)
-    return refused.value.code().name
+def refusal_status(call, request):
+    """Return the name of the status with which a call is refused."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call(request, timeout=10)
+    return caught.value.code().name
 
 
 def test_threaded_server_answers_the_caller_and_logs_nothing(servers, ca, caplog):
-    assert (
-        refusal(GrpcPeer(address=servers.address, ca=ca), "/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
-        == "INTERNAL"
-    )
+    with open_channel(GrpcPeer(address=servers.address, ca=ca)) as channel:
+        get_sbatch = channel.unary_unary("/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
+
+        assert refusal_status(get_sbatch, MALFORMED_MESSAGE) == "INTERNAL"
     assert caplog.records == []
 
 
 def test_asynchronous_server_answers_the_caller_and_logs_nothing(peer, caplog):
-    assert refusal(peer, "/logger.v1alpha1.LoggerAPI/Write", stream=True) == "UNKNOWN"
+    with open_channel(peer) as channel:
+        write = channel.stream_unary("/logger.v1alpha1.LoggerAPI/Write")
+
+        assert refusal_status(write, iter([MALFORMED_MESSAGE])) == "UNKNOWN"
     assert caplog.records == []
 
 

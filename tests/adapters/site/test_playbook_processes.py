@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that remain after a run of the real ansible-runner.
+"""Tests that no process remains after a run of the real ansible-runner.
 
-As with ansible.cfg, one Python interpreter per host stays alive during a run.
+The runs use the strategy of ansible.cfg, which keeps one Python interpreter per host alive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLLECTIONS = Path(__file__).parents[3] / ".collections"
 CONFIGURATION = (
     f"[defaults]\ncollections_path = {COLLECTIONS}\nstrategy = gridstead.site.persistent\n"
 )
-HERE = {
+LOCAL_HOST = {
     "ansible_connection": "local",
     "ansible_python_interpreter": "{{ ansible_playbook_python }}",
 }
@@ -34,71 +34,90 @@ PLAYBOOK = """
   gather_facts: false
   tasks:
     - name: Run a long command
-      ansible.builtin.shell: echo "$GRIDSTEAD_STOP" > new && mv new begun && exec sleep 300
+      ansible.builtin.shell: echo "$GRIDSTEAD_STOP" > new && mv new started && exec sleep 300
       args: {chdir: "{{ playbook_dir }}"}
 """
 
 
-class Once(Stop):
-    """A stop while a task runs a program: two requests to stop, or a kill of Ansible."""
+class StopWhileTaskRuns(Stop):
+    """Has two requests to stop after the command of the task has started.
 
-    def __init__(self, begun, *, kills):
-        self._begun, self._kills = begun, kills
+    Args:
+        start_file: The file that the command of the task creates.
+    """
+
+    def __init__(self, start_file):
+        self._start_file = start_file
 
     @property
     def requests(self):
-        if not self._begun.exists():
-            return 0
-        if self._kills:
+        return 2 if self._start_file.exists() else 0
+
+
+class KillWhileTaskRuns(Stop):
+    """Kills ansible-playbook after the command of the task has started. Requests no stop.
+
+    Args:
+        start_file: The file that the command of the task creates.
+    """
+
+    def __init__(self, start_file):
+        self._start_file = start_file
+
+    @property
+    def requests(self):
+        if self._start_file.exists():
             for pid in ansible_pids():
                 os.kill(pid, signal.SIGKILL)
-        return 0 if self._kills else 2
+        return 0
 
 
 def ansible_pids():
-    """Return the pids of ansible-playbook that this process ansible_pids."""
-    pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [
-        int(pid) for pid in pids if b"ansible-playbook" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
+    """Return the pids of the children of this process that run ansible-playbook."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [int(pid) for pid in children if runs_ansible(pid)]
+
+
+def runs_ansible(pid):
+    return b"ansible-playbook" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def commands_with(word):
-    """Return the commands of all processes with a word in their environment."""
+    """Return the command lines of all processes whose environment contains a word."""
     commands = []
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # the process ended, or belongs to another user
+        with suppress(OSError):  # The process ended, or belongs to another user.
             if word.encode() in (process / "environ").read_bytes():
                 commands.append((process / "cmdline").read_bytes())
     return commands
 
 
 @pytest.mark.parametrize(
-    ("kills", "outcome"), [(False, RunOutcome.INTERRUPTED), (True, RunOutcome.FAILED)]
+    ("stop_class", "outcome"),
+    [(StopWhileTaskRuns, RunOutcome.INTERRUPTED), (KillWhileTaskRuns, RunOutcome.FAILED)],
 )
-def test_an_interrupted_or_killed_run_leaves_no_process(tmp_path, kills, outcome):
+def test_stopped_or_killed_run_leaves_no_process(tmp_path, stop_class, outcome):
     (tmp_path / "long.yml").write_text(PLAYBOOK)
     (tmp_path / "ansible.cfg").write_text(CONFIGURATION)
-    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"ash": HERE}}}))
+    (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": {"host1": LOCAL_HOST}}}))
     request = PlaybookRequest(playbook="long.yml", inventory=str(tmp_path / "hosts.json"))
-    begun = tmp_path / "begun"
+    start_file = tmp_path / "started"
+    stop = stop_class(start_file)
 
-    run = AnsiblePlaybooks(tmp_path).run(
-        request, notify=lambda _event: None, stop=Once(begun, kills=kills)
-    )
+    run = AnsiblePlaybooks(tmp_path).run(request, notify=lambda _event: None, stop=stop)
 
     assert run.outcome is outcome
-    assert commands_with(begun.read_text().strip()) == []
+    id_of_run = start_file.read_text().strip()
+    assert commands_with(id_of_run) == []
 
 
-def test_end_processes_needs_the_whole_environment_entry(tmp_path):
+def test_end_processes_compares_the_whole_environment_entry(tmp_path):
     entry = f"GRIDSTEAD_STOP={tmp_path}"
-    matching, other = (
-        subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": value})
-        for value in (str(tmp_path), f"{tmp_path}/x")
-    )
+    matching = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": str(tmp_path)})
+    other = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": f"{tmp_path}/x"})
 
-    assert end_processes(entry, within_s=-1) == (matching.pid,)  # returns before any has ended
+    remaining = end_processes(entry, within_s=-1)  # It returns before the process has ended.
+    assert remaining == (matching.pid,)
     assert end_processes(entry, within_s=60) == ()
 
     assert matching.wait() == -signal.SIGKILL

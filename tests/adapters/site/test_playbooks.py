@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Playbooks run by the real ansible-runner on this machine: events, reports and records."""
+"""Tests of playbook runs with the real ansible-runner on this host, and of run records."""
 
 from __future__ import annotations
 
 import json
-import os
 import time
 
 import pytest
@@ -64,7 +63,7 @@ PLAYBOOK = """
       when: not ansible_check_mode
       listen: x_restart
 """
-LONG = """
+LONG_PLAYBOOK = """
 - name: Run a long task
   hosts: all
   gather_facts: false
@@ -86,27 +85,32 @@ LONG = """
 
 
 class Checkout:
-    """A checkout with playbooks and one host, which is this machine."""
+    """A checkout with two playbooks, and an inventory with one host: this machine."""
 
     def __init__(self, folder):
         self.folder = folder
         (folder / "p.yml").write_text(PLAYBOOK)
-        (folder / "long.yml").write_text(LONG)
+        (folder / "long.yml").write_text(LONG_PLAYBOOK)
         (folder / "settings").write_text("size = 1\n")
         self.stop = Stop()
         self.events = []
 
     def inventory(self, **variables):
-        here = {
+        """Write the inventory and return its path."""
+        defaults = {
             "ansible_connection": "local",
             "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+            "folder": str(self.folder),
+            "pause": 0,
+            "works": True,
         }
-        known = {"folder": str(self.folder), "pause": 0, "works": True, **here, **variables}
         path = self.folder / "hosts.json"
-        path.write_text(json.dumps({"all": {"hosts": {"ash": known}}}))
+        path.write_text(json.dumps({"all": {"hosts": {"host1": defaults | variables}}}))
         return str(path)
 
     def run(self, *, check=False, playbook="p.yml", notify=lambda _event: None, **variables):
+        """Run a playbook with these variables of the host. Keep the events in ``self.events``."""
+
         def record_event(event):
             self.events.append(event)
             notify(event)
@@ -119,9 +123,15 @@ class Checkout:
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory):
-    """Return a checkout and its run in check mode."""
+    """Return a checkout and a run of its playbook in check mode."""
     checkout = Checkout(tmp_path_factory.mktemp("checked"))
-    return checkout, checkout.run(check=True)
+    run = checkout.run(check=True)
+    return checkout, run
+
+
+def task_names(events, event_type):
+    """Return the names of the tasks of all events of a type."""
+    return [event.task.name for event in events if isinstance(event, event_type)]
 
 
 @pytest.fixture
@@ -129,84 +139,84 @@ def checkout(tmp_path):
     return Checkout(tmp_path)
 
 
-def test_check_mode_reports_changes_and_makes_none(checked):
+def test_check_mode_reports_changes_without_making_them(checked):
     checkout, run = checked
 
     assert run.outcome is RunOutcome.SUCCEEDED
-    assert [(change.host, change.task.name) for change in changes(run.events)] == [
-        ("ash", "Write the secret"),
-        ("ash", "Print the secrets"),
-        ("ash", "Write the settings"),
+    assert {change.host for change in changes(run.events)} == {"host1"}
+    assert [change.task.name for change in changes(run.events)] == [
+        "Write the secret",
+        "Print the secrets",
+        "Write the settings",
     ]
     assert (checkout.folder / "settings").read_text() == "size = 1\n"
     assert not (checkout.folder / "secret").exists()
 
 
-def test_effects_include_handlers_skipped_by_check_mode_only(
-    checked,
-):
+def test_effects_include_handlers_that_only_check_mode_skips(checked):
     _, run = checked
 
-    handlers = [
-        event.task.name
-        for event in run.events
-        if isinstance(event, HostFinished) and event.task.is_handler
-    ]
+    finished = [event for event in run.events if isinstance(event, HostFinished)]
+    handlers = [event.task.name for event in finished if event.task.is_handler]
     assert handlers == ["Restart x", "Restart z", "Remount y"]
     assert [str(effect) for effect in effects(run.events)] == ["restart x", "remount y"]
 
 
-def test_differences_are_reported_without_secrets(checked):
+def test_change_of_a_file_has_its_path_and_diff(checked):
+    checkout, run = checked
+
+    settings = changes(run.events)[-1]
+    assert settings.task.name == "Write the settings"
+    assert settings.diff.splitlines()[2:] == ["@@ -1 +1 @@", "-size = 1", "+size = 2"]
+    assert settings.targets == (str(checkout.folder / "settings"),)
+
+
+def test_events_contain_no_secrets(checked):
+    checkout, run = checked
+
+    assert SECRET not in repr(run)
+    assert SECRET not in repr(checkout.events)
+
+
+def test_report_file_of_a_playbook_is_read(checked):
     _, run = checked
 
-    settings = next(
-        change for change in changes(run.events) if change.task.name == "Write the settings"
-    )
-    assert settings.diff.splitlines()[2:] == ["@@ -1 +1 @@", "-size = 1", "+size = 2"]
-    assert settings.targets == (str(checked[0].folder / "settings"),)
-    assert SECRET not in repr(run)
-    assert SECRET not in repr(checked[0].events)
+    assert run.report == {"looked_at": 1}
 
 
-def test_the_report_file_of_a_playbook_is_read(checked):
-    assert checked[1].report == {"looked_at": 1}
-
-
-def test_events_are_passed_on_during_the_run(checked):
+def test_events_are_notified_during_the_run(checked):
     checkout, _ = checked
 
     assert checkout.events[0] == PlayStarted(name="Change things")
-    assert [event.task.name for event in checkout.events if isinstance(event, TaskStarted)][:2] == [
-        "Write the secret",
-        "Print the secrets",
-    ]
+    first_tasks = task_names(checkout.events, TaskStarted)[:2]
+    assert first_tasks == ["Write the secret", "Print the secrets"]
 
 
-def test_a_failed_run_has_its_message_and_pending_handlers(checkout):
+def test_failed_run_has_a_message_and_pending_handlers(checkout):
     run = checkout.run(playbook="long.yml", works=False)
 
     assert run.outcome is RunOutcome.FAILED
-    assert [
-        (failure.host, failure.task.name, failure.message) for failure in failures(run.events)
-    ] == [("ash", "Check that it works", "the unit is dead")]
-    assert run.waiting == {"ash": ("x_restart",)}
+    (failure,) = failures(run.events)
+    assert failure.host == "host1"
+    assert failure.task.name == "Check that it works"
+    assert failure.message == "the unit is dead"
+    assert run.waiting == {"host1": ("x_restart",)}
     assert run.report is None
 
 
-def test_the_first_stop_ends_the_run_after_the_current_task(checkout):
+def test_first_stop_request_ends_the_run_after_the_current_task(checkout):
     def stop_at_pause(event):
         if isinstance(event, TaskStarted) and event.task.name == "Pause":
             checkout.stop.request()
 
     run = checkout.run(playbook="long.yml", pause=3, notify=stop_at_pause)
 
-    ended = [event.task.name for event in run.events if isinstance(event, HostFinished)]
     assert run.outcome is RunOutcome.INTERRUPTED
-    assert ended[-1] == "Pause"
-    assert run.waiting == {"ash": ("x_restart",)}
+    assert task_names(run.events, HostFinished)[-1] == "Pause"
+    assert run.waiting == {"host1": ("x_restart",)}
 
 
-def test_the_second_stop_interrupts_the_current_task(checkout):
+def test_second_stop_request_interrupts_the_current_task(checkout):
     def stop_twice_at_pause(event):
         if isinstance(event, TaskStarted) and event.task.name == "Pause":
             checkout.stop.request()
@@ -217,21 +227,18 @@ def test_the_second_stop_interrupts_the_current_task(checkout):
 
     assert run.outcome is RunOutcome.INTERRUPTED
     assert time.monotonic() - start < 40
-    assert [event.task.name for event in run.events if isinstance(event, HostFinished)][
-        -1
-    ] != "Pause"
+    assert task_names(run.events, HostFinished)[-1] != "Pause"
 
 
-def test_an_invalid_playbook_prints_the_reason(checkout):
-    (checkout.folder / "broken.yml").write_text("- hosts: all\n  tasks: [{nothing.like.it: {}}]\n")
+def test_invalid_playbook_prints_the_reason(checkout):
+    (checkout.folder / "broken.yml").write_text("- hosts: all\n  tasks: [{no.such.module: {}}]\n")
 
     run = checkout.run(playbook="broken.yml")
 
     assert run.outcome is RunOutcome.FAILED
     assert failures(run.events) == ()
-    assert "nothing.like.it" in "".join(
-        event.text for event in run.events if isinstance(event, PrintedText)
-    )
+    output = "".join(event.text for event in run.events if isinstance(event, PrintedText))
+    assert "no.such.module" in output
 
 
 def test_host_key_checking_is_on(checkout, monkeypatch):
@@ -243,10 +250,11 @@ def test_host_key_checking_is_on(checkout, monkeypatch):
 
     run = checkout.run()
 
-    assert [failure.message for failure in failures(run.events)] == ["True"]
+    (failure,) = failures(run.events)
+    assert failure.message == "True"
 
 
-def test_the_message_of_a_loop_contains_each_failure_once():
+def test_message_of_a_loop_contains_each_failure_once():
     results = [
         {"failed": True, "msg": "a", "stderr": "b"},
         {"failed": True, "msg": "a"},
@@ -256,67 +264,58 @@ def test_the_message_of_a_loop_contains_each_failure_once():
     assert message({"msg": "One or more items failed"}, results) == "a\nb"
 
 
-def test_the_message_of_a_secret_task_is_hidden():
-    raw_event = {
-        "event": "runner_on_failed",
-        "event_data": {"host": "a", "task": "x", "res": {"censored": "hidden", "msg": SECRET}},
-    }
+def test_message_of_a_task_with_no_log_is_hidden():
+    result = {"censored": "hidden", "msg": SECRET}
+    data = {"host": "a", "task": "x", "res": result}
 
-    message = to_event(raw_event).message
+    message = to_event({"event": "runner_on_failed", "event_data": data}).message
+
     assert "no_log" in message
     assert SECRET not in message
 
 
-def test_the_target_of_a_debug_task_is_its_message():
+def test_target_of_a_debug_task_is_its_message():
     result = {"changed": True, "msg": "KillWait: reconfigure"}
     data = {"host": "a", "task": "x", "task_action": "ansible.builtin.debug", "res": result}
 
-    assert to_event({"event": "runner_on_ok", "event_data": data}).targets == (
-        "KillWait: reconfigure",
-    )
+    event = to_event({"event": "runner_on_ok", "event_data": data})
+
+    assert event.targets == ("KillWait: reconfigure",)
 
 
-def test_the_state_of_a_systemd_task_is_the_requested_one():
-    arguments = {"invocation": {"module_args": {"name": "slurmd", "state": "restarted"}}}
-    raw_event = {
-        "event": "runner_on_ok",
-        "event_data": {
-            "host": "a", "task": "x", "task_action": "ansible.builtin.systemd_service",
-            "res": {"changed": True, **arguments},
-        },
-    }  # fmt: skip
-
-    event = to_event(raw_event)
-
-    assert (event.outcome, event.targets, event.unit_state) == (
-        TaskOutcome.CHANGED,
-        ("slurmd",),
-        "restarted",
-    )
-
-
-def test_the_state_of_a_daemon_task_is_the_resulting_one():
-    """The module has no requested state: it compares the daemon with its files."""
-    arguments = {
-        "invocation": {"module_args": {"name": "gridstead-agent", "reads": [], "restart": True}}
+def test_unit_state_of_a_systemd_task_is_the_requested_state():
+    arguments = {"name": "slurmd", "state": "restarted"}
+    result = {"changed": True, "invocation": {"module_args": arguments}}
+    data = {
+        "host": "a",
+        "task": "x",
+        "task_action": "ansible.builtin.systemd_service",
+        "res": result,
     }
-    raw_event = {
-        "event": "runner_on_ok",
-        "event_data": {
-            "host": "a", "task": "x", "task_action": "daemon",
-            "res": {"changed": True, "state": "restarted", **arguments},
-        },
-    }  # fmt: skip
 
-    event = to_event(raw_event)
+    event = to_event({"event": "runner_on_ok", "event_data": data})
 
-    assert (event.targets, event.unit_state) == (("gridstead-agent",), "restarted")
+    assert event.outcome is TaskOutcome.CHANGED
+    assert event.targets == ("slurmd",)
+    assert event.unit_state == "restarted"
+
+
+def test_unit_state_of_a_daemon_task_is_the_resulting_state():
+    """The daemon module has no argument ``state``. It compares the daemon with its files."""
+    arguments = {"name": "gridstead-agent", "reads": [], "restart": True}
+    result = {"changed": True, "state": "restarted", "invocation": {"module_args": arguments}}
+    data = {"host": "a", "task": "x", "task_action": "daemon", "res": result}
+
+    event = to_event({"event": "runner_on_ok", "event_data": data})
+
+    assert event.targets == ("gridstead-agent",)
+    assert event.unit_state == "restarted"
 
 
 @pytest.mark.parametrize(
     ("role", "name"), [("gridstead.site.base", "base"), ("base", "base"), (None, "")]
 )
-def test_a_role_is_named_without_the_collection(role, name):
+def test_role_is_named_without_its_collection(role, name):
     assert to_task({"task": "Write /etc/hosts", "role": role}).role == name
 
 
@@ -328,17 +327,18 @@ def test_a_role_is_named_without_the_collection(role, name):
         ({"before": {"mode": "0644"}, "after": {"mode": "0600"}}, ["-mode: 0644", "+mode: 0600"]),
     ],
 )
-def test_differences_are_read_in_every_form(diff, lines):
-    text = difference(diff).splitlines()
+def test_diff_is_read_in_every_format_of_ansible(diff, lines):
+    diff_lines = difference(diff).splitlines()
 
-    assert [line for line in text if not line.startswith(("---", "+++", "@@"))] == lines
+    headers = ("---", "+++", "@@")
+    assert [line for line in diff_lines if not line.startswith(headers)] == lines
 
 
-def test_a_long_difference_is_truncated():
-    text = difference({"before": "", "after": "x\n" * 1000}).splitlines()
+def test_long_diff_is_truncated():
+    diff_lines = difference({"before": "", "after": "x\n" * 1000}).splitlines()
 
-    assert len(text) == 201
-    assert "803" in text[-1]
+    assert len(diff_lines) == 201
+    assert "803" in diff_lines[-1]
 
 
 def test_flushed_handlers_are_not_pending():
@@ -353,16 +353,23 @@ def test_flushed_handlers_are_not_pending():
     assert to_notes(notes, check=True).waiting == {}
 
 
-def record(number, **more):
+def record(number):
+    """Return the record of a failed run of apply that started at second ``number``."""
     circumstances = Circumstances(
         by="me@here", commit="abc", started_at=number, ended_at=number + 1
     )
     return RunRecord(
-        id=f"{number}-apply", command="apply", circumstances=circumstances,
-        inventory=None, limit=None, tags=None,
-        outcome=RunOutcome.FAILED, changed={"a": ("x", "y")},
-        failed=(FailedTask(host="a", task="z", message="no"),), waiting={"a": ("w",)}, **more,
-    )  # fmt: skip
+        id=f"{number}-apply",
+        command="apply",
+        circumstances=circumstances,
+        inventory=None,
+        limit=None,
+        tags=None,
+        outcome=RunOutcome.FAILED,
+        changed={"a": ("x", "y")},
+        failed=(FailedTask(host="a", task="z", message="no"),),
+        waiting={"a": ("w",)},
+    )
 
 
 def test_records_are_read_newest_first(tmp_path):
@@ -373,7 +380,7 @@ def test_records_are_read_newest_first(tmp_path):
     assert records.all() == (record(2), record(1))
 
 
-def test_records_are_readable_by_their_owner_only(tmp_path):
+def test_records_are_readable_only_by_their_owner(tmp_path):
     folder = tmp_path / "runs"
     RunRecordFiles(folder).add(record(1))
 
@@ -389,12 +396,12 @@ def test_two_runs_in_the_same_second_are_both_stored(tmp_path):
     assert records.all() == (record(1), record(1))
 
 
-def test_a_damaged_record_raises_unexpected_output(tmp_path):
+def test_damaged_record_is_refused(tmp_path):
     (tmp_path / "1-apply.json").write_text("{}")
 
     with pytest.raises(UnexpectedOutput, match="1-apply"):
         RunRecordFiles(tmp_path).all()
 
 
-def test_a_missing_folder_has_no_records(tmp_path):
-    assert RunRecordFiles(tmp_path / os.urandom(4).hex()).all() == ()
+def test_missing_folder_contains_no_records(tmp_path):
+    assert RunRecordFiles(tmp_path / "missing").all() == ()

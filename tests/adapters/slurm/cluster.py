@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters for the contract tests of port Scheduler: a scheduler, a user and a clock."""
+"""The clusters on which the contract tests of port Scheduler run: a fake one and a real one."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ TIMEOUT_S = 60
 
 
 class Cluster(ABC):
-    """A scheduler under test."""
+    """A cluster with a scheduler under test and a wallet user."""
 
     scheduler: Scheduler
     user: GridUser
 
-    def submission(
+    def new_submission(
         self, script="exit 0", *, tasks=1, memory_mb=1, minutes=5, job_key=None, user=None
     ):
+        """Return a submission of a bash script."""
         return Submission(
-            job_key=job_key or self.job_key(),
+            job_key=job_key or self.new_job_key(),
             user=user or self.user,
             resources=Resources(gpus=0, tasks=tasks, cpus_per_task=1, memory_per_cpu_mb=memory_mb),
             time_limit_min=minutes,
@@ -39,7 +40,7 @@ class Cluster(ABC):
             ),
         )
 
-    def job_key(self) -> JobKey:
+    def new_job_key(self) -> JobKey:
         """Return the key of a new job."""
         job_id = JobId(
             chain_id=1, contract=f"0x{secrets.token_hex(20)}", number=secrets.randbits(256)
@@ -47,45 +48,49 @@ class Cluster(ABC):
         return JobKey(job_id=job_id, batch_location_hash=secrets.token_hex(8))
 
     def find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
-        """Return the attempt as slurmctld lists it."""
-        jobs = self.scheduler.live().attempts
-        return next(
-            (job for job in jobs if job.slurm_job_id == slurm_job_id and job.job_key == job_key),
-            None,
-        )
+        """Return the attempt as slurmctld lists it. Returns None if it does not list it."""
+        for attempt in self.scheduler.list_jobs().attempts:
+            if attempt.slurm_job_id == slurm_job_id and attempt.job_key == job_key:
+                return attempt
+        return None
 
     @abstractmethod
     def now(self) -> int:
         """Return the cluster's time in Unix seconds."""
 
     @abstractmethod
-    def running(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
+    def wait_until_running(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
         """Wait until the attempt runs and return it."""
 
     @abstractmethod
-    def ended(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
+    def wait_until_ended(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
         """Wait until the attempt has ended and return it."""
 
     @abstractmethod
-    def accounted(self, job_key: JobKey, *, since: int, rows: int = 1) -> tuple[Attempt, ...]:
-        """Wait until slurmdbd is up to date and has this many ended records; return them."""
+    def wait_for_records(
+        self, job_key: JobKey, *, since: int, count: int = 1
+    ) -> tuple[Attempt, ...]:
+        """Wait until slurmdbd has this many records of ended attempts, and return the records."""
 
 
 class FakeCluster(Cluster):
-    """The fake scheduler, direct or behind the agent. The script sets the job's exit code."""
+    """The fake scheduler, called directly or through the agent.
+
+    A job does not run its script, but ends with the exit code in the text ``exit CODE``.
+    """
 
     def __init__(self, scheduler: Scheduler, fake: FakeScheduler, clock: FakeClock) -> None:
         self.scheduler = scheduler
         self._fake = fake
         self._clock = clock
-        user = fake.gate(f"0x{secrets.token_hex(20)}").user
+        user = fake.check_gate(f"0x{secrets.token_hex(20)}").user
         assert user is not None
         self.user = user
 
     def now(self) -> int:
         return self._clock.now()
 
-    def running(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
+    def wait_until_running(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
         if self._fake.attempt(slurm_job_id).state == "PENDING":
             self._clock.advance(1)
             self._fake.start(slurm_job_id)
@@ -93,23 +98,32 @@ class FakeCluster(Cluster):
         assert attempt is not None
         return attempt
 
-    def ended(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
-        if self._fake.attempt(slurm_job_id).alive:
-            self.running(slurm_job_id, job_key)
-            script = next(s for s in self._fake.submissions if s.job_key == job_key).script.text
-            code = int(re.search(r"exit (\d+)", script)[1])
+    def wait_until_ended(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
+        if self._fake.attempt(slurm_job_id).is_alive:
+            self.wait_until_running(slurm_job_id, job_key)
+            code = self._exit_code(job_key)
+            state = "FAILED" if code else "COMPLETED"
             self._clock.advance(2)
-            self._fake.end(slurm_job_id, "FAILED" if code else "COMPLETED", exit_code=code << 8)
+            self._fake.end(slurm_job_id, state, exit_code=code << 8)
         attempt = self.find(slurm_job_id, job_key)
         assert attempt is not None
         return attempt
 
-    def accounted(self, job_key: JobKey, *, since: int, rows: int = 1) -> tuple[Attempt, ...]:
+    def wait_for_records(
+        self, job_key: JobKey, *, since: int, count: int = 1
+    ) -> tuple[Attempt, ...]:
         self._clock.advance(self._fake.dbd_delay_s)
-        sample = self.scheduler.accounting([job_key.job_id], since=since)
-        assert sample.complete
-        assert len(sample.attempts) == rows
+        sample = self.scheduler.list_records([job_key.job_id], since=since)
+        assert sample.is_complete
+        assert len(sample.attempts) == count
         return sample.attempts
+
+    def _exit_code(self, job_key: JobKey) -> int:
+        """Return the exit code in the script of a job."""
+        for submission in self._fake.submissions:
+            if submission.job_key == job_key:
+                return int(re.search(r"exit (\d+)", submission.script.text)[1])
+        raise ValueError(job_key)
 
 
 class RealCluster(Cluster):
@@ -122,20 +136,22 @@ class RealCluster(Cluster):
     def now(self) -> int:
         return int(time.time())
 
-    def running(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
-        return self._wait(slurm_job_id, job_key, lambda job: job.started)
+    def wait_until_running(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
+        return self._wait(slurm_job_id, job_key, lambda attempt: attempt.has_started)
 
-    def ended(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
-        return self._wait(slurm_job_id, job_key, lambda job: not job.alive)
+    def wait_until_ended(self, slurm_job_id: int, job_key: JobKey) -> Attempt:
+        return self._wait(slurm_job_id, job_key, lambda attempt: not attempt.is_alive)
 
-    def accounted(self, job_key: JobKey, *, since: int, rows: int = 1) -> tuple[Attempt, ...]:
+    def wait_for_records(
+        self, job_key: JobKey, *, since: int, count: int = 1
+    ) -> tuple[Attempt, ...]:
         deadline = time.monotonic() + TIMEOUT_S
         while True:
-            sample = self.scheduler.accounting([job_key.job_id], since=since)
-            ended = [row for row in sample.attempts if not row.alive]
-            if sample.complete and len(ended) == rows:
-                return tuple(ended)
-            assert time.monotonic() < deadline, f"slurmdbd has {sample}"
+            sample = self.scheduler.list_records([job_key.job_id], since=since)
+            records = [record for record in sample.attempts if not record.is_alive]
+            if sample.is_complete and len(records) == count:
+                return tuple(records)
+            assert time.monotonic() < deadline, f"slurmdbd returns {sample}"
             time.sleep(0.3)
 
     def _wait(self, slurm_job_id, job_key, condition):

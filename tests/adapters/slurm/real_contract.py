@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of port Scheduler that need a real Slurm, because Slurm itself must refuse."""
+"""Contract tests of port Scheduler that need a real Slurm. The fake does not refuse such jobs."""
 
 from dataclasses import replace
 
@@ -9,17 +9,20 @@ from gridstead.domain.supervisor.submission import Script
 from gridstead.errors import GridsteadError, SubmitRejected
 
 
-def test_a_submission_beyond_the_cluster_is_rejected_and_leaves_no_job(cluster):
-    submission = cluster.submission(tasks=100_000)
+def attempts_of(cluster, submission):
+    """Return the attempts that slurmctld lists for a submission."""
+    attempts = cluster.scheduler.list_jobs().attempts
+    return [attempt for attempt in attempts if attempt.job_key == submission.job_key]
+
+
+def test_a_submission_that_exceeds_the_cluster_is_rejected(cluster):
+    submission = cluster.new_submission(tasks=100_000)
 
     with pytest.raises(SubmitRejected):
         cluster.scheduler.submit(submission)
 
-    assert not [
-        job
-        for job in cluster.scheduler.live().attempts
-        if job.job_key == submission.job_key and job.alive
-    ]
+    for attempt in attempts_of(cluster, submission):
+        assert not attempt.is_alive
 
 
 @pytest.mark.parametrize(
@@ -27,25 +30,23 @@ def test_a_submission_beyond_the_cluster_is_rejected_and_leaves_no_job(cluster):
     [{"uid": 0}, {"uid": 64030}, {"gid": 0}, {"address": "root"}, {"address": f"0x{'e' * 40}"}],
 )
 def test_a_submission_as_another_user_is_refused(cluster, change):
-    submission = cluster.submission(user=replace(cluster.user, **change))
+    submission = cluster.new_submission(user=replace(cluster.user, **change))
 
     with pytest.raises(GridsteadError):
         cluster.scheduler.submit(submission)
 
-    assert not [
-        job for job in cluster.scheduler.live().attempts if job.job_key == submission.job_key
-    ]
+    assert attempts_of(cluster, submission) == []
 
 
-def test_the_gate_is_closed_while_a_name_does_not_resolve(cluster):
-    gate = cluster.scheduler.gate(f"0x{'e' * 40}")
+def test_the_gate_is_closed_while_the_user_does_not_resolve(cluster):
+    gate = cluster.scheduler.check_gate(f"0x{'e' * 40}")
 
     assert gate.user is None
     assert gate.missing
 
 
 def test_a_job_runs_as_its_user_in_its_home_with_its_environment(cluster):
-    """The job checks this itself: its exit code is the number of the failed check."""
+    """The script makes the checks. Its exit code tells which check failed."""
     checks = [
         f'[ "$(id -u)" = {cluster.user.uid} ] || exit 11',
         f'[ "$(id -g)" = {cluster.user.gid} ] || exit 12',
@@ -56,9 +57,9 @@ def test_a_job_runs_as_its_user_in_its_home_with_its_environment(cluster):
         '[ "$USER" = "$(id -un)" ] || exit 17',
         "exit 0",
     ]
-    submission = cluster.submission("\n".join(checks))
+    submission = cluster.new_submission("\n".join(checks))
     script = Script(text=submission.script.text, environment={"SECRET": 'two words\nand "more"'})
 
     slurm_job_id = cluster.scheduler.submit(replace(submission, script=script))
 
-    assert cluster.ended(slurm_job_id, submission.job_key).exit_code == 0
+    assert cluster.wait_until_ended(slurm_job_id, submission.job_key).exit_code == 0

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records the output of a real Slurm, one file per command, for the tests of the parsers.
+"""Records the output of a real Slurm for the tests of the parsers, one file per command.
 
 Usage: record.py SSH_CONFIG [CONTROLLER]
 
 The lab must have a running cluster, two wallet users and an empty queue. The recording takes about
-two minutes, because one job runs into its time limit.
+two minutes, because one job runs until its time limit.
 """
 
 from __future__ import annotations
@@ -21,50 +21,51 @@ from gridstead.adapters.slurm.command import Command
 ACCOUNT = "grid"
 USER = f"0x{1:040d}"
 UID, GID = 200001, 100000
-CHAIN = f"179188/0x{0xC0FFEE:040x}"
-HOSTILE = "a|b\nc  200001 COMPLETED\t'\"$(id)é"
+CHAIN_AND_CONTRACT = f"179188/0x{0xC0FFEE:040x}"
+HOSTILE_NAME = "a|b\nc  200001 COMPLETED\t'\"$(id)é"
 
 
 class Lab:
-    """The controller of a lab, over ssh as root."""
+    """The controller of a lab. Commands run on it over SSH as root."""
 
     def __init__(self, ssh_config: str, host: str) -> None:
         self._ssh = ["ssh", "-F", ssh_config, host]
 
     def run(self, *argv: str, stdin: str = "", environment: dict[str, str] | None = None) -> str:
-        """Return the output of a program."""
-        words = ["env", *(f"{key}={value}" for key, value in (environment or {}).items()), *argv]
-        line = " ".join(shlex.quote(word) for word in words)
-        return subprocess.run(
+        """Run a program and return its output."""
+        variables = [f"{key}={value}" for key, value in (environment or {}).items()]
+        line = shlex.join(["env", *variables, *argv])
+        result = subprocess.run(
             [*self._ssh, line], input=stdin, capture_output=True, text=True, check=True
-        ).stdout
+        )
+        return result.stdout
 
-    def ask(self, command: Command) -> str:
-        """Return the output of a Command."""
+    def run_command(self, command: Command) -> str:
+        """Run a Command and return its output."""
         return self.run(*command.argv, environment=dict(command.environment))
 
     def submit(self, number: int, body: str, *options: str, name: str | None = None) -> str:
-        """Submit a job with its job key and return its Slurm job id."""
+        """Submit a job with a job number and a job key, and return its Slurm job id."""
         slurm_name = f"0x{number:064x}"
         slurm_job_id = self.run(
             "sbatch", "--parsable", f"--uid={UID}", f"--gid={GID}", f"--account={ACCOUNT}",
             "--chdir=/tmp",
             "--output=/dev/null", "--export=NONE", "--no-requeue",
             f"--job-name={name or slurm_name}",
-            f"--comment={CHAIN}/{slurm_name}/recorded-{number}", *options,
+            f"--comment={CHAIN_AND_CONTRACT}/{slurm_name}/recorded-{number}", *options,
             stdin=f"#!/bin/bash\n{body}\n",
         ).strip()  # fmt: skip
         self.run(
             "scontrol",
             "update",
             f"JobId={slurm_job_id}",
-            f"AdminComment={CHAIN}/{slurm_name}/recorded-{number}",
+            f"AdminComment={CHAIN_AND_CONTRACT}/{slurm_name}/recorded-{number}",
         )
         return slurm_job_id
 
 
-def make_situations(lab: Lab) -> list[str]:
-    """Submit a job for every reproducible kind of end, and return the Slurm job ids in order."""
+def submit_jobs(lab: Lab) -> list[str]:
+    """Submit one job for each reproducible state, and return the Slurm job ids in order."""
     jobs = [
         lab.submit(1, "sleep 2"),
         lab.submit(2, "sleep 1; exit 3"),
@@ -75,7 +76,7 @@ def make_situations(lab: Lab) -> list[str]:
         lab.submit(7, "sleep 600", "--time=1:00"),
         lab.submit(8, "sleep 600", "--hold"),
         lab.submit(9, "sleep 600", "--begin=now+1hour"),
-        lab.submit(10, "sleep 600", name=HOSTILE),
+        lab.submit(10, "sleep 600", name=HOSTILE_NAME),
         lab.submit(11, "sleep 6"),
         lab.submit(12, "python3 -c 'x = bytearray(200 << 20)'; sleep 1", "--mem=40"),
     ]
@@ -88,7 +89,7 @@ def make_situations(lab: Lab) -> list[str]:
 
 
 def main() -> None:
-    """Record all commands in the folder of the cluster's version."""
+    """Record all commands in the folder of the version of Slurm."""
     lab = Lab(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "controller")
     version = lab.run("squeue", "--version").split()[1]
     folder = Path(__file__).parent / "recorded" / version
@@ -98,18 +99,20 @@ def main() -> None:
     def record(situation: str, content: str) -> None:
         (folder / f"{situation}.txt").write_text(content, encoding="utf-8")
 
-    jobs = make_situations(lab)
-    record("squeue-while-running", lab.ask(text.squeue()))
-    record("sdiag", lab.ask(text.sdiag()))
+    jobs = submit_jobs(lab)
+    record("squeue-while-running", lab.run_command(text.squeue()))
+    record("sdiag", lab.run_command(text.sdiag()))
     lab.run("scontrol", "resume", jobs[10])
     time.sleep(100)
     names = [f"0x{number:064x}" for number in range(1, 13)]
-    record("squeue-after-the-end", lab.ask(text.squeue()))
-    record("squeue-one", lab.ask(text.squeue_one(int(jobs[0]))))
-    record("sacct", lab.ask(text.sacct(names, since=since)))
-    record("sacct-json", lab.ask(text.sacct_json([int(jobs[2]), int(jobs[1])], since=since)))
-    record("nodes", lab.ask(text.nodes()))
-    record("associations", lab.ask(text.associations(USER, account=ACCOUNT)))
+    record("squeue-after-the-end", lab.run_command(text.squeue()))
+    record("squeue-one", lab.run_command(text.squeue_one(int(jobs[0]))))
+    record("sacct", lab.run_command(text.sacct(names, since=since)))
+    record(
+        "sacct-json", lab.run_command(text.sacct_json([int(jobs[2]), int(jobs[1])], since=since))
+    )
+    record("nodes", lab.run_command(text.nodes()))
+    record("associations", lab.run_command(text.associations(USER, account=ACCOUNT)))
     record("helpstate", lab.run("squeue", "--helpstate"))
     record("token", "SLURM_JWT=header.claims.signature\n")
     lab.run("scancel", *jobs)

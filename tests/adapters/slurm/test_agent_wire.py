@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client and server of the agent: who may connect, and which error the client raises."""
+"""The client and the server of the agent: access control, and the errors that the client raises."""
 
 import socket
 import threading
@@ -45,14 +45,14 @@ SUBMISSION = Submission(
 )
 
 
-class Bench:
-    """An agent with fakes, its server, and clients with any certificate."""
+class AgentConnection:
+    """The server of an agent with fakes, and clients with any certificate."""
 
     def __init__(self, authority):
         self.authority = authority
         clock = FakeClock()
-        self.fake = FakeScheduler(clock)
-        self.slurm = FakeSlurm(self.fake)
+        self.scheduler = FakeScheduler(clock)
+        self.slurm = FakeSlurm(self.scheduler)
         self.reports = FakeReportStore()
         agent = Agent(
             slurm=self.slurm,
@@ -61,20 +61,25 @@ class Bench:
             wallets=WalletRange(),
             clock=clock,
         )
-        own = authority.issue("agent")
-        files = TlsFiles(certificate=own.certificate, key=own.key, client_ca=authority.certificate)
+        server_certificate = authority.issue("agent")
+        files = TlsFiles(
+            certificate=server_certificate.certificate,
+            key=server_certificate.key,
+            client_ca=authority.certificate,
+        )
         self.server = AgentServer(
             "localhost:0",
             files,
             scheduler=agent,
-            accounting=agent.accounting,
+            list_records=agent.list_records,
             reports=agent,
-            allowed="supervisor",
+            allowed_client="supervisor",
         )
         self.server.start()
         self.channels = []
 
     def client(self, certificate=None):
+        """Return a client with this certificate, or with none."""
         peer = GrpcPeer(
             address=f"localhost:{self.server.port}",
             ca=self.authority.certificate,
@@ -85,6 +90,7 @@ class Bench:
         return AgentClient(self.channels[-1])
 
     def supervisor(self):
+        """Return a client with the certificate of the supervisor."""
         return self.client(self.authority.issue("supervisor"))
 
     def close(self):
@@ -99,46 +105,48 @@ def authority(tmp_path_factory):
 
 
 @pytest.fixture
-def bench(authority):
-    bench = Bench(authority)
-    yield bench
-    bench.close()
+def connection(authority):
+    connection = AgentConnection(authority)
+    yield connection
+    connection.close()
 
 
-def test_a_certificate_with_another_name_is_refused(bench):
+def test_a_certificate_with_another_name_is_refused(connection):
+    client = connection.client(connection.authority.issue("logger"))
+
     with pytest.raises(NotAllowed):
-        bench.client(bench.authority.issue("logger")).submit(SUBMISSION)
+        client.submit(SUBMISSION)
 
-    assert bench.fake.submissions == []
+    assert connection.scheduler.submissions == []
 
 
-def test_a_client_without_a_certificate_of_the_ca_is_refused(bench, tmp_path):
+def test_a_client_without_a_certificate_of_the_ca_is_refused(connection, tmp_path):
     untrusted = Authority(tmp_path, name="other-ca").issue("supervisor")
 
-    for client in (bench.client(), bench.client(untrusted)):
+    for client in (connection.client(), connection.client(untrusted)):
         with pytest.raises(SchedulerUnavailable):
             client.hardware()
 
 
-def test_an_agent_without_a_client_ca_does_not_start(bench):
-    own = bench.authority.issue("agent")
+def test_an_agent_without_a_client_ca_does_not_start(connection):
+    server_certificate = connection.authority.issue("agent")
 
     with pytest.raises(ConfigError):
         AgentServer(
             "localhost:0",
-            TlsFiles(certificate=own.certificate, key=own.key),
-            scheduler=bench.fake,
-            accounting=bench.fake.records,
-            reports=bench.reports,
-            allowed="supervisor",
+            TlsFiles(certificate=server_certificate.certificate, key=server_certificate.key),
+            scheduler=connection.scheduler,
+            list_records=connection.scheduler.list_records_by_name,
+            reports=connection.reports,
+            allowed_client="supervisor",
         )
 
 
-def test_a_rejected_submission_keeps_its_reason(bench):
-    bench.fake.reject = "no such partition"
+def test_a_rejected_submission_keeps_its_reason(connection):
+    connection.scheduler.reject = "no such partition"
 
     with pytest.raises(SubmitRejected, match="no such partition"):
-        bench.supervisor().submit(SUBMISSION)
+        connection.supervisor().submit(SUBMISSION)
 
 
 @pytest.mark.parametrize(
@@ -151,8 +159,8 @@ def test_a_rejected_submission_keeps_its_reason(bench):
         replace(JOB_KEY, job_id=replace(JOB_KEY.job_id, number=1 << 256)),
     ],
 )
-def test_malformed_job_key_is_refused(bench, job_key):
-    client = bench.supervisor()
+def test_malformed_job_key_is_refused(connection, job_key):
+    client = connection.supervisor()
     slurm_job_id = client.submit(SUBMISSION)
 
     with pytest.raises(SubmitRejected, match="invalid job key"):
@@ -162,83 +170,75 @@ def test_malformed_job_key_is_refused(bench, job_key):
     with pytest.raises(InvalidInput, match="invalid job key"):
         client.extend(slurm_job_id, job_key=job_key, time_limit_min=9)
 
-    assert bench.fake.submissions == [SUBMISSION]
-    assert bench.fake.attempt(slurm_job_id).alive
+    assert connection.scheduler.submissions == [SUBMISSION]
+    assert connection.scheduler.attempt(slurm_job_id).is_alive
 
 
 @pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_name, "--help"]])
-def test_accounting_of_names_that_are_not_grid_jobs_is_refused(bench, names):
-    client = bench.supervisor()
+def test_accounting_of_names_that_are_not_grid_jobs_is_refused(connection, names):
+    client = connection.supervisor()
 
-    with pytest.raises(grpc.RpcError) as refused:
+    with pytest.raises(grpc.RpcError) as raised:
         client._stub.Accounting(pb.AccountingRequest(names=names), timeout=9)
 
-    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_an_invalid_submission_is_rejected(bench):
+def test_a_submission_as_root_is_rejected(connection):
+    as_root = replace(SUBMISSION, user=replace(USER, uid=0, gid=0))
+
     with pytest.raises(SubmitRejected, match="cannot submit for"):
-        bench.supervisor().submit(
-            Submission(
-                job_key=SUBMISSION.job_key,
-                user=GridUser(address=USER.address, uid=0, gid=0),
-                resources=SUBMISSION.resources,
-                time_limit_min=5,
-                script=SUBMISSION.script,
-            )
-        )
+        connection.supervisor().submit(as_root)
 
 
-def test_an_invalid_request_raises_invalid_input(bench):
+def test_an_invalid_request_raises_invalid_input(connection):
     with pytest.raises(InvalidInput):
-        bench.supervisor().cancel(1, job_key="mine")
+        connection.supervisor().cancel(1, job_key="mine")
 
 
-def test_an_unreachable_slurm_raises_scheduler_unavailable(bench):
-    bench.fake.down = True
+def test_an_unreachable_slurm_raises_scheduler_unavailable(connection):
+    connection.scheduler.down = True
 
     with pytest.raises(SchedulerUnavailable):
-        bench.supervisor().live()
+        connection.supervisor().list_jobs()
 
 
-def test_unexpected_output_is_reported_as_such(bench, monkeypatch):
+def test_unexpected_output_of_slurm_raises_unexpected_output(connection, monkeypatch):
     def fail():
         raise UnexpectedOutput("squeue", "gibberish")
 
-    monkeypatch.setattr(bench.slurm, "live", fail)
+    monkeypatch.setattr(connection.slurm, "list_jobs", fail)
 
     with pytest.raises(UnexpectedOutput):
-        bench.supervisor().live()
+        connection.supervisor().list_jobs()
 
 
-def test_a_stopped_agent_raises_scheduler_unavailable(bench):
-    client = bench.supervisor()
-    bench.server.stop()
+def test_a_stopped_agent_raises_scheduler_unavailable(connection):
+    client = connection.supervisor()
+    connection.server.stop()
 
     with pytest.raises(SchedulerUnavailable):
-        client.live()
+        client.list_jobs()
 
 
-def test_reports_are_read_by_cursor(bench):
-    bench.reports.add([Hint(event="end", slurm_job_id=7, uid=200001, occurred_at=5)])
-    client = bench.supervisor()
+def test_reports_are_read_by_cursor(connection):
+    connection.reports.add([Hint(event="end", slurm_job_id=7, uid=200001, occurred_at=5)])
+    client = connection.supervisor()
 
     (report,) = client.pull(after=0, wait_s=0)
 
-    assert (report.event, report.slurm_job_id, report.uid, report.occurred_at) == (
-        "end",
-        7,
-        200001,
-        5,
-    )
+    assert report.event == "end"
+    assert report.slurm_job_id == 7
+    assert report.uid == 200001
+    assert report.occurred_at == 5
     assert client.pull(after=report.sequence, wait_s=0) == ()
 
 
-def test_the_gate_of_an_unknown_user_has_no_user(bench):
-    assert bench.supervisor().gate(f"0x{9:040x}").user is None
+def test_the_gate_of_an_unknown_user_has_no_user(connection):
+    assert connection.supervisor().check_gate(f"0x{9:040x}").user is None
 
 
-def test_datagrams_are_passed_on_with_their_source_address():
+def test_datagram_is_received_with_its_source_address():
     received = []
     arrived = threading.Event()
 

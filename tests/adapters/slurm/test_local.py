@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LocalRunner and LocalAccounts: programs, users and directories of this host."""
+"""LocalRunner and LocalAccounts, with programs, users and directories of this host."""
 
 import os
 import pwd
@@ -14,22 +14,22 @@ from gridstead.errors import SchedulerUnavailable
 ADDRESS = f"0x{1:040x}"
 
 
-class CountingRunner:
-    """A fake of sacctmgr, which knows only users that were added, and of scontrol."""
+class FakeSlurmCommands:
+    """A runner with a fake of sacctmgr, which lists a user after it was added, and of scontrol."""
 
     def __init__(self):
         self.added = []
-        self.reconfigured = 0
-        self.calls = 0
+        self.reconfigure_count = 0
+        self.run_count = 0
 
     def run(self, command):
-        self.calls += 1
+        self.run_count += 1
         if "add" in command.argv:
             self.added.append(command.argv)
         if command.argv == ("scontrol", "reconfigure"):
-            self.reconfigured += 1
-        known = f"{ADDRESS}|grid\n" if self.added else ""
-        return CommandResult(exit_status=0, stdout=known, stderr="")
+            self.reconfigure_count += 1
+        associations = f"{ADDRESS}|grid\n" if self.added else ""
+        return CommandResult(exit_status=0, stdout=associations, stderr="")
 
 
 @pytest.fixture
@@ -46,15 +46,16 @@ def storage(tmp_path):
 
 @pytest.fixture
 def user(storage):
+    """Return a user that owns its directories."""
     user = GridUser(address=ADDRESS, uid=os.getuid(), gid=os.getgid())
-    for path in storage.of(user):
+    for path in storage.directories_of(user):
         path.mkdir()
     return user
 
 
 @pytest.fixture
 def accounts(storage):
-    return LocalAccounts(runner=CountingRunner(), storage=storage, account="grid")
+    return LocalAccounts(runner=FakeSlurmCommands(), storage=storage, account="grid")
 
 
 def test_a_command_gets_only_its_own_environment():
@@ -81,7 +82,7 @@ def test_user_returns_none_for_an_unknown_name(accounts):
     assert accounts.user(ADDRESS) is None
 
 
-def test_directories_owned_by_the_user_are_not_missing(accounts, user):
+def test_directory_of_the_user_is_not_missing(accounts, user):
     assert accounts.missing_directories(user) == ()
 
 
@@ -100,34 +101,37 @@ def test_a_symlink_counts_as_missing(accounts, storage, user):
 
 
 def test_a_directory_of_another_user_counts_as_missing(accounts, storage, user):
-    other = GridUser(address=ADDRESS, uid=user.uid + 1, gid=user.gid)
-    for path in storage.of(other)[1:]:
+    other_user = GridUser(address=ADDRESS, uid=user.uid + 1, gid=user.gid)
+    _home, *caches = storage.directories_of(other_user)
+    for path in caches:
         path.mkdir()
 
-    missing = accounts.missing_directories(other)
+    messages = accounts.missing_directories(other_user)
 
-    assert len(missing) == 3
-    assert all(f"belongs to uid {user.uid}" in word for word in missing)
+    assert len(messages) == 3
+    for message in messages:
+        assert f"belongs to uid {user.uid}" in message
 
 
 def test_an_association_is_added_once_and_then_cached():
-    runner = CountingRunner()
+    runner = FakeSlurmCommands()
     accounts = LocalAccounts(runner=runner, storage=UserStorage(), account="grid")
 
     accounts.associate(ADDRESS)
-    calls = runner.calls
+    run_count = runner.run_count
     accounts.associate(ADDRESS)
 
     assert len(runner.added) == 1
-    assert runner.calls == calls
+    assert runner.run_count == run_count
 
 
 def test_a_lost_association_is_added_again_before_reconfigure():
-    runner = CountingRunner()
+    runner = FakeSlurmCommands()
     accounts = LocalAccounts(runner=runner, storage=UserStorage(), account="grid")
     accounts.associate(ADDRESS)
-    runner.added.clear()  # as after a restore of an older database
+    runner.added.clear()  # An older backup of the database was restored.
 
     accounts.reassociate(ADDRESS)
 
-    assert (len(runner.added), runner.reconfigured) == (1, 1)
+    assert len(runner.added) == 1
+    assert runner.reconfigure_count == 1

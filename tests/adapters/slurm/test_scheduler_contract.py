@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of port Scheduler, on the fake and on the fake behind the agent's gRPC."""
+"""Contract tests of port Scheduler, on the fake scheduler and on the agent in front of it."""
 
 import pytest
 from tests.adapters.slurm.cluster import FakeCluster
@@ -29,7 +29,7 @@ def cluster(request, authority):
     if request.param == "fake":
         yield FakeCluster(fake, fake, clock)
         return
-    own = authority.issue("agent")
+    server_certificate = authority.issue("agent")
     accounts = FakeAccounts()
     agent = Agent(
         slurm=FakeSlurm(fake),
@@ -40,23 +40,27 @@ def cluster(request, authority):
     )
     server = AgentServer(
         "localhost:0",
-        TlsFiles(certificate=own.certificate, key=own.key, client_ca=authority.certificate),
+        TlsFiles(
+            certificate=server_certificate.certificate,
+            key=server_certificate.key,
+            client_ca=authority.certificate,
+        ),
         scheduler=agent,
-        accounting=agent.accounting,
+        list_records=agent.list_records,
         reports=agent,
-        allowed="supervisor",
+        allowed_client="supervisor",
     )
     server.start()
-    caller = authority.issue("supervisor")
+    client_certificate = authority.issue("supervisor")
     with open_channel(
         GrpcPeer(
             address=f"localhost:{server.port}",
             ca=authority.certificate,
-            certificate=caller.certificate,
-            key=caller.key,
+            certificate=client_certificate.certificate,
+            key=client_certificate.key,
         )
     ) as channel:
-        under_test = FakeCluster(AgentClient(channel), fake, clock)
-        accounts.users[under_test.user.address] = under_test.user
-        yield under_test
+        cluster = FakeCluster(AgentClient(channel), fake, clock)
+        accounts.users[cluster.user.address] = cluster.user
+        yield cluster
     server.stop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handling of slurmrestd's answers. The lab tests cover the answers of a real slurmrestd."""
+"""LocalSlurm with a fake slurmrestd. The lab tests use a real slurmrestd."""
 
 import contextlib
 import json
@@ -34,7 +34,12 @@ SUBMISSION = Submission(
 )
 
 
-class Handler(BaseHTTPRequestHandler):
+class RestHandler(BaseHTTPRequestHandler):
+    """Records each request and sends the next prepared answer of the server.
+
+    An answer is (status, content). After the answer None the connection is closed.
+    """
+
     protocol_version = "HTTP/1.1"
 
     def answer(self):
@@ -61,22 +66,28 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-class Server(socketserver.ThreadingUnixStreamServer):
+class FakeRestServer(socketserver.ThreadingUnixStreamServer):
+    """A fake of slurmrestd. A request is (method, path, headers, body)."""
+
     daemon_threads = True
     answers: list
     requests: list
 
 
-class Bench:
+class RestSetup:
+    """LocalSlurm with a fake slurmrestd. This object is also the runner of scontrol."""
+
     def __init__(self, path):
-        self.server = Server(str(path), Handler)
-        self.server.answers, self.server.requests = [], []
+        self.server = FakeRestServer(str(path), RestHandler)
+        self.server.answers = []
+        self.server.requests = []
         self.thread = threading.Thread(
             target=self.server.serve_forever, kwargs={"poll_interval": 0.02}
         )
         self.thread.start()
         self.clock = FakeClock()
-        self.version, self.questions = "24.11.5", 0
+        self.version = "24.11.5"
+        self.version_queries = 0
         self.tokens = iter(f"token-{number}" for number in range(9))
         self.rest = LocalSlurm(
             runner=self,
@@ -88,14 +99,15 @@ class Bench:
         )
 
     def run(self, command):
-        """Run scontrol: print the version, or a token."""
+        """Run scontrol, which prints the version or a new token."""
         if "--version" in command.argv:
-            self.questions += 1
+            self.version_queries += 1
             return CommandResult(exit_status=0, stdout=f"slurm-wlm {self.version}\n", stderr="")
         token = f"SLURM_JWT={next(self.tokens)}\n"
         return CommandResult(exit_status=0, stdout=token, stderr="")
 
-    def answers(self, *answers):
+    def prepare(self, *answers):
+        """Add answers to the next requests."""
         self.server.answers += answers
 
     @property
@@ -110,13 +122,14 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path):
-    bench = Bench(tmp_path / "socket")
-    yield bench
-    bench.close()
+def setup(tmp_path):
+    setup = RestSetup(tmp_path / "socket")
+    yield setup
+    setup.close()
 
 
 def errors(*numbers):
+    """Return the content of an answer with these error numbers."""
     return {
         "errors": [
             {"error_number": number, "error": "no", "description": "why not"} for number in numbers
@@ -124,24 +137,24 @@ def errors(*numbers):
     }
 
 
-def test_a_rejection_contains_error_and_description(bench):
-    """The answer is that of slurmrestd 24.11.5 for a job above its QOS' limit."""
+def test_a_rejection_contains_error_and_description(setup):
+    """slurmrestd 24.11.5 sends this answer for a job above the limit of its QOS."""
     reason = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
     error = {"description": "Batch job submission failed", "error_number": 2050, "error": reason}
-    bench.answers((200, {"errors": [error]}))
+    setup.prepare((200, {"errors": [error]}))
 
     with pytest.raises(SubmitRejected) as raised:
-        bench.rest.submit(SUBMISSION)
+        setup.rest.submit(SUBMISSION)
 
     assert raised.value.detail == f"slurmrestd: 2050 Batch job submission failed: {reason}"
 
 
-def test_submit_sends_user_and_group_and_all_other_fields(bench):
-    bench.answers((200, {"job_id": 7, "errors": []}))
+def test_submit_sends_all_fields_of_the_job(setup):
+    setup.prepare((200, {"job_id": 7, "errors": []}))
 
-    assert bench.rest.submit(SUBMISSION) == 7
+    assert setup.rest.submit(SUBMISSION) == 7
 
-    command, path, headers, body = bench.requests[0]
+    command, path, headers, body = setup.requests[0]
     assert (command, path) == ("POST", "/slurm/v0.0.42/job/submit")
     assert headers["X-SLURM-USER-NAME"] == "slurm"
     home = f"/home/ldap-users/{SUBMISSION.user.address}"
@@ -167,44 +180,46 @@ def test_submit_sends_user_and_group_and_all_other_fields(bench):
     assert environment["HOME"] == home
 
 
-def test_the_token_is_reused_and_renewed_before_it_expires(bench):
-    bench.answers(*[(200, {"job_id": 7, "errors": []})] * 3)
+def test_the_token_is_renewed_only_before_it_expires(setup):
+    setup.prepare(*[(200, {"job_id": 7, "errors": []})] * 3)
 
-    bench.rest.submit(SUBMISSION)
-    bench.rest.submit(SUBMISSION)
-    bench.clock.advance(TOKEN_LIFE_S - 10)
-    bench.rest.submit(SUBMISSION)
+    setup.rest.submit(SUBMISSION)
+    setup.rest.submit(SUBMISSION)
+    setup.clock.advance(TOKEN_LIFE_S - 10)
+    setup.rest.submit(SUBMISSION)
 
-    tokens = [headers["X-SLURM-USER-TOKEN"] for _, _, headers, _ in bench.requests]
+    tokens = [headers["X-SLURM-USER-TOKEN"] for _, _, headers, _ in setup.requests]
     assert tokens == ["token-0", "token-0", "token-1"]
 
 
 @pytest.mark.parametrize("refusal", [(401, b"Authentication failure"), (511, errors(1007))])
-def test_a_refused_token_is_renewed_once(bench, refusal):
+def test_a_refused_token_is_renewed_once(setup, refusal):
     """slurmrestd refuses an expired token. slurmctld refuses a token signed with an older key."""
-    bench.answers(refusal, (200, {"job_id": 7, "errors": []}))
-    assert bench.rest.submit(SUBMISSION) == 7
+    setup.prepare(refusal, (200, {"job_id": 7, "errors": []}))
+    assert setup.rest.submit(SUBMISSION) == 7
 
-    bench.answers(refusal, refusal)
+    setup.prepare(refusal, refusal)
     with pytest.raises(SchedulerUnavailable):
-        bench.rest.submit(SUBMISSION)
+        setup.rest.submit(SUBMISSION)
 
 
 @pytest.mark.parametrize("number", [2000, 2002, 2014, 2050, 9202])
-def test_a_refusal_of_slurm_raises_submit_rejected(bench, number):
-    bench.answers((500, errors(number) | {"job_submit_user_msg": "the guard says no"}))
+def test_a_refusal_of_slurm_raises_submit_rejected(setup, number):
+    content = errors(number)
+    content["job_submit_user_msg"] = "the guard says no"
+    setup.prepare((500, content))
 
-    with pytest.raises(SubmitRejected) as caught:
-        bench.rest.submit(SUBMISSION)
+    with pytest.raises(SubmitRejected) as raised:
+        setup.rest.submit(SUBMISSION)
 
-    assert "the guard says no" in caught.value.detail
+    assert "the guard says no" in raised.value.detail
 
 
-def test_an_unknown_association_has_its_own_error(bench):
-    bench.answers((500, errors(2045)))
+def test_an_unknown_association_raises_association_unknown(setup):
+    setup.prepare((500, errors(2045)))
 
     with pytest.raises(AssociationUnknown):
-        bench.rest.submit(SUBMISSION)
+        setup.rest.submit(SUBMISSION)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +230,7 @@ def test_an_unknown_association_has_its_own_error(bench):
         (500, errors(2007)),
         (500, errors(2000, 2027)),
         (500, errors(2000, 2045)),
-        (200, errors(2000) | {"job_id": 7}),
+        (200, {**errors(2000), "job_id": 7}),
         (200, {"errors": []}),
         (200, {"errors": [], "job_id": 0}),
         (200, {"errors": [], "job_id": "7"}),
@@ -225,22 +240,22 @@ def test_an_unknown_association_has_its_own_error(bench):
         (503, {"errors": []}),
     ],
 )
-def test_any_other_answer_raises_scheduler_unavailable(bench, answer):
-    bench.answers(answer)
+def test_any_other_answer_raises_scheduler_unavailable(setup, answer):
+    setup.prepare(answer)
 
-    with pytest.raises(SchedulerUnavailable) as caught:
-        bench.rest.submit(SUBMISSION)
+    with pytest.raises(SchedulerUnavailable) as raised:
+        setup.rest.submit(SUBMISSION)
 
-    assert type(caught.value) is SchedulerUnavailable
+    assert type(raised.value) is SchedulerUnavailable
 
 
 # httpcore does not close a socket that could not connect.
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
-def test_a_missing_socket_raises_scheduler_unavailable(tmp_path, bench):
+def test_a_missing_socket_raises_scheduler_unavailable(tmp_path, setup):
     rest = LocalSlurm(
-        runner=bench,
+        runner=setup,
         socket=tmp_path / "none",
         clock=FakeClock(),
         partition="main",
@@ -252,66 +267,66 @@ def test_a_missing_socket_raises_scheduler_unavailable(tmp_path, bench):
         rest.submit(SUBMISSION)
 
 
-def test_cancel_and_extend_ignore_ended_and_unknown_jobs(bench):
-    bench.answers((500, errors(2017)), (500, errors(2021)), (200, {"errors": []}))
+def test_cancel_and_extend_ignore_ended_and_unknown_jobs(setup):
+    setup.prepare((500, errors(2017)), (500, errors(2021)), (200, {"errors": []}))
 
-    bench.rest.cancel(7)
-    bench.rest.extend(7, time_limit_min=9)
-    bench.rest.cancel(8)
+    setup.rest.cancel(7)
+    setup.rest.extend(7, time_limit_min=9)
+    setup.rest.cancel(8)
 
-    assert [(command, path) for command, path, _, _ in bench.requests] == [
+    assert [(command, path) for command, path, _, _ in setup.requests] == [
         ("DELETE", "/slurm/v0.0.42/job/7"),
         ("POST", "/slurm/v0.0.42/job/7"),
         ("DELETE", "/slurm/v0.0.42/job/8"),
     ]
-    assert bench.requests[1][3] == {"time_limit": {"set": True, "infinite": False, "number": 9}}
+    assert setup.requests[1][3] == {"time_limit": {"set": True, "infinite": False, "number": 9}}
 
 
-def test_any_other_failure_of_cancel_raises_scheduler_unavailable(bench):
-    bench.answers((500, errors(1801)))
+def test_any_other_failure_of_cancel_raises_scheduler_unavailable(setup):
+    setup.prepare((500, errors(1801)))
 
     with pytest.raises(SchedulerUnavailable):
-        bench.rest.cancel(7)
+        setup.rest.cancel(7)
 
 
-def test_an_unknown_release_is_a_config_error_that_names_the_known_ones(bench):
-    bench.version = "25.11.2"
+def test_an_unknown_release_is_a_config_error(setup):
+    setup.version = "25.11.2"
 
-    with pytest.raises(ConfigError) as caught:
-        bench.rest.submit(SUBMISSION)
+    with pytest.raises(ConfigError) as raised:
+        setup.rest.submit(SUBMISSION)
 
-    assert caught.value.message == "Slurm 25.11.2 is not supported"
-    assert caught.value.detail == "supported releases: 24.11"
-    assert bench.requests == []
+    assert raised.value.message == "Slurm 25.11.2 is not supported"
+    assert raised.value.detail == "supported releases: 24.11"
+    assert setup.requests == []
 
 
 @pytest.mark.parametrize(
     "answer",
     [
         (200, {"errors": [], "meta": {"slurm": {"release": "25.05.1"}}}),  # after an upgrade
-        (404, b"Unable find requested URL"),  # the data parser is gone
+        (404, b"Unable find requested URL"),  # the new release has another data parser
     ],
 )
-def test_the_version_is_read_again_after_an_upgrade(bench, answer):
-    bench.answers((200, {"errors": []}), (200, {"errors": []}), answer, (200, {"errors": []}))
+def test_the_version_is_read_again_after_an_upgrade(setup, answer):
+    setup.prepare((200, {"errors": []}), (200, {"errors": []}), answer, (200, {"errors": []}))
 
-    bench.rest.cancel(1)
-    bench.rest.cancel(2)
-    assert bench.questions == 1
+    setup.rest.cancel(1)
+    setup.rest.cancel(2)
+    assert setup.version_queries == 1
     with contextlib.suppress(SchedulerUnavailable):
-        bench.rest.cancel(3)
-    bench.rest.cancel(4)
-    assert bench.questions == 2
+        setup.rest.cancel(3)
+    setup.rest.cancel(4)
+    assert setup.version_queries == 2
 
 
-def test_the_version_is_read_again_after_a_lost_connection(bench):
-    bench.answers((200, {"errors": []}))
-    bench.rest.cancel(1)
-    bench.server.answers.append(None)  # the server closes the connection without an answer
+def test_the_version_is_read_again_after_a_lost_connection(setup):
+    setup.prepare((200, {"errors": []}))
+    setup.rest.cancel(1)
+    setup.prepare(None)  # The server closes the connection without an answer.
     with pytest.raises(SchedulerUnavailable):
-        bench.rest.cancel(2)
-    bench.answers((200, {"errors": []}))
+        setup.rest.cancel(2)
+    setup.prepare((200, {"errors": []}))
 
-    bench.rest.cancel(3)
+    setup.rest.cancel(3)
 
-    assert bench.questions == 2
+    assert setup.version_queries == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SshRunner with a server that accepts the connection and opens no channel."""
+"""SshRunner with a server that accepts the connection but opens no channel."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from gridstead.errors import SchedulerUnavailable
 TIMEOUT_S = 10
 
 
-class Silent(paramiko.ServerInterface):
-    """Accepts every key and never opens a channel."""
+class ServerWithoutChannels(paramiko.ServerInterface):
+    """Accepts every key. It does not answer the request for a channel until ``stop`` is set."""
 
     def __init__(self, stop):
         self._stop = stop
@@ -31,9 +31,10 @@ class Silent(paramiko.ServerInterface):
 
 
 @pytest.fixture
-def silent(tmp_path):
-    """Yield access to a server that does not answer the request for a channel."""
-    host_key, user_key = paramiko.ECDSAKey.generate(), paramiko.ECDSAKey.generate()
+def access(tmp_path):
+    """Yield the access to a server that does not answer the request for a channel."""
+    host_key = paramiko.ECDSAKey.generate()
+    user_key = paramiko.ECDSAKey.generate()
     stop = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
@@ -44,11 +45,12 @@ def silent(tmp_path):
         transport = paramiko.Transport(connection)
         transports.append(transport)
         transport.add_server_key(host_key)
-        transport.start_server(event=threading.Event(), server=Silent(stop))
+        transport.start_server(event=threading.Event(), server=ServerWithoutChannels(stop))
 
     server = threading.Thread(target=serve)
     server.start()
-    key_file, known_hosts_file = tmp_path / "key", tmp_path / "known_hosts"
+    key_file = tmp_path / "key"
+    known_hosts_file = tmp_path / "known_hosts"
     user_key.write_private_key_file(str(key_file))
     known_hosts_file.write_text(
         f"[127.0.0.1]:{port} {host_key.get_name()} {host_key.get_base64()}\n"
@@ -66,9 +68,9 @@ def silent(tmp_path):
     listener.close()
 
 
-def test_a_server_that_opens_no_channel_is_a_timeout(silent, monkeypatch):
+def test_a_server_that_opens_no_channel_causes_a_timeout(access, monkeypatch):
     monkeypatch.setattr(ssh, "_CONNECT_TIMEOUT_S", 1)
-    runner = ssh.SshRunner(silent)
+    runner = ssh.SshRunner(access)
 
     with pytest.raises(SchedulerUnavailable, match="Timeout opening channel"):
         runner.run(Command(argv=("squeue",), environment={}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores under test: in memory, SQLite, PostgreSQL."""
+"""A fixture with each store: in memory, in SQLite, and in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.adapters.store.outbox import SqlOutbox
 
 
 class MemoryStore:
-    """A store in memory that keeps its content over a restart, as a file does."""
+    """A store in memory. It keeps its content over a restart, as a database does."""
 
     def __init__(self):
         self.clock = FakeClock()
@@ -57,7 +57,7 @@ class SqlStore:
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def store(request, tmp_path):
-    """Yield an empty store of each kind."""
+    """Yield an empty store."""
     if request.param == "memory":
         new_store = MemoryStore()
     elif request.param == "sqlite":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Print the SQL of a supervisor's store that contains every kind of journal entry and every call.
+"""Print the SQL dump of a store that contains each kind of journal entry and each call.
 
 Usage: record_store.py > recorded/<version>.sql
-Run it with the release whose version is in the file name.
+Run it in a checkout of the release <version>.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.adapters.store.test_store import (
 )
 
 from gridstead.domain.jobs.lifecycle import JobState
-from gridstead.domain.supervisor.journal import EntryKind
+from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
 from gridstead.domain.transactions.calls import (
     ClaimCancelling,
     ClaimJobs,
@@ -55,15 +55,21 @@ CALLS = (
 )
 
 
+def entries_of_job(number: int, kind: EntryKind) -> list[JournalEntry]:
+    """Return the entries of a job that was claimed and then got an entry of this kind."""
+    claimed = entry(EntryKind.CLAIMED, number)
+    if kind is EntryKind.CLAIMED:
+        return [claimed]
+    has_slurm_job = kind in {EntryKind.SUBMITTED, EntryKind.SEEN}
+    slurm_job_id = 700 + number if has_slurm_job else None
+    last = entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")
+    return [claimed, last]
+
+
 def fill(store: SqlStore) -> None:
-    """Write rows of every kind."""
+    """Write rows of every kind into the store."""
     for number, kind in enumerate(EntryKind, 1):
-        store.journal.append([entry(EntryKind.CLAIMED, number)])
-        if kind is not EntryKind.CLAIMED:
-            slurm_job_id = 700 + number if kind in {EntryKind.SUBMITTED, EntryKind.SEEN} else None
-            store.journal.append(
-                [entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")]
-            )
+        store.journal.append(entries_of_job(number, kind))
     store.cursor("reader").save(block(100))
     store.outbox.put_all(CALLS)
     first, second, third, *_ = store.outbox.open_entries()
@@ -73,7 +79,7 @@ def fill(store: SqlStore) -> None:
 
 
 def main() -> None:
-    """Fill a store and print it."""
+    """Fill a store and print its SQL dump."""
     with TemporaryDirectory() as folder:
         store = SqlStore(f"sqlite:///{folder}/state.db")
         fill(store)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Behaviour that only SQL stores have: settings, migrations, locks, retention."""
+"""Tests of behaviour that only SQL stores have: settings, migrations, locks, retention."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def url(request, tmp_path):
 @pytest.mark.parametrize(
     "url", ["nonsense", "mysql://host/x", "oracle+nothing://x", "sqlite:////no/such/dir/file"]
 )
-def test_open_rejects_a_bad_url(url):
+def test_invalid_url_is_refused(url):
     with pytest.raises(ConfigError):
         Database(url)
 
 
-def test_open_rejects_a_store_that_is_already_open(url):
+def test_store_that_is_already_open_is_refused(url):
     first = Database(url)
 
     with pytest.raises(ConfigError, match="another process"):
@@ -43,72 +43,76 @@ def test_open_rejects_a_store_that_is_already_open(url):
     Database(url).close()
 
 
-def test_open_rejects_a_store_of_a_newer_release(url):
-    first = Database(url)
-    with first.begin() as connection:
+def test_store_of_a_newer_release_is_refused(url):
+    database = Database(url)
+    with database.begin() as connection:
         connection.execute(text("UPDATE schema_version SET version = 99"))
-    first.close()
+    database.close()
 
     with pytest.raises(ConfigError, match="version 99"):
         Database(url)
 
 
 @pytest.fixture
-def change_schema(monkeypatch):
-    """Return a function that adds migrations to the released ones."""
-    released = migrations.MIGRATIONS
+def set_migrations(monkeypatch):
+    """Return a function that replaces the migrations of this release."""
 
-    def change(*more):
-        monkeypatch.setattr(migrations, "MIGRATIONS", (*released, *more))
-        monkeypatch.setattr("gridstead.adapters.store.database.MIGRATIONS", (*released, *more))
-        return len(released) + len(more)
+    def set_all(new_migrations):
+        monkeypatch.setattr(migrations, "MIGRATIONS", new_migrations)
+        monkeypatch.setattr("gridstead.adapters.store.database.MIGRATIONS", new_migrations)
 
-    return change
+    return set_all
 
 
-def test_open_migrates_an_old_store(url, change_schema):
-    Database(url).close()
-    version = change_schema(("ALTER TABLE outbox ADD COLUMN colour TEXT",))
-
-    database = Database(url)
-
+def column(database, query):
+    """Return the first column of the rows of a query."""
     with database.begin() as connection:
-        assert connection.execute(text("SELECT version FROM schema_version")).scalars().all() == [
-            version
-        ]
-        connection.execute(text("SELECT colour FROM outbox"))
-    database.close()
+        return connection.execute(text(query)).scalars().all()
 
 
-def test_open_keeps_the_transactions_of_an_old_store(url, monkeypatch):
-    """A migration recreated the table when hashes became unique per account."""
-    with monkeypatch.context() as before:
-        released = migrations.MIGRATIONS[:3]
-        before.setattr(migrations, "MIGRATIONS", released)
-        before.setattr("gridstead.adapters.store.database.MIGRATIONS", released)
-        old = Database(url)
-    signed = [
-        Transaction(hash=name, nonce=7, raw="0x02", entry_ids=(1, 2), fees=Fees(max_fee=3, tip=1))
-        for name in ("0xb", "0xa")
-    ]
-    outbox = SqlOutbox(old, FakeClock())
-    for transaction in signed:
-        outbox.add("account", transaction)
-    old.close()
+def test_old_store_is_migrated(url, set_migrations):
+    Database(url).close()
+    old_version = len(migrations.MIGRATIONS)
+    add_column = ("ALTER TABLE outbox ADD COLUMN colour TEXT",)
+    set_migrations((*migrations.MIGRATIONS, add_column))
 
     database = Database(url)
 
-    assert SqlOutbox(database, FakeClock()).open_transactions("account") == tuple(signed)
+    assert column(database, "SELECT version FROM schema_version") == [old_version + 1]
+    assert column(database, "SELECT colour FROM outbox") == []
     database.close()
 
 
-def test_open_rolls_back_a_migration_that_fails(url, change_schema):
+def test_migration_keeps_the_transactions_of_an_old_store(url, set_migrations):
+    """A migration recreated the table when hashes became unique per account."""
+    current_migrations = migrations.MIGRATIONS
+    set_migrations(current_migrations[:3])
+    old_database = Database(url)
+    outbox = SqlOutbox(old_database, FakeClock())
+    fees = Fees(max_fee=3, tip=1)
+    first = Transaction(hash="0xb", nonce=7, raw="0x02", entry_ids=(1, 2), fees=fees)
+    second = Transaction(hash="0xa", nonce=7, raw="0x02", entry_ids=(1, 2), fees=fees)
+    outbox.add("account", first)
+    outbox.add("account", second)
+    old_database.close()
+    set_migrations(current_migrations)
+
+    database = Database(url)
+
+    outbox = SqlOutbox(database, FakeClock())
+    assert outbox.open_transactions("account") == (first, second)
+    database.close()
+
+
+def test_failed_migration_is_rolled_back(url, set_migrations):
     Database(url).close()
-    change_schema(("CREATE TABLE half (x TEXT)", "NONSENSE"))
+    current_migrations = migrations.MIGRATIONS
+    failing_migration = ("CREATE TABLE half (x TEXT)", "NONSENSE")
+    set_migrations((*current_migrations, failing_migration))
     with pytest.raises((Transient, ProgrammingError)):
         Database(url)
 
-    change_schema()
+    set_migrations(current_migrations)
     database = Database(url)
 
     with database.begin() as connection:
@@ -116,7 +120,16 @@ def test_open_rolls_back_a_migration_that_fails(url, change_schema):
     database.close()
 
 
-def test_threads_write_at_the_same_time(url):
+def run_in_threads(function, names):
+    """Call a function with each name in its own thread. Return after all calls have ended."""
+    threads = [threading.Thread(target=function, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_threads_can_write_at_the_same_time(url):
     database = Database(url)
     outbox = SqlOutbox(database, FakeClock())
 
@@ -125,18 +138,17 @@ def test_threads_write_at_the_same_time(url):
             outbox.put(f"{name}-{number}", ClaimJobs(limit=1))
             outbox.put("shared", ClaimJobs(limit=1))
 
-    threads = [threading.Thread(target=put, args=(name,)) for name in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(put, "abc")
 
     assert len(outbox.open_entries()) == 61
     database.close()
 
 
-def test_threads_of_a_process_wait_for_a_mutex_and_not_for_sqlite(tmp_path, monkeypatch):
-    """SQLite sleeps while it waits. Many writers were therefore five times slower than one."""
+def test_threads_do_not_wait_for_the_lock_of_sqlite(tmp_path, monkeypatch):
+    """Threads wait for a mutex of the process instead.
+
+    SQLite sleeps while it waits for its lock, which made many writers five times slower than one.
+    """
     monkeypatch.setattr("gridstead.adapters.store.database._BUSY_TIMEOUT_MS", 0)
     database = Database(f"sqlite:///{tmp_path}/state.db")
     outbox = SqlOutbox(database, FakeClock())
@@ -147,11 +159,7 @@ def test_threads_of_a_process_wait_for_a_mutex_and_not_for_sqlite(tmp_path, monk
             outbox.put(f"{name}-{number}", ClaimJobs(limit=1))
             stored.append(number)
 
-    threads = [threading.Thread(target=put, args=(name,)) for name in "abcdef"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_in_threads(put, "abcdef")
 
     assert len(stored) == 120
     database.close()
@@ -166,25 +174,31 @@ def test_sqlite_uses_wal_and_full_synchronous_mode(tmp_path):
     database.close()
 
 
-def test_a_closed_store_refuses_writes(url):
-    first = Database(url)
-    first.close()
-    second = Database(url)
+def test_closed_store_refuses_writes(url):
+    closed = Database(url)
+    closed.close()
+    reopened = Database(url)
 
-    with pytest.raises(StoreLost, match="closed"), first.begin() as connection:
+    with pytest.raises(StoreLost, match="closed"), closed.begin() as connection:
         connection.execute(text("DELETE FROM cursor"))
 
-    second.close()
+    reopened.close()
 
 
-def test_a_store_that_lost_its_lock_refuses_writes(postgresql_url):
-    database = Database(postgresql_url)
-    engine = create_engine(postgresql_url)
+def terminate_other_connections(url):
+    """Terminate all connections to a PostgreSQL database, which also releases their locks."""
+    engine = create_engine(url)
     with engine.connect() as connection:
-        others = "pid <> pg_backend_pid() AND datname = current_database()"
         terminate = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-        connection.execute(text(f"{terminate} WHERE {others}"))
+        other_connections = "pid <> pg_backend_pid() AND datname = current_database()"
+        connection.execute(text(f"{terminate} WHERE {other_connections}"))
     engine.dispose()
+
+
+def test_store_that_lost_its_lock_refuses_writes(postgresql_url):
+    database = Database(postgresql_url)
+
+    terminate_other_connections(postgresql_url)
 
     for _ in range(2):
         with pytest.raises(StoreLost), database.begin():
@@ -193,100 +207,88 @@ def test_a_store_that_lost_its_lock_refuses_writes(postgresql_url):
     database.close()
 
 
-@pytest.fixture
-def statements():
-    """Return a function that records the statements of a database with their parameters."""
+def record_statements(database):
+    """Return a list to which each further SQL statement is added with its parameters."""
+    executed = []
 
-    def listen(database):
-        executed = []
-        with database.begin() as connection:
-            engine = connection.engine
-        event.listen(
-            engine,
-            "before_cursor_execute",
-            lambda _c, _k, sql, parameters, *_: executed.append((sql, parameters)),
-        )
-        return executed
+    def record(_connection, _cursor, sql, parameters, *_):
+        executed.append((sql, parameters))
 
-    return listen
+    with database.begin() as connection:
+        event.listen(connection.engine, "before_cursor_execute", record)
+    return executed
 
 
-def test_queries_for_open_rows_use_the_partial_indexes(tmp_path, statements):
+def test_queries_for_open_rows_use_the_partial_indexes(tmp_path):
     database = Database(f"sqlite:///{tmp_path}/state.db")
     outbox = SqlOutbox(database, FakeClock())
-    executed = statements(database)
+    executed = record_statements(database)
 
     outbox.open_entries()
     outbox.next_entries(10)
     outbox.open_transactions("account")
     outbox.record("account", changes=[], withdrawn=[1], closed=[2])
 
+    plans = []
     with database.begin() as connection:
-        queries = [
-            statement
-            for statement in list(executed)
-            if statement[0].startswith(("SELECT", "UPDATE"))
-        ]
-        plans = [
-            connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {words}", given).all()
-            for words, given in queries
-        ]
+        for sql, parameters in list(executed):
+            if sql.startswith(("SELECT", "UPDATE")):
+                plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", parameters)
+                plans.append(plan.all())
     database.close()
-    assert len(queries) == 6
+    assert len(plans) == 6
     for plan in plans:
         assert all("_open" in step.detail for step in plan)
 
 
+def unsent_transaction(nonce, transaction_hash):
+    """Return a transaction that belongs to no entry."""
+    return Transaction(
+        hash=transaction_hash, nonce=nonce, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)
+    )
+
+
 def test_closed_rows_are_deleted_after_the_retention_time(url):
-    database, clock = Database(url), FakeClock()
+    database = Database(url)
+    clock = FakeClock()
     outbox = SqlOutbox(database, clock)
-    for number, key in enumerate(("done", "open")):
+    for nonce, key in enumerate(("closed", "open")):
         outbox.put(key, ClaimJobs(limit=1))
-        outbox.add(
-            "account",
-            Transaction(hash=key, nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)),
-        )
-    outbox.mark_sent("account", ["done", "open"], sent_at=clock.now())
-    done, kept = outbox.open_entries()
-    final = EntryChange(entry_id=done.id, state=SendState.FINAL)
+        outbox.add("account", unsent_transaction(nonce, key))
+    outbox.mark_sent("account", ["closed", "open"], sent_at=clock.now())
+    closed_entry, open_entry = outbox.open_entries()
+    final = EntryChange(entry_id=closed_entry.id, state=SendState.FINAL)
 
     outbox.record("account", changes=[final], withdrawn=[], closed=[0])
     assert len(outbox.entries()) == 2
     clock.advance(KEPT_S + 1)
     outbox.record("account", changes=[], withdrawn=[], closed=[])
 
-    assert outbox.entries() == (kept,)
-    with database.begin() as connection:
-        assert connection.execute(text("SELECT hash FROM transactions")).scalars().all() == ["open"]
+    assert outbox.entries() == (open_entry,)
+    assert column(database, "SELECT hash FROM transactions") == ["open"]
     database.close()
 
 
-def test_open_rows_do_not_stop_the_deletion_of_closed_ones(url, monkeypatch):
-    """Rows that stay open for ever, such as transactions of an abandoned chain, come first in the
-    order of deletion. The closed rows after them were never sent.
+def test_old_open_rows_do_not_prevent_the_deletion_of_closed_rows(url, monkeypatch):
+    """Some rows stay open for ever, such as the transactions of an abandoned chain.
+
+    They come before the closed rows in the order of deletion. The closed rows were never sent.
     """
     monkeypatch.setattr("gridstead.adapters.store.outbox._ROWS_PER_SWEEP", 2)
-    database, clock = Database(url), FakeClock()
+    database = Database(url)
+    clock = FakeClock()
     outbox = SqlOutbox(database, clock)
     for number in range(6):
         outbox.put(str(number), ClaimJobs(limit=1))
-        signed = Transaction(
-            hash=f"{number}", nonce=number, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)
-        )
-        outbox.add("abandoned" if number < 3 else "account", signed)
-    final = [
-        EntryChange(entry_id=entry.id, state=SendState.FINAL) for entry in outbox.open_entries()[3:]
-    ]
+        account = "abandoned" if number < 3 else "account"
+        outbox.add(account, unsent_transaction(number, str(number)))
+    recent_entries = outbox.open_entries()[3:]
+    final = [EntryChange(entry_id=entry.id, state=SendState.FINAL) for entry in recent_entries]
     outbox.record("account", changes=final, withdrawn=[], closed=[3, 4, 5])
     clock.advance(KEPT_S + 1)
     for _ in range(2):
         outbox.record("account", changes=[], withdrawn=[], closed=[])
 
     assert [entry.key for entry in outbox.entries()] == ["0", "1", "2"]
-    with database.begin() as connection:
-        assert connection.execute(text("SELECT hash FROM transactions")).scalars().all() == [
-            "0",
-            "1",
-            "2",
-        ]
+    assert column(database, "SELECT hash FROM transactions") == ["0", "1", "2"]
     database.close()

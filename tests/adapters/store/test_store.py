@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of the store, on memory, SQLite and PostgreSQL."""
+"""Tests of the behaviour that all stores have in common: memory, SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from gridstead.domain.transactions.calls import (
 from gridstead.domain.transactions.outbox import EntryChange, Fees, SendState, Transaction
 
 CONTRACT = "0x" + "ab" * 20
+# An account is the hash of a chain's first block and the address of a wallet.
 ACCOUNT = "0x" + "00" * 32 + "/0x" + "cd" * 20
-FRESH_ACCOUNT = "0x" + "01" * 32 + "/0x" + "cd" * 20
+ACCOUNT_ON_NEW_CHAIN = "0x" + "01" * 32 + "/0x" + "cd" * 20
 
 
 def job_key(number=1, script="script-1"):
@@ -41,14 +42,20 @@ def entry(kind, number=1, occurred_at=100, **fields):
 
 
 def block(number, fork="a"):
-    return Block(
-        number=number, hash="0x" + (f"{number:x}" + fork).rjust(64, "0"), timestamp=1000 + number
+    block_hash = f"{number:x}{fork}".rjust(64, "0")
+    return Block(number=number, hash=f"0x{block_hash}", timestamp=1000 + number)
+
+
+def transaction(nonce, *entry_ids, name="1", **changes):
+    """Return a signed transaction. ``name`` distinguishes transactions with the same nonce."""
+    base = Transaction(
+        hash=f"0x{nonce:060x}{name:>04}",
+        nonce=nonce,
+        fees=Fees(max_fee=3 * 10**30, tip=1),
+        raw="0x02aa",
+        entry_ids=entry_ids,
     )
-
-
-def transaction(nonce, *entry_ids, name="1", **fields):
-    values = {"fees": Fees(max_fee=3 * 10**30, tip=1), "raw": "0x02aa", "entry_ids": entry_ids}
-    return Transaction(hash=f"0x{nonce:060x}{name:>04}", nonce=nonce, **(values | fields))
+    return replace(base, **changes)
 
 
 SETTLE = Settle(
@@ -68,6 +75,10 @@ REGISTER = Register(
 
 def open_calls(store):
     return [entry.call for entry in store.outbox.open_entries()]
+
+
+def ids_of(entries):
+    return [entry.id for entry in entries]
 
 
 def open_states(store):
@@ -103,83 +114,73 @@ def test_open_entries_exclude_closed_jobs(store):
     assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, 2),)
 
 
-def test_a_claim_reopens_a_closed_job(store):
-    store.journal.append(
-        [
-            entry(EntryKind.CLAIMED),
-            entry(EntryKind.CLOSED),
-            entry(EntryKind.CLAIMED, occurred_at=200),
-        ]
-    )
+def test_claim_reopens_a_closed_job(store):
+    second_claim = entry(EntryKind.CLAIMED, occurred_at=200)
 
-    assert store.journal.open_entries() == (entry(EntryKind.CLAIMED, occurred_at=200),)
+    store.journal.append([entry(EntryKind.CLAIMED), entry(EntryKind.CLOSED), second_claim])
+
+    assert store.journal.open_entries() == (second_claim,)
 
 
 def test_cancelled_entries_include_those_of_closed_jobs(store):
-    cancelled_by_us = [
-        entry(EntryKind.CANCELLED_BY_US, number, occurred_at=number, slurm_job_id=7)
-        for number in (1, 2)
-    ]
+    closed_job = entry(EntryKind.CANCELLED_BY_US, 1, occurred_at=1, slurm_job_id=7)
+    open_job = entry(EntryKind.CANCELLED_BY_US, 2, occurred_at=2, slurm_job_id=7)
     store.journal.append(
-        [
-            entry(EntryKind.CLAIMED, 1),
-            cancelled_by_us[0],
-            entry(EntryKind.CLOSED, 1),
-            cancelled_by_us[1],
-        ]
+        [entry(EntryKind.CLAIMED, 1), closed_job, entry(EntryKind.CLOSED, 1), open_job]
     )
     store.restart()
 
-    assert store.journal.cancelled_entries() == tuple(cancelled_by_us)
+    assert store.journal.cancelled_entries() == (closed_job, open_job)
+
+
+def journal_entry(kind, script):
+    """Return an entry of a job with a script id."""
+    return JournalEntry(job_key=job_key(1, script), kind=kind, occurred_at=1)
 
 
 @pytest.mark.parametrize("script", ["not a hash!", "a/b", "", "%2F", "nul\0", "é ☃ \U0001f600"])
-def test_a_job_key_with_any_script_id_is_read_as_written(store, script):
-    claimed = JournalEntry(
-        job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1, reason=""
-    )
+def test_job_key_with_any_script_id_is_read_as_written(store, script):
+    claimed = journal_entry(EntryKind.CLAIMED, script)
+    key = f"refuse:{claimed.job_key}"
 
     store.journal.append([claimed])
-    store.outbox.put(f"refuse:{claimed.job_key}", Refuse(job_key=claimed.job_key))
+    store.outbox.put(key, Refuse(job_key=claimed.job_key))
     store.restart()
 
     assert store.journal.open_entries() == (claimed,)
-    assert [(entry.key, entry.call) for entry in store.outbox.open_entries()] == [
-        (f"refuse:{claimed.job_key}", Refuse(job_key=claimed.job_key))
-    ]
+    (stored,) = store.outbox.open_entries()
+    assert stored.key == key
+    assert stored.call == Refuse(job_key=claimed.job_key)
 
 
 def test_very_long_script_ids_are_distinguished(store):
-    long = "☃" * 5000
-    for script in (long + "a", long + "b", long + "a"):
-        store.journal.append(
-            [JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)]
-        )
+    prefix = "☃" * 5000
+    for script in (prefix + "a", prefix + "b", prefix + "a"):
+        store.journal.append([journal_entry(EntryKind.CLAIMED, script)])
         store.outbox.put(f"refuse:{job_key(1, script)}", Refuse(job_key=job_key(1, script)))
 
-    assert len({entry.job_key for entry in store.journal.open_entries()}) == 2
+    job_keys = {entry.job_key for entry in store.journal.open_entries()}
+    assert len(job_keys) == 2
     assert len(store.outbox.open_entries()) == 2
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
 @given(script=st.text(max_size=64))
-def test_a_closed_entry_closes_its_job_for_any_script_id(store, script):
-    store.journal.append(
-        [JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLAIMED, occurred_at=1)]
-    )
+def test_job_with_any_script_id_can_be_closed(store, script):
+    store.journal.append([journal_entry(EntryKind.CLAIMED, script)])
     assert store.journal.open_entries()[-1].job_key == job_key(1, script)
 
-    store.journal.append(
-        [JournalEntry(job_key=job_key(1, script), kind=EntryKind.CLOSED, occurred_at=2)]
-    )
+    store.journal.append([journal_entry(EntryKind.CLOSED, script)])
 
     assert store.journal.open_entries() == ()
 
 
-def test_reason_is_stored_without_nul(store):
+def test_reason_with_nul_can_be_stored(store):
+    """A store may remove the NUL."""
     store.journal.append([entry(EntryKind.SUBMIT_REJECTED, reason="no\0 such")])
 
-    assert store.journal.open_entries()[0].reason.replace("\0", "") == "no such"
+    (stored,) = store.journal.open_entries()
+    assert stored.reason.replace("\0", "") == "no such"
 
 
 def test_cursor_is_empty_at_the_start(store):
@@ -195,10 +196,10 @@ def test_cursor_returns_the_last_64_blocks_newest_first(store):
     store.restart()
 
     assert store.cursor("reader").load() == block(70)
-    assert store.cursor("reader").history() == tuple(block(number) for number in range(70, 6, -1))
+    assert store.cursor("reader").history() == tuple(map(block, range(70, 6, -1)))
 
 
-def test_saving_a_block_removes_blocks_at_and_above_its_number(store):
+def test_save_replaces_blocks_at_and_above_the_saved_number(store):
     cursor = store.cursor("reader")
     for number in (1, 2, 3):
         cursor.save(block(number))
@@ -223,7 +224,7 @@ def test_outbox_keeps_calls_and_their_order_after_a_restart(store):
 
     entries = store.outbox.open_entries()
     assert open_calls(store) == calls
-    assert [entry.id for entry in entries] == sorted(entry.id for entry in entries)
+    assert ids_of(entries) == sorted(ids_of(entries))
     assert {entry.state for entry in entries} == {SendState.QUEUED}
     assert {entry.created_at for entry in entries} == {store.clock.now()}
 
@@ -248,16 +249,15 @@ def test_put_ignores_a_key_that_is_open(store):
     assert open_calls(store) == [ClaimJobs(limit=1)]
 
 
-def test_put_accepts_a_key_again_after_its_entry_is_closed(store):
+def test_key_of_a_closed_entry_can_be_put_again(store):
     for state in (SendState.FINAL, SendState.REJECTED):
         store.outbox.put("claim", ClaimJobs(limit=1))
-        (before,) = store.outbox.open_entries()
-        change = EntryChange(entry_id=before.id, state=state, reason="why")
+        (queued,) = store.outbox.open_entries()
+        change = EntryChange(entry_id=queued.id, state=state, reason="a reason")
         store.outbox.record(ACCOUNT, changes=[change], withdrawn=[], closed=[])
+        closed = replace(queued, state=state, reason="a reason")
         assert store.outbox.open_entries() == ()
-        assert store.outbox.entries(after=before.id - 1) == (
-            replace(before, state=state, reason="why"),
-        )
+        assert store.outbox.entries(after=queued.id - 1) == (closed,)
 
     store.outbox.put("claim", ClaimJobs(limit=2))
 
@@ -286,11 +286,10 @@ def test_add_stores_several_transactions_and_marks_their_entries_sent(store):
     store.restart()
 
     assert store.outbox.open_transactions(ACCOUNT) == signed
-    expected = [SendState.SENT, SendState.QUEUED, SendState.SENT]
-    assert open_states(store) == expected
+    assert open_states(store) == [SendState.SENT, SendState.QUEUED, SendState.SENT]
 
 
-def test_next_entries_are_all_sent_ones_and_the_oldest_queued_ones(store):
+def test_next_entries_are_all_sent_and_the_oldest_queued_entries(store):
     for number in range(6):
         store.outbox.put(f"key-{number}", ClaimJobs(limit=1))
     entries = store.outbox.open_entries()
@@ -302,14 +301,15 @@ def test_next_entries_are_all_sent_ones_and_the_oldest_queued_ones(store):
         SendState.QUEUED,
         SendState.QUEUED,
     ]
-    changes = [
-        EntryChange(entry_id=entry.id, state=state)
-        for entry, state in zip(entries, states, strict=True)
-    ]
+    changes = []
+    for entry, state in zip(entries, states, strict=True):
+        changes.append(EntryChange(entry_id=entry.id, state=state))
     store.outbox.record(ACCOUNT, changes=changes, withdrawn=[], closed=[])
 
-    assert [entry.id - entries[0].id for entry in store.outbox.next_entries(2)] == [1, 2, 3, 4]
-    assert [entry.id - entries[0].id for entry in store.outbox.next_entries(9)] == [1, 2, 3, 4, 5]
+    first_two_queued = store.outbox.next_entries(2)
+    all_queued = store.outbox.next_entries(9)
+    assert ids_of(first_two_queued) == ids_of(entries[1:5])
+    assert ids_of(all_queued) == ids_of(entries[1:6])
 
 
 def test_mark_sent_stores_the_time(store):
@@ -321,7 +321,7 @@ def test_mark_sent_stores_the_time(store):
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, sent_at=77), transaction(5))
 
 
-def test_transactions_are_sorted_by_nonce_and_age(store):
+def test_open_transactions_are_sorted_by_nonce_and_age(store):
     for signed in (transaction(6), transaction(5, name="9"), transaction(5, name="2")):
         store.outbox.add(ACCOUNT, signed)
 
@@ -332,18 +332,18 @@ def test_transactions_are_sorted_by_nonce_and_age(store):
 def test_transactions_of_another_chain_are_not_returned(store):
     store.outbox.add(ACCOUNT, transaction(4))
 
-    assert store.outbox.open_transactions(FRESH_ACCOUNT) == ()
+    assert store.outbox.open_transactions(ACCOUNT_ON_NEW_CHAIN) == ()
 
 
-def test_the_same_transaction_on_a_new_chain_is_stored_separately(store):
-    """A wallet whose nonces start again at 0 signs the same bytes for the same call."""
+def test_same_transaction_on_a_new_chain_is_stored_separately(store):
+    """On a new chain, the nonces of a wallet start again at 0. It signs the same bytes again."""
     store.outbox.add(ACCOUNT, transaction(4))
 
-    store.outbox.add(FRESH_ACCOUNT, transaction(4))
-    store.outbox.mark_sent(FRESH_ACCOUNT, [transaction(4).hash], sent_at=77)
+    store.outbox.add(ACCOUNT_ON_NEW_CHAIN, transaction(4))
+    store.outbox.mark_sent(ACCOUNT_ON_NEW_CHAIN, [transaction(4).hash], sent_at=77)
 
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(4),)
-    assert store.outbox.open_transactions(FRESH_ACCOUNT) == (transaction(4, sent_at=77),)
+    assert store.outbox.open_transactions(ACCOUNT_ON_NEW_CHAIN) == (transaction(4, sent_at=77),)
 
 
 def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
@@ -358,9 +358,10 @@ def test_record_withdraws_and_closes_all_transactions_of_a_nonce(store):
     )
 
 
-def test_a_transaction_of_a_closed_nonce_can_be_added_again(store):
-    """After a reorg deeper than the confirmations, the same call, nonce and fees give the same
-    signed bytes.
+def test_transaction_of_a_closed_nonce_can_be_added_again(store):
+    """A reorg may be deeper than the confirmations. The same call is then signed again.
+
+    With the same nonce and fees, the signed bytes are the same.
     """
     store.outbox.put_all([("claim", ClaimJobs(limit=9)), ("claim again", ClaimJobs(limit=9))])
     store.outbox.add(ACCOUNT, transaction(4, 1))
@@ -370,18 +371,16 @@ def test_a_transaction_of_a_closed_nonce_can_be_added_again(store):
     store.restart()
 
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(4, 2),)
-    assert open_states(store) == [
-        SendState.SENT,
-        SendState.SENT,
-    ]
+    assert open_states(store) == [SendState.SENT, SendState.SENT]
 
 
-def test_volatile_cursor_fulfils_the_same_contract():
+def test_volatile_cursor_behaves_like_a_stored_cursor():
     cursor = VolatileCursor()
-    assert (cursor.load(), cursor.history()) == (None, ())
+    assert cursor.load() is None
+    assert cursor.history() == ()
     for number in range(1, 71):
         cursor.save(block(number))
-    assert cursor.history() == tuple(block(number) for number in range(70, 6, -1))
+    assert cursor.history() == tuple(map(block, range(70, 6, -1)))
 
     cursor.save(block(69, fork="b"))
 
@@ -389,7 +388,7 @@ def test_volatile_cursor_fulfils_the_same_contract():
     assert cursor.history()[1] == block(68)
 
 
-def test_appending_nothing_changes_nothing(store):
+def test_append_of_no_entries_changes_nothing(store):
     store.journal.append([])
 
     assert store.journal.open_entries() == ()

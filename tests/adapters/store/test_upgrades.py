@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store of an earlier release is migrated and used. No row is lost or misread."""
+"""Tests that a store of an earlier release can be opened, read and written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.adapters.store.conftest import SqlStore
-from tests.adapters.store.record_store import CALLS
+from tests.adapters.store.record_store import CALLS, entries_of_job
 from tests.adapters.store.test_store import ACCOUNT, block, entry, job_key, transaction
 
 from gridstead.domain.supervisor.journal import EntryKind
@@ -32,14 +32,8 @@ def store(request, tmp_path):
 def test_open_journal_entries_are_read(store):
     expected = []
     for number, kind in enumerate(EntryKind, 1):
-        if kind is EntryKind.CLOSED:
-            continue
-        expected.append(entry(EntryKind.CLAIMED, number))
-        if kind is not EntryKind.CLAIMED:
-            slurm_job_id = 700 + number if kind in {EntryKind.SUBMITTED, EntryKind.SEEN} else None
-            expected.append(
-                entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")
-            )
+        if kind is not EntryKind.CLOSED:
+            expected += entries_of_job(number, kind)
 
     assert store.journal.open_entries() == tuple(expected)
 
@@ -53,24 +47,22 @@ def test_calls_are_read(store):
 def test_states_of_calls_are_read(store):
     first, second, third, *rest = store.outbox.entries()
 
-    assert [first.state, second.state, third.state] == [
-        SendState.SENT,
-        SendState.SENT,
-        SendState.REJECTED,
-    ]
-    assert {entry.state for entry in rest} == {SendState.QUEUED}
+    assert first.state is SendState.SENT
+    assert second.state is SendState.SENT
+    assert third.state is SendState.REJECTED
     assert third.reason == "NothingToClaim()"
+    assert {entry.state for entry in rest} == {SendState.QUEUED}
 
 
 def test_transactions_are_read(store):
     assert store.outbox.open_transactions(ACCOUNT) == (transaction(7, 1, 2),)
 
 
-def test_the_cursor_is_read(store):
+def test_cursor_is_read(store):
     assert store.cursor("reader").load() == block(100)
 
 
-def test_a_queued_call_is_not_queued_again(store):
+def test_queued_call_is_not_queued_twice(store):
     store.outbox.put(f"refuse:{job_key(3)}", Refuse(job_key=job_key(3)))
 
     assert len(store.outbox.entries()) == len(CALLS)
@@ -81,5 +73,6 @@ def test_new_rows_can_be_written_and_read(store):
     store.outbox.put(f"refuse:{job_key(9)}", Refuse(job_key=job_key(9)))
     store.restart()
 
-    assert job_key(1) not in {entry.job_key for entry in store.journal.open_entries()}
+    open_job_keys = {entry.job_key for entry in store.journal.open_entries()}
+    assert job_key(1) not in open_job_keys
     assert store.outbox.entries()[-1].call == Refuse(job_key=job_key(9))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directories of users on a real file system. Most tests need root to change owners."""
+"""Tests of the directories of users on a real file system. Most tests need root."""
 
 import os
 import stat
@@ -38,7 +38,16 @@ def storage(paths):
 USER = GridUser(address=ADDRESS, uid=UID, gid=GID)
 
 
-def test_no_directory_is_created_while_the_storage_is_not_mounted(paths):
+def directories_of_user(paths):
+    """Return the three directories that each user has."""
+    return (
+        paths.homes / ADDRESS,
+        paths.shared_cache / str(UID),
+        paths.persistent_cache / f"user-{UID}",
+    )
+
+
+def test_directories_are_not_created_on_unmounted_storage(paths):
     with pytest.raises(ConfigError, match="not a mount point"):
         SharedStorage(paths).ensure(USER)
 
@@ -46,7 +55,7 @@ def test_no_directory_is_created_while_the_storage_is_not_mounted(paths):
 
 
 @as_root
-def test_a_directory_of_another_user_is_refused(paths, storage):
+def test_directory_of_another_user_is_refused(paths, storage):
     home = paths.homes / ADDRESS
     home.mkdir()
     os.chown(home, 4711, 4711)
@@ -58,58 +67,61 @@ def test_a_directory_of_another_user_is_refused(paths, storage):
 
 
 @as_root
-def test_a_symlink_is_not_followed(paths, storage, tmp_path):
-    victim = tmp_path / "victim"
-    victim.mkdir()
-    (paths.homes / ADDRESS).symlink_to(victim)
+def test_symlink_is_refused_and_not_followed(paths, storage, tmp_path):
+    target = tmp_path / "target"
+    target.mkdir()
+    (paths.homes / ADDRESS).symlink_to(target)
 
     with pytest.raises(ConfigError):
         storage.ensure(USER)
 
-    assert victim.stat().st_uid == 0
+    assert target.stat().st_uid == 0
 
 
 @as_root
-def test_home_and_caches_are_accessible_to_the_user_only(paths, storage):
+def test_home_and_caches_are_accessible_only_to_the_user(paths, storage):
     assert storage.ensure(USER)
 
-    for place in (
-        paths.homes / ADDRESS,
-        paths.shared_cache / str(UID),
-        paths.persistent_cache / f"user-{UID}",
-    ):
-        status = place.stat()
-        assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (UID, GID, 0o700)
+    for directory in directories_of_user(paths):
+        status = directory.stat()
+        assert status.st_uid == UID
+        assert status.st_gid == GID
+        assert stat.S_IMODE(status.st_mode) == 0o700
 
 
 @as_root
-def test_a_second_call_creates_nothing(storage):
+def test_second_call_creates_no_directory(storage):
     storage.ensure(USER)
 
     assert not storage.ensure(USER)
 
 
 @as_root
-def test_cap_chown_is_the_only_needed_capability(paths):
-    """As in the unit, the service cannot read directories that belong to a user."""
-    places = f"homes=Path({str(paths.homes)!r}), shared_cache=Path({str(paths.shared_cache)!r})"
-    ensure = f"""
+def test_cap_chown_is_sufficient(paths):
+    """The service runs with CAP_CHOWN only. It cannot read directories that belong to a user."""
+    program = f"""
 from pathlib import Path
 from gridstead.adapters.users.user_directories import SharedStorage, StoragePaths
 from gridstead.domain.supervisor.submission import GridUser
-paths = StoragePaths({places}, persistent_cache=Path({str(paths.persistent_cache)!r}))
+paths = StoragePaths(
+    homes=Path({str(paths.homes)!r}),
+    shared_cache=Path({str(paths.shared_cache)!r}),
+    persistent_cache=Path({str(paths.persistent_cache)!r}),
+)
 storage = SharedStorage(paths, is_mounted=lambda _: True)
-print([storage.ensure(GridUser(address={ADDRESS!r}, uid={UID}, gid={GID})) for _ in range(2)])
+user = GridUser(address={ADDRESS!r}, uid={UID}, gid={GID})
+print(storage.ensure(user))
+print(storage.ensure(user))
 """
-    argv = ["setpriv", "--bounding-set=-all,+chown", sys.executable, "-c", ensure]
+    argv = ["setpriv", "--bounding-set=-all,+chown", sys.executable, "-c", program]
 
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    result = subprocess.run(argv, capture_output=True, text=True, check=True)
 
-    assert done.stdout == "[True, False]\n"
+    assert result.stdout == "True\nFalse\n"
 
 
 @as_root
-def test_a_directory_that_a_crash_left_to_root_gets_its_owner(paths, storage):
+def test_directory_owned_by_root_after_a_crash_gets_its_owner(paths, storage):
     (paths.homes / ADDRESS).mkdir(mode=0o755)
 
     assert storage.ensure(USER)
@@ -118,35 +130,30 @@ def test_a_directory_that_a_crash_left_to_root_gets_its_owner(paths, storage):
 
 @pytest.fixture
 def storage_with_quota(paths, tmp_path):
-    """Return a storage with a quota program that records its arguments, and the file of records."""
-    notes = tmp_path / "notes"
-    command = ("/bin/sh", "-c", f'echo "$@" >>{notes}', "quota", "-S", "{bytes}", "{directory}")
-    return SharedStorage(
-        paths, quota=Quota(command=command, size_bytes=5 << 30), is_mounted=lambda _: True
-    ), notes
+    """Return a storage with a quota program, and the file in which the program records calls."""
+    call_log = tmp_path / "calls"
+    record_call = ("/bin/sh", "-c", f'echo "$@" >>{call_log}', "quota")
+    quota = Quota(command=(*record_call, "-S", "{bytes}", "{directory}"), size_bytes=5 << 30)
+    return SharedStorage(paths, quota=quota, is_mounted=lambda _: True), call_log
 
 
 @as_root
 def test_each_directory_of_a_user_gets_a_quota(paths, storage_with_quota):
-    storage, notes = storage_with_quota
+    storage, call_log = storage_with_quota
 
     storage.ensure(USER)
 
-    places = (
-        paths.homes / ADDRESS,
-        paths.shared_cache / str(UID),
-        paths.persistent_cache / f"user-{UID}",
-    )
-    assert notes.read_text().splitlines() == [f"-S {5 << 30} {place}" for place in places]
+    expected = [f"-S {5 << 30} {directory}" for directory in directories_of_user(paths)]
+    assert call_log.read_text().splitlines() == expected
 
 
 @as_root
-def test_an_existing_directory_gets_a_quota(storage, storage_with_quota):
+def test_existing_directories_get_a_quota(storage, storage_with_quota):
     storage.ensure(USER)
-    again, notes = storage_with_quota
+    new_storage, call_log = storage_with_quota
 
-    assert not again.ensure(USER)
-    assert len(notes.read_text().splitlines()) == 3
+    assert not new_storage.ensure(USER)
+    assert len(call_log.read_text().splitlines()) == 3
 
 
 @as_root
@@ -157,10 +164,9 @@ def test_an_existing_directory_gets_a_quota(storage, storage_with_quota):
         (("/no/such/program",), "No such file"),
     ],
 )
-def test_the_error_contains_the_output_of_a_failed_quota_program(paths, command, message):
-    storage = SharedStorage(
-        paths, quota=Quota(command=command, size_bytes=1), is_mounted=lambda _: True
-    )
+def test_error_contains_the_output_of_a_failed_quota_program(paths, command, message):
+    quota = Quota(command=command, size_bytes=1)
+    storage = SharedStorage(paths, quota=quota, is_mounted=lambda _: True)
 
     with pytest.raises(ConfigError, match=message):
         storage.ensure(USER)

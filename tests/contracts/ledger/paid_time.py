@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from gridstead.domain.jobs.billing import LONGEST_MIN, paid_minutes_floor
+from gridstead.domain.jobs.billing import MAX_PAID_MINUTES, paid_minutes_floor
 
 
 def emitted_minutes_floor(escrow: int, price_per_min: int) -> int:
-    """Return the whole minutes that an escrow pays for, at most LONGEST_MIN.
+    """Return the whole minutes that an escrow pays for, at most MAX_PAID_MINUTES.
 
     Guarantee: equals ``Billing.minutesDown`` in contracts/src/libraries/Billing.sol for every
         input.
     """
     paid = paid_minutes_floor(escrow, price_per_min)
-    return LONGEST_MIN if paid is None else min(paid, LONGEST_MIN)
+    return MAX_PAID_MINUTES if paid is None else min(paid, MAX_PAID_MINUTES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The follower delivers every event at least once, across crashes, reorgs and new chains."""
+"""The follower: it delivers every event at least once after crashes, reorgs and on new chains."""
 
 from __future__ import annotations
 
@@ -24,36 +24,43 @@ def cursor():
     return MemoryCursor()
 
 
-def requested(events):
+def requested_numbers(events):
+    """Return the numbers of the jobs that the events report as requested."""
     return [event.job_id.number for event in events if event.kind is ChainEventKind.JOB_REQUESTED]
 
 
 class Reader:
-    """Stores the job numbers of each call."""
+    """Stores the numbers of the requested jobs.
+
+    Attributes:
+        calls: The numbers by call.
+        numbers: The numbers of all calls.
+    """
 
     def __init__(self):
         self.calls = []
+        self.numbers = []
 
     def __call__(self, events):
-        self.calls.append(requested(events))
-
-    @property
-    def all(self):
-        return [number for call in self.calls for number in call]
+        numbers = requested_numbers(events)
+        self.calls.append(numbers)
+        self.numbers += numbers
 
 
 def test_all_events_are_delivered_in_order_and_once(ledger, cursor):
     reader, follower = Reader(), Follower(ledger, cursor)
-    for count in (2, 0, 1):
-        for _ in range(count):
-            ledger.request(CUSTOMER)
-        follower.tick(reader)
+    ledger.request(CUSTOMER)
+    ledger.request(CUSTOMER)
+    follower.tick(reader)
+    follower.tick(reader)
+    ledger.request(CUSTOMER)
+    follower.tick(reader)
 
-    assert reader.all == [1, 2, 3]
+    assert reader.numbers == [1, 2, 3]
     assert cursor.load() == ledger.head()
 
 
-def test_nothing_is_delivered_without_events(ledger, cursor):
+def test_consumer_is_not_called_without_events(ledger, cursor):
     reader = Reader()
     ledger.mine(5)
     Follower(ledger, cursor).tick(reader)
@@ -69,7 +76,7 @@ def test_reading_continues_where_an_earlier_process_stopped(ledger, cursor):
     reader = Reader()
     Follower(ledger, cursor).tick(reader)
 
-    assert reader.all == [2]
+    assert reader.numbers == [2]
 
 
 def test_blocks_are_read_in_bounded_ranges(ledger, cursor):
@@ -87,7 +94,7 @@ def test_reading_can_start_above_the_first_block(ledger, cursor):
     reader = Reader()
     Follower(ledger, cursor, start=2).tick(reader)
 
-    assert reader.all == [2]
+    assert reader.numbers == [2]
 
 
 def test_events_are_delivered_again_if_the_consumer_crashed(ledger, cursor):
@@ -101,7 +108,7 @@ def test_events_are_delivered_again_if_the_consumer_crashed(ledger, cursor):
 
     reader = Reader()
     Follower(ledger, cursor).tick(reader)
-    assert reader.all == [1]
+    assert reader.numbers == [1]
 
 
 @pytest.mark.parametrize("length", [1, 3, 5])
@@ -113,16 +120,16 @@ def test_reorg_is_read_from_the_common_ancestor(ledger, cursor, length):
         follower.tick(reader)
     ledger.reorg(3, length=length)
     follower.tick(reader)
-    assert reader.all == [1, 2, 3, 4]
+    assert reader.numbers == [1, 2, 3, 4]
 
     ledger.request(CUSTOMER)
     follower.tick(reader)
 
-    assert reader.all == [1, 2, 3, 4, 2]
+    assert reader.numbers == [1, 2, 3, 4, 2]
     assert cursor.load() == ledger.head()
 
 
-def test_reorg_between_two_processes_is_noticed(ledger, cursor):
+def test_reorg_between_two_processes_is_detected(ledger, cursor):
     for _ in range(4):
         ledger.request(CUSTOMER)
         Follower(ledger, cursor).tick(Reader())
@@ -132,14 +139,14 @@ def test_reorg_between_two_processes_is_noticed(ledger, cursor):
     reader = Reader()
     Follower(ledger, cursor).tick(reader)
 
-    assert reader.all == [3, 4]
+    assert reader.numbers == [3, 4]
 
 
 @pytest.mark.parametrize(("depth", "delivered"), [(2, [5, 6]), (3, [1, 2, 3, 4, 5, 6])])
-def test_after_a_reorg_deeper_than_the_confirmations_everything_is_read_again(
+def test_all_events_are_read_again_after_a_reorg_deeper_than_the_confirmations(
     ledger, cursor, depth, delivered
 ):
-    """The reorg may have reverted the end of a job that the consumer has forgotten."""
+    """Such a reorg may have reverted the end of a job that the consumer has forgotten."""
     follower = Follower(ledger, cursor, confirmations=2)
     for _ in range(4):
         ledger.request(CUSTOMER)
@@ -154,10 +161,10 @@ def test_after_a_reorg_deeper_than_the_confirmations_everything_is_read_again(
     follower.tick(reader)
     follower.tick(reader)
 
-    assert reader.all == delivered
+    assert reader.numbers == delivered
 
 
-def test_nothing_is_read_again_because_of_a_server_that_lags(ledger, cursor, monkeypatch):
+def test_no_event_is_read_again_if_a_server_lags(ledger, cursor, monkeypatch):
     reader, follower = Reader(), Follower(ledger, cursor, confirmations=2)
     for _ in range(6):
         ledger.request(CUSTOMER)
@@ -167,10 +174,10 @@ def test_nothing_is_read_again_because_of_a_server_that_lags(ledger, cursor, mon
         follower.tick(reader)
     follower.tick(reader)
 
-    assert reader.all == [1, 2, 3, 4, 5, 6]
+    assert reader.numbers == [1, 2, 3, 4, 5, 6]
 
 
-def test_little_is_read_again_after_a_shallow_reorg(ledger, cursor):
+def test_final_events_are_not_read_again_after_a_shallow_reorg(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.mine(20)
     follower = Follower(ledger, cursor, confirmations=2)
@@ -180,10 +187,10 @@ def test_little_is_read_again_after_a_shallow_reorg(ledger, cursor):
     reader = Reader()
     follower.tick(reader)
 
-    assert reader.all == [2]
+    assert reader.numbers == [2]
 
 
-def test_reorg_of_a_part_of_a_range_delivers_some_events_again(ledger, cursor):
+def test_reorg_of_a_part_of_a_range_delivers_the_remaining_events_again(ledger, cursor):
     ledger.request(CUSTOMER)
     follower = Follower(ledger, cursor)
     follower.tick(Reader())
@@ -194,23 +201,23 @@ def test_reorg_of_a_part_of_a_range_delivers_some_events_again(ledger, cursor):
     reader = Reader()
     follower.tick(reader)
 
-    assert reader.all == [2]
+    assert reader.numbers == [2]
 
 
 def test_new_chain_is_read_from_its_start(ledger, cursor):
     for _ in range(3):
         ledger.request(CUSTOMER)
     Follower(ledger, cursor).tick(Reader())
-    fresh = FakeLedger()
-    fresh._forks = 9
-    fresh._history.clear()
-    fresh.mine()
-    fresh.request(CUSTOMER)
+    new_ledger = FakeLedger()
+    new_ledger._forks = 9  # makes its block hashes differ from those of the old chain
+    new_ledger._history.clear()
+    new_ledger.mine()
+    new_ledger.request(CUSTOMER)
     reader = Reader()
-    Follower(fresh, cursor).tick(reader)
+    Follower(new_ledger, cursor).tick(reader)
 
-    assert reader.all == [1]
-    assert cursor.history() == (fresh.head(),)
+    assert reader.numbers == [1]
+    assert cursor.history() == (new_ledger.head(),)
 
 
 def test_no_event_is_lost_if_the_endpoint_is_down(ledger, cursor):
@@ -222,7 +229,7 @@ def test_no_event_is_lost_if_the_endpoint_is_down(ledger, cursor):
     ledger.down = False
     follower.tick(reader)
 
-    assert reader.all == [1]
+    assert reader.numbers == [1]
 
 
 @pytest.mark.parametrize("length", [1, 2])
@@ -253,9 +260,10 @@ def test_range_is_delivered_with_its_last_block(ledger, cursor):
     ledger.request(CUSTOMER)
     delivered = []
 
-    Follower(ledger, cursor, blocks_per_read=3).follow(
-        lambda events, end: delivered.append((requested(events), end))
-    )
+    def record(events, block):
+        delivered.append((requested_numbers(events), block))
+
+    Follower(ledger, cursor, blocks_per_read=3).follow(record)
 
     assert delivered == [([1], ledger.block(2)), ([2], ledger.head())]
 
@@ -265,8 +273,9 @@ def test_old_range_is_delivered_with_a_block_whose_state_a_pruning_node_keeps(le
     head = ledger.mine(100)
     delivered = []
 
-    Follower(ledger, cursor, blocks_per_read=3).follow(
-        lambda events, end: delivered.append((requested(events), end))
-    )
+    def record(events, block):
+        delivered.append((requested_numbers(events), block))
+
+    Follower(ledger, cursor, blocks_per_read=3).follow(record)
 
     assert delivered == [([1], ledger.block(head.number - STATE_KEPT_BLOCKS))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Job Definition service with a script, and the provider of its job."""
+"""The setup of the service tests: a Job Definition service, its job and the job's provider."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class DefinitionsSetup:
         return self.service.submit(wire_workflow(**workflow), customer, self.charged.append)
 
     def request(self, wallet=None, **changes):
-        """Return a valid request with some changes."""
+        """Return a valid request of the job's provider, or of another wallet, with changes."""
         wallet = wallet or self.wallet
         challenge = self.service.challenge()
         request = ScriptRequest(

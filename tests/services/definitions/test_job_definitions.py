@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service: which scripts it stores, and what a job receives."""
+"""The Job Definition service: the scripts that it stores, and the answers that jobs receive."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ description: Greets.
 minimumResources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
 steps: [{run: {command: echo hello from a module}}]
 """
-USE = [{"use": {"source": "git.x/a/b@v1"}}]
+STEPS_WITH_MODULE = [{"use": {"source": "git.x/a/b@v1"}}]
 
 
 def test_module_is_in_the_script(definitions_setup):
     definitions_setup.modules.texts["git.x/a/b@v1"] = MODULE
 
-    script_id = definitions_setup.submit(steps=USE)
+    script_id = definitions_setup.submit(steps=STEPS_WITH_MODULE)
 
     assert "hello from a module" in definitions_setup.scripts.records[script_id]
 
 
 def test_unknown_module_makes_the_workflow_invalid(definitions_setup):
     with pytest.raises(InvalidWorkflow) as caught:
-        definitions_setup.submit(steps=USE)
+        definitions_setup.submit(steps=STEPS_WITH_MODULE)
 
     assert caught.value.problems[0].path == "steps[0].use.source"
     assert len(definitions_setup.scripts.records) == 1
@@ -64,7 +64,7 @@ def test_module_that_cannot_be_fetched_now_is_unavailable(definitions_setup):
     definitions_setup.modules.unavailable = True
 
     with pytest.raises(ModuleUnavailable):
-        definitions_setup.submit(steps=USE)
+        definitions_setup.submit(steps=STEPS_WITH_MODULE)
 
     assert len(definitions_setup.scripts.records) == 1
 
@@ -80,7 +80,7 @@ def test_modules_of_one_workflow_share_one_timeout(definitions_setup, monkeypatc
     monkeypatch.setattr(definitions_setup.modules, "text", slow_text)
 
     with pytest.raises(ModuleUnavailable, match="it took too long"):
-        definitions_setup.submit(steps=USE * 5)
+        definitions_setup.submit(steps=STEPS_WITH_MODULE * 5)
 
     assert len(definitions_setup.modules.requested) == 2
 
@@ -94,7 +94,7 @@ def test_equal_workflows_have_different_ids_of_31_characters(definitions_setup):
 
 
 def test_caller_is_charged_for_the_size_of_the_stored_record(definitions_setup):
-    """A few kilobytes of empty steps render to a script that is a hundred times as large."""
+    """The script of a small workflow can be a hundred times as large as the workflow."""
     script_id = definitions_setup.submit(steps=[{"steps": [{}] * 255}] * 4)
 
     size = len(definitions_setup.scripts.records[script_id])
@@ -120,17 +120,20 @@ def test_workflow_that_renders_to_a_large_script_is_not_stored(definitions_setup
 
 
 @pytest.mark.parametrize(
-    ("workflow", "stored"),
+    ("workflow", "is_stored"),
     [
         ({}, False),
         ({"enableLogging": True}, True),
         ({"enableLogging": True, "input": {"s3": STORE}}, False),
     ],
 )
-def test_script_without_secrets_is_stored_only_if_it_differs(definitions_setup, workflow, stored):
-    record = json.loads(definitions_setup.scripts.records[definitions_setup.submit(**workflow)])
+def test_script_without_secrets_is_stored_only_if_it_differs(
+    definitions_setup, workflow, is_stored
+):
+    script_id = definitions_setup.submit(**workflow)
 
-    assert ("script_without_secrets" in record) == stored
+    record = json.loads(definitions_setup.scripts.records[script_id])
+    assert ("script_without_secrets" in record) == is_stored
 
 
 def test_job_gets_its_script_and_a_token_for_its_own_log(definitions_setup):
@@ -153,30 +156,31 @@ def test_job_without_logging_gets_no_secrets():
     assert definitions_setup.service.get_sbatch(definitions_setup.request()).secrets == {}
 
 
-@pytest.mark.parametrize("logged", [True, False])
-def test_caller_without_secrets_gets_a_script_without_logging(logged):
-    definitions_setup = DefinitionsSetup(enableLogging=logged)
+@pytest.mark.parametrize("has_logging", [True, False])
+def test_caller_without_secrets_gets_a_script_without_logging(has_logging):
+    definitions_setup = DefinitionsSetup(enableLogging=has_logging)
 
     answer = definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False))
 
-    assert ("logging is off" in answer.script) == logged
+    assert ("logging is off" in answer.script) == has_logging
     assert "GRIDSTEAD_LOG" not in answer.script
-    assert (answer.secrets, answer.log_write_token) == ({}, "")
+    assert answer.secrets == {}
+    assert answer.log_write_token == ""
 
 
-@pytest.mark.parametrize("logged", [True, False])
-def test_secrets_of_a_workflow_are_not_in_its_script(logged):
-    definitions_setup = DefinitionsSetup(enableLogging=logged, input={"s3": STORE})
+@pytest.mark.parametrize("has_logging", [True, False])
+def test_secrets_of_a_workflow_are_not_in_its_script(has_logging):
+    definitions_setup = DefinitionsSetup(enableLogging=has_logging, input={"s3": STORE})
 
     answer = definitions_setup.service.get_sbatch(definitions_setup.request())
 
     assert "hush" not in answer.script
     assert b"secret_access_key = hush\n" in answer.secrets["GRIDSTEAD_INPUT"]
-    assert ("GRIDSTEAD_LOG_TOKEN" in answer.secrets) == logged
+    assert ("GRIDSTEAD_LOG_TOKEN" in answer.secrets) == has_logging
     assert "hush" not in repr(answer)
 
 
-def test_caller_that_cannot_receive_secrets_gets_no_script_with_secrets():
+def test_caller_that_cannot_receive_secrets_gets_no_script_that_needs_them():
     definitions_setup = DefinitionsSetup(input={"s3": STORE})
 
     with pytest.raises(ScriptUnavailable) as caught:
@@ -213,11 +217,12 @@ def test_job_that_is_not_matched_yet_is_a_transient_error(definitions_setup, job
 
 
 def test_script_of_another_job_is_unavailable(definitions_setup):
-    """Script ids are public on the chain; only the job with the id receives the script."""
-    other = definitions_setup.submit(env=[{"key": "SECRET", "value": "x"}])
+    """Script ids are public on the chain, but only the job with the id receives the script."""
+    other_id = definitions_setup.submit(env=[{"key": "SECRET", "value": "x"}])
+    request = definitions_setup.request(batch_location_hash=other_id)
 
     with pytest.raises(ScriptUnavailable):
-        definitions_setup.service.get_sbatch(definitions_setup.request(batch_location_hash=other))
+        definitions_setup.service.get_sbatch(request)
 
 
 def test_script_that_is_not_stored_is_unavailable(definitions_setup):
@@ -228,7 +233,7 @@ def test_script_that_is_not_stored_is_unavailable(definitions_setup):
 
 
 @pytest.mark.parametrize("error", [ConfigError("no key ab12"), ScriptDamaged("altered")])
-def test_script_that_cannot_be_unsealed_is_logged_and_fails_no_job(
+def test_script_that_cannot_be_decrypted_is_logged_and_fails_no_job(
     definitions_setup, error, capsys
 ):
     def get(_):
@@ -250,7 +255,7 @@ def test_chain_that_does_not_answer_is_a_transient_error(definitions_setup):
         definitions_setup.service.get_sbatch(definitions_setup.request())
 
 
-def test_nothing_of_a_workflow_is_logged(capsys):
+def test_content_of_a_workflow_is_not_logged(capsys):
     definitions_setup = DefinitionsSetup(
         env=[{"key": "PASSWORD", "value": "very-secret"}], enableLogging=True
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long scripts are kept, and how much space they may take."""
+"""The script keeper: how long it keeps scripts, and how much space they may use."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ from gridstead.errors import ChainUnavailable, TooMuch, Transient
 
 CUSTOMER = "0x" + "c0" * 20
 PROVIDER = "0x" + "ab" * 20
-AFTER_END_S, UNUSED_S = 3600, 86_400
+KEPT_AFTER_END_S, KEPT_UNUSED_S = 3600, 86_400
 
 
 class KeeperSetup:
+    """A script keeper with its store, chain and clock."""
+
     def __init__(self):
         self.scripts = MemoryScripts()
         self.ledger = OneJobLedger()
         self.clock = FakeClock()
         self.cursor = MemoryCursor()
-        self.keeper = self.restarted()
+        self.keeper = self.new_keeper()
 
-    def restarted(self, **settings):
+    def new_keeper(self, **settings):
+        """Return a keeper on the same store, as after a restart of the service."""
         return new_keeper(self.scripts, self.ledger, self.clock, cursor=self.cursor, **settings)
 
     def add(self, name="script", size=10):
         self.keeper.add(name, "x" * size, owner="")
 
-    def name_script(self, state=JobState.PENDING, name="script"):
+    def add_job(self, state=JobState.PENDING, name="script"):
+        """Add a job that names a script, and let the keeper read the chain."""
         self.ledger.job = matched_job(CUSTOMER, PROVIDER, name, state)
         self.keeper.read_chain()
 
@@ -46,9 +50,9 @@ def setup():
     return KeeperSetup()
 
 
-def test_script_that_no_job_names_expires(setup):
+def test_script_without_a_job_expires(setup):
     setup.add()
-    setup.sweep_after(UNUSED_S)
+    setup.sweep_after(KEPT_UNUSED_S)
     assert setup.scripts.records
 
     setup.sweep_after(1)
@@ -58,11 +62,11 @@ def test_script_that_no_job_names_expires(setup):
 
 @pytest.mark.parametrize("state", sorted(HOT))
 def test_script_of_a_hot_job_is_kept(setup, state):
-    """The reference implementation deleted a script an hour after its submission."""
+    """DeepSquare's implementation deleted a script an hour after its submission."""
     setup.add()
-    setup.name_script(state)
+    setup.add_job(state)
 
-    setup.sweep_after(100 * UNUSED_S)
+    setup.sweep_after(100 * KEPT_UNUSED_S)
 
     assert setup.scripts.records
 
@@ -70,10 +74,10 @@ def test_script_of_a_hot_job_is_kept(setup, state):
 @pytest.mark.parametrize("state", sorted(COLD))
 def test_script_of_an_ended_job_expires(setup, state):
     setup.add()
-    setup.name_script()
+    setup.add_job()
     setup.ledger.job = replace(setup.ledger.job, state=state)
     setup.sweep_after(0)
-    setup.sweep_after(AFTER_END_S)
+    setup.sweep_after(KEPT_AFTER_END_S)
     assert setup.scripts.records
 
     setup.sweep_after(1)
@@ -81,38 +85,38 @@ def test_script_of_an_ended_job_expires(setup, state):
     assert not setup.scripts.records
 
 
-def test_script_whose_job_came_while_the_service_was_down_is_kept(setup):
+def test_script_of_a_job_requested_while_the_service_was_down_is_kept(setup):
     setup.add()
     setup.ledger.job = matched_job(CUSTOMER, PROVIDER, "script", JobState.PENDING)
-    setup.keeper = setup.restarted()
+    setup.keeper = setup.new_keeper()
 
-    setup.sweep_after(100 * UNUSED_S)
+    setup.sweep_after(100 * KEPT_UNUSED_S)
 
     assert setup.scripts.records
 
 
-def test_script_of_a_job_that_one_server_does_not_show_yet_is_kept(setup):
-    """An endpoint may have several servers, and the server of this sweep may lag."""
+def test_script_of_a_job_that_a_lagging_server_does_not_have_is_kept(setup):
+    """An endpoint may have several servers, and the server that answers may lag."""
     setup.add()
-    setup.name_script()
+    setup.add_job()
     jobs = setup.ledger.jobs
     setup.ledger.jobs = lambda job_ids, *, at_block: {}
     setup.sweep_after(0)
     setup.ledger.jobs = jobs
 
     setup.sweep_after(60)
-    setup.sweep_after(100 * UNUSED_S)
+    setup.sweep_after(100 * KEPT_UNUSED_S)
 
     assert setup.scripts.records
 
 
 def test_script_of_a_job_that_stays_missing_expires(setup):
     setup.add()
-    setup.name_script()
+    setup.add_job()
     setup.ledger.job = None
     setup.sweep_after(60)
     setup.sweep_after(60)
-    setup.sweep_after(AFTER_END_S)
+    setup.sweep_after(KEPT_AFTER_END_S)
     assert setup.scripts.records
 
     setup.sweep_after(1)
@@ -122,34 +126,34 @@ def test_script_of_a_job_that_stays_missing_expires(setup):
 
 def test_script_of_a_job_that_returns_after_a_reorg_is_kept(setup):
     setup.add()
-    setup.name_script()
+    setup.add_job()
     job, setup.ledger.job = setup.ledger.job, None
     setup.sweep_after(60)
     setup.sweep_after(60)
     setup.ledger.job = job
     setup.keeper.read_chain()
 
-    setup.sweep_after(100 * UNUSED_S)
+    setup.sweep_after(100 * KEPT_UNUSED_S)
 
     assert setup.scripts.records
 
 
 def test_script_of_a_job_number_that_is_used_again_expires(setup):
-    """On a new chain, job numbers start again, and the job of this number has another script."""
+    """On a new chain, job numbers start again. The new job of this number has another script."""
     setup.add()
-    setup.name_script()
+    setup.add_job()
     setup.ledger.job = replace(setup.ledger.job, batch_location_hash="another")
     setup.sweep_after(60)
     setup.sweep_after(60)
 
-    setup.sweep_after(AFTER_END_S + 1)
+    setup.sweep_after(KEPT_AFTER_END_S + 1)
 
     assert not setup.scripts.records
 
 
 @pytest.mark.parametrize("name", ["", "x" * 32, "a\0b", "../x", "é"])
-def test_job_that_names_no_script_id_is_ignored(setup, name):
-    setup.name_script(name=name)
+def test_job_with_an_invalid_script_id_is_ignored(setup, name):
+    setup.add_job(name=name)
 
     assert not setup.scripts.uses()
 
@@ -170,17 +174,17 @@ def test_many_jobs_are_read_page_by_page(setup, monkeypatch):
 
 def test_no_script_is_lost_if_the_chain_does_not_answer(setup):
     setup.add()
-    setup.name_script()
+    setup.add_job()
     setup.ledger.down = True
 
     with pytest.raises(ChainUnavailable):
-        setup.sweep_after(10 * UNUSED_S)
+        setup.sweep_after(10 * KEPT_UNUSED_S)
 
     assert setup.scripts.records
 
 
-def test_unused_scripts_take_no_more_space_than_the_limit(setup):
-    setup.keeper = setup.restarted(unused_bytes=25)
+def test_unused_script_beyond_the_limit_is_refused(setup):
+    setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add("a")
     setup.add("b")
 
@@ -192,33 +196,33 @@ def test_unused_scripts_take_no_more_space_than_the_limit(setup):
 
 
 def test_scripts_of_ended_jobs_count_until_they_are_removed(setup):
-    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
-    setup.name_script()
+    setup.add_job()
     setup.ledger.job = replace(setup.ledger.job, state=JobState.FINISHED)
     setup.sweep_after(0)
 
     with pytest.raises(TooMuch) as caught:
         setup.add("b", size=20)
-    setup.sweep_after(AFTER_END_S + 1)
+    setup.sweep_after(KEPT_AFTER_END_S + 1)
     setup.add("b", size=20)
 
     assert "without a hot job" in caught.value.detail
     assert set(setup.scripts.records) == {"b"}
 
 
-def test_limit_holds_after_a_restart(setup):
+def test_limit_includes_scripts_from_before_a_restart(setup):
     setup.add(size=20)
-    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.keeper = setup.new_keeper(unused_bytes=25)
 
     with pytest.raises(TooMuch):
         setup.add("b")
 
 
-def test_named_scripts_do_not_count(setup):
-    setup.keeper = setup.restarted(unused_bytes=25)
+def test_scripts_of_jobs_do_not_count(setup):
+    setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
-    setup.name_script()
+    setup.add_job()
     setup.sweep_after(0)
 
     setup.add("b", size=20)
@@ -226,15 +230,18 @@ def test_named_scripts_do_not_count(setup):
     assert len(setup.scripts.records) == 2
 
 
-def test_records_with_an_old_key_are_resealed_until_none_is_left(setup, capsys):
-    def reseal(*, after):
-        pages = {
-            "": Resealed(count=200, unreadable=(), last="m"),
-            "m": Resealed(count=3, unreadable=(), last="z"),
-        }
-        return pages.get(after, Resealed(count=0, unreadable=(), last=None))
+def reseal_function(pages):
+    """Return a fake ``reseal`` that returns these pages, by the id before the page."""
+    last_page = Resealed(count=0, unreadable=(), last=None)
+    return lambda *, after: pages.get(after, last_page)
 
-    setup.scripts.reseal = reseal
+
+def test_all_records_with_an_old_key_are_resealed(setup, capsys):
+    pages = {
+        "": Resealed(count=200, unreadable=(), last="m"),
+        "m": Resealed(count=3, unreadable=(), last="z"),
+    }
+    setup.scripts.reseal = reseal_function(pages)
 
     setup.keeper.sweep()
 
@@ -242,14 +249,12 @@ def test_records_with_an_old_key_are_resealed_until_none_is_left(setup, capsys):
 
 
 def test_damaged_record_is_logged_once_and_does_not_stop_the_sweep(setup, capsys):
-    setup.keeper = setup.restarted(unused_bytes=25)
+    setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
     pages = {"": Resealed(count=1, unreadable=("script-x",), last="m")}
-    setup.scripts.reseal = lambda *, after: pages.get(
-        after, Resealed(count=0, unreadable=(), last=None)
-    )
+    setup.scripts.reseal = reseal_function(pages)
 
-    setup.sweep_after(UNUSED_S + 1)
+    setup.sweep_after(KEPT_UNUSED_S + 1)
     setup.sweep_after(60)
     setup.add("b", size=20)
 
@@ -258,8 +263,8 @@ def test_damaged_record_is_logged_once_and_does_not_stop_the_sweep(setup, capsys
     assert "batch_location_hash=script-x" in output
 
 
-def test_space_is_counted_before_records_are_resealed(setup):
-    setup.keeper = setup.restarted(unused_bytes=25)
+def test_space_is_counted_even_if_resealing_fails(setup):
+    setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
 
     def reseal(*, after):
@@ -267,6 +272,6 @@ def test_space_is_counted_before_records_are_resealed(setup):
 
     setup.scripts.reseal = reseal
     with pytest.raises(Transient):
-        setup.sweep_after(UNUSED_S + 1)
+        setup.sweep_after(KEPT_UNUSED_S + 1)
 
     setup.add("b", size=20)

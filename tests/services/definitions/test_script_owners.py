@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Script owners: script ids are public on the chain, so any job may name any script."""
+"""Owners of scripts. Script ids are public on the chain, so a job can name any script."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ from gridstead.errors import (
 
 
 class TestOwner:
-    def test_job_of_another_customer_does_not_get_a_script_that_has_an_owner(
-        self, definitions_setup
-    ):
-        """A provider requests a job with another customer's script id and gets the job matched."""
+    def test_job_of_another_customer_does_not_get_the_script(self, definitions_setup):
+        """A provider could request a job with another customer's script id and run it itself."""
         definitions_setup.service.get_sbatch(definitions_setup.request())
         outsider = Wallet()
         definitions_setup.ledger.job = replace(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Authorisation of script requests: only the provider of a job receives the job's script."""
+"""Authorization of script requests. Only the provider of a job receives the job's script."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_challenge_is_accepted_for_ten_minutes(definitions_setup, age_s, is_acce
             definitions_setup.service.get_sbatch(request)
 
 
-def test_challenge_survives_a_restart_and_is_accepted_by_every_instance(definitions_setup):
+def test_challenge_is_accepted_by_another_instance_and_after_a_restart(definitions_setup):
     request = definitions_setup.request()
     other = new_service(
         definitions_setup.scripts, definitions_setup.ledger, definitions_setup.clock, key=KEY
@@ -102,9 +102,9 @@ def test_challenge_survives_a_restart_and_is_accepted_by_every_instance(definiti
 
 
 def test_challenge_is_accepted_once_if_the_clocks_of_instances_differ(definitions_setup):
-    """An instance whose clock is ahead forgets a used challenge first.
+    """An instance whose clock is ahead deletes a used challenge early.
 
-    An instance whose clock is behind may still accept the challenge.
+    An instance whose clock is behind must still refuse the challenge.
     """
     request = definitions_setup.request()
     definitions_setup.clock.advance(NONCE_LIFE_S)
@@ -149,11 +149,11 @@ def test_challenge_for_the_provider_is_accepted(definitions_setup):
 
 
 class TestOldSupervisor:
-    """An old supervisor treats every error as final."""
+    """Requests of an old supervisor, which treats every error as final."""
 
     @pytest.fixture
     def during_sleep(self, definitions_setup):
-        """The functions to call while the service sleeps, one for each sleep."""
+        """Return a list of functions. The service calls the first one instead of each sleep."""
         functions = []
 
         def sleep(_seconds):
@@ -169,7 +169,7 @@ class TestOldSupervisor:
         )
         return functions
 
-    def test_it_waits_for_a_node_that_lags(self, definitions_setup, during_sleep):
+    def test_request_waits_for_a_lagging_node(self, definitions_setup, during_sleep):
         definitions_setup.ledger.job = replace(
             definitions_setup.job, state=JobState.PENDING, provider=""
         )
@@ -182,7 +182,7 @@ class TestOldSupervisor:
             definitions_setup.request(secrets_beside=False)
         ).script
 
-    def test_it_does_not_wait_for_ever(self, definitions_setup, during_sleep):
+    def test_number_of_reads_of_a_request_is_limited(self, definitions_setup, during_sleep):
         during_sleep += [lambda: None] * 1000
         definitions_setup.ledger.job = None
 
@@ -191,8 +191,8 @@ class TestOldSupervisor:
 
         assert len(during_sleep) == 1000 - MATCH_READS
 
-    def test_only_a_few_requests_wait(self, definitions_setup, during_sleep):
-        matched, definitions_setup.ledger.job = definitions_setup.job, None
+    def test_number_of_waiting_requests_is_limited(self, definitions_setup, during_sleep):
+        definitions_setup.ledger.job = None
         outcomes = []
 
         def request():
@@ -200,23 +200,22 @@ class TestOldSupervisor:
                 definitions_setup.service.get_sbatch(
                     definitions_setup.request(secrets_beside=False)
                 )
-                outcomes.append("given")
+                outcomes.append("answered")
             except ChainUnavailable:
                 outcomes.append("refused")
 
         during_sleep += [request] * MAX_WAITING
-        during_sleep.append(lambda: setattr(definitions_setup.ledger, "job", matched))
+        during_sleep.append(lambda: setattr(definitions_setup.ledger, "job", definitions_setup.job))
         request()
 
-        assert outcomes == ["refused"] + ["given"] * MAX_WAITING
+        assert outcomes == ["refused"] + ["answered"] * MAX_WAITING
 
 
 def test_wrong_signature_does_not_use_up_a_challenge(definitions_setup):
     request = definitions_setup.request()
+    request_with_wrong_signature = replace(request, signature=Wallet().sign(request.challenge))
     with pytest.raises(NotAllowed):
-        definitions_setup.service.get_sbatch(
-            replace(request, signature=Wallet().sign(request.challenge))
-        )
+        definitions_setup.service.get_sbatch(request_with_wrong_signature)
 
     assert definitions_setup.service.get_sbatch(request).script
 
@@ -262,7 +261,7 @@ def test_request_without_the_providers_signature_is_refused(  # noqa: PLR0917
     number=st.integers(0, 2**256),
 )
 def test_signed_request_for_another_job_or_customer_is_refused(script, customer, number):
-    """The signature is valid, but the job or the customer is another one."""
+    """The signature is valid."""
     request = ONE_SETUP.request(
         batch_location_hash=script, customer=customer, job_id=job_id(number)
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger: who may write and read logs, and what is stored."""
+"""The logger service: access to logs, and the lines that it stores."""
 
 from __future__ import annotations
 
@@ -77,28 +77,31 @@ def line(data):
 
 def test_token_is_valid_for_its_own_log_only(service, owner, permit):
     token = write_token(KEY, permit)
+    other_owner, other_name = "0x" + "01" * 20, NAME + "0"
 
     assert service.authorize_write(token, owner.address, NAME) == permit
-
-    for other in (
-        ("0x" + "01" * 20, NAME + "0"),
-        (owner.address, NAME + "0"),
-        ("0x" + "01" * 20, NAME),
+    for address, name in (
+        (other_owner, other_name),
+        (owner.address, other_name),
+        (other_owner, NAME),
     ):
         with pytest.raises(NotAllowed):
-            service.authorize_write(token, *other)
-    log_identity, expires_at, mac = token.split(".")
-    wrong = [
+            service.authorize_write(token, address, name)
+
+
+def test_altered_token_is_refused(service, owner, permit):
+    log_identity, expires_at, mac = write_token(KEY, permit).split(".")
+    altered_tokens = [
         write_token(b"j" * 32, permit), "é", "", mac, f"{log_identity}.{expires_at}.{'0' * 64}",
         f"{log_identity}.{int(expires_at) + 1}.{mac}", f"{log_identity}.0{expires_at}.{mac}",
         f"{'2' * 32}.{expires_at}.{mac}",
     ]  # fmt: skip
-    for token in wrong:
+    for token in altered_tokens:
         with pytest.raises(NotAllowed):
             service.authorize_write(token, owner.address, NAME)
 
 
-def test_token_expires_also_for_an_open_stream(service, owner, permit, clock):
+def test_expired_token_is_refused_for_new_and_open_streams(service, owner, permit, clock):
     token = write_token(KEY, permit)
     service.write(service.authorize_write(token, owner.address, NAME), line(b"in time"))
     clock.advance(61)
@@ -152,11 +155,10 @@ def test_write_to_a_full_log_is_an_error(service, logs, permit):
         service.write(permit, line(b"four"))
 
 
-def test_job_of_the_same_number_has_a_log_of_its_own(service, permit, owner):
-    """Job numbers start again on a new chain."""
-    later = replace(permit, log=log_of(owner.address, log_identity="2" * 32))
+def test_job_of_the_same_number_on_a_new_chain_has_its_own_log(service, permit, owner):
+    new_permit = replace(permit, log=log_of(owner.address, log_identity="2" * 32))
     service.write(permit, line(b"old"))
-    service.write(later, line(b"new"))
+    service.write(new_permit, line(b"new"))
 
     for log_identity, data in (("1" * 32, b"old"), ("2" * 32, b"new"), ("", b"new")):
         log = service.find(owner.address, NAME, log_identity)
@@ -176,8 +178,9 @@ def test_log_identity_depends_on_every_part_of_the_job_key():
         JobKey(job_id=replace(job_id, number=8), batch_location_hash="a"),
     ]
 
-    assert len({log_identity_of(job_key) for job_key in job_keys}) == len(job_keys)
-    assert all(is_log_identity(log_identity_of(job_key)) for job_key in job_keys)
+    log_identities = set(map(log_identity_of, job_keys))
+    assert len(log_identities) == len(job_keys)
+    assert all(map(is_log_identity, log_identities))
 
 
 def test_token_is_valid_for_the_paid_time_and_a_grace_period():
@@ -200,17 +203,18 @@ def test_signature_is_accepted_for_five_minutes_in_seconds_or_milliseconds(
     service, owner, clock, factor, age_s, is_accepted
 ):
     timestamp = (clock.now() - age_s) * factor
-    read = owner.sign(read_text(owner.address, NAME, timestamp).encode())
-    watch = owner.sign(watch_text(owner.address, timestamp).encode())
+    address = owner.address
+    read_signature = owner.sign(read_text(address, NAME, timestamp).encode())
+    watch_signature = owner.sign(watch_text(address, timestamp).encode())
 
     if is_accepted:
-        assert service.authorize_read(owner.address, NAME, timestamp, read) == (owner.address, NAME)
-        assert service.authorize_watch(owner.address, timestamp, watch) == owner.address
+        assert service.authorize_read(address, NAME, timestamp, read_signature) == (address, NAME)
+        assert service.authorize_watch(address, timestamp, watch_signature) == address
     else:
         with pytest.raises(NotAllowed):
-            service.authorize_read(owner.address, NAME, timestamp, read)
+            service.authorize_read(address, NAME, timestamp, read_signature)
         with pytest.raises(NotAllowed):
-            service.authorize_watch(owner.address, timestamp, watch)
+            service.authorize_watch(address, timestamp, watch_signature)
 
 
 def test_owner_address_may_have_any_case(service, owner, clock):
@@ -225,13 +229,13 @@ def test_owner_address_may_have_any_case(service, owner, clock):
 def test_wallet_cannot_read_the_logs_of_another_wallet(service, owner, clock):
     thief = Wallet()
 
-    for signer, address in ((thief, owner.address), (owner, thief.address)):
+    for signer, address in [(thief, owner.address), (owner, thief.address)]:
         signature = signer.sign(read_text(address, NAME, clock.now()).encode())
         with pytest.raises(NotAllowed):
             service.authorize_read(address, NAME, clock.now(), signature)
 
 
-def test_names_are_those_of_the_owners_logs(service, clock):
+def test_names_of_the_owners_logs_are_returned(service, clock):
     owner, other = Wallet(), Wallet()
     for wallet, name in ((owner, "b"), (owner, "a"), (other, "c")):
         service.write(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site service, on fake playbooks."""
+"""Tests of the site service with fake playbooks."""
 
 from __future__ import annotations
 
@@ -31,16 +31,23 @@ from gridstead.services.site.site import (
 
 OBSERVER = RunObserver(notify=lambda _event: None, stop=Stop())
 REQUEST = PlaybookRequest(playbook="", inventory="/inv", limit="compute1", tags="slurm_configure")
-LINE = "12|0xab|2026-11-21T14:00:00|compute[1-2]"
+SQUEUE_LINE = "12|0xab|2026-11-21T14:00:00|compute[1-2]"
 
 
-def ended(host, outcome, message="", *, name="Configure x"):
-    return HostFinished(
-        host=host, task=Task(name=name, role="slurm"), outcome=outcome, message=message
-    )
+def host_finished(host, outcome, message=""):
+    """Return the event of the end of a task on a host."""
+    task = Task(name="Configure x", role="slurm")
+    return HostFinished(host=host, task=task, outcome=outcome, message=message)
+
+
+def restarted(host, name):
+    """Return the event of a restart by a handler."""
+    task = Task(name=f"Restart {name}", is_handler=True)
+    return HostFinished(host=host, task=task, outcome=TaskOutcome.CHANGED)
 
 
 def run(*events, outcome=RunOutcome.SUCCEEDED, waiting=None, report=None):
+    """Return the result of a playbook run."""
     return PlaybookRun(outcome=outcome, events=events, waiting=waiting or {}, report=report)
 
 
@@ -48,11 +55,12 @@ class FakePlaybooks:
     """Returns the next prepared run for each request."""
 
     def __init__(self):
-        self.results, self.requests = [], []
+        self.prepared_runs = []
+        self.requests = []
 
     def run(self, request, *, notify, stop):
         self.requests.append(request)
-        return self.results.pop(0)
+        return self.prepared_runs.pop(0)
 
 
 class FakeRecords:
@@ -68,7 +76,7 @@ class FakeRecords:
         return tuple(reversed(self.records))
 
 
-class Clock:
+class AdvancingClock:
     """A clock that advances by ten seconds each time it is read."""
 
     def __init__(self):
@@ -86,13 +94,14 @@ def playbooks():
 
 @pytest.fixture
 def site(playbooks):
-    return SiteService(playbooks, FakeRecords(), Clock(), RunAuthor(by="me@here", commit="abc"))
+    return SiteService(
+        playbooks, FakeRecords(), AdvancingClock(), RunAuthor(by="me@here", commit="abc")
+    )
 
 
-def test_a_run_that_started_no_task_fails_with_ansibles_output_and_is_recorded(site, playbooks):
-    playbooks.results = [
-        run(PrintedText(text="[ERROR]: no hosts\nto target"), outcome=RunOutcome.FAILED)
-    ]
+def test_run_that_starts_no_task_is_an_error_with_the_output_of_ansible(site, playbooks):
+    output = PrintedText(text="[ERROR]: no hosts\nto target")
+    playbooks.prepared_runs = [run(output, outcome=RunOutcome.FAILED)]
 
     with pytest.raises(ConfigError, match="could not start") as error:
         site.apply(REQUEST, OBSERVER)
@@ -101,23 +110,22 @@ def test_a_run_that_started_no_task_fails_with_ansibles_output_and_is_recorded(s
     assert [record.outcome for record in site.runs()] == [RunOutcome.FAILED]
 
 
-def test_a_run_with_only_unreachable_hosts_raises_site_unreachable(site, playbooks):
-    unreachable = ended("compute1", TaskOutcome.UNREACHABLE, "no route")
-    playbooks.results = [
-        run(unreachable, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)
-    ]
+def test_run_with_only_unreachable_hosts_raises_site_unreachable(site, playbooks):
+    unreachable = host_finished("compute1", TaskOutcome.UNREACHABLE, "no route")
+    end = RunEnded(failed=frozenset({"compute1"}))
+    playbooks.prepared_runs = [run(unreachable, end, outcome=RunOutcome.FAILED)]
 
     with pytest.raises(SiteUnreachable, match="could not reach compute1"):
         site.apply(REQUEST, OBSERVER)
 
 
-def test_a_failure_names_tasks_messages_and_handlers_that_did_not_run(site, playbooks):
+def test_error_contains_failed_tasks_messages_and_pending_handlers(site, playbooks):
     events = (
-        ended("compute1", TaskOutcome.FAILED, "no room"),
-        ended("db", TaskOutcome.UNREACHABLE, "no route"),
+        host_finished("compute1", TaskOutcome.FAILED, "no room"),
+        host_finished("db", TaskOutcome.UNREACHABLE, "no route"),
     )
     failed = RunEnded(failed=frozenset({"compute1", "db"}))
-    playbooks.results = [
+    playbooks.prepared_runs = [
         run(*events, failed, outcome=RunOutcome.FAILED, waiting={"db": ("slurm_restart",)})
     ]
 
@@ -131,128 +139,136 @@ def test_a_failure_names_tasks_messages_and_handlers_that_did_not_run(site, play
     assert "db: slurm_restart" in error.value.hint
 
 
-def test_apply_runs_the_requested_part_of_the_site_and_records_it(site, playbooks):
-    playbooks.results = [run(ended("compute1", TaskOutcome.CHANGED))]
+def test_apply_runs_the_site_playbook_and_adds_a_record(site, playbooks):
+    playbooks.prepared_runs = [run(host_finished("compute1", TaskOutcome.CHANGED))]
 
     record = site.apply(REQUEST, OBSERVER)
 
     assert playbooks.requests == [
         PlaybookRequest(playbook=APPLY, inventory="/inv", limit="compute1", tags="slurm_configure")
     ]
-    assert (record.id, record.command, record.circumstances.by) == (
-        "20261121T125650Z-apply",
-        "apply",
-        "me@here",
-    )
+    assert record.id == "20261121T125650Z-apply"
+    assert record.command == "apply"
+    assert record.circumstances.by == "me@here"
     assert record.circumstances.ended_at - record.circumstances.started_at == 10
     assert record.changed == {"compute1": ("slurm: Configure x",)}
     assert site.runs() == (record,)
 
 
-def test_an_interrupted_run_is_not_an_error(site, playbooks):
-    playbooks.results = [run(outcome=RunOutcome.INTERRUPTED)]
+def test_interrupted_run_is_not_an_error(site, playbooks):
+    playbooks.prepared_runs = [run(outcome=RunOutcome.INTERRUPTED)]
 
-    assert site.apply(REQUEST, OBSERVER).outcome is RunOutcome.INTERRUPTED
+    record = site.apply(REQUEST, OBSERVER)
+
+    assert record.outcome is RunOutcome.INTERRUPTED
 
 
-def test_verify_returns_its_findings_although_the_playbook_failed(site, playbooks):
+def test_verify_returns_findings_although_the_playbook_failed(site, playbooks):
     finding = {"host": "a", "role": "munge", "what": "x", "seen": "y", "who": "grid", "hint": ""}
     report = {"looked_at": 2, "hosts": {}, "findings": [finding]}
-    playbooks.results = [run(outcome=RunOutcome.FAILED, report=report)]
+    playbooks.prepared_runs = [run(outcome=RunOutcome.FAILED, report=report)]
 
     _, verification = site.verify(REQUEST, OBSERVER)
 
-    assert [diagnostic.who for diagnostic in verification.diagnostics] == ["grid"]
+    (diagnostic,) = verification.diagnostics
+    assert diagnostic.who == "grid"
     assert playbooks.requests[0].playbook == VERIFY
 
 
 def test_verify_without_a_report_is_an_error(site, playbooks):
-    playbooks.results = [run(PrintedText(text="broken"), outcome=RunOutcome.FAILED)]
+    playbooks.prepared_runs = [run(PrintedText(text="broken"), outcome=RunOutcome.FAILED)]
 
     with pytest.raises(ConfigError):
         site.verify(REQUEST, OBSERVER)
 
 
-def test_an_interrupted_verify_returns_no_result(site, playbooks):
-    playbooks.results = [run(outcome=RunOutcome.INTERRUPTED)]
+def test_interrupted_verify_returns_no_verification(site, playbooks):
+    playbooks.prepared_runs = [run(outcome=RunOutcome.INTERRUPTED)]
 
-    assert site.verify(REQUEST, OBSERVER)[1] is None
+    _, verification = site.verify(REQUEST, OBSERVER)
+
+    assert verification is None
 
 
-def test_plan_checks_the_site_and_then_reads_the_jobs_of_all_nodes(site, playbooks):
-    started = HostFinished(
+def test_plan_runs_check_mode_and_then_reads_the_jobs_of_all_nodes(site, playbooks):
+    restarted_unit = HostFinished(
         host="compute2",
         task=Task(name="Start slurmd"),
         outcome=TaskOutcome.CHANGED,
         targets=("slurmd",),
         unit_state="restarted",
     )
-    playbooks.results = [run(started), run(report={"squeue": [LINE]})]
+    playbooks.prepared_runs = [run(restarted_unit), run(report={"squeue": [SQUEUE_LINE]})]
 
     _, plan = site.plan_site(REQUEST, OBSERVER)
 
     check_run, jobs_run = playbooks.requests
-    assert (check_run.playbook, check_run.check, check_run.limit) == (APPLY, True, "compute1")
-    assert (jobs_run.playbook, jobs_run.check, jobs_run.limit) == (PLAN, False, None)
+    assert check_run == replace(REQUEST, playbook=APPLY, check=True)
+    assert jobs_run.playbook == PLAN
+    assert not jobs_run.check
+    assert jobs_run.limit is None
     assert [str(effect) for effect in plan.effects] == ["restart slurmd"]
     assert [job.id for job in plan.jobs["compute2"]] == ["12"]
 
 
-def test_plan_has_no_jobs_if_slurm_does_not_answer(site, playbooks):
-    restarted = HostFinished(
-        host="a", task=Task(name="Restart x", is_handler=True), outcome=TaskOutcome.CHANGED
-    )
-    playbooks.results = [run(restarted), run(outcome=RunOutcome.FAILED)]
+def test_jobs_of_a_plan_are_unknown_if_slurm_does_not_answer(site, playbooks):
+    playbooks.prepared_runs = [run(restarted("a", "x")), run(outcome=RunOutcome.FAILED)]
 
-    assert site.plan_site(REQUEST, OBSERVER)[1].jobs is None
+    _, plan = site.plan_site(REQUEST, OBSERVER)
+
+    assert plan.jobs is None
 
 
 def test_plan_without_effects_does_not_read_jobs(site, playbooks):
-    playbooks.results = [run(ended("a", TaskOutcome.CHANGED))]
+    playbooks.prepared_runs = [run(host_finished("a", TaskOutcome.CHANGED))]
 
-    assert site.plan_site(REQUEST, OBSERVER)[1].jobs == {}
+    _, plan = site.plan_site(REQUEST, OBSERVER)
 
-
-def test_an_interrupted_check_run_returns_no_plan(site, playbooks):
-    playbooks.results = [run(outcome=RunOutcome.INTERRUPTED)]
-
-    assert site.plan_site(REQUEST, OBSERVER)[1] is None
+    assert plan.jobs == {}
 
 
-def test_a_plan_that_is_interrupted_while_it_reads_jobs_returns_no_plan(site, playbooks):
-    restarted = HostFinished(
-        host="a", task=Task(name="Restart x", is_handler=True), outcome=TaskOutcome.CHANGED
-    )
-    playbooks.results = [run(restarted), run(outcome=RunOutcome.INTERRUPTED)]
+def test_interrupted_check_run_returns_no_plan(site, playbooks):
+    playbooks.prepared_runs = [run(outcome=RunOutcome.INTERRUPTED)]
+
+    _, plan = site.plan_site(REQUEST, OBSERVER)
+
+    assert plan is None
+
+
+def test_interrupted_reading_of_jobs_returns_no_plan(site, playbooks):
+    playbooks.prepared_runs = [run(restarted("a", "x")), run(outcome=RunOutcome.INTERRUPTED)]
 
     record, plan = site.plan_site(REQUEST, OBSERVER)
 
-    assert (record.outcome, plan) == (RunOutcome.INTERRUPTED, None)
+    assert record.outcome is RunOutcome.INTERRUPTED
+    assert plan is None
 
 
-def test_a_failed_check_run_is_an_error(site, playbooks):
-    failed = (ended("a", TaskOutcome.FAILED, "x"), RunEnded(failed=frozenset({"a"})))
-    playbooks.results = [run(*failed, outcome=RunOutcome.FAILED)]
+def test_failed_check_run_is_an_error(site, playbooks):
+    failed = host_finished("a", TaskOutcome.FAILED, "x")
+    end = RunEnded(failed=frozenset({"a"}))
+    playbooks.prepared_runs = [run(failed, end, outcome=RunOutcome.FAILED)]
 
     with pytest.raises(ConfigError):
         site.plan_site(REQUEST, OBSERVER)
 
 
 def test_jobs_are_parsed_from_squeue_lines():
-    (job,) = to_jobs({"squeue": [LINE]})
+    (job,) = to_jobs({"squeue": [SQUEUE_LINE]})
 
-    assert (job.id, job.user, job.ends_at, job.nodes) == (
-        "12", "0xab", "2026-11-21T14:00:00", ("compute1", "compute2"),
-    )  # fmt: skip
+    assert job.id == "12"
+    assert job.user == "0xab"
+    assert job.ends_at == "2026-11-21T14:00:00"
+    assert job.nodes == ("compute1", "compute2")
 
 
-def test_a_malformed_squeue_line_is_an_error():
+def test_malformed_squeue_line_is_an_error():
     with pytest.raises(UnexpectedOutput):
         to_jobs({"squeue": ["12|x"]})
 
 
 class FakeMetrics:
-    """Stores what was published."""
+    """Records each call of publish."""
 
     def __init__(self):
         self.published = []
@@ -261,15 +277,11 @@ class FakeMetrics:
         self.published.append((tasks, checked_at))
 
 
-def test_drift_counts_the_tasks_of_every_host_and_publishes_them(site, playbooks):
-    changed, same = ended("compute1", TaskOutcome.CHANGED), ended("db", TaskOutcome.OK)
-    handler = HostFinished(
-        host="compute1",
-        task=Task(name="Restart slurmd", is_handler=True),
-        outcome=TaskOutcome.CHANGED,
-        message="",
-    )
-    playbooks.results = [run(changed, handler, same)]
+def test_drift_publishes_the_number_of_changed_tasks_of_each_host(site, playbooks):
+    changed = host_finished("compute1", TaskOutcome.CHANGED)
+    handler = restarted("compute1", "slurmd")
+    unchanged = host_finished("db", TaskOutcome.OK)
+    playbooks.prepared_runs = [run(changed, handler, unchanged)]
     metrics = FakeMetrics()
 
     record, changes = site.drift(REQUEST, OBSERVER, metrics)
@@ -280,22 +292,24 @@ def test_drift_counts_the_tasks_of_every_host_and_publishes_them(site, playbooks
     assert record.command == "drift"
 
 
-def test_a_failed_drift_check_is_published_as_unknown(site, playbooks):
-    unreachable = ended("compute1", TaskOutcome.UNREACHABLE, "no route")
-    playbooks.results = [
-        run(unreachable, RunEnded(failed=frozenset({"compute1"})), outcome=RunOutcome.FAILED)
-    ]
+def test_failed_drift_check_is_published_as_unknown(site, playbooks):
+    unreachable = host_finished("compute1", TaskOutcome.UNREACHABLE, "no route")
+    end = RunEnded(failed=frozenset({"compute1"}))
+    playbooks.prepared_runs = [run(unreachable, end, outcome=RunOutcome.FAILED)]
     metrics = FakeMetrics()
 
     with pytest.raises(SiteUnreachable):
         site.drift(REQUEST, OBSERVER, metrics)
 
-    assert [tasks for tasks, _ in metrics.published] == [None]
+    ((tasks, _checked_at),) = metrics.published
+    assert tasks is None
 
 
-def test_an_interrupted_drift_check_publishes_nothing(site, playbooks):
-    playbooks.results = [run(outcome=RunOutcome.INTERRUPTED)]
+def test_interrupted_drift_check_publishes_nothing(site, playbooks):
+    playbooks.prepared_runs = [run(outcome=RunOutcome.INTERRUPTED)]
     metrics = FakeMetrics()
 
-    assert site.drift(REQUEST, OBSERVER, metrics)[1] is None
+    _, changes = site.drift(REQUEST, OBSERVER, metrics)
+
+    assert changes is None
     assert metrics.published == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent checks every request as if its sender were hostile."""
+"""The cluster agent, and its checks of hostile requests."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from gridstead.domain.slurm.hint import Hint
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 from gridstead.domain.users.accounts import WalletRange
 from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
-from gridstead.services.slurm.agent import NAMES_MAX, REASSOCIATE_EVERY_S, Agent
+from gridstead.services.slurm.agent import MAX_NAMES, REASSOCIATION_INTERVAL_S, Agent
 
 USER = GridUser(address=f"0x{1:040x}", uid=200001, gid=100000)
 JOB_KEY = JobKey(
@@ -29,7 +29,9 @@ SUBMISSION = Submission(
 )
 
 
-class Bench:
+class AgentSetup:
+    """An agent with fakes of Slurm, the accounts and the reports."""
+
     def __init__(self):
         self.clock = FakeClock()
         self.scheduler = FakeScheduler(self.clock)
@@ -46,15 +48,15 @@ class Bench:
 
 
 @pytest.fixture
-def bench():
-    return Bench()
+def setup():
+    return AgentSetup()
 
 
-def test_submit_queues_a_valid_attempt_after_its_association(bench):
-    slurm_job_id = bench.agent.submit(SUBMISSION)
+def test_submit_creates_the_association_and_queues_the_job(setup):
+    slurm_job_id = setup.agent.submit(SUBMISSION)
 
-    assert bench.scheduler.attempt(slurm_job_id).job_key == JOB_KEY
-    assert bench.accounts.associated == [USER.address]
+    assert setup.scheduler.attempt(slurm_job_id).job_key == JOB_KEY
+    assert setup.accounts.associated == [USER.address]
 
 
 @pytest.mark.parametrize(
@@ -70,40 +72,42 @@ def test_submit_queues_a_valid_attempt_after_its_association(bench):
         replace(USER, address=f"{USER.address}\n"),
     ],
 )
-def test_submit_refuses_users_that_are_not_wallets(bench, user):
-    bench.accounts.users[user.address] = user
+def test_submit_refuses_a_user_that_is_not_a_wallet(setup, user):
+    setup.accounts.users[user.address] = user
 
     with pytest.raises(InvalidInput):
-        bench.agent.submit(replace(SUBMISSION, user=user))
+        setup.agent.submit(replace(SUBMISSION, user=user))
 
-    assert bench.scheduler.submissions == []
+    assert setup.scheduler.submissions == []
 
 
-def test_submit_refuses_the_ids_of_another_wallet(bench):
+def test_submit_refuses_the_uid_of_another_wallet(setup):
+    other_user = replace(USER, uid=200002)
+
     with pytest.raises(InvalidInput):
-        bench.agent.submit(replace(SUBMISSION, user=replace(USER, uid=200002)))
+        setup.agent.submit(replace(SUBMISSION, user=other_user))
 
 
-def test_submit_fails_with_a_transient_error_if_the_user_does_not_resolve(bench):
-    bench.accounts.users.clear()
+def test_submit_fails_with_a_transient_error_if_the_user_does_not_resolve(setup):
+    setup.accounts.users.clear()
 
     with pytest.raises(SchedulerUnavailable):
-        bench.agent.submit(SUBMISSION)
+        setup.agent.submit(SUBMISSION)
 
 
-def test_an_unknown_association_makes_slurmctld_read_them_again_once_a_minute(bench):
-    bench.slurm.knows_associations = False
+def test_slurmctld_reads_associations_again_at_most_once_a_minute(setup):
+    setup.slurm.knows_associations = False
 
     for _ in range(3):
         with pytest.raises(AssociationUnknown):
-            bench.agent.submit(SUBMISSION)
-    assert bench.accounts.reassociated == [USER.address]
+            setup.agent.submit(SUBMISSION)
+    assert setup.accounts.reassociated == [USER.address]
 
-    bench.clock.advance(REASSOCIATE_EVERY_S)
+    setup.clock.advance(REASSOCIATION_INTERVAL_S)
     with pytest.raises(AssociationUnknown):
-        bench.agent.submit(SUBMISSION)
-    assert bench.accounts.reassociated == [USER.address] * 2
-    assert bench.scheduler.submissions == []
+        setup.agent.submit(SUBMISSION)
+    assert setup.accounts.reassociated == [USER.address] * 2
+    assert setup.scheduler.submissions == []
 
 
 @pytest.mark.parametrize(
@@ -116,15 +120,15 @@ def test_an_unknown_association_makes_slurmctld_read_them_again_once_a_minute(be
         Resources(gpus=0, tasks=1 << 31, cpus_per_task=1, memory_per_cpu_mb=1),
     ],
 )
-def test_submit_refuses_invalid_resources(bench, resources):
+def test_submit_refuses_invalid_resources(setup, resources):
     with pytest.raises(InvalidInput):
-        bench.agent.submit(replace(SUBMISSION, resources=resources))
+        setup.agent.submit(replace(SUBMISSION, resources=resources))
 
 
 @pytest.mark.parametrize("minutes", [0, -1, 10**7])
-def test_submit_refuses_an_invalid_time_limit(bench, minutes):
+def test_submit_refuses_an_invalid_time_limit(setup, minutes):
     with pytest.raises(InvalidInput):
-        bench.agent.submit(replace(SUBMISSION, time_limit_min=minutes))
+        setup.agent.submit(replace(SUBMISSION, time_limit_min=minutes))
 
 
 @pytest.mark.parametrize(
@@ -140,88 +144,88 @@ def test_submit_refuses_an_invalid_time_limit(bench, minutes):
         Script(text="#!/bin/sh\n", environment={"A": "x" * (1 << 19)}),
     ],
 )
-def test_submit_refuses_an_invalid_script_or_environment(bench, script):
+def test_submit_refuses_an_invalid_script_or_environment(setup, script):
     with pytest.raises(InvalidInput):
-        bench.agent.submit(replace(SUBMISSION, script=script))
+        setup.agent.submit(replace(SUBMISSION, script=script))
 
 
-def test_cancel_ends_only_the_attempt_with_the_job_key(bench):
-    slurm_job_id = bench.agent.submit(SUBMISSION)
-    other = replace(JOB_KEY, batch_location_hash="other")
+def test_cancel_ends_only_the_job_with_the_job_key(setup):
+    slurm_job_id = setup.agent.submit(SUBMISSION)
+    other_key = replace(JOB_KEY, batch_location_hash="other")
 
-    bench.agent.cancel(slurm_job_id, job_key=other)
-    bench.agent.cancel(slurm_job_id + 1, job_key=JOB_KEY)
-    assert bench.scheduler.attempt(slurm_job_id).alive
+    setup.agent.cancel(slurm_job_id, job_key=other_key)
+    setup.agent.cancel(slurm_job_id + 1, job_key=JOB_KEY)
+    assert setup.scheduler.attempt(slurm_job_id).is_alive
 
-    bench.agent.cancel(slurm_job_id, job_key=JOB_KEY)
-    bench.agent.cancel(slurm_job_id, job_key=JOB_KEY)
-    assert bench.scheduler.attempt(slurm_job_id).state == "CANCELLED"
+    setup.agent.cancel(slurm_job_id, job_key=JOB_KEY)
+    setup.agent.cancel(slurm_job_id, job_key=JOB_KEY)  # A repeated call has no effect.
+    assert setup.scheduler.attempt(slurm_job_id).state == "CANCELLED"
 
 
-def test_cancel_does_not_end_a_job_without_a_job_key(bench):
-    slurm_job_id = bench.scheduler.impostor(
+def test_cancel_does_not_end_a_job_without_a_job_key(setup):
+    slurm_job_id = setup.scheduler.impostor(
         name=JOB_KEY.job_id.slurm_name, job_key=None, user="root"
     )
 
-    bench.agent.cancel(slurm_job_id, job_key=JOB_KEY)
+    setup.agent.cancel(slurm_job_id, job_key=JOB_KEY)
 
-    assert bench.scheduler.attempt(slurm_job_id).alive
-
-
-def test_extend_never_lowers_a_time_limit(bench):
-    slurm_job_id = bench.agent.submit(SUBMISSION)
-
-    bench.agent.extend(slurm_job_id, job_key=JOB_KEY, time_limit_min=3)
-    bench.agent.extend(slurm_job_id, job_key=JOB_KEY, time_limit_min=9)
-    bench.agent.extend(slurm_job_id, job_key=JOB_KEY, time_limit_min=9)
-
-    assert bench.slurm.limits == [(slurm_job_id, 9)]
+    assert setup.scheduler.attempt(slurm_job_id).is_alive
 
 
-def test_accounting_refuses_too_many_names(bench):
-    names = [f"0x{number:064x}" for number in range(NAMES_MAX + 1)]
+def test_extend_never_lowers_a_time_limit(setup):
+    slurm_job_id = setup.agent.submit(SUBMISSION)
+
+    setup.agent.extend(slurm_job_id, job_key=JOB_KEY, time_limit_min=3)
+    setup.agent.extend(slurm_job_id, job_key=JOB_KEY, time_limit_min=9)
+    setup.agent.extend(slurm_job_id, job_key=JOB_KEY, time_limit_min=9)
+
+    assert setup.slurm.limits == [(slurm_job_id, 9)]
+
+
+def test_accounting_refuses_too_many_names(setup):
+    names = [f"0x{number:064x}" for number in range(MAX_NAMES + 1)]
 
     with pytest.raises(InvalidInput):
-        bench.agent.accounting(names, since=0)
+        setup.agent.list_records(names, since=0)
 
 
-def test_accounting_refuses_a_negative_time(bench):
+def test_accounting_refuses_a_negative_time(setup):
     with pytest.raises(InvalidInput):
-        bench.agent.accounting([JOB_KEY.job_id.slurm_name], since=-1)
+        setup.agent.list_records([JOB_KEY.job_id.slurm_name], since=-1)
 
 
-def test_gate_is_closed_while_the_user_does_not_resolve(bench):
-    gate = bench.agent.gate(f"0x{9:040x}")
+def test_gate_is_closed_while_the_user_does_not_resolve(setup):
+    gate = setup.agent.check_gate(f"0x{9:040x}")
 
     assert gate.user is None
-    assert not gate.open
+    assert not gate.is_open
 
 
-def test_gate_is_closed_to_an_account_outside_the_wallet_range(bench):
-    bench.accounts.users[USER.address] = replace(USER, gid=0)
+def test_gate_is_closed_to_an_account_outside_the_wallet_range(setup):
+    setup.accounts.users[USER.address] = replace(USER, gid=0)
 
-    assert not bench.agent.gate(USER.address).open
-
-
-def test_gate_is_closed_without_association_while_a_directory_is_missing(bench):
-    bench.accounts.missing = ("directory /home/x is not there",)
-
-    assert bench.agent.gate(USER.address).missing == bench.accounts.missing
-    assert bench.accounts.associated == []
+    assert not setup.agent.check_gate(USER.address).is_open
 
 
-def test_gate_creates_the_association_when_it_opens(bench):
-    assert bench.agent.gate(USER.address).open
-    assert bench.accounts.associated == [USER.address]
+def test_gate_is_closed_while_a_directory_is_missing(setup):
+    setup.accounts.missing = ("directory /home/x is not there",)
+
+    assert setup.agent.check_gate(USER.address).missing == setup.accounts.missing
+    assert setup.accounts.associated == []
 
 
-def test_gate_refuses_a_malformed_address(bench):
+def test_gate_creates_the_association_when_it_opens(setup):
+    assert setup.agent.check_gate(USER.address).is_open
+    assert setup.accounts.associated == [USER.address]
+
+
+def test_gate_refuses_a_malformed_address(setup):
     with pytest.raises(InvalidInput):
-        bench.agent.gate("root")
+        setup.agent.check_gate("root")
 
 
-def test_pull_returns_reports_after_the_cursor(bench):
-    bench.reports.add([Hint(event="end", slurm_job_id=1, uid=200001, occurred_at=5)])
+def test_pull_returns_reports_after_the_cursor(setup):
+    setup.reports.add([Hint(event="end", slurm_job_id=1, uid=200001, occurred_at=5)])
 
-    assert [report.sequence for report in bench.agent.pull(after=0, wait_s=1e9)] == [1]
-    assert bench.agent.pull(after=1, wait_s=-1) == ()
+    assert [report.sequence for report in setup.agent.pull(after=0, wait_s=1e9)] == [1]
+    assert setup.agent.pull(after=1, wait_s=-1) == ()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which reports the agent accepts."""
+"""The intake of reports: which reports are stored, and which are dropped."""
 
 import json
 
 import pytest
-from tests.fakes.agent import FakeReportStore, FakeSeal, FakeSpool
+from tests.fakes.agent import FakeMunge, FakeReportStore, FakeSpool
 from tests.fakes.store import FakeClock
 
 from gridstead.domain.slurm.hint import Hint
@@ -15,14 +15,16 @@ END = b"gridstead1 end 12 200001 batch compute1 1790000000 1790000060"
 JOB_KEY = f"179188/0x{2:040x}/0x{3:064x}/abc"
 
 
-class Bench:
+class IntakeSetup:
+    """A report intake with fakes. A valid datagram is the uid, the validity and the report."""
+
     def __init__(self):
         self.clock = FakeClock()
         self.reports = FakeReportStore()
         self.spool = FakeSpool()
         self.intake = ReportIntake(
             reports=self.reports,
-            seal=FakeSeal(),
+            munge=FakeMunge(),
             spool=self.spool,
             sources=[NODE],
             clock=self.clock,
@@ -30,11 +32,12 @@ class Bench:
 
 
 @pytest.fixture
-def bench():
-    return Bench()
+def setup():
+    return IntakeSetup()
 
 
-def completion(**changes):
+def completion_line(**changes):
+    """Return a line of the job completion spool."""
     record = {
         "version": 1,
         "slurm_job_id": 12,
@@ -45,10 +48,10 @@ def completion(**changes):
     return json.dumps(record | changes)
 
 
-def test_a_report_of_root_on_a_node_is_stored(bench):
-    bench.intake.receive(b"0 30 " + END, NODE)
+def test_report_from_root_on_a_node_is_stored(setup):
+    setup.intake.receive(b"0 30 " + END, NODE)
 
-    assert bench.reports.hints == [
+    assert setup.reports.hints == [
         Hint(event="end", slurm_job_id=12, uid=200001, occurred_at=1790000060)
     ]
 
@@ -67,43 +70,51 @@ def test_a_report_of_root_on_a_node_is_stored(bench):
         (b"0 30 " + END.replace(b" batch ", b" 0 "), NODE),
     ],
 )
-def test_any_other_datagram_is_dropped(bench, datagram, source):
-    bench.intake.receive(datagram, source)
-    bench.intake.tick()
+def test_any_other_datagram_is_dropped(setup, datagram, source):
+    setup.intake.receive(datagram, source)
+    setup.intake.tick()
 
-    assert bench.reports.hints == []
-
-
-def test_the_batch_step_may_be_given_by_its_number(bench):
-    bench.intake.receive(b"0 30 " + END.replace(b" batch ", b" 4294967291 "), NODE)
-
-    assert len(bench.reports.hints) == 1
+    assert setup.reports.hints == []
 
 
-def test_a_flood_of_reports_is_limited_and_the_rate_recovers(bench):
-    for number in range(int(BURST) + 10):
-        bench.intake.receive(b"0 30 " + END.replace(b" 12 ", f" {number} ".encode()), NODE)
-    assert len(bench.reports.hints) == BURST
+def test_report_with_the_number_of_the_batch_step_is_stored(setup):
+    setup.intake.receive(b"0 30 " + END.replace(b" batch ", b" 4294967291 "), NODE)
 
-    bench.clock.advance(1)
-    bench.intake.receive(b"0 30 " + END.replace(b" 12 ", b" 999999 "), NODE)
-    assert len(bench.reports.hints) == BURST + 1
+    assert len(setup.reports.hints) == 1
 
 
-def test_spool_records_are_stored_and_malformed_lines_are_rejected(bench):
-    malformed = [completion()[:40], completion(version=2), "[]", completion(slurm_job_id=None)]
-    bench.spool.lines = [completion(), *malformed, completion(slurm_job_id=13, admin_comment=None)]
+def test_reports_are_accepted_again_after_a_flood(setup):
+    for slurm_job_id in range(int(BURST) + 10):
+        report = END.replace(b" 12 ", f" {slurm_job_id} ".encode())
+        setup.intake.receive(b"0 30 " + report, NODE)
+    assert len(setup.reports.hints) == BURST
 
-    bench.intake.tick()
+    setup.clock.advance(1)
+    report = END.replace(b" 12 ", b" 999999 ")
+    setup.intake.receive(b"0 30 " + report, NODE)
+    assert len(setup.reports.hints) == BURST + 1
 
-    assert bench.reports.hints == [
+
+def test_spool_records_are_stored_and_malformed_lines_are_rejected(setup):
+    malformed = [
+        completion_line()[:40],
+        completion_line(version=2),
+        "[]",
+        completion_line(slurm_job_id=None),
+    ]
+    without_job_key = completion_line(slurm_job_id=13, admin_comment=None)
+    setup.spool.lines = [completion_line(), *malformed, without_job_key]
+
+    setup.intake.tick()
+
+    assert setup.reports.hints == [
         Hint(event="record", slurm_job_id=12, uid=200001, occurred_at=1790000060)
     ]
-    assert bench.spool.rejected == malformed
-    assert bench.spool.lines == []
+    assert setup.spool.rejected == malformed
+    assert setup.spool.lines == []
 
 
-def test_reports_are_kept_for_a_day(bench):
-    bench.intake.tick()
+def test_reports_older_than_a_day_are_deleted(setup):
+    setup.intake.tick()
 
-    assert bench.reports.forgotten_before == bench.clock.now() - RETENTION_S
+    assert setup.reports.forgotten_before == setup.clock.now() - RETENTION_S

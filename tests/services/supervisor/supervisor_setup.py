@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real supervisor on fakes, with methods that move the fakes."""
+"""A real supervisor with fakes of the chain and of Slurm, for the tests of the supervisor."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gridstead.errors import ScriptUnavailable
 from gridstead.services.chain.follower import Follower
 from gridstead.services.supervisor.supervisor import Supervisor, SupervisorPorts
 
-US = "0x" + "11" * 20
+PROVIDER = "0x" + "11" * 20
 CUSTOMER = "0x" + "33" * 20
 CONFIRMATIONS = 6
 
 
-class Killed(BaseException):
-    """The supervisor process was killed."""
+class SupervisorKilled(BaseException):
+    """Raised at an armed failpoint instead of killing the supervisor process."""
 
 
 class FakeScripts:
@@ -36,7 +36,12 @@ class FakeScripts:
 
 
 class SupervisorSetup:
-    """A chain, Slurm and one supervisor, with a clock that a test moves."""
+    """A fake chain, a fake Slurm and one supervisor, with a clock that the test moves.
+
+    Attributes:
+        failpoint: The name of the next failpoint at which the supervisor is killed. None if the
+            supervisor is not killed.
+    """
 
     def __init__(self):
         self.clock = FakeClock()
@@ -48,19 +53,19 @@ class SupervisorSetup:
         self.cursor = MemoryCursor()
         self.outbox = MemoryOutbox()
         self.failpoint = None
-        self.ledger.add_provider(US)
+        self.ledger.add_provider(PROVIDER)
         self.ledger.mine(CONFIRMATIONS)
         self.rules = Rules(
             chain_id=self.ledger.chain_id,
             contract=self.ledger.contract,
-            provider=US,
+            provider=PROVIDER,
             confirmations=CONFIRMATIONS,
         )
-        self.sync()
-        self.start()
+        self.sync_clock()
+        self.start_supervisor()
 
-    def start(self):
-        """Start the supervisor as a new process on the same store."""
+    def start_supervisor(self):
+        """Start a new supervisor on the stored state, like a new process."""
         ports = SupervisorPorts(
             clock=self.clock,
             ledger=self.ledger,
@@ -72,71 +77,85 @@ class SupervisorSetup:
             reports=self.reports,
             scripts=self.scripts,
         )
-        self.supervisor = Supervisor(ports, self.rules, failpoint=self._failpoint)
+        self.supervisor = Supervisor(ports, self.rules, failpoint=self._pass_failpoint)
 
-    def _failpoint(self, name):
+    def _pass_failpoint(self, name):
         if name == self.failpoint:
             self.failpoint = None
-            raise Killed(name)
+            raise SupervisorKilled(name)
 
     def tick(self):
-        """Tick once; restart the supervisor if the tick killed it."""
+        """Run one tick of the supervisor. If a failpoint kills the supervisor, start a new one."""
         try:
             self.supervisor.tick()
-        except Killed:
-            self.start()
+        except SupervisorKilled:
+            self.start_supervisor()
 
     def step(self, seconds=1):
-        """Tick, send the outbox's calls to the chain, and let time pass."""
+        """Run one tick, deliver the calls of the outbox to the chain, and advance the clock."""
         self.tick()
-        self.ledger.deliver(self.outbox, US)
+        self.ledger.deliver(self.outbox, PROVIDER)
         self.clock.advance(seconds)
-        self.sync()
+        self.sync_clock()
 
-    def sync(self):
-        """Move the wall time to the time of the newest block, if it is behind.
+    def sync_clock(self):
+        """Advance the clock to the time of the newest block, if the clock is behind.
 
         Blocks of the fake chain are at least a second apart.
         """
         self.clock.seconds = max(self.clock.seconds, self.ledger.head().timestamp)
 
-    def steps(self, count=CONFIRMATIONS + 2):
+    def run_steps(self, count=CONFIRMATIONS + 2):
+        """Run several steps. The default is enough to confirm a call and to act on it."""
         for _ in range(count):
             self.step()
 
-    def request(self, customer=CUSTOMER, **fields):
-        """Request a job, match it to our provider and return its number."""
+    def request_job(self, customer=CUSTOMER, **fields):
+        """Request a job, match it to PROVIDER and return its number."""
         number = self.ledger.request(customer, **fields).id.number
-        self.ledger.match(number, US)
-        self.sync()
+        self.ledger.match(number, PROVIDER)
+        self.sync_clock()
         return number
 
-    def running(self):
-        """Request a job, bring it to RUNNING on the chain, and return (number, Slurm job id)."""
-        number = self.request()
-        self.steps(2)
+    def request_running_job(self):
+        """Request a job, run it until it is RUNNING, and return (job number, Slurm job id)."""
+        number = self.request_job()
+        self.run_steps(2)
         slurm_job_id = self.slurm.attempts()[-1].slurm_job_id
         self.slurm.start(slurm_job_id)
-        self.steps()
-        assert self.state(number) is JobState.RUNNING
+        self.run_steps()
+        assert self.state_of(number) is JobState.RUNNING
         return number, slurm_job_id
 
-    def state(self, number):
+    def state_of(self, number):
+        """Return the state of a job on the chain."""
         return self.ledger.job(number).state
 
-    def finish(self, limit=200):
-        """Run all jobs in Slurm and let the supervisor settle them."""
+    def jobs(self):
+        """Return all jobs on the chain. No test has more than a hundred jobs."""
+        job_ids = map(self.ledger.job_id, range(1, 101))
+        return list(self.ledger.jobs(job_ids, at_block=self.ledger.head()).values())
+
+    def live_attempts(self):
+        """Return the attempts that are pending or running in Slurm."""
+        return self.slurm.attempts(where=lambda attempt: attempt.is_alive)
+
+    def start_or_end(self, attempt, end_state="COMPLETED"):
+        """Start an attempt that is pending, or end an attempt that is running."""
+        if attempt.state == "PENDING":
+            self.slurm.start(attempt.slurm_job_id)
+        else:
+            self.slurm.end(attempt.slurm_job_id, end_state)
+
+    def finish_jobs(self, max_steps=200):
+        """Run all jobs in Slurm to their ends and let the supervisor settle them."""
         self.slurm.down = False
         self.ledger.down = False
-        for _ in range(limit):
-            for attempt in self.slurm.attempts(where=lambda a: a.alive):
-                if attempt.state == "PENDING":
-                    self.slurm.start(attempt.slurm_job_id)
-                else:
-                    self.slurm.end(attempt.slurm_job_id)
+        for _ in range(max_steps):
+            for attempt in self.live_attempts():
+                self.start_or_end(attempt)
             self.step(2)
-            job_ids = map(self.ledger.job_id, range(1, 1000))
-            jobs = self.ledger.jobs(job_ids, at_block=self.ledger.head()).values()
-            if all(job.state in COLD or job.state is JobState.PENDING for job in jobs):
+            states = {job.state for job in self.jobs()}
+            if states <= COLD | {JobState.PENDING}:
                 break
-        self.steps(80)
+        self.run_steps(80)

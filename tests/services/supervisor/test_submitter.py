@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Submitting jobs to Slurm, several at once."""
+"""The submitter, with several submissions at once."""
 
 import threading
 
@@ -15,12 +15,17 @@ from gridstead.errors import JobDefinitionUnavailable, SchedulerUnavailable, Une
 from gridstead.services.supervisor.submitter import Submitter
 
 CUSTOMER = "0x" + "33" * 20
-IMPOSTOR = "0x" + "44" * 20
+OTHER_CUSTOMER = "0x" + "44" * 20
 TIMEOUT_S = 10
 
 
-class MeetingScripts:
-    """Port ScriptSource: a request waits until ``parties`` requests wait at the same time."""
+class BarrierScripts:
+    """Port ScriptSource. A request waits until ``parties`` requests wait at the same time.
+
+    Attributes:
+        unavailable: The numbers of the jobs whose script source does not answer.
+        broken: The numbers of the jobs whose secret is not text.
+    """
 
     def __init__(self, parties):
         self._barrier = threading.Barrier(parties, timeout=TIMEOUT_S)
@@ -36,172 +41,188 @@ class MeetingScripts:
         return Script(text="#!/bin/sh\n")
 
 
-class Bench:
+class SubmitterSetup:
     """A submitter with fakes."""
 
     def __init__(self, threads):
         self.clock = FakeClock()
         self.ledger = FakeLedger(self.clock)
         self.slurm = FakeScheduler(self.clock)
-        self.scripts = MeetingScripts(threads)
+        self.scripts = BarrierScripts(threads)
         self.journal = MemoryJournal()
         self._lock = threading.Lock()
         self.submitter = Submitter(
             clock=self.clock,
             scheduler=self.slurm,
             scripts=self.scripts,
-            note=self._note,
+            write_journal=self._write_journal,
             failpoint=lambda _: None,
             threads=threads,
         )
 
-    def _note(self, entries):
+    def _write_journal(self, entries):
         with self._lock:
             self.journal.append(entries)
 
-    def action(self, customer=CUSTOMER):
-        """Return the action that submits a new job."""
-        return Submit(job=self.ledger.request(customer), time_limit_min=10)
+    def new_actions(self, count, customer=CUSTOMER):
+        """Return the actions that submit new jobs."""
+        jobs = [self.ledger.request(customer) for _ in range(count)]
+        return [Submit(job=job, time_limit_min=10) for job in jobs]
 
-    def noted(self, action):
-        """Return the kinds of a job's journal entries."""
+    def submitted_keys(self):
+        """Return the job keys of all submissions."""
+        return {submission.job_key for submission in self.slurm.submissions}
+
+    def journal_kinds(self, action):
+        """Return the kinds of the journal entries of a job."""
         job_key = action.job.job_key
         entries = self.journal.open_entries()
         return [entry.kind for entry in entries if entry.job_key == job_key]
 
 
-def submitted(bench):
-    """Return the job keys of all submissions."""
-    return {submission.job_key for submission in bench.slurm.submissions}
+def job_keys(actions):
+    return {action.job.job_key for action in actions}
 
 
 @pytest.fixture
-def bench():
-    return Bench(threads=3)
+def setup():
+    return SubmitterSetup(threads=3)
 
 
-def test_jobs_are_fetched_in_parallel_and_noted_before_and_after(bench):
-    jobs = [bench.action() for _ in range(6)]
+def test_jobs_are_fetched_in_parallel(setup):
+    actions = setup.new_actions(6)
 
-    bench.submitter.submit(jobs)
+    setup.submitter.submit(actions)
 
-    assert submitted(bench) == {action.job.job_key for action in jobs}
-    assert len(bench.slurm.submissions) == len(jobs)
-    for action in jobs:
-        assert bench.noted(action) == [EntryKind.SUBMIT_INTENDED, EntryKind.SUBMITTED]
+    assert setup.submitted_keys() == job_keys(actions)
+    assert len(setup.slurm.submissions) == len(actions)
 
 
-def test_a_job_that_fails_does_not_delay_other_jobs(bench):
-    jobs = [bench.action() for _ in range(3)]
-    bench.scripts.unavailable = {jobs[0].job.id.number}
+def test_submission_is_written_to_the_journal_before_and_after(setup):
+    actions = setup.new_actions(3)
 
-    bench.submitter.submit(jobs)
+    setup.submitter.submit(actions)
 
-    assert bench.noted(jobs[0]) == []
-    assert [bench.noted(action)[-1] for action in jobs[1:]] == [EntryKind.SUBMITTED] * 2
-
-
-def test_a_customer_who_cannot_run_yet_does_not_delay_other_customers(bench):
-    bench.slurm.missing[IMPOSTOR] = ("a home",)
-    jobs = [bench.action(IMPOSTOR), *(bench.action() for _ in range(3))]
-
-    bench.submitter.submit(jobs)
-
-    assert bench.noted(jobs[0]) == []
-    assert [bench.noted(action)[-1] for action in jobs[1:]] == [EntryKind.SUBMITTED] * 3
+    for action in actions:
+        kinds = setup.journal_kinds(action)
+        assert kinds == [EntryKind.SUBMIT_INTENDED, EntryKind.SUBMITTED]
 
 
-def test_a_secret_that_is_not_text_fails_only_its_job(bench):
-    jobs = [bench.action() for _ in range(3)]
-    bench.scripts.broken = {jobs[0].job.id.number}
+def test_job_without_a_script_does_not_delay_other_jobs(setup):
+    failing, *others = setup.new_actions(3)
+    setup.scripts.unavailable = {failing.job.id.number}
 
-    bench.submitter.submit(jobs)
+    setup.submitter.submit([failing, *others])
 
-    assert bench.noted(jobs[0]) == []
-    assert [bench.noted(action)[-1] for action in jobs[1:]] == [EntryKind.SUBMITTED] * 2
+    assert setup.journal_kinds(failing) == []
+    assert setup.submitted_keys() == job_keys(others)
 
 
-def hanging_gate(calls, *, answered=frozenset()):
-    """Return a gate that answers for some addresses only; the other calls time out."""
+def test_job_whose_secret_is_not_text_does_not_delay_other_jobs(setup):
+    failing, *others = setup.new_actions(3)
+    setup.scripts.broken = {failing.job.id.number}
 
-    def gate(address):
+    setup.submitter.submit([failing, *others])
+
+    assert setup.journal_kinds(failing) == []
+    assert setup.submitted_keys() == job_keys(others)
+
+
+def test_customer_with_a_closed_gate_does_not_delay_other_customers(setup):
+    setup.slurm.missing[OTHER_CUSTOMER] = ("a home",)
+    blocked = setup.new_actions(1, OTHER_CUSTOMER)
+    others = setup.new_actions(3)
+
+    setup.submitter.submit([*blocked, *others])
+
+    assert setup.journal_kinds(blocked[0]) == []
+    assert setup.submitted_keys() == job_keys(others)
+
+
+def make_hanging_gate(calls, *, answered=frozenset()):
+    """Return a gate that answers for some addresses only. Other calls fail with a timeout."""
+
+    def check_gate(address):
         calls.append(address)
         if address not in answered:
             raise SchedulerUnavailable("no answer")
         return Gate(user=GridUser(address=address, uid=200_001, gid=100_000), missing=())
 
-    return gate
+    return check_gate
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_script_source_that_hangs_costs_one_timeout_per_tick(threads):
-    bench = Bench(threads)
-    jobs = [bench.action() for _ in range(50)]
+def test_script_source_that_hangs_costs_one_timeout_per_tick(threads):
+    setup = SubmitterSetup(threads)
     fetched = []
 
     def fetch(job):
         fetched.append(job)
         raise JobDefinitionUnavailable("no answer")
 
-    bench.scripts.fetch = fetch
-    bench.submitter.submit(jobs)
+    setup.scripts.fetch = fetch
+    setup.submitter.submit(setup.new_actions(50))
 
     assert 1 <= len(fetched) <= 2 * threads  # a thread that has started finishes its job
 
 
-def test_a_gate_that_hangs_costs_one_timeout_per_tick(bench):
+def test_gate_that_hangs_costs_one_timeout_per_tick(setup):
     calls = []
-    bench.slurm.gate = hanging_gate(calls)
+    setup.slurm.check_gate = make_hanging_gate(calls)
+    actions = []
+    for number in range(9):
+        actions += setup.new_actions(1, f"0x{number:040x}")
 
-    bench.submitter.submit([bench.action(f"0x{number:040x}") for number in range(9)])
+    setup.submitter.submit(actions)
 
     assert len(calls) == 1
 
 
-def test_a_gate_that_always_fails_for_one_customer_delays_others_by_one_tick(bench):
-    bench.slurm.gate = hanging_gate([], answered={CUSTOMER})
-    jobs = [*(bench.action(IMPOSTOR) for _ in range(3)), *(bench.action() for _ in range(3))]
+def test_gate_that_always_fails_for_one_customer_delays_others_by_one_tick(setup):
+    setup.slurm.check_gate = make_hanging_gate([], answered={CUSTOMER})
+    blocked = setup.new_actions(3, OTHER_CUSTOMER)
+    others = setup.new_actions(3)
 
-    bench.submitter.submit(jobs)
-    assert bench.slurm.submissions == []
-    bench.submitter.submit(jobs)
+    setup.submitter.submit([*blocked, *others])
+    assert setup.slurm.submissions == []
+    setup.submitter.submit([*blocked, *others])
 
-    assert submitted(bench) == {action.job.job_key for action in jobs[3:]}
+    assert setup.submitted_keys() == job_keys(others)
 
 
-@pytest.mark.parametrize(("seconds", "calls_expected"), [(59, 1), (60, 2), (-7200, 2)])
-def test_an_open_gate_is_cached_for_a_minute_but_not_after_the_clock_was_set_back(
-    bench, seconds, calls_expected
-):
+@pytest.mark.parametrize(("elapsed_s", "call_count"), [(59, 1), (60, 2), (-7200, 2)])
+def test_open_gate_is_cached_for_a_minute(setup, elapsed_s, call_count):
+    """The elapsed time is negative after the clock was set back."""
     calls = []
-    bench.slurm.gate = hanging_gate(calls, answered={CUSTOMER})
-    bench.submitter.submit([bench.action() for _ in range(3)])
-    bench.clock.advance(seconds)
-    bench.submitter.submit([bench.action() for _ in range(3)])
+    setup.slurm.check_gate = make_hanging_gate(calls, answered={CUSTOMER})
+    setup.submitter.submit(setup.new_actions(3))
 
-    assert len(calls) == calls_expected
+    setup.clock.advance(elapsed_s)
+    setup.submitter.submit(setup.new_actions(3))
+
+    assert len(calls) == call_count
 
 
 def test_jobs_that_always_fail_do_not_starve_other_jobs():
-    bench = Bench(threads=1)
-    jobs = [bench.action() for _ in range(3)]
-    bench.scripts.unavailable = {jobs[0].job.id.number, jobs[1].job.id.number}
+    setup = SubmitterSetup(threads=1)
+    first, second, third = setup.new_actions(3)
+    setup.scripts.unavailable = {first.job.id.number, second.job.id.number}
+    for _ in range(3):
+        setup.submitter.submit([first, second, third])
+    assert setup.submitted_keys() == job_keys([third])
 
-    for _ in jobs:
-        bench.submitter.submit(jobs)
-    assert bench.noted(jobs[2])[-1] is EntryKind.SUBMITTED
-    bench.scripts.unavailable = {jobs[1].job.id.number}
-    for _ in jobs[:2]:
-        bench.submitter.submit(jobs[:2])
+    setup.scripts.unavailable = {second.job.id.number}
+    for _ in range(2):
+        setup.submitter.submit([first, second])
 
-    assert bench.noted(jobs[0])[-1] is EntryKind.SUBMITTED
+    assert setup.submitted_keys() == job_keys([first, third])
 
 
-def test_a_bug_in_one_thread_is_not_swallowed(bench):
-    def broken(job):
+def test_unexpected_exception_in_a_thread_is_raised(setup):
+    def fail(job):
         raise KeyError(job)
 
-    bench.scripts.fetch = broken
+    setup.scripts.fetch = fail
 
     with pytest.raises(KeyError):
-        bench.submitter.submit([bench.action()])
+        setup.submitter.submit(setup.new_actions(1))

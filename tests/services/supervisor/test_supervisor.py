@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor on fakes of the chain and of Slurm."""
+"""The supervisor with fakes of the chain and of Slurm."""
 
 import pytest
 from tests import billing_oracle
@@ -8,32 +8,34 @@ from tests.services.supervisor.supervisor_setup import CUSTOMER, SupervisorSetup
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.errors import InvalidInput, SchedulerUnavailable
 
-OTHER = "0x" + "44" * 20
-
 
 @pytest.fixture
 def grid():
     return SupervisorSetup()
 
 
+def cost_of(job, seconds):
+    """Return the expected cost of a run of some seconds."""
+    return billing_oracle.cost(seconds, job.price_per_min)
+
+
 def test_a_job_is_claimed_submitted_set_running_and_settled_once(grid):
-    number, slurm_job_id = grid.running()
+    number, slurm_job_id = grid.request_running_job()
     grid.clock.advance(30)
     grid.slurm.end(slurm_job_id)
-    grid.steps()
+    grid.run_steps()
 
     job = grid.ledger.job(number)
     assert job.state is JobState.FINISHED
     assert len(grid.slurm.submissions) == 1
-    elapsed_s = grid.slurm.attempt(slurm_job_id).elapsed_s
-    assert job.final_cost == billing_oracle.cost(elapsed_s, job.price_per_min)
+    assert job.final_cost == cost_of(job, grid.slurm.attempt(slurm_job_id).elapsed_s)
     assert grid.ledger.balance(CUSTOMER) == job.escrow - job.final_cost
     assert grid.journal.open_entries() == ()
 
 
-def test_the_submission_carries_job_key_user_and_paid_time(grid):
-    number = grid.request()
-    grid.steps(2)
+def test_the_submission_has_the_job_key_the_user_and_the_paid_time(grid):
+    number = grid.request_job()
+    grid.run_steps(2)
 
     (submission,) = grid.slurm.submissions
     job = grid.ledger.job(number)
@@ -43,75 +45,79 @@ def test_the_submission_carries_job_key_user_and_paid_time(grid):
 
 
 def test_a_call_that_cannot_be_stored_does_not_delay_other_calls(grid, monkeypatch):
-    numbers = [grid.request(), grid.request()]
-    grid.steps(2)
+    numbers = [grid.request_job(), grid.request_job()]
+    grid.run_steps(2)
     for attempt in grid.slurm.attempts():
         grid.slurm.start(attempt.slurm_job_id)
-    refused = grid.ledger.job(numbers[0]).job_key
+    first_key = grid.ledger.job(numbers[0]).job_key
     put = grid.outbox.put
 
-    def put_others(key, call):
-        if getattr(call, "job_key", None) == refused:
+    def put_except_first(key, call):
+        if getattr(call, "job_key", None) == first_key:
             raise InvalidInput("cannot be stored")
         put(key, call)
 
-    monkeypatch.setattr(grid.outbox, "put", put_others)
-    grid.steps()
+    monkeypatch.setattr(grid.outbox, "put", put_except_first)
+    grid.run_steps()
 
-    assert [grid.state(number) for number in numbers] == [JobState.SCHEDULED, JobState.RUNNING]
+    assert grid.state_of(numbers[0]) is JobState.SCHEDULED
+    assert grid.state_of(numbers[1]) is JobState.RUNNING
 
 
-def test_a_closed_gate_is_checked_again_and_nothing_is_submitted(grid):
+def test_a_job_is_submitted_only_after_its_gate_opens(grid):
     grid.slurm.missing[CUSTOMER] = ("no home",)
-    grid.request()
-    grid.steps(3)
+    grid.request_job()
+    grid.run_steps(3)
     assert grid.slurm.submissions == []
 
     grid.slurm.missing.clear()
-    grid.steps(1)
+    grid.run_steps(1)
 
     assert len(grid.slurm.submissions) == 1
 
 
 @pytest.mark.parametrize("leaves_record", [False, True])
 def test_a_job_that_slurm_keeps_rejecting_is_refused(grid, leaves_record):
-    grid.slurm.reject, grid.slurm.reject_leaves_record = "no such partition", leaves_record
-    number = grid.request()
-    grid.steps(120)
-    assert grid.state(number) is JobState.SCHEDULED
+    grid.slurm.reject = "no such partition"
+    grid.slurm.reject_leaves_record = leaves_record
+    number = grid.request_job()
+    grid.run_steps(120)
+    assert grid.state_of(number) is JobState.SCHEDULED
 
-    grid.steps(30)
+    grid.run_steps(30)
 
-    assert grid.state(number) is JobState.PENDING
+    assert grid.state_of(number) is JobState.PENDING
 
 
 @pytest.mark.parametrize("leaves_record", [False, True])
 def test_a_job_that_slurm_rejects_for_a_while_runs_later(grid, leaves_record):
-    grid.slurm.reject, grid.slurm.reject_leaves_record = "an unknown error", leaves_record
-    number = grid.request()
-    grid.steps(30)
+    grid.slurm.reject = "an unknown error"
+    grid.slurm.reject_leaves_record = leaves_record
+    number = grid.request_job()
+    grid.run_steps(30)
     grid.slurm.reject = ""
-    grid.steps(60)
-    grid.finish()
+    grid.run_steps(60)
+    grid.finish_jobs()
 
-    assert grid.state(number) is JobState.FINISHED
+    assert grid.state_of(number) is JobState.FINISHED
     assert len(grid.slurm.submissions) == 1
 
 
 def test_a_job_without_a_script_fails_with_a_full_refund(grid):
     grid.scripts.unavailable = True
-    number = grid.request()
-    grid.steps(10)
+    number = grid.request_job()
+    grid.run_steps(10)
 
     job = grid.ledger.job(number)
-    assert (job.state, job.final_cost) == (JobState.FAILED, 0)
+    assert job.state is JobState.FAILED
+    assert job.final_cost == 0
     assert grid.ledger.balance(CUSTOMER) == job.escrow
 
 
 def test_a_submission_whose_answer_was_lost_is_adopted(grid):
     grid.slurm.lose_answers = 1
-    grid.request()
-    grid.steps(12)
+    grid.request_job()
+    grid.run_steps(12)
 
     assert len(grid.slurm.submissions) == 1
 
@@ -119,99 +125,101 @@ def test_a_submission_whose_answer_was_lost_is_adopted(grid):
 @pytest.mark.parametrize(
     "failpoint", ["claimed", "before_submit", "submitted", "before_SetRunning", "before_Settle"]
 )
-def test_a_supervisor_killed_at_a_failpoint_runs_and_settles_the_job_once(grid, failpoint):
+def test_a_job_runs_and_is_settled_once_if_the_supervisor_is_killed(grid, failpoint):
     grid.failpoint = failpoint
-    number = grid.request()
-    grid.steps(10)
-    grid.finish()
+    number = grid.request_job()
+    grid.run_steps(10)
+    grid.finish_jobs()
 
-    assert grid.state(number) is JobState.FINISHED
+    assert grid.state_of(number) is JobState.FINISHED
     assert grid.failpoint is None
     assert len(grid.slurm.attempts()) == 1
     assert len(grid.slurm.submissions) == 1
 
 
 def test_a_job_that_starts_and_ends_while_the_supervisor_is_down_is_settled(grid):
-    number = grid.request()
-    grid.steps(2)
+    number = grid.request_job()
+    grid.run_steps(2)
     slurm_job_id = grid.slurm.attempts()[0].slurm_job_id
     grid.slurm.start(slurm_job_id)
     grid.clock.advance(20)
     grid.slurm.end(slurm_job_id)
     grid.clock.advance(600)
     grid.ledger.mine(600)
-    grid.start()
-    grid.steps()
+    grid.start_supervisor()
+    grid.run_steps()
 
     job = grid.ledger.job(number)
     assert job.state is JobState.FINISHED
-    assert job.final_cost == billing_oracle.cost(20, job.price_per_min)
+    assert job.final_cost == cost_of(job, 20)
 
 
-def test_a_job_that_a_crash_of_slurmctld_lost_is_submitted_again(grid):
-    number = grid.request()
-    grid.steps(2)
+def test_a_job_that_slurmctld_lost_in_a_crash_is_submitted_again(grid):
+    number = grid.request_job()
+    grid.run_steps(2)
     grid.slurm.crash()
-    grid.steps(12)
+    grid.run_steps(12)
     assert len(grid.slurm.submissions) == 2
-    grid.finish()
+    grid.finish_jobs()
 
-    assert grid.state(number) is JobState.FINISHED
+    assert grid.state_of(number) is JobState.FINISHED
 
 
 def test_one_late_answer_of_slurmctld_counts_as_one_sample(grid, monkeypatch):
-    """squeue waits while slurmctld is down and may answer before the nodes have registered."""
-    live = grid.slurm.live
+    """squeue waits while slurmctld is down, and may answer before the nodes have registered."""
+    list_jobs = grid.slurm.list_jobs
 
-    def late_live():
-        sample = live()
+    def list_jobs_late():
+        sample = list_jobs()
         grid.clock.advance(10)
         return sample
 
-    grid.request()
-    grid.steps(2)
+    grid.request_job()
+    grid.run_steps(2)
     grid.slurm.crash()
     with monkeypatch.context() as patch:
-        patch.setattr(grid.slurm, "live", late_live)
+        patch.setattr(grid.slurm, "list_jobs", list_jobs_late)
         grid.step()
-    grid.steps(4)
+    grid.run_steps(4)
     assert len(grid.slurm.submissions) == 1
 
-    grid.steps(4)
+    grid.run_steps(4)
     assert len(grid.slurm.submissions) == 2
 
 
-@pytest.mark.parametrize("reported", [True, False])
-def test_a_run_whose_end_slurmctld_forgot_is_settled_and_cancelled(grid, reported):
-    number, slurm_job_id = grid.running()
+@pytest.mark.parametrize(("has_report", "steps"), [(True, 10), (False, 80)])
+def test_a_run_whose_end_slurmctld_lost_is_settled_and_cancelled(grid, has_report, steps):
+    """A node's report of the end makes the supervisor query slurmdbd sooner."""
+    number, slurm_job_id = grid.request_running_job()
     grid.clock.advance(20)
     attempt = grid.slurm.attempt(slurm_job_id)
     grid.slurm.end(slurm_job_id)
     ended = grid.slurm.attempt(slurm_job_id)
     grid.slurm.crash()
     assert grid.slurm.attempt(slurm_job_id).state == "RUNNING"
-    if reported:
+    if has_report:
         grid.reports.add(
             "end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=ended.ended_at
         )
-    grid.steps(10 if reported else 80)
+    grid.run_steps(steps)
 
     job = grid.ledger.job(number)
-    cost = billing_oracle.cost(ended.elapsed_s, job.price_per_min)
-    assert (job.state, job.final_cost) == (JobState.FINISHED, cost)
-    assert not grid.slurm.attempts(where=lambda a: a.alive)
+    assert job.state is JobState.FINISHED
+    assert job.final_cost == cost_of(job, ended.elapsed_s)
+    assert not grid.live_attempts()
 
 
-def test_slurmdbd_is_queried_for_all_jobs_soon_after_the_clock_was_set_back(grid, monkeypatch):
-    """Otherwise a run whose end slurmctld forgot would be billed late."""
-    number, _ = grid.running()
-    accounting, queried = grid.slurm.accounting, []
+def test_slurmdbd_is_queried_for_all_jobs_after_the_clock_was_set_back(grid, monkeypatch):
+    """Without this query, a run whose end slurmctld lost would be billed late."""
+    number, _ = grid.request_running_job()
+    list_records = grid.slurm.list_records
+    queried = []
 
-    def recording_accounting(job_ids, *, since):
+    def list_records_and_note(job_ids, *, since):
         queried.extend(job_ids)
-        return accounting(job_ids, since=since)
+        return list_records(job_ids, since=since)
 
-    monkeypatch.setattr(grid.slurm, "accounting", recording_accounting)
+    monkeypatch.setattr(grid.slurm, "list_records", list_records_and_note)
     grid.clock.advance(-7200)
     grid.tick()
 
@@ -219,20 +227,21 @@ def test_slurmdbd_is_queried_for_all_jobs_soon_after_the_clock_was_set_back(grid
 
 
 def test_a_job_that_is_lost_repeatedly_is_panicked_and_refunded(grid):
-    number = grid.request()
+    number = grid.request_job()
     for _ in range(60):
         grid.step()
         grid.slurm.crash()
 
     job = grid.ledger.job(number)
-    assert (job.state, job.final_cost) == (JobState.PANICKED, 0)
+    assert job.state is JobState.PANICKED
+    assert job.final_cost == 0
 
 
 def test_a_running_job_that_its_customer_cancels_is_billed_for_its_run_time(grid):
-    number, _ = grid.running()
+    number, _ = grid.request_running_job()
     grid.clock.advance(30)
     grid.ledger.cancel(number)
-    grid.steps()
+    grid.run_steps()
 
     job = grid.ledger.job(number)
     assert job.state is JobState.CANCELLED
@@ -240,62 +249,62 @@ def test_a_running_job_that_its_customer_cancels_is_billed_for_its_run_time(grid
 
 
 def test_a_queued_job_that_its_customer_cancels_is_cancelled_in_slurm(grid):
-    number = grid.request()
-    grid.steps(2)
+    number = grid.request_job()
+    grid.run_steps(2)
     grid.ledger.cancel(number)
-    grid.steps()
+    grid.run_steps()
 
-    assert grid.state(number) is JobState.CANCELLED
-    assert not grid.slurm.attempts(where=lambda a: a.alive)
+    assert grid.state_of(number) is JobState.CANCELLED
+    assert not grid.live_attempts()
 
 
 def test_nothing_is_settled_while_slurm_does_not_answer(grid):
-    number, slurm_job_id = grid.running()
+    number, slurm_job_id = grid.request_running_job()
     grid.slurm.end(slurm_job_id)
     grid.slurm.down = True
-    grid.steps(100)
-    assert grid.state(number) is JobState.RUNNING
+    grid.run_steps(100)
+    assert grid.state_of(number) is JobState.RUNNING
 
     grid.slurm.down = False
-    grid.steps()
+    grid.run_steps()
 
-    assert grid.state(number) is JobState.FINISHED
+    assert grid.state_of(number) is JobState.FINISHED
 
 
 def test_a_bill_waits_for_the_last_of_many_reports(grid):
-    """A supervisor that has just started reads a day of reports; the decisive one may be last."""
-    number, slurm_job_id = grid.running()
+    """A restarted supervisor reads the reports of a day. The last of them may lower a bill."""
+    number, slurm_job_id = grid.request_running_job()
     attempt = grid.slurm.attempt(slurm_job_id)
-    for other in range(5):
+    for other_job_id in range(900, 905):
         grid.reports.add(
-            "end", slurm_job_id=900 + other, uid=attempt.uid, occurred_at=attempt.started_at + 1
+            "end", slurm_job_id=other_job_id, uid=attempt.uid, occurred_at=attempt.started_at + 1
         )
     grid.reports.add(
         "end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=attempt.started_at + 20
     )
-    grid.reports.most = 2
+    grid.reports.batch_size = 2
     grid.clock.advance(60)
     grid.slurm.end(slurm_job_id)
-    grid.start()
-    grid.steps()
+    grid.start_supervisor()
+    grid.run_steps()
 
     job = grid.ledger.job(number)
-    cost = billing_oracle.cost(20, job.price_per_min)
-    assert (job.state, job.final_cost) == (JobState.FINISHED, cost)
+    assert job.state is JobState.FINISHED
+    assert job.final_cost == cost_of(job, 20)
 
 
 def test_no_job_is_lost_while_slurmrestd_is_down_for_minutes(grid, monkeypatch):
-    number = grid.request()
+    number = grid.request_job()
     submit = grid.slurm.submit
 
-    def unavailable(_):
+    def fail(_submission):
         raise SchedulerUnavailable("could not submit job")
 
-    monkeypatch.setattr(grid.slurm, "submit", unavailable)
-    grid.steps(300)
-    assert grid.state(number) is JobState.SCHEDULED
+    monkeypatch.setattr(grid.slurm, "submit", fail)
+    grid.run_steps(300)
+    assert grid.state_of(number) is JobState.SCHEDULED
     monkeypatch.setattr(grid.slurm, "submit", submit)
-    grid.steps(80)
-    grid.finish()
+    grid.run_steps(80)
+    grid.finish_jobs()
 
-    assert grid.state(number) is JobState.FINISHED
+    assert grid.state_of(number) is JobState.FINISHED

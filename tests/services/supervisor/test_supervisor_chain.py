@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor on a chain that is reorganised or replaced, or whose servers disagree."""
+"""The supervisor after a reorg, on a new chain, and with RPC servers that disagree."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
-from tests.services.supervisor.supervisor_setup import CONFIRMATIONS, CUSTOMER, US, SupervisorSetup
+from tests.services.supervisor.supervisor_setup import (
+    CONFIRMATIONS,
+    CUSTOMER,
+    PROVIDER,
+    SupervisorSetup,
+)
 
 from gridstead.domain.jobs.lifecycle import JobState
 
-OTHER = "0x" + "44" * 20
+OTHER_CUSTOMER = "0x" + "44" * 20
 
 
 @pytest.fixture
@@ -16,139 +22,153 @@ def grid():
     return SupervisorSetup()
 
 
-def test_a_reorg_that_gives_the_number_to_another_customer_settles_only_their_job(grid):
-    number = grid.request()
-    grid.steps(2)
+def test_only_the_new_job_is_settled_if_a_reorg_reuses_its_number(grid):
+    number = grid.request_job()
+    grid.run_steps(2)
     grid.ledger.reorg(5)
-    assert grid.request(OTHER) == number
-    grid.steps(10)
-    grid.finish()
+    assert grid.request_job(OTHER_CUSTOMER) == number
+    grid.run_steps(10)
+    grid.finish_jobs()
 
     job = grid.ledger.job(number)
-    assert (job.customer, job.state) == (OTHER, JobState.FINISHED)
-    mine, theirs = grid.slurm.attempts()
-    assert (mine.user, mine.state) == (CUSTOMER, "CANCELLED")
-    assert (theirs.user, theirs.state) == (OTHER, "COMPLETED")
+    assert job.customer == OTHER_CUSTOMER
+    assert job.state is JobState.FINISHED
+    old_attempt, new_attempt = grid.slurm.attempts()
+    assert (old_attempt.user, old_attempt.state) == (CUSTOMER, "CANCELLED")
+    assert (new_attempt.user, new_attempt.state) == (OTHER_CUSTOMER, "COMPLETED")
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_a_settlement_that_a_deep_reorg_reverts_is_sent_again_and_paid_once(grid, restarted):
-    """The job was final and forgotten before the reorg."""
-    number, slurm_job_id = grid.running()
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_settlement_that_a_deep_reorg_reverts_is_sent_again_and_paid_once(grid, is_restarted):
+    """The supervisor closed the job in the journal before the reorg."""
+    number, slurm_job_id = grid.request_running_job()
     grid.clock.advance(30)
     grid.slurm.end(slurm_job_id)
-    grid.steps(3 * CONFIRMATIONS)
-    before = grid.ledger.job(number)
+    grid.run_steps(3 * CONFIRMATIONS)
+    settled_job = grid.ledger.job(number)
     assert grid.journal.open_entries() == ()
 
-    grid.ledger.reorg(grid.ledger.head().number - before.state_block + 1)
-    assert grid.state(number) is JobState.RUNNING
-    if restarted:
-        grid.start()
-    grid.steps(3 * CONFIRMATIONS)
+    grid.ledger.reorg(grid.ledger.head().number - settled_job.state_block + 1)
+    assert grid.state_of(number) is JobState.RUNNING
+    if is_restarted:
+        grid.start_supervisor()
+    grid.run_steps(3 * CONFIRMATIONS)
 
     job = grid.ledger.job(number)
-    assert (job.state, job.final_cost) == (JobState.FINISHED, before.final_cost)
+    assert job.state is JobState.FINISHED
+    assert job.final_cost == settled_job.final_cost
     assert grid.ledger.balance(CUSTOMER) == job.escrow - job.final_cost
     assert len(grid.slurm.submissions) == 1
     assert grid.journal.open_entries() == ()
 
 
 def test_no_attempt_of_an_old_chain_is_adopted_on_a_new_chain(grid):
-    number, slurm_job_id = grid.running()
+    number, slurm_job_id = grid.request_running_job()
     grid.slurm.end(slurm_job_id)
-    grid.steps(20)
-    fresh = SupervisorSetup()
-    fresh.clock = grid.clock
-    fresh.ledger.clock = grid.clock
-    fresh.ledger.reorg(1)
-    fresh.ledger.mine()
-    fresh.ledger.add_provider(US)
-    fresh.slurm = grid.slurm
-    fresh.start()
-    new_number = fresh.request(script="another-script")
-    fresh.steps(3)
+    grid.run_steps(20)
+    new_grid = SupervisorSetup()
+    new_grid.clock = grid.clock
+    new_grid.ledger.clock = grid.clock
+    new_grid.ledger.reorg(1)
+    new_grid.ledger.mine()
+    new_grid.ledger.add_provider(PROVIDER)
+    new_grid.slurm = grid.slurm
+    new_grid.start_supervisor()
+    new_number = new_grid.request_job(script="another-script")
+    new_grid.run_steps(3)
 
     assert new_number == number
     assert len(grid.slurm.submissions) == 2
 
 
-def test_a_claim_is_not_forgotten_when_another_server_of_the_endpoint_lags(grid, monkeypatch):
-    grid.request()
+def return_once_then(first, later):
+    """Return a function that returns ``first()`` in its first call and ``later()`` afterwards."""
+    functions = itertools.chain([first], itertools.repeat(later))
+
+    def call_next():
+        function = next(functions)
+        return function()
+
+    return call_next
+
+
+def test_a_claim_is_not_lost_if_another_server_of_the_endpoint_lags(grid, monkeypatch):
+    grid.request_job()
     grid.step()
-    head, calls = grid.ledger.head, []
+    ledger = grid.ledger
+    head = ledger.head
 
-    def lagging_from_the_second_answer_on():
-        calls.append(None)
-        return head() if len(calls) == 1 else grid.ledger.block(head().number - 3)
+    def lagging_head():
+        return ledger.block(head().number - 3)
 
-    monkeypatch.setattr(grid.ledger, "head", lagging_from_the_second_answer_on)
+    monkeypatch.setattr(ledger, "head", return_once_then(head, lagging_head))
     grid.supervisor.tick()
     monkeypatch.undo()
-    grid.steps(2)
+    grid.run_steps(2)
 
     assert len(grid.slurm.submissions) == 1
 
 
-def test_a_claim_is_not_forgotten_when_another_server_is_on_another_fork(grid, monkeypatch):
-    grid.request()
+def test_a_claim_is_not_lost_if_another_server_is_on_another_fork(grid, monkeypatch):
+    grid.request_job()
     grid.step()
-    ledger, calls = grid.ledger, []
+    ledger = grid.ledger
     head, state_at = ledger.head, ledger._at
 
-    def forked_from_the_second_answer_on():
-        calls.append(None)
-        return head() if len(calls) == 1 else replace(head(), hash="another fork")
+    def head_of_the_fork():
+        return replace(head(), hash="another fork")
 
-    def state_of_its_fork(block):
+    def state_at_block_or_fork(block):
         if block.hash == "another fork":
             block = ledger.block(block.number - 3)
         return state_at(block)
 
-    monkeypatch.setattr(ledger, "head", forked_from_the_second_answer_on)
-    monkeypatch.setattr(ledger, "_at", state_of_its_fork)
+    monkeypatch.setattr(ledger, "head", return_once_then(head, head_of_the_fork))
+    monkeypatch.setattr(ledger, "_at", state_at_block_or_fork)
     grid.supervisor.tick()
     monkeypatch.undo()
-    grid.steps(2)
+    grid.run_steps(2)
 
     assert len(grid.slurm.submissions) == 1
 
 
 def test_an_attempt_is_not_cancelled_while_the_node_syncs_up_to_the_claim(grid, monkeypatch):
-    number, slurm_job_id = grid.running()
-    for block in [grid.ledger.block(height) for height in range(grid.ledger.head().number)]:
+    number, slurm_job_id = grid.request_running_job()
+    head_number = grid.ledger.head().number
+    for height in range(head_number):
+        block = grid.ledger.block(height)
         monkeypatch.setattr(grid.ledger, "head", lambda block=block: block)
         grid.supervisor.tick()
-        (attempt,) = grid.slurm.attempts(where=lambda attempt: attempt.alive)
+        (attempt,) = grid.live_attempts()
         assert attempt.slurm_job_id == slurm_job_id
     monkeypatch.undo()
-    grid.finish()
+    grid.finish_jobs()
 
-    assert grid.state(number) is JobState.FINISHED
+    assert grid.state_of(number) is JobState.FINISHED
 
 
-def test_a_job_whose_claim_a_reorg_reverts_for_a_moment_runs_once_and_is_paid(grid):
-    number = grid.request()
-    grid.steps(2)
+def test_a_job_whose_claim_is_missing_for_a_moment_runs_once(grid):
+    number = grid.request_job()
+    grid.run_steps(2)
     grid.slurm.start(grid.slurm.attempts()[0].slurm_job_id)
     grid.ledger.reorg(1)
-    grid.steps(2)
-    if grid.state(number) is JobState.META_SCHEDULED:
-        grid.ledger.claim(US)
-    grid.steps(3)
-    grid.finish()
+    grid.run_steps(2)
+    if grid.state_of(number) is JobState.META_SCHEDULED:
+        grid.ledger.claim(PROVIDER)
+    grid.run_steps(3)
+    grid.finish_jobs()
 
-    assert grid.state(number) is JobState.FINISHED
+    assert grid.state_of(number) is JobState.FINISHED
     assert len(grid.slurm.attempts()) == 1
 
 
-@pytest.mark.parametrize("restarted", [False, True])
-def test_an_attempt_cancelled_without_a_claim_does_not_end_the_job_claimed_again(grid, restarted):
-    number = grid.request()
-    grid.steps(2)
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_job_that_is_claimed_again_runs_after_its_first_attempt_was_cancelled(grid, is_restarted):
+    number = grid.request_job()
+    grid.run_steps(2)
     grid.slurm.start(grid.slurm.attempts()[0].slurm_job_id)
     grid.ledger.reorg(grid.ledger.head().number - grid.ledger.job(number).state_block + 1)
-    assert grid.state(number) is JobState.META_SCHEDULED
+    assert grid.state_of(number) is JobState.META_SCHEDULED
     for _ in range(CONFIRMATIONS + 3):
         grid.tick()
         grid.ledger.mine()
@@ -156,9 +176,9 @@ def test_an_attempt_cancelled_without_a_claim_does_not_end_the_job_claimed_again
     assert [attempt.state for attempt in grid.slurm.attempts()] == ["CANCELLED"]
     assert grid.journal.open_entries() == ()
 
-    if restarted:
-        grid.start()
-    grid.steps()
-    grid.finish()
+    if is_restarted:
+        grid.start_supervisor()
+    grid.run_steps()
+    grid.finish_jobs()
 
-    assert grid.state(number) is JobState.FINISHED
+    assert grid.state_of(number) is JobState.FINISHED

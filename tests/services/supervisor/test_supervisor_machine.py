@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random interleavings of customers, Slurm, chain reorgs and power cuts, with invariants.
+"""A state machine test: random actions of customers and Slurm, reorgs and crashes.
 
-Some reorgs are deeper than the confirmations.
+Some reorgs are deeper than the number of confirmations.
 """
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from tests.services.supervisor.supervisor_setup import CONFIRMATIONS, US, SupervisorSetup
+from tests.services.supervisor.supervisor_setup import CONFIRMATIONS, PROVIDER, SupervisorSetup
 
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 
@@ -20,69 +20,67 @@ FAILPOINTS = [
     "before_Settle",
     "before_ClaimJobs",
 ]
-ENDS = ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY"]
+END_STATES = ["COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY"]
 
 
 class SupervisorMachine(RuleBasedStateMachine):
+    """The rules change the grid. The invariants are checked after each rule."""
+
     def __init__(self):
         super().__init__()
         self.grid = SupervisorSetup()
 
-    def jobs(self):
-        ledger = self.grid.ledger
-        return ledger.jobs(map(ledger.job_id, range(1, 100)), at_block=ledger.head())
-
-    def live_job_keys(self):
-        return [job.job_key for job in self.grid.slurm.attempts(where=lambda job: job.alive)]
+    def has_duplicate_attempts(self):
+        """Return whether a job has more than one live attempt."""
+        job_keys = [attempt.job_key for attempt in self.grid.live_attempts()]
+        return len(job_keys) > len(set(job_keys))
 
     @rule(customer=st.sampled_from(CUSTOMERS))
-    def request(self, customer):
-        self.grid.request(customer)
+    def a_customer_requests_a_job(self, customer):
+        self.grid.request_job(customer)
 
     @rule(failpoint=st.sampled_from(FAILPOINTS))
-    def arm_a_power_cut(self, failpoint):
+    def a_crash_is_armed(self, failpoint):
         self.grid.failpoint = failpoint
 
     @rule()
-    def tick(self):
+    def the_supervisor_ticks(self):
         self.grid.tick()
 
     @rule(count=st.integers(1, 8))
-    def steps(self, count):
-        self.grid.steps(count)
+    def steps_are_run(self, count):
+        self.grid.run_steps(count)
 
     @rule()
-    def restart(self):
-        self.grid.start()
+    def the_supervisor_restarts(self):
+        self.grid.start_supervisor()
 
     @rule(data=st.data())
     def slurm_starts_or_ends_a_job(self, data):
-        alive = self.grid.slurm.attempts(where=lambda attempt: attempt.alive)
-        if alive:
-            attempt = data.draw(st.sampled_from(alive))
-            if attempt.state == "PENDING":
-                self.grid.slurm.start(attempt.slurm_job_id)
-            else:
-                self.grid.slurm.end(attempt.slurm_job_id, data.draw(st.sampled_from(ENDS)))
+        live_attempts = self.grid.live_attempts()
+        if live_attempts:
+            attempt = data.draw(st.sampled_from(live_attempts))
+            self.grid.start_or_end(attempt, data.draw(st.sampled_from(END_STATES)))
 
     @rule()
     def slurmctld_crashes(self):
         self.grid.slurm.crash()
 
     @rule(down=st.booleans())
-    def slurm_goes_down_or_up(self, down):
+    def slurm_stops_or_starts(self, down):
         self.grid.slurm.down = down
 
-    @rule(delay=st.integers(0, 20))
-    def slurmdbd_lags(self, delay):
-        self.grid.slurm.dbd_delay_s = delay
+    @rule(delay_s=st.integers(0, 20))
+    def slurmdbd_lags(self, delay_s):
+        self.grid.slurm.dbd_delay_s = delay_s
 
-    @rule(error=st.sampled_from(("", "not now")), leaves_record=st.booleans())
-    def slurm_rejects_submissions(self, error, leaves_record):
-        self.grid.slurm.reject, self.grid.slurm.reject_leaves_record = error, leaves_record
+    @rule(reason=st.sampled_from(("", "not now")), leaves_record=st.booleans())
+    def slurm_rejects_or_accepts_submissions(self, reason, leaves_record):
+        self.grid.slurm.reject = reason
+        self.grid.slurm.reject_leaves_record = leaves_record
 
     @rule()
-    def an_answer_is_lost(self):
+    def the_answer_to_the_next_submission_is_lost(self):
         self.grid.slurm.lose_answers = 1
 
     @rule(seconds=st.integers(1, 90))
@@ -91,47 +89,45 @@ class SupervisorMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def a_customer_cancels(self, data):
-        hot = [job.id.number for job in self.jobs().values() if job.state not in COLD]
-        if hot:
-            self.grid.ledger.cancel(data.draw(st.sampled_from(hot)))
+        hot_numbers = [job.id.number for job in self.grid.jobs() if job.state not in COLD]
+        if hot_numbers:
+            self.grid.ledger.cancel(data.draw(st.sampled_from(hot_numbers)))
 
-    @precondition(
-        lambda self: self.grid.ledger.head().number > 3 * CONFIRMATIONS
-    )  # the provider stays approved
+    # A reorg at a lower height could revert the approval of the provider.
+    @precondition(lambda self: self.grid.ledger.head().number > 3 * CONFIRMATIONS)
     @rule(depth=st.integers(1, 2 * CONFIRMATIONS))
-    def the_chain_reorganises(self, depth):
+    def a_reorg_reverts_blocks(self, depth):
         self.grid.ledger.reorg(depth)
 
     @invariant()
-    def no_job_has_two_attempts_alive_after_a_tick_with_slurm(self):
+    def a_tick_cancels_duplicate_attempts(self):
         if self.grid.slurm.down:
             return
-        alive = self.live_job_keys()
-        if len(alive) > len(set(alive)):
+        if self.has_duplicate_attempts():
             self.grid.tick()
-            alive = self.live_job_keys()
-        assert len(alive) == len(set(alive))
+        assert not self.has_duplicate_attempts()
 
     @invariant()
     def nobody_pays_more_than_the_escrow_or_for_a_panicked_job(self):
-        for job in self.jobs().values():
+        for job in self.grid.jobs():
             assert job.final_cost <= job.escrow
             if job.state is JobState.PANICKED:
                 assert job.final_cost == 0
 
     def teardown(self):
+        """Repair everything. Then every job ends, and no attempt or journal entry remains."""
         self.grid.slurm.dbd_delay_s = 0
         self.grid.slurm.lose_answers = 0
         self.grid.slurm.reject = ""
         self.grid.failpoint = None
         self.grid.slurm.down = False
-        for job in self.jobs().values():
+        for job in self.grid.jobs():
             if job.state is JobState.PENDING:
-                self.grid.ledger.match(job.id.number, US)
-        self.grid.finish()
+                self.grid.ledger.match(job.id.number, PROVIDER)
+        self.grid.finish_jobs()
         final_states = {*COLD, JobState.PENDING}
-        assert {job.state for job in self.jobs().values()} <= final_states
-        assert self.grid.slurm.attempts(where=lambda attempt: attempt.alive) == ()
+        assert {job.state for job in self.grid.jobs()} <= final_states
+        assert self.grid.live_attempts() == ()
         assert self.grid.journal.open_entries() == ()
 
 

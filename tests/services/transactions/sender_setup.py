@@ -24,9 +24,9 @@ class RevertingAccount(FakeAccount):
 
     reverts_claims = False
 
-    def gas(self, batches, *, room):
+    def gas(self, batches, *, available_gas):
         reverted = TransactionReverted("ClaimJobs", "ProviderNotJoined")
-        limits = list(super().gas(batches, room=room))
+        limits = list(super().gas(batches, available_gas=available_gas))
         for index, calls in enumerate(batches):
             if self.reverts_claims and calls and isinstance(calls[0], ClaimJobs):
                 limits[index] = reverted
@@ -34,45 +34,53 @@ class RevertingAccount(FakeAccount):
 
 
 def settlement(job):
-    evidence = "0x" + "00" * 32
-    fields = {
-        "state": JobState.FINISHED,
-        "seconds": 1,
-        "exit_code": 0,
-        "error": "",
-        "evidence": evidence,
-    }
-    return Settle(job_key=job.job_key, **fields)
+    """Return the call that settles a job as finished after one second."""
+    return Settle(
+        job_key=job.job_key,
+        state=JobState.FINISHED,
+        seconds=1,
+        exit_code=0,
+        error="",
+        evidence="0x" + "00" * 32,
+    )
 
 
 class HastyLedger(FakeLedger):
-    """A chain that, while ``hasty``, answers for its newest block as if the next were mined."""
+    """A chain whose answers for the newest block may already contain the next block.
 
-    hasty = False
+    Attributes:
+        is_hasty: Whether this is the case now.
+    """
+
+    is_hasty = False
 
     def _at(self, block):
         state = super()._at(block)
-        if not self.hasty or block != self._history[-1][0]:
+        newest_block = self._history[-1][0]
+        if not self.is_hasty or block != newest_block:
             return state
-        kept = self._state, self.pool, self._events
+        saved = self._state, self.pool, self._events
         self._state, self.pool, self._events = copy.deepcopy(self._state), dict(self.pool), []
         self._include()
         state = self._state
-        self._state, self.pool, self._events = kept
+        self._state, self.pool, self._events = saved
         return state
 
 
 class WalletSender:
+    """A provider's outbox and sender on a fake chain."""
+
     def __init__(self):
         self.clock = FakeClock()
         self.ledger = HastyLedger(self.clock)
         self.ledger.add_provider(PROVIDER)
         self.outbox = MemoryOutbox(clock=self.clock)
         self.account = RevertingAccount(self.ledger, PROVIDER)
-        self.policy()
+        self.restart()
 
-    def policy(self, **changes):
-        """Start the sender again with another policy."""
+    def restart(self, **policy):
+        """Start the sender again with this policy."""
+        fields = {"confirmations": 1, "replace_after_s": 30} | policy
         ports = SenderPorts(
             clock=self.clock,
             ledger=self.ledger,
@@ -80,18 +88,23 @@ class WalletSender:
             outbox=self.outbox,
             transactions=self.outbox,
         )
-        self.sender = Sender(
-            ports, DispatchPolicy(**({"confirmations": 1, "replace_after_s": 30} | changes))
-        )
+        self.sender = Sender(ports, DispatchPolicy(**fields))
 
-    def claimed_job(self):
+    def claim_job(self):
+        """Request, match and claim a job, and return it."""
         job = self.ledger.request(CUSTOMER)
         self.ledger.match(job.id.number, PROVIDER)
         self.ledger.claim(PROVIDER)
         return self.ledger.job(job.id.number)
 
+    def run_job(self):
+        """Request, match, claim and start a job, and return it."""
+        job = self.claim_job()
+        return self.ledger.run(job.id.number)
+
     def put_running(self):
-        job = self.claimed_job()
+        """Claim a job, and put the call that reports its start into the outbox."""
+        job = self.claim_job()
         self.outbox.put(f"run:{job.id.number}", SetRunning(job_key=job.job_key, started_at=1))
 
     def tick_and_mine(self, times=1):
@@ -99,17 +112,21 @@ class WalletSender:
             self.sender.tick()
             self.ledger.mine()
 
-    def mine_nothing(self):
-        """Mine a block without the waiting transactions."""
+    def mine_empty_block(self):
+        """Mine a block without the pending transactions."""
         pool, self.ledger.pool = self.ledger.pool, {}
         self.ledger.mine()
         self.ledger.pool = pool
 
-    def signed(self, *, closed=False):
-        """Return the stored transactions of open nonces, or of all nonces."""
+    def stored_transactions(self):
+        """Return the transactions of all nonces."""
+        return [transaction for _, transaction in self.outbox.signed]
+
+    def open_transactions(self):
+        """Return the transactions of open nonces."""
         transactions = []
         for account, transaction in self.outbox.signed:
-            if closed or (account, transaction.nonce) not in self.outbox.closed:
+            if (account, transaction.nonce) not in self.outbox.closed:
                 transactions.append(transaction)
         return transactions
 
@@ -117,7 +134,7 @@ class WalletSender:
         return {transaction.hash for transaction in self.account.sent}
 
     def max_fees(self):
-        return {transaction.fees.max_fee for transaction in self.signed()}
+        return {transaction.fees.max_fee for transaction in self.open_transactions()}
 
     def states(self):
         return [entry.state for entry in self.outbox.entries()]

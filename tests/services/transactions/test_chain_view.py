@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sender's chain view trusts, and what it reads again."""
+"""The sender's chain view: which answers of the node it trusts, and which it reads again."""
 
 from __future__ import annotations
 
@@ -26,90 +26,94 @@ def wallet_sender():
 @pytest.mark.parametrize("resend_after_s", [1, 100])
 def test_no_call_is_lost_if_the_node_is_ahead_of_its_newest_block(wallet_sender, resend_after_s):
     """Some nodes answer for their newest block while they write the next one to the same state."""
-    wallet_sender.policy(batch=2, resend_after_s=resend_after_s)
-    jobs = [wallet_sender.ledger.run(wallet_sender.claimed_job().id.number) for _ in range(12)]
-    for turn, job in enumerate(jobs):
+    wallet_sender.restart(batch=2, resend_after_s=resend_after_s)
+    jobs = [wallet_sender.run_job() for _ in range(12)]
+    for index, job in enumerate(jobs):
+        # Three ticks for each block. The node is ahead in the second and in the third tick.
+        tick_of_block = index % 3
+        wallet_sender.ledger.is_hasty = tick_of_block > 0
         wallet_sender.outbox.put(f"end:{job.job_key}", settlement(job))
-        wallet_sender.ledger.hasty = turn % 3 > 0
         wallet_sender.sender.tick()
         wallet_sender.clock.advance(1)
-        if turn % 3 == 2:
+        if tick_of_block == 2:
             wallet_sender.ledger.mine()
-    wallet_sender.ledger.hasty = False
+    wallet_sender.ledger.is_hasty = False
     wallet_sender.tick_and_mine(6)
 
     assert wallet_sender.states() == [SendState.FINAL] * 12
     entry_ids = []
-    for transaction in wallet_sender.signed(closed=True):
+    for transaction in wallet_sender.stored_transactions():
         assert not transaction.withdrawn
         entry_ids += transaction.entry_ids
     assert sorted(entry_ids) == list(range(1, 13))
 
 
 def test_call_that_the_newest_block_made_obsolete_is_rejected_a_block_later(wallet_sender):
-    job = wallet_sender.ledger.run(wallet_sender.claimed_job().id.number)
+    job = wallet_sender.run_job()
     wallet_sender.outbox.put("end", settlement(job))
     wallet_sender.ledger.settle(job.id.number)
 
     wallet_sender.sender.tick()
-    assert (wallet_sender.states(), wallet_sender.account.sent) == ([SendState.QUEUED], [])
+    assert wallet_sender.states() == [SendState.QUEUED]
     wallet_sender.ledger.mine()
     wallet_sender.sender.tick()
 
-    assert (wallet_sender.states(), wallet_sender.account.sent) == ([SendState.REJECTED], [])
+    assert wallet_sender.states() == [SendState.REJECTED]
+    assert wallet_sender.account.sent == []
 
 
 def test_receipt_is_read_once_unless_there_is_a_reorg(wallet_sender):
-    wallet_sender.policy(confirmations=5)
+    wallet_sender.restart(confirmations=5)
     wallet_sender.put_running()
-    requests = []
+    request_sizes = []
     receipts = wallet_sender.account.receipts
 
     def recording_receipts(hashes):
-        requests.append(list(hashes))
-        return receipts(requests[-1])
+        hash_list = list(hashes)
+        request_sizes.append(len(hash_list))
+        return receipts(hash_list)
 
     wallet_sender.account.receipts = recording_receipts
     wallet_sender.tick_and_mine(4)
-    assert [len(hashes) for hashes in requests] == [1]
+    assert request_sizes == [1]
     assert wallet_sender.states() == [SendState.MINED]
 
     wallet_sender.ledger.reorg(2)
     wallet_sender.tick_and_mine(5)
 
-    assert [len(hashes) for hashes in requests] == [1, 1]
+    assert request_sizes == [1, 1]
     assert wallet_sender.states() == [SendState.FINAL]
 
 
-def test_job_of_a_waiting_call_is_read_before_a_resend_and_after_a_reorg(wallet_sender):
+def test_job_of_a_pending_call_is_read_before_a_resend_and_after_a_reorg(wallet_sender):
     wallet_sender.put_running()
-    reads = []
+    read_blocks = []
     jobs = wallet_sender.ledger.jobs
 
     def recording_jobs(job_ids, *, at_block):
-        reads.append(at_block.number)
+        read_blocks.append(at_block.number)
         return jobs(job_ids, at_block=at_block)
 
     wallet_sender.ledger.jobs = recording_jobs
     wallet_sender.sender.tick()
     for _ in range(3):
         wallet_sender.clock.advance(2)
-        wallet_sender.mine_nothing()
+        wallet_sender.mine_empty_block()
         wallet_sender.sender.tick()
-    assert len(reads) == 1
+    assert len(read_blocks) == 1
 
     wallet_sender.clock.advance(5)
     wallet_sender.sender.tick()
-    assert len(reads) == 2
-    wallet_sender.ledger.pool, pool = {}, wallet_sender.ledger.pool
+    assert len(read_blocks) == 2
+    pool, wallet_sender.ledger.pool = wallet_sender.ledger.pool, {}
     wallet_sender.ledger.reorg(1)
     wallet_sender.ledger.pool = pool
     wallet_sender.sender.tick()
-    assert len(reads) == 3
+    assert len(read_blocks) == 3
 
 
 def test_mined_call_is_not_sent_again_while_a_server_hides_its_receipt(wallet_sender):
-    wallet_sender.policy(confirmations=5, resend_after_s=1)
+    wallet_sender.restart(confirmations=5, resend_after_s=1)
     wallet_sender.put_running()
     wallet_sender.tick_and_mine()
     receipts = wallet_sender.account.receipts
@@ -122,20 +126,22 @@ def test_mined_call_is_not_sent_again_while_a_server_hides_its_receipt(wallet_se
     wallet_sender.tick_and_mine(6)
 
     assert wallet_sender.states() == [SendState.FINAL]
-    assert (len(wallet_sender.signed(closed=True)), len(wallet_sender.account.sent)) == (1, 1)
+    assert len(wallet_sender.stored_transactions()) == 1
+    assert len(wallet_sender.account.sent) == 1
 
 
-def test_receipt_of_a_nonce_is_no_evidence_for_a_lower_nonce(wallet_sender):
-    """Receipts are requested in pages, and different servers may answer them."""
-    wallet_sender.policy(confirmations=5, batch=1)
+def test_receipt_of_a_nonce_does_not_close_a_lower_nonce(wallet_sender):
+    """Receipts are requested in pages, and different servers may answer the pages."""
+    wallet_sender.restart(confirmations=5, batch=1)
     wallet_sender.put_running()
     wallet_sender.put_running()
     wallet_sender.tick_and_mine()
-    earlier, later = wallet_sender.signed()
+    earlier, later = wallet_sender.open_transactions()
     receipts = wallet_sender.account.receipts
+    assert later.nonce == earlier.nonce + 1
     wallet_sender.account.receipts = lambda hashes: receipts(set(hashes) - {earlier.hash})
     wallet_sender.tick_and_mine(3)
-    assert (later.nonce, wallet_sender.states()[0]) == (earlier.nonce + 1, SendState.SENT)
+    assert wallet_sender.states()[0] is SendState.SENT
     wallet_sender.account.receipts = receipts
     wallet_sender.tick_and_mine(6)
 
@@ -144,7 +150,7 @@ def test_receipt_of_a_nonce_is_no_evidence_for_a_lower_nonce(wallet_sender):
 
 
 def test_receipt_of_another_fork_is_ignored(wallet_sender):
-    wallet_sender.policy(confirmations=5)
+    wallet_sender.restart(confirmations=5)
     wallet_sender.put_running()
     wallet_sender.tick_and_mine()
     receipts = wallet_sender.account.receipts
@@ -156,18 +162,20 @@ def test_receipt_of_another_fork_is_ignored(wallet_sender):
 
 def test_receipt_is_checked_once_more_before_it_is_final(wallet_sender):
     """The servers that returned and confirmed the receipt may have been on another fork."""
-    wallet_sender.policy(confirmations=3)
+    wallet_sender.restart(confirmations=3)
     wallet_sender.put_running()
     wallet_sender.tick_and_mine()
     wallet_sender.ledger.mine()
-    receipts = wallet_sender.account.receipts
-    (receipt,) = receipts([wallet_sender.signed()[0].hash]).values()
-    mined, block = wallet_sender.ledger.block(receipt.block), wallet_sender.ledger.block
-    forked_block = replace(mined, hash=FORK_HASH)
+    receipts, block = wallet_sender.account.receipts, wallet_sender.ledger.block
+    (transaction,) = wallet_sender.open_transactions()
+    (receipt,) = receipts([transaction.hash]).values()
+
+    def block_of_fork(number):
+        canonical = block(number)
+        return replace(canonical, hash=FORK_HASH) if number == receipt.block else canonical
+
     wallet_sender.account.receipts = lambda hashes: forked(receipts(hashes))
-    wallet_sender.ledger.block = lambda number: (
-        forked_block if number == mined.number else block(number)
-    )
+    wallet_sender.ledger.block = block_of_fork
     wallet_sender.sender.tick()
     assert wallet_sender.states() == [SendState.MINED]
     wallet_sender.ledger.block = block

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender's rare cases, on fakes; tests/adapters/chain has the common ones on a real chain."""
+"""Rare cases of the sender, on fakes. tests/adapters/chain has the common ones on a real chain."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def test_stuck_call_that_would_revert_now_is_replaced_by_an_empty_transaction(wa
     wallet_sender.outbox.put("claim", ClaimJobs(limit=1))
     wallet_sender.sender.tick()
     wallet_sender.account.reverts_claims = True
-    wallet_sender.mine_nothing()
+    wallet_sender.mine_empty_block()
     wallet_sender.clock.advance(30)
     wallet_sender.sender.tick()
-    sent = [transaction.entry_ids for transaction in wallet_sender.account.sent]
-    assert sent == [(1,), ()]
+    stuck, empty = wallet_sender.account.sent
+    assert (stuck.entry_ids, empty.entry_ids) == ((1,), ())
 
     wallet_sender.ledger.mine()
     wallet_sender.tick_and_mine(3)
@@ -78,12 +78,9 @@ def test_stuck_call_that_would_revert_now_is_replaced_by_an_empty_transaction(wa
 
 
 def test_unknown_transaction_of_the_same_nonce_in_the_pool_is_replaced(wallet_sender):
-    """After a loss of the store, the node may still hold a transaction that was signed before."""
+    """After a loss of the store, the node may still have a transaction that was signed before."""
     wallet_sender.put_running()
-    unknown = wallet_sender.account.sign(
-        (), entry_ids=(), nonce=0, gas=1, fees=wallet_sender.account.fees()
-    )
-    wallet_sender.account.send([unknown])
+    send_unknown_transaction(wallet_sender)
     wallet_sender.sender.tick()
     assert wallet_sender.states() == [SendState.SENT]
 
@@ -95,17 +92,18 @@ def test_unknown_transaction_of_the_same_nonce_in_the_pool_is_replaced(wallet_se
     assert wallet_sender.ledger.job(1).started_at > 0
 
 
+def send_unknown_transaction(wallet_sender):
+    """Send an empty transaction with nonce 0 that is not in the sender's store."""
+    account = wallet_sender.account
+    unknown = account.sign((), entry_ids=(), nonce=0, gas=1, fees=account.fees())
+    account.send([unknown])
+
+
 def test_no_call_is_lost_if_another_program_uses_its_nonce(wallet_sender):
     wallet_sender.put_running()
     wallet_sender.sender.tick()
     wallet_sender.ledger.pool.clear()
-    wallet_sender.account.send(
-        [
-            wallet_sender.account.sign(
-                (), entry_ids=(), nonce=0, gas=1, fees=wallet_sender.account.fees()
-            )
-        ]
-    )
+    send_unknown_transaction(wallet_sender)
     wallet_sender.ledger.mine()
     wallet_sender.tick_and_mine(4)
 
@@ -121,14 +119,14 @@ def test_fees_are_not_raised_while_there_is_no_new_block(wallet_sender):
     assert len(wallet_sender.sent_hashes()) == 1
 
     for _ in range(4):
-        wallet_sender.mine_nothing()
+        wallet_sender.mine_empty_block()
         wallet_sender.clock.advance(10)
         wallet_sender.sender.tick()
     assert len(wallet_sender.sent_hashes()) == 2
 
 
 def test_transaction_that_the_node_refuses_is_split_in_halves(wallet_sender):
-    wallet_sender.account.most_calls = 2
+    wallet_sender.account.max_calls = 2
     for _ in range(9):
         wallet_sender.put_running()
 
@@ -137,23 +135,26 @@ def test_transaction_that_the_node_refuses_is_split_in_halves(wallet_sender):
     assert wallet_sender.states() == [SendState.FINAL] * 9
 
 
-@pytest.mark.parametrize("key", ["claim:{}:0", "settle"])
-def test_call_that_the_node_always_refuses_backs_off_exponentially(wallet_sender, key):
+@pytest.mark.parametrize("is_claim", [True, False], ids=["claim", "call about a job"])
+def test_call_that_the_node_always_refuses_backs_off_exponentially(wallet_sender, is_claim):
     """A service requests the call again at once, and each attempt costs an empty transaction."""
-    job = wallet_sender.claimed_job()
-    call = ClaimJobs(limit=1) if "claim" in key else SetRunning(job_key=job.job_key, started_at=1)
-    wallet_sender.account.most_calls = 0
-    for turn in range(100):
+    job = wallet_sender.claim_job()
+    wallet_sender.account.max_calls = 0
+    for block in range(100):
         if not wallet_sender.outbox.open_entries():
-            wallet_sender.outbox.put(key.format(turn), call)
+            if is_claim:
+                wallet_sender.outbox.put(f"claim:{block}:0", ClaimJobs(limit=1))
+            else:
+                call = SetRunning(job_key=job.job_key, started_at=1)
+                wallet_sender.outbox.put("running", call)
         wallet_sender.tick_and_mine()
         wallet_sender.clock.advance(6)
 
-    signed = wallet_sender.signed(closed=True)
-    with_calls = [transaction for transaction in signed if transaction.entry_ids]
+    stored = wallet_sender.stored_transactions()
+    with_calls = [transaction for transaction in stored if transaction.entry_ids]
     assert 2 <= len(with_calls) <= 5
 
-    wallet_sender.account.most_calls = 50
+    wallet_sender.account.max_calls = 50
     wallet_sender.clock.advance(3600)
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states()[-1] is SendState.FINAL
@@ -163,14 +164,14 @@ def test_call_that_the_node_refuses_does_not_delay_other_calls(wallet_sender):
     for _ in range(3):
         wallet_sender.put_running()
     wallet_sender.outbox.put("claim", ClaimJobs(limit=1))
-    wallet_sender.account.most_calls = 0
+    wallet_sender.account.max_calls = 0
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states() == [SendState.REJECTED] * 4
-    assert {entry.reason for entry in wallet_sender.outbox.entries()} == {
-        'the node refused the transaction: "exceeds block gas limit"'
-    }
+    reason = 'the node refused the transaction: "exceeds block gas limit"'
+    for entry in wallet_sender.outbox.entries():
+        assert entry.reason == reason
 
-    wallet_sender.account.most_calls = 50
+    wallet_sender.account.max_calls = 50
     wallet_sender.put_running()
     wallet_sender.tick_and_mine(4)
 
@@ -178,28 +179,28 @@ def test_call_that_the_node_refuses_does_not_delay_other_calls(wallet_sender):
     assert wallet_sender.outbox.open_entries() == ()
 
 
-def test_transactions_that_the_node_has_no_room_for_are_sent_later(wallet_sender):
-    wallet_sender.policy(batch=1)
+def test_transactions_are_sent_later_if_the_pool_of_the_node_is_full(wallet_sender):
+    wallet_sender.restart(batch=1)
     for _ in range(6):
         wallet_sender.put_running()
-    wallet_sender.account.room = 4
+    wallet_sender.account.pool_size = 4
     with pytest.raises(ChainUnavailable, match="txpool is full"):
         wallet_sender.sender.tick()
-    sent = [transaction.sent_at is not None for transaction in wallet_sender.signed()]
-    assert sent == [True] * 4 + [False] * 2
+    is_sent = [transaction.sent_at is not None for transaction in wallet_sender.open_transactions()]
+    assert is_sent == [True, True, True, True, False, False]
 
     wallet_sender.ledger.mine()
     wallet_sender.tick_and_mine(4)
 
     assert wallet_sender.states() == [SendState.FINAL] * 6
-    assert len(wallet_sender.signed(closed=True)) == 6
+    assert len(wallet_sender.stored_transactions()) == 6
 
 
-def test_wallet_that_cannot_pay_for_all_transactions_pays_one_after_the_other(wallet_sender):
-    wallet_sender.policy(batch=1)
+def test_wallet_that_cannot_pay_for_all_transactions_at_once_pays_for_them_later(wallet_sender):
+    wallet_sender.restart(batch=1)
     for _ in range(3):
         wallet_sender.put_running()
-    wallet_sender.account.purse = 2
+    wallet_sender.account.payable_count = 2
     with pytest.raises(ChainUnavailable, match="insufficient funds"):
         wallet_sender.sender.tick()
 
@@ -211,7 +212,7 @@ def test_wallet_that_cannot_pay_for_all_transactions_pays_one_after_the_other(wa
 
 def test_wallet_that_cannot_pay_for_its_first_transaction_is_a_configuration_error(wallet_sender):
     wallet_sender.put_running()
-    wallet_sender.account.purse = 0
+    wallet_sender.account.payable_count = 0
 
     with pytest.raises(ConfigError, match="cannot pay"):
         wallet_sender.sender.tick()
@@ -223,13 +224,14 @@ def test_fees_of_replacements_stay_within_their_limit(wallet_sender):
     wallet_sender.put_running()
     for _ in range(60):
         wallet_sender.sender.tick()
-        wallet_sender.mine_nothing()
+        wallet_sender.mine_empty_block()
         wallet_sender.clock.advance(31)
-    usual = wallet_sender.account.fees()
-    offered = [transaction.fees for transaction in wallet_sender.signed()]
+    current = wallet_sender.account.fees()
+    offered = [transaction.fees for transaction in wallet_sender.open_transactions()]
     assert offered == sorted(offered, key=lambda fees: fees.max_fee)
-    assert 5 * usual.max_fee < offered[-1].max_fee <= 10 * usual.max_fee
-    assert 5 * usual.tip < offered[-1].tip <= 10 * usual.tip
+    highest = offered[-1]
+    assert 5 * current.max_fee < highest.max_fee <= 10 * current.max_fee
+    assert 5 * current.tip < highest.tip <= 10 * current.tip
 
     wallet_sender.tick_and_mine(3)
 
@@ -237,18 +239,19 @@ def test_fees_of_replacements_stay_within_their_limit(wallet_sender):
     assert wallet_sender.ledger._state.nonces[PROVIDER] == 1
 
 
-@pytest.mark.parametrize("taken_before", [True, False])
-def test_fees_of_a_transaction_that_the_node_has_no_room_for_are_raised(
-    wallet_sender, taken_before
+@pytest.mark.parametrize("was_accepted", [True, False])
+def test_fees_of_a_transaction_are_raised_if_the_pool_of_the_node_stays_full(
+    wallet_sender, was_accepted
 ):
     wallet_sender.put_running()
-    if taken_before:
+    if was_accepted:
         wallet_sender.sender.tick()
-    wallet_sender.policy(replace_after_s=30, resend_after_s=1)
-    wallet_sender.ledger.pool, wallet_sender.account.room = {}, 0
+    wallet_sender.restart(replace_after_s=30, resend_after_s=1)
+    wallet_sender.ledger.pool.clear()
+    wallet_sender.account.pool_size = 0
     for _ in range(4):
         wallet_sender.clock.advance(20)
-        wallet_sender.mine_nothing()
+        wallet_sender.mine_empty_block()
         with pytest.raises(ChainUnavailable, match="could not send"):
             wallet_sender.sender.tick()
 
@@ -258,22 +261,21 @@ def test_fees_of_a_transaction_that_the_node_has_no_room_for_are_raised(
 def test_sent_transaction_is_not_withdrawn_if_its_replacement_is_refused(wallet_sender):
     wallet_sender.put_running()
     wallet_sender.sender.tick()
-    wallet_sender.account.most_calls = 0
+    wallet_sender.account.max_calls = 0
     wallet_sender.clock.advance(20)
-    wallet_sender.mine_nothing()
+    wallet_sender.mine_empty_block()
     wallet_sender.sender.tick()
     wallet_sender.clock.advance(20)
-    wallet_sender.mine_nothing()
+    wallet_sender.mine_empty_block()
     wallet_sender.sender.tick()
 
-    assert len(wallet_sender.signed()) > 1
-    assert not any(transaction.withdrawn for transaction in wallet_sender.signed())
+    assert len(wallet_sender.open_transactions()) > 1
+    for transaction in wallet_sender.open_transactions():
+        assert not transaction.withdrawn
     assert wallet_sender.states() == [SendState.SENT]
 
 
-def test_transaction_that_the_pool_lost_is_sent_again_soon_after_the_clock_was_set_back(
-    wallet_sender,
-):
+def test_lost_transaction_is_sent_again_although_the_clock_was_set_back(wallet_sender):
     wallet_sender.put_running()
     wallet_sender.sender.tick()
     wallet_sender.ledger.pool.clear()
@@ -286,12 +288,12 @@ def test_transaction_that_the_pool_lost_is_sent_again_soon_after_the_clock_was_s
     assert wallet_sender.states() == [SendState.FINAL]
 
 
-def test_fees_are_raised_soon_after_the_clock_was_set_back(wallet_sender):
+def test_fees_are_raised_although_the_clock_was_set_back(wallet_sender):
     wallet_sender.put_running()
     wallet_sender.sender.tick()
     wallet_sender.clock.advance(-7200)
     for _ in range(5):
-        wallet_sender.mine_nothing()
+        wallet_sender.mine_empty_block()
         wallet_sender.sender.tick()
         wallet_sender.clock.advance(10)
 
@@ -300,11 +302,11 @@ def test_fees_are_raised_soon_after_the_clock_was_set_back(wallet_sender):
 
 def test_backoff_of_a_refused_call_is_not_longer_after_the_clock_was_set_back(wallet_sender):
     wallet_sender.put_running()
-    wallet_sender.account.most_calls = 0
+    wallet_sender.account.max_calls = 0
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states() == [SendState.REJECTED]
 
-    wallet_sender.account.most_calls = 50
+    wallet_sender.account.max_calls = 50
     wallet_sender.clock.advance(-7200)
     wallet_sender.outbox.put("run:1", wallet_sender.outbox.entries()[0].call)
     for _ in range(10):
@@ -315,35 +317,37 @@ def test_backoff_of_a_refused_call_is_not_longer_after_the_clock_was_set_back(wa
 
 
 @pytest.mark.parametrize("old_is_mined", [False, True])
-def test_withdrawn_transaction_may_be_mined_and_no_call_is_made_twice(wallet_sender, old_is_mined):
+def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(wallet_sender, old_is_mined):
     """An objection to a call withdraws a transaction that the node already has.
 
     The next block may contain the withdrawn transaction or the empty one that replaces it.
     """
-    wallet_sender.policy(confirmations=3)
-    jobs = [wallet_sender.claimed_job() for _ in range(2)]
-    for job in jobs:
-        wallet_sender.outbox.put(f"refuse:{job.id.number}", Refuse(job_key=job.job_key))
-    wallet_sender.ledger.mine()
+    wallet_sender.restart(confirmations=3)
+    ledger = wallet_sender.ledger
+    first, second = wallet_sender.claim_job(), wallet_sender.claim_job()
+    wallet_sender.outbox.put("refuse:1", Refuse(job_key=first.job_key))
+    wallet_sender.outbox.put("refuse:2", Refuse(job_key=second.job_key))
+    ledger.mine()
     wallet_sender.sender.tick()
-    sent, wallet_sender.ledger.pool = wallet_sender.ledger.pool, {}
-    all_jobs = wallet_sender.ledger.jobs
-    wallet_sender.ledger.reorg(1)
-    wallet_sender.ledger.pool = dict(sent)
-    wallet_sender.ledger.jobs = lambda job_ids, *, at_block: all_jobs(
-        set(job_ids) - {jobs[0].id}, at_block=at_block
-    )
+    old_pool, ledger.pool = ledger.pool, {}
+    ledger.reorg(1)
+    ledger.pool = dict(old_pool)
+    jobs = ledger.jobs
+
+    def jobs_without_first(job_ids, *, at_block):
+        return jobs(set(job_ids) - {first.id}, at_block=at_block)
+
+    ledger.jobs = jobs_without_first
     wallet_sender.sender.tick()
-    wallet_sender.ledger.jobs = all_jobs
+    ledger.jobs = jobs
     assert wallet_sender.states() == [SendState.REJECTED, SendState.SENT]
     if old_is_mined:
-        wallet_sender.ledger.pool |= sent
-    wallet_sender.ledger.mine()
+        ledger.pool |= old_pool
+    ledger.mine()
     wallet_sender.tick_and_mine(6)
 
     assert wallet_sender.states() == [SendState.REJECTED, SendState.FINAL]
-    assert [wallet_sender.ledger.job(job.id.number).state for job in jobs] == [
-        JobState.PENDING if old_is_mined else JobState.SCHEDULED,
-        JobState.PENDING,
-    ]
-    assert wallet_sender.signed() == []
+    state_of_first = JobState.PENDING if old_is_mined else JobState.SCHEDULED
+    assert ledger.job(first.id.number).state is state_of_first
+    assert ledger.job(second.id.number).state is JobState.PENDING
+    assert wallet_sender.open_transactions() == []

@@ -35,7 +35,7 @@ def settlement(job, state):
 
 
 class SenderMachine(RuleBasedStateMachine):
-    """A provider's sender; the rules move the chain, the node and the clock."""
+    """A provider's sender; the rules change the chain, the node, the clock and the outbox."""
 
     def __init__(self):
         super().__init__()
@@ -44,8 +44,7 @@ class SenderMachine(RuleBasedStateMachine):
         self.ledger.add_provider(PROVIDER)
         self.ledger.mine(2 * CONFIRMATIONS)
         self.outbox = MemoryOutbox(clock=self.clock)
-        self.scripts = 0
-        self.final = {}
+        self.script_count = 0
         self.start()
 
     def start(self):
@@ -75,12 +74,12 @@ class SenderMachine(RuleBasedStateMachine):
         except Crash:
             self.start()
 
-    def claimed_jobs(self, customer, count):
+    def claim_jobs(self, customer, count):
         """Request, match and claim jobs of a customer in one block."""
         self.ledger.automine = False
         for _ in range(count):
-            self.scripts += 1
-            job = self.ledger.request(customer, script=f"script-{self.scripts}")
+            self.script_count += 1
+            job = self.ledger.request(customer, script=f"script-{self.script_count}")
             self.ledger.match(job.id.number, PROVIDER)
         self.ledger.claim(PROVIDER)
         self.ledger.automine = True
@@ -88,23 +87,21 @@ class SenderMachine(RuleBasedStateMachine):
 
     @rule(customer=st.sampled_from(CUSTOMERS), count=st.integers(1, 4))
     def customer_requests_jobs(self, customer, count):
-        self.claimed_jobs(customer, count)
+        self.claim_jobs(customer, count)
 
     @rule()
     def provider_claims(self):
         self.outbox.put("claim", ClaimJobs(limit=10))
 
-    @rule(started=st.booleans(), ended=st.booleans())
-    def supervisor_puts_calls(self, started, ended):
-        """The supervisor stores the calls for the jobs' states at the newest block."""
+    @rule(has_started=st.booleans(), has_ended=st.booleans())
+    def supervisor_puts_calls(self, has_started, has_ended):
+        """The supervisor puts the calls that fit the jobs' states at the newest block."""
         for job in list(self.ledger._state.jobs.values()):
-            if started and job.state is JobState.SCHEDULED:
-                self.outbox.put(
-                    f"run:{job.job_key}",
-                    SetRunning(job_key=job.job_key, started_at=self.clock.now()),
-                )
-            if ended and job.state in {JobState.SCHEDULED, JobState.RUNNING}:
-                has_run = started or job.state is JobState.RUNNING
+            if has_started and job.state is JobState.SCHEDULED:
+                call = SetRunning(job_key=job.job_key, started_at=self.clock.now())
+                self.outbox.put(f"run:{job.job_key}", call)
+            if has_ended and job.state in {JobState.SCHEDULED, JobState.RUNNING}:
+                has_run = has_started or job.state is JobState.RUNNING
                 state = JobState.FINISHED if has_run else JobState.FAILED
                 self.outbox.put(f"end:{job.job_key}", settlement(job, state))
 
@@ -115,13 +112,13 @@ class SenderMachine(RuleBasedStateMachine):
         self.crash_at = None
         self.ledger.mine(blocks)
 
-    @rule(most=st.sampled_from((1, 2, 1000)))
-    def node_refuses_large_transactions(self, most):
-        self.account.most_calls = most
+    @rule(max_calls=st.sampled_from((1, 2, 1000)))
+    def node_refuses_large_transactions(self, max_calls):
+        self.account.max_calls = max_calls
 
-    @rule(hasty=st.booleans())
-    def node_runs_ahead_of_its_newest_block(self, hasty):
-        self.ledger.hasty = hasty
+    @rule(is_hasty=st.booleans())
+    def node_runs_ahead_of_its_newest_block(self, is_hasty):
+        self.ledger.is_hasty = is_hasty
 
     @rule(seconds=st.integers(1, 30))
     def time_passes(self, seconds):
@@ -144,7 +141,7 @@ class SenderMachine(RuleBasedStateMachine):
         self.ledger.pool.clear()
         self.ledger.reorg(depth)
         if customer is not None:
-            self.claimed_jobs(customer, count)
+            self.claim_jobs(customer, count)
 
     @rule()
     def endpoint_is_unreachable_for_a_tick(self):
@@ -162,11 +159,11 @@ class SenderMachine(RuleBasedStateMachine):
             if entry.state is SendState.FINAL and isinstance(entry.call, SetRunning | Settle):
                 job = self.ledger.job(entry.call.job_key.job_id.number)
                 assert job.job_key == entry.call.job_key
-                is_settled = isinstance(entry.call, Settle)
-                assert job.state in (COLD if is_settled else COLD | {JobState.RUNNING})
+                states = COLD if isinstance(entry.call, Settle) else {*COLD, JobState.RUNNING}
+                assert job.state in states
 
     def teardown(self):
-        self.ledger.hasty = False
+        self.ledger.is_hasty = False
         for _ in range(60):
             if not self.outbox.open_entries():
                 break

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the command line in this process; an unexpected exception fails the test."""
+"""A fixture that runs the command line in this process. An unexpected exception fails the test."""
 
 import sys
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from gridstead.cli.main import main
 
 
 @dataclass(frozen=True)
-class Done:
-    """The result of a command: exit code, stdout and stderr."""
+class CommandResult:
+    """What a command returned and printed: exit code, stdout and stderr."""
 
     code: int
     out: str
@@ -26,8 +26,9 @@ def gridstead(monkeypatch, capsys):
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["gridstead", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
+        with pytest.raises(SystemExit) as exit_info:
             main()
-        return Done(end.value.code or 0, *capsys.readouterr())
+        printed = capsys.readouterr()
+        return CommandResult(code=exit_info.value.code or 0, out=printed.out, err=printed.err)
 
     return run

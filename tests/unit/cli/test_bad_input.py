@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invalid input of users: the error message, its detail and hint, and the exit code."""
+"""Invalid input by users: tests of the error message, its detail and hint, and the exit code."""
 
 import json
 import subprocess
@@ -10,15 +10,18 @@ import pytest
 
 from gridstead.config import SERVICES
 
-USAGE, INPUT, CONFIG = 2, 65, 78
+USAGE_EXIT = 2
+INPUT_EXIT = 65
+CONFIG_EXIT = 78
 COMMAND = Path(sys.executable).with_name("gridstead")
-GOOD = """\
-resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 64}
+VALID_RESOURCES = "tasks: 1, cpusPerTask: 1, memPerCpu: 64"
+VALID_WORKFLOW = f"""\
+resources: {{{VALID_RESOURCES}}}
 steps:
   - name: a step
-    run: {command: "true"}
+    run: {{command: "true"}}
 """
-CLIENT = """\
+CLIENT_SETTINGS = """\
 job_definitions_url = "https://control:8443/graphql"
 [chain]
 rpc_url = "http://127.0.0.1:8545"
@@ -34,31 +37,44 @@ ca_file = "/nonexistent/ca"
 """
 BAD_WORKFLOWS = {
     "an unknown key": (
-        GOOD.replace("cpusPerTask", "cpusPerTsk"),
+        VALID_WORKFLOW.replace("cpusPerTask", "cpusPerTsk"),
         "line 1: resources.cpusPerTsk: is not a known field",
     ),
     "a negative number": (
-        GOOD.replace("memPerCpu: 64", "memPerCpu: -64"),
+        VALID_WORKFLOW.replace("memPerCpu: 64", "memPerCpu: -64"),
         "must be at least 1, not -64",
     ),
-    "a name of 1 MB": (GOOD.replace("a step", "x" * 2**20), "is larger than 256 KiB"),
-    "a name that is too long": (GOOD.replace("a step", "x" * 129), "has more than 128 characters"),
-    "broken YAML": (GOOD + "  - {", "is not valid YAML"),
+    "a name of 1 MB": (VALID_WORKFLOW.replace("a step", "x" * 2**20), "is larger than 256 KiB"),
+    "a name that is too long": (
+        VALID_WORKFLOW.replace("a step", "x" * 129),
+        "has more than 128 characters",
+    ),
+    "broken YAML": (VALID_WORKFLOW + "  - {", "is not valid YAML"),
     "an alias": ("a: &a [1]\nb: *a\n", "is an alias"),
     "an unknown network": (
-        GOOD.replace('command: "true"', 'command: "true", network: bridge'),
+        VALID_WORKFLOW.replace('command: "true"', 'command: "true", network: bridge'),
         "must be 'host', 'slirp4netns' or 'pasta'",
     ),
     "an empty file": ("", "is empty"),
-    "no text": (b"\xff\xfe\x00", "cannot read"),
+    "a file that is not text": (b"\xff\xfe\x00", "cannot read"),
 }
+COMMANDS_THAT_READ_A_WORKFLOW = [
+    ("workflow", "validate"),
+    ("workflow", "render"),
+    ("submit", "--credits", "100"),
+]
 
 
 @pytest.fixture
 def workflow(tmp_path):
+    """Return a function that writes a workflow file and returns its path."""
+
     def write(content):
         file = tmp_path / "workflow.yaml"
-        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        if isinstance(content, bytes):
+            file.write_bytes(content)
+        else:
+            file.write_text(content)
         return file
 
     return write
@@ -66,6 +82,8 @@ def workflow(tmp_path):
 
 @pytest.fixture
 def settings(tmp_path):
+    """Return a function that writes a settings file and returns its path."""
+
     def write(text):
         file = tmp_path / "settings.toml"
         file.write_text(text)
@@ -74,74 +92,86 @@ def settings(tmp_path):
     return write
 
 
-@pytest.mark.parametrize(
-    "command", [("workflow", "validate"), ("workflow", "render"), ("submit", "--credits", "100")]
-)
-@pytest.mark.parametrize("kind", BAD_WORKFLOWS)
-def test_invalid_workflow_is_refused_locally(gridstead, workflow, command, kind):
-    content, expected = BAD_WORKFLOWS[kind]
+@pytest.mark.parametrize("command", COMMANDS_THAT_READ_A_WORKFLOW)
+@pytest.mark.parametrize("case", BAD_WORKFLOWS)
+def test_invalid_workflow_is_refused_locally(gridstead, workflow, command, case):
+    content, expected = BAD_WORKFLOWS[case]
 
-    done = gridstead(*command, workflow(content))
+    result = gridstead(*command, workflow(content))
 
-    assert (done.code, done.out) == (INPUT, "")
-    assert done.err.startswith("error: ")
-    assert expected in done.err
-    assert len(done.err) < 2000
+    assert result.code == INPUT_EXIT
+    assert result.out == ""
+    assert result.err.startswith("error: ")
+    assert expected in result.err
+    assert len(result.err) < 2000
 
 
 def test_all_errors_of_a_workflow_are_printed(gridstead, workflow):
-    done = gridstead("workflow", "validate", workflow(GOOD.replace("tasks: 1", "taks: 1")))
+    file = workflow(VALID_WORKFLOW.replace("tasks: 1", "taks: 1"))
 
-    lines = done.err.splitlines()
+    result = gridstead("workflow", "validate", file)
+
+    lines = result.err.splitlines()
     assert lines[0] == "error: workflow breaks 2 rules"
     assert any("Did you mean tasks?" in line for line in lines[1:])
 
 
-def test_misplaced_field_is_a_warning_or_with_strict_an_error(gridstead, workflow):
-    file = workflow(GOOD + "network: host\n")
+@pytest.fixture
+def workflow_with_misplaced_field(workflow):
+    return workflow(VALID_WORKFLOW + "network: host\n")
 
-    done = gridstead("workflow", "validate", file)
-    assert (done.code, done.out) == (0, f"{file}: valid\n")
-    assert done.err.startswith("warning: line ")
-    assert "network: " in done.err
-    assert "steps[].run.network" in done.err
 
-    for command in (
-        ("workflow", "validate"),
-        ("workflow", "render"),
-        ("submit", "--credits", "100"),
-    ):
-        done = gridstead(*command, "--strict", file)
-        assert (done.code, done.out) == (INPUT, "")
-        assert "steps[].run.network" in done.err
+def test_misplaced_field_is_a_warning(gridstead, workflow_with_misplaced_field):
+    file = workflow_with_misplaced_field
+
+    result = gridstead("workflow", "validate", file)
+    assert result.code == 0
+    assert result.out == f"{file}: valid\n"
+    assert result.err.startswith("warning: line ")
+    assert "network: " in result.err
+    assert "steps[].run.network" in result.err
+
+
+@pytest.mark.parametrize("command", COMMANDS_THAT_READ_A_WORKFLOW)
+def test_misplaced_field_is_an_error_with_strict_option(
+    gridstead, workflow_with_misplaced_field, command
+):
+    result = gridstead(*command, "--strict", workflow_with_misplaced_field)
+
+    assert result.code == INPUT_EXIT
+    assert result.out == ""
+    assert "steps[].run.network" in result.err
 
 
 def test_error_is_json_with_json_option(gridstead, workflow):
-    done = gridstead("workflow", "validate", workflow(GOOD.replace("64", "-64")), "--json")
+    file = workflow(VALID_WORKFLOW.replace("64", "-64"))
 
-    error = json.loads(done.err)["error"]
-    assert (error["code"], error["exit_code"]) == ("invalid-workflow", INPUT)
+    result = gridstead("workflow", "validate", file, "--json")
+
+    error = json.loads(result.err)["error"]
+    assert error["code"] == "invalid-workflow"
+    assert error["exit_code"] == INPUT_EXIT
     assert error["problems"][0]["path"] == "resources.memPerCpu"
 
 
 @pytest.mark.parametrize("file", ["absent.yaml", "/", "x" * 5000])
 def test_unreadable_workflow_is_refused(gridstead, file):
-    done = gridstead("workflow", "validate", file)
+    result = gridstead("workflow", "validate", file)
 
-    assert done.code == INPUT
-    assert done.err.startswith("error: cannot read")
-    assert "hint: " in done.err
+    assert result.code == INPUT_EXIT
+    assert result.err.startswith("error: cannot read")
+    assert "hint: " in result.err
 
 
 @pytest.mark.parametrize(
     "amount", ["", "-5", "abc", "1e3", "nan", "0.0000000000000000001", "9" * 61, str(2**256)]
 )
 def test_invalid_amount_is_refused_locally(gridstead, workflow, amount):
-    done = gridstead("submit", workflow(GOOD), f"--credits={amount}")
+    result = gridstead("submit", workflow(VALID_WORKFLOW), f"--credits={amount}")
 
-    assert done.code == INPUT
-    assert "invalid amount of credits" in done.err
-    assert "hint: Give a number" in done.err
+    assert result.code == INPUT_EXIT
+    assert "invalid amount of credits" in result.err
+    assert "hint: Give a number" in result.err
 
 
 @pytest.mark.parametrize(
@@ -156,31 +186,35 @@ def test_invalid_amount_is_refused_locally(gridstead, workflow, amount):
     ],
 )
 def test_invalid_option_is_refused_locally(gridstead, workflow, options, expected):
-    done = gridstead("submit", workflow(GOOD), "--credits", "100", *options)
+    result = gridstead("submit", workflow(VALID_WORKFLOW), "--credits", "100", *options)
 
-    assert done.code == INPUT
-    assert expected in done.err
+    assert result.code == INPUT_EXIT
+    assert expected in result.err
 
 
-@pytest.mark.parametrize("resources", ["tasks: 2000000", "tasks: 1000000, memPerCpu: 2147483647"])
+@pytest.mark.parametrize(
+    "resources",
+    [
+        "tasks: 2000000, cpusPerTask: 1, memPerCpu: 64",
+        "tasks: 1000000, cpusPerTask: 1, memPerCpu: 2147483647",
+    ],
+)
 def test_too_many_resources_are_refused_locally(gridstead, workflow, resources):
-    text = GOOD.replace("tasks: 1, ", f"{resources}, ")
-    if "mem" in resources:
-        text = text.replace(", memPerCpu: 64", "")
+    file = workflow(VALID_WORKFLOW.replace(VALID_RESOURCES, resources))
 
-    done = gridstead("submit", workflow(text), "--credits", "100")
+    result = gridstead("submit", file, "--credits", "100")
 
-    assert done.code == INPUT
-    assert "requests more resources than the grid allows" in done.err
+    assert result.code == INPUT_EXIT
+    assert "requests more resources than the grid allows" in result.err
 
 
 @pytest.mark.parametrize("number", ["", "x", "-1", "1.5", "0xzz", str(2**256), "9" * 5000])
-def test_invalid_job_number_is_refused(gridstead, number):
-    for command in (("get",), ("history",), ("cancel",), ("watch",), ("logs",)):
-        done = gridstead("job", *command, "--", number)
+@pytest.mark.parametrize("command", ["get", "history", "cancel", "watch", "logs"])
+def test_invalid_job_number_is_refused(gridstead, command, number):
+    result = gridstead("job", command, "--", number)
 
-        assert done.code == INPUT
-        assert "invalid job number" in done.err
+    assert result.code == INPUT_EXIT
+    assert "invalid job number" in result.err
 
 
 @pytest.mark.parametrize(
@@ -193,18 +227,18 @@ def test_invalid_job_number_is_refused(gridstead, number):
     ],
 )
 def test_invalid_address_is_refused(gridstead, command):
-    done = gridstead(*command, "0x12")
+    result = gridstead(*command, "0x12")
 
-    assert done.code == INPUT
-    assert "invalid address" in done.err
+    assert result.code == INPUT_EXIT
+    assert "invalid address" in result.err
 
 
 def test_missing_settings_file_is_an_error_with_a_hint(gridstead):
     for command in (("job", "list"), ("check-config", "client")):
-        done = gridstead(*command)
+        result = gridstead(*command)
 
-        assert done.code == CONFIG
-        assert "hint: Give --config FILE or set $GRIDSTEAD_CONFIG" in done.err
+        assert result.code == CONFIG_EXIT
+        assert "hint: Give --config FILE or set $GRIDSTEAD_CONFIG" in result.err
 
 
 @pytest.mark.parametrize(
@@ -225,69 +259,72 @@ def test_missing_settings_file_is_an_error_with_a_hint(gridstead):
     ],
 )
 def test_error_in_client_settings_names_the_key(gridstead, settings, before, after, expected):
+    file = settings(CLIENT_SETTINGS.replace(before, after))
     for command in (("job", "list"), ("check-config", "client")):
-        done = gridstead(*command, "--config", settings(CLIENT.replace(before, after)))
+        result = gridstead(*command, "--config", file)
 
-        assert done.code == CONFIG
-        assert expected in done.err
+        assert result.code == CONFIG_EXIT
+        assert expected in result.err
 
 
 def test_settings_that_are_not_utf8_are_refused(gridstead, tmp_path):
-    (tmp_path / "settings.toml").write_bytes(b"\xff\xfe")
+    file = tmp_path / "settings.toml"
+    file.write_bytes(b"\xff\xfe")
 
-    assert (
-        gridstead("check-config", "client", "--config", tmp_path / "settings.toml").code == CONFIG
-    )
+    result = gridstead("check-config", "client", "--config", file)
+
+    assert result.code == CONFIG_EXIT
 
 
 def test_valid_client_settings_pass_the_check(gridstead, settings):
-    file = settings(CLIENT)
+    file = settings(CLIENT_SETTINGS)
 
-    done = gridstead("check-config", "client", "--config", file, "--json")
+    result = gridstead("check-config", "client", "--config", file, "--json")
 
-    assert done.code == 0
-    assert json.loads(done.out) == {"service": "client", "file": str(file), "good": True}
+    assert result.code == 0
+    assert json.loads(result.out) == {"service": "client", "file": str(file), "good": True}
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_error_in_service_settings_names_the_key(gridstead, settings, service):
+    file = settings("log_levle = 'info'\n")
     for command in (("check-config", service), (service, "run")):
-        done = gridstead(*command, "--config", settings("log_levle = 'info'\n"))
+        result = gridstead(*command, "--config", file)
 
-        assert done.code == CONFIG
-        assert "log_levle: unknown key, did you mean log_level?" in done.err
+        assert result.code == CONFIG_EXIT
+        assert "log_levle: unknown key, did you mean log_level?" in result.err
 
 
-def test_unknown_service_is_refused_with_the_known_ones(gridstead):
-    done = gridstead("check-config", "slurm")
+def test_unknown_service_is_refused_with_a_list_of_services(gridstead):
+    result = gridstead("check-config", "slurm")
 
-    assert done.code == INPUT
-    assert "supervisor" in done.err
+    assert result.code == INPUT_EXIT
+    assert "supervisor" in result.err
 
 
 @pytest.mark.parametrize(
     "arguments", [("submit",), ("nonsense",), ("job", "get"), ("job", "list", "--colour")]
 )
-def test_wrong_usage_refers_to_help(gridstead, arguments):
-    done = gridstead(*arguments)
+def test_usage_error_refers_to_help(gridstead, arguments):
+    result = gridstead(*arguments)
 
-    assert done.code == USAGE
-    assert "--help" in done.err
+    assert result.code == USAGE_EXIT
+    assert "--help" in result.err
 
 
-def test_invalid_key_file_is_refused(gridstead, tmp_path):
-    for content in ("", "[]", "{}", '{"address": "0x12"}'):
-        (tmp_path / "key").write_text(content)
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"address": "0x12"}'])
+def test_invalid_keystore_file_is_refused(gridstead, tmp_path, content):
+    (tmp_path / "key").write_text(content)
 
-        done = gridstead("wallet", "address", "--keystore", tmp_path / "key")
+    result = gridstead("wallet", "address", "--keystore", tmp_path / "key")
 
-        assert done.code == CONFIG, content[:20]
-        assert done.err.startswith("error: cannot read wallet")
+    assert result.code == CONFIG_EXIT
+    assert result.err.startswith("error: cannot read wallet")
 
 
 def test_closed_pipe_causes_no_traceback(tmp_path):
-    """As in ``gridstead ... | head -1``."""
-    (tmp_path / "workflow.yaml").write_text(GOOD)
+    """The reader closes the pipe early, as in ``gridstead ... | head -1``."""
+    (tmp_path / "workflow.yaml").write_text(VALID_WORKFLOW)
     command = [COMMAND, "workflow", "render", tmp_path / "workflow.yaml"]
 
     with subprocess.Popen(

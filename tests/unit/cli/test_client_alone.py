@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client's commands need only the dependencies of `gridstead`, not those of `gridstead[site]`.
 
-The packages of this environment that these dependencies do not bring cannot be imported here.
+The tests block the import of every other package that is installed in this environment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-PROGRAM = """
+IMPORT_BLOCKER = """
 import importlib, json, sys
 blocked = set(json.loads(sys.argv.pop(1)))
 
@@ -34,14 +34,23 @@ class Blocker:
 
 sys.meta_path.insert(0, Blocker)
 """
-COMMAND = "from gridstead.cli.main import main; main()"
-IMPORT = "for name in sys.argv[1:]: importlib.import_module(name)"
-GROUPS = (
-    "check_config", "contracts_group", "credit", "devnet", "job", "main", "provider", "submit",
-    "wallet", "workflow",
-)  # fmt: skip
-CONFIG, USAGE = 78, 2
-LOGGER = """
+RUN_MAIN = "from gridstead.cli.main import main; main()"
+IMPORT_MODULES = "for name in sys.argv[1:]: importlib.import_module(name)"
+CLIENT_MODULES = (
+    "check_config",
+    "contracts_group",
+    "credit",
+    "devnet",
+    "job",
+    "main",
+    "provider",
+    "submit",
+    "wallet",
+    "workflow",
+)
+CONFIG_EXIT = 78
+USAGE_EXIT = 2
+LOGGER_SETTINGS = """
 log_token_key_file = "/etc/a"
 storage_key_file = "/etc/b"
 [tls]
@@ -55,45 +64,48 @@ def normalized(name: str) -> str:
 
 
 def distributions(requirements: Iterable[str]) -> set[str]:
-    """Return the distributions that requirements install, those of their extras included."""
-    installed: set[str] = set()
+    """Return the distributions that the requirements install, including those of their extras."""
+    visited: set[tuple[str, str]] = set()
     pending = [(Requirement(text), "") for text in requirements]
     while pending:
         requirement, extra = pending.pop()
         if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
             continue
         name = normalized(requirement.name)
-        for inner in {"", *requirement.extras}:
-            if (key := f"{name}[{inner}]") not in installed:
-                installed.add(key)
-                pending += [(needed, inner) for needed in requirements_of(name)]
-    return {key.partition("[")[0] for key in installed}
+        for wanted_extra in {"", *requirement.extras}:
+            if (name, wanted_extra) not in visited:
+                visited.add((name, wanted_extra))
+                pending += [(needed, wanted_extra) for needed in requirements_of(name)]
+    return {name for name, _ in visited}
 
 
 def requirements_of(name: str) -> Iterator[Requirement]:
+    """Yield the requirements of an installed distribution."""
     try:
         yield from map(Requirement, requires(name) or ())
     except PackageNotFoundError:
-        return  # only on other systems
+        return  # The distribution is needed only on other systems.
 
 
 @pytest.fixture(scope="module")
 def blocked():
-    """The top-level modules of the packages that the client does not install."""
-    client = distributions(PROJECT["dependencies"])
-    return {
-        module
-        for module, owners in packages_distributions().items()
-        if client.isdisjoint(map(normalized, owners)) and not module.startswith("gridstead")
-    }
+    """Return the top-level modules of the packages that the client does not need."""
+    needed = distributions(PROJECT["dependencies"])
+    modules = set()
+    for module, owners in packages_distributions().items():
+        is_needed = not needed.isdisjoint(map(normalized, owners))
+        if not is_needed and not module.startswith("gridstead"):
+            modules.add(module)
+    return modules
 
 
 @pytest.fixture
-def client(blocked, tmp_path):
-    """Runs a program with only the packages of the client."""
+def run_client(blocked, tmp_path):
+    """Return a function that runs a program with only the packages of the client."""
 
     def run(program, *arguments):
-        argv = [sys.executable, "-c", PROGRAM + program, json.dumps(sorted(blocked)), *arguments]
+        interpreter = [sys.executable, "-c", IMPORT_BLOCKER + program]
+        argv = [*interpreter, json.dumps(sorted(blocked)), *arguments]
         return subprocess.run(argv, capture_output=True, text=True, check=False)
 
     return run
@@ -104,15 +116,16 @@ def test_packages_of_a_site_are_blocked_and_those_of_the_client_are_not(blocked)
     assert blocked.isdisjoint({"typer", "rich", "pydantic", "yaml", "grpc", "eth_account", "httpx"})
 
 
-def test_every_module_that_the_clients_commands_use_can_be_imported(client):
+def test_modules_of_client_commands_can_be_imported(run_client):
     graph = grimp.build_graph("gridstead", exclude_type_checking_imports=True)
-    graph.remove_module("gridstead.cli.site")  # runs Ansible on a site
-    groups = [f"gridstead.cli.{name}" for name in GROUPS]
-    modules = set(groups).union(*map(graph.find_upstream_modules, groups))
+    graph.remove_module("gridstead.cli.site")  # It needs Ansible, which only a site has.
+    roots = [f"gridstead.cli.{name}" for name in CLIENT_MODULES]
+    modules = set(roots).union(*map(graph.find_upstream_modules, roots))
 
-    done = client(IMPORT, *sorted(modules))
+    result = run_client(IMPORT_MODULES, *sorted(modules))
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert result.returncode == 0
+    assert result.stderr == ""
     assert "gridstead.adapters.chain.customer" in modules
 
 
@@ -122,24 +135,24 @@ def test_every_module_that_the_clients_commands_use_can_be_imported(client):
         ("--help", 0, "Commands:"),
         ("submit --help", 0, "--credits"),
         ("workflow validate examples/hello-world.yaml", 0, ": valid"),
-        ("check-config agent --config /nonexistent", CONFIG, "cannot read /nonexistent"),
-        ("credit balance --config /nonexistent", CONFIG, "cannot read /nonexistent"),
-        ("wallet new", USAGE, "--keystore"),
+        ("check-config agent --config /nonexistent", CONFIG_EXIT, "cannot read /nonexistent"),
+        ("credit balance --config /nonexistent", CONFIG_EXIT, "cannot read /nonexistent"),
+        ("wallet new", USAGE_EXIT, "--keystore"),
     ],
 )
-def test_client_commands_run_without_the_packages_of_a_site(client, command, code, output):
-    done = client(COMMAND, *command.split())
+def test_client_commands_run_without_the_packages_of_a_site(run_client, command, code, output):
+    result = run_client(RUN_MAIN, *command.split())
 
-    assert done.returncode == code, done.stderr
-    assert output in done.stdout + done.stderr
+    assert result.returncode == code, result.stderr
+    assert output in result.stdout + result.stderr
 
 
-def test_a_service_without_the_packages_of_a_site_names_the_extra(client, tmp_path):
+def test_service_reports_the_missing_extra(run_client, tmp_path):
     settings = tmp_path / "logger.toml"
-    settings.write_text(LOGGER)
+    settings.write_text(LOGGER_SETTINGS)
 
-    done = client(COMMAND, "logger", "run", "--config", str(settings))
+    result = run_client(RUN_MAIN, "logger", "run", "--config", str(settings))
 
-    assert done.returncode == CONFIG
-    assert done.stderr.startswith("error: this command needs gridstead[site]\n")
-    assert "'structlog'" in done.stderr
+    assert result.returncode == CONFIG_EXIT
+    assert result.stderr.startswith("error: this command needs gridstead[site]\n")
+    assert "'structlog'" in result.stderr

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands are found without an import of their modules, also those of other distributions."""
+"""The list of commands, and the commands that other distributions add.
+
+The list is printed without an import of the modules of the commands.
+"""
 
 from __future__ import annotations
 
@@ -12,63 +15,66 @@ import pytest
 from gridstead import distributions
 from gridstead.cli.commands import OWN, SERVICES, Commands
 from gridstead.cli.service import WIRING
-from gridstead.config import SERVICES as MODELS
+from gridstead.config import SERVICES as SETTINGS_MODELS
 
-CONFIG = 78
+CONFIG_EXIT = 78
 
 
 @pytest.fixture
 def no_distributions(monkeypatch):
-    """Hide the other distributions."""
+    """Hide the installed distributions that add commands."""
     monkeypatch.setattr(distributions, "entry_points", lambda **_: ())
 
 
 @pytest.fixture
 def broken_distribution(monkeypatch):
-    """Install a distribution whose module does not exist."""
+    """Add a command whose distribution cannot be imported."""
     entry_point = EntryPoint("broken", "no_such_module:app", distributions.COMMANDS)
     monkeypatch.setattr(distributions, "entry_points", lambda **_: (entry_point,))
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_the_list_of_commands_has_the_first_sentence_of_their_help(name):
-    sentence = " ".join(Commands()[name].help.split("\n\n")[0].split())
+def test_list_of_commands_shows_the_first_sentence_of_each_help(name):
+    first_paragraph = Commands()[name].help.split("\n\n")[0]
 
-    assert sentence == OWN[name].help
+    assert " ".join(first_paragraph.split()) == OWN[name].help
 
 
-def test_each_service_has_a_model_and_a_function_that_runs_it():
+def test_each_service_has_a_settings_model_and_a_run_function():
     for service in SERVICES:
         run = importlib.import_module(WIRING[service]).run
-        assert get_type_hints(run)["settings"] is MODELS[service]
-    assert list(WIRING) == list(SERVICES) == list(MODELS)
+        assert get_type_hints(run)["settings"] is SETTINGS_MODELS[service]
+    assert list(WIRING) == list(SERVICES)
+    assert list(SETTINGS_MODELS) == list(SERVICES)
 
 
-def test_the_commands_of_other_distributions_are_listed_with_their_summary(gridstead):
-    done = gridstead("--help")
+def test_commands_of_other_distributions_are_listed_with_their_summary(gridstead):
+    result = gridstead("--help")
 
-    assert (
-        "  cvmfs             Replicates CVMFS repositories and serves the replicas.\n" in done.out
-    )
+    summary = "Replicates CVMFS repositories and serves the replicas."
+    assert f"  cvmfs             {summary}\n" in result.out
 
 
-def test_a_list_of_commands_imports_no_other_distribution(gridstead, broken_distribution):
-    done = gridstead("--help")
+def test_list_of_commands_imports_no_other_distribution(gridstead, broken_distribution):
+    result = gridstead("--help")
 
-    assert (done.code, "  broken" in done.out) == (0, True)
+    assert result.code == 0
+    assert "  broken" in result.out
 
 
 @pytest.mark.parametrize(
     "arguments", [("cvmfs", "status"), ("check-config", "cvmfs"), ("check-config", "cvmfs-client")]
 )
-def test_a_distribution_that_is_not_installed_is_named(gridstead, no_distributions, arguments):
-    done = gridstead(*arguments)
+def test_command_of_a_missing_distribution_reports_its_name(gridstead, no_distributions, arguments):
+    result = gridstead(*arguments)
 
-    assert (done.code, done.out) == (CONFIG, "")
-    assert done.err.startswith("error: gridstead-cvmfs is not installed\n")
+    assert result.code == CONFIG_EXIT
+    assert result.out == ""
+    assert result.err.startswith("error: gridstead-cvmfs is not installed\n")
 
 
-def test_the_client_works_without_other_distributions(gridstead, no_distributions):
-    done = gridstead("--help")
+def test_help_works_without_other_distributions(gridstead, no_distributions):
+    result = gridstead("--help")
 
-    assert (done.code, "cvmfs" in done.out) == (0, False)
+    assert result.code == 0
+    assert "cvmfs" not in result.out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job's output on the terminal, with a logger that fails at times."""
+"""The output of a job on the terminal, with a logger that fails from time to time."""
 
 import json
 import threading
@@ -21,11 +21,13 @@ from gridstead.cli.job_output import (
 from gridstead.domain.logs.log import Stream
 from gridstead.errors import LoggerUnavailable, NotAllowed
 
-CLIENT = SimpleNamespace(wallet=SimpleNamespace(open=lambda: None))
-LOG = [b"a", b"b", b"c", b"d", b"e"]
+CLIENT_SETTINGS = SimpleNamespace(wallet=SimpleNamespace(open=lambda: None))
+CONNECTION_LOST = LoggerUnavailable("connection lost")
+LOG_LINES = [b"a", b"b", b"c", b"d", b"e"]
 
 
 def lines(first, *data):
+    """Return an answer of the logger. ``first`` is the number of the first line."""
     return Lines(
         lines=data, timestamp_ns=0, stream=Stream.STDOUT, first=first, resume=first + len(data) - 1
     )
@@ -33,39 +35,50 @@ def lines(first, *data):
 
 @pytest.fixture
 def connections(monkeypatch):
-    """Replaces the logger: records the requests, and returns prepared lines or errors."""
+    """Replace the logger with one that records each request and returns a prepared answer.
+
+    An answer is a list of lines and errors. A request without a prepared answer fails.
+    """
     monkeypatch.setattr(job_output, "RETRY_S", 0.001)
     monkeypatch.setattr(job_output, "POLL_S", 0.001)
     monkeypatch.setattr(job_output, "IDLE_TIMEOUT_S", 0.3)
-    requests, prepared = [], []
+    requests = []
+    answers = []
 
     def read(_client, _job, *, after, until_now):
         requests.append((after, until_now))
-        for item in prepared.pop(0) if prepared else [LoggerUnavailable("gone")]:
+        answer = answers.pop(0) if answers else [CONNECTION_LOST]
+        for item in answer:
             if isinstance(item, Exception):
                 raise item
             yield item
 
     monkeypatch.setattr(job_output, "read", read)
-    return SimpleNamespace(requests=requests, prepare=prepared.extend)
+    return SimpleNamespace(requests=requests, prepare=answers.extend)
 
 
 def drain():
-    """Return the output after a drain, and the lines that it printed."""
+    """Read the whole output of a job. Return the JobOutput and the lines that it printed."""
     printed = []
-    output = JobOutput(CLIENT, None, lambda line: printed.append((line.number, line.data)))
+    output = JobOutput(CLIENT_SETTINGS, None, lambda line: printed.append((line.number, line.data)))
     output.drain()
     output.stop()
     return output, printed
 
 
 def test_broken_stream_is_resumed(connections):
-    gone = LoggerUnavailable("gone")
-    connections.prepare([[lines(1, b"a", b"b"), gone], [gone], [lines(3, b"c")]])
+    connections.prepare(
+        [
+            [lines(1, b"a", b"b"), CONNECTION_LOST],
+            [CONNECTION_LOST],
+            [lines(3, b"c")],
+        ]
+    )
 
     output, printed = drain()
 
-    assert (printed, output.error) == ([(1, b"a"), (2, b"b"), (3, b"c")], None)
+    assert printed == [(1, b"a"), (2, b"b"), (3, b"c")]
+    assert output.error is None
     assert connections.requests == [(0, True), (2, True), (2, True)]
 
 
@@ -77,26 +90,26 @@ def test_repeated_lines_are_printed_once(connections):
     assert printed == [(1, b"a"), (2, b"b"), (3, b"c")]
 
 
-def test_lines_from_start_and_drain_are_printed_once(connections, monkeypatch):
-    following = threading.Event()
+def test_line_read_by_start_and_drain_is_printed_once(connections, monkeypatch):
+    reached_line_3 = threading.Event()
 
     def read(_client, _job, *, after, until_now):
         for number in range(after + 1, 6):
             if number == 3 and not until_now:
-                following.set()
+                reached_line_3.set()
                 threading.Event().wait(20)
-            yield lines(number, LOG[number - 1])
+            yield lines(number, LOG_LINES[number - 1])
 
     monkeypatch.setattr(job_output, "read", read)
     printed = []
-    output = JobOutput(CLIENT, None, lambda line: printed.append(line.data))
+    output = JobOutput(CLIENT_SETTINGS, None, lambda line: printed.append(line.data))
 
     output.start()
-    assert following.wait(10)
+    assert reached_line_3.wait(10)
     output.drain()
     output.stop()
 
-    assert printed == LOG
+    assert printed == LOG_LINES
 
 
 def test_refusal_is_not_retried(connections):
@@ -114,7 +127,7 @@ def test_unreachable_logger_is_an_error(connections):
     assert isinstance(output.error, LoggerUnavailable)
 
 
-def test_empty_log_is_no_error(connections):
+def test_empty_log_is_not_an_error(connections):
     connections.prepare([[]])
 
     output, _ = drain()
@@ -126,16 +139,17 @@ class TestShow:
     def line(self, data, stream=Stream.STDOUT):
         return OutputLine(number=3, data=data, timestamp_ns=7, stream=stream)
 
-    def test_control_characters_are_escaped_unless_raw(self, capfdbinary):
+    def test_control_characters_are_escaped_except_in_raw_output(self, capfdbinary):
         data = b"\x1b]0;owned\x07 red \x1b[31m \xff \r over"
 
         show(self.line(data))
-        plain = capfdbinary.readouterr().out
+        escaped = capfdbinary.readouterr().out
         show_raw(self.line(data))
+        raw = capfdbinary.readouterr().out
 
-        assert not set(plain) & {0x1B, 0x07, 0x0D}
-        assert b"red" in plain
-        assert capfdbinary.readouterr().out == data + b"\n"
+        assert set(escaped).isdisjoint(b"\x1b\x07\r")
+        assert b"red" in escaped
+        assert raw == data + b"\n"
 
     @pytest.mark.parametrize("print_line", [show, show_raw])
     @pytest.mark.parametrize("stream", [Stream.STDERR, Stream.GRID])

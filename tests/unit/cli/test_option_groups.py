@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of options: the fields are options of the command, which receives them as one value."""
+"""Groups of options: a dataclass whose fields are options of a command.
+
+The command receives all options of a group as one value.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ from gridstead.cli.option_groups import expanded
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    host: Annotated[str, typer.Option("--host", help="Where.")]
-    port: Annotated[int, typer.Option("--port", help="Which.")] = 1
+class Server:
+    host: Annotated[str, typer.Option("--host", help="The host.")]
+    port: Annotated[int, typer.Option("--port", help="The port.")] = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Way:
-    key: Annotated[str, typer.Option("--key", help="Whose.")]
+class Credentials:
+    key: Annotated[str, typer.Option("--key", help="The key.")]
 
 
-Other = Annotated[str, typer.Option("--host", help="Where else.")]
+OtherHostOption = Annotated[str, typer.Option("--host", help="The other host.")]
 
 
 def run(command, *arguments):
@@ -33,53 +36,57 @@ def run(command, *arguments):
     return CliRunner().invoke(app, arguments)
 
 
-def test_fields_are_options_and_are_passed_as_one_value():
-    seen = []
+def test_options_of_a_group_are_passed_as_one_value():
+    received = []
 
     @expanded()
-    def command(name: Annotated[str, typer.Argument()], place: Place, way: Way) -> None:
-        seen.append((name, place, way))
+    def command(
+        name: Annotated[str, typer.Argument()], server: Server, credentials: Credentials
+    ) -> None:
+        received.append((name, server, credentials))
 
     result = run(command, "a", "--host", "b", "--port", "2", "--key", "c")
 
     assert result.exit_code == 0
-    assert seen == [("a", Place(host="b", port=2), Way(key="c"))]
+    assert received == [("a", Server(host="b", port=2), Credentials(key="c"))]
 
 
 def test_options_without_a_default_come_first():
     @expanded()
-    def command(place: Place, way: Way, count: Annotated[int, typer.Option()] = 0) -> None:
+    def command(
+        server: Server, credentials: Credentials, count: Annotated[int, typer.Option()] = 0
+    ) -> None:
         """Do nothing."""
 
     assert list(inspect.signature(command).parameters) == ["host", "key", "port", "count"]
 
 
-def test_excluded_field_is_no_option_and_has_its_default():
-    seen = []
+def test_excluded_option_is_refused_and_has_its_default():
+    received = []
 
     @expanded(without={"port"})
-    def command(place: Place) -> None:
-        seen.append(place)
+    def command(server: Server) -> None:
+        received.append(server)
 
     assert run(command, "--host", "b", "--port", "2").exit_code == 2
     assert run(command, "--host", "b").exit_code == 0
-    assert seen == [Place(host="b", port=1)]
+    assert received == [Server(host="b", port=1)]
 
 
-def test_command_can_replace_an_option_text():
-    @expanded(instead={"host": Other})
-    def command(place: Place) -> None:
+def test_command_can_replace_the_help_of_an_option():
+    @expanded(instead={"host": OtherHostOption})
+    def command(server: Server) -> None:
         """Do nothing."""
 
-    shown = run(command, "--help").output
+    help_text = run(command, "--help").output
 
-    assert "Where else." in shown
-    assert "Which." in shown
+    assert "The other host." in help_text
+    assert "The port." in help_text
 
 
 def test_field_without_default_is_a_required_option():
     @expanded()
-    def command(place: Place) -> None:
+    def command(server: Server) -> None:
         """Do nothing."""
 
     assert run(command, "--port", "2").exit_code == 2

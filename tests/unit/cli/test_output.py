@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of the command line."""
+"""Tests of the output functions, and of the options that all commands have."""
 
 import json
 
@@ -19,18 +19,19 @@ from gridstead.cli.output import (
 )
 from gridstead.errors import InvalidInput
 
-SERVICES_RUN = {"run", "fetch", "mount"}
+SERVICE_COMMANDS = {"run", "fetch", "mount"}  # last words of the commands that run services
 
 
 def commands(command, path=()):
-    """Yield the path and the object of each command."""
+    """Yield the words and the object of each command below a group of commands."""
     for name, inner in getattr(command, "commands", {}).items():
         yield from commands(inner, (*path, name))
     if not hasattr(command, "commands"):
         yield path, command
 
 
-ALL = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(typer.main.get_command(app)))
+JSON_COMMANDS = {("workflow", "schema")}  # They print only JSON.
 
 
 @given(st.integers(0, 2**256 - 1))
@@ -38,12 +39,12 @@ def test_parse_credits_reverses_credits_text(wei):
     assert parse_credits(credits_text(wei)) == wei
 
 
-def test_text_is_not_interpreted_as_markup_or_control_characters(capsys):
-    evil = "[/bold][red]x\x1b[2J\u202e"
+def test_markup_and_control_characters_are_printed_as_text(capsys):
+    unsafe_text = "[/bold][red]x\x1b[2J\u202e"
 
-    print_line(evil)
-    emit_table(("A",), [(evil,)])
-    emit_record({"a": evil})
+    print_line(unsafe_text)
+    emit_table(("A",), [(unsafe_text,)])
+    emit_record({"a": unsafe_text})
 
     out = capsys.readouterr().out
     assert out.count("[/bold][red]x\\x1b[2J\\u202e") == 3
@@ -51,11 +52,11 @@ def test_text_is_not_interpreted_as_markup_or_control_characters(capsys):
 
 
 def test_error_is_printed_on_stderr_with_detail_and_hint(capsys):
-    emit_error(InvalidInput("cannot do it", detail="[a] fact", hint="Do something else."))
+    emit_error(InvalidInput("cannot do it", detail="[a] detail", hint="Do something else."))
 
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "error: cannot do it\n  [a] fact\n  hint: Do something else.\n"
+    assert err == "error: cannot do it\n  [a] detail\n  hint: Do something else.\n"
 
 
 def test_error_json_has_its_code(capsys):
@@ -72,32 +73,36 @@ def test_error_json_has_its_code(capsys):
 
 
 def test_version_is_printed(gridstead):
-    done = gridstead("--version")
+    result = gridstead("--version")
 
-    assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("gridstead ")
+    assert result.code == 0
+    assert result.err == ""
+    assert result.out.startswith("gridstead ")
 
 
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_every_command_and_option_has_a_help_text(path):
-    command = ALL[path]
+    command = COMMANDS[path]
 
     assert command.help
-    assert [p.name for p in command.params if not getattr(p, "help", None)] == []
+    for parameter in command.params:
+        assert getattr(parameter, "help", None), parameter.name
 
 
-JSON_ONLY = {("workflow", "schema")}
+def commands_with_json_option():
+    """Return the paths of the commands that must have the option --json."""
+    return [
+        path for path in COMMANDS if path[-1] not in SERVICE_COMMANDS and path not in JSON_COMMANDS
+    ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in ALL if path[-1] not in SERVICES_RUN and path not in JSON_ONLY],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("path", commands_with_json_option(), ids=" ".join)
 def test_every_command_except_services_has_json_option(path):
-    assert any("--json" in p.opts for p in ALL[path].params)
+    assert any("--json" in parameter.opts for parameter in COMMANDS[path].params)
 
 
-@pytest.mark.parametrize("path", sorted(JSON_ONLY), ids=" ".join)
+@pytest.mark.parametrize("path", sorted(JSON_COMMANDS), ids=" ".join)
 def test_json_only_command_prints_json_without_option(gridstead, path):
-    assert json.loads(gridstead(*path).out)
+    result = gridstead(*path)
+
+    assert json.loads(result.out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider apply|verify|plan|drift|runs`, on a fake site."""
+"""Tests of `gridstead provider apply|verify|plan|drift|runs` with a fake site."""
 
 import json
 import os
@@ -45,8 +45,9 @@ DIAGNOSTIC = Diagnostic(
 )
 
 
-def record(outcome=RunOutcome.SUCCEEDED, **more):
-    fields = {"changed": {"a": ("x", "y")}, "failed": (), "waiting": {}} | more
+def record(outcome=RunOutcome.SUCCEEDED, **changes):
+    """Return the record of a run of apply."""
+    fields = {"changed": {"a": ("x", "y")}, "failed": (), "waiting": {}} | changes
     circumstances = Circumstances(by="me@here", commit="abc", started_at=0, ended_at=1)
     return RunRecord(
         id="1-apply",
@@ -61,120 +62,127 @@ def record(outcome=RunOutcome.SUCCEEDED, **more):
 
 
 class FakeSite:
-    """Returns a prepared result, and reports two events."""
+    """Reports two events for each request, and returns a prepared result or raises it."""
 
     def __init__(self, result):
-        self.result, self.orders = result, []
+        self.result = result
+        self.requests = []
 
-    def _answer(self, order, observer):
-        self.orders.append(order)
+    def _run(self, request, observer):
+        self.requests.append(request)
         observer.notify(PlayStarted(name="Run the controller"))
         observer.notify(CHANGE)
         if isinstance(self.result, Exception):
             raise self.result
         return self.result
 
-    apply = verify = plan_site = _answer
+    apply = verify = plan_site = _run
 
-    def drift(self, order, observer, metrics):
+    def drift(self, request, observer, metrics):
         self.metrics = metrics
-        return self._answer(order, observer)
+        return self._run(request, observer)
 
     def runs(self):
         return self.result
 
 
 @pytest.fixture
-def on(monkeypatch):
-    """Replaces the site of the commands with a fake that has this result, and returns the fake."""
+def use_fake_site(monkeypatch):
+    """Return a function that makes the commands use a fake site with a prepared result."""
 
-    def site(result):
+    def use(result):
         fake = FakeSite(result)
         monkeypatch.setattr(cli, "_site", lambda _checkout: fake)
         return fake
 
-    return site
+    return use
 
 
 def test_missing_ansible_is_an_error_with_a_hint(gridstead, monkeypatch):
     monkeypatch.setattr(cli, "find_spec", lambda _name: None)
 
-    done = gridstead("provider", "apply")
+    result = gridstead("provider", "apply")
 
-    assert done.code == ConfigError.exit_code
-    assert "make setup" in done.err
+    assert result.code == ConfigError.exit_code
+    assert "make setup" in result.err
 
 
 def test_missing_checkout_is_an_error_with_a_hint(gridstead, tmp_path):
-    done = gridstead("provider", "verify", "--checkout", tmp_path)
+    result = gridstead("provider", "verify", "--checkout", tmp_path)
 
-    assert done.code == ConfigError.exit_code
-    assert "--checkout" in done.err
-
-
-def test_missing_inventory_is_refused_before_the_run(gridstead, on, tmp_path):
-    site = on((record(), None))
-
-    done = gridstead("provider", "apply", "--inventory", tmp_path / "none")
-
-    assert (done.code, site.orders) == (65, [])
+    assert result.code == ConfigError.exit_code
+    assert "--checkout" in result.err
 
 
-def test_apply_passes_its_options_and_shows_progress(gridstead, on, tmp_path):
-    site = on(record())
+def test_missing_inventory_is_refused_before_the_run(gridstead, use_fake_site, tmp_path):
+    site = use_fake_site((record(), None))
 
-    done = gridstead("provider", "apply", "-i", tmp_path, "-l", "compute1", "-t", "slurm_configure")
+    result = gridstead("provider", "apply", "--inventory", tmp_path / "none")
 
-    (order,) = site.orders
-    assert (order.inventory, order.limit, order.tags) == (
-        str(tmp_path),
-        "compute1",
-        "slurm_configure",
+    assert result.code == 65
+    assert site.requests == []
+
+
+def test_apply_passes_its_options_and_shows_progress(gridstead, use_fake_site, tmp_path):
+    site = use_fake_site(record())
+
+    options = ("-i", tmp_path, "-l", "compute1", "-t", "slurm_configure")
+    result = gridstead("provider", "apply", *options)
+
+    (request,) = site.requests
+    assert request.inventory == str(tmp_path)
+    assert request.limit == "compute1"
+    assert request.tags == "slurm_configure"
+    assert result.out == "2 changes on 1 hosts\n"
+    assert "apply: Run the controller" in result.err
+    assert "changed     controller  slurm: Ensure the settings are there" in result.err
+
+
+def test_interrupted_apply_prints_pending_restarts(gridstead, use_fake_site):
+    use_fake_site(record(RunOutcome.INTERRUPTED, waiting={"a": ("slurm_restart",)}))
+
+    result = gridstead("provider", "apply")
+
+    assert result.code == 130
+    assert "a: changed settings that need a restart: slurm_restart" in result.out
+
+
+def test_failed_apply_prints_the_hint(gridstead, use_fake_site):
+    use_fake_site(ConfigError("could not configure a", detail="a: x: no room", hint="Fix it."))
+
+    result = gridstead("provider", "apply", "--json")
+
+    _progress, brace, rest = result.err.partition("{")
+    assert json.loads(brace + rest)["error"]["hint"] == "Fix it."
+    assert result.code == 78
+
+
+def test_verify_prints_findings_and_fails(gridstead, use_fake_site):
+    use_fake_site(
+        (record(), Verification(checked=9, hosts={"compute1": {}}, diagnostics=(DIAGNOSTIC,)))
     )
-    assert done.out == "2 changes on 1 hosts\n"
-    assert "apply: Run the controller" in done.err
-    assert "changed     controller  slurm: Ensure the settings are there" in done.err
+
+    result = gridstead("provider", "verify")
+
+    assert result.code == 78
+    for text in ("compute1, slurm", "slurmd runs", "it is failed", "operator: Start it."):
+        assert text in result.out
+    assert result.out.startswith("1 of 9 checks failed\n")
 
 
-def test_interrupted_apply_prints_pending_restarts(gridstead, on):
-    on(record(RunOutcome.INTERRUPTED, waiting={"a": ("slurm_restart",)}))
+def test_verify_without_findings_prints_one_line(gridstead, use_fake_site):
+    use_fake_site((record(), Verification(checked=9, hosts={"compute1": {}}, diagnostics=())))
 
-    done = gridstead("provider", "apply")
+    result = gridstead("provider", "verify")
 
-    assert done.code == 130
-    assert "a: changed settings that need a restart: slurm_restart" in done.out
-
-
-def test_failed_apply_prints_the_hint(gridstead, on):
-    on(ConfigError("could not configure a", detail="a: x: no room", hint="Fix it."))
-
-    done = gridstead("provider", "apply", "--json")
-
-    assert json.loads(done.err[done.err.index("{") :])["error"]["hint"] == "Fix it."
-    assert done.code == 78
+    assert result.code == 0
+    assert result.out == "9 checks passed on 1 hosts\n"
 
 
-def test_verify_prints_findings_and_fails(gridstead, on):
-    on((record(), Verification(checked=9, hosts={"compute1": {}}, diagnostics=(DIAGNOSTIC,))))
-
-    done = gridstead("provider", "verify")
-
-    assert done.code == 78
-    expected = ("compute1, slurm", "slurmd runs", "it is failed", "operator: Start it.")
-    assert [text for text in expected if text not in done.out] == []
-    assert done.out.startswith("1 of 9 checks failed\n")
-
-
-def test_verify_without_findings_prints_one_line(gridstead, on):
-    on((record(), Verification(checked=9, hosts={"compute1": {}}, diagnostics=())))
-
-    done = gridstead("provider", "verify")
-
-    assert (done.code, done.out) == (0, "9 checks passed on 1 hosts\n")
-
-
-def test_verify_json_has_hosts_and_findings(gridstead, on):
-    on((record(), Verification(checked=1, hosts={"a": {"munge": []}}, diagnostics=(DIAGNOSTIC,))))
+def test_verify_json_has_hosts_and_findings(gridstead, use_fake_site):
+    use_fake_site(
+        (record(), Verification(checked=1, hosts={"a": {"munge": []}}, diagnostics=(DIAGNOSTIC,)))
+    )
 
     document = json.loads(gridstead("provider", "verify", "--json").out)
 
@@ -182,7 +190,8 @@ def test_verify_json_has_hosts_and_findings(gridstead, on):
     assert document["findings"][0]["who"] == "operator"
 
 
-def planned(**more):
+def prepared_plan(**changes):
+    """Return a plan that drains compute1, on which one job runs."""
     job = RunningJob(id="12", user="0xab", ends_at="2026-11-21T14:00:00", nodes=("compute1",))
     fields = {
         "changes": (CHANGE,),
@@ -190,11 +199,11 @@ def planned(**more):
         "drains": ("compute1",),
         "jobs": {"compute1": (job,)},
     }
-    return SitePlan(**fields | more)
+    return SitePlan(**fields | changes)
 
 
-def test_plan_shows_changes_effects_and_jobs(gridstead, on):
-    on((record(), planned()))
+def test_plan_shows_changes_effects_and_jobs(gridstead, use_fake_site):
+    use_fake_site((record(), prepared_plan()))
 
     out = gridstead("provider", "plan").out
 
@@ -204,26 +213,26 @@ def test_plan_shows_changes_effects_and_jobs(gridstead, on):
     assert "+b" not in out
 
 
-def test_plan_shows_file_changes_with_diff(gridstead, on):
-    on((record(), planned()))
+def test_plan_shows_file_changes_with_diff(gridstead, use_fake_site):
+    use_fake_site((record(), prepared_plan()))
 
     assert "-a\n+b\n" in gridstead("provider", "plan", "--diff").out
 
 
-def test_plan_reports_that_the_jobs_are_unknown(gridstead, on):
-    on((record(), planned(jobs=None)))
+def test_plan_reports_that_the_jobs_are_unknown(gridstead, use_fake_site):
+    use_fake_site((record(), prepared_plan(jobs=None)))
 
     assert "jobs on these nodes are unknown" in gridstead("provider", "plan").out
 
 
-def test_plan_without_changes_prints_one_line(gridstead, on):
-    on((record(), planned(changes=(), effects=(), drains=(), jobs={})))
+def test_plan_without_changes_prints_one_line(gridstead, use_fake_site):
+    use_fake_site((record(), prepared_plan(changes=(), effects=(), drains=(), jobs={})))
 
     assert gridstead("provider", "plan").out == "nothing would change\n"
 
 
-def test_plan_json_has_effects_jobs_and_changes(gridstead, on):
-    on((record(), planned()))
+def test_plan_json_has_effects_jobs_and_changes(gridstead, use_fake_site):
+    use_fake_site((record(), prepared_plan()))
 
     document = json.loads(gridstead("provider", "plan", "--json").out)
 
@@ -232,8 +241,10 @@ def test_plan_json_has_effects_jobs_and_changes(gridstead, on):
     assert document["changes"][0]["diff"] == "-a\n+b\n"
 
 
-def test_runs_lists_all_runs_or_shows_one(gridstead, on):
-    on((record(RunOutcome.FAILED, failed=(FailedTask(host="a", task="x", message="no room"),)),))
+def test_runs_prints_a_list_or_one_run(gridstead, use_fake_site):
+    use_fake_site(
+        (record(RunOutcome.FAILED, failed=(FailedTask(host="a", task="x", message="no room"),)),)
+    )
 
     assert "1-apply" in gridstead("provider", "runs").out
     run = json.loads(gridstead("provider", "runs", "1-apply").out)
@@ -258,51 +269,57 @@ def test_progress_line_has_play_task_hosts_and_time():
     )
 
 
-def test_signals_request_a_stop_and_are_restored(capsys):
+def test_signals_request_a_stop_and_handlers_are_restored(capsys):
     stop = Stop()
-    before = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
 
     with interruptible(stop):
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    assert (stop.requests, signal.getsignal(signal.SIGINT)) == (2, before)
+    assert stop.requests == 2
+    assert signal.getsignal(signal.SIGINT) == handler
     first, second = capsys.readouterr().err.splitlines()
     assert "stopping after this task" in first
     assert "interrupting the task" in second
 
 
-def test_drift_exits_with_78_and_prints_hosts_and_tasks(gridstead, on):
-    on((record(), {"a": 2, "b": 0}))
+def test_drift_prints_hosts_and_tasks_and_fails(gridstead, use_fake_site):
+    use_fake_site((record(), {"a": 2, "b": 0}))
 
-    done = gridstead("provider", "drift")
+    result = gridstead("provider", "drift")
 
-    assert done.code == ConfigError.exit_code
-    assert [line.split() for line in done.out.splitlines()[1:]] == [["a", "x"], ["a", "y"]]
+    assert result.code == ConfigError.exit_code
+    rows = [line.split() for line in result.out.splitlines()]
+    assert rows[1:] == [["a", "x"], ["a", "y"]]
 
 
-def test_no_drift_prints_the_number_of_hosts(gridstead, on, tmp_path):
-    site = on((record(changed={}), {"a": 0, "b": 0}))
+def test_no_drift_prints_the_number_of_hosts(gridstead, use_fake_site, tmp_path):
+    site = use_fake_site((record(changed={}), {"a": 0, "b": 0}))
 
-    done = gridstead("provider", "drift", "--metrics", tmp_path / "drift.prom")
+    result = gridstead("provider", "drift", "--metrics", tmp_path / "drift.prom")
 
-    assert (done.code, done.out) == (0, "no drift on 2 hosts\n")
+    assert result.code == 0
+    assert result.out == "no drift on 2 hosts\n"
     site.metrics.publish({"a": 0}, checked_at=1)
     assert 'gridstead_drift_tasks{host="a"} 0.0' in (tmp_path / "drift.prom").read_text()
 
 
-def test_metrics_file_is_checked_before_the_run(gridstead, on, tmp_path):
-    site = on((record(changed={}), {"a": 0}))
+def test_metrics_file_is_checked_before_the_run(gridstead, use_fake_site, tmp_path):
+    site = use_fake_site((record(changed={}), {"a": 0}))
 
-    done = gridstead("provider", "drift", "--metrics", tmp_path / "none/drift.prom")
+    result = gridstead("provider", "drift", "--metrics", tmp_path / "none/drift.prom")
 
-    assert (done.code, site.orders) == (65, [])
+    assert result.code == 65
+    assert site.requests == []
 
 
-def test_drift_json_has_task_counts_and_changes(gridstead, on):
-    on((record(), {"a": 2, "b": 0}))
+def test_drift_json_has_task_counts_and_changes(gridstead, use_fake_site):
+    use_fake_site((record(), {"a": 2, "b": 0}))
 
-    assert json.loads(gridstead("provider", "drift", "--json").out) == {
+    result = gridstead("provider", "drift", "--json")
+
+    assert json.loads(result.out) == {
         "tasks": {"a": 2, "b": 0},
         "changed": {"a": ["x", "y"]},
     }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that use no chain start quickly: they import only what they need.
+"""Commands that do not use the chain import only the packages that they need.
 
-``tests/bench/start.py`` measures the time.
+This makes the commands start quickly. ``tests/bench/start.py`` measures the time.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import sys
 
 import pytest
 
-# Prints the modules that a command has imported, after the command's own output.
-PROGRAM = """
+# Runs a command, then prints its exit code and the imported modules as the last line of stderr.
+RUN_AND_PRINT_MODULES = """
 import json, sys
 from gridstead.cli.main import main
 try:
     main()
-except SystemExit as end:
+except SystemExit as exit:
     print(file=sys.stderr)
-    print(json.dumps([end.code or 0, sorted(sys.modules)]), file=sys.stderr)
+    print(json.dumps([exit.code or 0, sorted(sys.modules)]), file=sys.stderr)
 """
-CHAIN = {"coincurve", "eth_abi", "eth_account", "eth_keys", "eth_utils", "web3"}
-SITE = {
+CHAIN_PACKAGES = {"coincurve", "eth_abi", "eth_account", "eth_keys", "eth_utils", "web3"}
+SITE_PACKAGES = {
     "ansible_runner",
     "apscheduler",
     "ariadne",
@@ -40,40 +40,42 @@ SITE = {
     "structlog",
     "uvicorn",
 }
-PEERS = {"google", "grpc", "httpx"}
+NETWORK_PACKAGES = {"google", "grpc", "httpx"}
 
 
 @pytest.fixture
 def files(tmp_path):
-    """Files for the commands, by name."""
-    workflow, keystore = tmp_path / "workflow.yaml", tmp_path / "wallet.json"
+    """Return the path of each file that a command line names in capitals."""
+    workflow = tmp_path / "workflow.yaml"
+    keystore = tmp_path / "wallet.json"
     resources = "{tasks: 1, cpusPerTask: 1, memPerCpu: 100, gpus: 0}"
     workflow.write_text(f"resources: {resources}\nsteps: [{{run: {{command: hostname}}}}]\n")
     keystore.write_text(json.dumps({"address": "ab" * 20}))
     return {"WORKFLOW": str(workflow), "KEYSTORE": str(keystore)}
 
 
-def imported(*arguments):
+def imported_modules(*arguments):
     """Return the modules that a command imports. The command must succeed."""
-    argv = [sys.executable, "-c", PROGRAM, *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    code, modules = json.loads(done.stderr.splitlines()[-1])
-    assert code == 0, done.stderr
+    argv = [sys.executable, "-c", RUN_AND_PRINT_MODULES, *arguments]
+    result = subprocess.run(argv, capture_output=True, text=True, check=True)
+    code, modules = json.loads(result.stderr.splitlines()[-1])
+    assert code == 0, result.stderr
     return set(modules)
 
 
-NONE_OF_OURS = {"yaml", "gridstead.config", "gridstead.workflow", "gridstead_cvmfs"}
+# Packages that only some commands need.
+COMMAND_PACKAGES = {"yaml", "gridstead.config", "gridstead.workflow", "gridstead_cvmfs"}
 
 
 @pytest.mark.parametrize(
     ("command", "unused"),
     [
-        ("--help", {"pydantic", *NONE_OF_OURS}),
-        ("--version", {"pydantic", *NONE_OF_OURS}),
+        ("--help", {"pydantic", *COMMAND_PACKAGES}),
+        ("--version", {"pydantic", *COMMAND_PACKAGES}),
         # Typer imports pydantic, if it is installed, to read the parameters of a command.
-        ("submit --help", NONE_OF_OURS),
-        ("job list --help", NONE_OF_OURS),
-        ("wallet address --keystore KEYSTORE", NONE_OF_OURS),
+        ("submit --help", COMMAND_PACKAGES),
+        ("job list --help", COMMAND_PACKAGES),
+        ("wallet address --keystore KEYSTORE", COMMAND_PACKAGES),
         ("workflow validate WORKFLOW", {"gridstead.config", "gridstead_cvmfs"}),
         ("workflow schema", {"gridstead.config", "gridstead_cvmfs"}),
         ("check-config --help", {"gridstead.workflow", "gridstead_cvmfs"}),
@@ -81,9 +83,10 @@ NONE_OF_OURS = {"yaml", "gridstead.config", "gridstead.workflow", "gridstead_cvm
         ("cvmfs snapshot --help", {"gridstead.workflow"}),
     ],
 )
-def test_a_command_that_uses_no_chain_imports_only_what_it_needs(files, command, unused):
+def test_command_imports_only_the_packages_that_it_needs(files, command, unused):
     arguments = [files.get(word, word) for word in command.split()]
 
-    modules = imported(*arguments)
+    modules = imported_modules(*arguments)
 
-    assert modules & (CHAIN | SITE | PEERS | unused) == set()
+    forbidden = CHAIN_PACKAGES | SITE_PACKAGES | NETWORK_PACKAGES | unused
+    assert modules & forbidden == set()

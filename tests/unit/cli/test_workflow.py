@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead workflow`: templates are valid, and the schema is printed."""
+"""Tests of `gridstead workflow init` and `gridstead workflow schema`."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from gridstead.workflow.parse import check_workflow
 def test_template_is_a_valid_workflow(gridstead, tmp_path, template):
     file = tmp_path / "workflow.yaml"
 
-    done = gridstead("workflow", "init", "--template", template.value, "--output", file)
+    result = gridstead("workflow", "init", "--template", template.value, "--output", file)
 
-    assert (done.code, done.err) == (0, "")
+    assert result.code == 0
+    assert result.err == ""
     assert check_workflow(file.read_text(), strict=True).warnings == ()
 
 
-def test_every_template_file_is_an_option():
+def test_each_template_file_is_a_value_of_the_option():
     folder = Path("control/gridstead/workflow/templates")
 
-    assert {template.value for template in Template} == {
-        path.stem for path in folder.glob("*.yaml")
-    }
+    options = {template.value for template in Template}
+    assert options == {path.stem for path in folder.glob("*.yaml")}
 
 
 def test_existing_file_is_not_replaced(gridstead, tmp_path):
     file = tmp_path / "workflow.yaml"
-    file.write_text("mine")
+    file.write_text("existing text")
 
-    done = gridstead("workflow", "init", "--output", file)
+    result = gridstead("workflow", "init", "--output", file)
 
-    assert done.code != 0
-    assert file.read_text() == "mine"
+    assert result.code != 0
+    assert file.read_text() == "existing text"
 
 
 def test_schema_is_printed_as_json(gridstead):
-    assert json.loads(gridstead("workflow", "schema").out) == json_schema()
+    result = gridstead("workflow", "schema")
+
+    assert json.loads(result.out) == json_schema()

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bill in docs/explanation/billing.md is exactly the one that the services compute."""
+"""Tests that the services compute the bill of the example in docs/explanation/billing.md."""
 
 from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import replace
 
 import pytest
 from tests.billing_page import CUSTOMER, PAGE, read_example
@@ -25,7 +24,7 @@ JOB_KEY = JobKey(
 )
 
 
-def job_of(example, price_per_min):
+def job_from(example, price_per_min):
     """Return the job of the example."""
     return Job(
         id=JOB_KEY.job_id,
@@ -54,12 +53,14 @@ def end_report(example):
 
 def bill(example):
     """Return the bill that the domain computes from the example's given values."""
-    given, attempt, end = example.given, example.attempt(JOB_KEY), end_report(example)
+    given = example.given
+    attempt = example.attempt(JOB_KEY)
+    end = end_report(example)
     price = price_per_minute(example.resources, example.prices)
-    job = job_of(example, price)
+    job = job_from(example, price)
     on_chain = given["time of the settling block"] - given["started, Unix seconds"]
     seconds = min(on_chain, billed_seconds(job, attempt, (end,)))
-    divided = settle(
+    settlement = settle(
         escrow=job.escrow, seconds=seconds, price_per_min=price, fee_percent=given["fee, percent"]
     )
     return {
@@ -69,28 +70,29 @@ def bill(example):
         "the node's seconds": node_seconds(attempt, (end,)),
         "seconds since the start, on chain": on_chain,
         "billed seconds": seconds,
-        "cost, credits": divided.cost,
-        "fee": divided.fee,
-        "provider": divided.provider,
-        "refund": divided.refund,
+        "cost, credits": settlement.cost,
+        "fee": settlement.fee,
+        "provider": settlement.provider,
+        "refund": settlement.refund,
     }
 
 
-def test_bill_follows_from_the_given_values():
+def test_services_compute_the_bill_of_the_page():
     example = read_example(TEXT)
 
     assert example.bill == bill(example)
 
 
-def number_ends():
-    """Return the end position of each number in the two tables of the example."""
-    return [match.end(1) for match in re.finditer(r"\| ([0-9.]+) \|$", EXAMPLE, re.MULTILINE)]
+def positions_of_last_digits():
+    """Return the position of the last digit of each number in the two tables of the example."""
+    numbers = re.finditer(r"\| ([0-9.]+) \|$", EXAMPLE, re.MULTILINE)
+    return [number.end(1) - 1 for number in numbers]
 
 
-@pytest.mark.parametrize("end", number_ends())
-def test_every_number_of_the_tables_affects_the_bill(end):
-    last_digit = int(EXAMPLE[end - 1])
-    changed = EXAMPLE[: end - 1] + str((last_digit + 1) % 10) + EXAMPLE[end:]
+@pytest.mark.parametrize("position", positions_of_last_digits())
+def test_every_number_of_the_tables_affects_the_bill(position):
+    other_digit = (int(EXAMPLE[position]) + 1) % 10
+    changed = f"{EXAMPLE[:position]}{other_digit}{EXAMPLE[position + 1 :]}"
     example = read_example(changed)
 
     assert example.bill != bill(example)
@@ -98,21 +100,22 @@ def test_every_number_of_the_tables_affects_the_bill(end):
 
 def test_text_below_the_tables_uses_their_numbers():
     example = read_example(TEXT)
-    (product, minute) = re.search(r"The cost is ([0-9.]+) / ([0-9]+),", EXAMPLE).groups()
+    product, divisor = re.search(r"The cost is ([0-9.]+) / ([0-9]+),", EXAMPLE).groups()
 
-    exact = example.bill["billed seconds"] * example.bill["price per minute, credits"]
-    assert (float(product), minute) == (exact / 10**18, "60")
-    assert exact % 60 != 0
+    product_wei = example.bill["billed seconds"] * example.bill["price per minute, credits"]
+    assert float(product) == product_wei / 10**18
+    assert divisor == "60"
+    assert product_wei % 60 != 0, "the example must show that the cost is rounded"
 
 
 def test_evidence_hash_is_that_of_the_example_record():
-    command, shown = re.search(
-        r"(    printf %s .*\n.*sha256sum)\n    ([0-9a-f]{64})  -\n", TEXT
-    ).groups()
+    pattern = r"(    printf %s .*\n.*sha256sum)\n    ([0-9a-f]{64})  -\n"
+    command, hash_on_page = re.search(pattern, TEXT).groups()
     record = re.search(r"printf %s '(.*)'", command)[1]
+    job_key = parse_job_key(record.split("|")[0])
 
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
 
-    assert result.stdout.split() == [shown, "-"]
-    attempt = replace(read_example(TEXT).attempt(), job_key=parse_job_key(record.split("|")[0]))
-    assert evidence_hash(attempt) == f"0x{shown}"
+    assert result.stdout.split() == [hash_on_page, "-"]
+    attempt = read_example(TEXT).attempt(job_key)
+    assert evidence_hash(attempt) == f"0x{hash_on_page}"

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages about the code name what exists: the map of the modules, and the walk of a job."""
+"""Tests that the code map and docs/explanation/job-walk.md agree with the code.
+
+The job walk lists the function calls that a job causes. Each line is a step; an indented step is
+called by the step above it.
+"""
 
 import ast
 import re
@@ -13,31 +17,35 @@ from tests.modules import load
 CHECKOUT = Path(__file__).resolve().parents[3]
 CONTROL = CHECKOUT / "control/gridstead"
 WALK = (CHECKOUT / "docs/explanation/job-walk.md").read_text()
-MOST_MODULES = 20
-STEP = re.compile(r"^( *)- `([\w/]+\.py)` `([\w.]+)`:", re.MULTILINE)
+MAX_MODULES = 20
+STEP_LINE = re.compile(r"^( *)- `([\w/]+\.py)` `([\w.]+)`:", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A line of the page; ``depth`` counts the lines above it that lead to its call."""
+    """A line of the page. ``depth`` is its indentation: the number of callers above it."""
 
     depth: int
     module: str
     name: str
 
     @property
-    def source(self):
+    def module_source(self):
         return (CONTROL / self.module).read_text()
 
 
 def steps(text):
-    """Return the steps in a part of the page, in its order."""
-    return [Step(len(indent) // 2, *names) for indent, *names in STEP.findall(text)]
+    """Return the steps in a part of the page, in the order of the page."""
+    steps_on_page = []
+    for indent, module, name in STEP_LINE.findall(text):
+        steps_on_page.append(Step(depth=len(indent) // 2, module=module, name=name))
+    return steps_on_page
 
 
 def calls(text):
-    """Return the pairs of a caller and the step that it calls."""
-    pairs, callers = [], []
+    """Return each call as a pair: the calling step and the called step."""
+    pairs = []
+    callers = []
     for step in steps(text):
         del callers[step.depth :]
         if callers:
@@ -46,28 +54,30 @@ def calls(text):
     return pairs
 
 
-def rows():
-    """Return the row of each layer by its name. The highest layer has row 0."""
-    settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
-    (contract,) = (
-        c
-        for c in settings["tool"]["importlinter"]["contracts"]
-        if c.get("containers") == ["gridstead"]
+def layer_positions():
+    """Return the position of each layer by its name. The highest layer has position 0."""
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (layers,) = (
+        contract["layers"] for contract in contracts if contract.get("containers") == ["gridstead"]
     )
-    numbers = {}
-    for number, row in enumerate(contract["layers"]):
-        numbers |= dict.fromkeys(re.findall(r"\w+", row), number)
-    return numbers
+    positions = {}
+    for position, names in enumerate(layers):
+        for name in re.findall(r"\w+", names):
+            positions[name] = position
+    return positions
 
 
 def defined_names(source):
-    """Return the functions of a module, and its methods as ``Class.method``."""
+    """Return the names of the functions of a module, and of its methods as ``Class.method``."""
     names = set()
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
             names.add(node.name)
         elif isinstance(node, ast.ClassDef):
-            names |= {f"{node.name}.{part.name}" for part in node.body if hasattr(part, "name")}
+            for member in node.body:
+                if hasattr(member, "name"):
+                    names.add(f"{node.name}.{member.name}")
     return names
 
 
@@ -80,36 +90,41 @@ def test_code_map_is_up_to_date():
     assert code_map.PAGE.read_text() == code_map.page(), "run tools/code_map.py"
 
 
-def test_every_module_of_the_walk_is_a_step():
-    """No module is named anywhere else on the page, where it would not count."""
+def test_every_module_on_the_page_is_in_a_step():
+    """The other tests read only the modules in steps."""
     assert re.findall(r"[\w/]+\.py", WALK) == [step.module for step in steps(WALK)]
 
 
-def test_walk_has_few_modules():
-    assert len({step.module for step in steps(TICKS)}) <= MOST_MODULES
+def test_walk_has_at_most_20_modules():
+    assert len({step.module for step in steps(TICKS)}) <= MAX_MODULES
 
 
-def test_helpers_are_not_modules_of_the_walk():
-    walked = {step.module for step in steps(TICKS)}
+def test_helpers_are_not_in_modules_of_the_walk():
+    walk_modules = {step.module for step in steps(TICKS)}
+    helper_modules = {step.module for step in steps(HELPERS)}
 
-    assert walked.isdisjoint(step.module for step in steps(HELPERS))
+    assert walk_modules.isdisjoint(helper_modules)
 
 
 @pytest.mark.parametrize("step", sorted(set(steps(WALK)), key=str))
-def test_function_of_the_walk_exists(step):
-    assert step.name in defined_names(step.source)
+def test_function_of_a_step_exists(step):
+    assert step.name in defined_names(step.module_source)
 
 
 @pytest.mark.parametrize(("caller", "step"), calls(TICKS))
-def test_call_of_the_walk_is_in_the_source_of_its_caller(caller, step):
-    assert re.search(rf"\b{step.name.split('.')[-1]}\b", caller.source)
+def test_caller_of_a_step_contains_its_call(caller, step):
+    function = step.name.rpartition(".")[2]
+
+    assert re.search(rf"\b{function}\b", caller.module_source)
 
 
 @pytest.mark.parametrize(("caller", "step"), calls(TICKS))
-def test_call_of_the_walk_enters_no_higher_layer(caller, step):
-    row = rows()
+def test_step_does_not_call_a_higher_layer(caller, step):
+    positions = layer_positions()
+    caller_layer = caller.module.split("/")[0]
+    step_layer = step.module.split("/")[0]
 
-    assert row[caller.module.split("/")[0]] <= row[step.module.split("/")[0]]
+    assert positions[caller_layer] <= positions[step_layer]
 
 
 @pytest.mark.parametrize(
@@ -120,5 +135,5 @@ def test_call_of_the_walk_enters_no_higher_layer(caller, step):
         ("services/transactions/sender.py", "domain.supervisor.actions.Put"),
     ],
 )
-def test_docstrings_at_both_ends_of_the_outbox_name_each_other(module, other):
+def test_writer_and_reader_of_the_outbox_name_each_other(module, other):
     assert other in (CONTROL / module).read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation agrees with the code."""
+"""Tests that the generated pages, settings, links and commands of docs/ agree with the code."""
 
 import importlib
 import re
@@ -45,33 +45,38 @@ def unused_settings(file_model, source):
     """Return the settings of a file that a source text does not use."""
     unused = set()
     for model in models(file_model):
-        unused |= {name for name in model.model_fields if not re.search(rf"\.{name}\b", source)}
+        for name in model.model_fields:
+            if not re.search(rf"\.{name}\b", source):
+                unused.add(name)
     return unused
 
 
-def source_of(*places):
-    """Return the text of some Python files, and of those in some folders."""
+def source_of(*paths):
+    """Return the text of Python files. A folder adds all Python files in it."""
     texts = []
-    for place in map(CHECKOUT.joinpath, places):
-        files = place.rglob("*.py") if place.is_dir() else [place]
+    for path in map(CHECKOUT.joinpath, paths):
+        files = path.rglob("*.py") if path.is_dir() else [path]
         texts.extend(file.read_text() for file in files)
     return "\n".join(texts)
 
 
-FILES = settings_models()
-RUN = "control/gridstead/cli/service.py"
+MODELS = settings_models()
+RUN_COMMAND = "control/gridstead/cli/service.py"
 WIRING = "control/gridstead/wiring"
-CVMFS = (RUN, f"{WIRING}/credentials.py", "cvmfs/gridstead_cvmfs/wiring")
+CVMFS_SOURCES = (RUN_COMMAND, f"{WIRING}/credentials.py", "cvmfs/gridstead_cvmfs/wiring")
 
 
-@pytest.mark.parametrize("service", sorted(FILES.keys() - {CLIENT}))
+@pytest.mark.parametrize("service", sorted(MODELS.keys() - {CLIENT}))
 def test_every_setting_of_a_service_is_used(service):
-    source = source_of(*CVMFS) if service.startswith("cvmfs") else source_of(RUN, WIRING)
+    if service.startswith("cvmfs"):
+        source = source_of(*CVMFS_SOURCES)
+    else:
+        source = source_of(RUN_COMMAND, WIRING)
 
-    assert unused_settings(FILES[service], source) == set()
+    assert unused_settings(MODELS[service], source) == set()
 
 
-def test_every_setting_of_the_command_line_is_used():
+def test_every_setting_of_the_client_is_used():
     source = source_of("control/gridstead/cli", WIRING)
 
     assert unused_settings(ClientSettings, source) == set()
@@ -79,9 +84,12 @@ def test_every_setting_of_the_command_line_is_used():
 
 def pages():
     """Return the paths of all Markdown pages, relative to the checkout."""
-    installed = {".venv", "node_modules"}
-    paths = [path.relative_to(CHECKOUT) for path in CHECKOUT.glob("**/*.md")]
-    return sorted(path for path in paths if installed.isdisjoint(path.parts))
+    paths = []
+    for file in CHECKOUT.glob("**/*.md"):
+        path = file.relative_to(CHECKOUT)
+        if ".venv" not in path.parts and "node_modules" not in path.parts:
+            paths.append(path)
+    return sorted(paths)
 
 
 @pytest.mark.parametrize("page", pages())
@@ -89,12 +97,12 @@ def test_links_have_existing_targets(page):
     text = (CHECKOUT / page).read_text()
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
 
-    missing = [target for target in targets if not (CHECKOUT / page.parent / target).exists()]
-    assert missing == []
+    for target in targets:
+        assert (CHECKOUT / page.parent / target).exists(), target
 
 
 def commands_in(text):
-    """Yield the words of each call of gridstead in code: inline, and in lines of blocks."""
+    """Yield the words of each gridstead command in inline code and in code blocks."""
     for code in re.findall(r"`(gridstead [^`]+)`", text):
         yield code.split()
     for code in re.findall(r"^[ ]*(?:\$ )?(gridstead .+)$", text, re.MULTILINE):
@@ -102,7 +110,7 @@ def commands_in(text):
 
 
 def unknown_word(words, command):
-    """Return the word of a call that names no command, or None."""
+    """Return the first word that is not a subcommand although its place needs one, or None."""
     for word in words[1:]:
         commands = getattr(command, "commands", None)
         if commands is None or not re.fullmatch("[a-z][a-z-]*", word):
@@ -113,7 +121,11 @@ def unknown_word(words, command):
     return None
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if page.parts[0] == "docs"])
+def pages_of_docs():
+    return [page for page in pages() if page.parts[0] == "docs"]
+
+
+@pytest.mark.parametrize("page", pages_of_docs())
 def test_commands_in_the_documentation_exist(page):
     command = typer.main.get_command(app)
 

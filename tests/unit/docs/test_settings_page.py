@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference of the settings agrees with the classes that read the files.
+"""Tests that docs/reference/settings.md agrees with the settings classes.
 
-The tests read the committed page, and not the generator, and try its claims on the classes.
+The tests read the committed page. They do not use its generator.
 """
 
 from __future__ import annotations
 
-import copy
 import re
 import tomllib
 from dataclasses import dataclass
@@ -19,9 +18,10 @@ from gridstead.config import load, problems
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/settings.md"
 MODELS = settings_models()
-BEYOND = {"more than": 0, "at least": -1, "at most": 1}
+# The difference between a limit and the nearest number that it forbids.
+DISTANCE_TO_FORBIDDEN = {"more than": 0, "at least": -1, "at most": 1}
 
-# The Python type of each type on the page, and a value of another type.
+# For each type on the page: its Python type, and a value of another type.
 TYPES = {
     "float or string": (float | str, []),
     "string": (str, 5),
@@ -31,11 +31,15 @@ TYPES = {
     "array of strings": (list, [5]),
     "table of strings": (dict, {"x": 5}),
 }
+# A row of a table: key, type, default, description, example. The key is not an array of tables.
+ROW = re.compile(
+    r"^\| `([^`\[]+(?:\[\]\.[^`]+)?)` \| (.+?) \| (.+?) \| (.+?) \| `(.+)` \|$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the page that describes a key, and not a table."""
+    """A row of the page that describes a key. Rows that describe a table are not read."""
 
     service: str
     key: str
@@ -43,145 +47,168 @@ class Row:
     default: str
     example: str
 
-    def in_table(self, document):
-        """Return the table of the document that has the key, and the key's name in it."""
-        *tables, name = self.key.split(".")
-        for table in tables:
-            document = document[table.removesuffix("[]")]
-            document = document[0] if isinstance(document, list) else document
-        return document, name
+    def find_in(self, document):
+        """Return the table of a document that contains the key, and the key's name in the table."""
+        *table_names, key_name = self.key.split(".")
+        table = document
+        for table_name in table_names:
+            table = table[table_name.removesuffix("[]")]
+            if isinstance(table, list):
+                table = table[0]
+        return table, key_name
 
 
 def sections():
-    """Return the text of each section by its file."""
-    parts = re.split(r"^## (.+)\n", PAGE.read_text(), flags=re.MULTILINE)[1:]
-    return dict(zip(parts[::2], parts[1::2], strict=True))
+    """Return the text of each section of the page by its title, which is the name of a service."""
+    parts = re.split(r"^## (.+)\n", PAGE.read_text(), flags=re.MULTILINE)
+    titles = parts[1::2]
+    texts = parts[2::2]
+    return dict(zip(titles, texts, strict=True))
 
 
 def rows():
     """Return the rows of the page about keys."""
-    listed = []
+    rows_on_page = []
     for service, text in sections().items():
-        for key, kind, default, _, example in re.findall(
-            r"^\| `([^`\[]+(?:\[\]\.[^`]+)?)` \| (.+?) \| (.+?) \| (.+?) \| `(.+)` \|$",
-            text,
-            re.MULTILINE,
-        ):
-            listed.append(Row(service, key, kind, default, example))
-    return listed
+        for key, value_type, default, _description, example in ROW.findall(text):
+            rows_on_page.append(Row(service, key, value_type, default, example))
+    return rows_on_page
 
 
-def complete(service):
-    """Return the complete example of a file."""
-    return tomllib.loads(re.search(r"```toml\n(.*?)```", sections()[service], re.DOTALL)[1])
+def example_text(service):
+    """Return the complete example of a service's settings file."""
+    return re.search(r"```toml\n(.*?)```", sections()[service], re.DOTALL)[1]
 
 
-def changed(row, value):
-    """Return the complete example of a file with another value of a key."""
-    document = copy.deepcopy(complete(row.service))
-    table, name = row.in_table(document)
+def example_document(service):
+    """Return the complete example of a service's settings file, parsed."""
+    return tomllib.loads(example_text(service))
+
+
+def example_with(row, value):
+    """Return the complete example with another value of the row's key."""
+    document = example_document(row.service)
+    table, name = row.find_in(document)
     table[name] = value
     return document
 
 
-def leaves(value, path=""):
-    """Return the keys of a document as the page writes them."""
+def example_without(row):
+    """Return the complete example without the row's key."""
+    document = example_document(row.service)
+    table, name = row.find_in(document)
+    del table[name]
+    return document
+
+
+def keys_of(value, path=""):
+    """Return the keys of a document in the notation of the page, such as ``table.key``."""
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        return leaves(value[0], f"{path}[]")
+        return keys_of(value[0], f"{path}[]")
     if not isinstance(value, dict):
         return {path}
     prefix = f"{path}." if path else ""
-    return set().union(*(leaves(item, f"{prefix}{key}") for key, item in value.items()))
+    keys = set()
+    for key, item in value.items():
+        keys |= keys_of(item, f"{prefix}{key}")
+    return keys
 
 
-def named(row):
+def row_id(row):
     return f"{row.service}:{row.key}"
 
 
 @pytest.mark.parametrize("service", sorted(MODELS))
-def test_the_complete_example_is_loaded_by_the_service(tmp_path, service):
+def test_service_loads_the_complete_example(tmp_path, service):
     file = tmp_path / "settings.toml"
-    file.write_text(re.search(r"```toml\n(.*?)```", sections()[service], re.DOTALL)[1])
+    file.write_text(example_text(service))
 
     load(MODELS[service], file)
 
 
 @pytest.mark.parametrize("service", sorted(MODELS))
-def test_the_complete_example_sets_every_key(service):
-    loaded = MODELS[service].model_validate(complete(service))
+def test_complete_example_sets_every_key(service):
+    loaded = MODELS[service].model_validate(example_document(service))
 
-    dumped = loaded.model_dump()
-    assert dumped == loaded.model_dump(exclude_unset=True)
+    assert loaded.model_dump() == loaded.model_dump(exclude_unset=True)
 
 
 @pytest.mark.parametrize("service", sorted(MODELS))
-def test_the_rows_are_the_keys_of_the_complete_example(service):
-    document = complete(service)
+def test_each_key_of_the_complete_example_has_a_row(service):
+    document = example_document(service)
     if service == "supervisor":
-        document["labels"] = "a table of the provider's own keys"
+        document["labels"] = "one row describes the whole table: the provider chooses the keys"
 
-    assert {row.key for row in rows() if row.service == service} == leaves(document)
+    assert {row.key for row in rows() if row.service == service} == keys_of(document)
 
 
-@pytest.mark.parametrize("row", rows(), ids=named)
-def test_the_example_of_a_key_is_accepted(row):
+@pytest.mark.parametrize("row", rows(), ids=row_id)
+def test_example_of_a_key_is_accepted(row):
     ((name, value),) = tomllib.loads(row.example).items()
 
     assert name == row.key.rpartition(".")[2]
-    assert problems(MODELS[row.service], changed(row, value)) == []
+    assert problems(MODELS[row.service], example_with(row, value)) == []
 
 
-@pytest.mark.parametrize("row", rows(), ids=named)
-def test_a_key_is_required_if_the_page_says_so(row):
-    document = copy.deepcopy(complete(row.service))
-    table, name = row.in_table(document)
-    del table[name]
+@pytest.mark.parametrize("row", rows(), ids=row_id)
+def test_key_is_required_if_the_page_says_so(row):
+    reported = problems(MODELS[row.service], example_without(row))
 
-    reported = [problem.what for problem in problems(MODELS[row.service], document)]
+    messages = [problem.what for problem in reported]
     if row.default.startswith("required"):
-        assert "missing" in reported
-    elif name != "quota_command":  # Required with quota_gib, as its description says.
-        assert reported == []
+        assert "missing" in messages
+    elif row.key.rpartition(".")[2] != "quota_command":  # The example's quota_gib requires it.
+        assert messages == []
 
 
-@pytest.mark.parametrize("row", [row for row in rows() if row.default.startswith("`")], ids=named)
-def test_an_omitted_key_has_the_default_of_the_page(row):
-    document = copy.deepcopy(complete(row.service))
-    table, name = row.in_table(document)
-    del table[name]
-    document.get("storage", {}).pop("quota_gib", None)  # It requires a quota_command.
+def rows_with_default():
+    return [row for row in rows() if row.default.startswith("`")]
+
+
+@pytest.mark.parametrize("row", rows_with_default(), ids=row_id)
+def test_omitted_key_has_the_default_of_the_page(row):
+    document = example_without(row)
+    document.get("storage", {}).pop("quota_gib", None)  # quota_gib requires a quota_command.
 
     loaded = MODELS[row.service].model_validate(document).model_dump(mode="json")
-    table, name = row.in_table(loaded)
-    assert table[name] == tomllib.loads(f"value = {row.default.strip('`')}")["value"]
+    table, name = row.find_in(loaded)
+    default = tomllib.loads(f"value = {row.default.strip('`')}")["value"]
+    assert table[name] == default
 
 
-@pytest.mark.parametrize("row", rows(), ids=named)
-def test_a_value_has_the_type_of_the_page(row):
-    table, name = row.in_table(complete(row.service))
+@pytest.mark.parametrize("row", rows(), ids=row_id)
+def test_value_has_the_type_of_the_page(row):
+    table, name = row.find_in(example_document(row.service))
+    type_on_page = next(words for words in TYPES if row.type.startswith(words))
+    python_type, value_of_another_type = TYPES[type_on_page]
 
-    right, wrong = next(TYPES[kind] for kind in TYPES if row.type.startswith(kind))
-    assert isinstance(table[name], right)
-    assert problems(MODELS[row.service], changed(row, wrong)) != []
+    assert isinstance(table[name], python_type)
+    assert problems(MODELS[row.service], example_with(row, value_of_another_type)) != []
 
 
 def limits():
-    """Return each limit of a number: its row, its words and the limit."""
-    return [
-        pytest.param(row, words, float(limit), id=f"{named(row)}-{words}")
-        for row in rows()
-        if row.type.startswith(("integer", "float"))
-        for words, limit in re.findall(r"(more than|at least|at most) (\d+)", row.type)
-    ]
+    """Return each limit of a number as test parameters: its row, its words and the limit."""
+    cases = []
+    for row in rows():
+        if not row.type.startswith(("integer", "float")):
+            continue
+        for words, limit in re.findall(r"(more than|at least|at most) (\d+)", row.type):
+            case_id = f"{row_id(row)}-{words}"
+            cases.append(pytest.param(row, words, float(limit), id=case_id))
+    return cases
 
 
 @pytest.mark.parametrize(("row", "words", "limit"), limits())
-def test_a_number_beyond_its_limit_is_refused(row, words, limit):
-    assert problems(MODELS[row.service], changed(row, limit + BEYOND[words])) != []
+def test_number_beyond_its_limit_is_refused(row, words, limit):
+    number = limit + DISTANCE_TO_FORBIDDEN[words]
+
+    assert problems(MODELS[row.service], example_with(row, number)) != []
 
 
-@pytest.mark.parametrize(
-    ("row", "words", "limit"), [case for case in limits() if case.values[1] != "more than"]
-)
-def test_a_number_at_its_limit_is_accepted(row, words, limit):
-    assert problems(MODELS[row.service], changed(row, limit)) == []
+def inclusive_limits():
+    return [case for case in limits() if case.values[1] != "more than"]
+
+
+@pytest.mark.parametrize(("row", "words", "limit"), inclusive_limits())
+def test_number_at_its_limit_is_accepted(row, words, limit):
+    assert problems(MODELS[row.service], example_with(row, limit)) == []

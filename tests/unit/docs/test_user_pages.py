@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs accept the examples on the pages for grid users."""
+"""Tests that the programs accept the examples in docs/howto/use-the-grid.md."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.M
 
 
 def blocks(language):
+    """Return the texts of the code blocks in a language."""
     return [text for name, text in BLOCKS if name == language]
 
 
-def commands():
+def command_lines():
     lines = "".join(blocks("sh")).splitlines()
     return [line for line in lines if line.startswith("gridstead ")]
 
 
-def test_page_has_blocks_of_each_kind():
+def test_page_has_blocks_of_each_language():
     assert {name for name, _ in BLOCKS} == {"sh", "toml", "yaml"}
 
 
@@ -44,14 +45,15 @@ def test_settings_of_the_page_are_valid(text):
     ClientSettings.model_validate(tomllib.loads(text))
 
 
-@pytest.mark.parametrize("line", commands())
-def test_command_of_the_page_and_its_options_exist(line):
+@pytest.mark.parametrize("line", command_lines())
+def test_command_and_options_of_the_page_exist(line):
     command = typer.main.get_command(app)
     words = shlex.split(line)[1:]
     while words and words[0] in getattr(command, "commands", {}):
-        command = command.commands[words.pop(0)]
+        subcommand = words.pop(0)
+        command = command.commands[subcommand]
 
     context = command.make_context("gridstead", words, resilient_parsing=False)
 
-    assert not hasattr(command, "commands")
+    assert not hasattr(command, "commands"), "the command lacks a subcommand"
     assert context.args == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of values for tests. Every field has a default; a test sets those that matter to it."""
+"""Builders of domain values. Every field has a default; a test sets only the fields it needs."""
 
 from dataclasses import replace
 
@@ -15,32 +15,34 @@ from gridstead.domain.supervisor.journal import (
     JournalRecord,
     JournalRecords,
 )
+from gridstead.domain.supervisor.reconcile import plan_jobs
 from gridstead.domain.supervisor.snapshot import Rules, Snapshot
 
 CREDIT = 10**18
 CONTRACT = "0x" + "c0" * 20
-US = "0x" + "11" * 20
-OTHER = "0x" + "22" * 20
+PROVIDER = "0x" + "11" * 20
+OTHER_ADDRESS = "0x" + "22" * 20
 CUSTOMER = "0x" + "33" * 20
 CLAIM_BLOCK = 100
 T0 = 1_000_000
 CONFIRMATIONS = 6
 
-RULES = Rules(chain_id=179188, contract=CONTRACT, provider=US, confirmations=CONFIRMATIONS)
+RULES = Rules(chain_id=179188, contract=CONTRACT, provider=PROVIDER, confirmations=CONFIRMATIONS)
 
 
 def job_id(number=7):
     return JobId(chain_id=179188, contract=CONTRACT, number=number)
 
 
-def job(state=JobState.SCHEDULED, *, number=7, stored="hash7", **changes):
+def job(state=JobState.SCHEDULED, *, number=7, script_id="hash7", **changes):
+    """Return a job of PROVIDER that was claimed in CLAIM_BLOCK."""
     base = Job(
         id=job_id(number),
         state=state,
         customer=CUSTOMER,
-        provider=US,
+        provider=PROVIDER,
         resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=100),
-        batch_location_hash=stored,
+        batch_location_hash=script_id,
         escrow=100 * CREDIT,
         price_per_min=CREDIT,
         submitted_at=T0 - 5,
@@ -50,12 +52,13 @@ def job(state=JobState.SCHEDULED, *, number=7, stored="hash7", **changes):
     return replace(base, **changes)
 
 
-def attempt(of, state="RUNNING", *, slurm_job_id=42, **changes):
+def attempt(of_job, state="RUNNING", *, slurm_job_id=42, **changes):
+    """Return an attempt of a job: submitted at T0 + 1, started at T0 + 2, ended at T0 + 32."""
     base = Attempt(
         slurm_job_id=slurm_job_id,
-        name=of.id.slurm_name,
-        job_key=of.job_key,
-        user=of.customer,
+        name=of_job.id.slurm_name,
+        job_key=of_job.job_key,
+        user=of_job.customer,
         state=state,
         submitted_at=T0 + 1,
         started_at=None if state == "PENDING" else T0 + 2,
@@ -65,57 +68,68 @@ def attempt(of, state="RUNNING", *, slurm_job_id=42, **changes):
     return replace(base, **changes)
 
 
-def record(of, *entries):
+def journal_record(of_job, *entries):
     """Return the record after a CLAIMED entry and these further entries.
 
     An entry is (kind, occurred_at[, slurm_job_id[, reason]]).
     """
+    job_key = of_job.job_key
     records = JournalRecords()
-    records.extend([JournalEntry(job_key=of.job_key, kind=EntryKind.CLAIMED, occurred_at=T0)])
+    records.extend([JournalEntry(job_key=job_key, kind=EntryKind.CLAIMED, occurred_at=T0)])
     for values in entries:
         fields = dict(zip(("kind", "occurred_at", "slurm_job_id", "reason"), values, strict=False))
-        records.extend([JournalEntry(job_key=of.job_key, **fields)])
-    return records.by_job_key.get(of.job_key, JournalRecord(job_key=of.job_key))
+        records.extend([JournalEntry(job_key=job_key, **fields)])
+    return records.by_job_key.get(job_key, JournalRecord(job_key=job_key))
 
 
-def submitted(of, *, occurred_at=T0 + 1, slurm_job_id=42):
-    return record(
-        of,
+def submitted_record(of_job, *, occurred_at=T0 + 1, slurm_job_id=42):
+    """Return the record of a job that Slurm accepted."""
+    return journal_record(
+        of_job,
         (EntryKind.SUBMIT_INTENDED, occurred_at),
         (EntryKind.SUBMITTED, occurred_at, slurm_job_id),
     )
 
 
-def live(*attempts, taken_at=T0 + 60):
+def live_sample(*attempts, taken_at=T0 + 60):
     return LiveSample(taken_at=taken_at, attempts=attempts)
 
 
-def accounting(*attempts, taken_at=T0 + 60, complete=True):
-    return AccountingSample(taken_at=taken_at, complete=complete, attempts=attempts)
+def accounting_sample(*attempts, taken_at=T0 + 60, is_complete=True):
+    return AccountingSample(taken_at=taken_at, is_complete=is_complete, attempts=attempts)
 
 
 def snapshot(jobs=(), records=(), *, now=T0 + 60, height=CLAIM_BLOCK + CONFIRMATIONS, **changes):
+    """Return a snapshot at T0 + 60 in which all claims are confirmed and Slurm has no jobs."""
     base = Snapshot(
         now=now,
         head=Block(number=height, hash="0x" + "ee" * 32, timestamp=now),
-        jobs={j.id: j for j in jobs},
+        jobs={job.id: job for job in jobs},
         queues=QueueSizes(claimable=0, cancelling=0, top_up=0),
-        records={r.job_key: r for r in records},
-        live=live(),
-        accounting=accounting(),
+        records={record.job_key: record for record in records},
+        live_sample=live_sample(),
+        accounting_sample=accounting_sample(),
         reports=(),
         open_keys=frozenset(),
     )
     return replace(base, **changes)
 
 
-def calls(actions):
-    return [a.call for a in actions if isinstance(a, Put)]
+def planned_actions(jobs=(), records=(), *, rules=RULES, **fields):
+    """Return the actions that the supervisor plans for a snapshot with these fields."""
+    return plan_jobs(snapshot(jobs, records, **fields), rules)
 
 
-def notes(actions):
-    return [a.entry.kind for a in actions if isinstance(a, Note)]
+def calls_of(actions):
+    """Return the calls to the contracts."""
+    return [action.call for action in actions if isinstance(action, Put)]
 
 
-def cancelled(actions):
-    return [a.slurm_job_id for a in actions if isinstance(a, Cancel)]
+def noted_kinds(actions):
+    """Return the kinds of the journal entries."""
+    return [action.entry.kind for action in actions if isinstance(action, Note)]
+
+
+def cancelled_ids(actions):
+    """Return the ids of the Slurm jobs that are cancelled."""
+    return [action.slurm_job_id for action in actions if isinstance(action, Cancel)]

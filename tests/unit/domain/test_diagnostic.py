@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of a diagnostic, and the order and exit code of several."""
+"""Tests of the text of a diagnostic, and of the order and exit code of several diagnostics."""
 
 import pytest
 
@@ -11,14 +11,14 @@ def diagnostic(severity=Severity.WIRING, **fields):
 
 
 @pytest.mark.parametrize(("seen", "text"), [("", "must be 1"), ("2", "must be 1, found 2")])
-def test_text_has_what_was_seen(seen, text):
+def test_text_contains_the_found_value(seen, text):
     assert diagnostic(seen=seen).text == text
 
 
 def test_diagnostics_are_sorted_by_severity():
-    order = most_serious_first(map(diagnostic, reversed(Severity)))
+    diagnostics = most_serious_first(map(diagnostic, reversed(Severity)))
 
-    assert [sorted_one.severity for sorted_one in order] == list(Severity)
+    assert [diagnostic.severity for diagnostic in diagnostics] == list(Severity)
 
 
 @pytest.mark.parametrize("severity", Severity)

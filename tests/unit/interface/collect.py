@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Collect what people outside this repository rely on, one line per name.
+"""Print the public interface: every name that people outside this repository rely on.
 
-A line is ``<kind> <name>``. Kinds: options, JSON keys, exit and error codes, log events and fields,
-metrics, gRPC, GraphQL, workflow fields, settings, role variables, tags, playbooks, files on hosts,
-environment variables, tables, stored names, the contracts' ABI.
+Each line is ``<kind> <name>``. The kinds are: options, JSON keys, exit and error codes, log events
+and fields, metrics, gRPC, GraphQL, workflow fields, settings, role variables, tags, playbooks,
+files on hosts, environment variables, tables, stored names, the contracts' ABI.
 
-Usage: collect.py > released.txt      records a release; do this only when a version is cut.
+Usage: collect.py > released.txt
+Run it only for a release: it records the interface of the release.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,11 +29,12 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 CONTROL = CHECKOUT / "control" / "gridstead"
 CVMFS = CHECKOUT / "cvmfs" / "gridstead_cvmfs"
 ABSOLUTE_PATH = re.compile(r"/(?:etc|usr|var|opt|run|srv|home|root|cvmfs)/[\w./@-]*[\w@]")
+SOURCE_SUFFIXES = {".py", ".j2", ".sh", ".lua", ".c", ".yml"}
 LOG_METHODS = {"debug", "info", "warning", "error"}
 
 
 def interface() -> set[str]:
-    """Return every line."""
+    """Return all lines of the interface."""
     lines: set[str] = set()
     for collect in COLLECTORS:
         lines.update(collect())
@@ -40,9 +42,10 @@ def interface() -> set[str]:
 
 
 def options() -> Iterator[str]:
-    """Yield the command line: every command with its options and arguments."""
+    """Yield every program, and every command with its options and arguments."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
-    yield from (f"program {name}" for name in project["scripts"])
+    for name in project["scripts"]:
+        yield f"program {name}"
     application = importlib.import_module("gridstead.cli.main").app
     yield from _command(typer.main.get_command(application), "gridstead")
 
@@ -54,21 +57,28 @@ def _command(command: Any, path: str) -> Iterator[str]:
     for parameter in command.params:
         names = [*parameter.opts, *parameter.secondary_opts]
         if parameter.param_type_name == "argument":
-            names = [(parameter.metavar or parameter.name).upper()]
-        yield from (f"option {path} {name}" for name in names)
+            shown_name = parameter.metavar or parameter.name
+            names = [shown_name.upper()]
+        for name in names:
+            yield f"option {path} {name}"
 
 
 def json_keys() -> Iterator[str]:
-    """Yield the keys that ``--json`` prints: those of all mappings that the command line builds."""
-    files = [*(CONTROL / "cli").rglob("*.py"), *CONTROL.rglob("steps.py"), CVMFS / "cli.py"]
+    """Yield the keys that ``--json`` prints.
+
+    These are the string keys of all mappings in the modules of the command line.
+    """
+    files = [*(CONTROL / "cli").rglob("*.py"), CONTROL / "adapters/contracts/steps.py"]
+    files += [CVMFS / "cli.py"]
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
-            yield from (
-                f"json {key}" for key in _keys(node) if re.fullmatch(r"[a-z][a-z0-9_]*", key)
-            )
+            for key in _string_keys(node):
+                if re.fullmatch(r"[a-z][a-z0-9_]*", key):
+                    yield f"json {key}"
 
 
-def _keys(node: ast.AST) -> Iterator[str]:
+def _string_keys(node: ast.AST) -> Iterator[str]:
+    """Yield the string keys of a dict display or of an assignment to ``mapping[key]``."""
     keys: list[ast.expr | None] = []
     if isinstance(node, ast.Dict):
         keys = list(node.keys)
@@ -82,45 +92,54 @@ def _keys(node: ast.AST) -> Iterator[str]:
 def errors() -> Iterator[str]:
     """Yield the error codes with the exit code of each.
 
-    Some classes are defined next to what raises them, so every module is imported first.
+    Error classes are defined in many modules, so all modules are imported first.
     """
-    for file, _ in _sources():
-        if "callbacks" not in file.parts:  # Ansible imports these in a process of its own
-            package = CVMFS if file.is_relative_to(CVMFS) else CONTROL
-            names = file.relative_to(package.parent).with_suffix("").parts
-            importlib.import_module(".".join(names).removesuffix(".__init__"))
-    from gridstead.errors import GridsteadError  # noqa: PLC0415 - as the other collectors, which import by name
-
-    pending = [GridsteadError]
+    _import_all_modules()
+    pending = [importlib.import_module("gridstead.errors").GridsteadError]
     while pending:
-        kind = pending.pop()
-        yield f"error {kind.code} exit {kind.exit_code}"
-        pending += kind.__subclasses__()
+        error_class = pending.pop()
+        yield f"error {error_class.code} exit {error_class.exit_code}"
+        pending += error_class.__subclasses__()
+
+
+def _import_all_modules() -> None:
+    for file, _tree in _sources():
+        if "callbacks" in file.parts:
+            continue  # Ansible imports these modules in its own process.
+        package = CVMFS if file.is_relative_to(CVMFS) else CONTROL
+        names = file.relative_to(package.parent).with_suffix("").parts
+        importlib.import_module(".".join(names).removesuffix(".__init__"))
 
 
 def _sources() -> Iterator[tuple[Path, ast.Module]]:
+    """Yield each Python file of the programs with its syntax tree."""
     for file in (*CONTROL.rglob("*.py"), *CVMFS.rglob("*.py")):
         if not file.name.endswith(("_pb2.py", "_pb2_grpc.py")):
             yield file, ast.parse(file.read_text())
 
 
 def log_events() -> Iterator[str]:
-    """Yield the log events, each with each of its fields."""
+    """Yield the log events, and each field of each event."""
     for _, tree in _sources():
         for node in ast.walk(tree):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
-                continue
-            is_log = isinstance(node.func.value, ast.Name) and node.func.value.id == "log"
-            if not is_log or node.func.attr not in LOG_METHODS:
+            if not isinstance(node, ast.Call) or not _is_log_method(node.func):
                 continue
             event = node.args[0]
-            assert isinstance(event, ast.Constant), "an event's name is written where it is logged"
+            assert isinstance(event, ast.Constant), "the name of a log event must be a literal"
             yield f"log {event.value}"
-            yield from (f"log {event.value} {keyword.arg}" for keyword in node.keywords)
+            for keyword in node.keywords:
+                yield f"log {event.value} {keyword.arg}"
+
+
+def _is_log_method(function: ast.expr) -> bool:
+    """Return whether an expression is ``log.info`` or another method of LOG_METHODS."""
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+        return False
+    return function.value.id == "log" and function.attr in LOG_METHODS
 
 
 def metrics() -> Iterator[str]:
-    """Yield the names of metrics; a part that is computed is shown as ``{}``."""
+    """Yield the names of metrics. A computed part of a name is shown as ``{}``."""
     for _, tree in _sources():
         for node in ast.walk(tree):
             name = _text(node)
@@ -129,6 +148,7 @@ def metrics() -> Iterator[str]:
 
 
 def _text(node: ast.AST) -> str:
+    """Return the text of a string or an f-string. Return an empty text for other nodes."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -137,40 +157,48 @@ def _text(node: ast.AST) -> str:
 
 
 def grpc() -> Iterator[str]:
-    """Yield the services, methods, messages and fields of the wire formats."""
+    """Yield the methods, messages and fields of all gRPC services."""
     for file in sorted((CONTROL / "proto").glob("*_pb2.py")):
         descriptor = importlib.import_module(f"gridstead.proto.{file.stem}").DESCRIPTOR
         for service in descriptor.services_by_name.values():
             for method in service.methods:
-                request, answer = method.input_type.full_name, method.output_type.full_name
+                request = method.input_type.full_name
+                answer = method.output_type.full_name
                 yield f"grpc {method.full_name}({request}) {answer}"
         for message in descriptor.message_types_by_name.values():
             yield f"grpc {message.full_name}"
-            yield from (f"grpc {f.full_name} = {f.number} type {f.type}" for f in message.fields)
+            for field in message.fields:
+                yield f"grpc {field.full_name} = {field.number} type {field.type}"
 
 
 def graphql() -> Iterator[str]:
-    """Yield each field and value of the GraphQL schema."""
+    """Yield the types, fields, arguments and values of the GraphQL schema."""
     (schema_file,) = CONTROL.rglob("job_definitions.graphql")
     from graphql import build_ast_schema, parse  # noqa: PLC0415 - slow to import
 
     schema = build_ast_schema(parse(schema_file.read_text()))
-    for kind in schema.type_map.values():
-        if kind.name.startswith("__"):
-            continue
-        yield f"graphql {kind.name}"
-        for name, field in getattr(kind, "fields", {}).items():
-            yield f"graphql {kind.name}.{name}: {field.type}"
-            arguments = getattr(field, "args", {})
-            yield from (f"graphql {kind.name}.{name}({a}: {v.type})" for a, v in arguments.items())
-        yield from (f"graphql {kind.name}.{name}" for name in getattr(kind, "values", {}))
+    for graphql_type in schema.type_map.values():
+        if not graphql_type.name.startswith("__"):
+            yield from _graphql_type(graphql_type)
+
+
+def _graphql_type(graphql_type: Any) -> Iterator[str]:
+    type_name = graphql_type.name
+    yield f"graphql {type_name}"
+    for name, field in getattr(graphql_type, "fields", {}).items():
+        yield f"graphql {type_name}.{name}: {field.type}"
+        for argument_name, argument in getattr(field, "args", {}).items():
+            yield f"graphql {type_name}.{name}({argument_name}: {argument.type})"
+    for name in getattr(graphql_type, "values", {}):
+        yield f"graphql {type_name}.{name}"
 
 
 def workflow_fields() -> Iterator[str]:
     """Yield the fields of the workflow language."""
     schema = importlib.import_module("gridstead.workflow.json_schema").json_schema()
     for model, definition in schema["$defs"].items():
-        yield from (f"workflow {model}.{field}" for field in definition["properties"])
+        for field in definition["properties"]:
+            yield f"workflow {model}.{field}"
 
 
 def settings() -> Iterator[str]:
@@ -188,6 +216,7 @@ def _settings(model: Any, prefix: str) -> Iterator[str]:
 
 
 def _models(annotation: Any) -> Iterator[Any]:
+    """Yield the settings models in a type annotation, such as ``tuple[Model, ...] | None``."""
     if hasattr(annotation, "model_fields"):
         yield annotation
     for argument in get_args(annotation):
@@ -195,12 +224,11 @@ def _models(annotation: Any) -> Iterator[Any]:
 
 
 def role_variables() -> Iterator[str]:
-    """Yield the public variables of the roles, with the entry point that takes them."""
+    """Yield the entry points of the roles, and the public variables of each role."""
     for file in CHECKOUT.glob("roles/*/meta/argument_specs.yml"):
         role = file.parents[1].name
-        for entry_point, specification in yaml.safe_load(file.read_text())[
-            "argument_specs"
-        ].items():
+        entry_points = yaml.safe_load(file.read_text())["argument_specs"]
+        for entry_point, specification in entry_points.items():
             yield f"role {role} {entry_point}"
             yield from _variables(specification.get("options") or {}, f"variable {role}")
 
@@ -218,24 +246,30 @@ def _yaml_files() -> Iterator[Path]:
 
 
 def inventory_variables() -> Iterator[str]:
-    """Yield the variables that the inventories share."""
+    """Yield the variables of inventory/group_vars."""
     for file in (CHECKOUT / "inventory" / "group_vars").rglob("*.yml"):
-        yield from (f"inventory {name}" for name in yaml.safe_load(file.read_text()))
+        for name in yaml.safe_load(file.read_text()):
+            yield f"inventory {name}"
 
 
 def tags() -> Iterator[str]:
     """Yield the tags that ``--tags`` accepts."""
     for file in _yaml_files():
-        yield from (f"tag {tag}" for tag in _tags(yaml.safe_load(file.read_text())))
+        for tag in _tags(yaml.safe_load(file.read_text())):
+            yield f"tag {tag}"
 
 
 def _tags(value: Any) -> Iterator[str]:
+    """Yield the tags in a list of plays or tasks, including those of nested tasks."""
     if isinstance(value, list):
         for item in value:
             yield from _tags(item)
     elif isinstance(value, dict):
-        own = value.get("tags", [])
-        yield from [own] if isinstance(own, str) else own
+        tags_of_task = value.get("tags", [])
+        if isinstance(tags_of_task, str):
+            yield tags_of_task
+        else:
+            yield from tags_of_task
         for item in value.values():
             yield from _tags(item)
 
@@ -243,74 +277,87 @@ def _tags(value: Any) -> Iterator[str]:
 def playbooks() -> Iterator[str]:
     """Yield the playbooks by their paths."""
     yield "playbook site.yml"
-    yield from (
-        f"playbook playbooks/{file.name}" for file in (CHECKOUT / "playbooks").glob("*.yml")
-    )
+    for file in (CHECKOUT / "playbooks").glob("*.yml"):
+        yield f"playbook playbooks/{file.name}"
 
 
 def files_on_hosts() -> Iterator[str]:
-    """Yield files and folders on hosts, units among them."""
+    """Yield the paths of files and folders on hosts, including systemd units."""
     for role in CHECKOUT.glob("roles/*"):
-        for kind in ("templates", "files"):
-            for file in (role / kind).rglob("*"):
-                path = f"/{file.relative_to(role / kind)}".removesuffix(".j2")
-                if file.is_file() and ABSOLUTE_PATH.fullmatch(path):
-                    yield f"file {path}"
-        for kind in ("tasks", "handlers", "vars", "defaults"):
-            for file in (role / kind).rglob("*.yml"):
-                code = re.sub(r"(^|\s)#.*", "", file.read_text())
-                yield from (f"file {path}" for path in ABSOLUTE_PATH.findall(code))
+        yield from _installed_files(role)
+        yield from _paths_in_code(role)
+
+
+def _installed_files(role: Path) -> Iterator[str]:
+    """Yield the paths of a role's templates and files, which repeat the paths on the host."""
+    for folder in (role / "templates", role / "files"):
+        for file in folder.rglob("*"):
+            path = f"/{file.relative_to(folder)}".removesuffix(".j2")
+            if file.is_file() and ABSOLUTE_PATH.fullmatch(path):
+                yield f"file {path}"
+
+
+def _paths_in_code(role: Path) -> Iterator[str]:
+    """Yield the absolute paths in a role's tasks, handlers and variables."""
+    for folder in ("tasks", "handlers", "vars", "defaults"):
+        for file in (role / folder).rglob("*.yml"):
+            code_without_comments = re.sub(r"(^|\s)#.*", "", file.read_text())
+            for path in ABSOLUTE_PATH.findall(code_without_comments):
+                yield f"file {path}"
 
 
 def environment() -> Iterator[str]:
-    """Yield the environment variables that programs of ours read or set."""
-    folders = ("control", "cvmfs/gridstead_cvmfs", "roles", "plugins", "playbooks")
-    files = [
-        file for folder in folders for file in (CHECKOUT / folder).rglob("*") if file.is_file()
-    ]
-    for file in files:
-        if file.suffix in {".py", ".j2", ".sh", ".lua", ".c", ".yml"}:
-            names = re.findall(r"\bGRIDSTEAD_[A-Z0-9_]+\b", file.read_text())
-            yield from (f"environment {name}" for name in names)
+    """Yield the environment variables that the programs read or set."""
+    for folder in ("control", "cvmfs/gridstead_cvmfs", "roles", "plugins", "playbooks"):
+        for file in (CHECKOUT / folder).rglob("*"):
+            if not file.is_file() or file.suffix not in SOURCE_SUFFIXES:
+                continue
+            for name in re.findall(r"\bGRIDSTEAD_[A-Z0-9_]+\b", file.read_text()):
+                yield f"environment {name}"
 
 
 def tables() -> Iterator[str]:
-    """Yield the columns of all tables of the services' store."""
+    """Yield the columns of all tables of the store."""
     from sqlalchemy import create_engine, inspect  # noqa: PLC0415 - slow to import
 
-    database = importlib.import_module("gridstead.adapters.store.migrations")
+    migrations = importlib.import_module("gridstead.adapters.store.migrations")
     engine = create_engine("sqlite://")
     with engine.begin() as connection:
-        version = database.version_of(connection)
-        for step in range(version, len(database.MIGRATIONS)):
-            database.migrate(connection, step)
+        version = migrations.version_of(connection)
+        for step in range(version, len(migrations.MIGRATIONS)):
+            migrations.migrate(connection, step)
         inspector = inspect(connection)
         for table in inspector.get_table_names():
-            yield from (
-                f"table {table}.{column['name']}" for column in inspector.get_columns(table)
-            )
+            for column in inspector.get_columns(table):
+                yield f"table {table}.{column['name']}"
 
 
 def stored_names() -> Iterator[str]:
-    """Yield the names of calls and journal entries as they are stored."""
+    """Yield the names of calls and journal entries in the store."""
     codec = importlib.import_module("gridstead.adapters.store.codec")
-    yield from (f"stored call {name}" for name in codec._ADAPTERS)
+    for name in codec._ADAPTERS:
+        yield f"stored call {name}"
     journal = importlib.import_module("gridstead.domain.supervisor.journal")
-    yield from (f"stored entry {kind.value}" for kind in journal.EntryKind)
+    for kind in journal.EntryKind:
+        yield f"stored entry {kind.value}"
 
 
 def abi() -> Iterator[str]:
-    """Yield the contracts' functions, events and errors as signatures."""
+    """Yield the signatures of the functions, events and errors of the contracts."""
     for file in (CONTROL / "abi").glob("*.json"):
         for item in json.loads(file.read_text())["abi"]:
-            inputs = ",".join(_type(value) for value in item.get("inputs", ()))
-            outputs = ",".join(_type(value) for value in item.get("outputs", ()))
+            inputs = _types(item.get("inputs", ()))
+            outputs = _types(item.get("outputs", ()))
             yield f"abi {file.stem} {item['type']} {item.get('name', '')}({inputs})({outputs})"
 
 
-def _type(value: dict[str, Any]) -> str:
-    inner = ",".join(_type(component) for component in value.get("components", ()))
-    return value["type"].replace("tuple", f"({inner})")
+def _types(values: Iterable[dict[str, Any]]) -> str:
+    """Return the Solidity types of some values, such as ``uint256,(address,bytes)``."""
+    types = []
+    for value in values:
+        components = _types(value.get("components", ()))
+        types.append(value["type"].replace("tuple", f"({components})"))
+    return ",".join(types)
 
 
 COLLECTORS = (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What outsiders rely on changes only together with a line in CHANGELOG.md.
+"""Tests that the public interface changes only together with an entry in CHANGELOG.md.
 
-``released.txt`` holds the interface of the last release. A name that is new or gone since then must
-be in backticks in a newer section of the changelog, next to what users have to do.
+``released.txt`` contains the interface of the last release. A name that was added or removed since
+then must be in a newer section of the changelog, in backticks, with what users must do.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from tests.modules import load
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parents[2]
-RELEASED_VERSION = ""  # the release of released.txt; before the first one there is none
+RELEASED_VERSION = ""  # The release that released.txt describes. Empty before the first release.
 
 collect = load(HERE / "collect.py")
 
 
 @pytest.fixture(scope="module")
 def released():
+    """Return the lines of the last release."""
     return set((HERE / "released.txt").read_text().splitlines())
 
 
 @pytest.fixture(scope="module")
-def present():
+def current():
+    """Return the lines of this checkout."""
     return collect.interface()
 
 
 def newer_sections(changelog: str) -> str:
-    """Return the changelog down to the section of the release."""
+    """Return the part of the changelog above the section of the last release."""
     if not RELEASED_VERSION:
         return changelog
     head, _, _ = changelog.partition(f"\n## {RELEASED_VERSION}")
@@ -39,12 +41,14 @@ def newer_sections(changelog: str) -> str:
 
 
 def names_in_backticks(text: str) -> set[str]:
-    quoted = re.findall(r"`([^`]+)`", text)
-    return {word for words in quoted for word in re.findall(r"[\w.@/-]+", words)}
+    names = set()
+    for quoted_text in re.findall(r"`([^`]+)`", text):
+        names.update(re.findall(r"[\w.@/-]+", quoted_text))
+    return names
 
 
 def name_of(line: str) -> str:
-    """Return the word of a line that a changelog entry must have."""
+    """Return the part of a line that the changelog must contain."""
     kind, *words = line.split(" ")
     if kind == "grpc":
         return words[0].partition("(")[0].rpartition(".")[2]
@@ -55,38 +59,49 @@ def name_of(line: str) -> str:
     return words[-1]
 
 
-def test_every_kind_of_name_is_collected(released, present):
+def test_every_kind_of_name_is_collected(released, current):
     kinds = {line.split(" ")[0] for line in released}
 
-    assert {line.split(" ")[0] for line in present} == kinds
+    assert {line.split(" ")[0] for line in current} == kinds
 
 
-def test_a_name_changes_only_with_a_changelog_line(released, present):
-    known = names_in_backticks(newer_sections((CHECKOUT / "CHANGELOG.md").read_text()))
+def test_changed_name_is_in_the_changelog(released, current):
+    changelog = (CHECKOUT / "CHANGELOG.md").read_text()
+    explained_names = names_in_backticks(newer_sections(changelog))
 
-    unexplained = [line for line in sorted(released ^ present) if name_of(line) not in known]
-
+    changed_lines = sorted(released ^ current)
+    unexplained = [line for line in changed_lines if name_of(line) not in explained_names]
     assert unexplained == []
 
 
-def test_messages_keep_their_bytes(released, present):
-    """A peer of the release before reads numbers and types, not names."""
+def wire_fields(lines):
+    """Return the message, number and type of each gRPC field."""
+    fields = set()
+    for line in lines:
+        match = re.fullmatch(r"grpc (\S+)\.\w+ = (\d+) type (\d+)", line)
+        if match:
+            fields.add(match.groups())
+    return fields
 
-    def wire(lines):
-        fields = [re.fullmatch(r"grpc (\S+)\.\w+ = (\d+) type (\d+)", line) for line in lines]
-        return {field.groups() for field in fields if field}
 
-    def methods(lines):
-        return {
-            line.split(" ")[1].partition("(")[0] for line in lines if re.match(r"grpc \S+\(", line)
-        }
+def methods(lines):
+    """Return the names of the gRPC methods."""
+    names = set()
+    for line in lines:
+        match = re.match(r"grpc (\S+?)\(", line)
+        if match:
+            names.add(match[1])
+    return names
 
-    assert wire(released) - wire(present) == set()
-    assert methods(released) - methods(present) == set()
+
+def test_wire_format_stays_compatible(released, current):
+    """A peer of the last release identifies fields by number and type, and methods by name."""
+    assert wire_fields(released) - wire_fields(current) == set()
+    assert methods(released) - methods(current) == set()
 
 
 @pytest.mark.parametrize("kind", ["abi", "graphql", "workflow"])
-def test_public_formats_lose_nothing(released, present, kind):
-    lost = {line for line in released - present if line.startswith(f"{kind} ")}
+def test_public_format_loses_no_name(released, current, kind):
+    lost = {line for line in released - current if line.startswith(f"{kind} ")}
 
     assert lost == set()

@@ -33,7 +33,7 @@ CREATED_BY_PLAYS |= {"upgrade_backup_controller", "upgrade_controller", "upgrade
 def groups_of_plays():
     """Return the groups on which the plays of the site run."""
     groups = set()
-    for file in (CHECKOUT / "playbooks").glob("*.yml"):
+    for file in (CHECKOUT / "playbooks").rglob("*.yml"):
         for play in yaml.safe_load(file.read_text()):
             pattern = re.sub(r"{{.*?}}", "", play.get("hosts", ""))
             groups |= set(re.findall(r"[a-z]\w+", pattern))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data of Slurm's releases, and what a new release needs."""
+"""The data of the supported releases of Slurm, and the support of a new release."""
 
 import shutil
 
@@ -33,34 +33,38 @@ def test_every_release_has_all_data(name):
     assert rest_release(f"{name}.1").name == name
 
 
-def test_an_unknown_release_names_the_known_ones():
-    with pytest.raises(ConfigError) as caught:
+def test_error_for_an_unknown_release_lists_the_supported_releases():
+    with pytest.raises(ConfigError) as raised:
         rest_release("19.05.2")
 
-    assert caught.value.message == "Slurm 19.05.2 is not supported"
-    assert caught.value.detail == f"supported releases: {', '.join(known_releases())}"
+    assert raised.value.message == "Slurm 19.05.2 is not supported"
+    assert raised.value.detail == f"supported releases: {', '.join(known_releases())}"
     with pytest.raises(KeyError, match=r"known releases: 24\.11"):
         read_release("19.05", "rest")
 
 
-def test_a_folder_is_all_that_a_new_release_needs(tmp_path, monkeypatch):
-    """The new release is a synthetic copy of 24.11, because Debian 13 has no other one."""
-    shutil.copytree(slurm_releases.FOLDER, tmp_path / "releases")
-    copy = shutil.copytree(slurm_releases.FOLDER / "24.11", tmp_path / "releases/25.05")
-    rest = copy / "rest.toml"
+def test_new_release_needs_only_a_folder_with_its_data(tmp_path, monkeypatch):
+    """The new release is a changed copy of 24.11, because Debian 13 has no other release."""
+    releases = tmp_path / "releases"
+    shutil.copytree(slurm_releases.FOLDER, releases)
+    shutil.copytree(slurm_releases.FOLDER / "24.11", releases / "25.05")
+    rest = releases / "25.05" / "rest.toml"
     rest.write_text(rest.read_text().replace("v0.0.42", "v0.0.43"))
     for function in (known_releases, read_release):
-        defaults = (*function.__defaults__[:-1], tmp_path / "releases")
-        monkeypatch.setattr(function, "__defaults__", defaults)
+        *other_defaults, _folder = function.__defaults__
+        monkeypatch.setattr(function, "__defaults__", (*other_defaults, releases))
 
     assert known_releases() == ("24.11", "25.05")
     assert rest_release("25.05.3").data_parser == "v0.0.43"
     assert rest_release("24.11.5").data_parser == "v0.0.42"
 
 
-def test_the_installed_version_is_read_from_scontrol():
+def test_version_is_parsed_from_the_output_of_scontrol():
     assert text.parse_version("slurm-wlm 24.11.5\n") == "24.11.5"
     assert text.parse_version("slurm 25.05.0-0rc1\n") == "25.05.0-0rc1"
+
+
+def test_output_without_a_version_is_an_error():
     with pytest.raises(UnexpectedOutput):
         text.parse_version("command not found")
 

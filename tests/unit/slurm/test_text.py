@@ -16,6 +16,7 @@ USER = f"0x{1:040d}"
 
 VERSIONS = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
 
+# The states of the recorder's jobs while they run, by job number.
 STATES = {
     1: "COMPLETED",
     2: "FAILED",
@@ -34,78 +35,89 @@ STATES = {
 
 @pytest.fixture(params=VERSIONS)
 def recorded(request):
-    """Return a function that returns the recorded output of a situation."""
+    """Return a function that returns the recorded output of a command in a situation."""
     folder = RECORDED / request.param
-    return lambda situation: (folder / f"{situation}.txt").read_text(encoding="utf-8")
+
+    def read(situation):
+        return (folder / f"{situation}.txt").read_text(encoding="utf-8")
+
+    return read
 
 
-def by_number(attempts):
-    """Return the jobs of the recorder by job number."""
-    jobs = {}
+def by_job_number(attempts):
+    """Return the attempts that the recorder submitted, by job number."""
+    numbered = {}
     for attempt in attempts:
-        if attempt.job_key and attempt.job_key.batch_location_hash.startswith("rec"):
-            jobs[attempt.job_key.job_id.number] = attempt
-    return jobs
+        job_key = attempt.job_key
+        if job_key is not None and job_key.batch_location_hash.startswith("rec"):
+            numbered[job_key.job_id.number] = attempt
+    return numbered
 
 
 def test_squeue_lists_every_job_with_its_state_and_user(recorded):
-    jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
+    jobs = by_job_number(text.parse_squeue(recorded("squeue-while-running")))
 
-    assert {number: job.state for number, job in jobs.items()} == STATES
-    assert {job.user for job in jobs.values()} == {USER}
-
-
-def test_squeue_lists_the_exit_codes(recorded):
-    jobs = by_number(text.parse_squeue(recorded("squeue-after-the-end")))
-
-    assert [jobs[number].exit_code for number in (1, 2, 3, 4)] == [0, 3 << 8, 137 << 8, 9]
+    assert jobs.keys() == STATES.keys()
+    for number, job in jobs.items():
+        assert job.state == STATES[number]
+        assert job.user == USER
 
 
-def test_squeue_lists_time_limits_in_minutes(recorded):
-    jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
+@pytest.mark.parametrize(("number", "exit_code"), [(1, 0), (2, 3 << 8), (3, 137 << 8), (4, 9)])
+def test_squeue_lists_the_exit_codes(recorded, number, exit_code):
+    jobs = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))
 
-    assert [jobs[number].time_limit_min for number in (1, 5, 6)] == [None, 1, 2 * 1440 + 184]
+    assert jobs[number].exit_code == exit_code
+
+
+@pytest.mark.parametrize(("number", "minutes"), [(1, None), (5, 1), (6, 2 * 1440 + 184)])
+def test_squeue_lists_time_limits_in_minutes(recorded, number, minutes):
+    jobs = by_job_number(text.parse_squeue(recorded("squeue-while-running")))
+
+    assert jobs[number].time_limit_min == minutes
 
 
 def test_estimated_start_and_end_of_squeue_are_ignored(recorded):
-    jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
+    jobs = by_job_number(text.parse_squeue(recorded("squeue-while-running")))
 
-    assert (jobs[9].started_at, jobs[9].ended_at) == (None, None)
+    assert jobs[9].started_at is None
+    assert jobs[9].ended_at is None
     assert jobs[6].started_at is not None
     assert jobs[6].ended_at is None
 
 
 def test_job_that_was_cancelled_in_the_queue_has_not_started(recorded):
-    jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
+    jobs = by_job_number(text.parse_squeue(recorded("squeue-while-running")))
 
-    assert jobs[7].started
-    assert not jobs[8].started
+    assert jobs[7].has_started
+    assert not jobs[8].has_started
     assert jobs[8].ended_at is not None
 
 
 def test_elapsed_time_of_squeue_and_sacct_excludes_suspensions(recorded):
-    listed = by_number(text.parse_squeue(recorded("squeue-after-the-end")))[11]
-    accounted = by_number(text.parse_sacct(recorded("sacct")))[11]
+    listed = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))[11]
+    accounted = by_job_number(text.parse_sacct(recorded("sacct")))[11]
 
     expected_s = listed.ended_at - listed.started_at - listed.suspended_s
     assert listed.suspended_s > 0
-    assert (listed.elapsed_s, accounted.elapsed_s) == (expected_s, expected_s)
+    assert listed.elapsed_s == expected_s
+    assert accounted.elapsed_s == expected_s
 
 
 def test_hostile_job_name_does_not_affect_the_other_fields_of_squeue(recorded):
-    jobs = by_number(text.parse_squeue(recorded("squeue-while-running")))
+    jobs = by_job_number(text.parse_squeue(recorded("squeue-while-running")))
 
     assert jobs[10].name == "a|b\nc  200001 COMPLETED\t'\"$(id)é"
     assert jobs[10].state == "RUNNING"
 
 
-def test_lines_in_a_job_name_are_not_parsed_as_jobs(recorded):
-    listing = recorded("squeue-one")
-    forged = listing.rstrip("\n").rstrip() + "\n" + "999  root  RUNNING".ljust(60) + "\n"
+def test_line_in_a_job_name_is_not_parsed_as_a_job(recorded):
+    listing = recorded("squeue-one").rstrip()
+    line_in_the_name = "999  root  RUNNING".ljust(60)
 
-    (job,) = text.parse_squeue(forged)
+    (job,) = text.parse_squeue(f"{listing}\n{line_in_the_name}\n")
 
-    assert text.parse_squeue(listing)[0].slurm_job_id == job.slurm_job_id
+    assert job.slurm_job_id == text.parse_squeue(listing)[0].slurm_job_id
 
 
 def test_squeue_of_one_job_lists_that_job(recorded):
@@ -115,17 +127,21 @@ def test_squeue_of_one_job_lists_that_job(recorded):
 
 
 def test_sacct_has_the_job_keys_of_ended_jobs_only(recorded):
-    attempts = text.parse_sacct(recorded("sacct"))
+    states_with_key = set()
+    states_without_key = set()
+    for attempt in text.parse_sacct(recorded("sacct")):
+        if attempt.job_key is not None:
+            states_with_key.add(attempt.state)
+        else:
+            states_without_key.add(attempt.state)
 
-    with_key = [attempt.state for attempt in attempts if attempt.job_key is not None]
-    without_key = [attempt.state for attempt in attempts if attempt.job_key is None]
-    assert set(with_key) <= set(END_STATES)
-    assert set(without_key) == {"RUNNING", "PENDING"}
+    assert states_with_key <= set(END_STATES)
+    assert states_without_key == {"RUNNING", "PENDING"}
 
 
 def test_sacct_and_squeue_agree_on_ended_jobs(recorded):
-    listed = by_number(text.parse_squeue(recorded("squeue-after-the-end")))
-    accounted = by_number(text.parse_sacct(recorded("sacct")))
+    listed = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))
+    accounted = by_job_number(text.parse_sacct(recorded("sacct")))
 
     for number, attempt in accounted.items():
         expected = replace(listed[number], exit_code=attempt.exit_code, time_limit_min=None)
@@ -133,11 +149,11 @@ def test_sacct_and_squeue_agree_on_ended_jobs(recorded):
 
 
 def test_sacct_json_has_the_correct_exit_code_where_the_text_is_wrong(recorded):
-    attempt = by_number(text.parse_sacct(recorded("sacct")))[3]
-    codes = text.parse_sacct_json(recorded("sacct-json"))
+    attempt = by_job_number(text.parse_sacct(recorded("sacct")))[3]
+    exit_codes = text.parse_sacct_json(recorded("sacct-json"))
 
     assert attempt.exit_code == 9 << 8
-    assert codes[attempt.slurm_job_id, attempt.submitted_at] == 137 << 8
+    assert exit_codes[attempt.slurm_job_id, attempt.submitted_at] == 137 << 8
 
 
 def test_sdiag_has_the_size_of_the_queue_to_slurmdbd(recorded):
@@ -153,12 +169,11 @@ def test_nodes_have_the_resources_that_jobs_can_use(recorded):
 
 
 def test_nodes_are_sorted_by_name_with_their_gpus(recorded):
-    line = recorded("nodes").strip()
-    second = line.replace("compute1", "compute0").replace(
-        "billing=64", "billing=64,gres/gpu=4,gres/gpu:a100=4"
-    )
+    compute1 = recorded("nodes").strip()
+    compute0 = compute1.replace("compute1", "compute0")
+    compute0 = compute0.replace("billing=64", "billing=64,gres/gpu=4,gres/gpu:a100=4")
 
-    assert text.parse_nodes(f"{line}\n{second}\n").gpus_per_node == (4, 0)
+    assert text.parse_nodes(f"{compute1}\n{compute0}\n").gpus_per_node == (4, 0)
 
 
 def test_association_matches_only_the_whole_account_name(recorded):
@@ -171,9 +186,10 @@ def test_association_matches_only_the_whole_account_name(recorded):
 
 def test_every_state_of_squeue_is_in_a_table(recorded):
     """An unknown state must never count as a success."""
-    states = {line.strip().upper() for line in recorded("helpstate").splitlines() if line.strip()}
+    states = set(recorded("helpstate").upper().split())
 
-    assert set() == states - ALIVE_STATES - set(END_STATES)
+    unknown_states = states - ALIVE_STATES - END_STATES.keys()
+    assert unknown_states == set()
 
 
 def test_token_is_parsed(recorded):
@@ -207,15 +223,21 @@ def test_squeue_with_an_unknown_state_is_an_error(recorded):
 
 
 def with_field(row, field, value):
-    """Return a row of squeue with one field changed. The positions of the others do not change."""
-    widths = dict(text._SQUEUE_FIELDS)
-    names = list(widths)
-    start = sum(widths[name] for name in names[: names.index(field)])
-    return row[:start] + value.ljust(widths[field]) + row[start + widths[field] :]
+    """Return a row of squeue with one field changed. The other fields keep their positions."""
+    start = 0
+    for name, width in text._SQUEUE_FIELDS:
+        if name == field:
+            return row[:start] + value.ljust(width) + row[start + width :]
+        start += width
+    raise ValueError(field)
 
 
 def row_of(listing, slurm_job_id):
-    return next(line for line in listing.split("\n") if line.startswith(f"{slurm_job_id} "))
+    """Return the row of a job in a squeue listing."""
+    for line in listing.split("\n"):
+        if line.startswith(f"{slurm_job_id} "):
+            return line
+    raise ValueError(slurm_job_id)
 
 
 @pytest.mark.parametrize(
@@ -224,9 +246,10 @@ def row_of(listing, slurm_job_id):
 )
 def test_malformed_row_of_squeue_without_a_job_key_is_ignored(recorded, field, value):
     row = recorded("squeue-one").rstrip("\n")
-    unrelated = with_field(with_field(row, "admin_comment", ""), field, value)
+    without_key = with_field(row, "admin_comment", "")
+    malformed = with_field(without_key, field, value)
 
-    assert text.parse_squeue(f"{unrelated}\n{row}\n") == text.parse_squeue(f"{row}\n")
+    assert text.parse_squeue(f"{malformed}\n{row}\n") == text.parse_squeue(f"{row}\n")
 
 
 @pytest.mark.parametrize("field", ["State", "SubmitTime", "exit_code", "TimeUsed"])
@@ -237,9 +260,9 @@ def test_malformed_row_of_squeue_with_a_job_key_is_an_error(recorded, field):
         text.parse_squeue(with_field(row, field, "INVALID"))
 
 
-def test_malformed_time_used_of_a_live_job_is_ignored(recorded):
+def test_malformed_used_time_of_a_live_job_is_ignored(recorded):
     listing = recorded("squeue-while-running")
-    running = by_number(text.parse_squeue(listing))[5]
+    running = by_job_number(text.parse_squeue(listing))[5]
     row = with_field(row_of(listing, running.slurm_job_id), "TimeUsed", "INVALID")
 
     assert text.parse_squeue(row) == (running,)
@@ -258,7 +281,7 @@ def test_sacct_is_limited_to_job_names_and_a_start_time():
     assert "--duplicates" in argv
 
 
-def test_times_do_not_depend_on_the_time_zone_of_the_host():
+def test_times_are_independent_of_the_time_zone_of_the_host():
     environment = text.squeue().environment
 
     assert environment["TZ"] == "UTC"

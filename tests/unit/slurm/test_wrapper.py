@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands to the wrapper on the login node, and the parsers of its answers."""
+"""The commands for gridstead-submit on the login node, and the parsers of its results."""
 
 import json
 import runpy
@@ -45,13 +45,16 @@ def program():
         wrapper.associate(USER.address),
     ],
 )
-def test_installed_program_accepts_our_commands(program, command):
+def test_installed_program_accepts_the_rendered_commands(program, command):
     assert command.argv[:3] == ("sudo", "-n", "/usr/local/sbin/gridstead-submit")
+    arguments = list(command.argv[3:])
 
-    assert program.parse(list(command.argv[3:]))[0] == command.argv[3]
+    subcommand = program.parse(arguments)[0]
+
+    assert subcommand == arguments[0]
 
 
-def test_installed_program_reads_our_script_and_environment(program):
+def test_installed_program_reads_the_script_and_the_environment(program):
     environment = {"TOKEN": "a b\nc=d'\"é", "HOME": "/home/x"}
 
     script, read_environment = program.read_job(wrapper.submit(SUBMISSION, environment).stdin)
@@ -60,15 +63,21 @@ def test_installed_program_reads_our_script_and_environment(program):
     assert read_environment == environment
 
 
-CANCEL = wrapper.cancel(7, job_key=JOB_KEY).argv[3:]
+CANCEL_ARGUMENTS = wrapper.cancel(7, job_key=JOB_KEY).argv[3:]
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [[*CANCEL, "--uid", "0"], CANCEL[:-1], [*CANCEL[:-1], "x"], ["shell"], []],
+    [
+        [*CANCEL_ARGUMENTS, "--uid", "0"],
+        CANCEL_ARGUMENTS[:-1],
+        [*CANCEL_ARGUMENTS[:-1], "x"],
+        ["shell"],
+        [],
+    ],
 )
 def test_installed_program_refuses_malformed_arguments(program, arguments):
-    with pytest.raises(program.Stop):
+    with pytest.raises(program.CommandError):
         program.parse(list(arguments))
 
 
@@ -80,72 +89,81 @@ def test_secrets_are_sent_only_on_standard_input():
     assert json.loads(command.stdin)["environment"] == {"TOKEN": "secret"}
 
 
-def outcome(exit_status=0, stdout="", stderr=""):
+def result(exit_status=0, stdout="", stderr=""):
     return CommandResult(exit_status=exit_status, stdout=stdout, stderr=stderr)
 
 
-def test_job_id_of_a_submission_is_parsed():
-    assert wrapper.parse_submitted(outcome(stdout="42\n"), "could not submit") == 42
+def test_slurm_job_id_of_a_submission_is_parsed():
+    assert wrapper.parse_submitted(result(stdout="42\n"), "could not submit") == 42
 
 
 @pytest.mark.parametrize("exit_status", [64, 69])
 def test_refused_submission_is_rejected(exit_status):
     with pytest.raises(SubmitRejected):
-        wrapper.parse_submitted(outcome(exit_status), "could not submit")
+        wrapper.parse_submitted(result(exit_status), "could not submit")
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "other_result",
     [
-        outcome(75),
-        outcome(1),
-        outcome(255),
-        outcome(-1),
-        outcome(),
-        outcome(stdout="x"),
-        outcome(stdout="1;2"),
+        result(75),
+        result(1),
+        result(255),
+        result(-1),
+        result(),
+        result(stdout="x"),
+        result(stdout="1;2"),
     ],
 )
-def test_result_of_a_submission_is_unknown_after_any_other_answer(answer):
+def test_any_other_result_of_a_submission_raises_scheduler_unavailable(other_result):
     with pytest.raises(SchedulerUnavailable):
-        wrapper.parse_submitted(answer, "could not submit")
+        wrapper.parse_submitted(other_result, "could not submit")
 
 
 def test_successful_command_is_accepted():
-    wrapper.check_done(outcome(), "could not cancel")
+    wrapper.check_success(result(), "could not cancel")
 
 
 def test_command_with_malformed_arguments_is_an_input_error():
     with pytest.raises(InvalidInput):
-        wrapper.check_done(outcome(64), "could not cancel")
+        wrapper.check_success(result(64), "could not cancel")
 
 
 @pytest.mark.parametrize("exit_status", [69, 75, 1])
 def test_failed_command_is_an_error(exit_status):
     with pytest.raises(SchedulerUnavailable):
-        wrapper.check_done(outcome(exit_status), "could not cancel")
+        wrapper.check_success(result(exit_status), "could not cancel")
 
 
 def test_user_is_parsed_from_its_passwd_line():
     line = f"{USER.address}:*:200001:100000:Wallet:/home/ldap-users/{USER.address}:/bin/bash\n"
 
-    assert wrapper.parse_user(outcome(stdout=line), USER.address) == USER
-    assert wrapper.parse_user(outcome(2), USER.address) is None
+    assert wrapper.parse_user(result(stdout=line), USER.address) == USER
+    assert wrapper.parse_user(result(2), USER.address) is None
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [outcome(1), outcome(stdout="x:y\n"), outcome(stdout="root:x:0:0:root:/root:/bin/sh\n")],
+    "malformed_result",
+    [result(1), result(stdout="x:y\n"), result(stdout="root:x:0:0:root:/root:/bin/sh\n")],
 )
-def test_malformed_passwd_line_is_an_error(answer):
+def test_malformed_passwd_line_is_an_error(malformed_result):
     with pytest.raises(UnexpectedOutput):
-        wrapper.parse_user(answer, USER.address)
+        wrapper.parse_user(malformed_result, USER.address)
 
 
-def test_missing_directories_and_those_of_other_users_are_reported():
-    paths = (Path("/home/a"), Path("/opt/b"), Path("/opt/c"), Path("/opt/d"))
-    listing = "200001 directory /home/a\n200002 directory /opt/b\n200001 symbolic link /opt/c\n"
+@pytest.mark.parametrize(
+    "listing", ["", "200002 directory /opt/a\n", "200001 symbolic link /opt/a\n"]
+)
+def test_directory_that_the_user_does_not_own_is_missing(listing):
+    path = Path("/opt/a")
 
-    missing = wrapper.parse_missing(outcome(1, listing), paths, uid=200001)
+    messages = wrapper.parse_missing(result(1, listing), (path,), uid=200001)
 
-    assert [message.split()[1] for message in missing] == ["/opt/b", "/opt/c", "/opt/d"]
+    assert messages == ("directory /opt/a does not exist for uid 200001",)
+
+
+def test_directories_that_the_user_owns_are_not_missing():
+    paths = (Path("/home/a"), Path("/opt/a"))
+    listing = "200001 directory /home/a\n200001 directory /opt/a\n"
+
+    assert wrapper.parse_missing(result(0, listing), paths, uid=200001) == ()

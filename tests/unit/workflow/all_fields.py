@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows and a module that contain every field of the language with text at least once."""
+"""Workflows and a module that together contain every text field of the language."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ WORKFLOW = {
     "virtualNetworks": [{"name": "net", "gatewayAddress": "10.9.0.1/24"}],
     "steps": STEPS,
 }
-WEB = WORKFLOW | {
+HTTP_WORKFLOW = WORKFLOW | {
     "input": {"http": {"url": "https://in.example/file"}},
     "output": {"http": {"url": "https://out.example/"}},
 }
-STORED = WORKFLOW | {"input": {"s3": STORE}, "output": {"s3": STORE}}
+S3_WORKFLOW = WORKFLOW | {"input": {"s3": STORE}, "output": {"s3": STORE}}
 MODULE = {
     "name": "name", "description": "what it does",
     "minimumResources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1},

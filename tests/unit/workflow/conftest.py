@@ -11,4 +11,4 @@ from tests.unit.workflow.node import Node
 def node(tmp_path):
     node = Node(tmp_path)
     yield node
-    node.end()
+    node.kill_jobs()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All fields of the language and their places in a workflow, found by a walk through the schema."""
+"""All fields of the workflow language, and where they occur in a workflow or a module."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ ROOTS = (Workflow, Module)
 
 
 def models():
-    """Return each mapping of the language once."""
+    """Return the models of all mappings of the language, each once."""
     models, remaining = [], list(ROOTS)
     while remaining:
         model = remaining.pop()
-        if model not in models:
-            models.append(model)
-            inner = (model_in(field.annotation) for field in model.model_fields.values())
-            remaining += filter(None, inner)
+        if model in models:
+            continue
+        models.append(model)
+        for field in model.model_fields.values():
+            inner_model = model_in(field.annotation)
+            if inner_model:
+                remaining.append(inner_model)
     return models
 
 
 def fields():
-    """Return each field by the names of its mapping and itself."""
-    return {
-        (name_of(model), field.alias): field
-        for model in models()
-        for field in model.model_fields.values()
-    }
+    """Return all fields. A key is the name of a mapping and the name of a field."""
+    fields = {}
+    for model in models():
+        for field in model.model_fields.values():
+            fields[name_of(model), field.alias] = field
+    return fields
 
 
 def text_fields():
-    """Return the fields of texts or lists of texts."""
+    """Return the keys of fields that contain text or a list of texts."""
     return {key for key, field in fields().items() if _holds_text(field.annotation)}
 
 
@@ -44,7 +47,7 @@ def _holds_text(annotation):
 
 
 def mappings_in(mapping, model=Workflow, path=()):
-    """Yield the path, the model and the value of each mapping of a workflow or a module."""
+    """Yield (path, model, value) of each mapping in a workflow or a module."""
     yield path, model, mapping
     annotations = {field.alias: field.annotation for field in model.model_fields.values()}
     for name, value in mapping.items():
@@ -56,20 +59,22 @@ def mappings_in(mapping, model=Workflow, path=()):
                 yield from mappings_in(item, inner, (*path, name, number))
 
 
-def places_in(mapping, model=Workflow):
-    """Yield the path and the field of each value that is not a mapping, also in lists."""
-    for path, kind, inner in mappings_in(mapping, model):
-        for name, value in inner.items():
-            field = (name_of(kind), name)
+def scalars_in(mapping, model=Workflow):
+    """Yield (path, field key) of each text, number and boolean, also in lists."""
+    for path, inner_model, inner_mapping in mappings_in(mapping, model):
+        for name, value in inner_mapping.items():
+            field = (name_of(inner_model), name)
             if isinstance(value, list):
-                numbers = (n for n, item in enumerate(value) if not isinstance(item, dict))
-                yield from (((*path, name, number), field) for number in numbers)
+                for index, item in enumerate(value):
+                    if not isinstance(item, dict):
+                        yield (*path, name, index), field
             elif not isinstance(value, dict):
                 yield (*path, name), field
 
 
 def value_at(mapping, path):
     """Return the value at a path."""
+    value = mapping
     for part in path:
-        mapping = mapping[part]
-    return mapping
+        value = value[part]
+    return value

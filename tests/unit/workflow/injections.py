@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts that would create a file if they were executed, and a function that inserts them."""
+"""Injection attempts: texts that create a file if a shell or another program executes them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from functools import cache
 from typing import Annotated
 
 from pydantic import TypeAdapter, ValidationError
-from tests.unit.workflow.fields import fields, places_in, value_at
+from tests.unit.workflow.fields import fields, scalars_in, value_at
 
 from gridstead.workflow.schema import Workflow
 
-# Fields that are code.
-CODE = {
-    ("StepRun", "command"): "runs; in a container it does not run here, and is tested there",
+# Fields whose text bash executes. The keys are (mapping, field), the values are the reasons.
+CODE_FIELDS = {
+    ("StepRun", "command"): "runs on the host; only the command of a container can be tested",
     ("Step", "if"): "is evaluated by bash",
 }
-# Fields that refer to each other and must have the same value.
-LINKED = {("VirtualNetwork", "name"), ("VNet", "name")}
+# Fields with the same value in a valid workflow: one refers to the other.
+LINKED_FIELDS = {("VirtualNetwork", "name"), ("VNet", "name")}
+VARIANTS_PER_TEXT = 3
 
 
-def hostile(owned):
-    """Return the hostile texts, for fields of all types."""
+def hostile_texts(owned):
+    """Return texts of which each tries to create the file ``owned`` in another way."""
     touch, tight, option = f"touch {owned}", f"touch${{IFS}}{owned}", f"--owned={owned}"
     return [
         f"$({touch})", f"`{touch}`", f"'; {touch}; '", f'"; {touch}; "', f"'$({touch})'",
@@ -47,42 +48,43 @@ def hostile(owned):
     ]  # fmt: skip
 
 
-def poisoned(mapping, turn, owned, model=Workflow):
-    """Return the mapping with a hostile text in each text field, and the changed fields.
+def inject(mapping, rotation, owned, model=Workflow):
+    """Return a copy with a hostile text in each text field, and the keys of the changed fields.
 
-    Another turn inserts other texts.
+    With another ``rotation``, each field has another of the texts that it accepts.
     """
-    changed, poisoned_fields = copy.deepcopy(mapping), set()
-    for number, (path, field) in enumerate(places_in(mapping, model)):
+    changed, changed_fields = copy.deepcopy(mapping), set()
+    for number, (path, field) in enumerate(scalars_in(mapping, model)):
         original = value_at(mapping, path)
         if not isinstance(original, str):
             continue
-        if field in CODE and "container" not in value_at(mapping, path[:-1]):
+        if field in CODE_FIELDS and "container" not in value_at(mapping, path[:-1]):
             continue
-        texts = _accepted(field, original, str(owned))
-        if field in CODE:
-            texts = [text for text in texts if _has_words(text)]
+        texts = _accepted_texts(field, original, str(owned))
+        if field in CODE_FIELDS:
+            texts = [text for text in texts if _can_be_split(text)]
         if texts:
-            text = texts[(turn + (0 if field in LINKED else number)) % len(texts)]
+            offset = 0 if field in LINKED_FIELDS else number
+            text = texts[(rotation + offset) % len(texts)]
             value_at(changed, path[:-1])[path[-1]] = text
-            poisoned_fields.add(field)
-    return changed, poisoned_fields
+            changed_fields.add(field)
+    return changed, changed_fields
 
 
 @cache
-def max_turns():
-    """Return the number of turns after which each field has had every text that it accepts."""
-    return 3 * len(hostile("/owned"))
+def rotation_count():
+    """Return the number of rotations that insert every accepted text into each field."""
+    return VARIANTS_PER_TEXT * len(hostile_texts("/owned"))
 
 
 @cache
-def _accepted(field, original, owned):
+def _accepted_texts(field, original, owned):
     """Return the hostile texts that a field accepts: alone, after and before the original value."""
     adapter = TypeAdapter(_annotation(field))
     texts = []
-    for text in hostile(owned):
-        forms = (text, original + text, text + original)
-        texts += [form for form in forms if _accepts(adapter, form)]
+    for text in hostile_texts(owned):
+        variants = (text, original + text, text + original)
+        texts += [variant for variant in variants if _accepts(adapter, variant)]
     return texts
 
 
@@ -104,7 +106,8 @@ def _accepts(adapter, text):
     return False
 
 
-def _has_words(text):
+def _can_be_split(text):
+    """Return whether a shell could split the text into words: all quotes are closed."""
     try:
         shlex.split(text)
     except ValueError:

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules, and workflows that use them."""
+"""Modules as text, and workflows that use them."""
 
 from __future__ import annotations
 
 from tests.fakes.definitions import MemoryModules
-from tests.unit.workflow.node import command
+from tests.unit.workflow.node import steps
 
 from gridstead.workflow.parse import from_graphql
 
-HEAD = """\
+MODULE_HEADER = """\
 name: A module
 description: For tests.
 minimumResources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
 """
-GREET = (
-    HEAD
+GREETING_MODULE = (
+    MODULE_HEADER
     + """\
 inputs:
 - {key: WHO, description: Whom to greet., default: World}
@@ -29,25 +29,32 @@ steps:
 
 
 def use(source="git.x/a/greet@v1", **fields):
+    """Return a step that uses a module."""
     return {"use": {"source": source, **fields}}
 
 
 def args(**values):
+    """Return values as a list of keys and values, as in ``args`` and ``env``."""
     return [{"key": key, "value": value} for key, value in values.items()]
 
 
-def workflow(*some_steps, texts=None, **fields):
-    """Return a workflow of these steps with its modules."""
+def workflow(*steps_or_commands, texts=None, **fields):
+    """Return a workflow of these steps.
+
+    Args:
+        steps_or_commands: The steps. A string is a step that runs the string as a command.
+        texts: The texts of more modules, by source.
+        fields: More fields of the workflow.
+    """
+    modules = MemoryModules({"git.x/a/greet@v1": GREETING_MODULE, **(texts or {})})
     mapping = {
         "resources": {"tasks": 4, "cpusPerTask": 1, "memPerCpu": 100},
-        "steps": [command(step) for step in some_steps],
+        "steps": steps(*steps_or_commands),
         **fields,
     }
-    return from_graphql(
-        mapping, modules=MemoryModules({"git.x/a/greet@v1": GREET, **(texts or {})}).text
-    )
+    return from_graphql(mapping, modules=modules.text)
 
 
-def using(text, *others, **fields):
+def workflow_with_module(text, *others, **fields):
     """Return a workflow whose first step uses a module with this text."""
-    return workflow(use("git.x/a/m"), *others, texts={"git.x/a/m": HEAD + text}, **fields)
+    return workflow(use("git.x/a/m"), *others, texts={"git.x/a/m": MODULE_HEADER + text}, **fields)

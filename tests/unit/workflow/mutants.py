@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows and files of workflows with a few random faults, from a seed."""
+"""Mutants: valid workflows with a few random faults, as mappings and as YAML files."""
 
 from __future__ import annotations
 
 import copy
 
-from tests.unit.workflow.at_random import HOSTILE
 from tests.unit.workflow.fields import fields, value_at
-from tests.unit.workflow.yaml_file import written
+from tests.unit.workflow.random_workflows import HOSTILE
+from tests.unit.workflow.yaml_file import to_yaml
 
 NAMES = sorted({name for _, name in fields()})
-JUNK = [
+JUNK_VALUES = [
     None, True, False, -1, 0, 2**31, 2**40, -(2**63), 10**29, 1.5, -0.0, float("inf"),
     float("nan"), 1e300, "", " ", "\0", "\ud800", "\udfff\ud800", "\u202e", "\ufeff", "\0a",
     "\x1b[2J", "\x7f\x9f", "\u2028\u2029\x85", "a" * 200, "x" * 20_000, "é" * 5000, [], {}, [[]],
@@ -18,16 +18,23 @@ JUNK = [
     {"x" * 300: 1}, {str(number): 1 for number in range(300)}, "2024-01-01", "12:30:00", "0x1f",
     "yes", "1_000", "0o17", ".inf", "~", "null", "=", "<<", "!!python/object:os.x y", *HOSTILE,
 ]  # fmt: skip
-LAUGHS = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n"
-    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
-)
-MARKS = [
+
+
+def _billion_laughs():
+    """Return YAML whose aliases expand to a list with 9**9 items."""
+    lines = ["a: &a [x,x,x,x,x,x,x,x,x]\n"]
+    for previous, name in zip("abcdefgh", "bcdefghi", strict=True):
+        aliases = ",".join([f"*{previous}"] * 9)
+        lines.append(f"{name}: &{name} [{aliases}]\n")
+    return "".join(lines)
+
+
+YAML_FRAGMENTS = [
     "&a ", "*a ", "<<: *a\n", "<<: {a: 1}\n", "!!python/object/apply:os.system ['touch owned'] ",
     "!!binary ", "!<x> ", "!!set ", "? ", ": ", "- ", "---\n", "...\n", "%TAG ! tag:x,2000:\n",
     "%YAML 1.1\n", "\t", "\r", "\0", "\ufeff", "\x85", "\ud800", "\u2028", "|", ">+9\n", "'", '"',
-    "{", "}", "[", "]", ",", "#", "@", "`", "\\", "\n", "\n\n  ", "[" * 100, "{a: " * 50, LAUGHS,
-    "2024-01-01", "1e999", "9" * 5000, "\x1b", "~",
+    "{", "}", "[", "]", ",", "#", "@", "`", "\\", "\n", "\n\n  ", "[" * 100, "{a: " * 50,
+    "2024-01-01", "1e999", "9" * 5000, "\x1b", "~", _billion_laughs(),
 ]  # fmt: skip
 
 
@@ -46,46 +53,55 @@ def _damage(random, parent, key):
     """Change one item of a mapping or a list."""
     match random.randrange(8):
         case 0 | 1 | 2:
-            parent[key] = copy.deepcopy(random.choice(JUNK))
+            parent[key] = copy.deepcopy(random.choice(JUNK_VALUES))
         case 3:
             del parent[key]
         case 4:
-            levels, inner_key = random.choice([1, 2, 40, 60]), random.choice(["steps", None])
-            parent[key] = _deep(parent[key], levels, inner_key)
+            levels = random.choice([1, 2, 40, 60])
+            inner_key = random.choice(["steps", None])
+            parent[key] = _nested(parent[key], levels, inner_key)
         case 5 if isinstance(parent, dict):
             names = [key.upper(), key + "s", key[1:], f"{key}\0", f"{key}\u200b"]
             parent[random.choice(names)] = parent.pop(key)
         case 6 if isinstance(parent, dict):
-            parent[random.choice(NAMES)] = copy.deepcopy(random.choice([parent[key], *JUNK]))
+            parent[random.choice(NAMES)] = copy.deepcopy(random.choice([parent[key], *JUNK_VALUES]))
         case _:
             parent[key] = [parent[key]] * random.choice([1, 2, 100])
 
 
 def mutant_file(random, mapping):
-    """Return a YAML file of a mutant or of the valid workflow, with random marks of YAML in it."""
-    text = written(_encodable(mutant(random, mapping) if random.random() < 0.5 else mapping))
+    """Return a mutant or the valid workflow as YAML, with up to three faults in the text."""
+    if random.random() < 0.5:
+        mapping = mutant(random, mapping)
+    text = to_yaml(_encodable(mapping))
     for _ in range(random.randint(0, 3)):
-        place = random.randrange(len(text) + 1)
-        match random.randrange(4):
-            case 0 | 1:
-                text = text[:place] + random.choice(MARKS) + text[place:]
-            case 2:
-                text = text[:place] + text[place + random.choice([1, 5, 100]) :]
-            case 3:
-                start = text.rfind("\n", 0, place) + 1
-                end = text.find("\n", place) + 1
-                text = text[:end] + text[start:end] * random.choice([1, 3, 200]) + text[end:]
+        text = _damage_text(random, text)
     return text
 
 
+def _damage_text(random, text):
+    """Insert a fragment of YAML, remove characters, or repeat a line."""
+    position = random.randrange(len(text) + 1)
+    match random.randrange(4):
+        case 0 | 1:
+            return text[:position] + random.choice(YAML_FRAGMENTS) + text[position:]
+        case 2:
+            return text[:position] + text[position + random.choice([1, 5, 100]) :]
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position) + 1
+    return text[:end] + text[start:end] * random.choice([1, 3, 200]) + text[end:]
+
+
 def _paths(value, path=()):
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
         yield (*path, key)
         if isinstance(item, dict | list):
             yield from _paths(item, (*path, key))
 
 
-def _deep(value, levels, key):
+def _nested(value, levels, key):
+    """Return the value in this number of lists, each of which is in a mapping if there is a key."""
     for _ in range(levels):
         value = {key: [value]} if key else [value]
     return value
@@ -97,4 +113,6 @@ def _encodable(value):
         return {_encodable(key): _encodable(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_encodable(item) for item in value]
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return value

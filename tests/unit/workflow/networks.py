@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps with networks, and stand-ins for the programs that create networks and tunnels.
+"""Steps with networks, and simulated programs that create networks and tunnels.
 
-The stand-ins record their arguments. The network namespaces are real.
+The programs record their arguments. The network namespaces are real.
 """
 
 from __future__ import annotations
 
-KEY, OTHER = "A" * 43 + "=", "B" * 42 + "E="
+KEY, OTHER_KEY = "A" * 43 + "=", "B" * 42 + "E="
 PEER = {
-    "publicKey": OTHER, "preSharedKey": KEY, "allowedIPs": ["10.8.0.0/24"],
+    "publicKey": OTHER_KEY, "preSharedKey": KEY, "allowedIPs": ["10.8.0.0/24"],
     "endpoint": "vpn.example:51820", "persistentKeepalive": 25,
 }  # fmt: skip
 TUNNEL = {"privateKey": KEY, "address": ["10.8.0.2/24", "fd00::2/64"], "peers": [PEER]}
@@ -30,7 +30,8 @@ SLIRP4NETNS = "#!/bin/bash\npid=${@: -2:1}" + _INTERFACE.replace("@NAME@", "slir
 PASTA = "#!/bin/bash\npid=${!#}" + _INTERFACE.replace("@NAME@", "pasta")
 
 WG_QUICK = r"""#!/bin/bash
-# wg-quick up FILE: the root user of the namespace creates the interface with the name of the file.
+# wg-quick up FILE: creates an interface with the name of the file. Fails without root in the
+# namespace.
 [[ $1 == up && $(id -u) == 0 ]] || exit 2
 name=$(basename "$2" .conf)
 stat -c %a "$2" >"$HOME/mode"
@@ -70,21 +71,22 @@ def step(command, *interfaces, network="slirp4netns", **fields):
     }
 
 
-def end(name, address):
+def vnet_interface(name, address):
     """Return an interface in a virtual network."""
     return {"vnet": {"name": name, "address": address}}
 
 
 def install(node):
-    """Install all stand-ins on a node."""
-    for name, text in {
-        "slirp4netns": SLIRP4NETNS, "pasta": PASTA, "wg-quick": WG_QUICK, "wg": WG, "bore": BORE,
-    }.items():  # fmt: skip
-        node.add(name, text)
+    """Install all simulated programs on a node."""
+    node.add_program("slirp4netns", SLIRP4NETNS)
+    node.add_program("pasta", PASTA)
+    node.add_program("wg-quick", WG_QUICK)
+    node.add_program("wg", WG)
+    node.add_program("bore", BORE)
 
 
 def calls(node, name):
-    """Return the arguments of each call of a stand-in."""
+    """Return the arguments of each call of a simulated program."""
     files = sorted(node.home.glob(f"calls/{name}.*"))
     return [file.read_text().split("\0")[:-1] for file in files]
 
@@ -95,7 +97,9 @@ def tunnels(node):
     return [(file.name.split(".")[2], file.read_text()) for file in files]
 
 
-def helpers(node):
-    """Return the processes of stand-ins, which must have ended after the job."""
+def helper_pids(node):
+    """Return the process ids of simulated programs. They must end with the job."""
     file = node.home / "helpers"
-    return [int(line) for line in file.read_text().split()] if file.exists() else []
+    if not file.exists():
+        return []
+    return [int(line) for line in file.read_text().split()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stand-in for a compute node: a home, a private /tmp, caches, srun and a log writer."""
+"""A simulated compute node: home, private /tmp, caches, ``srun`` and log writer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 from gridstead.workflow.parse import from_graphql
 from gridstead.workflow.render import ScriptPaths, render, secrets_of
 
-NAME = "0x" + "07" * 32
+JOB_NAME = "0x" + "07" * 32
 
 SRUN = r"""#!/bin/bash
-# Records its arguments, removes its options and runs the rest after the prolog, once per task. The
-# task handles signals.
+# Records its arguments. Then runs the prolog, and the command once per task. Ignores signals: only
+# the tasks handle them.
 printf '%s\0' "$@" >"$HOME/srun.$(find "$HOME" -name 'srun.*' | wc -l)"
 tasks=1
 while [[ $1 == --* ]]; do
@@ -36,8 +36,8 @@ done
 exit "${code:-0}"
 """
 
-RECORDER = r"""
-# Records its arguments and its environment as bytes.
+RECORDING_SRUN = r"""
+# Records its arguments and its environment as bytes, and does not run the command.
 import os, sys
 number = sum(name.startswith("srun.") for name in os.listdir(home))
 variables = b"\0".join(b"=".join(pair) for pair in os.environb.items())
@@ -47,7 +47,7 @@ open(f"{home}/srun.{number}", "wb").write(words)
 """
 
 WRITER = r"""#!/bin/bash
-# Records its access file and its input, and the time of its end.
+# Records its access file, its input, and the time at which it ends.
 cp "$1" "$HOME/access"
 stat -c %a "$1" "$(dirname "$1")" >"$HOME/modes"
 tee "$HOME/log.stderr" <&"$2" &
@@ -60,7 +60,7 @@ SECRETS = {
     "GRIDSTEAD_LOGGER_URL": "logger:8445",
     "GRIDSTEAD_LOGGER_CA": "/etc/ca.crt",
     "GRIDSTEAD_LOG_OWNER": "0x" + "ab" * 20,
-    "GRIDSTEAD_LOG_NAME": NAME,
+    "GRIDSTEAD_LOG_NAME": JOB_NAME,
     "GRIDSTEAD_LOG_TOKEN": "very-secret",
 }
 
@@ -70,29 +70,26 @@ STORE = {
 }  # fmt: skip
 
 
-def workflow(*steps, tasks=4, **fields):
-    """Return a workflow of these steps. A step is a mapping, or a text that is its command."""
+def workflow(*steps_or_commands, tasks=4, **fields):
+    """Return a workflow of these steps. A string is a step that runs the string as a command."""
     return from_graphql(
         {
             "resources": {"tasks": tasks, "cpusPerTask": 1, "memPerCpu": 100},
-            "steps": [command(step) for step in steps],
+            "steps": steps(*steps_or_commands),
             **fields,
         }
     )
 
 
-def command(step):
-    """Return a step that runs a text, or the step itself."""
-    return {"run": {"command": step}} if isinstance(step, str) else step
-
-
-def steps(*some_steps):
-    """Return a list of steps."""
-    return [command(step) for step in some_steps]
+def steps(*steps_or_commands):
+    """Return a list of steps. A string is a step that runs the string as a command."""
+    return [
+        {"run": {"command": step}} if isinstance(step, str) else step for step in steps_or_commands
+    ]
 
 
 def wait_for(condition):
-    """Wait until the condition holds; fail after ten seconds."""
+    """Wait until ``condition()`` is true. Fail after ten seconds."""
     deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline
@@ -100,7 +97,7 @@ def wait_for(condition):
 
 
 RCLONE = r"""#!/bin/bash
-# A store whose buckets are folders. Records its arguments and its configuration.
+# Simulates an S3 store whose buckets are folders. Records the arguments and the configuration.
 printf '%s\n' "$*" >>"$HOME/rclone"
 stat -c %a "$2" >>"$HOME/rclone-modes"
 cp "$2" "$HOME/rclone.conf"
@@ -110,47 +107,50 @@ mkdir -p "$to" && cp -r "$from/." "$to"
 """
 
 
-# Held while a file is written. A child that another thread forks has the file open until it
-# executes its program, and meanwhile the file cannot be executed.
-STARTING = threading.Lock()
+# Prevents that another thread forks a process while a program file is open for writing. Until its
+# exec, such a process keeps the file open, and executing the file fails with ETXTBSY.
+FORK_LOCK = threading.Lock()
 
 
 class Node:
-    """A machine on which scripts run."""
+    """Runs the scripts of jobs with simulated programs."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.home = root / "home"
         self.bin = root / "bin"
-        self.running: list[subprocess.Popen[bytes]] = []
+        self.jobs: list[subprocess.Popen[bytes]] = []
         for folder in (self.home, self.bin, root / "tmp", root / "cache"):
             folder.mkdir()
-        self.add("srun", SRUN)
-        self.add("writer", WRITER)
+        self.add_program("srun", SRUN)
+        self.add_program("writer", WRITER)
         (self.home / ".bash_profile").write_text(f"PATH={self.bin}:$PATH\n")
-        self.site = ScriptPaths(
+        self.script_paths = ScriptPaths(
             writer=str(self.bin / "writer"), bore=str(self.bin / "bore"), cache=str(root / "cache")
         )
 
-    def add(self, name: str, text: str) -> None:
-        with STARTING:
+    def add_program(self, name: str, text: str) -> None:
+        with FORK_LOCK:
             (self.bin / name).write_text(text)
         (self.bin / name).chmod(0o755)
 
     def start(self, workflow, *, text=None, **environment):
-        """Start the script of a workflow as Slurm does, whatever signals this process ignores."""
+        """Start a workflow's script as Slurm does: with default signal handlers.
+
+        ``text`` replaces the rendered script.
+        """
         script = self.root / "script"
-        with STARTING:
-            script.write_text(text or render(workflow, site=self.site))
+        with FORK_LOCK:
+            script.write_text(text or render(workflow, paths=self.script_paths))
             script.chmod(0o700)
             job = self._popen(script, {**SECRETS, **secrets_of(workflow), **environment})
-        self.running.append(job)
+        self.jobs.append(job)
         return job
 
     def _popen(self, script, environment):
         base = {
             "HOME": str(self.home), "PATH": os.environ["PATH"], "TMPDIR": str(self.root / "tmp"),
-            "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": NAME, "SLURM_EXPORT_ENV": "NONE",
+            "SLURM_JOB_ID": "42", "SLURM_JOB_NAME": JOB_NAME, "SLURM_EXPORT_ENV": "NONE",
         }  # fmt: skip
         return subprocess.Popen(
             ["env", "--default-signal", script],
@@ -162,29 +162,33 @@ class Node:
             env={**base, **environment},
         )
 
-    def end(self):
-        """Kill running jobs with all their processes."""
-        for job in self.running:
+    def kill_jobs(self):
+        """Kill all processes of the running jobs."""
+        for job in self.jobs:
             if job.returncode is None:
                 os.killpg(job.pid, signal.SIGKILL)
                 job.communicate()
 
-    def run(self, workflow, *, text=None, patience_s=60, **environment):
-        """Run a job to its end and return its exit code and output. A job that hangs is killed."""
+    def run(self, workflow, *, text=None, timeout_s=60, **environment):
+        """Run a job and return its exit code and output.
+
+        Raises:
+            subprocess.TimeoutExpired: The job did not end in time and was killed.
+        """
         job = self.start(workflow, text=text, **environment)
         try:
-            output, _ = job.communicate(timeout=patience_s)
+            output, _ = job.communicate(timeout=timeout_s)
         finally:
-            self.end()
+            self.kill_jobs()
         return job.returncode, output.decode("utf-8", "surrogateescape")
 
     @property
-    def calls(self) -> list[list[str]]:
+    def srun_calls(self) -> list[list[str]]:
         """Return the arguments of each call of srun."""
         files = sorted(self.home.glob("srun.*"))
         return [file.read_bytes().decode().split("\0")[:-1] for file in files]
 
     @property
-    def left(self) -> list[Path]:
+    def leftover_files(self) -> list[Path]:
         """Return the files that a job should have removed."""
         return [*(self.root / "tmp").iterdir(), *(self.root / "cache").glob("shared/*/*")]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the generated files: the scripts of the examples and the reference page.
 
-Read the difference before a commit.
+Review the difference before you commit it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for container runtimes: they record their arguments and run the command on the host."""
+"""Simulated container runtimes. They record their arguments and run the command on the host."""
 
 from __future__ import annotations
 
@@ -85,12 +85,13 @@ elif kind == "start":
 
 def install(node, name, text):
     """Install a runtime on the node."""
-    node.add(name, f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{text}")
+    node.add_program(name, f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{text}")
 
 
-def calls(node, name, kind):
+def calls(node, name, subcommand):
     """Return the recorded calls of a runtime with this subcommand."""
     file = node.home / name
-    lines = file.read_text().splitlines() if file.exists() else []
-    records = [json.loads(line) for line in lines]
-    return [record for record in records if kind in record["words"][:2]]
+    if not file.exists():
+        return []
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    return [record for record in records if subcommand in record["words"][:2]]

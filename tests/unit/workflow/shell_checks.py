@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of scripts with bash and shellcheck. A test fails if one of them is missing."""
+"""Checks of scripts with ``bash -n`` and shellcheck. Both programs must be installed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ import subprocess
 
 
 def bash_errors(scripts):
-    """Return the syntax errors that bash reports for the files."""
+    """Return the first syntax error that bash reports. The result is false without errors."""
     check = 'for script; do bash -n "$script" || exit; done'
     command = ["bash", "-c", check, "bash", *scripts]
-    completed = subprocess.run(command, capture_output=True, text=True, check=False)
-    return completed.stderr or completed.returncode
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.stderr or result.returncode
 
 
 def shellcheck(*scripts):
     """Return the messages of shellcheck for the files."""
     command = ["shellcheck", *scripts]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def slurm_directives(script):
+    """Return the #SBATCH lines before the first command. sbatch ignores later ones."""
+    directives = []
+    for line in script.split("\n"):
+        if line.startswith("#SBATCH"):
+            directives.append(line)
+        elif line.strip() and not line.startswith("#"):
+            break
+    return directives

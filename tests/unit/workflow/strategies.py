@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strategies for random workflows with hostile text in every text field."""
+"""Hypothesis strategies for workflows, with hostile text in every text field."""
 
 from __future__ import annotations
 
@@ -7,17 +7,28 @@ from functools import partial
 from random import Random
 
 from hypothesis import strategies as st
-from tests.unit.workflow.at_random import HOSTILE, random_mapping, text_of
+from tests.unit.workflow.random_workflows import HOSTILE, fetch_module, random_mapping
 
 from gridstead.errors import InvalidWorkflow
 from gridstead.workflow.parse import from_graphql
 
-texts = st.one_of(
-    st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=5)), max_size=4).map("".join),
-    st.text(max_size=40),
-).filter(lambda text: "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text))
 
-names = texts.map(lambda text: "".join(char for char in text if char.isprintable())[:100])
+def _is_valid_text(text):
+    has_surrogate = any("\ud800" <= char <= "\udfff" for char in text)
+    return "\0" not in text and not has_surrogate
+
+
+def _to_name(text):
+    return "".join(filter(str.isprintable, text))[:100]
+
+
+_pieces = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=5))
+texts = st.one_of(
+    st.lists(_pieces, max_size=4).map("".join),
+    st.text(max_size=40),
+).filter(_is_valid_text)
+
+names = texts.map(_to_name)
 keys = st.sampled_from(
     [
         "A",
@@ -59,42 +70,26 @@ mappings = st.fixed_dictionaries(
 workflows = mappings.map(from_graphql)
 
 nested_mappings = st.integers(0, 2**32).map(lambda seed: random_mapping(Random(seed)))
-nested_workflows = nested_mappings.map(partial(from_graphql, modules=text_of))
+nested_workflows = nested_mappings.map(partial(from_graphql, modules=fetch_module))
 
-anything = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(
-            st.one_of(
-                st.sampled_from(
-                    [
-                        "resources",
-                        "tasks",
-                        "steps",
-                        "run",
-                        "command",
-                        "env",
-                        "key",
-                        "value",
-                        "name",
-                        "job",
-                    ]
-                ),
-                st.text(max_size=5),
-            ),
-            inner,
-            max_size=4,
-        ),
-    ),
-    max_leaves=20,
+_field_names = st.sampled_from(
+    ["resources", "tasks", "steps", "run", "command", "env", "key", "value", "name", "job"]
 )
+_scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20))
 
 
-def refusal(act, *arguments):
-    """Return the problems of an InvalidWorkflow that a call raises. Empty if the call succeeds."""
+def _collections(items):
+    names = st.one_of(_field_names, st.text(max_size=5))
+    return st.one_of(st.lists(items, max_size=3), st.dictionaries(names, items, max_size=4))
+
+
+yaml_values = st.recursive(_scalars, _collections, max_leaves=20)
+
+
+def problems_of(function, *arguments):
+    """Call a function and return the problems of its InvalidWorkflow, or none if it succeeds."""
     try:
-        act(*arguments)
+        function(*arguments)
     except InvalidWorkflow as err:
         return err.problems
     return ()

@@ -1,26 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that concern several steps."""
+"""Rules about resources, handles and the number of steps in a whole workflow."""
 
 from __future__ import annotations
 
 import pytest
 from tests.unit.workflow.node import steps, workflow
-from tests.unit.workflow.strategies import refusal
+from tests.unit.workflow.strategies import problems_of
 
 
 def problems(*some_steps, **fields):
-    return [str(problem) for problem in refusal(lambda: workflow(*some_steps, **fields))]
+    """Return the problems of a workflow with these steps."""
+    return [str(problem) for problem in problems_of(lambda: workflow(*some_steps, **fields))]
 
 
-def loop(number, *body):
-    return {"for": {"parallel": True, "range": {"begin": 1, "end": number}, "steps": steps(*body)}}
+def parallel_loop(iterations, *body):
+    numbers = {"begin": 1, "end": iterations}
+    return {"for": {"parallel": True, "range": numbers, "steps": steps(*body)}}
 
 
 def launch(*body, handle=None):
-    return {"launch": {"steps": steps(*body), **({"handleName": handle} if handle else {})}}
+    fields = {"steps": steps(*body)}
+    if handle:
+        fields["handleName"] = handle
+    return {"launch": fields}
 
 
-def taking(tasks):
+def step_with_tasks(tasks):
     return {"run": {"command": "x", "resources": {"tasks": tasks}}}
 
 
@@ -73,14 +78,14 @@ def taking(tasks):
         ),
     ],
 )
-def test_rules_of_a_step(step, expected):
+def test_a_step_that_breaks_a_rule_is_refused(step, expected):
     assert problems(step) == [expected]
 
 
 def test_parallel_iterations_must_fit_into_the_job():
     together = "steps[0].for: its 5 parallel iterations together need"
-    assert problems(loop(4, "x")) == []
-    assert problems(loop(5, "x")) == [
+    assert problems(parallel_loop(4, "x")) == []
+    assert problems(parallel_loop(5, "x")) == [
         f"{together} 5 CPU threads, but the job has 4",
         f"{together} 500 MB of memory, but the job has 400",
     ]
@@ -90,44 +95,51 @@ def test_the_gpus_of_parallel_iterations_must_fit_into_the_job():
     body = {"run": {"command": "x", "resources": {"gpusPerTask": 1}}}
     resources = {"tasks": 4, "cpusPerTask": 1, "memPerCpu": 1, "gpus": 2}
 
-    assert problems(loop(2, body), resources=resources) == []
-    assert problems(loop(3, body), resources=resources) == [
+    assert problems(parallel_loop(2, body), resources=resources) == []
+    assert problems(parallel_loop(3, body), resources=resources) == [
         "steps[0].for: its 3 parallel iterations together need 3 GPUs, but the job has 2"
     ]
 
 
 def test_a_sequential_loop_needs_the_resources_of_one_iteration():
     sequential = {
-        "for": {"parallel": False, "range": {"begin": 1, "end": 1000}, "steps": steps(taking(4))}
+        "for": {
+            "parallel": False,
+            "range": {"begin": 1, "end": 1000},
+            "steps": steps(step_with_tasks(4)),
+        }
     }
 
     assert problems(sequential, sequential) == []
 
 
-def test_nested_parallel_loops_multiply():
-    assert problems(loop(2, loop(2, "x"))) == []
-    outer, *_ = problems(loop(2, loop(3, "x")))
+def test_iterations_of_nested_parallel_loops_are_multiplied():
+    assert problems(parallel_loop(2, parallel_loop(2, "x"))) == []
+    outer, *_ = problems(parallel_loop(2, parallel_loop(3, "x")))
     assert outer.startswith("steps[0].for: its 2 parallel iterations together need 6 CPU")
-    inner, *_ = problems(loop(2, loop(5, "x")))
+    inner, *_ = problems(parallel_loop(2, parallel_loop(5, "x")))
     assert inner.startswith("steps[0].for.steps[0].for: its 5 parallel iterations")
 
 
 def test_launched_steps_use_resources_until_a_step_waits_for_them():
-    wait = {"dependsOn": ["a"], **taking(4)}
+    wait = {"dependsOn": ["a"], **step_with_tasks(4)}
 
-    assert problems(launch(taking(2), handle="a"), taking(2), wait) == []
-    first, *_ = problems(launch(taking(2), handle="a"), taking(3))
+    assert problems(launch(step_with_tasks(2), handle="a"), step_with_tasks(2), wait) == []
+    first, *_ = problems(launch(step_with_tasks(2), handle="a"), step_with_tasks(3))
     assert first.startswith(
         "steps[1]: with earlier launched steps that still run, it needs 5 CPU threads"
     )
-    assert problems({"steps": steps(launch(taking(4)))}, taking(4)) == []
+    assert problems({"steps": steps(launch(step_with_tasks(4)))}, step_with_tasks(4)) == []
 
 
 def test_a_step_that_is_too_large_is_reported_once():
-    assert len(problems(loop(2, launch({"run": {"command": "x", "resources": {"tasks": 5}}})))) == 2
+    too_large = launch(step_with_tasks(5))
+
+    # CPU threads and memory
+    assert len(problems(parallel_loop(2, too_large))) == 2
 
 
-def test_a_handle_is_known_in_its_list_and_in_nested_lists():
+def test_a_handle_can_be_used_in_its_list_and_in_nested_lists():
     launched = launch("x", handle="A")
     wait = {"dependsOn": ["a"]}
     nested = {"steps": steps(wait)}
@@ -140,10 +152,13 @@ def test_a_handle_is_known_in_its_list_and_in_nested_lists():
 
 
 @pytest.mark.parametrize(
-    "around", [lambda step: loop(1, step), launch, lambda step: {**launch("x"), "catch": [step]}]
+    "make_parallel_step",
+    [lambda step: parallel_loop(1, step), launch, lambda step: {**launch("x"), "catch": [step]}],
 )
-def test_a_parallel_step_cannot_wait_for_an_outer_handle(around):
-    (problem,) = problems(launch("x", handle="a"), around({"dependsOn": ["a"]}))
+def test_a_parallel_step_cannot_wait_for_an_outer_handle(make_parallel_step):
+    parallel_step = make_parallel_step({"dependsOn": ["a"]})
+
+    (problem,) = problems(launch("x", handle="a"), parallel_step)
 
     assert "is launched outside this parallel loop or launch" in problem
 
@@ -154,10 +169,13 @@ def test_a_duplicate_handle_is_refused():
     ]
 
 
-def test_the_number_of_steps_and_of_parallel_iterations_is_limited():
-    assert problems({"steps": steps(*["x"] * 250)}, *[{"steps": steps(*["x"] * 250)}] * 4) == [
-        "steps: has 1255 steps in total, more than 1024"
-    ]
-    assert problems(loop(2000, {}), tasks=4) == [
+def test_the_total_number_of_steps_is_limited():
+    group = {"steps": steps(*["x"] * 250)}
+
+    assert problems(*[group] * 5) == ["steps: has 1255 steps in total, more than 1024"]
+
+
+def test_the_number_of_parallel_iterations_is_limited():
+    assert problems(parallel_loop(2000, {}), tasks=4) == [
         "steps[0].for: has 2000 parallel iterations, more than 1024"
     ]

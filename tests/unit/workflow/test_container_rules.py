@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of containers and their messages."""
+"""Rules about containers, and the messages about broken rules."""
 
 from __future__ import annotations
 
 import pytest
 from tests.unit.workflow.node import workflow
-from tests.unit.workflow.strategies import refusal
+from tests.unit.workflow.strategies import problems_of
 
 from gridstead.workflow.render.script import ScriptPaths
 
@@ -52,7 +52,7 @@ DEBIAN = {"image": "debian:12"}
     ],
 )
 def test_an_invalid_container_is_refused(fields, expected):
-    (problem,) = refusal(lambda: workflow({"run": {"command": "x", "container": fields}}))
+    (problem,) = problems_of(lambda: workflow({"run": {"command": "x", "container": fields}}))
 
     assert expected in str(problem)
 
@@ -80,7 +80,7 @@ def test_an_invalid_container_is_refused(fields, expected):
     ],
 )
 def test_fields_that_depend_on_a_container_are_checked(run, expected):
-    assert [problem.reason for problem in refusal(lambda: workflow({"run": run}))] == [expected]
+    assert [problem.reason for problem in problems_of(lambda: workflow({"run": run}))] == [expected]
 
 
 def test_the_repr_of_a_workflow_has_no_password():

@@ -9,8 +9,8 @@ import sys
 from random import Random
 
 import pytest
-from tests.unit.workflow.at_random import random_mapping, text_of
-from tests.unit.workflow.node import RECORDER, steps, wait_for, workflow
+from tests.unit.workflow.node import RECORDING_SRUN, steps, wait_for, workflow
+from tests.unit.workflow.random_workflows import fetch_module, random_mapping
 
 from gridstead.workflow.parse import from_graphql
 
@@ -24,7 +24,7 @@ class TestLists:
         }
 
         assert node.run(workflow("echo zero", inner, "echo never")) == (7, "zero\none\ntwo\n")
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_an_empty_step_does_nothing(self, node):
         assert node.run(workflow({"name": "nothing"}, "echo one")) == (0, "one\n")
@@ -32,7 +32,7 @@ class TestLists:
 
 class TestCondition:
     @pytest.mark.parametrize(
-        ("condition", "holds"),
+        ("condition", "is_true"),
         [
             ("1 -eq 1", True), ("1 -eq 2", False), ("$A = 'x y'", True),
             ('"$A" == "x y" && -n $B', False),
@@ -41,7 +41,7 @@ class TestCondition:
             ("1 -eq 1\n", True), ("$SEEN = later", True), ("$UNSET -eq 0", True),
         ],
     )  # fmt: skip
-    def test_a_step_runs_if_its_condition_is_true(self, node, condition, holds):
+    def test_a_step_runs_if_its_condition_is_true(self, node, condition, is_true):
         first = 'echo 5 >there; echo SEEN=later >>"$DEEPSQUARE_ENV"'
         job = workflow(
             first,
@@ -49,7 +49,7 @@ class TestCondition:
             env=[{"key": "A", "value": "x y"}],
         )
 
-        assert node.run(job) == (0, "yes\n" if holds else "")
+        assert node.run(job) == (0, "yes\n" if is_true else "")
 
     @pytest.mark.parametrize(
         "condition", ["a b", "1 -eq", "]]", "(", "'", "# ", "; exit 0", "]] ; exit 3; [["]
@@ -63,7 +63,7 @@ class TestCondition:
         assert "yes" not in output
         assert "never" not in output
         assert "gridstead: could not evaluate the condition of step 2 finally 1\n" in output
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_a_condition_does_not_change_variables_of_the_job(self, node):
         job = workflow({"if": "${storage:=/} = / || $(cd /) = '' ", "run": {"command": "pwd"}})
@@ -84,7 +84,7 @@ class TestCondition:
 
 
 class TestLoop:
-    def test_a_loop_runs_for_each_item_in_order_with_any_text(self, node):
+    def test_a_loop_runs_once_for_each_item_in_order(self, node):
         items = ["a b", "", "$HOME", "it's", "x\ny", "*", "$(touch owned)", "\x1b", "#", "-n"]
         job = workflow(
             {"for": {"parallel": False, "items": items, "steps": steps('printf "<%s>" "$item"')}}
@@ -111,7 +111,7 @@ class TestLoop:
         assert node.run(job)[1] == expected
 
     def test_a_nested_loop_has_the_variables_of_both_loops(self, node):
-        """The reference implementation repeated the inner body in later outer iterations."""
+        """DeepSquare's implementation repeats the inner body in later outer iterations."""
         inner = {
             "for": {
                 "parallel": False,
@@ -125,7 +125,7 @@ class TestLoop:
 
         assert node.run(workflow(outer))[1].split() == ["a", "a1", "a2", "b", "b1", "b2"]
 
-    def test_the_inner_item_hides_the_outer_item_and_the_jobs_variable(self, node):
+    def test_an_item_hides_variables_of_the_same_name(self, node):
         inner = {"for": {"parallel": False, "items": ["x"], "steps": steps('echo "$item"')}}
         outer = {"for": {"parallel": False, "items": ["a"], "steps": steps(inner, 'echo "$item"')}}
         job = workflow(outer, 'echo "$item"', env=[{"key": "item", "value": "job"}])
@@ -153,7 +153,7 @@ class TestLoop:
 
         assert node.run(workflow(loop, "echo met")) == (0, "met\n")
 
-    def test_all_iterations_of_a_parallel_loop_end_and_the_first_failure_is_the_code(self, node):
+    def test_a_failed_parallel_loop_ends_with_its_first_failure_after_all_iterations(self, node):
         body = (
             '[ "$index" != 1 ] || { sleep 0.3; exit 5; }; [ "$index" != 2 ] || exit 6;'
             ' echo "$index" >>done'
@@ -178,7 +178,7 @@ class TestLoop:
         assert node.run(workflow(outer, "sort out"))[1].split() == ["11", "12", "21", "22"]
 
     def test_a_cancelled_parallel_loop_signals_all_iterations_at_once(self, node):
-        """Each iteration waits for a file that shows that the other has the signal too."""
+        """Each iteration waits until the other has received the signal too."""
         met = (
             'touch "got-$item"; for _ in $(seq 100); do'
             ' [ -e "got-$other" ] && echo met && break; sleep 0.05; done'
@@ -196,8 +196,9 @@ class TestLoop:
         os.kill(running.pid, signal.SIGTERM)
         output, _ = running.communicate(timeout=20)
 
-        assert (running.returncode, output.count(b"met\n")) == (143, 2)
-        assert node.left == []
+        assert running.returncode == 143
+        assert output.count(b"met\n") == 2
+        assert node.leftover_files == []
 
     def test_a_loop_over_no_items_succeeds(self, node):
         loops = [
@@ -209,7 +210,7 @@ class TestLoop:
 
 
 class TestHandlers:
-    def test_a_caught_failure_has_its_code_and_the_job_continues(self, node):
+    def test_a_job_continues_after_a_caught_failure(self, node):
         job = workflow(
             {"run": {"command": "exit 9"}, "catch": steps("echo caught $DEEPSQUARE_ERROR_CODE")},
             'echo "after $DEEPSQUARE_ERROR_CODE"',
@@ -237,13 +238,16 @@ class TestHandlers:
         assert node.run(job) == (4, "last\n")
 
     @pytest.mark.parametrize(
-        ("code", "last", "expected"), [(0, 0, 0), (3, 0, 3), (0, 4, 4), (3, 4, 3)]
+        ("code", "finally_code", "expected"), [(0, 0, 0), (3, 0, 3), (0, 4, 4), (3, 4, 3)]
     )
-    def test_finally_always_runs_and_the_first_failure_is_the_code(
-        self, node, code, last, expected
+    def test_a_step_with_finally_has_the_code_of_its_first_failure(
+        self, node, code, finally_code, expected
     ):
         job = workflow(
-            {"run": {"command": f"exit {code}"}, "finally": steps(f"echo last; exit {last}")}
+            {
+                "run": {"command": f"exit {code}"},
+                "finally": steps(f"echo last; exit {finally_code}"),
+            }
         )
 
         assert node.run(job) == (expected, "last\n")
@@ -280,11 +284,12 @@ class TestHandlers:
         os.killpg(running.pid, signal.SIGTERM)
         output, _ = running.communicate(timeout=20)
 
-        assert (running.returncode, output.decode().split()[-2:]) == (143, ["in", "out"])
-        assert len(node.calls) == 1, "Slurm starts no tasks in a job that it ends"
+        assert running.returncode == 143
+        assert output.split()[-2:] == [b"in", b"out"]
+        assert len(node.srun_calls) == 1, "Slurm starts no tasks in a job that it ends"
         assert b"caught" not in output
         assert b"never" not in output
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_a_job_cancelled_during_the_finally_of_a_failed_step_does_not_continue(self, node):
         body = {"run": {"command": "exit 3"}, "finally": steps("touch started; sleep 20")}
@@ -298,17 +303,18 @@ class TestHandlers:
         assert running.returncode == 3
         assert b"caught" not in output
         assert b"never" not in output
-        assert node.left == []
+        assert node.leftover_files == []
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_workflows_run_to_their_end_and_their_text_is_not_executed(node, seed):
-    node.add("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDER}")
-    workflow = from_graphql(random_mapping(Random(seed), alone=True), modules=text_of)
+def test_a_random_workflow_runs_to_its_end_and_its_text_is_not_executed(node, seed):
+    node.add_program("srun", f"#!{sys.executable} -IS\nhome = {str(node.home)!r}\n{RECORDING_SRUN}")
+    workflow = from_graphql(random_mapping(Random(seed), host_only=True), modules=fetch_module)
 
-    code, output = node.run(workflow)  # bash may print messages about signals
+    code, output = node.run(workflow)
 
+    # bash may print messages about signals.
     assert code == 0, output
     assert "gridstead" not in output
     assert not list(node.root.rglob("owned"))
-    assert node.left == []
+    assert node.leftover_files == []

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of input and output, and which parts of them are secrets."""
+"""Rules about input and output, and the secrets in them."""
 
 from __future__ import annotations
 
 import pytest
 from tests.unit.workflow.node import STORE, workflow
-from tests.unit.workflow.strategies import refusal
+from tests.unit.workflow.strategies import problems_of
 
 from gridstead.errors import InvalidInput
 from gridstead.workflow.render import render, secrets_of
@@ -49,12 +49,12 @@ class TestRules:
             ),
         ],
     )
-    def test_an_invalid_place_is_refused(self, fields, expected):
-        (problem,) = refusal(lambda: workflow("x", **fields))
+    def test_an_invalid_input_or_output_is_refused(self, fields, expected):
+        (problem,) = problems_of(lambda: workflow("x", **fields))
 
         assert str(problem).startswith(expected)
 
-    def test_http_is_used_if_both_places_are_given(self):
+    def test_http_is_preferred_to_s3(self):
         both = {"http": {"url": "https://a/b"}, "s3": STORE}
 
         assert "rclone" not in render(workflow("x", input=both, output=both))
@@ -65,7 +65,11 @@ class TestRules:
         assert list(secrets_of(job)) == ["GRIDSTEAD_INPUT"]
         with pytest.raises(InvalidInput):
             render(job, secrets_beside=False)
-        assert secrets_of(workflow("x", output={"http": {"url": "https://a/b"}})) == {}
+
+    def test_a_url_without_query_and_password_is_not_a_secret(self):
+        job = workflow("x", output={"http": {"url": "https://a/b"}})
+
+        assert secrets_of(job) == {}
 
     def test_the_repr_of_a_workflow_has_no_keys(self):
         job = workflow(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Input and output of a job, with a web server on the loopback interface and a fake rclone."""
+"""Input and output of a job, with a web server on the loopback and a simulated rclone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gridstead.workflow.render import render
 
 @pytest.fixture
 def web():
-    """A web server with its files by path, the uploads it received, and its URL."""
+    """Start a web server. Its ``files`` and ``uploads`` are mappings from paths to bytes."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -32,7 +32,7 @@ def web():
             self.wfile.write(content or b"")
 
         def do_PUT(self):
-            server.sent[self.path] = self.rfile.read(int(self.headers["content-length"]))
+            server.uploads[self.path] = self.rfile.read(int(self.headers["content-length"]))
             self.send_response(200)
             self.end_headers()
             self.wfile.write(b"https://web.example/it-is-here")
@@ -41,7 +41,7 @@ def web():
             """Print nothing."""
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.files, server.sent = {}, {}
+        server.files, server.uploads = {}, {}
         server.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
@@ -50,7 +50,7 @@ def web():
         thread.join()
 
 
-def tarball():
+def make_tar_gz():
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         info = tarfile.TarInfo("folder/inside")
@@ -59,7 +59,7 @@ def tarball():
     return buffer.getvalue()
 
 
-def zipped():
+def make_zip():
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("folder/inside", "hello")
@@ -68,21 +68,21 @@ def zipped():
 
 class TestWebInput:
     @pytest.mark.parametrize(
-        ("name", "content", "result"),
+        ("name", "content", "unpacked_name"),
         [
             ("plain.txt", b"hello", "plain.txt"),
-            ("a.tar.gz", tarball(), "folder/inside"),
-            ("no-suffix", zipped(), "folder/inside"),
+            ("a.tar.gz", make_tar_gz(), "folder/inside"),
+            ("no-suffix", make_zip(), "folder/inside"),
             ("x.gz", gzip.compress(b"hello", mtime=0), "x"),
             ("x", gzip.compress(b"hello", mtime=0), "x.unpacked"),
         ],
     )
     def test_an_input_file_is_unpacked_according_to_its_content(
-        self, node, web, name, content, result
+        self, node, web, name, content, unpacked_name
     ):
         web.files[f"/{name}"] = content
         job = workflow(
-            f'cat "$DEEPSQUARE_INPUT/{result}"; [ -e "$DEEPSQUARE_INPUT/{name}" ]',
+            f'cat "$DEEPSQUARE_INPUT/{unpacked_name}"; [ -e "$DEEPSQUARE_INPUT/{name}" ]',
             input={"http": {"url": f"{web.url}/{name}"}},
         )
 
@@ -90,7 +90,7 @@ class TestWebInput:
 
         assert code == 0
         assert output.endswith("hello")
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_a_missing_input_fails_the_job(self, node, web):
         code, output = node.run(
@@ -100,7 +100,7 @@ class TestWebInput:
         assert code == 22
         assert "never" not in output
         assert "404" in output
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_the_input_has_the_permissions_of_the_workflow(self, node, web):
         web.files["/x"] = b"x"
@@ -109,7 +109,7 @@ class TestWebInput:
         )
 
         assert node.run(job)[1].endswith("555\n555\n")
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_a_url_with_a_secret_is_not_in_the_script(self, node, web):
         web.files["/x"] = b"hello"
@@ -125,7 +125,7 @@ class TestWebInput:
         assert "hello" in output
         assert "hush" not in output + render(job)
         assert "GRIDSTEAD_INPUT" not in output
-        assert node.left == []
+        assert node.leftover_files == []
 
     @pytest.mark.parametrize(
         "name",
@@ -150,14 +150,15 @@ class TestWebInput:
 
 
 class TestWebOutput:
-    def test_one_file_is_uploaded_unchanged_and_the_answer_is_printed(self, node, web):
+    def test_a_single_file_is_uploaded_unchanged_and_the_answer_is_printed(self, node, web):
         job = workflow(
             "echo hello >output/x; mkdir output/empty", output={"http": {"url": f"{web.url}/up/"}}
         )
 
         code, output = node.run(job)
 
-        assert (code, web.sent) == (0, {"/up/x": b"hello\n"})
+        assert code == 0
+        assert web.uploads == {"/up/x": b"hello\n"}
         assert "\n-----\nhttps://web.example/it-is-here\n-----\n" in output
 
     def test_several_files_are_uploaded_as_an_archive(self, node, web):
@@ -166,21 +167,27 @@ class TestWebOutput:
             output={"http": {"url": f"{web.url}/up/"}},
         )
 
-        assert node.run(job)[0] == 0
-        with zipfile.ZipFile(io.BytesIO(web.sent["/up/output.zip"])) as archive:
-            assert sorted(name for name in archive.namelist() if not name.endswith("/")) == [
-                ".c",
-                "a",
-                "b/ b",
-            ]
-        assert node.left == []
+        code, _ = node.run(job)
 
-    def test_nothing_is_uploaded_without_output_or_after_a_failure(self, node, web):
-        to_web = {"http": {"url": f"{web.url}/up/"}}
+        assert code == 0
+        with zipfile.ZipFile(io.BytesIO(web.uploads["/up/output.zip"])) as archive:
+            files = {name for name in archive.namelist() if not name.endswith("/")}
+        assert files == {".c", "a", "b/ b"}
+        assert node.leftover_files == []
 
-        assert "gridstead: the output is empty" in node.run(workflow("true", output=to_web))[1]
-        assert node.run(workflow("echo x >output/x; exit 3", output=to_web))[0] == 3
-        assert web.sent == {}
+    def test_an_empty_output_is_not_uploaded(self, node, web):
+        _, output = node.run(workflow("true", output={"http": {"url": f"{web.url}/up/"}}))
+
+        assert "gridstead: the output is empty" in output
+        assert web.uploads == {}
+
+    def test_a_failed_job_uploads_nothing(self, node, web):
+        target = {"http": {"url": f"{web.url}/up/"}}
+
+        code, _ = node.run(workflow("echo x >output/x; exit 3", output=target))
+
+        assert code == 3
+        assert web.uploads == {}
 
     def test_a_failed_upload_fails_the_job(self, node):
         code, _ = node.run(
@@ -188,13 +195,13 @@ class TestWebOutput:
         )
 
         assert code == 7
-        assert node.left == []
+        assert node.leftover_files == []
 
 
 class TestStore:
     @pytest.fixture(autouse=True)
     def _rclone(self, node):
-        node.add("rclone", RCLONE)
+        node.add_program("rclone", RCLONE)
         (node.home / "store/bucket/some/data").mkdir(parents=True)
         (node.home / "store/bucket/some/data/x").write_text("hello\n")
 
@@ -203,7 +210,7 @@ class TestStore:
 
         assert code == 0
         assert output.endswith("hello\n")
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_the_store_has_its_endpoint_and_its_region(self, node):
         node.run(workflow("true", input={"s3": STORE}))
@@ -222,19 +229,18 @@ class TestStore:
 
         code, output = node.run(workflow("stat -c %a input/x", input={"s3": STORE}, inputMode=365))
 
-        assert (code, output.endswith("\n555\n")) == (0, True)
+        assert code == 0
+        assert output.endswith("\n555\n")
         assert outside.stat().st_mode & 0o777 == 0o640
 
-    @pytest.mark.parametrize(("delete", "left"), [(False, ["x", "y"]), (True, ["y"])])
-    def test_the_output_is_copied_to_the_store(self, node, delete, left):
+    @pytest.mark.parametrize(("delete", "files"), [(False, {"x", "y"}), (True, {"y"})])
+    def test_the_output_is_copied_to_the_store(self, node, delete, files):
         code, _ = node.run(
             workflow("echo y >output/y", output={"s3": {**STORE, "deleteSync": delete}})
         )
 
         assert code == 0
-        assert (
-            sorted(path.name for path in (node.home / "store/bucket/some/data").iterdir()) == left
-        )
+        assert {path.name for path in (node.home / "store/bucket/some/data").iterdir()} == files
 
     def test_the_keys_are_only_in_a_private_file(self, node):
         job = workflow("env; ps ax", input={"s3": STORE}, output={"s3": STORE}, enableLogging=True)
@@ -243,10 +249,11 @@ class TestStore:
 
         assert "secret_access_key = very/secret+key=\n" in (node.home / "rclone.conf").read_text()
         assert set((node.home / "rclone-modes").read_text().split()) == {"600"}
-        for text in (output, render(job), (node.home / "rclone").read_text()):
+        arguments = (node.home / "rclone").read_text()
+        for text in (output, render(job), arguments):
             assert "very/secret" not in text
             assert "AKIA" not in text
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_the_path_of_a_whole_bucket_is_a_slash(self, node):
         (node.home / "store/bucket/top").write_text("top\n")
@@ -260,25 +267,25 @@ class TestStore:
         assert not (node.home / "store/bucket/some/data/y").exists()
 
     def test_continuous_output_is_sent_while_the_job_runs(self, node):
-        node.add("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
-        there = node.home / "store/bucket/some/data/y"
-        body = f"echo y >output/y; while [ ! -e {there} ]; do /bin/sleep 0.02; done"
+        node.add_program("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
+        stored_file = node.home / "store/bucket/some/data/y"
+        body = f"echo y >output/y; while [ ! -e {stored_file} ]; do /bin/sleep 0.02; done"
 
         code, _ = node.run(workflow(body, output={"s3": STORE}, continuousOutputSync=True))
 
         assert code == 0
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_continuous_output_is_retried_after_a_failure(self, node):
-        node.add("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
-        node.add("rclone-works", RCLONE)
-        node.add(
+        node.add_program("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
+        node.add_program("rclone-works", RCLONE)
+        node.add_program(
             "rclone",
             '#!/bin/bash\nmkdir "$HOME/failed" 2>/dev/null && exit 7\nexec rclone-works "$@"\n',
         )
-        there = node.home / "store/bucket/some/data/y"
+        stored_file = node.home / "store/bucket/some/data/y"
         body = (
-            f"echo y >output/y; for _ in $(seq 500); do [ ! -e {there} ] || exit 0;"
+            f"echo y >output/y; for _ in $(seq 500); do [ ! -e {stored_file} ] || exit 0;"
             " /bin/sleep 0.02; done; exit 1"
         )
 
@@ -286,17 +293,17 @@ class TestStore:
 
         assert code == 0
         assert output.count("gridstead: could not send the output") == 1
-        assert node.left == []
+        assert node.leftover_files == []
 
     @pytest.mark.parametrize("code", [0, 6])
-    def test_continuous_output_is_sent_at_the_end_also_after_a_failure(self, node, code):
+    def test_continuous_output_is_sent_at_the_end_of_the_job(self, node, code):
         job = workflow(
             f"echo y >output/y; exit {code}", output={"s3": STORE}, continuousOutputSync=True
         )
 
         assert node.run(job)[0] == code
         assert (node.home / "store/bucket/some/data/y").exists()
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_continuous_output_is_sent_when_the_job_is_cancelled(self, node):
         job = workflow(
@@ -312,10 +319,10 @@ class TestStore:
 
         assert running.returncode == 143
         assert (node.home / "store/bucket/some/data/y").exists()
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_a_missing_secret_fails_the_job(self, node):
-        node.add("rclone", '#!/bin/bash\n[ $(wc -l <"$2") -gt 1 ]\n')
+        node.add_program("rclone", '#!/bin/bash\n[ $(wc -l <"$2") -gt 1 ]\n')
 
         assert node.run(workflow("echo never", input={"s3": STORE}), GRIDSTEAD_INPUT="")[0] == 1
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML documents within their limits."""
+"""YAML documents: their types, their lines, and their limits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.workflow.strategies import refusal
+from tests.unit.workflow.strategies import problems_of
 
 from gridstead.errors import InvalidWorkflow
 from gridstead.workflow.document import MAX_BYTES, MAX_DEPTH, format_path, load
@@ -83,7 +83,7 @@ def test_the_line_of_a_value_is_found_by_its_path():
     assert document.line(("nothing",)) == 1
 
 
-def test_a_path_is_formatted_in_the_usual_notation_and_is_printable():
+def test_a_path_is_formatted_with_dots_and_brackets():
     assert format_path(("steps", 0, "run", "command")) == "steps[0].run.command"
     assert format_path(("x" * 100, "\x1b[2J\n")) == "x" * 40 + "….�[2J�"
 
@@ -101,4 +101,4 @@ def test_a_document_of_the_maximum_size_is_parsed_in_seconds():
     st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=4)), max_size=20).map("".join)
 )
 def test_any_text_is_parsed_or_refused(text):
-    refusal(load, text)
+    problems_of(load, text)

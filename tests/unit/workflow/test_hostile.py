@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random faulty workflows, as files and in the wire format. Each is accepted or refused with useful
-messages.
+"""Random faulty workflows, as files and in the wire format.
 
-The rest of the ten thousand are requests: tests/adapters/rpc/test_hostile_graphql.py and
-test_hostile_grpc.py.
+Each is accepted, or refused with useful messages. Together with test_hostile_graphql.py and
+test_hostile_grpc.py in tests/adapters/rpc, these are ten thousand workflows and requests.
 """
 
 from __future__ import annotations
@@ -13,57 +12,65 @@ from random import Random
 
 import pytest
 from tests.fakes.effects import watched
-from tests.unit.workflow.all_fields import STORED, WEB
-from tests.unit.workflow.at_random import SHARE, random_mapping, text_of
+from tests.unit.workflow.all_fields import HTTP_WORKFLOW, S3_WORKFLOW
 from tests.unit.workflow.mutants import mutant, mutant_file
-from tests.unit.workflow.strategies import refusal
+from tests.unit.workflow.random_workflows import DIVISOR, fetch_module, random_mapping
+from tests.unit.workflow.strategies import problems_of
 
 from gridstead.workflow.parse import check_workflow, from_graphql
 from gridstead.workflow.reading import MAX_PROBLEMS
 from gridstead.workflow.render import render
 
-NUMBER = 2500 // SHARE
-VALID = 400
+MUTANT_COUNT = 2500 // DIVISOR
+VALID_COUNT = 400
 MAX_CHARS = 3000  # of a valid workflow; larger ones only take longer
-MAX_CPU_S = 2  # most take a thousandth of it
+MAX_CPU_S = 2  # most workflows take 2 ms
 MAX_MESSAGE_CHARS = 100_000
 
 
 @pytest.fixture(scope="module")
 def valid_mappings():
-    mappings = (random_mapping(Random(seed)) for seed in range(VALID))
-    return [WEB, STORED, *(mapping for mapping in mappings if len(str(mapping)) < MAX_CHARS)]
+    mappings = [HTTP_WORKFLOW, S3_WORKFLOW]
+    for seed in range(VALID_COUNT):
+        mapping = random_mapping(Random(seed))
+        if len(str(mapping)) < MAX_CHARS:
+            mappings.append(mapping)
+    return mappings
 
 
-def from_file(text):
-    render(check_workflow(text, modules=text_of).workflow)
+def render_file(text):
+    render(check_workflow(text, modules=fetch_module).workflow)
 
 
-def from_wire(mapping):
-    render(from_graphql(mapping, modules=text_of))
+def render_mapping(mapping):
+    render(from_graphql(mapping, modules=fetch_module))
 
 
 @pytest.mark.parametrize(
-    ("act", "make"), [(from_file, mutant_file), (from_wire, mutant)], ids=["files", "wire"]
+    ("render_mutant", "make_mutant"),
+    [(render_file, mutant_file), (render_mapping, mutant)],
+    ids=["files", "wire"],
 )
-def test_each_is_rendered_or_refused_quickly_without_side_effects(valid_mappings, act, make):
-    accepted = 0
-    for seed in range(NUMBER):
+def test_a_mutant_is_rendered_or_refused_in_time_and_without_side_effects(
+    valid_mappings, render_mutant, make_mutant
+):
+    accepted_count = 0
+    for seed in range(MUTANT_COUNT):
         random = Random(seed)
-        hostile = make(random, random.choice(valid_mappings))
+        workflow = make_mutant(random, random.choice(valid_mappings))
         started = time.process_time()
         with watched() as effects:
-            problems = refusal(act, hostile)
+            problems = problems_of(render_mutant, workflow)
 
         assert effects == [], seed
         assert time.process_time() - started < MAX_CPU_S, seed
-        accepted += not problems
-        _assert_useful(problems, hostile, seed)
-    assert 0.02 < accepted / NUMBER < 0.6
+        accepted_count += not problems
+        _assert_useful(problems, workflow, seed)
+    assert 0.02 < accepted_count / MUTANT_COUNT < 0.6
 
 
-def _assert_useful(problems, hostile, seed):
-    """Check that each message has a place and a reason, is printable, and has a line for a file."""
+def _assert_useful(problems, workflow, seed):
+    """Check that each message is printable and has a reason. In a file, the line must exist."""
     assert len(problems) <= MAX_PROBLEMS + 1, seed
     assert sum(len(str(problem)) for problem in problems) < MAX_MESSAGE_CHARS, seed
     for problem in problems:
@@ -73,12 +80,12 @@ def _assert_useful(problems, hostile, seed):
         assert "Input should" not in problem.reason, (seed, problem)  # a message of pydantic
         if problem.reason == "is not a known field":
             assert problem.hint, (seed, problem)
-        if isinstance(hostile, str) and problem.line is not None:
-            assert 1 <= problem.line <= len(hostile.splitlines()) + 1, (seed, problem)
+        if isinstance(workflow, str) and problem.line is not None:
+            assert 1 <= problem.line <= len(workflow.splitlines()) + 1, (seed, problem)
 
 
-def test_the_watch_detects_side_effects(tmp_path):
-    """The other test relies on it."""
+def test_side_effects_are_detected(tmp_path):
+    """The other test depends on the detection."""
     with watched() as effects:
         (tmp_path / "owned").write_text("x")
         (tmp_path / "owned").unlink()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finally steps in branches, launches and parallel iterations, when a signal ends them.
+"""``finally`` steps of launches, parallel iterations and jobs that a signal ends.
 
-The jobs of CASES wait for seconds, so they run at the same time, each on its own node.
+A branch is a launch or a parallel iteration. The jobs of ``CASES`` take seconds, so they run at the
+same time, each on its own node.
 """
 
 from __future__ import annotations
@@ -10,38 +11,46 @@ import os
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import pytest
 from tests.unit.workflow.node import SRUN, Node, steps, wait_for, workflow
 
 SIMULTANEOUS_JOBS = 8
-GROUP = {"steps": steps("touch ~/runs; sleep 20"), "finally": steps("/bin/sleep 1; echo last")}
-UNTIL_RUNS = "while [ ! -e ~/runs ]; do sleep 0.1; done; exit 3"
+# A step that runs until a signal ends it. ``~/runs`` shows that it has started.
+ENDLESS = {"steps": steps("touch ~/runs; sleep 20"), "finally": steps("/bin/sleep 1; echo last")}
+WAIT_AND_FAIL = "while [ ! -e ~/runs ]; do sleep 0.1; done; exit 3"
 
 
-def launch(*some_steps, number=15):
-    return {"launch": {"signalOnParentStepExit": number, "steps": steps(*some_steps)}}
+def launch(*some_steps, signal_number=15):
+    return {"launch": {"signalOnParentStepExit": signal_number, "steps": steps(*some_steps)}}
 
 
-def parallel(*some_steps):
+def parallel_loop(*some_steps):
     return {"for": {"parallel": True, "items": ["a"], "steps": steps(*some_steps)}}
 
 
 BRANCHES = {
-    "a launch": launch(GROUP, number=0),
-    "an iteration": parallel(GROUP),
-    "a launch in a launch": launch(launch(GROUP), "sleep 20", number=0),
-    "an iteration in a launch": launch(parallel(GROUP), number=0),
-    "a launch in an iteration": parallel(launch(GROUP), "sleep 20"),
-    "an iteration in an iteration": parallel(parallel(GROUP)),
+    "a launch": launch(ENDLESS, signal_number=0),
+    "an iteration": parallel_loop(ENDLESS),
+    "a launch in a launch": launch(launch(ENDLESS), "sleep 20", signal_number=0),
+    "an iteration in a launch": launch(parallel_loop(ENDLESS), signal_number=0),
+    "a launch in an iteration": parallel_loop(launch(ENDLESS), "sleep 20"),
+    "an iteration in an iteration": parallel_loop(parallel_loop(ENDLESS)),
 }
 
 
+# How a job is cancelled: the function that sends the signal, and more steps of the job.
 SENDERS = {"script": (os.kill, ()), "all": (os.killpg, ("sleep 20",))}
-ENDED = {
+# A step that fails as if SIGTERM had ended it. ``~/ending`` lets Slurm end the job.
+TERMINATED = {
     "steps": steps("touch ~/ending; exit 143"),
     "finally": steps("touch ~/last; /bin/sleep 1; echo last"),
 }
+
+
+# Each function below is a case. It runs one job, and returns the exit code and the output, usually
+# with the files that remain.
 
 
 def cancel(node, branch, sender):
@@ -50,29 +59,29 @@ def cancel(node, branch, sender):
     wait_for((node.home / "runs").exists)
     send(running.pid, signal.SIGTERM)
     output, _ = running.communicate(timeout=30)
-    return running.returncode, output.decode(), node.left
+    return running.returncode, output.decode(), node.leftover_files
 
 
-def end_nested_launch(node, number):
-    nested = launch(launch(GROUP), "sleep 20", number=number)
-    code, output = node.run(workflow(nested, UNTIL_RUNS))
-    return code, output, node.left
+def end_nested_launch(node, signal_number):
+    nested = launch(launch(ENDLESS), "sleep 20", signal_number=signal_number)
+    code, output = node.run(workflow(nested, WAIT_AND_FAIL))
+    return code, output, node.leftover_files
 
 
-def end_launch_with_trap(node, number):
+def end_launch_with_trap(node, signal_number):
     trapping = (
-        f"trap 'sleep 1; ls $STORAGE_PATH && echo trapped; exit' {number}; touch ~/runs; "
+        f"trap 'sleep 1; ls $STORAGE_PATH && echo trapped; exit' {signal_number}; touch ~/runs; "
         "while :; do sleep 0.1; done"
     )
-    code, output = node.run(workflow(launch(trapping, "echo never", number=number), UNTIL_RUNS))
-    return code, output, node.left
+    branch = launch(trapping, "echo never", signal_number=signal_number)
+    code, output = node.run(workflow(branch, WAIT_AND_FAIL))
+    return code, output, node.leftover_files
 
 
 def signal_branch_late(node):
-    marks = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; done; touch ~/marked'
-    branch = launch(
-        {"run": {"command": marks}, "finally": steps("touch ~/last; sleep 1; echo last")}, number=0
-    )
+    mark = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; done; touch ~/marked'
+    marking = {"run": {"command": mark}, "finally": steps("touch ~/last; sleep 1; echo last")}
+    branch = launch(marking, signal_number=0)
     running = node.start(workflow(branch, "while [ ! -e ~/signalled ]; do sleep 0.1; done"))
     wait_for((node.home / "marked").exists)
     with pytest.raises(subprocess.TimeoutExpired):  # longer than every timeout of the script
@@ -86,96 +95,110 @@ def signal_branch_late(node):
 
 
 def end_job_after_its_tasks(node, is_signalled):
-    running = with_ending(node).start(workflow(ENDED, "echo never"))
+    running = let_slurm_end_job(node).start(workflow(TERMINATED, "echo never"))
     wait_for((node.home / "asked").exists)
     if is_signalled:
         running.send_signal(signal.SIGTERM)
     output, _ = running.communicate(timeout=30)
-    return running.returncode, output.decode(), node.left
+    return running.returncode, output.decode(), node.leftover_files
 
 
 def run_inner_handlers(node, in_launch):
     inner = {"steps": steps("echo one"), "finally": steps("echo two")}
-    group = {**ENDED, "finally": steps(inner, launch(inner, number=0), "echo three")}
-    _, output = with_ending(node).run(workflow(launch(group, number=0) if in_launch else group))
+    group = {**TERMINATED, "finally": steps(inner, launch(inner, signal_number=0), "echo three")}
+    if in_launch:
+        group = launch(group, signal_number=0)
+    _, output = let_slurm_end_job(node).run(workflow(group))
     return output
 
 
-def with_ending(node):
-    """Let Slurm end the job when ``~/ending`` exists: it starts no tasks and reports COMPLETING."""
-    node.add("srun", SRUN.replace("\n", '\n[ ! -e "$HOME/ending" ] || exit 1\n', 1))
-    node.add("squeue", """#!/bin/sh
+def let_slurm_end_job(node):
+    """Make Slurm end the job once ``~/ending`` exists.
+
+    From then on, srun starts no tasks and squeue reports COMPLETING.
+    """
+    node.add_program("srun", SRUN.replace("\n", '\n[ ! -e "$HOME/ending" ] || exit 1\n', 1))
+    node.add_program("squeue", """#!/bin/sh
         [ -e "$HOME/ending" ] || { echo RUNNING; exit; }
         touch "$HOME/asked"
         echo COMPLETING""")  # fmt: skip
     return node
 
 
+# The functions with their arguments.
 CASES = [
     (signal_branch_late,),
-    *((end_job_after_its_tasks, is_signalled) for is_signalled in (True, False)),
-    *((run_inner_handlers, in_launch) for in_launch in (False, True)),
-    *((cancel, branch, sender) for branch in BRANCHES for sender in SENDERS),
-    *((end_nested_launch, number) for number in (2, 10, 15)),
-    *((end_launch_with_trap, number) for number in (1, 10, 12, 15)),
+    *product([end_job_after_its_tasks], [True, False]),
+    *product([run_inner_handlers], [False, True]),
+    *product([cancel], BRANCHES, SENDERS),
+    *product([end_nested_launch], [2, 10, 15]),
+    *product([end_launch_with_trap], [1, 10, 12, 15]),
 ]
 
 
 @pytest.fixture(scope="module")
 def result_of(tmp_path_factory):
-    """Start all cases and return a function that returns the result of one."""
-    nodes = {case: Node(tmp_path_factory.mktemp("node")) for case in CASES}
+    """Start all cases. Return a function that waits for one case and returns its result."""
 
-    def run(case):
-        node = nodes[case]
+    def run(case, node):
+        run_job, *arguments = case
         try:
-            return case[0](node, *case[1:])
+            return run_job(node, *arguments)
         finally:
-            node.end()
+            node.kill_jobs()
 
+    futures = {}
     with ThreadPoolExecutor(SIMULTANEOUS_JOBS) as pool:
-        started = {case: pool.submit(run, case) for case in CASES}
-        yield lambda *case: started[case].result()
+        for case in CASES:
+            node = Node(tmp_path_factory.mktemp("node"))
+            futures[case] = pool.submit(run, case, node)
+        yield lambda *case: futures[case].result()
 
 
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_finally_steps_in_a_branch_of_a_cancelled_job_run_to_their_end(result_of, branch, sender):
     """Slurm signals all processes of a job, and the script signals its branches."""
-    code, output, left = result_of(cancel, branch, sender)
+    code, output, leftover_files = result_of(cancel, branch, sender)
 
-    assert (code, "last\n" in output, left) == (143, True, []), output
+    assert code == 143, output
+    assert "last\n" in output
+    assert leftover_files == []
 
 
-@pytest.mark.parametrize("number", [2, 10, 15])
-def test_finally_steps_in_a_nested_launch_run_to_their_end(result_of, number):
-    code, output, left = result_of(end_nested_launch, number)
+@pytest.mark.parametrize("signal_number", [2, 10, 15])
+def test_finally_steps_in_a_nested_launch_run_to_their_end(result_of, signal_number):
+    code, output, leftover_files = result_of(end_nested_launch, signal_number)
 
-    assert (code, "last\n" in output, left) == (3, True, []), output
+    assert code == 3, output
+    assert "last\n" in output
+    assert leftover_files == []
 
 
 def test_a_launch_ends_although_its_signal_was_lost(node):
-    """Bash loses one INT in a hundred. Then only the marks of the sender exist."""
-    marks = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; echo sent >"$each"; done'
-    lost = launch(
-        {"run": {"command": marks}, "finally": steps("echo last")}, "echo never", number=0
-    )
+    """Bash loses about one SIGINT in a hundred. Then the branch finds only the sender's marks."""
+    mark = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; echo sent >"$each"; done'
+    marking = {"run": {"command": mark}, "finally": steps("echo last")}
+    branch = launch(marking, "echo never", signal_number=0)
 
-    assert node.run(workflow(lost, "true")) == (130, "last\n")
+    assert node.run(workflow(branch, "true")) == (130, "last\n")
 
 
 def test_finally_steps_wait_until_the_sender_has_signalled_the_branch(result_of):
-    """The sender calls Slurm for each step, so some signals arrive late. Such a signal must not end
-    the finally steps.
+    """The sender calls Slurm for each step, so some signals arrive late. A late signal must not end
+    the ``finally`` steps.
     """
     assert result_of(signal_branch_late) == (130, "last\n", False)
 
 
-@pytest.mark.parametrize("number", [1, 10, 12, 15])
-def test_a_launch_that_traps_its_signal_is_awaited(result_of, number):
-    code, output, left = result_of(end_launch_with_trap, number)
+@pytest.mark.parametrize("signal_number", [1, 10, 12, 15])
+def test_a_launch_that_traps_its_signal_is_awaited(result_of, signal_number):
+    code, output, leftover_files = result_of(end_launch_with_trap, signal_number)
 
-    assert (code, "trapped\n" in output, "never" in output, left) == (3, True, False, []), output
+    assert code == 3, output
+    assert "trapped\n" in output
+    assert "never" not in output
+    assert leftover_files == []
 
 
 def test_a_signal_ends_the_finally_steps_of_a_launch_that_has_failed(node):
@@ -186,47 +209,52 @@ def test_a_signal_ends_the_finally_steps_of_a_launch_that_has_failed(node):
     os.killpg(running.pid, signal.SIGTERM)
     output, _ = running.communicate(timeout=15)
 
-    assert (running.returncode, b"never" in output, node.left) == (143, False, [])
+    assert running.returncode == 143
+    assert b"never" not in output
+    assert node.leftover_files == []
 
 
 @pytest.fixture
-def ending(node):
-    return with_ending(node)
+def ending_node(node):
+    """Return a node on which Slurm ends the job once ``~/ending`` exists."""
+    return let_slurm_end_job(node)
 
 
 @pytest.mark.parametrize("code", [0, 143])
 def test_finally_steps_in_a_branch_run_if_the_signal_arrives_after_the_end_of_its_tasks(
-    ending, code
+    ending_node, code
 ):
-    ended = {
-        **ENDED,
-        "steps": steps(
-            f"while [ ! -e ~/parallel ]; do sleep 0.1; done; touch ~/ending; exit {code}"
-        ),
-    }
+    launched_command = f"while [ ! -e ~/parallel ]; do sleep 0.1; done; touch ~/ending; exit {code}"
+    branch = launch({**TERMINATED, "steps": steps(launched_command)}, signal_number=0)
     parallel_step = "touch ~/parallel; while [ ! -e ~/sent ]; do sleep 0.1; done; exit 143"
-    running = ending.start(workflow(launch(ended, number=0), parallel_step))
-    wait_for((ending.home / "last").exists)
+    running = ending_node.start(workflow(branch, parallel_step))
+    wait_for((ending_node.home / "last").exists)
 
     running.send_signal(signal.SIGTERM)
-    (ending.home / "sent").touch()
+    (ending_node.home / "sent").touch()
     output, _ = running.communicate(timeout=30)
 
-    assert (running.returncode, "last\n" in output.decode(), ending.left) == (143, True, []), output
+    assert running.returncode == 143, output
+    assert b"last\n" in output
+    assert ending_node.leftover_files == []
 
 
 @pytest.mark.parametrize("is_signalled", [True, False])
 def test_finally_steps_of_a_job_run_if_the_signal_arrives_after_the_end_of_its_tasks(
     result_of, is_signalled
 ):
-    code, output, left = result_of(end_job_after_its_tasks, is_signalled)
+    code, output, leftover_files = result_of(end_job_after_its_tasks, is_signalled)
 
-    assert (code, "last\n" in output, "never" in output) == (143, True, False), output
-    assert left == []
+    assert code == 143, output
+    assert "last\n" in output
+    assert "never" not in output
+    assert leftover_files == []
 
 
 @pytest.mark.parametrize("in_launch", [False, True])
 def test_handlers_in_finally_steps_run_to_their_end_in_a_job_that_ends(result_of, in_launch):
     output = result_of(run_inner_handlers, in_launch)
 
-    assert [output.count(word) for word in ("one\n", "two\n", "three\n")] == [2, 2, 1], output
+    assert output.count("one\n") == 2, output
+    assert output.count("two\n") == 2, output
+    assert output.count("three\n") == 1, output

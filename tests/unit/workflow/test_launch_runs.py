@@ -13,7 +13,7 @@ from gridstead.workflow.render import render
 
 
 class TestLaunch:
-    def test_a_launched_step_runs_in_parallel_and_a_later_step_can_wait_for_it(self, node):
+    def test_a_launched_step_runs_in_parallel_until_a_step_waits_for_it(self, node):
         job = workflow(
             {
                 "launch": {
@@ -48,35 +48,44 @@ class TestLaunch:
 
         assert node.run(job) == (6, "6\n6\n")
 
-    @pytest.mark.parametrize("number", [1, 2, 3, 9, 15])
-    def test_a_launched_step_receives_its_signal_at_the_end_of_its_list(self, node, number):
-        trapped = number if number != 9 else 15
-        body = f"trap 'echo got; exit 0' {trapped}; touch started; while true; do sleep 0.02; done"
+    @pytest.mark.parametrize("signal_number", [1, 2, 3, 9, 15])
+    def test_a_launched_step_receives_its_signal_at_the_end_of_its_list(self, node, signal_number):
+        can_be_trapped = signal_number != 9
+        trapped_number = signal_number if can_be_trapped else 15
+        body = (
+            f"trap 'echo got; exit 0' {trapped_number}; touch started;"
+            " while true; do sleep 0.02; done"
+        )
         run = {"run": {"shell": "/bin/bash", "command": body}}
-        launch = {"launch": {"signalOnParentStepExit": number, "steps": steps(run)}}
+        launch = {"launch": {"signalOnParentStepExit": signal_number, "steps": steps(run)}}
         group = {"steps": steps(launch, "while [ ! -e started ]; do sleep 0.02; done")}
 
         code, output = node.run(workflow(group, "echo after"))
 
         assert code == 0
-        assert output.endswith("after\n" if number == 9 else "got\nafter\n")
-        assert ("got" in output) == (number != 9)
+        if can_be_trapped:
+            assert output.endswith("got\nafter\n")
+        else:
+            assert output.endswith("after\n")
+            assert "got" not in output
 
     def test_killed_launched_steps_cause_no_message_of_bash(self, node):
-        """Bash would print the source of the killed commands."""
-        launches = [
-            {"launch": {"signalOnParentStepExit": 9, "steps": steps("sleep 20")}} for _ in range(8)
-        ]
+        """By default, bash prints the source of a killed command."""
+        launch = {"launch": {"signalOnParentStepExit": 9, "steps": steps("sleep 20")}}
 
-        assert node.run(workflow(*launches, "echo here", tasks=9)) == (0, "here\n")
+        assert node.run(workflow(*[launch] * 8, "echo here", tasks=9)) == (0, "here\n")
 
     @pytest.mark.parametrize("container", [False, True])
     def test_the_signal_of_a_launch_is_sent_to_its_slurm_step(self, node, container):
-        """srun kills its tasks at most signals, and a trap of a task would never run."""
-        node.add("scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n')
+        """At most signals, srun kills its tasks, and their traps do not run. So the script calls
+        scancel.
+        """
+        node.add_program(
+            "scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n'
+        )
         step = {"run": {"command": "touch ~/at; while [ ! -e ~/signalled ]; do sleep 0.02; done"}}
         if container:
-            node.add("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
+            node.add_program("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
             step["run"]["container"] = {"image": "/some.sqsh", "apptainer": True}
         launch = {"launch": {"signalOnParentStepExit": 15, "steps": steps(step)}}
         group = {
@@ -88,7 +97,7 @@ class TestLaunch:
         assert (code, output) == (0, "")
         assert (node.home / "scancel").read_text() == "--signal=15 42.7\n"
 
-    def test_srun_quits_on_the_first_interrupt_that_a_launch_sends(self):
+    def test_srun_quits_on_the_first_interrupt_of_a_launch(self):
         loop = {"for": {"parallel": False, "items": ["a"], "steps": steps("true")}}
         interrupted = {"launch": {"signalOnParentStepExit": 2, "steps": steps(loop, "true")}}
 
@@ -106,8 +115,8 @@ class TestLaunch:
 
         assert result == (0, "launched\nafter\n")
 
-    def test_a_launched_step_that_fails_by_itself_fails_the_job(self, node):
-        """The reference implementation ignores the failure."""
+    def test_a_failed_launched_step_fails_the_job(self, node):
+        """DeepSquare's implementation ignores the failure."""
         launch = {"launch": {"steps": steps("touch at; exit 8")}}
         wait = "while [ ! -e at ]; do sleep 0.02; done; sleep 0.3"
 
@@ -120,24 +129,27 @@ class TestLaunch:
 
         assert code == 3
         assert "never" not in output
-        assert node.left == []
+        assert node.leftover_files == []
 
-    def test_the_handlers_of_a_launched_step_run_after_a_failure_and_after_its_signal(self, node):
+    def test_the_handlers_of_a_launched_step_run_after_a_failure_or_a_signal(self, node):
         failing = {
             "launch": {"handleName": "a", "steps": steps("exit 5")},
             "catch": steps("echo $DEEPSQUARE_ERROR_CODE"),
         }
-        ended = {"launch": {"steps": steps("touch on; sleep 20")}, "finally": steps("echo last")}
+        signalled = {
+            "launch": {"steps": steps("touch on; sleep 20")},
+            "finally": steps("echo last"),
+        }
         job = workflow(
             failing,
             {"dependsOn": ["a"]},
-            ended,
+            signalled,
             "while [ ! -e on ]; do sleep 0.02; done; echo here",
         )
 
         assert node.run(job) == (0, "5\nhere\nlast\n")
 
-    def test_a_launch_in_a_loop_ends_with_its_iteration(self, node):
+    def test_a_later_step_of_an_iteration_can_wait_for_its_launch(self, node):
         launch = {"launch": {"handleName": "a", "steps": steps('echo "l$item"')}}
         loop = {
             "for": {
@@ -168,9 +180,9 @@ class TestLaunch:
         assert code == 0
         assert "inner" in output.split()  # bash may print messages about signals
 
-    @pytest.mark.parametrize("waiting", [False, True])
-    def test_a_cancelled_job_signals_all_launched_steps_at_once(self, node, waiting):
-        """No launched step ends before all have received the signal."""
+    @pytest.mark.parametrize("has_waiting_step", [False, True])
+    def test_a_cancelled_job_signals_all_launched_steps_at_once(self, node, has_waiting_step):
+        """Each launched step waits until all have received the signal."""
         meet = (
             "for _ in {1..200}; do [ -e got0 -a -e got1 -a -e got2 ] && echo met && break;"
             " sleep 0.05; done"
@@ -184,14 +196,17 @@ class TestLaunch:
             run = {"run": {"shell": "/bin/bash", "command": body, "env": env}}
             launch = {"handleName": f"h{number}", "signalOnParentStepExit": 0, "steps": steps(run)}
             launches.append({"launch": launch})
-        last = {"dependsOn": ["h1"], "run": {"command": "echo never"}} if waiting else {}
-        running = node.start(workflow(*launches, last, "sleep 0.2"))
+        waiting_step = {"dependsOn": ["h1"], "run": {"command": "echo never"}}
+        step = waiting_step if has_waiting_step else {}
+        running = node.start(workflow(*launches, step, "sleep 0.2"))
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/on*"))) == 3)
 
         os.kill(running.pid, signal.SIGTERM)
         output, _ = running.communicate(timeout=50)
 
-        assert (running.returncode, output.decode().split().count("met"), node.left) == (143, 3, [])
+        assert running.returncode == 143
+        assert output.split().count(b"met") == 3
+        assert node.leftover_files == []
 
     @pytest.mark.parametrize("logging", [False, True])
     def test_a_cancelled_job_ends_parallel_steps_and_leaves_no_files(self, node, logging):
@@ -213,4 +228,4 @@ class TestLaunch:
 
         assert running.returncode == 143
         assert b"never" not in output
-        assert node.left == []
+        assert node.leftover_files == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A template neither reads the secrets of the step that uses it nor sends them elsewhere."""
+"""Secrets of a step that uses a module. The module's template reads masks instead of secrets."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import base64
 import re
 
 import pytest
-from tests.unit.workflow.test_modules import HEAD, problems, use, workflow
+from tests.unit.workflow.module_texts import MODULE_HEADER, use, workflow
+from tests.unit.workflow.strategies import problems_of
 
 from gridstead.workflow.render import render, secrets_of
 
-KEY, OTHER_KEY = (base64.b64encode(char * 32).decode() for char in (b"k", b"o"))
+KEY = base64.b64encode(b"k" * 32).decode()
+OTHER_KEY = base64.b64encode(b"o" * 32).decode()
 SECRETS = ("hush-user", "hush-password", "hush-token", KEY)
 CONTAINER = {
     "image": "a", "registry": "r", "username": "hush-user", "password": "hush-password",
@@ -30,13 +32,16 @@ RUN = {
         },
     ],
 }
-PASSES_ON = "steps:\n{{- .Step.Use.Steps | toYaml | nindent 0 }}\n"
-FIRST = "{{- $run := (index .Step.Use.Steps 0).Run }}{{ $c := $run.Container }}\n"
+# Modules: the first inserts the given steps unchanged, the second reads the container of the first.
+INSERT_STEPS = "steps:\n{{- .Step.Use.Steps | toYaml | nindent 0 }}\n"
+READ_CONTAINER = "{{- $run := (index .Step.Use.Steps 0).Run }}{{ $c := $run.Container }}\n"
 
 
 def with_module(text):
     """Return a workflow that passes a step with every secret to a module with this text."""
-    return workflow(use("git.x/a/m", steps=[{"run": RUN}]), texts={"git.x/a/m": HEAD + text})
+    return workflow(
+        use("git.x/a/m", steps=[{"run": RUN}]), texts={"git.x/a/m": MODULE_HEADER + text}
+    )
 
 
 def command(job):
@@ -49,27 +54,34 @@ def test_the_template_does_not_read_secrets():
 
     assert "b.x:1" in command(job)
     assert '"password": ' in command(job)
-    assert [secret for secret in SECRETS if secret in render(job)] == []
+    script = render(job)
+    for secret in SECRETS:
+        assert secret not in script
 
 
 def test_each_secret_has_its_own_mask():
     job = with_module("steps:\n- run:\n    command: {{ toYaml .Step | quote }}\n")
 
     masks = re.findall('"(?:username|password|secret|privateKey|preSharedKey)": (.*)', command(job))
-    assert len(masks) == len(set(masks)) == 5
+    assert len(masks) == 5
+    assert len(set(masks)) == 5
 
 
-def test_secrets_stay_in_the_unchanged_step():
-    job = with_module(PASSES_ON)
+def test_an_inserted_step_has_its_secrets():
+    job = with_module(INSERT_STEPS)
 
     assert job.steps[0].use.module.steps == workflow({"run": RUN}).steps
     secrets = "\n".join(secrets_of(job).values())
-    assert [secret for secret in SECRETS if secret not in secrets] == []
+    for secret in SECRETS:
+        assert secret in secrets
 
 
 def test_secrets_are_passed_through_nested_modules():
     inner = use("git.x/a/inner", steps=[{"run": RUN}])
-    texts = {"git.x/a/m": HEAD + PASSES_ON, "git.x/a/inner": HEAD + PASSES_ON}
+    texts = {
+        "git.x/a/m": MODULE_HEADER + INSERT_STEPS,
+        "git.x/a/inner": MODULE_HEADER + INSERT_STEPS,
+    }
 
     job = workflow(use("git.x/a/m", steps=[inner]), texts=texts)
 
@@ -77,7 +89,7 @@ def test_secrets_are_passed_through_nested_modules():
 
 
 @pytest.mark.parametrize(
-    ("place", "run"),
+    ("path", "run"),
     [
         (
             "container.username",
@@ -100,17 +112,18 @@ def test_secrets_are_passed_through_nested_modules():
         ),
     ],
 )
-def test_a_secret_is_sent_nowhere_else(place, run):
-    text = FIRST + f"steps: [{{run: {{command: x, {run}}}}}]\n"
+def test_a_module_that_sends_a_secret_elsewhere_is_refused(path, run):
+    text = READ_CONTAINER + f"steps: [{{run: {{command: x, {run}}}}}]\n"
 
-    (problem,) = problems(lambda: with_module(text))
+    (problem,) = problems_of(lambda: with_module(text))
 
-    assert f"steps[0].run.{place}: is a secret of the step that uses the module" in problem
+    assert f"steps[0].run.{path}: is a secret of the step that uses the module" in str(problem)
 
 
-def test_a_mask_in_a_field_that_is_not_secret_stays_a_mask():
+def test_a_mask_in_another_field_is_not_replaced():
     job = with_module(
-        FIRST + "steps: [{run: {command: echo, env: [{key: A, value: {{ $c.Password }}}]}}]\n"
+        READ_CONTAINER
+        + "steps: [{run: {command: echo, env: [{key: A, value: {{ $c.Password }}}]}}]\n"
     )
 
     (variable,) = job.steps[0].use.module.steps[0].run.env

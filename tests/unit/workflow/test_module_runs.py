@@ -1,32 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules in the rendered script."""
+"""Modules in rendered scripts."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.workflow.module_texts import HEAD, args, use, using, workflow
+from tests.unit.workflow.module_texts import (
+    MODULE_HEADER,
+    args,
+    use,
+    workflow,
+    workflow_with_module,
+)
 from tests.unit.workflow.node import steps
 from tests.unit.workflow.runtimes import APPTAINER, ENROOT, calls, install
 
 from gridstead.workflow.render import render, secrets_of
 
 
-def test_inputs_are_variables_and_outputs_have_a_prefix(node):
+def test_later_steps_read_outputs_with_the_prefix(node):
     job = workflow(
         use(args=args(WHO="me"), exportEnvAs="HI"),
         'echo "after: $HI_RESULT|$RESULT|$OWN|$HI_OWN|$WHO"',
     )
 
     assert node.run(job) == (0, "inside: Hello me 1\nafter: Hello me||||\n")
-    assert node.left == []
+    assert node.leftover_files == []
 
 
 def test_an_input_without_an_argument_has_its_default(node):
     assert node.run(workflow(use()))[1] == "inside: Hello World 1\n"
 
 
-def test_without_a_prefix_later_steps_read_all_written_variables(node):
-    assert node.run(workflow(use(), 'echo "$RESULT $OWN"'))[1].endswith("Hello World 1\n")
+def test_later_steps_read_all_written_variables_without_a_prefix(node):
+    _, output = node.run(workflow(use(), 'echo "$RESULT $OWN"'))
+
+    assert output.endswith("Hello World 1\n")
 
 
 def test_an_argument_replaces_variables_of_the_job_and_of_earlier_steps(node):
@@ -48,7 +56,7 @@ steps:
 - run: {command: echo $A}
 """
 
-    job = workflow(use("git.x/a/m", args=args(A="old")), texts={"git.x/a/m": HEAD + text})
+    job = workflow(use("git.x/a/m", args=args(A="old")), texts={"git.x/a/m": MODULE_HEADER + text})
 
     assert node.run(job)[1] == "new\n"
 
@@ -60,15 +68,17 @@ steps:
 def test_arguments_reach_the_steps_unchanged(node, value):
     text = 'inputs: [{key: A, description: x}]\nsteps:\n- run: {command: \'printf "<%s>" "$A"\'}\n'
 
-    job = workflow(use("git.x/a/m", args=args(A=value)), texts={"git.x/a/m": HEAD + text})
+    job = workflow(use("git.x/a/m", args=args(A=value)), texts={"git.x/a/m": MODULE_HEADER + text})
 
     assert node.run(job) == (0, f"<{value}>")
     assert not list(node.root.rglob("owned"))
 
 
 def test_a_failure_in_a_module_fails_the_step(node):
-    job = using("steps: [{run: {command: exit 7}}, {run: {command: echo never}}]\n", "echo never")
-    (failing,) = using("steps: [{run: {command: exit 7}}]\n").steps
+    job = workflow_with_module(
+        "steps: [{run: {command: exit 7}}, {run: {command: echo never}}]\n", "echo never"
+    )
+    (failing,) = workflow_with_module("steps: [{run: {command: exit 7}}]\n").steps
     catch = workflow("echo $DEEPSQUARE_ERROR_CODE").steps
     caught = failing.model_copy(update={"catch": catch})
     handled = job.model_copy(update={"steps": (caught,)})
@@ -92,7 +102,7 @@ steps:
 - run: {command: 'echo "R=$item" >>"$DEEPSQUARE_ENV"'}
 - run: {command: 'echo "$R is $item"'}
 """
-    job = workflow(loop, "env | grep ^OUT_R", texts={"git.x/a/m": HEAD + text})
+    job = workflow(loop, "env | grep ^OUT_R", texts={"git.x/a/m": MODULE_HEADER + text})
 
     code, output = node.run(job)
 
@@ -108,7 +118,7 @@ def test_an_input_replaces_a_loop_variable_of_the_same_name(node):
     )
     loop = {"for": {"parallel": False, "items": ["theirs"], "steps": [use("git.x/a/m")]}}
 
-    assert node.run(workflow(loop, texts={"git.x/a/m": HEAD + text}))[1] == "mine\n"
+    assert node.run(workflow(loop, texts={"git.x/a/m": MODULE_HEADER + text}))[1] == "mine\n"
 
 
 def test_a_module_can_have_loops_launches_and_handlers(node):
@@ -123,7 +133,9 @@ steps:
 """
     outer = {"launch": {"handleName": "h", "steps": steps("true")}}
 
-    job = workflow(outer, use("git.x/a/m"), {"dependsOn": ["h"]}, texts={"git.x/a/m": HEAD + text})
+    job = workflow(
+        outer, use("git.x/a/m"), {"dependsOn": ["h"]}, texts={"git.x/a/m": MODULE_HEADER + text}
+    )
 
     assert node.run(job) == (0, "launched\nx\ny\ncaught 3\nlast\n")
 
@@ -136,37 +148,40 @@ steps:
 - run: {command: 'echo "ALL=<$IN_RESULT>" >>"$DEEPSQUARE_ENV"'}
 """
     job = workflow(
-        use("git.x/a/m", exportEnvAs="OUT"), "echo $OUT_ALL", texts={"git.x/a/m": HEAD + middle}
+        use("git.x/a/m", exportEnvAs="OUT"),
+        "echo $OUT_ALL",
+        texts={"git.x/a/m": MODULE_HEADER + middle},
     )
 
     assert node.run(job) == (0, "inside: Hello inner 1\n<Hello inner>\n")
 
 
-def test_steps_for_a_module_are_where_the_module_inserts_them(node):
+def test_a_module_inserts_the_given_steps_between_its_own(node):
     text = """\
 steps:
 - run: {command: echo before}
 {{- .Step.Use.Steps | toYaml | nindent 0 }}
 - run: {command: echo after}
 """
-    given = steps('echo "it\'s {{ .Job }} $HOME" | tr -d /')
+    given_steps = steps('echo "it\'s {{ .Job }} $HOME" | tr -d /')
 
-    job = workflow(use("git.x/a/m", steps=given), texts={"git.x/a/m": HEAD + text})
+    job = workflow(use("git.x/a/m", steps=given_steps), texts={"git.x/a/m": MODULE_HEADER + text})
 
-    output = node.run(job)[1].splitlines()
-    assert (output[0], output[-1]) == ("before", "after")
-    assert output[1].startswith("it's {{ .Job }} ")
+    before, given, *_, after = node.run(job)[1].splitlines()
+    assert before == "before"
+    assert given.startswith("it's {{ .Job }} ")
+    assert after == "after"
 
 
 @pytest.mark.parametrize("runtime", ["apptainer", "enroot"])
-def test_a_container_in_a_module_has_the_path_of_the_modules_file(node, runtime):
+def test_a_container_in_a_module_has_the_modules_file_of_variables(node, runtime):
     install(node, runtime, APPTAINER if runtime == "apptainer" else ENROOT)
     text = (
         "steps: [{run: {command: 'echo \"$DEEPSQUARE_ENV\"', container: {image: 'debian:12'}}}]\n"
     )
 
     code, output = node.run(
-        using(
+        workflow_with_module(
             text, {"run": {"command": "echo $DEEPSQUARE_ENV", "container": {"image": "debian:12"}}}
         )
     )
@@ -183,7 +198,7 @@ def test_an_image_of_a_module_is_fetched_with_its_password(node):
         "steps: [{run: {command: 'true',"
         " container: {image: a, registry: r.x, username: me, password: hush}}}]\n"
     )
-    job = using(text)
+    job = workflow_with_module(text)
 
     assert list(secrets_of(job)) == ["GRIDSTEAD_REGISTRY_1"]
     assert "hush" not in render(job)

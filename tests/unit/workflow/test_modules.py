@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of workflows: the values of their templates, and messages about invalid modules."""
+"""Modules: the values that their templates read, and messages about invalid modules."""
 
 from __future__ import annotations
 
 import pytest
 from tests.fakes.definitions import MemoryModules
-from tests.unit.workflow.module_texts import GREET, HEAD, args, use, using, workflow
+from tests.unit.workflow.module_texts import (
+    GREETING_MODULE,
+    MODULE_HEADER,
+    args,
+    use,
+    workflow,
+    workflow_with_module,
+)
 from tests.unit.workflow.node import steps
-from tests.unit.workflow.strategies import refusal
+from tests.unit.workflow.strategies import problems_of
 
 from gridstead.errors import InvalidInput, ModuleUnavailable
 from gridstead.workflow.modules import MAX_DEPTH, MAX_MODULES, check_module
@@ -15,8 +22,9 @@ from gridstead.workflow.parse import check_workflow, from_graphql, parse_workflo
 from gridstead.workflow.render import render
 
 
-def problems(act):
-    return [str(problem) for problem in refusal(act)]
+def problems(function):
+    """Call a function and return its problems as text."""
+    return [str(problem) for problem in problems_of(function)]
 
 
 class TestTemplate:
@@ -25,7 +33,9 @@ class TestTemplate:
             "steps: [{run: {command: 'echo {{ .Job.Resources.Tasks }} {{ .Step.Name }}', "
             "resources: {tasks: {{ .Job.Resources.Tasks }}}}}]\n"
         )
-        named = workflow({**use("git.x/a/m"), "name": "mine"}, texts={"git.x/a/m": HEAD + text})
+        named = workflow(
+            {**use("git.x/a/m"), "name": "mine"}, texts={"git.x/a/m": MODULE_HEADER + text}
+        )
 
         run = named.steps[0].use.module.steps[0].run
         assert (run.command, run.resources.tasks) == ("echo 4 mine", 4)
@@ -38,7 +48,7 @@ class TestTemplate:
         private = {"image": "a", "registry": "r", "username": "hush3", "password": "hush4"}
         text = "steps:\n- run:\n    command: {{ toYaml .Job | quote }}\n"
 
-        job = using(
+        job = workflow_with_module(
             text,
             {"run": {"command": "x", "container": private}},
             input={"http": {"url": "https://hush5/"}},
@@ -52,11 +62,13 @@ class TestTemplate:
     def test_a_template_does_not_read_the_environment_of_the_service(self, monkeypatch):
         monkeypatch.setenv("SECRET", "hush")
 
-        problem, *_ = problems(lambda: using('steps: [{name: {{ env "SECRET" }}}]\n'))
+        problem, *_ = problems(
+            lambda: workflow_with_module('steps: [{name: {{ env "SECRET" }}}]\n')
+        )
         assert "which is not available" in problem
 
-    def test_quoted_text_of_the_user_is_neither_expanded_nor_parsed(self):
-        hostile = 'x"}}}\nsteps: [{name: {{ env "HOME" }}}]\n- a'
+    def test_a_quoted_argument_is_neither_expanded_nor_parsed(self):
+        argument = 'x"}}}\nsteps: [{name: {{ env "HOME" }}}]\n- a'
         text = (
             "steps:\n{{- range .Step.Use.Args }}\n"
             "- run: {command: {{ .Value | quote }}}\n{{- end }}\n"
@@ -64,14 +76,15 @@ class TestTemplate:
         inputs = "inputs: [{key: A, description: x}]\n"
 
         job = workflow(
-            use("git.x/a/m", args=args(A=hostile)), texts={"git.x/a/m": HEAD + inputs + text}
+            use("git.x/a/m", args=args(A=argument)),
+            texts={"git.x/a/m": MODULE_HEADER + inputs + text},
         )
 
-        assert [step.run.command for step in job.steps[0].use.module.steps] == [hostile]
+        assert [step.run.command for step in job.steps[0].use.module.steps] == [argument]
 
 
 class TestRules:
-    def test_a_problem_in_a_module_has_its_place_and_line(self):
+    def test_a_problem_in_a_module_has_its_path_and_line(self):
         text = """\
 resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}
 steps:
@@ -79,12 +92,12 @@ steps:
   - use:
       source: git.x/a/m
 """
-        modules = MemoryModules({"git.x/a/m": HEAD + "steps:\n- run:\n    comand: x\n"})
+        modules = MemoryModules({"git.x/a/m": MODULE_HEADER + "steps:\n- run:\n    comand: x\n"})
 
-        place = "line 5: steps[0].steps[0].use.source: is an invalid module:"
+        prefix = "line 5: steps[0].steps[0].use.source: is an invalid module:"
         assert problems(lambda: check_workflow(text, modules=modules.text)) == [
-            f"{place} line 5: steps[0].run.command: is required",
-            f"{place} line 6: steps[0].run.comand: is not a known field",
+            f"{prefix} line 5: steps[0].run.command: is required",
+            f"{prefix} line 6: steps[0].run.comand: is not a known field",
         ]
 
     @pytest.mark.parametrize(
@@ -107,7 +120,7 @@ steps:
             "steps[0].use.source: cannot use git.x/a/none (there is no such tag or commit)"
         ]
 
-    def test_a_host_that_does_not_answer_is_not_an_error_of_the_user(self):
+    def test_a_host_that_does_not_answer_raises_module_unavailable(self):
         modules = MemoryModules(unavailable=True)
         mapping = {"resources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1}, "steps": [use()]}
 
@@ -120,7 +133,7 @@ steps:
         ]
 
     def test_a_job_with_too_few_resources_for_a_module_is_refused(self):
-        text = GREET.replace(
+        text = GREETING_MODULE.replace(
             "{tasks: 1, cpusPerTask: 1, memPerCpu: 1}",
             "{tasks: 5, cpusPerTask: 1, memPerCpu: 1, gpus: 1}",
         )
@@ -132,7 +145,7 @@ steps:
 
     def test_the_steps_of_a_module_must_fit_into_the_job(self):
         problem, _ = problems(
-            lambda: using("steps: [{run: {command: x, resources: {tasks: 5}}}]\n")
+            lambda: workflow_with_module("steps: [{run: {command: x, resources: {tasks: 5}}}]\n")
         )
 
         assert problem.startswith(
@@ -144,13 +157,13 @@ steps:
         text = "steps: [{dependsOn: [h], run: {command: x}}]\n"
 
         (problem,) = problems(
-            lambda: workflow(outer, use("git.x/a/m"), texts={"git.x/a/m": HEAD + text})
+            lambda: workflow(outer, use("git.x/a/m"), texts={"git.x/a/m": MODULE_HEADER + text})
         )
 
         assert "is not the handle of an earlier launched step" in problem
 
     def test_a_module_that_uses_itself_is_refused(self):
-        modules = {"git.x/a/m": HEAD + "steps: [{use: {source: git.x/a/m}}]\n"}
+        modules = {"git.x/a/m": MODULE_HEADER + "steps: [{use: {source: git.x/a/m}}]\n"}
 
         (problem,) = problems(lambda: workflow(use("git.x/a/m"), texts=modules))
 
@@ -158,7 +171,7 @@ steps:
 
     def test_the_number_of_modules_is_limited(self):
         modules = MemoryModules(
-            {"git.x/a/m": HEAD + "steps:\n" + "- use: {source: git.x/a/m}\n" * 200}
+            {"git.x/a/m": MODULE_HEADER + "steps:\n" + "- use: {source: git.x/a/m}\n" * 200}
         )
         mapping = {
             "resources": {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1},
@@ -167,7 +180,7 @@ steps:
 
         reported = problems(lambda: from_graphql(mapping, modules=modules.text))
 
-        assert any(f"exceeds the limit of {MAX_MODULES} modules" in problem for problem in reported)
+        assert f"exceeds the limit of {MAX_MODULES} modules" in " ".join(reported)
         assert len(modules.requested) <= MAX_MODULES
 
     def test_a_workflow_cannot_contain_the_text_of_a_module(self):
@@ -175,7 +188,7 @@ steps:
 
         assert "steps[0].use.module: is not a known field" in problem
 
-    def test_a_workflow_without_its_modules_is_checked_and_not_rendered(self):
+    def test_a_workflow_without_its_modules_is_not_rendered(self):
         text = (
             "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}\n"
             "steps: [{use: {source: git.x/a/m}}]\n"
@@ -184,7 +197,7 @@ steps:
         with pytest.raises(InvalidInput, match=r"cannot render the module git\.x/a/m"):
             render(parse_workflow(text))
 
-    def test_the_wire_format_has_the_use_without_the_module(self):
+    def test_the_wire_format_does_not_contain_the_module(self):
         job = workflow(use(args=args(WHO="me")))
 
         assert job.to_graphql()["steps"] == [use(args=args(WHO="me"))]
@@ -194,7 +207,7 @@ steps:
 
         assert "has both run and use; only one of them is allowed" in problem
 
-    def test_a_module_without_a_workflow_is_checked(self):
+    def test_a_module_can_be_checked_without_a_workflow(self):
         assert problems(lambda: check_module({"name": "x", "steps": []})) == [
             "description: is required",
             "minimumResources: is required",

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of networks and their messages."""
+"""Rules about networks, and the messages about broken rules."""
 
 from __future__ import annotations
 
 import pytest
-from tests.unit.workflow.networks import KEY, NETWORKS, TUNNEL, end, step
+from tests.unit.workflow.networks import KEY, NETWORKS, TUNNEL, step, vnet_interface
 from tests.unit.workflow.node import workflow
-from tests.unit.workflow.strategies import refusal
+from tests.unit.workflow.strategies import problems_of
 
 from gridstead.errors import InvalidWorkflow
 from gridstead.workflow.parse import check_workflow
@@ -32,7 +32,7 @@ from gridstead.workflow.parse import check_workflow
     ],
 )
 def test_an_invalid_network_is_refused(run, expected):
-    (problem,) = refusal(lambda: workflow({"run": {"command": "x", **run}}))
+    (problem,) = problems_of(lambda: workflow({"run": {"command": "x", **run}}))
 
     assert expected in str(problem)
 
@@ -53,7 +53,7 @@ def test_an_invalid_network_is_refused(run, expected):
     ],
 )
 def test_an_invalid_tunnel_is_refused(fields, expected):
-    (problem,) = refusal(lambda: workflow(step("x", {"wireguard": {**TUNNEL, **fields}})))
+    (problem,) = problems_of(lambda: workflow(step("x", {"wireguard": {**TUNNEL, **fields}})))
 
     assert expected in str(problem)
 
@@ -74,8 +74,8 @@ def test_an_invalid_tunnel_is_refused(fields, expected):
         ({"boreAddress": "b:2", "targetPort": 0}, "must be at least 1"),
     ],
 )
-def test_an_invalid_public_port_is_refused(fields, expected):
-    (problem,) = refusal(lambda: workflow(step("x", {"bore": {"targetPort": 80, **fields}})))
+def test_an_invalid_bore_interface_is_refused(fields, expected):
+    (problem,) = problems_of(lambda: workflow(step("x", {"bore": {"targetPort": 80, **fields}})))
 
     assert expected in str(problem)
 
@@ -93,13 +93,15 @@ def test_an_invalid_public_port_is_refused(fields, expected):
     ],
 )
 def test_an_interface_must_belong_to_a_network_of_the_job(name, address, expected):
-    (problem,) = refusal(lambda: workflow(step("x", end(name, address)), virtualNetworks=NETWORKS))
+    (problem,) = problems_of(
+        lambda: workflow(step("x", vnet_interface(name, address)), virtualNetworks=NETWORKS)
+    )
 
     assert expected in str(problem)
 
 
 def test_a_duplicate_network_name_is_refused():
-    (problem,) = refusal(lambda: workflow("x", virtualNetworks=[NETWORKS[0]] * 2))
+    (problem,) = problems_of(lambda: workflow("x", virtualNetworks=[NETWORKS[0]] * 2))
 
     assert str(problem) == "virtualNetworks[1].name: is already the name of another network"
 

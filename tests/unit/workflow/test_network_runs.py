@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of steps in real namespaces, with stand-ins for the programs that connect them."""
+"""Networks of steps in real namespaces. The programs that connect them are simulated."""
 
 from __future__ import annotations
 
@@ -9,57 +9,68 @@ from pathlib import Path
 
 import pytest
 from tests.unit.workflow import networks
-from tests.unit.workflow.networks import KEY, NETWORKS, OTHER, TUNNEL, calls, end, step, tunnels
+from tests.unit.workflow.networks import (
+    KEY,
+    NETWORKS,
+    OTHER_KEY,
+    TUNNEL,
+    calls,
+    step,
+    tunnels,
+    vnet_interface,
+)
 from tests.unit.workflow.node import wait_for, workflow
 from tests.unit.workflow.runtimes import APPTAINER
 from tests.unit.workflow.runtimes import install as install_runtime
 
 from gridstead.workflow.render import render, secrets_of
 
-KINDS = ["slirp4netns", "pasta"]
+NETWORKS_WITH_NAMESPACE = ["slirp4netns", "pasta"]
 
 
 def interfaces_in(output):
+    """Return the names of the interfaces in the text of /proc/net/dev."""
     return {line.split(":")[0].strip() for line in output.splitlines() if ":" in line}
 
 
 @pytest.fixture
 def connected(node):
-    """A node that can create networks. Checks that all its processes have ended."""
+    """Return a node with network programs. At the end, check that no process and no file remain."""
     networks.install(node)
     yield node
-    for process in networks.helpers(node):
-        wait_for(lambda process=process: not Path(f"/proc/{process}").exists())
-    assert node.left == []
+    for pid in networks.helper_pids(node):
+        wait_for(lambda pid=pid: not Path(f"/proc/{pid}").exists())
+    assert node.leftover_files == []
 
 
 class TestNamespaces:
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_a_step_has_its_own_network_and_user(self, connected, kind):
-        code, output = connected.run(
-            workflow(step("id -u; id -g; cat /proc/net/dev", network=kind), "cat /proc/net/dev")
-        )
+    @pytest.mark.parametrize("network", NETWORKS_WITH_NAMESPACE)
+    def test_a_step_has_its_own_network_and_keeps_its_user(self, connected, network):
+        first = step("id -u; id -g; cat /proc/net/dev", network=network)
 
-        own, *_ = output.split("Inter-", 2)
+        code, output = connected.run(workflow(first, "cat /proc/net/dev"))
+
         assert code == 0
-        assert own.split() == [str(os.getuid()), str(os.getgid())]
-        assert interfaces_in(output.split("Inter-")[1]) >= {"lo", "net0"}
-        assert "net0" not in output.split("Inter-")[2]
+        ids, devices_of_first, devices_of_second = output.split("Inter-")
+        assert ids.split() == [str(os.getuid()), str(os.getgid())]
+        assert interfaces_in(devices_of_first) >= {"lo", "net0"}
+        assert "net0" not in devices_of_second
 
     def test_a_step_cannot_change_its_network(self, connected):
         code, output = connected.run(
             workflow(step("ip link delete net0 || echo refused", mapUid=0, mapGid=0))
         )
 
-        assert (code, output.splitlines()[-1]) == (0, "refused")
+        assert code == 0
+        assert output.splitlines()[-1] == "refused"
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_the_exit_code_the_words_and_the_directory_are_kept(self, connected, kind):
+    @pytest.mark.parametrize("network", NETWORKS_WITH_NAMESPACE)
+    def test_a_step_keeps_its_exit_code_environment_and_directory(self, connected, network):
         text = 'printf "<%s>" "$A" "it\'s"; pwd; exit 7'
         job = workflow(
             step(
                 text,
-                network=kind,
+                network=network,
                 workDir=f"{connected.root}/x y",
                 env=[{"key": "A", "value": "$HOME'"}],
             )
@@ -85,7 +96,7 @@ class TestNamespaces:
             assert pasta[pasta.index(option) + 1] == "none"
 
     def test_every_name_server_is_used(self, connected):
-        """The reference implementation uses only the last."""
+        """DeepSquare's implementation uses only the last name server."""
         before = Path("/etc/resolv.conf").read_text()
 
         code, output = connected.run(
@@ -112,7 +123,7 @@ class TestNamespaces:
         assert "net0" in output
 
     def test_a_network_that_cannot_be_created_fails_the_step(self, connected):
-        connected.add("slirp4netns", "#!/bin/sh\necho 'no such device' >&2\nexit 1\n")
+        connected.add_program("slirp4netns", "#!/bin/sh\necho 'no such device' >&2\nexit 1\n")
 
         code, output = connected.run(workflow(step("echo never")))
 
@@ -127,9 +138,12 @@ class TestNamespaces:
             "gridstead: this node has no pasta\n",
         )
 
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_a_signal_of_slurm_reaches_the_step_and_no_process_remains(self, connected, number):
-        text = f"trap 'echo last; exit 9' {number}; touch started; while true; do sleep 0.05; done"
+    @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+    def test_a_signal_of_slurm_reaches_the_step(self, connected, signal_number):
+        text = (
+            f"trap 'echo last; exit 9' {signal_number}; touch started;"
+            " while true; do sleep 0.05; done"
+        )
         running = connected.start(
             workflow(
                 step(text, {"bore": {"boreAddress": "b:1", "targetPort": 80}}, shell="/bin/bash")
@@ -137,15 +151,15 @@ class TestNamespaces:
         )
         wait_for(lambda: list(connected.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, number)
+        os.killpg(running.pid, signal_number)
         output, _ = running.communicate(timeout=15)
 
         assert b"last" in output
-        assert running.returncode in (9, 128 + number)
+        assert running.returncode in (9, 128 + signal_number)
 
 
 class TestTunnels:
-    def test_only_the_tunnel_has_its_configuration(self, connected):
+    def test_only_wg_quick_receives_the_configuration_of_a_tunnel(self, connected):
         job = workflow(step("cat /proc/net/dev; env; ls /tmp", {"wireguard": TUNNEL}), "env")
 
         code, output = connected.run(job)
@@ -154,7 +168,7 @@ class TestTunnels:
         assert "wg0" in interfaces_in(output)
         expected = (
             f"[Interface]\nPrivateKey = {KEY}\nAddress = 10.8.0.2/24, fd00::2/64\n"
-            f"[Peer]\nPublicKey = {OTHER}\nPresharedKey = {KEY}\nAllowedIPs = 10.8.0.0/24\n"
+            f"[Peer]\nPublicKey = {OTHER_KEY}\nPresharedKey = {KEY}\nAllowedIPs = 10.8.0.0/24\n"
             "Endpoint = vpn.example:51820\nPersistentKeepalive = 25\n"
         )
         assert tunnels(connected) == [("wg0", expected)]
@@ -162,11 +176,12 @@ class TestTunnels:
         assert KEY not in output
         assert KEY not in render(job)
         assert KEY not in repr(job)
-        assert not any(KEY in word for call in connected.calls for word in call)
+        for call in connected.srun_calls:
+            assert KEY not in " ".join(call)
         assert list(secrets_of(job)) == ["GRIDSTEAD_NETWORK_1"]
 
     def test_several_interfaces_have_their_own_settings(self, connected):
-        second = {"privateKey": OTHER}
+        second = {"privateKey": OTHER_KEY}
         bores = [
             {
                 "bore": {
@@ -185,8 +200,9 @@ class TestTunnels:
 
         assert code == 0
         assert output.count("https://route.example") == 2
-        assert [name for name, _ in tunnels(connected)] == ["wg0", "wg1"]
-        assert tunnels(connected)[1][1] == f"[Interface]\nPrivateKey = {OTHER}\n"
+        first_tunnel, second_tunnel = tunnels(connected)
+        assert first_tunnel[0] == "wg0"
+        assert second_tunnel == ("wg1", f"[Interface]\nPrivateKey = {OTHER_KEY}\n")
         assert sorted(calls(connected, "bore")) == [
             ["10.0.0.1:22", "90", ""],
             ["bore.example:2200", "8080", "-tok'en$(x)"],
@@ -197,14 +213,16 @@ class TestTunnels:
         """srun copies its input to all tasks."""
         srun = (connected.bin / "srun").read_text()
         srun = srun.replace('"$@" 2>&3 3>&- ||', '"$@" 2>&3 3>&- <<<"$input" ||')
-        connected.add("srun", srun.replace("exec 3>&2", "input=$(cat); exec 3>&2"))
+        connected.add_program("srun", srun.replace("exec 3>&2", "input=$(cat); exec 3>&2"))
         job = workflow(step("true", {"wireguard": TUNNEL}, resources={"tasks": 2}))
 
         assert connected.run(job)[0] == 0
-        assert [KEY in text for _, text in tunnels(connected)] == [True, True]
+        (_, first_configuration), (_, second_configuration) = tunnels(connected)
+        assert KEY in first_configuration
+        assert KEY in second_configuration
 
     def test_a_tunnel_that_cannot_be_opened_fails_the_step(self, connected):
-        connected.add("wg-quick", "#!/bin/sh\necho 'bad key' >&2\nexit 3\n")
+        connected.add_program("wg-quick", "#!/bin/sh\necho 'bad key' >&2\nexit 3\n")
 
         code, output = connected.run(workflow(step("echo never", {"wireguard": TUNNEL})))
 
@@ -220,8 +238,13 @@ class TestTunnels:
 class TestVirtualNetworks:
     def test_steps_are_connected_through_the_gateway(self, connected):
         job = workflow(
-            step("cat /proc/net/dev", end("net 1", "10.9.0.3/24")),
-            step("true", end("net 1", "10.9.0.2/24"), end("b", "10.10.0.9/16"), network="pasta"),
+            step("cat /proc/net/dev", vnet_interface("net 1", "10.9.0.3/24")),
+            step(
+                "true",
+                vnet_interface("net 1", "10.9.0.2/24"),
+                vnet_interface("b", "10.10.0.9/16"),
+                network="pasta",
+            ),
             virtualNetworks=NETWORKS,
         )
 
@@ -229,12 +252,12 @@ class TestVirtualNetworks:
 
         assert code == 0
         assert "wg0" in interfaces_in(output)
-        gateway, other, *ends = [text for _, text in tunnels(connected)]
+        gateway, other_gateway, *ends = [configuration for _, configuration in tunnels(connected)]
         assert "Address = 10.9.0.1/24\n" in gateway
         assert gateway.count("[Peer]") == 2
-        first, second = "AllowedIPs = 10.9.0.2/32\n", "AllowedIPs = 10.9.0.3/32\n"
-        assert gateway.index(first) < gateway.index(second)
-        assert "Address = 10.10.0.1/16\n" in other
+        first_peer, second_peer = "AllowedIPs = 10.9.0.2/32\n", "AllowedIPs = 10.9.0.3/32\n"
+        assert gateway.index(first_peer) < gateway.index(second_peer)
+        assert "Address = 10.10.0.1/16\n" in other_gateway
         port = gateway.split("ListenPort = ")[1].split()[0]
         ports = [call[call.index("--udp-ports") + 1] for call in calls(connected, "pasta")]
         assert port in ports
@@ -244,12 +267,12 @@ class TestVirtualNetworks:
         assert f"{endpoint}AllowedIPs = 10.9.0.0/24\nPersistentKeepalive = 20\n" in ends[0]
 
     def test_the_address_of_the_gateway_comes_from_slurm(self, connected):
-        connected.add(
+        connected.add_program(
             "ip",
             '#!/bin/sh\n[ "$*" != \'-4 route get 192.0.2.1\' ] || exit 2\nexec /sbin/ip "$@"\n',
         )
         job = workflow(
-            step("true", end("b", "10.10.0.9/16")),
+            step("true", vnet_interface("b", "10.10.0.9/16")),
             virtualNetworks=NETWORKS,
             env=[{"key": "NODE_IPADDR", "value": "fd00::1"}],
         )
@@ -257,15 +280,18 @@ class TestVirtualNetworks:
         assert connected.run(job)[0] == 0
         assert "Endpoint = [fd00::1]:" in tunnels(connected)[-1][1]
 
-    def test_the_directory_and_the_gateways_are_removed_with_the_job(self, connected):
-        """The reference implementation keeps the directory, and all gateways except the last."""
-        job = workflow(step("exit 5", end("b", "10.10.0.9/16")), virtualNetworks=NETWORKS)
+    def test_a_failed_job_leaves_no_directory_and_no_gateway(self, connected):
+        """DeepSquare's implementation leaves the directory, and all gateways except the last."""
+        job = workflow(
+            step("exit 5", vnet_interface("b", "10.10.0.9/16")), virtualNetworks=NETWORKS
+        )
 
         assert connected.run(job)[0] == 5
 
     def test_a_cancelled_job_leaves_no_gateway(self, connected):
         job = workflow(
-            step("touch started; sleep 20", end("b", "10.10.0.9/16")), virtualNetworks=NETWORKS
+            step("touch started; sleep 20", vnet_interface("b", "10.10.0.9/16")),
+            virtualNetworks=NETWORKS,
         )
         running = connected.start(job)
         wait_for(lambda: list(connected.root.glob("cache/shared/*/*/started")))
@@ -276,17 +302,17 @@ class TestVirtualNetworks:
         assert running.returncode == 143
 
     def test_a_job_that_ends_before_its_networks_are_open_leaves_no_process(self, connected):
-        connected.add("curl", "#!/bin/sh\nexit 22\n")
-        place = {"http": {"url": "http://in.example/x"}}
+        connected.add_program("curl", "#!/bin/sh\nexit 22\n")
+        source = {"http": {"url": "http://in.example/x"}}
 
         code, output = connected.run(
-            workflow("echo never", virtualNetworks=[NETWORKS[0]], input=place)
+            workflow("echo never", virtualNetworks=[NETWORKS[0]], input=source)
         )
 
         assert (code, output) == (22, "gridstead: fetching the input\n")
 
     def test_a_virtual_network_that_cannot_be_opened_fails_the_job(self, connected):
-        connected.add("wg-quick", "#!/bin/sh\nexit 3\n")
+        connected.add_program("wg-quick", "#!/bin/sh\nexit 3\n")
 
         code, output = connected.run(workflow("echo never", virtualNetworks=[NETWORKS[0]]))
 

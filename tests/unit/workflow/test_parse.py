@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
 import yaml
 from hypothesis import given, settings
-from tests.unit.workflow.strategies import anything, refusal
-from tests.unit.workflow.yaml_file import written
+from tests.unit.workflow.strategies import problems_of, yaml_values
+from tests.unit.workflow.yaml_file import to_yaml
 
 from gridstead.errors import InvalidInput, InvalidWorkflow
 from gridstead.workflow.parse import from_graphql, parse_workflow
@@ -18,12 +20,13 @@ STEPS = "steps:\n- run:\n    command: echo hello\n"
 
 
 def problems(text):
+    """Parse an invalid workflow and return its problems."""
     with pytest.raises(InvalidWorkflow) as caught:
         parse_workflow(text)
     return [str(problem) for problem in caught.value.problems]
 
 
-def in_step(text):
+def problems_in_run(text):
     """Return the problems of a workflow whose only step has these lines in its ``run``."""
     return problems(RESOURCES + "steps:\n- run:\n" + text)
 
@@ -41,21 +44,21 @@ def test_a_minimal_workflow_has_the_defaults():
 
 
 def test_a_job_may_be_under_the_key_job():
-    inner = "".join(f"  {line}\n" for line in (RESOURCES + STEPS).splitlines())
+    under_job = textwrap.indent(RESOURCES + STEPS, "  ")
 
-    assert parse_workflow(f"job:\n{inner}") == parse_workflow(RESOURCES + STEPS)
+    assert parse_workflow(f"job:\n{under_job}") == parse_workflow(RESOURCES + STEPS)
 
 
 def test_an_unknown_key_next_to_job_is_refused():
-    inner = "".join(f"  {line}\n" for line in (RESOURCES + STEPS).splitlines())
+    under_job = textwrap.indent(RESOURCES + STEPS, "  ")
 
-    assert problems(f"job:\n{inner}stepz: 1\n") == ["line 6: stepz: is not allowed next to job"]
+    assert problems(f"job:\n{under_job}stepz: 1\n") == ["line 6: stepz: is not allowed next to job"]
 
 
 def test_a_field_without_a_value_counts_as_absent():
-    assert parse_workflow(RESOURCES + "env:\nenableLogging: ~\n" + STEPS) == parse_workflow(
-        RESOURCES + STEPS
-    )
+    with_empty_fields = RESOURCES + "env:\nenableLogging: ~\n" + STEPS
+
+    assert parse_workflow(with_empty_fields) == parse_workflow(RESOURCES + STEPS)
 
 
 def test_all_errors_are_reported_at_once_in_the_order_of_the_file():
@@ -94,7 +97,7 @@ resources: {}
 
 
 @pytest.mark.parametrize("text", ["5", "[1]", "x", "~", "job: 5", "{}"])
-def test_a_text_that_is_not_a_job_is_refused(text):
+def test_a_text_without_a_job_is_refused(text):
     assert problems(text)
 
 
@@ -137,12 +140,12 @@ def test_a_text_that_is_not_a_job_is_refused(text):
     ],
 )
 def test_an_invalid_step_is_refused(lines, expected):
-    problem, *_ = in_step(lines)
+    problem, *_ = problems_in_run(lines)
 
     assert expected in problem
 
 
-def test_a_name_of_a_megabyte_is_one_error():
+def test_a_name_that_is_too_long_is_one_error():
     (problem,) = problems(RESOURCES + f"steps:\n- name: {'x' * 200_000}\n  run: {{command: x}}\n")
     assert problem == "line 3: steps[0].name: has more than 128 characters: 200000"
 
@@ -176,7 +179,7 @@ def test_a_condition_must_not_be_blank(blank, shown):
 
 def test_messages_quote_the_value_unless_it_is_a_secret():
     container = "{image: A, registry: 'a b', username: 'u s', password: 'a secret'}"
-    reported = in_step(f"    command: x\n    mpi: pmix\n    container: {container}\n")
+    reported = problems_in_run(f"    command: x\n    mpi: pmix\n    container: {container}\n")
 
     quoted = []
     for problem in reported:
@@ -191,18 +194,18 @@ def test_messages_quote_the_value_unless_it_is_a_secret():
     ]
 
 
-def test_a_value_that_is_nested_too_deep_is_refused_on_the_wire_too():
+def test_a_deeply_nested_value_from_the_wire_is_refused():
     steps = [{}]
     for _ in range(1000):
         steps = [{"steps": steps}]
 
-    (problem,) = refusal(from_graphql, {**yaml.safe_load(RESOURCES), "steps": steps})
+    (problem,) = problems_of(from_graphql, {**yaml.safe_load(RESOURCES), "steps": steps})
 
     assert problem.reason == "is nested deeper than 32 levels"
 
 
 def test_a_lone_surrogate_from_the_wire_is_refused():
-    (problem,) = refusal(
+    (problem,) = problems_of(
         from_graphql, {**yaml.safe_load(RESOURCES), "steps": [{"name": "a\ud800"}]}
     )
 
@@ -234,7 +237,7 @@ def test_a_number_in_place_of_text_has_a_hint():
     assert caught.value.hint == "Put it in quotes to make it text."
 
 
-def test_an_invalid_workflow_is_an_error_of_the_user():
+def test_an_invalid_workflow_is_a_user_error():
     with pytest.raises(InvalidInput) as caught:
         parse_workflow("steps: 5\nx: 1\n")
 
@@ -243,7 +246,7 @@ def test_an_invalid_workflow_is_an_error_of_the_user():
     assert str(caught.value).startswith("workflow breaks 3 rules (line 1: ")
 
 
-def test_problems_on_the_wire_have_no_lines():
+def test_problems_of_a_workflow_from_the_wire_have_no_lines():
     with pytest.raises(InvalidWorkflow) as caught:
         from_graphql({"steps": []})
 
@@ -253,14 +256,15 @@ def test_problems_on_the_wire_have_no_lines():
     ]
 
 
-def test_text_that_is_a_number_only_in_yaml_1_2_is_parsed_as_text():
+def test_text_that_looks_like_a_yaml_1_2_number_is_parsed_as_text():
     workflow = from_graphql({**yaml.safe_load(RESOURCES), "steps": [{"run": {"command": "0E0"}}]})
 
-    assert parse_workflow(written(workflow.to_graphql())) == workflow
+    assert parse_workflow(to_yaml(workflow.to_graphql())) == workflow
 
 
-@given(anything)
+@given(yaml_values)
 @settings(max_examples=100)
 def test_any_value_is_parsed_or_refused(value):
-    refusal(parse_workflow, yaml.safe_dump(value))
-    refusal(from_graphql, value if isinstance(value, dict) else {"steps": value})
+    problems_of(parse_workflow, yaml.safe_dump(value))
+    mapping = value if isinstance(value, dict) else {"steps": value}
+    problems_of(from_graphql, mapping)

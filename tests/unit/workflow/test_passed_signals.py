@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shell that forwards signals returns the exit code of its words, whenever a signal arrives."""
+"""``run_forwarding_signals``: its exit code, and signals that arrive at any time."""
 
 from __future__ import annotations
 
@@ -10,31 +10,35 @@ import pytest
 
 TEMPLATES = files("gridstead.workflow") / "templates"
 FORWARD_SIGNALS = (TEMPLATES / "forward_signals.sh").read_text()
-# Delays the check whether a process lives, so that bash has noticed the end of the process.
-SLOW = 'export top=$$; kill() { if [[ $1 == -0 ]]; then sleep 0.5; fi; builtin kill "$@"; }'
+# Replaces kill. Delays ``kill -0``, the check whether a process exists, until bash has noticed the
+# end of the process.
+DELAYED_KILL = 'export top=$$; kill() { if [[ $1 == -0 ]]; then sleep 0.5; fi; builtin kill "$@"; }'
 
 
-def run(words, *, before="", between=""):
-    """Run words in a shell that forwards signals, and return the exit code and the output.
+def run(command, *, before="", between=""):
+    """Run a command in a shell that forwards signals, and return the exit code and the output.
 
-    The words can read the process id of the shell from ``top``.
+    Args:
+        command: The command. It can read the process id of the shell from ``$top``.
+        before: Code that runs before the shell catches signals.
+        between: Code that runs after that and before the command.
     """
     script = (
-        f"{SLOW}\n{FORWARD_SIGNALS}\n{before}\ncatch_signals\n{between}\n"
-        f"run_forwarding_signals {words}"
+        f"{DELAYED_KILL}\n{FORWARD_SIGNALS}\n{before}\ncatch_signals\n{between}\n"
+        f"run_forwarding_signals {command}"
     )
     # The process that runs the tests may ignore some signals.
-    command = ["env", "--default-signal", "bash", "-c", script]
-    completed = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    return completed.returncode, completed.stdout
+    arguments = ["env", "--default-signal", "bash", "-c", script]
+    result = subprocess.run(arguments, capture_output=True, text=True, timeout=20, check=False)
+    return result.returncode, result.stdout
 
 
 @pytest.mark.parametrize("signal", ["HUP", "INT", "QUIT", "USR1", "TERM"])
 def test_a_process_that_ends_after_a_signal_keeps_its_exit_code(signal):
-    waits = "for each in {1..150}; do sleep 0.1; done; exit 8"
+    endless = "for each in {1..150}; do sleep 0.1; done; exit 8"
     trap = f'trap "echo trapped; exit 9" {signal}'
 
-    result = run(f"bash -c '{trap}; kill -{signal} $top; {waits}'")
+    result = run(f"bash -c '{trap}; kill -{signal} $top; {endless}'")
 
     assert result == (9, "trapped\n")
 
@@ -44,26 +48,27 @@ def test_a_signal_before_the_start_of_the_process_is_forwarded():
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [("true", 0), ("bash -c 'exit 7'", 7), ("bash -c 'kill -TERM $$'", 143)]
+    ("command", "code"), [("true", 0), ("bash -c 'exit 7'", 7), ("bash -c 'kill -TERM $$'", 143)]
 )
-def test_the_exit_code_is_that_of_the_words(words, code):
-    assert run(words) == (code, "")
+def test_the_exit_code_of_the_command_is_returned(command, code):
+    assert run(command) == (code, "")
 
 
-def test_the_exit_code_is_returned_whenever_the_words_end():
-    """A wait with a time limit may lose a code, and some of these would wait five seconds."""
-    each = "(catch_signals; run_forwarding_signals sleep $after; echo $?) &"
+def test_the_exit_code_is_returned_whenever_the_command_ends():
+    """A wait with a timeout of five seconds would lose some of these codes."""
+    each = "(catch_signals; run_forwarding_signals sleep $seconds; echo $?) &"
 
-    output = run("true", before=f"for after in 4.{{900..999..2}}; do {each} done; wait")[1]
+    _, output = run("true", before=f"for seconds in 4.{{900..999..2}}; do {each} done; wait")
 
     assert output.split() == ["0"] * 50
 
 
-def test_the_words_have_the_same_open_files_as_the_shell():
-    assert run("bash -c 'echo /proc/self/fd/*'", before="exec 3>&-") == run(
-        "true", before="exec 3>&-; echo /proc/self/fd/*"
-    )
+def test_the_command_has_the_same_open_files_as_the_shell():
+    in_command = run("bash -c 'echo /proc/self/fd/*'", before="exec 3>&-")
+    in_shell = run("true", before="exec 3>&-; echo /proc/self/fd/*")
+
+    assert in_command == in_shell
 
 
-def test_words_whose_parent_shell_was_killed_have_failed():
+def test_a_command_whose_parent_shell_was_killed_has_failed():
     assert run("bash -c 'kill -KILL $PPID'") == (137, "")

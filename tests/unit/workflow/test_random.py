@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random workflows, two thousand or two hundred: fields, round trip, and checks of the scripts.
+"""Thousands of random workflows: their fields, their round trip through YAML, and their scripts.
 
-``make hostile`` checks each script with shellcheck, which takes half a second per script.
+shellcheck takes half a second per script, so only ``make hostile`` checks all scripts with it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.unit.workflow.at_random import (
+from tests.unit.workflow.fields import fields, mappings_in
+from tests.unit.workflow.random_workflows import (
+    DIVISOR,
     HUGE,
-    SHARE,
+    fetch_module,
     module_text,
     random_mapping,
     random_module,
     random_step,
-    text_of,
 )
-from tests.unit.workflow.fields import fields, mappings_in
 from tests.unit.workflow.shell_checks import bash_errors, shellcheck
-from tests.unit.workflow.yaml_file import written
+from tests.unit.workflow.yaml_file import to_yaml
 
 from gridstead.workflow.field_paths import name_of
 from gridstead.workflow.modules import check_module
@@ -31,37 +31,38 @@ from gridstead.workflow.render import render, secrets_of
 from gridstead.workflow.schema import Module
 
 CHECKOUT = Path(__file__).parents[3]
-NUMBER = 2000 // SHARE
-IN_A_SCRIPT = 100
-CHECKED = NUMBER if os.environ.get("GRIDSTEAD_HOSTILE") else NUMBER // 100
+COUNT = 2000 // DIVISOR  # of workflows and of modules
+STEPS_PER_SCRIPT = 100
+SHELLCHECK_COUNT = COUNT if os.environ.get("GRIDSTEAD_HOSTILE") else COUNT // 100
 
 
 @pytest.fixture(scope="module")
 def mappings():
-    return [random_mapping(Random(seed)) for seed in range(NUMBER)]
+    return [random_mapping(Random(seed)) for seed in range(COUNT)]
 
 
 @pytest.fixture(scope="module")
 def modules():
-    return [random_module(Random(seed)) for seed in range(NUMBER)]
+    return [random_module(Random(seed)) for seed in range(COUNT)]
 
 
-def test_every_field_of_the_language_is_drawn(mappings, modules):
-    """A new field in the schema must be added to at_random.py."""
-    drawn = set()
+def test_every_field_of_the_language_is_generated(mappings, modules):
+    """A new field in the schema must be added to random_workflows.py."""
+    generated_fields = set()
     for mapping in mappings[:200]:
-        drawn |= field_names(mappings_in(mapping))
+        generated_fields |= field_keys(mappings_in(mapping))
     for module in modules[:50]:
-        drawn |= field_names(mappings_in(module, Module))
+        generated_fields |= field_keys(mappings_in(module, Module))
 
-    assert set(fields()) - drawn == set()
+    assert set(fields()) - generated_fields == set()
 
 
-def field_names(inner_mappings):
-    names = set()
+def field_keys(inner_mappings):
+    """Return (name of a mapping, name of a field) of each field in these mappings."""
+    keys = set()
     for _, model, mapping in inner_mappings:
-        names.update((name_of(model), name) for name in mapping)
-    return names
+        keys.update((name_of(model), name) for name in mapping)
+    return keys
 
 
 def test_a_written_workflow_is_parsed_to_the_same_workflow(mappings):
@@ -69,7 +70,7 @@ def test_a_written_workflow_is_parsed_to_the_same_workflow(mappings):
         workflow = from_graphql(mapping)
 
         assert from_graphql(workflow.to_graphql()) == workflow
-        assert parse_workflow(written(workflow.to_graphql())) == workflow
+        assert parse_workflow(to_yaml(workflow.to_graphql())) == workflow
 
 
 def test_a_written_module_is_parsed_to_the_same_module(modules):
@@ -80,8 +81,8 @@ def test_a_written_module_is_parsed_to_the_same_module(modules):
 
 
 def test_scripts_have_no_errors(mappings, modules, tmp_path):
-    """bash checks all of them, and shellcheck some."""
-    scripts = [tmp_path / f"{seed}.sh" for seed in range(NUMBER)]
+    """bash checks all scripts, and shellcheck a few."""
+    scripts = [tmp_path / f"{seed}.sh" for seed in range(COUNT)]
     for seed, script in enumerate(scripts):
         text = module_text(modules[seed])
         workflow = from_graphql(mappings[seed], modules=lambda _, text=text: text)
@@ -89,19 +90,20 @@ def test_scripts_have_no_errors(mappings, modules, tmp_path):
         script.write_text(render(workflow, secrets_beside=with_secrets))
 
     assert not bash_errors(scripts)
-    assert shellcheck(*scripts[:: NUMBER // CHECKED]) == ""
+    assert shellcheck(*scripts[:: COUNT // SHELLCHECK_COUNT]) == ""
 
 
-def test_steps_have_no_errors(tmp_path):
-    """Each script has a hundred steps, so that shellcheck reads the common part less often."""
+def test_scripts_with_many_steps_have_no_errors(tmp_path):
+    """shellcheck checks many steps faster in one script than in many: it reads the helpers once."""
     resources = {"tasks": HUGE, "cpusPerTask": 4, "memPerCpu": 64}
     scripts = []
-    for first in range(0, NUMBER, IN_A_SCRIPT):
-        steps = [random_step(Random(seed)) for seed in range(first, first + IN_A_SCRIPT)]
-        scripts.append(tmp_path / f"{first}.sh")
-        scripts[-1].write_text(
-            render(from_graphql({"resources": resources, "steps": steps}, modules=text_of))
-        )
+    for first_seed in range(0, COUNT, STEPS_PER_SCRIPT):
+        seeds = range(first_seed, first_seed + STEPS_PER_SCRIPT)
+        steps = [random_step(Random(seed)) for seed in seeds]
+        workflow = from_graphql({"resources": resources, "steps": steps}, modules=fetch_module)
+        script = tmp_path / f"{first_seed}.sh"
+        script.write_text(render(workflow))
+        scripts.append(script)
 
     assert shellcheck(*scripts) == ""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference page is generated from the models."""
+"""The reference page of the workflow language, which is generated from the models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rendered scripts: recorded ones, and properties of all of them."""
+"""Rendered scripts: the recorded scripts of the examples, and properties of every script."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.workflow.at_random import text_of
-from tests.unit.workflow.shell_checks import shellcheck
+from tests.unit.workflow.random_workflows import fetch_module
+from tests.unit.workflow.shell_checks import shellcheck, slurm_directives
 from tests.unit.workflow.strategies import nested_workflows, texts
 
 from gridstead.errors import InvalidInput
@@ -41,28 +41,31 @@ def test_recorded_scripts_have_no_errors():
     assert shellcheck(*scripts) == ""
 
 
+def first_command(script):
+    for line in script.split("\n"):
+        if line.strip() and not line.startswith("#"):
+            return line
+    return None
+
+
 @given(nested_workflows)
 @settings(max_examples=100)
 def test_slurm_reads_no_directive_from_a_script(workflow):
     """sbatch reads directives before the first command, and refuses DOS line ends."""
     script = render(workflow)
-    lines = script.split("\n")
-    first_command = next(
-        number for number, line in enumerate(lines) if line.strip() and not line.startswith("#")
-    )
 
-    assert lines[0] == "#!/bin/bash -l"
-    assert lines[first_command] == "set -euo pipefail"
-    assert not any(line.startswith("#SBATCH") for line in lines[:first_command])
+    assert script.startswith("#!/bin/bash -l\n")
+    assert first_command(script) == "set -euo pipefail"
+    assert slurm_directives(script) == []
     assert "\r" not in script
 
 
 @given(nested_workflows)
 @settings(max_examples=50)
 def test_the_same_workflow_renders_to_the_same_script(workflow):
-    again = from_graphql(workflow.to_graphql(), modules=text_of)
+    same_workflow = from_graphql(workflow.to_graphql(), modules=fetch_module)
 
-    assert render(workflow) == render(again)
+    assert render(workflow) == render(same_workflow)
 
 
 @given(st.lists(texts, min_size=1, max_size=20))
@@ -81,7 +84,7 @@ def test_bash_reads_quoted_text_unchanged(locale, some_texts):
     assert result.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1] == some_texts
 
 
-def test_secret_variables_occur_only_where_they_are_stored():
+def test_secret_variables_occur_only_at_the_start_of_a_script():
     workflow = parse_workflow(Path("examples/hello-world.yaml").read_text())
     script = render(workflow)
 
@@ -100,7 +103,13 @@ def test_without_secrets_a_workflow_runs_without_logging_and_prints_a_message():
 
 
 def many_steps(**step):
+    """Return 1,020 equal steps in four lists."""
     return [{"steps": [step] * 255}] * 4
+
+
+def long_environment():
+    prefix = "A" * 100
+    return [{"key": f"{prefix}{number}", "value": ""} for number in range(256)]
 
 
 def with_password(username, password):
@@ -121,7 +130,7 @@ def with_password(username, password):
         ),
         (
             {
-                "env": [{"key": f"{'A' * 100}{n}", "value": ""} for n in range(256)],
+                "env": long_environment(),
                 "steps": many_steps(run={"command": "a", "container": {"image": "a"}}),
             },
             r"the script has at least 10[0-9]{5} bytes",
@@ -133,7 +142,7 @@ def with_password(username, password):
     ],
 )
 def test_a_script_or_secrets_that_are_too_large_are_refused(workflow, error):
-    """The third would be 38 MB."""
+    """The script of the third workflow would have 38 MB."""
     resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 1, "gpus": 0}
 
     with pytest.raises(InvalidInput, match=error):
@@ -150,10 +159,10 @@ def test_gpus_are_requested_only_if_the_job_has_gpus():
             ],
         }
     )
-    without = parse_workflow(Path("examples/hello-world.yaml").read_text())
+    without_gpus = parse_workflow(Path("examples/hello-world.yaml").read_text())
 
     assert re.findall("--gpus.*=[0-9]+", render(with_gpus)) == [
         "--gpus=4 --gpus-per-task=2",
         "--gpus=0",
     ]
-    assert "--gpus" not in render(without)
+    assert "--gpus" not in render(without_gpus)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Retries of steps that Slurm did not create. A step that Slurm created never starts twice."""
+"""Retries of steps that Slurm did not create. A created step never starts twice."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tests.unit.workflow.node import SRUN, steps, wait_for, workflow
 
 from gridstead.workflow.render.steps import RETRY_S
 
-# Fails as srun does, as often as a file has lines, except for steps with the name free.
-REFUSING = r"""#!/bin/bash
+# Fails like srun while ``~/refusals`` has lines, and removes one line per call. Does not fail for
+# steps named ``free``.
+FAILING_SRUN = r"""#!/bin/bash
 echo >>~/asked
 {first}
 if [[ -s ~/refusals && $* != *--job-name=free* ]]; then
@@ -23,57 +24,58 @@ if [[ -s ~/refusals && $* != *--job-name=free* ]]; then
 fi
 exec real-srun "$@"
 """
-PROLOG = '"${1#*=}"'
-PAUSE = "#!/bin/bash\necho >~/paused\nexec /bin/sleep 30\n"
+RUN_PROLOG = '"${1#*=}"'  # the value of the first option, --prolog
+LONG_SLEEP = "#!/bin/bash\necho >~/paused\nexec /bin/sleep 30\n"
 
 
-def refuse(node, times, *, code=1, first=""):
-    """Install an srun that fails this number of times."""
-    node.add("real-srun", SRUN)
-    node.add("srun", REFUSING.format(code=code, first=first))
+def make_srun_fail(node, times, *, code=1, first=""):
+    """Install an srun that fails this number of times. It runs the command ``first`` before."""
+    node.add_program("real-srun", SRUN)
+    node.add_program("srun", FAILING_SRUN.format(code=code, first=first))
     (node.home / "refusals").write_text("no\n" * times)
 
 
-def start_slurmctld(node, ago):
-    """Install a scontrol that reports a start of slurmctld some seconds ago."""
-    node.add(
-        "scontrol", f'#!/bin/bash\necho "BOOT_TIME               = $((EPOCHSECONDS - {ago}))"\n'
-    )
+def start_slurmctld(node, *, seconds_ago):
+    """Install a scontrol that reports a start of slurmctld at this time."""
+    boot_time = f"BOOT_TIME               = $((EPOCHSECONDS - {seconds_ago}))"
+    node.add_program("scontrol", f'#!/bin/bash\necho "{boot_time}"\n')
 
 
-def tries(node):
+def srun_count(node):
     """Return the number of calls of srun."""
     return len((node.home / "asked").read_text().splitlines())
 
 
 @pytest.fixture
 def node(node):
-    # No pause between two tries.
-    node.add("sleep", '#!/bin/bash\n[[ $1 == 2 ]] || exec /bin/sleep "$@"\n')
+    """Return a node without pauses between two calls of srun."""
+    node.add_program("sleep", '#!/bin/bash\n[[ $1 == 2 ]] || exec /bin/sleep "$@"\n')
     return node
 
 
 class TestRetried:
     def test_a_step_that_was_not_created_while_slurmctld_started_is_retried(self, node):
-        start_slurmctld(node, ago=1)
-        refuse(node, 2)
+        start_slurmctld(node, seconds_ago=1)
+        make_srun_fail(node, 2)
 
         code, output = node.run(workflow("echo ran; exit 3"))
 
-        assert (code, output.count("ran\n"), tries(node)) == (3, 1, 3)
+        assert code == 3
+        assert output.count("ran\n") == 1
+        assert srun_count(node) == 3
         assert output.count("gridstead: Slurm did not create this step; retrying\n") == 1
-        assert node.left == []
+        assert node.leftover_files == []
 
     def test_a_step_is_retried_until_slurmctld_answers(self, node):
-        node.add("scontrol", "#!/bin/sh\nexit 1\n")
-        refuse(node, 1)
+        node.add_program("scontrol", "#!/bin/sh\nexit 1\n")
+        make_srun_fail(node, 1)
 
         assert node.run(workflow("echo ran"))[0] == 0
 
     def test_a_step_in_a_container_is_retried(self, node):
-        node.add("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
-        start_slurmctld(node, ago=1)
-        refuse(node, 1)
+        node.add_program("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
+        start_slurmctld(node, seconds_ago=1)
+        make_srun_fail(node, 1)
         step = {
             "run": {"command": "echo ran", "container": {"image": "/some.sqsh", "apptainer": True}}
         }
@@ -83,30 +85,33 @@ class TestRetried:
         assert (code, output.count("ran\n")) == (0, 1)
 
     def test_a_retried_launched_step_has_a_recorded_step_id(self, node):
-        node.add("scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n')
-        start_slurmctld(node, ago=1)
-        refuse(node, 1)
+        node.add_program(
+            "scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n'
+        )
+        start_slurmctld(node, seconds_ago=1)
+        make_srun_fail(node, 1)
         inner = steps("touch ~/at; while [ ! -e ~/signalled ]; do :; done")
         launch = {"launch": {"signalOnParentStepExit": 15, "steps": inner}}
         group = {"steps": steps(launch, "while [ ! -e ~/at ]; do :; done")}
 
         code, _ = node.run(workflow(group), SLURM_STEP_ID="7")
 
-        assert (code, (node.home / "scancel").read_text()) == (0, "--signal=15 42.7\n")
+        assert code == 0
+        assert (node.home / "scancel").read_text() == "--signal=15 42.7\n"
 
     def test_a_step_that_waits_for_its_resources_is_retried(self, node, monkeypatch):
-        """The real srun waits before it fails. Here a wait of 0 s has the same effect."""
-        monkeypatch.setitem(RETRY_S, "wait", 0)
-        start_slurmctld(node, ago=3600)
-        refuse(node, 2)
+        """A real srun fails after its timeout. Here it fails at once, so the timeout is 0 s."""
+        monkeypatch.setitem(RETRY_S, "srun_timeout", 0)
+        start_slurmctld(node, seconds_ago=3600)
+        make_srun_fail(node, 2)
 
         assert node.run(workflow("echo ran"))[0] == 0
 
     def test_a_retried_step_reads_its_tunnel_keys(self, node):
         """srun reads its input only for the tasks of a created step."""
         networks.install(node)
-        start_slurmctld(node, ago=1)
-        refuse(node, 1)
+        start_slurmctld(node, seconds_ago=1)
+        make_srun_fail(node, 1)
 
         code, output = node.run(workflow(networks.step("echo ran", {"wireguard": networks.TUNNEL})))
 
@@ -115,58 +120,63 @@ class TestRetried:
 
 
 class TestNotRetried:
-    @pytest.mark.parametrize(("time", "ago"), [("patience", 3600), ("most", 1)])
-    def test_a_step_is_not_retried_after_the_time_limit(self, node, monkeypatch, time, ago):
-        monkeypatch.setitem(RETRY_S, "wait", 0)
-        monkeypatch.setitem(RETRY_S, time, 0)
-        start_slurmctld(node, ago=ago)
-        refuse(node, 1)
+    @pytest.mark.parametrize(
+        ("timeout", "seconds_ago"), [("resource_timeout", 3600), ("total_timeout", 1)]
+    )
+    def test_a_step_is_not_retried_after_a_timeout(self, node, monkeypatch, timeout, seconds_ago):
+        monkeypatch.setitem(RETRY_S, "srun_timeout", 0)
+        monkeypatch.setitem(RETRY_S, timeout, 0)
+        start_slurmctld(node, seconds_ago=seconds_ago)
+        make_srun_fail(node, 1)
 
         assert node.run(workflow("echo never"))[0] == 1
-        assert tries(node) == 1
+        assert srun_count(node) == 1
 
     def test_a_created_step_is_not_retried(self, node):
-        """srun can fail after it, if some tasks run and others could not be started."""
-        start_slurmctld(node, ago=1)
-        refuse(node, 1, first=PROLOG)
+        """srun fails after the prolog if it can start only some of the tasks."""
+        start_slurmctld(node, seconds_ago=1)
+        make_srun_fail(node, 1, first=RUN_PROLOG)
 
         assert node.run(workflow("echo never"))[0] == 1
-        assert tries(node) == 1
+        assert srun_count(node) == 1
 
     def test_a_command_with_the_exit_code_of_srun_is_not_retried(self, node):
-        start_slurmctld(node, ago=1)
-        refuse(node, 0)
+        start_slurmctld(node, seconds_ago=1)
+        make_srun_fail(node, 0)
 
         assert node.run(workflow("echo ran; exit 1")) == (1, "ran\n")
 
     def test_an_exit_code_that_srun_does_not_use_is_not_retried(self, node):
-        start_slurmctld(node, ago=1)
-        refuse(node, 1, code=137)
+        start_slurmctld(node, seconds_ago=1)
+        make_srun_fail(node, 1, code=137)
 
         assert node.run(workflow("echo never"))[0] == 137
-        assert tries(node) == 1
+        assert srun_count(node) == 1
 
     def test_a_step_that_slurm_rejects_is_not_retried(self, node):
-        start_slurmctld(node, ago=3600)
-        refuse(node, 1)
+        start_slurmctld(node, seconds_ago=3600)
+        make_srun_fail(node, 1)
 
         code, output = node.run(workflow("echo never"))
 
-        assert (code, tries(node)) == (1, 1)
+        assert code == 1
+        assert srun_count(node) == 1
         assert "gridstead" not in output
 
     def test_a_step_whose_prolog_could_not_be_written_is_not_retried(self, node):
-        """The customer's storage is full, which may be detected only when the file is closed."""
-        node.add("install", '#!/bin/sh\n/usr/bin/install "$@"\nexit 1\n')
-        start_slurmctld(node, ago=1)
-        refuse(node, 1)
+        """On a full file system, a write can fail as late as at the close of the file."""
+        node.add_program("install", '#!/bin/sh\n/usr/bin/install "$@"\nexit 1\n')
+        start_slurmctld(node, seconds_ago=1)
+        make_srun_fail(node, 1)
 
         assert node.run(workflow("echo never"))[0] == 1
-        assert tries(node) == 1
+        assert srun_count(node) == 1
 
     def test_a_step_with_too_many_words_for_a_prolog_is_not_retried(self, node):
-        """srun 24.11 has room for 1,024 words. This srun waits for the resources at once."""
-        node.add("apptainer", "#!/bin/bash\necho $#\n")
+        """srun 24.11 passes at most 1,024 words to a prolog. Such a step is started once, with the
+        whole timeout.
+        """
+        node.add_program("apptainer", "#!/bin/bash\necho $#\n")
         words = {
             "command": "word " * 1000,
             "shell": "ENTRYPOINT",
@@ -175,7 +185,8 @@ class TestNotRetried:
 
         code, output = node.run(workflow("touch some.sqsh", {"run": words}))
 
-        assert (code, node.calls[1][0]) == (0, "--immediate=60"), output
+        assert code == 0, output
+        assert node.srun_calls[1][0] == "--immediate=60"
 
 
 class TestSignals:
@@ -189,28 +200,33 @@ class TestSignals:
         os.killpg(running.pid, signal.SIGTERM)
         output, _ = running.communicate(timeout=20)
 
-        assert (running.returncode, output.splitlines()[-1]) == (9, b"last")
+        assert running.returncode == 9
+        assert output.splitlines()[-1] == b"last"
 
-    @pytest.mark.parametrize("place", ["asked", "paused"])
-    def test_a_signal_during_a_retry_ends_the_step_at_once(self, node, place):
+    @pytest.mark.parametrize("marker_name", ["asked", "paused"])
+    def test_a_signal_during_a_retry_ends_the_step_at_once(self, node, marker_name):
         """Slurm signals every process of the job."""
-        start_slurmctld(node, ago=1)
-        node.add("sleep", PAUSE)
-        refuse(node, 1, first="/bin/sleep 30" if place == "asked" else "")
+        start_slurmctld(node, seconds_ago=1)
+        node.add_program("sleep", LONG_SLEEP)
+        first = "/bin/sleep 30" if marker_name == "asked" else ""
+        make_srun_fail(node, 1, first=first)
         running = node.start(workflow("echo never"))
-        wait_for(lambda: (node.home / place).exists() and (node.home / place).stat().st_size)
+        marker = node.home / marker_name
+        wait_for(lambda: marker.exists() and marker.stat().st_size)
 
         os.killpg(running.pid, signal.SIGTERM)
         output, _ = running.communicate(timeout=20)
 
         assert running.returncode in (1, 143)
-        assert (b"never" in output, tries(node), node.left) == (False, 1, [])
+        assert b"never" not in output
+        assert srun_count(node) == 1
+        assert node.leftover_files == []
 
     def test_the_end_of_a_launch_ends_a_retried_step(self, node):
         """The step has no step id yet, so the signal is sent to the processes."""
-        start_slurmctld(node, ago=1)
-        node.add("sleep", PAUSE)
-        refuse(node, 1)
+        start_slurmctld(node, seconds_ago=1)
+        node.add_program("sleep", LONG_SLEEP)
+        make_srun_fail(node, 1)
         launch = {"launch": {"steps": steps("echo never")}}
         free = {"name": "free", "run": {"command": "while [ ! -e ~/paused ]; do :; done"}}
 
@@ -218,4 +234,7 @@ class TestSignals:
             workflow({"steps": steps(launch, free)}, {"name": "free", "run": {"command": "true"}})
         )
 
-        assert (code, "never" in output, tries(node), node.left) == (0, False, 3, [])
+        assert code == 0
+        assert "never" not in output
+        assert srun_count(node) == 3
+        assert node.leftover_files == []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GraphQL types of ``submit`` and ``validate`` agree with the models.
 
-So GraphQL rejects no workflow before our checks report it.
+Otherwise GraphQL would reject valid workflows, and invalid ones before our checks can report them.
 """
 
 from __future__ import annotations
@@ -12,44 +12,40 @@ from random import Random
 import pytest
 import yaml
 from graphql import GraphQLInputObjectType, GraphQLNonNull, build_schema, coerce_input_value
-from tests.unit.workflow.at_random import random_mapping
+from tests.unit.workflow.fields import models
+from tests.unit.workflow.random_workflows import random_mapping
 
 from gridstead.workflow.field_paths import fields_of
 from gridstead.workflow.parse import from_graphql
-from gridstead.workflow.schema import Module, Workflow, model_in
+from gridstead.workflow.schema import Workflow
 
 SCHEMA = build_schema(Path("control/gridstead/rpc/definitions/job_definitions.graphql").read_text())
 JOB = GraphQLNonNull(SCHEMA.type_map["Job"])
 
 
-def models(model, seen):
-    """Return a model and all models in it, each once."""
-    if model not in seen:
-        seen.append(model)
-        for field in model.model_fields.values():
-            inner = model_in(field.annotation)
-            if inner:
-                models(inner, seen)
-    return seen
+MODELS = models()
 
 
-MODELS = models(Module, models(Workflow, []))
+def type_name(model):
+    """Return the name of a model's GraphQL type."""
+    return "Job" if model is Workflow else model.__name__
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_type_has_the_fields_of_its_model(model):
-    kind = SCHEMA.type_map["Job" if model is Workflow else model.__name__]
+    graphql_type = SCHEMA.type_map[type_name(model)]
 
-    assert isinstance(kind, GraphQLInputObjectType)
-    assert set(kind.fields) == set(fields_of(model))
+    assert isinstance(graphql_type, GraphQLInputObjectType)
+    assert set(graphql_type.fields) == set(fields_of(model))
 
 
 def test_every_input_type_is_a_model():
-    kinds = {
-        name for name, kind in SCHEMA.type_map.items() if isinstance(kind, GraphQLInputObjectType)
-    }
+    input_types = set()
+    for name, graphql_type in SCHEMA.type_map.items():
+        if isinstance(graphql_type, GraphQLInputObjectType):
+            input_types.add(name)
 
-    assert kinds == {"Job" if model is Workflow else model.__name__ for model in MODELS}
+    assert input_types == set(map(type_name, MODELS))
 
 
 @pytest.mark.parametrize(

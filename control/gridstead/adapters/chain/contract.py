@@ -28,14 +28,14 @@ class Payload:
         data: 0x and hexadecimal digits.
         gas: The gas limit; None if the node must estimate it.
         value: Coins to transfer, wei.
-        least_gas: The lowest gas limit to use if the node estimates it.
+        min_gas: The lowest gas limit to use if the node estimates it.
     """
 
     to: str
     data: str
     gas: int | None
     value: int = 0
-    least_gas: int = 0
+    min_gas: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,12 +131,16 @@ class ChainLedger:
         flags = ask(self._node, flag_views, at_block=at_block)
         providers = []
         for index in range(count):
-            joined, waits, banned = flags[index::count]
+            is_joined, is_waiting, is_banned = flags[index::count]
             active, waiting = records[index::count]
-            approved = active.to_provider(joined=joined, waiting=waits, banned=banned)
+            approved = active.to_provider(
+                is_joined=is_joined, is_waiting=is_waiting, is_banned=is_banned
+            )
             requested = None
-            if waits:
-                requested = waiting.to_provider(joined=False, waiting=True, banned=banned)
+            if is_waiting:
+                requested = waiting.to_provider(
+                    is_joined=False, is_waiting=True, is_banned=is_banned
+                )
             providers.append((approved, requested))
         return providers
 

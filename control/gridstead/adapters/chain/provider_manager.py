@@ -40,7 +40,7 @@ class ProviderManager(Contract):
     def register(self, hardware: Hardware, prices: Prices, labels: tuple[Label, ...]) -> Payload:
         """Register the sender as a provider; the record waits for approval."""
         nodes = (
-            hardware.nodes,
+            hardware.node_count,
             hardware.gpus_per_node,
             hardware.cpus_per_node,
             hardware.memory_per_node_mb,

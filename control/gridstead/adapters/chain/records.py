@@ -118,7 +118,7 @@ class ProviderRecord:
             labels=tuple(sorted(_labels(labels), key=lambda label: label.key)),
         )
 
-    def to_provider(self, *, joined: bool, waiting: bool, banned: bool) -> Provider | None:
+    def to_provider(self, *, is_joined: bool, is_waiting: bool, is_banned: bool) -> Provider | None:
         """Return the provider, None if the record is empty."""
         if not self.address:
             return None
@@ -127,9 +127,9 @@ class ProviderRecord:
             hardware=self.hardware,
             prices=self.prices,
             labels=self.labels,
-            joined=joined,
-            waiting=waiting,
-            banned=banned,
+            is_joined=is_joined,
+            is_waiting=is_waiting,
+            is_banned=is_banned,
         )
 
 

@@ -94,7 +94,7 @@ class Administrator:
                 continues with the rest.
         """
         if not dry_run:
-            self._direct.wait_for_own()
+            self._direct.wait_for_pending()
         before = self._inspect(accounts)
         nonce = self._direct.next_nonce()
         unpriced = to_steps(plan(before), before.addresses, nonce=nonce)

@@ -20,17 +20,17 @@ from gridstead.adapters.contracts.deployment_file import (
     Intent,
     Origin,
     Record,
-    alone,
     last_aside,
+    locked,
     read,
-    set_aside,
+    rename_file,
     write,
 )
 from gridstead.adapters.contracts.steps import TransactionStep
 from gridstead.adapters.contracts.survey import creation_of
 from gridstead.adapters.transactions.direct import DirectSender
 from gridstead.adapters.transactions.encode import Payload
-from gridstead.domain.transactions.outbox import Fees, Taken
+from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
 # More than a grant uses. A node cannot estimate a call of a contract that does not exist yet.
@@ -106,7 +106,7 @@ class Deployment:
             ChainUnavailable: If a transaction was not mined in time. The next run continues there.
             ConfigError: If the wallet cannot pay for all transactions. Nothing is sent.
         """
-        with alone(self._path):
+        with locked(self._path):
             self._record = self._load()  # another run may have written the file
             steps = self.plan_steps(operator=operator, supply=supply)
             if steps:
@@ -193,7 +193,7 @@ class Deployment:
             tip=draft.fees.tip,
         )
         self._record_intent(intent)
-        if self._direct.give(draft) is Taken.STALE:
+        if self._direct.submit(draft) is SendResult.NONCE_USED:
             return False
         receipt = self._receipt(intent)
         if receipt is None:
@@ -245,6 +245,6 @@ class Deployment:
 
     def _write(self) -> None:
         if self._replaced is not None:
-            set_aside(self._path, self._replaced)
+            rename_file(self._path, self._replaced)
             self._replaced = None
         write(self._path, self._record)

@@ -138,7 +138,7 @@ def write(path: Path, record: Record) -> None:
         raise ConfigError(f"cannot write the deployment {path}", detail=str(err)) from err
 
 
-def set_aside(path: Path, record: Record) -> Path:
+def rename_file(path: Path, record: Record) -> Path:
     """Rename the file of another chain or admin, and return its new name.
 
     The new name has the chain and the admin, and is not in use.
@@ -173,7 +173,7 @@ def _names_aside(path: Path, origin: Origin) -> Iterator[Path]:
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold the lock of the file's folder, so that no other run deploys there.
 
     Raises:

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens a public port on a bore server that forwards to a port of this host.
+"""Opens a public port on a bore server, which forwards connections to a port of this host.
 
-The protocol is that of DeepSquare's bore server over SSH: no SSH authentication, a global request
-``set-id`` with the token of the route, a session in which the server prints the public address, and
-SSH's remote port forwarding with a port that the server chooses. The host key of the server is not
-checked, because no trusted copy exists: a man in the middle can read the traffic.
+The protocol is that of DeepSquare's bore server over SSH:
+
+1. The client does not authenticate.
+2. It sends the global request ``set-id`` with the token of the route.
+3. It opens a session, in which the server prints the public address.
+4. It requests SSH's remote port forwarding with a port that the server chooses.
+
+The client does not check the host key of the server, because it has no trusted copy of the key. So
+a man in the middle can read the traffic.
 """
 
 from __future__ import annotations
@@ -18,12 +23,12 @@ import paramiko
 
 from gridstead.errors import NotAllowed, TunnelBroken
 
-CONNECT_S = 10.0
-KEEPALIVE_S = 30
-USER_TIMEOUT_MS = 90_000
+CONNECT_TIMEOUT_S = 10.0
+KEEPALIVE_INTERVAL_S = 30
+TCP_USER_TIMEOUT_MS = 90_000
 CHUNK_BYTES = 64 * 1024
 
-Print = Callable[[bytes], object]
+Output = Callable[[bytes], object]
 """Receives the output of the server as it arrives."""
 
 
@@ -33,9 +38,9 @@ class BoreTunnel:
 
     Attributes:
         host: The bore server.
-        port: SSH port of the bore server.
-        target_port: Port of this host.
-        token: Identifies the route; empty for none.
+        port: The SSH port of the bore server.
+        target_port: The port of this host to which connections are forwarded.
+        token: The token that identifies the route. Empty if there is none.
     """
 
     host: str
@@ -44,7 +49,7 @@ class BoreTunnel:
     token: str = field(default="", repr=False)
 
 
-def forward(bore: BoreTunnel, output: Print) -> None:
+def forward(tunnel: BoreTunnel, output: Output) -> None:
     """Open the public port and forward its connections until the server disconnects.
 
     Raises:
@@ -52,30 +57,32 @@ def forward(bore: BoreTunnel, output: Print) -> None:
         TunnelBroken: If the server could not be reached, or refused the tunnel.
     """
     try:
-        with socket.create_connection((bore.host, bore.port), timeout=CONNECT_S) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
+        with socket.create_connection(
+            (tunnel.host, tunnel.port), timeout=CONNECT_TIMEOUT_S
+        ) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TCP_USER_TIMEOUT_MS)
             transport = paramiko.Transport(connection)
             try:
-                _forward(transport, bore, output)
+                _forward(transport, tunnel, output)
             finally:
                 transport.close()
     except (OSError, EOFError, paramiko.SSHException) as err:
         raise TunnelBroken(
-            f"could not open a port at {bore.host}:{bore.port}", detail=str(err)
+            f"could not open a port at {tunnel.host}:{tunnel.port}", detail=str(err)
         ) from err
 
 
-def _forward(transport: paramiko.Transport, bore: BoreTunnel, output: Print) -> None:
-    transport.start_client(timeout=CONNECT_S)
+def _forward(transport: paramiko.Transport, tunnel: BoreTunnel, output: Output) -> None:
+    transport.start_client(timeout=CONNECT_TIMEOUT_S)
     transport.auth_none("")
-    transport.set_keepalive(KEEPALIVE_S)
-    if bore.token and transport.global_request("set-id", (bore.token,)) is None:
-        raise NotAllowed(f"bore server {bore.host}:{bore.port} refused the token")
-    session = transport.open_session(timeout=CONNECT_S)
+    transport.set_keepalive(KEEPALIVE_INTERVAL_S)
+    if tunnel.token and transport.global_request("set-id", (tunnel.token,)) is None:
+        raise NotAllowed(f"bore server {tunnel.host}:{tunnel.port} refused the token")
+    session = transport.open_session(timeout=CONNECT_TIMEOUT_S)
 
     def serve(channel: paramiko.Channel, _origin: object, _server: object) -> None:
         threading.Thread(
-            target=_forward_connection, args=(channel, bore.target_port), daemon=True
+            target=_forward_connection, args=(channel, tunnel.target_port), daemon=True
         ).start()
 
     transport.request_port_forward("0.0.0.0", 0, serve)  # noqa: S104 # the server's port is public
@@ -88,7 +95,7 @@ def _forward_connection(channel: paramiko.Channel, port: int) -> None:
     """Forward a connection in both directions, each until its end."""
     with channel:
         try:
-            with socket.create_connection(("localhost", port), timeout=CONNECT_S) as target:
+            with socket.create_connection(("localhost", port), timeout=CONNECT_TIMEOUT_S) as target:
                 target.settimeout(None)
                 answers = threading.Thread(
                     target=_copy_stream, args=(target.recv, channel.sendall, channel.shutdown_write)
@@ -97,15 +104,16 @@ def _forward_connection(channel: paramiko.Channel, port: int) -> None:
                 _copy_stream(channel.recv, target.sendall, lambda: target.shutdown(socket.SHUT_WR))
                 answers.join()
         except OSError:
-            return  # nothing listens on the target port; the connection is closed
+            return  # Nothing listens on the target port. The connection is closed.
 
 
 def _copy_stream(
-    take: Callable[[int], bytes], give: Callable[[bytes], None], end: Callable[[], None]
+    receive: Callable[[int], bytes], send: Callable[[bytes], None], close: Callable[[], None]
 ) -> None:
+    """Copy data until the end of the stream, and then close the sending direction."""
     try:
-        while data := take(CHUNK_BYTES):
-            give(data)
-        end()
+        while data := receive(CHUNK_BYTES):
+            send(data)
+        close()
     except OSError:
-        return  # the other side has closed the connection
+        return  # The other side has closed the connection.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler's queue view for a customer: why a job is not matched yet.
+"""A client of the meta-scheduler's queue view, which says why a job is not matched yet.
 
-The view is optional; clients work without it.
+The queue view is optional. The command-line client works without it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ TIMEOUT_S = 3
 
 
 def pending_reason(url: str, job_id: JobId, *, ca: Path | None) -> str | None:
-    """Return why a pending job has no provider, None if the view does not answer or lacks the job.
+    """Return why a pending job has no provider.
+
+    Returns None if the queue view does not answer or does not contain the job.
 
     Args:
         url: ``https://host:port``.
-        job_id: The job.
-        ca: PEM file of a CA; None for the system's CAs.
+        job_id: The id of the job.
+        ca: The PEM file of a CA. None for the CAs of the system.
     """
     try:
         context = ssl.create_default_context(cafile=ca)
@@ -31,5 +33,6 @@ def pending_reason(url: str, job_id: JobId, *, ca: Path | None) -> str | None:
         ).json()
     except (httpx.HTTPError, OSError, ValueError):
         return None
-    reason = answer.get(job_id.slurm_name) if isinstance(answer, dict) else None
-    return str(reason) if reason is not None else None
+    if not isinstance(answer, dict) or job_id.slurm_name not in answer:
+        return None
+    return str(answer[job_id.slurm_name])

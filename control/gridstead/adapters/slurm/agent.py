@@ -33,24 +33,24 @@ from gridstead.proto import agent_pb2 as pb
 from gridstead.proto import agent_pb2_grpc
 
 _TIMEOUT_S = 45.0
-_SLACK_S = 15.0
+_PULL_MARGIN_S = 15.0
 _SOURCE = "agent"
 
 Answer = TypeVar("Answer")
 
 
 class AgentClient:
-    """A client of the agent; safe to use from several threads.
+    """A client of the agent. It is thread-safe.
 
     Args:
-        channel: An open channel to the agent; see adapters.channel.
+        channel: An open channel to the agent (``adapters/channel.py``).
     """
 
     def __init__(self, channel: grpc.Channel) -> None:
         self._stub = agent_pb2_grpc.ClusterAgentStub(channel)  # type: ignore[no-untyped-call]
 
     def submit(self, submission: Submission) -> int:
-        """Submit an attempt and return its Slurm job id."""
+        """Submit a job and return its Slurm job id."""
         resources = submission.resources
         request = pb.SubmitRequest(
             job_key=str(submission.job_key),
@@ -65,42 +65,42 @@ class AgentClient:
             script=submission.script.text,
             environment=dict(submission.script.environment),
         )
-        what = f"could not submit job {submission.job_key.job_id.slurm_name}"
+        message = f"could not submit job {submission.job_key.job_id.slurm_name}"
         try:
-            answer = self._call(self._stub.Submit, request, what)
+            answer = self._call(self._stub.Submit, request, message)
         except InvalidInput as err:
-            raise SubmitRejected(what, detail=err.detail) from err
+            raise SubmitRejected(message, detail=err.detail) from err
         return int(answer.slurm_job_id)
 
     def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
-        """Cancel an attempt if it carries this job key."""
+        """Cancel a Slurm job if it has this job key."""
         request = pb.CancelRequest(slurm_job_id=slurm_job_id, job_key=str(job_key))
         self._call(self._stub.Cancel, request, f"could not cancel {slurm_job_id}")
 
     def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
-        """Raise the time limit of an attempt if it carries this job key."""
+        """Raise the time limit of a Slurm job if it has this job key."""
         request = pb.ExtendRequest(
             slurm_job_id=slurm_job_id, job_key=str(job_key), time_limit_min=time_limit_min
         )
         self._call(self._stub.Extend, request, f"could not extend {slurm_job_id}")
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
         answer = self._call(self._stub.Live, pb.LiveRequest(), "could not list live jobs")
         return LiveSample(taken_at=answer.taken_at, attempts=tuple(map(_attempt, answer.attempts)))
 
-    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of jobs."""
+    def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+        """Return slurmdbd's records of these jobs that were submitted since a time."""
         names = [job_id.slurm_name for job_id in job_ids]
         request = pb.AccountingRequest(names=names, since=since)
         answer = self._call(self._stub.Accounting, request, "could not read the accounting")
         return AccountingSample(
             taken_at=answer.taken_at,
-            complete=answer.complete,
+            is_complete=answer.complete,
             attempts=tuple(map(_attempt, answer.attempts)),
         )
 
-    def gate(self, address: str) -> Gate:
+    def check_gate(self, address: str) -> Gate:
         """Return whether a customer can run jobs on this cluster."""
         answer = self._call(
             self._stub.Gate,
@@ -111,7 +111,7 @@ class AgentClient:
         return Gate(user=user, missing=tuple(answer.missing))
 
     def hardware(self) -> Hardware:
-        """Return the cluster's nodes."""
+        """Return the nodes of the cluster."""
         nodes = self._call(self._stub.Hardware, pb.HardwareRequest(), "could not list nodes").nodes
         return Hardware(
             gpus_per_node=tuple(node.gpus for node in nodes),
@@ -120,10 +120,13 @@ class AgentClient:
         )
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return reports with a greater sequence number."""
+        """Return reports with a sequence number above ``after``."""
         request = pb.PullReportsRequest(after=after, wait_s=wait_s)
         answer = self._call(
-            self._stub.PullReports, request, "could not pull reports", timeout_s=wait_s + _SLACK_S
+            self._stub.PullReports,
+            request,
+            "could not pull reports",
+            timeout_s=wait_s + _PULL_MARGIN_S,
         )
         return tuple(map(_report, answer.reports))
 
@@ -131,57 +134,57 @@ class AgentClient:
         self,
         method: Callable[..., Answer],
         request: object,
-        what: str,
+        message: str,
         *,
         timeout_s: float = _TIMEOUT_S,
     ) -> Answer:
         try:
             return method(request, timeout=timeout_s)
         except grpc.RpcError as err:
-            raise _error(what, err) from err
+            raise _error(message, err) from err
 
 
-def _error(what: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has no types
+def _error(message: str, err: Any) -> GridsteadError:  # noqa: ANN401 # grpc has no types
     detail = f"agent: {err.code().name}: {err.details()}"
     match err.code():
         case grpc.StatusCode.INVALID_ARGUMENT:
-            return InvalidInput(what, detail=detail)
+            return InvalidInput(message, detail=detail)
         case grpc.StatusCode.FAILED_PRECONDITION:
-            return SubmitRejected(what, detail=detail)
+            return SubmitRejected(message, detail=detail)
         case grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
             return NotAllowed(
-                what,
+                message,
                 detail=detail,
                 hint="Check that the agent's allowed_client is the name in this certificate.",
             )
         case grpc.StatusCode.INTERNAL:
             return UnexpectedOutput(_SOURCE, err.details() or "")
         case _:
-            return SchedulerUnavailable(what, detail=detail)
+            return SchedulerUnavailable(message, detail=detail)
 
 
-def _report(message: pb.Report) -> NodeReport:
+def _report(report: pb.Report) -> NodeReport:
     return NodeReport(
-        sequence=message.sequence,
-        event=message.event,
-        slurm_job_id=message.slurm_job_id,
-        uid=message.uid,
-        occurred_at=message.occurred_at,
+        sequence=report.sequence,
+        event=report.event,
+        slurm_job_id=report.slurm_job_id,
+        uid=report.uid,
+        occurred_at=report.occurred_at,
     )
 
 
-def _attempt(message: pb.Attempt) -> Attempt:
+def _attempt(attempt: pb.Attempt) -> Attempt:
     return Attempt(
-        slurm_job_id=message.slurm_job_id,
-        name=message.name,
-        job_key=parse_job_key(message.admin_comment),
-        user=message.user,
-        uid=message.uid or None,
-        state=check_state(message.state, source=_SOURCE),
-        submitted_at=message.submitted_at,
-        started_at=message.started_at or None,
-        ended_at=message.ended_at or None,
-        suspended_s=message.suspended_s,
-        exit_code=message.exit_code,
-        time_limit_min=message.time_limit_min or None,
+        slurm_job_id=attempt.slurm_job_id,
+        name=attempt.name,
+        job_key=parse_job_key(attempt.admin_comment),
+        user=attempt.user,
+        uid=attempt.uid or None,
+        state=check_state(attempt.state, source=_SOURCE),
+        submitted_at=attempt.submitted_at,
+        started_at=attempt.started_at or None,
+        ended_at=attempt.ended_at or None,
+        suspended_s=attempt.suspended_s,
+        exit_code=attempt.exit_code,
+        time_limit_min=attempt.time_limit_min or None,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands next to Slurm: a program to run, its result, and the protocol of a runner."""
+"""Commands that run on a host with Slurm's tools, their results, and the protocol of a runner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Command:
     Attributes:
         argv: Program and arguments.
         environment: The complete environment.
-        stdin: Standard input. It may contain secrets and is never shown.
+        stdin: Standard input. The repr omits it, because it may contain secrets.
     """
 
     argv: tuple[str, ...]
@@ -50,7 +50,7 @@ def read_output(runner: Runner, command: Command) -> str:
     """Return the standard output of a command that only reads.
 
     Raises:
-        SchedulerUnavailable: If the command failed or printed an error: its output may be partial.
+        SchedulerUnavailable: If the command failed, or printed an error. Its output may be partial.
     """
     result = runner.run(command)
     if result.exit_status != 0 or "error:" in result.stderr:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment of a job, the same for both ways of submission."""
+"""The environment of a job. It is the same for submissions through the agent and through SSH."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gridstead.domain.supervisor.submission import Submission
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
-def environment(submission: Submission, *, home: Path) -> dict[str, str]:
-    """Return the complete environment of a job: its user and its script's variables."""
+def job_environment(submission: Submission, *, home: Path) -> dict[str, str]:
+    """Return the complete environment of a job: the variables of its script and of its user."""
     address = submission.user.address
     return {
         **submission.script.environment,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands, users and directories of this host, for the agent.
+"""Commands, users and directories of the controller's host.
 
-The agent runs as SlurmUser on the controller.
+The cluster agent uses them. It runs on this host as SlurmUser.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class LocalRunner:
     """Runs commands on this host. Implements ``Runner``."""
 
     def run(self, command: Command) -> CommandResult:
-        """Run the command to its end; kill it after 30 s."""
+        """Run the command to its end and return its result. After 30 seconds, kill it."""
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 command.argv,
                 env=dict(command.environment),
                 input=command.stdin.encode(),
@@ -38,22 +38,28 @@ class LocalRunner:
         except (OSError, subprocess.TimeoutExpired) as err:
             raise SchedulerUnavailable(f"could not run {command.argv[0]}", detail=str(err)) from err
         return CommandResult(
-            exit_status=done.returncode,
-            stdout=done.stdout.decode(errors="replace"),
-            stderr=done.stderr.decode(errors="replace"),
+            exit_status=result.returncode,
+            stdout=result.stdout.decode(errors="replace"),
+            stderr=result.stderr.decode(errors="replace"),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserStorage:
-    """Parents of user directories: homes by address, caches by ``<uid>`` and ``user-<uid>``."""
+    """The parents of the users' directories.
+
+    Attributes:
+        homes: The parent of the homes. The name of a home is the user name.
+        shared_cache: The parent of the shared caches. The name of a cache is the uid.
+        persistent_cache: The parent of the persistent caches. Their names are ``user-<uid>``.
+    """
 
     homes: Path = Path("/home/ldap-users")
     shared_cache: Path = Path("/opt/cache/shared")
     persistent_cache: Path = Path("/opt/cache/persistent")
 
-    def of(self, user: GridUser) -> tuple[Path, ...]:
-        """Return the directories that a user must have."""
+    def directories_of(self, user: GridUser) -> tuple[Path, ...]:
+        """Return the directories that a user must own."""
         return (
             self.homes / user.address,
             self.shared_cache / str(user.uid),
@@ -72,7 +78,7 @@ class LocalAccounts:
         self._lock = threading.Lock()
 
     def user(self, address: str) -> GridUser | None:
-        """Return the account of a user name, None if the name does not resolve."""
+        """Return the account of a user name. Returns None if the name does not resolve."""
         try:
             entry = pwd.getpwnam(address)
         except KeyError:
@@ -81,11 +87,11 @@ class LocalAccounts:
 
     def missing_directories(self, user: GridUser) -> tuple[str, ...]:
         """Return a message for each directory that is missing or does not belong to the user."""
-        faults = [_fault(path, user.uid) for path in self._storage.of(user)]
-        return tuple(fault for fault in faults if fault)
+        messages = [_problem(path, user.uid) for path in self._storage.directories_of(user)]
+        return tuple(message for message in messages if message)
 
     def associate(self, address: str) -> None:
-        """Create the user's association in Slurm's accounting unless it exists."""
+        """Create the user's association in Slurm's accounting if it is missing."""
         with self._lock:
             if address not in self._associated:
                 read.associate(self._runner, address, account=self._account)
@@ -102,7 +108,8 @@ class LocalAccounts:
         read_output(self._runner, text.reconfigure())
 
 
-def _fault(path: Path, uid: int) -> str:
+def _problem(path: Path, uid: int) -> str:
+    """Return what is wrong with a directory. Returns an empty text if the user owns it."""
     try:
         status = path.lstat()
     except OSError as err:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MUNGE, through libmunge: decodes credentials of other hosts of the cluster."""
+"""Decodes MUNGE credentials of other hosts of the cluster, with libmunge."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _LIBRARY = "libmunge.so.2"
 _SUCCESS = 0
 _SOCKET_ERROR = 6
 _OPTION_TTL = 4
-_SEALED_MAX_BYTES = 4096
+_CREDENTIAL_MAX_BYTES = 4096
 
 
 class Munge:
-    """Implements port ``ReportSeal``; safe to use from several threads.
+    """Implements port ``MungeOpener``. It is thread-safe.
 
     Raises:
         ConfigError: If the library is not installed.
@@ -38,9 +38,9 @@ class Munge:
         library.munge_decode.argtypes = [ctypes.c_char_p] + [ctypes.c_void_p] * 5
         self._library = library
 
-    def open(self, sealed: bytes) -> MungeCredential:
-        """Return the payload and the uid of a credential; munged refuses a replayed credential."""
-        if len(sealed) > _SEALED_MAX_BYTES or b"\0" in sealed:
+    def open(self, credential: bytes) -> MungeCredential:
+        """Return the payload and the uid of a credential. munged refuses a replayed credential."""
+        if len(credential) > _CREDENTIAL_MAX_BYTES or b"\0" in credential:
             raise NotAllowed("not a MUNGE credential")
         context = self._library.munge_ctx_create()
         if not context:
@@ -48,15 +48,15 @@ class Munge:
                 "could not decode a MUNGE credential", detail="out of memory"
             )
         try:
-            return self._decode(sealed, context)
+            return self._decode(credential, context)
         finally:
             self._library.munge_ctx_destroy(context)
 
-    def _decode(self, sealed: bytes, context: int) -> MungeCredential:
+    def _decode(self, credential: bytes, context: int) -> MungeCredential:
         payload, length = ctypes.c_void_p(), ctypes.c_int()
         uid, gid, life_s = ctypes.c_uint32(), ctypes.c_uint32(), ctypes.c_int()
         status = self._library.munge_decode(
-            sealed,
+            credential,
             context,
             ctypes.byref(payload),
             ctypes.byref(length),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries of Slurm's commands, for the controller's host and for the login node."""
+"""Queries with Slurm's commands, which run on the controller's host or on the login node."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ _UNKNOWN_JOB = "Invalid job id specified"
 Item = TypeVar("Item", int, str)
 
 
-def live(runner: Runner, clock: Clock) -> LiveSample:
+def list_jobs(runner: Runner, clock: Clock) -> LiveSample:
     """Return the jobs that slurmctld lists now."""
     taken_at = clock.now()
-    return LiveSample(
-        taken_at=taken_at, attempts=text.parse_squeue(read_output(runner, text.squeue()))
-    )
+    listing = read_output(runner, text.squeue())
+    return LiveSample(taken_at=taken_at, attempts=text.parse_squeue(listing))
 
 
 def find(runner: Runner, slurm_job_id: int) -> Attempt | None:
-    """Return the job with this id, None if slurmctld does not list it."""
+    """Return the job with this id. Returns None if slurmctld does not list it."""
     result = runner.run(text.squeue_one(slurm_job_id))
     if result.exit_status != 0 and _UNKNOWN_JOB in result.stderr:
         return None
@@ -41,21 +40,22 @@ def find(runner: Runner, slurm_job_id: int) -> Attempt | None:
     return None
 
 
-def accounting(
+def list_records(
     runner: Runner, clock: Clock, names: Iterable[str], *, since: int
 ) -> AccountingSample:
-    """Return slurmdbd's records of jobs with these names.
+    """Return slurmdbd's records of the jobs with these names that were submitted since a time.
 
-    The DBD queue is read first: if it was empty, the records that follow are complete.
+    slurmctld's queue to slurmdbd is read first. If it is empty, the records that are read after it
+    are complete. Unit: ``since`` Unix seconds.
     """
     taken_at = clock.now()
-    complete = _queue_is_empty(runner)
+    is_complete = _is_queue_empty(runner)
     rows: list[Attempt] = []
     for chunk in _chunks(sorted(set(names)), text.NAMES_PER_COMMAND):
         rows += text.parse_sacct(read_output(runner, text.sacct(chunk, since=since)))
     recent = [row for row in rows if row.submitted_at >= since]
     attempts = _with_exit_codes(runner, recent, since=since)
-    return AccountingSample(taken_at=taken_at, complete=complete, attempts=tuple(attempts))
+    return AccountingSample(taken_at=taken_at, is_complete=is_complete, attempts=tuple(attempts))
 
 
 def associate(runner: Runner, address: str, *, account: str) -> None:
@@ -77,11 +77,11 @@ def _is_associated(runner: Runner, address: str, account: str) -> bool:
     return text.parse_associated(listing, address, account=account)
 
 
-def _queue_is_empty(runner: Runner) -> bool:
+def _is_queue_empty(runner: Runner) -> bool:
     try:
         return text.parse_dbd_queue(read_output(runner, text.sdiag())) == 0
     except SchedulerUnavailable:
-        return False  # the records are still valid, but a missing record is no evidence
+        return False  # The records are still valid, but a record may be missing.
 
 
 def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iterator[Attempt]:
@@ -90,10 +90,13 @@ def _with_exit_codes(runner: Runner, rows: list[Attempt], *, since: int) -> Iter
     sacct's text output subtracts 128 from large exit codes, so the exit code of any failed job may
     be wrong.
     """
-    failed = [row for row in rows if row.state == "FAILED" and row.exit_code & 0xFF == 0]
-    doubtful = {row.slurm_job_id for row in failed}
+    failed_ids: set[int] = set()
+    for row in rows:
+        has_signal = row.exit_code & 0xFF != 0
+        if row.state == "FAILED" and not has_signal:
+            failed_ids.add(row.slurm_job_id)
     codes: dict[tuple[int, int], int] = {}
-    for chunk in _chunks(sorted(doubtful), text.NAMES_PER_COMMAND):
+    for chunk in _chunks(sorted(failed_ids), text.NAMES_PER_COMMAND):
         codes |= text.parse_sacct_json(read_output(runner, text.sacct_json(chunk, since=since)))
     for row in rows:
         exit_code = codes.get((row.slurm_job_id, row.submitted_at), row.exit_code)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What slurmrestd of an installed release needs: paths, fields and error numbers.
+"""The interface of slurmrestd in each release of Slurm: paths, fields and error numbers.
 
 The data is in ``slurm_releases/<release>/rest.toml``.
 """
@@ -20,12 +20,12 @@ class RestRelease:
 
     Attributes:
         name: The release, for example 24.11.
-        data_parser: The version in the paths.
-        fields: slurmrestd's fields of a job, by our names.
-        rejections: Error numbers about a request.
-        temporary: The rejections that a later attempt may not meet.
-        unknown_association: slurmctld does not know the user's association yet.
-        already_ended: The job has ended or is unknown.
+        data_parser: The version in the paths of the URLs.
+        fields: The names of slurmrestd's fields of a job, by the names that ``rest.py`` uses.
+        rejections: The error numbers that mean that Slurm rejected the request.
+        temporary: The rejections that may not occur again in a later request.
+        unknown_association: The error number for an association that slurmctld does not know yet.
+        already_ended: The error numbers for a job that has ended or is unknown.
     """
 
     name: str
@@ -41,14 +41,14 @@ def rest_release(version: str) -> RestRelease:
     """Return the interface of an installed version, for example ``24.11.5``.
 
     Raises:
-        ConfigError: If the release is unknown. The message names the known ones.
+        ConfigError: If the release is not supported. The detail lists the supported releases.
     """
     release = release_of(version)
-    known = known_releases()
-    if release not in known:
+    supported = known_releases()
+    if release not in supported:
         raise ConfigError(
             f"Slurm {version} is not supported",
-            detail=f"supported releases: {', '.join(known)}",
+            detail=f"supported releases: {', '.join(supported)}",
             hint="Install a supported release of Slurm, or update Gridstead.",
         )
     data = read_release(release, "rest")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's store of reports: an SQLite file."""
+"""The agent's store of the plugins' reports: an SQLite file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.domain.supervisor.attempt import NodeReport
 from gridstead.errors import ConfigError
 from gridstead.ports import Clock
 
-_BATCH = 1000
+_MAX_REPORTS = 1000
 _MS_PER_S = 1000
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS report (
@@ -31,8 +31,8 @@ CREATE TABLE IF NOT EXISTS report (
 class SqliteReports:
     """Implements port ``ReportStore``; safe to use from several threads.
 
-    The sequence numbers of a new file start at the present time in milliseconds, so they increase
-    even if the file was lost.
+    The sequence numbers of a new file start at the current time in milliseconds. So they increase
+    even if the file was lost and created again.
 
     Raises:
         ConfigError: If the file cannot be opened.
@@ -46,7 +46,7 @@ class SqliteReports:
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=NORMAL")
             self._database.execute(_SCHEMA)
-            self._start_counting()
+            self._set_first_sequence()
         except sqlite3.OperationalError as err:
             raise ConfigError(f"could not open {path}", detail=str(err)) from err
 
@@ -66,8 +66,11 @@ class SqliteReports:
                 )
             self._changed.notify_all()
 
-    def after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return reports with a greater sequence number, at most a thousand."""
+    def list_after(self, sequence: int, *, wait_s: float) -> tuple[NodeReport, ...]:
+        """Return reports with a higher sequence number, at most a thousand.
+
+        If there is none, the call waits up to ``wait_s`` seconds for one.
+        """
         with self._changed:
             reports = self._select(sequence)
             if not reports and wait_s > 0:
@@ -75,8 +78,8 @@ class SqliteReports:
                 reports = self._select(sequence)
             return reports
 
-    def forget(self, *, before: int) -> None:
-        """Delete reports that were stored before this time."""
+    def delete(self, *, before: int) -> None:
+        """Delete the reports that were stored before this time, Unix seconds."""
         with self._changed:
             self._database.execute("DELETE FROM report WHERE stored_at < ?", (before,))
 
@@ -89,11 +92,11 @@ class SqliteReports:
         rows = self._database.execute(
             "SELECT sequence, event, slurm_job_id, uid, at FROM report"
             " WHERE sequence > ? ORDER BY sequence LIMIT ?",
-            (sequence, _BATCH),
+            (sequence, _MAX_REPORTS),
         )
         return tuple(_report(*row) for row in rows)
 
-    def _start_counting(self) -> None:
+    def _set_first_sequence(self) -> None:
         query = "SELECT 1 FROM sqlite_sequence WHERE name = 'report'"
         if self._database.execute(query).fetchone() is None:
             first = self._clock.now() * _MS_PER_S

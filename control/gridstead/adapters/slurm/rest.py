@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm on the controller's host: slurmrestd changes jobs, Slurm's commands read.
+"""Access to Slurm on the controller's host: slurmrestd for changes, Slurm's commands for queries.
 
-slurmrestd is called over its unix socket. Paths, fields and error numbers are those of the
-installed release (``release.py``). The version is read before the first request, after each lost
-connection, and when an answer names another release, because an upgrade restarts slurmrestd.
+slurmrestd is called over its unix socket. Paths, fields and error numbers depend on the installed
+release (``release.py``). An upgrade restarts slurmrestd. So the version is read before the first
+request, after each lost connection, and when an answer contains another release.
 
-Rule 1: the client is SlurmUser, and every submission names a uid *and* a gid; Slurm would replace a
-missing gid with SlurmUser's. Rule 2: a response with errors is a failure whatever its status, and a
-response without the requested value is not valid. Rule 3: only an error about the request itself is
-a rejection; after any other error the effect is unknown.
+Rule 1: the client is SlurmUser, and every submission has a uid *and* a gid. Without a gid, Slurm
+would use the gid of SlurmUser.
+Rule 2: a response with errors is a failure for every HTTP status. A response without the requested
+value is invalid.
+Rule 3: only an error about the request itself is a rejection. After any other error it is unknown
+whether the request was performed.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import httpx
 
 from gridstead.adapters.slurm import read, text
 from gridstead.adapters.slurm.command import Runner, read_output
-from gridstead.adapters.slurm.job import environment
+from gridstead.adapters.slurm.job import job_environment
 from gridstead.adapters.slurm.release import RestRelease, rest_release
 from gridstead.domain.jobs.job import Hardware
 from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample
@@ -38,11 +40,13 @@ from gridstead.slurm_releases import release_of
 
 SLURM_USER = "slurm"
 TOKEN_LIFE_S = 1800
-_RENEW_BEFORE_S = 300
+_TOKEN_RENEWAL_MARGIN_S = 300
 _TIMEOUT_S = 15.0
-_BASE = "http://slurmrestd/slurm"
+_BASE_URL = "http://slurmrestd/slurm"
 # slurmrestd refuses an expired token. slurmctld refuses a token after the JWT key has changed.
-_TOKEN_REFUSED = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.NETWORK_AUTHENTICATION_REQUIRED})
+_TOKEN_REFUSED_STATUSES = frozenset(
+    {httpx.codes.UNAUTHORIZED, httpx.codes.NETWORK_AUTHENTICATION_REQUIRED}
+)
 
 
 class LocalSlurm:
@@ -95,19 +99,19 @@ class LocalSlurm:
             return self._release
 
     def submit(self, submission: Submission) -> int:
-        """Submit an attempt and return its Slurm job id; errors are those of port Scheduler."""
-        body = {"script": submission.script.text, "job": self._description(submission)}
-        what = f"could not submit job {submission.job_key.job_id.slurm_name}"
-        answer = self._call("POST", "/job/submit", what, body=body)
+        """Submit a job and return its Slurm job id. Raises the errors of port Slurm."""
+        body = {"script": submission.script.text, "job": self._job_fields(submission)}
+        message = f"could not submit job {submission.job_key.job_id.slurm_name}"
+        answer = self._call("POST", "/job/submit", message, body=body)
         slurm_job_id = answer.get("job_id")
         if not isinstance(slurm_job_id, int) or slurm_job_id <= 0:
             raise SchedulerUnavailable(
-                what, detail=f"the response has no job id: {str(answer)[:200]!r}"
+                message, detail=f"the response has no job id: {str(answer)[:200]!r}"
             )
         return slurm_job_id
 
     def cancel(self, slurm_job_id: int) -> None:
-        """Cancel a job; a job that has ended or is unknown is ignored."""
+        """Cancel a job. A job that has ended or is unknown is ignored."""
         self._call(
             "DELETE",
             f"/job/{slurm_job_id}",
@@ -116,23 +120,28 @@ class LocalSlurm:
         )
 
     def extend(self, slurm_job_id: int, *, time_limit_min: int) -> None:
-        """Set a job's time limit; a job that has ended or is unknown is ignored."""
-        body = {self.release().fields["time_limit_min"]: _number(time_limit_min)}
-        what = f"could not extend {slurm_job_id}"
-        ended = self.release().already_ended
-        self._call("POST", f"/job/{slurm_job_id}", what, body=body, ignored=ended)
+        """Set a job's time limit. A job that has ended or is unknown is ignored."""
+        body = {self.release().fields["time_limit_min"]: _number_field(time_limit_min)}
+        message = f"could not extend {slurm_job_id}"
+        self._call(
+            "POST",
+            f"/job/{slurm_job_id}",
+            message,
+            body=body,
+            ignored=self.release().already_ended,
+        )
 
     def find(self, slurm_job_id: int) -> Attempt | None:
-        """Return a job, None if slurmctld does not list it."""
+        """Return the job with this id. Returns None if slurmctld does not list it."""
         return read.find(self._runner, slurm_job_id)
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
-        return read.live(self._runner, self._clock)
+        return read.list_jobs(self._runner, self._clock)
 
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of jobs with these names."""
-        return read.accounting(self._runner, self._clock, names, since=since)
+    def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
+        """Return slurmdbd's records of the Slurm jobs with these names."""
+        return read.list_records(self._runner, self._clock, names, since=since)
 
     def hardware(self) -> Hardware:
         """Return the cluster's nodes."""
@@ -142,11 +151,11 @@ class LocalSlurm:
         """Close the connection."""
         self._client.close()
 
-    def _description(self, submission: Submission) -> dict[str, object]:
+    def _job_fields(self, submission: Submission) -> dict[str, object]:
         name = submission.job_key.job_id.slurm_name
         home = self._homes / submission.user.address
         resources = submission.resources
-        variables = environment(submission, home=home)
+        variables = job_environment(submission, home=home)
         properties: dict[str, object] = {
             "name": name,
             "job_key": str(submission.job_key),
@@ -156,8 +165,8 @@ class LocalSlurm:
             "partition": self._partition,
             "tasks": resources.tasks,
             "cpus_per_task": resources.cpus_per_task,
-            "memory_per_cpu_mb": _number(resources.memory_per_cpu_mb),
-            "time_limit_min": _number(submission.time_limit_min),
+            "memory_per_cpu_mb": _number_field(resources.memory_per_cpu_mb),
+            "time_limit_min": _number_field(submission.time_limit_min),
             "environment": [f"{key}={value}" for key, value in variables.items()],
             "directory": str(home),
             "output": str(home / f"{name}.out"),
@@ -172,84 +181,92 @@ class LocalSlurm:
         self,
         method: str,
         path: str,
-        what: str,
+        message: str,
         *,
         body: Mapping[str, object] | None = None,
         ignored: frozenset[int] = frozenset(),
     ) -> dict[str, Any]:
+        """Return slurmrestd's answer. Returns an empty dictionary after errors in ``ignored``.
+
+        Raises:
+            GridsteadError: If the request failed. ``message`` becomes its message.
+        """
         release = self.release()
-        path = f"{_BASE}/{release.data_parser}{path}"
+        url = f"{_BASE_URL}/{release.data_parser}{path}"
         try:
-            response = self._send(method, path, body, fresh=False)
-            if response.status_code in _TOKEN_REFUSED:
-                response = self._send(method, path, body, fresh=True)
+            response = self._send(method, url, body, renew_token=False)
+            if response.status_code in _TOKEN_REFUSED_STATUSES:
+                response = self._send(method, url, body, renew_token=True)
             answer = response.json()
             errors = answer["errors"]
         except httpx.HTTPError as err:
             self._forget_release()
-            raise SchedulerUnavailable(what, detail=f"slurmrestd: {err!r}") from err
+            raise SchedulerUnavailable(message, detail=f"slurmrestd: {err!r}") from err
         except (ValueError, KeyError, TypeError) as err:
             self._forget_release()
             detail = f"slurmrestd answered {response.status_code}: {response.text[:200]!r}"
-            raise SchedulerUnavailable(what, detail=detail) from err
-        if release_of(_version(answer) or release.name) != release.name:
+            raise SchedulerUnavailable(message, detail=detail) from err
+        version = _version(answer)
+        if version and release_of(version) != release.name:
             self._forget_release()
         if errors:
             numbers = {int(error.get("error_number", 0)) for error in errors}
             if numbers <= ignored:
                 return {}
-            raise _failure(what, numbers, answer, release)
+            raise _failure(message, numbers, answer, release)
         if response.is_error:
             raise SchedulerUnavailable(
-                what, detail=f"slurmrestd answered {response.status_code} without an error"
+                message, detail=f"slurmrestd answered {response.status_code} without an error"
             )
         return dict(answer)
 
     def _send(
-        self, method: str, path: str, body: Mapping[str, object] | None, *, fresh: bool
+        self, method: str, url: str, body: Mapping[str, object] | None, *, renew_token: bool
     ) -> httpx.Response:
         headers = {
             "X-SLURM-USER-NAME": SLURM_USER,
-            "X-SLURM-USER-TOKEN": self._current_token(fresh=fresh),
+            "X-SLURM-USER-TOKEN": self._current_token(renew=renew_token),
         }
-        return self._client.request(method, path, json=body, headers=headers)
+        return self._client.request(method, url, json=body, headers=headers)
 
     def _forget_release(self) -> None:
         with self._lock:
             self._release = None
 
-    def _current_token(self, *, fresh: bool) -> str:
+    def _current_token(self, *, renew: bool) -> str:
         with self._lock:
             now = self._clock.now()
-            if fresh or now >= self._renew_at:
+            if renew or now >= self._renew_at:
                 command = text.token(SLURM_USER, life_s=TOKEN_LIFE_S)
                 self._token = text.parse_token(read_output(self._runner, command))
-                self._renew_at = now + TOKEN_LIFE_S - _RENEW_BEFORE_S
+                self._renew_at = now + TOKEN_LIFE_S - _TOKEN_RENEWAL_MARGIN_S
             return self._token
 
 
 def _version(answer: Mapping[str, Any]) -> str | None:
-    """Return the version of Slurm that an answer names. Returns None if it names none."""
+    """Return the version of Slurm in an answer. Returns None if there is none."""
     meta = answer.get("meta") or {}
     return (meta.get("slurm") or {}).get("release")
 
 
 def _failure(
-    what: str, numbers: set[int], answer: Mapping[str, Any], release: RestRelease
+    message: str, numbers: set[int], answer: Mapping[str, Any], release: RestRelease
 ) -> GridsteadError:
     """Return the error for an operation that failed with these error numbers."""
     texts = [_error_text(error) for error in answer["errors"]]
-    message = str(answer.get("job_submit_user_msg") or "").strip()
-    if message:
-        texts.append(message)
+    user_message = str(answer.get("job_submit_user_msg") or "").strip()
+    if user_message:
+        texts.append(user_message)
     detail = "slurmrestd: " + "; ".join(texts)[:500]
     if answer.get("job_id"):
-        return SchedulerUnavailable(what, detail=detail)
+        return SchedulerUnavailable(message, detail=detail)
     if numbers == {release.unknown_association}:
-        return AssociationUnknown(what, detail=detail)
-    if numbers & release.rejections and not numbers & release.temporary:
-        return SubmitRejected(what, detail=detail)
-    return SchedulerUnavailable(what, detail=detail)
+        return AssociationUnknown(message, detail=detail)
+    is_rejection = bool(numbers & release.rejections)
+    is_temporary = bool(numbers & release.temporary)
+    if is_rejection and not is_temporary:
+        return SubmitRejected(message, detail=detail)
+    return SchedulerUnavailable(message, detail=detail)
 
 
 def _error_text(error: Mapping[str, Any]) -> str:
@@ -257,5 +274,5 @@ def _error_text(error: Mapping[str, Any]) -> str:
     return f"{error.get('error_number')} {': '.join(parts)}"
 
 
-def _number(value: int) -> dict[str, object]:
+def _number_field(value: int) -> dict[str, object]:
     return {"set": True, "infinite": False, "number": value}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job completion spool: slurmctld's plugin appends lines to a file, and the agent reads it.
+"""The job completion spool. A plugin of slurmctld appends to this file, and the agent reads it.
 
 The agent renames the file before it reads the lines.
 """
@@ -15,8 +15,9 @@ _REJECTED_MAX_BYTES = 16 * 1024 * 1024
 class FileSpool:
     """Implements port ``CompletionSpool``.
 
-    The plugin opens the file again for each line, so the file may be renamed at any time. The
-    renamed file is read in the next ``take``, when a line that was being written is complete.
+    The plugin opens the file for each line, so the agent can rename the file at any time. It reads
+    the renamed file in the next call of ``read_lines``. By then, a line that the plugin was writing
+    is complete.
     """
 
     def __init__(self, path: Path) -> None:
@@ -24,8 +25,8 @@ class FileSpool:
         self._reading = path.with_suffix(".reading")
         self._rejected = path.with_suffix(".rejected")
 
-    def take(self) -> tuple[str, ...]:
-        """Return the lines of the renamed file; if there is none, rename the current file."""
+    def read_lines(self) -> tuple[str, ...]:
+        """Return the lines of the renamed file. If there is none, rename the current file."""
         if self._reading.exists():
             text = self._reading.read_text(encoding="utf-8", errors="replace")
             return tuple(line for line in text.split("\n") if line)
@@ -33,8 +34,8 @@ class FileSpool:
             self._path.rename(self._reading)
         return ()
 
-    def done(self, *, rejected: Iterable[str]) -> None:
-        """Delete the renamed file; append rejected lines to a file next to it, up to 16 MiB."""
+    def remove_lines(self, *, rejected: Iterable[str]) -> None:
+        """Delete the renamed file, and append the rejected lines to a file of up to 16 MiB."""
         lines = [f"{line}\n" for line in rejected]
         if lines and not self._is_rejected_full():
             with self._rejected.open("a", encoding="utf-8") as file:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm through SSH to the login node. Implements the ports ``Scheduler`` and ``Accounting``.
+"""Access to Slurm over SSH to the login node. Implements the ports Scheduler and Accounting.
 
-Rule 1: one connection is kept open and shared; each command gets a channel of its own. Rule 2: the
-server's host key is pinned; an unknown key is refused. Rule 3: an operation is retried only if it
-failed before the command was sent.
+Rule 1: all commands share one connection, and each command has its own channel.
+Rule 2: the host key of the server is pinned. An unknown key is refused.
+Rule 3: an operation is retried only if it failed before the command was sent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import paramiko
 
 from gridstead.adapters.slurm import read, text, wrapper
 from gridstead.adapters.slurm.command import Command, CommandResult, read_output
-from gridstead.adapters.slurm.job import environment
+from gridstead.adapters.slurm.job import job_environment
 from gridstead.adapters.slurm.local import UserStorage
 from gridstead.domain.jobs.ids import JobId, JobKey, is_address, parse_job_key
 from gridstead.domain.jobs.job import Hardware
@@ -31,7 +31,7 @@ from gridstead.ports import Clock
 
 _CONNECT_TIMEOUT_S = 10
 _TIMEOUT_S = 30.0
-_CHANNELS = 4  # sshd also counts channels that are closing; eight at once fail
+_CHANNELS = 4  # sshd also counts channels that are closing. Eight channels at once fail.
 _KEEPALIVE_S = 30
 _CHUNK_BYTES = 65536
 
@@ -41,10 +41,10 @@ class SshAccess:
     """How to reach the login node.
 
     Attributes:
-        endpoint: ``host:port`` of sshd; the host as in the known hosts file.
-        user: Operator account.
-        key_file: OpenSSH private key.
-        known_hosts_file: File with the server's host key.
+        endpoint: ``host:port`` of sshd, with the host name that is in the known hosts file.
+        user: The operator's account.
+        key_file: The OpenSSH private key.
+        known_hosts_file: The file with the server's host key.
     """
 
     endpoint: str
@@ -54,7 +54,7 @@ class SshAccess:
 
 
 class SshRunner:
-    """Implements ``Runner`` on the login node; safe to use from several threads."""
+    """Runs commands on the login node. Implements ``Runner``. It is thread-safe."""
 
     def __init__(self, access: SshAccess) -> None:
         self._access = access
@@ -63,12 +63,16 @@ class SshRunner:
         self._slots = threading.BoundedSemaphore(_CHANNELS)
 
     def run(self, command: Command) -> CommandResult:
-        """Run the command to its end."""
+        """Run the command to its end and return its result.
+
+        Raises:
+            SchedulerUnavailable: If the connection failed or the command did not end in time.
+        """
         variables = [f"{name}={value}" for name, value in command.environment.items()]
         line = shlex.join(["env", "-i", *variables, *command.argv])
         with self._slots:
             try:
-                return _exchange(self._session(), line, command.stdin.encode())
+                return _run_on_channel(self._open_channel(), line, command.stdin.encode())
             except (OSError, EOFError, paramiko.SSHException) as err:
                 self.close()
                 raise SchedulerUnavailable(
@@ -77,22 +81,22 @@ class SshRunner:
                 ) from err
 
     def close(self) -> None:
-        """Close the connection; the next command opens a new one."""
+        """Close the connection. The next command opens a new one."""
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
 
-    def _session(self) -> paramiko.Channel:
-        """Return a new channel, on a new connection if the old one is closed."""
+    def _open_channel(self) -> paramiko.Channel:
+        """Return a new channel. If the connection is closed, open a new connection first."""
         with self._lock:
             if self._connection is not None:
                 try:
-                    return _open(self._connection)
+                    return _open_channel(self._connection)
                 except (OSError, EOFError, paramiko.SSHException):
                     self._connection.close()
             self._connection = _connect(self._access)
-            return _open(self._connection)
+            return _open_channel(self._connection)
 
 
 class SshScheduler:
@@ -101,9 +105,9 @@ class SshScheduler:
     Args:
         access: How to reach the login node.
         clock: Wall time.
-        wallets: The uids and the gid that jobs may run with.
-        storage: Parents of the users' directories on the login node.
-        account: Parent account of the wallets' associations.
+        wallets: The uids and the gid with which jobs may run.
+        storage: The parents of the users' directories on the login node.
+        account: The Slurm account of the customers' associations.
     """
 
     def __init__(
@@ -123,38 +127,40 @@ class SshScheduler:
         self._associated: set[str] = set()
 
     def submit(self, submission: Submission) -> int:
-        """Submit an attempt and return its Slurm job id."""
-        what = f"could not submit job {submission.job_key.job_id.slurm_name}"
+        """Submit a job and return its Slurm job id."""
+        message = f"could not submit job {submission.job_key.job_id.slurm_name}"
         if not self._wallets.holds(submission.user):
-            raise SubmitRejected(what, detail=f"{submission.user} is not a wallet's account")
+            raise SubmitRejected(message, detail=f"{submission.user} is not a wallet's account")
         home = self._storage.homes / submission.user.address
-        result = self._runner.run(wrapper.submit(submission, environment(submission, home=home)))
-        return wrapper.parse_submitted(result, what)
+        result = self._runner.run(
+            wrapper.submit(submission, job_environment(submission, home=home))
+        )
+        return wrapper.parse_submitted(result, message)
 
     def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
-        """Cancel an attempt if it carries this job key."""
+        """Cancel a Slurm job if it has this job key."""
         _check_job_key(job_key)
         result = self._runner.run(wrapper.cancel(slurm_job_id, job_key=job_key))
-        wrapper.check_done(result, f"could not cancel {slurm_job_id}")
+        wrapper.check_success(result, f"could not cancel {slurm_job_id}")
 
     def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
-        """Raise the time limit of an attempt if it carries this job key."""
+        """Raise the time limit of a Slurm job if it has this job key."""
         _check_job_key(job_key)
         result = self._runner.run(
             wrapper.extend(slurm_job_id, job_key=job_key, time_limit_min=time_limit_min)
         )
-        wrapper.check_done(result, f"could not extend {slurm_job_id}")
+        wrapper.check_success(result, f"could not extend {slurm_job_id}")
 
-    def live(self) -> LiveSample:
+    def list_jobs(self) -> LiveSample:
         """Return the jobs that slurmctld lists now."""
-        return read.live(self._runner, self._clock)
+        return read.list_jobs(self._runner, self._clock)
 
-    def accounting(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of jobs."""
+    def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
+        """Return slurmdbd's records of these jobs that were submitted since a time."""
         names = [job_id.slurm_name for job_id in job_ids]
-        return read.accounting(self._runner, self._clock, names, since=since)
+        return read.list_records(self._runner, self._clock, names, since=since)
 
-    def gate(self, address: str) -> Gate:
+    def check_gate(self, address: str) -> Gate:
         """Return whether a customer can run jobs on this cluster."""
         if not is_address(address):
             raise InvalidInput(f"invalid address {address[:80]!r}")
@@ -164,7 +170,7 @@ class SshScheduler:
         if not self._wallets.holds(user):
             reason = f"ids {user.uid}:{user.gid} of user {address} are not in the wallet range"
             return Gate(user=user, missing=(reason,))
-        paths = self._storage.of(user)
+        paths = self._storage.directories_of(user)
         listing = self._runner.run(wrapper.directories(paths))
         missing = wrapper.parse_missing(listing, paths, uid=user.uid)
         if not missing and address not in self._associated:
@@ -172,7 +178,7 @@ class SshScheduler:
         return Gate(user=user, missing=missing)
 
     def hardware(self) -> Hardware:
-        """Return the cluster's nodes."""
+        """Return the nodes of the cluster."""
         return text.parse_nodes(read_output(self._runner, text.nodes()))
 
     def close(self) -> None:
@@ -183,12 +189,12 @@ class SshScheduler:
         listing = read_output(self._runner, text.associations(address, account=self._account))
         if not text.parse_associated(listing, address, account=self._account):
             result = self._runner.run(wrapper.associate(address))
-            wrapper.check_done(result, f"could not associate {address}")
+            wrapper.check_success(result, f"could not associate {address}")
         self._associated.add(address)
 
 
 def _check_job_key(job_key: JobKey) -> None:
-    """Check that a job key has no characters that its text cannot have."""
+    """Check that the text of a job key can be parsed."""
     text = str(job_key)
     if parse_job_key(text) != job_key:
         raise InvalidInput(f"invalid job key {text[:200]!r}")
@@ -215,15 +221,16 @@ def _connect(access: SshAccess) -> fabric.Connection:
     return connection
 
 
-def _open(connection: fabric.Connection) -> paramiko.Channel:
+def _open_channel(connection: fabric.Connection) -> paramiko.Channel:
     """Return a new channel.
 
-    Fabric's own method waits an hour for a server that accepts the request and does not answer.
+    Fabric's own method would wait an hour for a server that accepts the connection but does not
+    answer the request for a channel.
     """
     return connection.transport.open_session(timeout=_CONNECT_TIMEOUT_S)
 
 
-def _exchange(channel: paramiko.Channel, line: str, stdin: bytes) -> CommandResult:
+def _run_on_channel(channel: paramiko.Channel, line: str, stdin: bytes) -> CommandResult:
     """Run a command line on a new channel.
 
     Standard error must fit into the channel's window (2 MiB).

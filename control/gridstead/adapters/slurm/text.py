@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's commands and their output, in pairs: one function renders a command, another parses it.
+"""Slurm's commands and their output: one function renders a command, another parses its output.
 
-Rule 1: this module runs nothing. Rule 2: all times are Unix seconds, whatever the host's time zone.
-Rule 3: output that does not fit the format is an UnexpectedOutput, never a guess. Rule 4: the only
-field with text of the user's choice, the job's name, comes last, so that no name can move another
-field.
+Rule 1: this module does not run the commands.
+Rule 2: all times are Unix seconds, in every time zone of the host.
+Rule 3: output with an unknown format raises UnexpectedOutput.
+Rule 4: the job name is the last field. It is the only field whose text the user chooses. In the
+last position it cannot shift the other fields.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ _ENVIRONMENT = {
     "SLURM_TIME_FORMAT": "%s",
 }
 
-# Field and width in bytes. Slurm cuts a value that is too long. A job key has at most 162 bytes, so
-# a cut AdminComment is never a job key.
+# Field and width in bytes. Slurm truncates a longer value. A job key has at most 162 bytes, so a
+# truncated AdminComment is never a job key.
 _SQUEUE_FIELDS = (
     ("JobID", 12), ("UserID", 12), ("UserName", 64), ("State", 16), ("exit_code", 10),
     ("SubmitTime", 14), ("StartTime", 14), ("EndTime", 14), ("TimeUsed", 18), ("TimeLimit", 18),
     ("NodeList", 16), ("admin_comment", 200), ("Name", 80),
 )  # fmt: skip
-_SQUEUE_NAME_AT = sum(width for _, width in _SQUEUE_FIELDS[:-1])
+_SQUEUE_NAME_START = sum(width for _, width in _SQUEUE_FIELDS[:-1])
 
 _SACCT_FIELDS = (
     "JobIDRaw", "UID", "User", "State", "ExitCode", "Submit", "Start", "End", "ElapsedRaw",
     "AdminComment", "JobName",
 )  # fmt: skip
-NAMES_PER_COMMAND = 1000  # 67 bytes each; the kernel accepts 128 KiB in one argument
+NAMES_PER_COMMAND = 1000  # 67 bytes each. The kernel accepts 128 KiB in one argument.
 
-_NEVER = frozenset({"N/A", "Unknown", "None", "NONE", ""})
+_NO_TIME = frozenset({"N/A", "Unknown", "None", "NONE", ""})
 _UNLIMITED = frozenset({"UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit"})
 _DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
-_VERSION = re.compile(r"\S+ (\d+\.\d+\.\S+)")  # the first word is slurm or slurm-wlm
+_VERSION = re.compile(r"\S+ (\d+\.\d+\.\S+)")  # The first word is slurm or slurm-wlm.
 _EXIT_CODE = re.compile(r"(\d{1,3}):(\d{1,3})")
 _DBD_QUEUE = re.compile(r"^\s*DBD Agent queue size: (\d+)$", re.MULTILINE)
 _NODE = re.compile(r"NodeName=(\S+) .*?\bCPUEfctv=(\d+) .*?\bRealMemory=(\d+) .*?\bCfgTRES=(\S*)")
@@ -53,30 +54,36 @@ _TRES_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 
 
 def squeue() -> Command:
-    """Render the listing of all jobs of slurmctld, of all users and in all states."""
+    """Render the command that lists all jobs of slurmctld, of all users and in all states."""
     fields = ",".join(f"{name}:{width}" for name, width in _SQUEUE_FIELDS)
-    return _read("squeue", "--all", "--noheader", "--states=all", f"--Format={fields}")
+    return _command("squeue", "--all", "--noheader", "--states=all", f"--Format={fields}")
 
 
 def squeue_one(slurm_job_id: int) -> Command:
-    """Render the listing of one job; for an unknown job it is empty, or Slurm returns an error."""
+    """Render the command that lists one job.
+
+    If slurmctld does not have the job, the listing is empty or the command fails.
+    """
     command = squeue()
-    return _read(*command.argv, f"--jobs={slurm_job_id}")
+    return _command(*command.argv, f"--jobs={slurm_job_id}")
 
 
 def parse_squeue(text: str) -> tuple[Attempt, ...]:
     """Return the jobs of a squeue listing, in its order.
 
-    A row that does not fit the format is an error if it carries a job key. Otherwise it is left
-    out, so that a job from outside the grid cannot stop the supervisor.
+    A malformed row without a job key is skipped, so that a job from outside the grid cannot stop
+    the supervisor.
+
+    Raises:
+        UnexpectedOutput: If a row with a job key is malformed.
     """
     attempts = [_squeue_attempt(line) for line in _squeue_lines(text)]
     return tuple(attempt for attempt in attempts if attempt is not None)
 
 
 def sacct(names: Iterable[str], *, since: int) -> Command:
-    """Render the query for all records with these names, including earlier attempts."""
-    return _read(
+    """Render the query for all records with these job names, including earlier attempts."""
+    return _command(
         "sacct", "--allusers", "--noheader", "--allocations", "--duplicates", "--parsable2",
         "--noconvert", f"--name={','.join(names)}", f"--starttime=uts{since}",
         "--endtime=now+1day", f"--format={','.join(_SACCT_FIELDS)}",
@@ -86,15 +93,15 @@ def sacct(names: Iterable[str], *, since: int) -> Command:
 def parse_sacct(text: str) -> tuple[Attempt, ...]:
     """Return the records of a sacct listing.
 
-    Exit codes of 128 and more are wrong in this listing; see sacct_json.
+    Exit codes of 128 and more are wrong in this listing. ``sacct_json`` has the correct ones.
     """
     return tuple(_sacct_attempt(line) for line in text.splitlines())
 
 
 def sacct_json(slurm_job_ids: Iterable[int], *, since: int) -> Command:
-    """Render the query for correct exit codes: sacct's text subtracts 128 from large ones."""
+    """Render the query for correct exit codes. sacct's text subtracts 128 from large ones."""
     ids = ",".join(str(slurm_job_id) for slurm_job_id in slurm_job_ids)
-    return _read(
+    return _command(
         "sacct", "--allusers", "--allocations", "--duplicates", "--json",
         f"--jobs={ids}", f"--starttime=uts{since}", "--endtime=now+1day",
     )  # fmt: skip
@@ -106,15 +113,15 @@ def parse_sacct_json(text: str) -> dict[tuple[int, int], int]:
     try:
         for job in json.loads(text)["jobs"]:
             key = (int(job["job_id"]), int(job["time"]["submission"]))
-            statuses[key] = _json_status(job["exit_code"])
+            statuses[key] = _json_wait_status(job["exit_code"])
     except (ValueError, KeyError, TypeError) as err:
         raise UnexpectedOutput("sacct --json", text) from err
     return statuses
 
 
 def sdiag() -> Command:
-    """Render the query for slurmctld's statistics, which include the DBD queue."""
-    return _read("sdiag")
+    """Render the query for slurmctld's statistics, which include its queue to slurmdbd."""
+    return _command("sdiag")
 
 
 def parse_dbd_queue(text: str) -> int:
@@ -126,19 +133,21 @@ def parse_dbd_queue(text: str) -> int:
 
 
 def nodes() -> Command:
-    """Render the listing of the cluster's nodes."""
-    return _read("scontrol", "--oneliner", "show", "nodes")
+    """Render the command that lists the nodes of the cluster."""
+    return _command("scontrol", "--oneliner", "show", "nodes")
 
 
 def parse_nodes(text: str) -> Hardware:
     """Return the resources of the nodes, sorted by node name."""
-    nodes_by_name: dict[str, tuple[int, int, int]] = {}
+    nodes_by_name: dict[str, tuple[int, int, int]] = {}  # (GPUs, CPUs, memory in MB)
     for line in text.splitlines():
         match = _NODE.match(line)
         if match is None:
             raise UnexpectedOutput("scontrol show nodes", line)
-        gpus = _TRES_GPUS.search(match[4])
-        nodes_by_name[match[1]] = (int(gpus[1]) if gpus else 0, int(match[2]), int(match[3]))
+        name, cpus, memory_mb, tres = match.groups()
+        gpu_match = _TRES_GPUS.search(tres)
+        gpus = int(gpu_match[1]) if gpu_match else 0
+        nodes_by_name[name] = (gpus, int(cpus), int(memory_mb))
     rows = [nodes_by_name[name] for name in sorted(nodes_by_name)]
     return Hardware(
         gpus_per_node=tuple(gpus for gpus, _, _ in rows),
@@ -149,7 +158,7 @@ def parse_nodes(text: str) -> Hardware:
 
 def associations(address: str, *, account: str) -> Command:
     """Render the query for a user's association with an account."""
-    return _read(
+    return _command(
         "sacctmgr", "--noheader", "--parsable2", "list", "associations",
         f"user={address}", f"account={account}", "format=user,account",
     )  # fmt: skip
@@ -161,18 +170,20 @@ def parse_associated(text: str, address: str, *, account: str) -> bool:
 
 
 def associate(address: str, *, account: str) -> Command:
-    """Render the creation of an association."""
-    return _read("sacctmgr", "--immediate", "add", "user", f"name={address}", f"account={account}")
+    """Render the command that creates an association."""
+    return _command(
+        "sacctmgr", "--immediate", "add", "user", f"name={address}", f"account={account}"
+    )
 
 
 def reconfigure() -> Command:
     """Render the command that makes slurmctld read its configuration and associations again."""
-    return _read("scontrol", "reconfigure")
+    return _command("scontrol", "reconfigure")
 
 
 def version() -> Command:
-    """Render the query of the installed version of Slurm."""
-    return _read("scontrol", "--version")
+    """Render the query for the installed version of Slurm."""
+    return _command("scontrol", "--version")
 
 
 def parse_version(text: str) -> str:
@@ -184,40 +195,44 @@ def parse_version(text: str) -> str:
 
 
 def token(user: str, *, life_s: int) -> Command:
-    """Render the creation of a token for slurmrestd."""
-    return _read("scontrol", "token", f"username={user}", f"lifespan={life_s}")
+    """Render the command that creates a token for slurmrestd."""
+    return _command("scontrol", "token", f"username={user}", f"lifespan={life_s}")
 
 
 def parse_token(text: str) -> str:
-    """Return the token."""
+    """Return the token in the output of ``scontrol token``."""
     name, _, value = text.strip().partition("=")
     if name != "SLURM_JWT" or not value:
         raise UnexpectedOutput("scontrol token", "(hidden)")
     return value
 
 
-def _read(*argv: str) -> Command:
+def _command(*argv: str) -> Command:
     return Command(argv=argv, environment=_ENVIRONMENT)
 
 
 def _squeue_lines(text: str) -> Iterator[str]:
-    """Yield one line per job.
+    """Yield the text of each job.
 
-    A line that is too short for a job belongs to a name with a line break.
+    A job name may contain line breaks. So a line that is too short to be a job is the rest of the
+    previous job's name.
     """
-    line = ""
-    for piece in text.split("\n"):
-        if len(piece) >= _SQUEUE_NAME_AT and line:
-            yield line
-            line = piece
+    job_text = ""
+    for line in text.split("\n"):
+        is_new_job = len(line) >= _SQUEUE_NAME_START
+        if job_text and is_new_job:
+            yield job_text
+            job_text = line
+        elif job_text:
+            job_text = f"{job_text}\n{line}"
         else:
-            line = f"{line}\n{piece}" if line else piece
-    if line.strip():
-        yield line.rstrip("\n")
+            job_text = line
+    if job_text.strip():
+        yield job_text.rstrip("\n")
 
 
 def _squeue_attempt(line: str) -> Attempt | None:
-    if len(line) < _SQUEUE_NAME_AT:
+    if len(line) < _SQUEUE_NAME_START:
         raise UnexpectedOutput("squeue", line)
     values = []
     start = 0
@@ -225,73 +240,85 @@ def _squeue_attempt(line: str) -> Attempt | None:
         values.append(line[start : start + width].strip())
         start += width
     try:
-        return _read_squeue(values, name=line[start:].rstrip())
+        return _attempt_from_fields(values, name=line[start:].rstrip())
     except UnexpectedOutput:
         if parse_job_key(values[-1]) is None:
             return None
         raise
 
 
-def _read_squeue(values: list[str], *, name: str) -> Attempt:
-    job_id, uid, user, state, exit_code, submit, begin, end, used, limit, node_list, comment = (
-        values
-    )
-    base = check_state(state, source="squeue")
-    started_at = _squeue_start(base, begin, has_nodes=bool(node_list))
-    ended_at = _time("squeue", end) if base in END_STATES else None
+def _attempt_from_fields(values: list[str], *, name: str) -> Attempt:
+    (
+        job_id, uid, user, state, exit_code, submit_time, start_time, end_time, time_used,
+        time_limit, node_list, admin_comment,
+    ) = values  # fmt: skip
+    base_state = check_state(state, source="squeue")
+    started_at = _squeue_start(base_state, start_time, has_nodes=bool(node_list))
+    ended_at = None
+    suspended_s = 0
+    if base_state in END_STATES:
+        ended_at = _time("squeue", end_time)
+    if ended_at is not None:
+        # The time used is read only for ended jobs. For a live job Slurm may report it as INVALID,
+        # for example after the clock was set.
+        suspended_s = _suspended_s(started_at, ended_at, _seconds(time_used))
     return Attempt(
         slurm_job_id=_number("squeue", job_id),
         name=name,
-        job_key=parse_job_key(comment),
+        job_key=parse_job_key(admin_comment),
         user=user,
         uid=_number("squeue", uid),
-        state=base,
-        submitted_at=_number("squeue", submit),
+        state=base_state,
+        submitted_at=_number("squeue", submit_time),
         started_at=started_at,
         ended_at=ended_at,
-        # Only ended jobs need this value. Slurm may report the time of a live job as INVALID, for
-        # example after the clock was set.
-        suspended_s=0 if ended_at is None else _suspended_s(started_at, ended_at, _seconds(used)),
-        exit_code=_status("squeue", exit_code),
-        time_limit_min=None if limit in _UNLIMITED else _seconds(limit) // 60,
+        suspended_s=suspended_s,
+        exit_code=_wait_status("squeue", exit_code),
+        time_limit_min=None if time_limit in _UNLIMITED else _seconds(time_limit) // 60,
     )
 
 
-def _squeue_start(state: str, begin: str, *, has_nodes: bool) -> int | None:
-    """Return the start time of a job that has started.
+def _squeue_start(state: str, start_time: str, *, has_nodes: bool) -> int | None:
+    """Return the start time of a job. Returns None if the job has not started.
 
-    Slurm shows an estimate for a queued job, and the end time for a job cancelled in the queue.
+    For a queued job squeue shows an estimated start time. For a job that was cancelled in the
+    queue, and so has no nodes, squeue shows the end time as the start time.
     """
     if state not in STARTED_STATES and state not in END_STATES:
         return None
-    return _time("squeue", begin) if has_nodes else None
+    return _time("squeue", start_time) if has_nodes else None
 
 
 def _sacct_attempt(line: str) -> Attempt:
     values = line.split("|", len(_SACCT_FIELDS) - 1)
     if len(values) != len(_SACCT_FIELDS):
         raise UnexpectedOutput("sacct", line)
-    job_id, uid, user, state, exit_code, submit, begin, end, elapsed, comment, name = values
-    base = check_state(state, source="sacct")
-    started_at = _time("sacct", begin)
-    ended_at = _time("sacct", end) if base in END_STATES else None
+    (
+        job_id, uid, user, state, exit_code, submit_time, start_time, end_time, elapsed,
+        admin_comment, name,
+    ) = values  # fmt: skip
+    base_state = check_state(state, source="sacct")
+    started_at = _time("sacct", start_time)
+    ended_at = _time("sacct", end_time) if base_state in END_STATES else None
     return Attempt(
         slurm_job_id=_number("sacct", job_id),
         name=name,
-        job_key=parse_job_key(comment),
+        job_key=parse_job_key(admin_comment),
         user=user,
         uid=_number("sacct", uid),
-        state=base,
-        submitted_at=_number("sacct", submit),
+        state=base_state,
+        submitted_at=_number("sacct", submit_time),
         started_at=started_at,
         ended_at=ended_at,
         suspended_s=_suspended_s(started_at, ended_at, _number("sacct", elapsed)),
-        exit_code=_status("sacct", exit_code),
+        exit_code=_wait_status("sacct", exit_code),
     )
 
 
-def _json_status(exit_code: dict[str, Any]) -> int:
-    return int(exit_code["return_code"]["number"]) << 8 | int(exit_code["signal"]["id"]["number"])
+def _json_wait_status(exit_code: dict[str, Any]) -> int:
+    return_code = int(exit_code["return_code"]["number"])
+    signal = int(exit_code["signal"]["id"]["number"])
+    return return_code << 8 | signal
 
 
 def _suspended_s(started_at: int | None, ended_at: int | None, elapsed_s: int) -> int:
@@ -307,11 +334,11 @@ def _number(source: str, text: str) -> int:
 
 
 def _time(source: str, text: str) -> int | None:
-    return None if text in _NEVER else _number(source, text)
+    return None if text in _NO_TIME else _number(source, text)
 
 
 def _seconds(text: str) -> int:
-    """Return a duration of the form days-hours:minutes:seconds in seconds."""
+    """Return the seconds of a duration in the format days-hours:minutes:seconds."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise UnexpectedOutput("squeue", text)
@@ -319,7 +346,8 @@ def _seconds(text: str) -> int:
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def _status(source: str, text: str) -> int:
+def _wait_status(source: str, text: str) -> int:
+    """Return the wait status (code << 8 | signal) of an exit code in the format code:signal."""
     match = _EXIT_CODE.fullmatch(text)
     if match is None:
         raise UnexpectedOutput(source, text)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for the login node, in pairs: one function renders a command, another parses the result.
+"""Commands for the login node, in pairs: one function renders a command, one parses its result.
 
-The operator may run one program, gridstead-submit, as root. The program's exit status tells who
-must act: 0 means success, 64 an invalid request, 69 a rejection by Slurm, and any other status an
-unknown result.
+The operator's account may run only the program gridstead-submit as root. The exit status of the
+program is 0 for success, 64 for an invalid request, and 69 for a rejection by Slurm. After any
+other status the result is unknown.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from gridstead.errors import (
 
 _PROGRAM = ("sudo", "-n", "/usr/local/sbin/gridstead-submit")
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
-# The option keeps its old name, so that either side may run the previous release.
+# The option keeps its old name, because one of the two hosts may still run the previous release.
 _JOB_KEY_OPTION = "proof"
 _SUCCESS, _INVALID_REQUEST, _REJECTED = 0, 64, 69
-_GETENT_UNKNOWN = 2
+_GETENT_NOT_FOUND = 2
+_PASSWD_FIELDS = 7
 
 
 def submit(submission: Submission, environment: Mapping[str, str]) -> Command:
-    """Render a submission; script and environment are passed on standard input."""
+    """Render a submission. The script and the environment are passed on standard input."""
     resources = submission.resources
     options = {
         _JOB_KEY_OPTION: str(submission.job_key),
@@ -48,28 +49,28 @@ def submit(submission: Submission, environment: Mapping[str, str]) -> Command:
     return _program("submit", options, json.dumps(job))
 
 
-def parse_submitted(result: CommandResult, what: str) -> int:
-    """Return the Slurm job id.
+def parse_submitted(result: CommandResult, message: str) -> int:
+    """Return the Slurm job id of a submission.
 
     Raises:
-        SubmitRejected: If nothing was submitted.
+        SubmitRejected: If the job was rejected. Nothing was submitted.
         SchedulerUnavailable: If it is unknown whether the job was submitted.
     """
     if result.exit_status in (_INVALID_REQUEST, _REJECTED):
-        raise SubmitRejected(what, detail=_describe(result))
+        raise SubmitRejected(message, detail=_describe(result))
     text = result.stdout.strip()
     if result.exit_status != _SUCCESS or not text.isascii() or not text.isdigit():
-        raise SchedulerUnavailable(what, detail=_describe(result))
+        raise SchedulerUnavailable(message, detail=_describe(result))
     return int(text)
 
 
 def cancel(slurm_job_id: int, *, job_key: JobKey) -> Command:
-    """Render the cancellation of a job that carries this job key."""
+    """Render the cancellation of a Slurm job that has this job key."""
     return _program("cancel", {"slurm-job-id": slurm_job_id, _JOB_KEY_OPTION: job_key})
 
 
 def extend(slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> Command:
-    """Render the extension of a job that carries this job key."""
+    """Render the extension of the time limit of a Slurm job that has this job key."""
     options = {
         "slurm-job-id": slurm_job_id,
         _JOB_KEY_OPTION: job_key,
@@ -79,35 +80,39 @@ def extend(slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> Comman
 
 
 def associate(address: str) -> Command:
-    """Render the creation of a user's association."""
+    """Render the command that creates a user's association."""
     return _program("associate", {"user": address})
 
 
-def check_done(result: CommandResult, what: str) -> None:
-    """Return if the program succeeded.
+def check_success(result: CommandResult, message: str) -> None:
+    """Check that the program succeeded.
 
     Raises:
-        InvalidInput: If the request was invalid; nothing was done.
+        InvalidInput: If the request was invalid. Nothing was changed.
         SchedulerUnavailable: If the result is unknown.
     """
     if result.exit_status == _SUCCESS:
         return
     if result.exit_status == _INVALID_REQUEST:
-        raise InvalidInput(what, detail=_describe(result))
-    raise SchedulerUnavailable(what, detail=_describe(result))
+        raise InvalidInput(message, detail=_describe(result))
+    raise SchedulerUnavailable(message, detail=_describe(result))
 
 
 def user(address: str) -> Command:
-    """Render the query for an account."""
+    """Render the query for the Linux account of a user name."""
     return Command(argv=("getent", "passwd", address), environment=_ENVIRONMENT)
 
 
 def parse_user(result: CommandResult, address: str) -> GridUser | None:
-    """Return the account of a user name, None if the name does not resolve."""
-    if result.exit_status == _GETENT_UNKNOWN:
+    """Return the account of a user name. Returns None if the name does not resolve.
+
+    Raises:
+        UnexpectedOutput: If the output is not the passwd line of this user.
+    """
+    if result.exit_status == _GETENT_NOT_FOUND:
         return None
     fields = result.stdout.strip().split(":")
-    if result.exit_status != 0 or len(fields) != 7 or fields[0] != address:
+    if result.exit_status != 0 or len(fields) != _PASSWD_FIELDS or fields[0] != address:
         raise UnexpectedOutput("getent passwd", result.stdout or result.stderr)
     return GridUser(address=address, uid=int(fields[2]), gid=int(fields[3]))
 
@@ -124,11 +129,11 @@ def parse_missing(result: CommandResult, paths: tuple[Path, ...], *, uid: int) -
     return tuple(f"directory {path} does not exist for uid {uid}" for path in missing)
 
 
-def _program(sub_command: str, options: Mapping[str, object], stdin: str = "") -> Command:
+def _program(subcommand: str, options: Mapping[str, object], stdin: str = "") -> Command:
     arguments: list[str] = []
     for name, value in options.items():
         arguments += [f"--{name}", str(value)]
-    argv = (*_PROGRAM, sub_command, *arguments)
+    argv = (*_PROGRAM, subcommand, *arguments)
     return Command(argv=argv, environment=_ENVIRONMENT, stdin=stdin)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The write side of the grid's contracts, for one wallet."""
+"""Signs transactions of one wallet, estimates their gas, and sends them to a node."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from gridstead.adapters.transactions.encode import Payload, encode, gas_of
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
 from gridstead.domain.transactions.calls import Call
-from gridstead.domain.transactions.outbox import Fees, Receipt, Reply, Taken, Transaction
+from gridstead.domain.transactions.outbox import Fees, Receipt, Reply, SendResult, Transaction
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
 TRANSFER_GAS = 21_000
-REQUEST_BYTES = 500_000  # of signed transactions in one request; some nodes refuse a megabyte
-MESSAGE_LENGTH = 500  # characters of a node's error message that are retained
-LEAST_TIP = 1_000_000  # wei per gas; some nodes refuse a lower tip
+# Maximum length of the signed transactions in one request. Some nodes refuse a megabyte.
+MAX_REQUEST_LENGTH = 500_000
+MAX_MESSAGE_LENGTH = 500  # longer error messages of a node are truncated
+MIN_TIP = 1_000_000  # wei per gas; some nodes refuse a lower tip
 
-_KNOWN = (
+# Fragments of the error messages of geth, Nethermind, Besu and other nodes, lower case.
+_ACCEPTED_MESSAGES = (
     "already known",
     "already imported",
     "alreadyknown",
     "known transaction",
     "already exists",
 )
-_UNDERPRICED = (
+_UNDERPRICED_MESSAGES = (
     "underpriced",
     "fee too low",
     "feetoolow",
@@ -38,10 +40,10 @@ _UNDERPRICED = (
     "less than block base fee",
     "max fee per gas less than",
 )
-_POOR = ("insufficient funds", "insufficientfunds", "upfront cost exceeds")
-_STALE = ("nonce too low", "oldnonce")
-# Errors that are not about the transaction itself. Source: EIP-1474 for the code "limit exceeded".
-_LATER = (
+_CANNOT_PAY_MESSAGES = ("insufficient funds", "insufficientfunds", "upfront cost exceeds")
+_NONCE_USED_MESSAGES = ("nonce too low", "oldnonce")
+# Errors that do not depend on the transaction itself.
+_RETRY_LATER_MESSAGES = (
     "too many requests",
     "rate limit",
     "pool is full",
@@ -53,11 +55,17 @@ _LATER = (
     "too distant",
     "internal error",
 )
-_LATER_CODE = -32005
+LIMIT_EXCEEDED_CODE = -32005  # EIP-1474: limit exceeded
 
 
 class ChainAccount:
-    """Port Account."""
+    """Port Account, with a node and the wallet's key.
+
+    Args:
+        node: The chain.
+        contracts: The contracts of the grid.
+        wallet: Signs the transactions.
+    """
 
     def __init__(self, node: Node, contracts: Contracts, wallet: Wallet) -> None:
         self._node = node
@@ -87,7 +95,7 @@ class ChainAccount:
         for answer in (block, tip):
             if isinstance(answer, RpcError):
                 raise unavailable(answer, "a request for the fees")
-        tip_wei = max(LEAST_TIP, int(tip, 16))
+        tip_wei = max(MIN_TIP, int(tip, 16))
         base_fee = int(block.get("baseFeePerGas", "0x0"), 16)
         return Fees(max_fee=2 * base_fee + tip_wei, tip=tip_wei)
 
@@ -106,31 +114,31 @@ class ChainAccount:
         return receipts
 
     def gas(
-        self, batches: Sequence[Sequence[Call]], *, room: int
+        self, batches: Sequence[Sequence[Call]], *, available_gas: int
     ) -> tuple[int | TransactionReverted, ...]:
         """Return the gas limit of each batch, or the error with which the contract would refuse it.
 
-        The node estimates the batches that have no known bound, in one request.
+        The node estimates the gas of the batches whose payload has no gas limit, in one request.
         """
-        known: dict[int, int] = {}
-        payloads: dict[int, Payload] = {}
+        limits: dict[int, int | TransactionReverted] = {}
+        indexes: list[int] = []
+        named_payloads: list[tuple[Payload, str]] = []
         for index, calls in enumerate(batches):
             if not calls:
-                known[index] = TRANSFER_GAS
+                limits[index] = TRANSFER_GAS
                 continue
-            payload = encode(calls, self._contracts, room=room)
-            if payload.gas is None:
-                payloads[index] = payload
-            else:
-                known[index] = payload.gas
-        named = [(payload, type(batches[i][0]).__name__) for i, payload in payloads.items()]
-        estimates = estimate_all(self._node, self.address, named)
-        limits: dict[int, int | TransactionReverted] = dict(known)
-        for (index, payload), gas in zip(payloads.items(), estimates, strict=True):
-            if isinstance(gas, int):
-                limits[index] = min(max(gas, payload.least_gas), room)
-            else:
+            payload = encode(calls, self._contracts, available_gas=available_gas)
+            if payload.gas is not None:
+                limits[index] = payload.gas
+                continue
+            indexes.append(index)
+            named_payloads.append((payload, type(calls[0]).__name__))
+        estimates = estimate_all(self._node, self.address, named_payloads)
+        for index, (payload, _), gas in zip(indexes, named_payloads, estimates, strict=True):
+            if isinstance(gas, TransactionReverted):
                 limits[index] = gas
+            else:
+                limits[index] = min(max(gas, payload.min_gas), available_gas)
         return tuple(limits[index] for index in range(len(batches)))
 
     def sign(
@@ -139,7 +147,7 @@ class ChainAccount:
         """Return a signed transaction; without calls, a transfer of 0 wei to the wallet itself."""
         payload = Payload(to=self.address, data="0x", gas=None)
         if calls:
-            payload = encode(calls, self._contracts, room=gas)
+            payload = encode(calls, self._contracts, available_gas=gas)
         fields = to_fields(
             payload, chain_id=self._contracts.chain_id, nonce=nonce, gas=gas, fees=fees
         )
@@ -162,18 +170,18 @@ class ChainAccount:
         return int(block["gasLimit"], 16)
 
     def gas_of(self, call: Call) -> int:
-        """Return the most gas that a call can add to a batch."""
+        """Return the maximum gas that a call adds to a batch."""
         return gas_of(call)
 
     def send(self, transactions: Sequence[Transaction]) -> tuple[Reply, ...]:
         """Send transactions to the node and return its replies, in order.
 
-        A request has at most ``REQUEST_BYTES`` of transactions, but at least one.
+        Each request carries at least one transaction, and more up to ``MAX_REQUEST_LENGTH``.
         """
         replies: list[Reply] = []
         page: list[str] = []
         for transaction in transactions:
-            if page and sum(map(len, page)) + len(transaction.raw) > REQUEST_BYTES:
+            if page and sum(map(len, page)) + len(transaction.raw) > MAX_REQUEST_LENGTH:
                 replies += _send_raw_all(self._node, page)
                 page = []
             page.append(transaction.raw)
@@ -198,7 +206,7 @@ class ChainAccount:
 
 
 def estimate(node: Node, sender: str, payload: Payload, name: str) -> int:
-    """Return a gas limit: the node's estimate and a third more.
+    """Return a gas limit: the node's estimate plus a third.
 
     Raises:
         TransactionReverted: If the contract would refuse the call at the newest block.
@@ -217,7 +225,10 @@ def estimate_all(
     Args:
         node: The chain.
         sender: The address that would send the transactions.
-        payloads: Each with the name of its call, for the error.
+        payloads: The payloads, each with the name of its call for the error.
+
+    Raises:
+        ChainUnavailable: If the node answers with another error.
     """
     requests: list[Request] = []
     for payload, _ in payloads:
@@ -255,24 +266,28 @@ def to_fields(
     return fields
 
 
-def send_raw(node: Node, raw: str, sender: str) -> Taken:
-    """Send a signed transaction to the node and return how the node took it.
+def send_raw(node: Node, raw: str, sender: str) -> SendResult:
+    """Send a signed transaction to the node.
+
+    Returns:
+        ACCEPTED, UNDERPRICED or NONCE_USED.
 
     Raises:
         ConfigError: If the sender cannot pay for it.
-        ChainUnavailable: If the node does not answer, or refuses for a reason that we do not know.
+        ChainUnavailable: If the node does not answer, is busy, or refuses the transaction for
+            another reason.
     """
     (reply,) = _send_raw_all(node, [raw])
-    if reply.taken is Taken.POOR:
+    if reply.result is SendResult.CANNOT_PAY:
         hint = "Send coins of the chain to the wallet."
         raise ConfigError(
-            f"cannot pay for transactions of {sender}", detail=f'"{reply.words}"', hint=hint
+            f"cannot pay for transactions of {sender}", detail=f'"{reply.message}"', hint=hint
         )
-    if reply.taken in {Taken.REFUSED, Taken.LATER}:
+    if reply.result in {SendResult.REFUSED, SendResult.RETRY_LATER}:
         raise ChainUnavailable(
-            "could not send a transaction", detail=f'the node refused it: "{reply.words}"'
+            "could not send a transaction", detail=f'the node refused it: "{reply.message}"'
         )
-    return reply.taken
+    return reply.result
 
 
 def _send_raw_all(node: Node, raws: Sequence[str]) -> list[Reply]:
@@ -282,19 +297,19 @@ def _send_raw_all(node: Node, raws: Sequence[str]) -> list[Reply]:
 
 def _to_reply(answer: Any) -> Reply:  # noqa: ANN401
     if not isinstance(answer, RpcError):
-        return Reply(taken=Taken.TAKEN)
-    message = answer.message[:MESSAGE_LENGTH]
-    if _has_any(answer, _KNOWN):
-        return Reply(taken=Taken.TAKEN)
-    if _has_any(answer, _STALE):
-        return Reply(taken=Taken.STALE)
-    if _has_any(answer, _UNDERPRICED):
-        return Reply(taken=Taken.UNDERPRICED)
-    if _has_any(answer, _POOR):
-        return Reply(taken=Taken.POOR, words=message)
-    if answer.code == _LATER_CODE or _has_any(answer, _LATER):
-        return Reply(taken=Taken.LATER, words=message)
-    return Reply(taken=Taken.REFUSED, words=message)
+        return Reply(result=SendResult.ACCEPTED)
+    message = answer.message[:MAX_MESSAGE_LENGTH]
+    if _has_any(answer, _ACCEPTED_MESSAGES):
+        return Reply(result=SendResult.ACCEPTED)
+    if _has_any(answer, _NONCE_USED_MESSAGES):
+        return Reply(result=SendResult.NONCE_USED)
+    if _has_any(answer, _UNDERPRICED_MESSAGES):
+        return Reply(result=SendResult.UNDERPRICED)
+    if _has_any(answer, _CANNOT_PAY_MESSAGES):
+        return Reply(result=SendResult.CANNOT_PAY, message=message)
+    if answer.code == LIMIT_EXCEEDED_CODE or _has_any(answer, _RETRY_LATER_MESSAGES):
+        return Reply(result=SendResult.RETRY_LATER, message=message)
+    return Reply(result=SendResult.REFUSED, message=message)
 
 
 def _has_any(error: RpcError, fragments: Iterable[str]) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends transactions at once and waits for them, for a command line.
+"""Sends transactions without an outbox and waits until they are mined, for commands.
 
 Services use an outbox and its sender instead.
 """
@@ -15,12 +15,12 @@ from gridstead.adapters.chain.node import Node, Request, RpcError
 from gridstead.adapters.chain.wallet import Wallet
 from gridstead.adapters.transactions.account import estimate, send_raw, to_fields
 from gridstead.adapters.transactions.encode import Payload
-from gridstead.domain.transactions.outbox import Fees, Taken
+from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, TransactionReverted
 
 POLL_S = 0.1
-LEAST_TIP = 1_000_000_000  # wei per gas
-RECEIPT_ATTEMPTS = 5  # requests for a receipt after its nonce is used
+MIN_TIP = 1_000_000_000  # wei per gas
+RECEIPT_ATTEMPTS = 5  # requests for a missing receipt after the nonce is used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Draft:
 
 
 class DirectSender:
-    """Sends one transaction after the other.
+    """Sends the transactions of one wallet, one after the other.
 
     Args:
         node: The chain.
@@ -58,9 +58,9 @@ class DirectSender:
         """Send a transaction and return its receipt; an empty ``to`` creates a contract.
 
         Raises:
-            TransactionReverted: If the contract refuses it. Nothing is changed.
-            ChainUnavailable: If it is unknown whether it was or will be mined.
-            ConfigError: If the wallet cannot pay for it.
+            TransactionReverted: If the contract refuses the transaction. It changes nothing.
+            ChainUnavailable: If it is unknown whether the transaction was or will be mined.
+            ConfigError: If the wallet cannot pay for the transaction.
         """
         (receipt,) = self.transact_all(to, [data], name=name)
         return receipt
@@ -71,9 +71,9 @@ class DirectSender:
         All transactions are sent before the first receipt is requested.
 
         Raises:
-            TransactionReverted: If the contract refuses one. The others may have been mined.
-            ChainUnavailable: If it is unknown whether one was or will be mined.
-            ConfigError: If the wallet cannot pay for one.
+            TransactionReverted: If the contract refuses a transaction. Others may have been mined.
+            ChainUnavailable: If it is unknown whether a transaction was or will be mined.
+            ConfigError: If the wallet cannot pay for a transaction.
         """
         return self._send([Payload(to=to, data=call_data, gas=None) for call_data in data], name)
 
@@ -88,12 +88,12 @@ class DirectSender:
 
         Args:
             payload: The recipient and the data; the node estimates the gas.
-            nonce: Its nonce.
+            nonce: The nonce of the transaction.
             name: The name of the call, for errors.
             earlier: Gas limit and fees of an earlier transaction with this nonce. If those fees
-                still suffice, the same transaction is returned; else one with fees so high that
-                nodes replace the earlier one. The contract may refuse the call now because the
-                earlier transaction is pending or was just mined; then its gas limit is used.
+                still suffice, the same transaction is returned. Otherwise the fees are raised so
+                that nodes replace the earlier transaction. If the contract refuses the call now,
+                the earlier gas limit is used: the earlier transaction may be pending or just mined.
 
         Raises:
             TransactionReverted: If the contract would refuse the call at the newest block, and
@@ -111,52 +111,53 @@ class DirectSender:
         fees = _replacement_fees(earlier_fees, self.fees())
         return self._sign(payload, max(gas, earlier_gas), fees, nonce)
 
-    def give(self, draft: Draft) -> Taken:
+    def submit(self, draft: Draft) -> SendResult:
         """Send a signed transaction to the node, which may have it already.
 
         Raises:
             ConfigError: If the wallet cannot pay for it.
-            ChainUnavailable: If the node does not answer. It may have accepted the transaction.
+            ChainUnavailable: If the node does not answer or refuses the transaction. A node that
+                does not answer may have accepted it.
         """
         return send_raw(self._node, draft.raw, self.address)
 
     def wait(self, hashes: Iterable[str], nonce: int, *, name: str) -> dict[str, Any] | None:
-        """Return the receipt of whichever of these transactions is mined; all have this nonce.
+        """Wait until one of these transactions is mined. All of them have this nonce.
 
         Returns:
-            None if the nonce is used and the node has no receipt: another transaction has used the
-            nonce, or the node has already deleted the receipt.
+            The receipt of the mined transaction. None if the nonce is used and the node has no
+            receipt: another transaction has used the nonce, or the node has deleted the receipt.
 
         Raises:
-            TransactionReverted: If it was mined and the contract refused it.
-            ChainUnavailable: If none is mined in time.
+            TransactionReverted: If the contract refused the mined transaction.
+            ChainUnavailable: If none of the transactions is mined within ``timeout_s``.
         """
-        known, end = list(hashes), time.monotonic() + self._timeout_s
-        requests: list[Request] = [("eth_getTransactionReceipt", [tx_hash]) for tx_hash in known]
+        candidates, deadline = list(hashes), time.monotonic() + self._timeout_s
+        requests: list[Request] = [("eth_getTransactionReceipt", [tx]) for tx in candidates]
         requests.append(("eth_getTransactionCount", [self.address, "latest"]))
         attempts = 0
-        while time.monotonic() < end:
-            *answers, used = self._node.batch(requests)
-            receipt = _mined_receipt(known, answers, name)
+        while time.monotonic() < deadline:
+            *answers, used_nonces = self._node.batch(requests)
+            receipt = _mined_receipt(candidates, answers, name)
             if receipt is not None:
                 return receipt
-            if isinstance(used, str) and int(used, 16) > nonce:
+            if isinstance(used_nonces, str) and int(used_nonces, 16) > nonce:
                 attempts += 1
                 if attempts > RECEIPT_ATTEMPTS:
                     return None
             time.sleep(POLL_S)
-        detail = f"transaction {known[-1]} is in no block after {self._timeout_s:g} s"
+        detail = f"transaction {candidates[-1]} is in no block after {self._timeout_s:g} s"
         raise ChainUnavailable(f"could not confirm {name}", detail=detail)
 
-    def wait_for_own(self) -> None:
-        """Return when no transaction of this wallet is pending.
+    def wait_for_pending(self) -> None:
+        """Wait until no transaction of this wallet is pending.
 
         Raises:
             ChainUnavailable: If a transaction is still pending after ``timeout_s``.
         """
-        end = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + self._timeout_s
         while self.next_nonce() > self.used_nonces():
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 detail = (
                     f"transactions of {self.address} are in no block after {self._timeout_s:g} s"
                 )
@@ -175,23 +176,23 @@ class DirectSender:
         """Return the fees that a transaction should offer now."""
         block = self._node.ask("eth_getBlockByNumber", "latest", False)
         base_fee = int(block.get("baseFeePerGas", "0x0"), 16)
-        return Fees(max_fee=2 * base_fee + LEAST_TIP, tip=LEAST_TIP)
+        return Fees(max_fee=2 * base_fee + MIN_TIP, tip=MIN_TIP)
 
     def _send(self, payloads: Sequence[Payload], name: str) -> list[dict[str, Any]]:
         limits = [estimate(self._node, self.address, payload, name) for payload in payloads]
         fees, nonce = self.fees(), self.next_nonce()
-        sent = []
+        drafts = []
         for payload, gas in zip(payloads, limits, strict=True):
             draft = self._send_one(payload, gas, fees, nonce, name)
-            sent.append(draft)
+            drafts.append(draft)
             nonce = draft.nonce + 1
-        return [self._receipt(draft, name) for draft in sent]
+        return [self._receipt(draft, name) for draft in drafts]
 
     def _send_one(self, payload: Payload, gas: int, fees: Fees, nonce: int, name: str) -> Draft:
-        """Send a transaction; with another nonce if this one is already used."""
+        """Send a transaction. If the nonce is already used, sign and send it with the next one."""
         for _ in range(3):
             draft = self._sign(payload, gas, fees, nonce)
-            if self.give(draft) is Taken.TAKEN:
+            if self.submit(draft) is SendResult.ACCEPTED:
                 return draft
             nonce = self.next_nonce()
         raise ChainUnavailable(
@@ -219,10 +220,10 @@ class DirectSender:
 def _mined_receipt(
     hashes: Iterable[str], answers: Iterable[Any], name: str
 ) -> dict[str, Any] | None:
-    """Return the receipt of a mined transaction, None if none is mined.
+    """Return the receipt of the transaction that is mined, None if none of them is mined.
 
     Raises:
-        TransactionReverted: If it was mined and the contract refused it.
+        TransactionReverted: If the contract refused the mined transaction.
     """
     for tx_hash, answer in zip(hashes, answers, strict=True):
         if isinstance(answer, RpcError) and answer.is_revert:
@@ -235,14 +236,17 @@ def _mined_receipt(
     return None
 
 
-def _replacement_fees(old: Fees, now: Fees) -> Fees:
+def _replacement_fees(old: Fees, current: Fees) -> Fees:
     """Return the old fees if they still suffice, else fees with which nodes replace a transaction.
 
     Nodes replace a transaction if max fee and tip are an eighth higher. The current max fee is
-    twice the base fee plus the tip, so the mean of max fee and tip is what a block requires.
+    twice the base fee plus the tip. So the mean of the current max fee and tip is the base fee plus
+    the tip, which the next block requires.
     """
-    if (now.max_fee + now.tip) // 2 <= old.max_fee:
+    required = (current.max_fee + current.tip) // 2
+    if old.max_fee >= required:
         return old
     return Fees(
-        max_fee=max(now.max_fee, old.max_fee * 9 // 8 + 1), tip=max(now.tip, old.tip * 9 // 8 + 1)
+        max_fee=max(current.max_fee, old.max_fee * 9 // 8 + 1),
+        tip=max(current.tip, old.tip * 9 // 8 + 1),
     )

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Encodes domain calls as payloads of transactions.
 
-Calls of one kind about jobs become one batch, even a single call. The contract skips an element
-that it refuses, and emits an event with the reason; the other elements are not affected. Only
-expired jobs are ended one by one.
+Calls of one type about jobs are encoded as one batch, even a single call. If the contract refuses
+an element of a batch, it skips the element and emits an event with the reason. The other elements
+are not affected. Expiries have no batch.
 
-Plain DeepSquare has no batches, seconds, start times, evidence or highest prices. There, each call
-is a transaction of its own and has only the values that the older function accepts.
+Plain DeepSquare has no batches, seconds, start times, evidence or price limits. There, each call is
+a transaction of its own, and values that the contracts do not accept are omitted.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ __all__ = ["Payload", "encode", "gas_of"]
 
 C = TypeVar("C", bound=Call)
 
-QUEUE_ENTRIES = 50
-ERROR_BYTES = 500
+QUEUE_ENTRIES = 50  # entries of a queue that one claim takes
+ERROR_BYTES = 500  # longer error texts are truncated
 
-# A claim takes the jobs that wait when it is mined, which may be more than when its gas was
-# estimated. These limits are above both figures of their source: contracts/gas.md, line "claim",
-# 99,042 for a single job and 57,582 for each of 50 jobs.
+# More jobs may wait when a claim is mined than when its gas was estimated, so the estimate may be
+# too low. contracts/gas.md, line "claim", has the measured gas: 99,042 for a single job and 57,582
+# for each of 50 jobs. These limits are higher than both.
 CLAIM_GAS_BASE = 210_000
 CLAIM_GAS_PER_JOB = 60_000
 
-# Upper limits of the gas of a batch, measured on our contracts and checked by a test. Gas that is
-# not used is not paid.
+# Upper limits of the gas of a batch, checked by tests/adapters/chain/test_sender.py. Unused gas is
+# not paid.
 GAS_BASE = 80_000
 GAS_PER_ERROR_BYTE = 850
 GAS_PER_CALL: dict[type[Call], int] = {
@@ -57,89 +57,98 @@ GAS_PER_CALL: dict[type[Call], int] = {
 }
 
 
-def encode(calls: Sequence[Call], contracts: Contracts, *, room: int | None = None) -> Payload:
+def encode(
+    calls: Sequence[Call], contracts: Contracts, *, available_gas: int | None = None
+) -> Payload:
     """Return the payload of a transaction with these calls.
 
     Args:
-        calls: One or more, all of one kind.
-        contracts: The grid.
-        room: The gas that is available. A claim takes at most as many jobs as this gas allows, but
-            at least one.
+        calls: One or more calls of one type. Plain DeepSquare accepts only one.
+        contracts: The contracts of the grid.
+        available_gas: Limits the number of jobs that a claim takes; a claim takes at least one.
+            None for no limit.
     """
     if contracts.has_batches:
-        return _encode_batch(calls, contracts, room=room)
+        return _encode_batch(calls, contracts, available_gas=available_gas)
     (call,) = calls
     return _encode_plain(call, contracts)
 
 
 def gas_of(call: Call) -> int:
-    """Return the most gas that a call can add to a batch; 0 if it is never batched."""
+    """Return the maximum gas that a call adds to a batch; 0 if it is never in a batch."""
     error_bytes = len(_error(call).encode()) if isinstance(call, Settle) else 0
     return GAS_PER_CALL.get(type(call), 0) + GAS_PER_ERROR_BYTE * error_bytes
 
 
-def _encode_batch(calls: Sequence[Call], contracts: Contracts, *, room: int | None) -> Payload:
-    grid = contracts.meta_scheduler
+def _encode_batch(
+    calls: Sequence[Call], contracts: Contracts, *, available_gas: int | None
+) -> Payload:
+    """Return the payload for our contracts."""
+    meta_scheduler = contracts.meta_scheduler
     gas = GAS_BASE + sum(map(gas_of, calls))
     match calls[0]:
         case Register() as call:
             return contracts.providers.register(call.hardware, call.prices, call.labels)
         case ClaimJobs() as call:
-            return _claim_jobs(call, contracts, room=room)
+            return _claim_jobs(call, contracts, available_gas=available_gas)
         case ClaimCancelling():
-            return grid.claim_cancellations(QUEUE_ENTRIES)
+            return meta_scheduler.claim_cancellations(QUEUE_ENTRIES)
         case ClaimTopUp():
-            return grid.claim_top_ups(QUEUE_ENTRIES)
+            return meta_scheduler.claim_top_ups(QUEUE_ENTRIES)
         case Match():
             matches = map(_match, _of_type(calls, Match))
-            return grid.meta_schedule_many(matches, gas=gas)
+            return meta_scheduler.meta_schedule_many(matches, gas=gas)
         case SetRunning():
             starts = map(_start, _of_type(calls, SetRunning))
-            return grid.set_running_many(starts, gas=gas)
+            return meta_scheduler.set_running_many(starts, gas=gas)
         case Refuse():
-            return grid.refuse_many(map(_number, _of_type(calls, Refuse)), gas=gas)
+            numbers = map(_number, _of_type(calls, Refuse))
+            return meta_scheduler.refuse_many(numbers, gas=gas)
         case Settle():
-            return grid.settle_many(map(_settlement, _of_type(calls, Settle)), gas=gas)
+            settlements = map(_settlement, _of_type(calls, Settle))
+            return meta_scheduler.settle_many(settlements, gas=gas)
         case Expire() as call:
-            return grid.expire_job(_number(call))
+            return meta_scheduler.expire_job(_number(call))
 
 
-def _of_type(calls: Iterable[Call], kind: type[C]) -> Iterator[C]:
-    return (call for call in calls if isinstance(call, kind))
+def _of_type(calls: Iterable[Call], call_type: type[C]) -> Iterator[C]:
+    return (call for call in calls if isinstance(call, call_type))
 
 
-def _claim_jobs(call: ClaimJobs, contracts: Contracts, *, room: int | None) -> Payload:
+def _claim_jobs(call: ClaimJobs, contracts: Contracts, *, available_gas: int | None) -> Payload:
     jobs = call.limit
-    if room is not None:
-        jobs = max(1, min(jobs, (room - CLAIM_GAS_BASE) // CLAIM_GAS_PER_JOB))
-    least_gas = CLAIM_GAS_BASE + CLAIM_GAS_PER_JOB * jobs
-    return replace(contracts.meta_scheduler.claim_jobs(jobs), least_gas=least_gas)
+    if available_gas is not None:
+        affordable_jobs = (available_gas - CLAIM_GAS_BASE) // CLAIM_GAS_PER_JOB
+        jobs = max(1, min(jobs, affordable_jobs))
+    min_gas = CLAIM_GAS_BASE + CLAIM_GAS_PER_JOB * jobs
+    return replace(contracts.meta_scheduler.claim_jobs(jobs), min_gas=min_gas)
 
 
 def _encode_plain(call: Call, contracts: Contracts) -> Payload:
-    grid = contracts.meta_scheduler
+    """Return the payload for the contracts of plain DeepSquare."""
+    meta_scheduler = contracts.meta_scheduler
     match call:
         case Register():
             return contracts.providers.register(call.hardware, call.prices, call.labels)
         case ClaimJobs():
-            return grid.claim_next_job()
+            return meta_scheduler.claim_next_job()
         case ClaimCancelling():
-            return grid.claim_next_cancelling_job()
+            return meta_scheduler.claim_next_cancelling_job()
         case ClaimTopUp():
-            return grid.claim_next_top_up_job()
+            return meta_scheduler.claim_next_top_up_job()
         case Match(provider=provider):
-            return grid.meta_schedule(_number(call), provider)
+            return meta_scheduler.meta_schedule(_number(call), provider)
         case SetRunning():
-            return grid.provider_set_job_status(_number(call), JobState.RUNNING)
+            return meta_scheduler.provider_set_job_status(_number(call), JobState.RUNNING)
         case Refuse():
-            return grid.refuse_job(_number(call))
+            return meta_scheduler.refuse_job(_number(call))
         case Settle(state=state, seconds=seconds, exit_code=exit_code):
             minutes = billed_minutes(state, seconds)
-            return grid.provider_set_job_status(
+            return meta_scheduler.provider_set_job_status(
                 _number(call), state, minutes=minutes, error=_error(call), exit_code=exit_code
             )
         case Expire():
-            return grid.timeout_job(_number(call))
+            return meta_scheduler.timeout_job(_number(call))
 
 
 def _match(call: Match) -> tuple[bytes, str, int]:
@@ -163,6 +172,7 @@ def _settlement(call: Settle) -> tuple[bytes, int, int, int, str, bytes]:
 
 
 def _error(call: Settle) -> str:
+    """Return the error text, truncated to ``ERROR_BYTES`` without splitting a character."""
     return call.error.encode()[:ERROR_BYTES].decode(errors="ignore")
 
 

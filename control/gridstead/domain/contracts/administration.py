@@ -37,8 +37,8 @@ class Constant:
 
     name: str
     unit: str
-    least: int
-    most: int
+    minimum: int
+    maximum: int
     meaning: str
 
 
@@ -46,57 +46,57 @@ CONSTANTS = (
     Constant(
         name="minimumAmount",
         unit="wei",
-        least=1,
-        most=2**128 - 1,
+        minimum=1,
+        maximum=2**128 - 1,
         meaning="minimum escrow of a new job",
     ),
     Constant(
         name="deepsquareCut",
         unit="percent",
-        least=0,
-        most=100,
+        minimum=0,
+        maximum=100,
         meaning="share of a job's cost that is the grid's fee",
     ),
     Constant(
         name="claimJobTimeout",
         unit="blocks",
-        least=1,
-        most=10**6,
+        minimum=1,
+        maximum=10**6,
         meaning="a match that is not claimed for this long expires",
     ),
     Constant(
         name="startTimeout",
         unit="s",
-        least=4 * DAY,
-        most=90 * DAY,
+        minimum=4 * DAY,
+        maximum=90 * DAY,
         meaning="a claimed job that does not start for this long expires",
     ),
     Constant(
         name="settleGrace",
         unit="s",
-        least=4 * DAY,
-        most=30 * DAY,
+        minimum=4 * DAY,
+        maximum=30 * DAY,
         meaning="a job that is not settled this long after its paid time or cancellation expires",
     ),
     Constant(
         name="topUpSliceDurationMin",
         unit="min",
-        least=1,
-        most=MINUTES,
+        minimum=1,
+        maximum=MINUTES,
         meaning="run time that a delegated top-up pays for",
     ),
     Constant(
         name="billDurationDeltaMinute",
         unit="min",
-        least=0,
-        most=MINUTES,
+        minimum=0,
+        maximum=MINUTES,
         meaning="unused, retained for old clients",
     ),
     Constant(
         name="cancellationFeeMinute",
         unit="min",
-        least=0,
-        most=MINUTES,
+        minimum=0,
+        maximum=MINUTES,
         meaning="unused, retained for old clients",
     ),
 )
@@ -145,8 +145,8 @@ def set_constant(
         InvalidInput: If the value is out of bounds, or if these contracts have no such constant.
         NotAllowed: If the sender does not own Constants.
     """
-    if not constant.least <= value <= constant.most:
-        hint = f"Specify a value from {constant.least} to {constant.most} {constant.unit}."
+    if not constant.minimum <= value <= constant.maximum:
+        hint = f"Specify a value from {constant.minimum} to {constant.maximum} {constant.unit}."
         raise InvalidInput(
             f"invalid {constant.name} {value}", detail="it is out of bounds", hint=hint
         )

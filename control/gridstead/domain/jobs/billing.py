@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes the cost of a job.
 
-Prices are wei of credit per unit and minute. They are fixed when a job is matched. Time is whole
-seconds. All amounts are integers, and the name of a function has its direction of rounding. The
-provider is paid only for time that was used, so the cost is rounded down.
+Prices are in wei of credit per unit and minute. They are fixed when a job is matched. Times are in
+whole seconds. All amounts are integers. The suffixes ``_floor`` and ``_ceil`` state the direction
+of rounding. The cost is rounded down, so that the provider is paid only for used time.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 SECONDS_PER_MINUTE = 60
 PERCENT = 100
-LONGEST_MIN = 10 * 365 * 24 * 60  # the longest time that an escrow pays for; used for a free job
+MAX_PAID_MINUTES = 10 * 365 * 24 * 60  # An escrow pays for at most this time, also for a free job.
 
-# The contracts refuse higher numbers, so that no product overflows.
+# The contracts refuse higher numbers, to prevent integer overflows.
 MAX_GPUS = 1 << 20
 MAX_CPUS = 1 << 20
 MAX_MEMORY_MB = 1 << 39
@@ -96,17 +96,17 @@ def paid_minutes_floor(escrow: int, price_per_min: int) -> int | None:
 
 
 def paid_seconds_ceil(escrow: int, price_per_min: int) -> int:
-    """Return the seconds after which an escrow is used up, rounded up, at most LONGEST_MIN.
+    """Return the seconds after which an escrow is used up, rounded up, at most MAX_PAID_MINUTES.
 
-    It is rounded up because a deadline of the provider starts at this time.
+    The time is rounded up because the settlement deadline of the provider starts at its end.
 
     Guarantee: equals ``Billing.paidSecondsUp`` in contracts/src/libraries/Billing.sol.
     """
-    longest_s = LONGEST_MIN * SECONDS_PER_MINUTE
+    max_s = MAX_PAID_MINUTES * SECONDS_PER_MINUTE
     if not price_per_min:
-        return longest_s
-    paid_s = -(-escrow * SECONDS_PER_MINUTE // price_per_min)  # Division that rounds up.
-    return min(paid_s, longest_s)
+        return max_s
+    paid_s = -(-escrow * SECONDS_PER_MINUTE // price_per_min)  # Two negations round up.
+    return min(paid_s, max_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The identifiers of jobs and wallets that several systems share.
 
-A job id is (chain id, MetaScheduler address, job number). Job numbers are counters. They start
-again on a new set of contracts and on a new devnet, and a reorg can reuse them. The *job key* adds
-the batch location hash, a salted hash of the script. So jobs with equal numbers on different
-histories of the chain have different job keys.
+A *job id* is (chain id, MetaScheduler address, job number). Job numbers are counters. They start
+again with a new deployment of the contracts and on a new devnet, and a reorg can reuse them. The
+*job key* is the job id and the batch location hash, which is a salted hash of the script. So two
+jobs that get the same number before and after a reorg have different job keys.
 
-In Slurm the job number is the job name, by which a job can be found; its user can change the name.
-The job key is the AdminComment, which its user cannot change.
+In Slurm the job number is the job name, by which a job can be found. The user of the job can change
+the name. The job key is the AdminComment, which the user cannot change.
 
-Rule 1: inside the program a job is a ``JobId`` or a ``JobKey``, never its number or a text. Rule 2:
-only adapters, rpc and cli convert them. This module has the two texts that several adapters share,
-the job name and the job key, each with its parser.
+Rule 1: the program represents a job by a ``JobId`` or a ``JobKey``, not by its number or a text.
+Rule 2: only adapters, rpc and cli convert these classes from and to texts. The two texts that
+several adapters use, the job name and the text of a job key, have their parsers in this module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def parse_address(text: str) -> str:
     """Return a wallet or contract address in lower case.
 
     Raises:
-        InvalidInput: If it is not 0x and 40 hexadecimal digits.
+        InvalidInput: If the text is not 0x and 40 hexadecimal digits.
     """
     address = text.strip().lower()
     if not _ADDRESS.fullmatch(address):
@@ -42,7 +42,7 @@ def parse_address(text: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Return whether the text is an address in lower case, the form that we use everywhere."""
+    """Return whether the text is an address in lower case, as the program uses addresses."""
     return _ADDRESS.fullmatch(text) is not None
 
 
@@ -53,7 +53,7 @@ def is_batch_location_hash(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class JobId:
-    """The id of a job on all chains and contracts.
+    """The id of a job. It is unique across chains and contracts.
 
     Attributes:
         chain_id: EIP-155 chain id.
@@ -71,7 +71,7 @@ class JobId:
         return f"0x{self.number:064x}"
 
     def __str__(self) -> str:
-        """Return the job number, by which messages and people name a job."""
+        """Return the job number, by which messages refer to a job."""
         return str(self.number)
 
 
@@ -88,7 +88,7 @@ class JobKey:
 
 
 def parse_job_key(text: str) -> JobKey | None:
-    """Return the job key in an AdminComment. Returns None if there is none."""
+    """Return the job key in an AdminComment. Returns None if the text is not a job key."""
     match = _JOB_KEY.fullmatch(text)
     if match is None:
         return None
@@ -98,5 +98,5 @@ def parse_job_key(text: str) -> JobKey | None:
 
 
 def parse_slurm_name(text: str) -> int | None:
-    """Return the job number in a Slurm job name. Returns None if there is none."""
+    """Return the job number in a Slurm job name. Returns None if the text is not a job number."""
     return int(text, 16) if _SLURM_NAME.fullmatch(text) else None

@@ -53,28 +53,28 @@ class Job:
     """A job as of one block.
 
     Attributes:
-        id: Its id on all chains and contracts.
-        state: Its state in the contract.
+        id: The job id.
+        state: The state in the contract.
         customer: The wallet that pays, lower case.
         provider: The wallet of the matched provider, lower case. Empty if there is none.
-        resources: The resources that it requests.
-        batch_location_hash: The id of its script at the Job Definition service. Untrusted text of
-            the customer.
+        resources: The requested resources.
+        batch_location_hash: The id of the script at the Job Definition service. An untrusted text
+            from the customer.
         uses: Labels that a provider must have. May be empty.
         affinity: Conditions on a provider's labels. May be empty.
-        escrow: Credits in escrow, including top-ups, wei.
-        final_cost: What was paid, wei. 0 until it is cold.
+        escrow: The credits in escrow, including top-ups, wei.
+        final_cost: The amount that was paid, wei. 0 while the job is hot.
         price_per_min: The price of one minute of the whole job, wei, fixed at the match. 0 while
-            it is not matched.
-        submitted_at: Unix seconds.
-        started_at: Unix seconds. 0 while it has not started.
-        ended_at: Unix seconds. 0 while it is hot.
-        state_block: The number of the block of its last transition.
-        cancel_requested: Whether the customer requested to cancel it.
-        cancel_requested_at: When this was requested, Unix seconds. 0 if it was not.
+            the job is not matched.
+        submitted_at: When the customer requested the job, Unix seconds.
+        started_at: Unix seconds. 0 if the job has not started.
+        ended_at: Unix seconds. 0 while the job is hot.
+        state_block: The number of the block of the last transition.
+        cancel_requested: Whether the customer requested to cancel the job.
+        cancel_requested_at: When the customer requested this, Unix seconds. 0 if never.
         name: The customer's name of the job. Untrusted text.
-        exit_code: Wait status as in Slurm (code << 8 | signal). 0 while it is hot.
-        last_error: The last error that its provider or the grid reported. May be empty.
+        exit_code: The wait status as in Slurm (code << 8 | signal). 0 while the job is hot.
+        last_error: The last error that the provider or the grid reported. May be empty.
     """
 
     id: JobId
@@ -116,7 +116,7 @@ class Hardware:
     memory_per_node_mb: tuple[int, ...]
 
     @property
-    def nodes(self) -> int:
+    def node_count(self) -> int:
         """The number of nodes."""
         return len(self.cpus_per_node)
 
@@ -126,22 +126,23 @@ class Provider:
     """A provider as of one block.
 
     Attributes:
-        address: Its wallet, lower case.
-        hardware: Its nodes.
-        prices: Its current prices.
-        labels: Its labels, sorted by key.
-        joined: Whether it is approved, and neither removed nor banned, so that it may get jobs.
-        waiting: Whether a record of it waits for approval.
-        banned: Whether the grid has banned it.
+        address: The address of the wallet, lower case.
+        hardware: The nodes.
+        prices: The current prices.
+        labels: The labels, sorted by key.
+        is_joined: Whether the provider may get jobs. It must be approved, and neither removed nor
+            banned.
+        is_waiting: Whether a new record of the provider waits for approval.
+        is_banned: Whether the grid has banned the provider.
     """
 
     address: str
     hardware: Hardware
     prices: Prices
     labels: tuple[Label, ...]
-    joined: bool
-    waiting: bool = False
-    banned: bool = False
+    is_joined: bool
+    is_waiting: bool = False
+    is_banned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

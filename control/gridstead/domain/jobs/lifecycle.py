@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states of a job and the transitions between them.
 
-Rule 1: a transition that is not in LEGAL is illegal. Rule 2: a job never leaves a cold state.
-contracts/src/libraries/Lifecycle.sol has the same table; a test compares all pairs.
+Rule 1: only the transitions in LEGAL are legal.
+Rule 2: a job never leaves a cold state.
+The table is the same as in contracts/src/libraries/Lifecycle.sol. A test compares all pairs.
 
-PENDING waits for a provider. META_SCHEDULED is matched to a provider. SCHEDULED is claimed by the
-provider. RUNNING runs in Slurm. The other five states are cold: the job is settled.
+A PENDING job waits for a provider. A META_SCHEDULED job is matched to a provider. A SCHEDULED job
+is claimed by the provider. A RUNNING job runs in Slurm. These states are hot. In the other five
+states, which are cold, the job is settled.
 """
 
 from __future__ import annotations

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which provider gets a job, and when a wait ends."""
+"""Chooses the provider of a job, and decides when a job expires."""

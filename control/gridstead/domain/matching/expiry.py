@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides when a job is taken from a provider that does not act, and when it may be matched again.
+"""Decides when a job expires at a provider that does not act, and when it may be matched again.
 
-No job may wait without limit for a provider. The contracts end each wait on request, and the
-meta-scheduler makes the request:
+No job waits for a provider without a time limit. When a limit is exceeded, the meta-scheduler
+requests the expiry of the job, and the contracts perform it:
 
-- If a provider does not claim a match in time, the match expires and the job goes to another
-  provider. The first provider gets the job again only if no other provider can run it. After each
-  further claim timeout it rests for longer, because each match and each expiry costs a transaction.
-- A claimed job that does not start in time, or that is not settled in time after its run, becomes
-  PANICKED and its whole escrow is refunded. It is not matched again: only its provider knows
+- If a provider does not claim a match in time, the match expires. The job is then matched to
+  another provider. The first provider gets the job again only if no other provider can run it. With
+  each further claim timeout the provider is excluded for longer, because each match and each expiry
+  costs a transaction.
+- If a claimed job does not start in time, or is not settled in time after its run, it becomes
+  PANICKED and its whole escrow is refunded. The job is not matched again: only its provider knows
   whether it ran, and only the customer can decide to run it twice.
 
-A provider claims its matches in their order. So while a provider claims other jobs, the time of a
-match counts only from the last claim.
+A provider claims its matches in the order in which they were made. So the claim timeout of a match
+starts again with each claim of another job by the same provider.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from gridstead.domain.jobs.billing import paid_seconds_ceil
 from gridstead.domain.jobs.job import Block, Job
 from gridstead.domain.jobs.lifecycle import JobState
 
-# Added to the contracts' limits, so that a call does not fail on a node that lags by a block or on
-# a clock that is slow.
+# These margins are added to the limits of the contracts. Without them, a call would fail on a node
+# that lags by a block, or whose clock is slow.
 MARGIN_BLOCKS = 2
 MARGIN_S = 60
 
@@ -36,11 +37,12 @@ class Timeouts:
     """How long the contracts wait for a provider.
 
     Attributes:
-        claim_blocks: Blocks that a match may wait for its claim.
-        start_s: Seconds that a claimed job may wait for its start. None if the contracts have no
+        claim_blocks: The number of blocks in which a provider must claim a match.
+        start_s: The time in which a claimed job must start, seconds. None if the contracts have no
             such timeout.
-        settle_grace_s: Seconds that a job may remain unsettled after its paid time or after a
-            request to cancel it. None if the contracts have no such timeout.
+        settle_grace_s: The time in which a job must be settled after its paid time has ended or
+            after its customer requested to cancel it, seconds. None if the contracts have no such
+            timeout.
     """
 
     claim_blocks: int
@@ -49,16 +51,18 @@ class Timeouts:
 
 
 def expiry(job: Job, timeouts: Timeouts, *, claimed_at: int | None) -> int | None:
-    """Return the last block (META_SCHEDULED) or second (SCHEDULED, RUNNING) that a job may wait.
+    """Return the time limit of a job in its current state.
 
     Args:
         job: Any job.
         timeouts: The timeouts of the grid.
-        claimed_at: When the job was claimed, Unix seconds. Only used while it is SCHEDULED. None if
-            this is not known.
+        claimed_at: When the job was claimed, Unix seconds. Used only for a SCHEDULED job. None if
+            this is unknown.
 
     Returns:
-        A block or a Unix second. None if the wait has no limit or if the limit is not known.
+        For a META_SCHEDULED job the number of the last block in which it may be claimed. For a
+        SCHEDULED or RUNNING job the last Unix second at which it may start or be settled. None if
+        there is no limit or the limit is unknown.
 
     Guarantee: equals ``_expiry`` in contracts/src/JobSteps.sol.
     """
@@ -82,26 +86,26 @@ def is_due(
     head: Block,
     timeouts: Timeouts,
     claimed_at: int | None = None,
-    last_claim: int | None = None,
+    last_claim_block: int | None = None,
 ) -> bool:
-    """Return whether the wait of a job has expired, with the margin.
+    """Return whether a job has exceeded its time limit and the margin.
 
     Args:
         job: Any job, as of the newest block.
         head: The newest block.
         timeouts: The timeouts of the grid at the newest block.
-        claimed_at: When the job was claimed, Unix seconds. None if it was not, or if this is not
-            known.
-        last_claim: Height of the last block in which its provider claimed any job. None if it never
-            did.
+        claimed_at: When the job was claimed, Unix seconds. None if it was not claimed, or if the
+            time is unknown.
+        last_claim_block: The number of the last block in which the provider of the job claimed any
+            job. None if it never claimed a job.
     """
-    end = expiry(job, timeouts, claimed_at=claimed_at)
-    if end is None:
+    limit = expiry(job, timeouts, claimed_at=claimed_at)
+    if limit is None:
         return False
     if job.state is JobState.META_SCHEDULED:
-        after_last_claim = (last_claim or 0) + timeouts.claim_blocks
-        return head.number > max(end, after_last_claim) + MARGIN_BLOCKS
-    return head.timestamp > end + MARGIN_S
+        limit_after_last_claim = (last_claim_block or 0) + timeouts.claim_blocks
+        return head.number > max(limit, limit_after_last_claim) + MARGIN_BLOCKS
+    return head.timestamp > limit + MARGIN_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,58 +113,58 @@ class ClaimTimeouts:
     """The claim timeouts of one job at one provider.
 
     Attributes:
-        times: How often a match was not claimed in time.
-        block: The height at which the last match expired.
+        count: How often a match was not claimed in time.
+        last_block: The number of the block in which the last match expired.
     """
 
-    times: int
-    block: int
+    count: int
+    last_block: int
 
 
 @dataclass(slots=True)
 class ReturnHistory:
-    """How one job came back from its providers.
+    """The providers that one job was returned from: by a refusal or by a claim timeout.
 
     The contracts emit the same event when a provider refuses a job and when a match expires. If the
-    job was claimed before, the provider refused it. Otherwise the match expired.
+    provider had claimed the job, the event is a refusal. Otherwise the match expired.
 
     Attributes:
-        refused: Addresses that claimed the job and then refused it, or lost it after the claim.
-        claim_timeouts: The claim timeouts of the job, by address.
+        refused_by: The addresses of the providers that claimed the job and then returned it.
+        claim_timeouts: The claim timeouts of the job, by the address of the provider.
         is_claimed: Whether the job is claimed now.
     """
 
-    refused: set[str] = field(default_factory=set)
+    refused_by: set[str] = field(default_factory=set)
     claim_timeouts: dict[str, ClaimTimeouts] = field(default_factory=dict)
     is_claimed: bool = False
 
-    def take(self, event: ChainEvent) -> None:
-        """Apply an event of the job. Only claims and refusals change anything."""
+    def apply(self, event: ChainEvent) -> None:
+        """Update the history with an event of the job. Only claims and returns have an effect."""
         if event.kind is ChainEventKind.JOB_CLAIMED:
             self.is_claimed = True
         if event.kind is not ChainEventKind.JOB_REFUSED:
             return
         if self.is_claimed:
-            self.refused.add(event.provider)
+            self.refused_by.add(event.provider)
         else:
-            times = self.times().get(event.provider, 0) + 1
-            self.claim_timeouts[event.provider] = ClaimTimeouts(times=times, block=event.block)
+            count = self.timeout_counts().get(event.provider, 0) + 1
+            self.claim_timeouts[event.provider] = ClaimTimeouts(count=count, last_block=event.block)
         self.is_claimed = False
 
-    def times(self) -> Mapping[str, int]:
-        """Return the number of claim timeouts of the job, by address."""
-        return {address: timeout.times for address, timeout in self.claim_timeouts.items()}
+    def timeout_counts(self) -> Mapping[str, int]:
+        """Return the number of claim timeouts of the job, by the address of the provider."""
+        return {address: timeouts.count for address, timeouts in self.claim_timeouts.items()}
 
-    def resting(self, *, head: Block, timeouts: Timeouts) -> frozenset[str]:
-        """Return the addresses that do not get the job yet because of a claim timeout.
+    def excluded_providers(self, *, head: Block, timeouts: Timeouts) -> frozenset[str]:
+        """Return the addresses of the providers that do not get the job yet after a claim timeout.
 
-        There is no rest after the first claim timeout. After the second the rest is as long as a
-        claim may take, after the third twice as long, and so on. So a provider that was away for a
-        long time costs few transactions.
+        A provider is not excluded after its first claim timeout. After the second one it is
+        excluded for ``claim_blocks`` blocks, after the third one for twice as many, and so on. So
+        a provider that is down for a long time causes few transactions.
         """
-        resting = set()
-        for address, timeout in self.claim_timeouts.items():
-            rest_blocks = (timeout.times - 1) * timeouts.claim_blocks
-            if head.number < timeout.block + rest_blocks:
-                resting.add(address)
-        return frozenset(resting)
+        excluded = set()
+        for address, claim_timeouts in self.claim_timeouts.items():
+            excluded_blocks = (claim_timeouts.count - 1) * timeouts.claim_blocks
+            if head.number < claim_timeouts.last_block + excluded_blocks:
+                excluded.add(address)
+        return frozenset(excluded)

@@ -9,11 +9,12 @@ A provider is eligible if all of this is true:
 - Its nodes have room for all tasks at once.
 - The escrow pays for at least one minute there.
 
-A provider that did not claim a match of this job in time comes after all others (``expiry.py``).
+A provider that did not claim a match of this job in time is chosen only if there is no other one
+(``expiry.py``).
 
-The value of a label is the left side of a condition: ``compute.gflops > 1000`` requires a provider
-whose label exceeds 1000. Two numbers are compared as numbers, other values as text. ``in`` requires
-that the value of the label contains the text.
+The left side of a condition is the value of a label: ``compute.gflops > 1000`` requires a provider
+whose label ``compute.gflops`` is greater than 1000. Two numbers are compared as numbers, other
+values as text. The operator ``in`` requires that the value of the label contains the right side.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any
 from gridstead.domain.jobs.billing import Resources, price_per_minute
 from gridstead.domain.jobs.job import Affinity, Hardware, Job, Label, Provider
 
-_NONE: Mapping[str, int] = MappingProxyType({})
+_NO_TIMEOUTS: Mapping[str, int] = MappingProxyType({})
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -59,41 +60,42 @@ def choose(
     providers: Iterable[Provider],
     *,
     refused_by: Collection[str],
-    claim_timeouts: Mapping[str, int] = _NONE,
-    resting: Collection[str] = (),
+    claim_timeouts: Mapping[str, int] = _NO_TIMEOUTS,
+    excluded: Collection[str] = (),
 ) -> Choice:
-    """Return the eligible provider with the fewest claim timeouts of this job, then the cheapest.
+    """Choose the eligible provider with the fewest claim timeouts of this job.
 
-    Of equal providers it is the one with the lowest address.
+    Of several such providers the cheapest is chosen, and then the one with the lowest address.
 
     Args:
         job: A pending job.
         providers: All providers that ever registered, in any order.
-        refused_by: Addresses of the providers that refused this job.
-        claim_timeouts: How often a match of this job was not claimed in time, by address.
-        resting: Addresses that do not get this job for some time after a claim timeout.
+        refused_by: The addresses of the providers that refused this job.
+        claim_timeouts: How often a match of this job was not claimed in time, by the address of the
+            provider.
+        excluded: The addresses of the providers that do not get this job yet after a claim timeout.
     """
-    candidates: list[tuple[int, int, str]] = []
-    reasons: dict[str, int] = {}
+    candidates: list[tuple[int, int, str]] = []  # (claim timeouts, price, address)
+    reason_counts: dict[str, int] = {}
     for provider in providers:
-        reason = why_not(job, provider, refused_by=refused_by, resting=resting)
+        reason = ineligibility_reason(job, provider, refused_by=refused_by, excluded=excluded)
         if reason is None:
             price = price_per_minute(job.resources, provider.prices)
             candidates.append((claim_timeouts.get(provider.address, 0), price, provider.address))
         else:
-            reasons[reason] = reasons.get(reason, 0) + 1
+            reason_counts[reason] = reason_counts.get(reason, 0) + 1
     if candidates:
         _, price, address = min(candidates)
         return Choice(provider=address, price_per_min=price)
-    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    return Choice(provider=None, reason=f"no provider can run it: {counts or 'none registered'}")
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(reason_counts.items()))
+    return Choice(provider=None, reason=f"no provider can run it: {reasons or 'none registered'}")
 
 
-def why_not(
-    job: Job, provider: Provider, *, refused_by: Collection[str], resting: Collection[str] = ()
+def ineligibility_reason(
+    job: Job, provider: Provider, *, refused_by: Collection[str], excluded: Collection[str] = ()
 ) -> str | None:
-    """Return why a provider cannot get a job. Returns None if it can."""
-    if not provider.joined:
+    """Return why a provider cannot get a job. Returns None if it is eligible."""
+    if not provider.is_joined:
         return "not approved"
     if provider.address in refused_by:
         return "refused it"
@@ -103,7 +105,7 @@ def why_not(
         return "too small"
     if price_per_minute(job.resources, provider.prices) > job.escrow:
         return "too expensive"
-    if provider.address in resting:
+    if provider.address in excluded:
         return "did not claim it in time and will be matched again later"
     return None
 
@@ -126,7 +128,7 @@ def fits(resources: Resources, hardware: Hardware) -> bool:
 def _has_labels(
     labels: tuple[Label, ...], uses: tuple[Label, ...], affinity: tuple[Affinity, ...]
 ) -> bool:
-    """Return whether labels include those that a job uses and satisfy its conditions."""
+    """Return whether labels include those that a job uses and satisfy the job's conditions."""
     values = {label.key: label.value for label in labels}
     for use in uses:
         if values.get(use.key) != use.value:

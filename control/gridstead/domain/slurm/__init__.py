@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's own notation: host lists, and the hints of its plugins."""
+"""Parsers of Slurm's host lists and of the hints that its plugins send."""

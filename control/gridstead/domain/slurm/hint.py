@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parses and checks the hints about Slurm jobs that the plugins send.
 
-The SPANK plugin on a node and the job completion plugin send hints. A hint only makes a service
-check a job sooner, or bill less. So a doubtful hint is dropped.
+The SPANK plugin on a node and the job completion plugin of slurmctld send hints. The only effect of
+a hint is that a service checks a job sooner or lowers its bill. So an invalid hint can be dropped.
 
-Rule 1: only root on a node may send a report. It must come from the address of a node, in a fresh
-MUNGE credential.
-Rule 2: only the batch step counts. The extern step starts and ends with the allocation.
+Rule 1: only root on a node may send a report. The report must come from the address of a node, in a
+MUNGE credential with a short validity.
+Rule 2: only reports of the batch step are hints. The extern step lasts as long as the allocation.
 Rule 3: a token bucket limits the rate of reports.
 """
 
@@ -20,8 +20,8 @@ from gridstead.domain.jobs.ids import parse_job_key
 from gridstead.errors import NotAllowed, UnexpectedOutput
 
 ROOT_UID = 0
-CREDENTIAL_LIFE_MAX_S = 60
-_BATCH_STEP = frozenset({"batch", "4294967291"})
+MAX_CREDENTIAL_LIFE_S = 60
+_BATCH_STEP_NAMES = frozenset({"batch", "4294967291"})
 _RECORD_VERSION = 1
 _REPORT = re.compile(
     r"gridstead1 (start|end) (\d{1,10}) (\d{1,10}) ([a-z0-9]{1,16}) "
@@ -34,10 +34,10 @@ class Hint:
     """A hint about a Slurm job.
 
     Attributes:
-        event: ``start``, ``end`` or ``record``.
+        event: ``start``, ``end`` or ``record``, as in ``NodeReport``.
         slurm_job_id: The Slurm job id.
         uid: The user id of the job.
-        occurred_at: When it happened. Unit: Unix seconds.
+        occurred_at: The time of the event, Unix seconds.
     """
 
     event: str
@@ -51,9 +51,9 @@ class MungeCredential:
     """An opened MUNGE credential.
 
     Attributes:
-        payload: Its content.
-        uid: The user that created it.
-        life_s: The time after its creation in which it is valid, seconds.
+        payload: The content.
+        uid: The user that created the credential.
+        life_s: How long the credential is valid after its creation, seconds.
     """
 
     payload: bytes
@@ -69,16 +69,16 @@ def admit(credential: MungeCredential) -> str:
     """
     if credential.uid != ROOT_UID:
         raise NotAllowed(f"uid {credential.uid} may not send reports")
-    if not 0 < credential.life_s <= CREDENTIAL_LIFE_MAX_S:
+    if not 0 < credential.life_s <= MAX_CREDENTIAL_LIFE_S:
         raise NotAllowed(
             "the credential of a report is valid for too long",
-            detail=f"{credential.life_s} s, at most {CREDENTIAL_LIFE_MAX_S} s",
+            detail=f"{credential.life_s} s, at most {MAX_CREDENTIAL_LIFE_S} s",
         )
     return credential.payload.decode("ascii", errors="replace")
 
 
 def parse_report(text: str) -> Hint | None:
-    """Return the hint in a node's report. Returns None if it is not about the batch step.
+    """Return the hint in a node's report. Returns None if the report is about another step.
 
     Raises:
         UnexpectedOutput: If the text is not a report.
@@ -87,7 +87,7 @@ def parse_report(text: str) -> Hint | None:
     if match is None:
         raise UnexpectedOutput("node report", text)
     event, slurm_job_id, uid, step, time = match.groups()
-    if step not in _BATCH_STEP:
+    if step not in _BATCH_STEP_NAMES:
         return None
     return Hint(event=event, slurm_job_id=int(slurm_job_id), uid=int(uid), occurred_at=int(time))
 
@@ -119,8 +119,8 @@ class RateLimit:
     """A token bucket.
 
     Attributes:
-        per_second: Tokens that are added per second.
-        burst: Maximum number of tokens.
+        per_second: The number of tokens that are added per second.
+        burst: The maximum number of tokens.
     """
 
     per_second: float
@@ -129,9 +129,9 @@ class RateLimit:
     _refilled_at: float = 0.0
 
     def allows(self, now: float) -> bool:
-        """Take a token and return whether there was one.
+        """Take a token, if there is one, and return whether there was one.
 
-        Unit: ``now`` seconds from any origin.
+        Unit: ``now`` seconds since any fixed time.
         """
         if self._tokens < 0:
             self._tokens = self.burst

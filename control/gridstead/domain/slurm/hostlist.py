@@ -14,7 +14,7 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Return the host names of a host list, in its order. Empty for an empty text.
+    """Return the host names of a host list, in its order. Returns no names for an empty text.
 
     Raises:
         UnexpectedOutput: If the text is not a host list.
@@ -22,7 +22,7 @@ def expand(text: str) -> tuple[str, ...]:
     Source: scontrol(1), "show hostnames".
     """
     names: list[str] = []
-    parts: list[tuple[str, ...]] = []  # the alternatives of each part of the current name
+    parts: list[tuple[str, ...]] = []  # The alternatives of each part of the current name.
     end = 0
     for match in _PART.finditer(text):
         if match.start() != end:
@@ -33,7 +33,7 @@ def expand(text: str) -> tuple[str, ...]:
             names += _combine(parts)
             parts = []
         else:
-            parts.append(tuple(_numbers(numbers, text)) if numbers else (word,))
+            parts.append(tuple(_expand_ranges(numbers, text)) if numbers else (word,))
     if end != len(text):
         raise UnexpectedOutput("a list of hosts", text)
     return (*names, *_combine(parts))
@@ -41,10 +41,12 @@ def expand(text: str) -> tuple[str, ...]:
 
 def _combine(parts: list[tuple[str, ...]]) -> list[str]:
     """Return the names that all combinations of the alternatives form."""
-    return ["".join(words) for words in product(*parts)] if parts else []
+    if not parts:
+        return []
+    return ["".join(words) for words in product(*parts)]
 
 
-def _numbers(ranges: str, text: str) -> Iterator[str]:
+def _expand_ranges(ranges: str, text: str) -> Iterator[str]:
     """Yield the numbers of the ranges in brackets, padded to the width of the first number."""
     for number_range in ranges.split(","):
         match = _RANGE.fullmatch(number_range)

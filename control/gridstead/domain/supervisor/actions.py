@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The actions of a supervisor. A plan is a sequence of them."""
+"""The actions that a supervisor can perform. A plan is a sequence of actions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from gridstead.domain.transactions.calls import Call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """Put a call into the outbox.
+    """Put a call to the contracts into the outbox.
 
-    ``services/supervisor/supervisor.py`` performs it with ``Outbox.put_all``. The sender,
-    ``services/transactions/sender.py``, finds the call there in its own tick, with
-    ``Transactions.next_entries``.
+    The supervisor stores the call with ``Outbox.put_all``. The sender
+    (``services/transactions/sender.py``) reads it in its own tick and sends it to the chain.
     """
 
     key: str
@@ -33,7 +32,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submit:
-    """Fetch the job's script, check the gate and submit the job to Slurm.
+    """Check the customer's gate, fetch the job's script and submit the job to Slurm.
 
     Unit: ``time_limit_min`` minutes.
     """
@@ -53,9 +52,9 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extend:
-    """Raise the time limit of a Slurm job to the time that is paid now.
+    """Raise the time limit of a Slurm job after its customer paid for more time.
 
-    Unit: ``time_limit_min`` minutes in all.
+    Unit: ``time_limit_min`` minutes since the start of the Slurm job.
     """
 
     slurm_job_id: int

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a job in Slurm, and the meaning of its end for the grid.
+"""Attempts, samples of attempts, and the meaning of Slurm's job states for the grid.
 
-A Slurm job id is one *attempt*. After a crash of the controller a Slurm job id can disappear or be
-used again. Every base state of Slurm is in one of the tables; a test compares the tables with
-Slurm's list. A state that is in no table is an error.
+An *attempt* is one Slurm job that runs a job of the grid. After a crash of slurmctld, a Slurm job
+id can disappear or be assigned again.
+
+ALIVE_STATES and END_STATES together contain every base state of Slurm. A test compares them with
+Slurm's own list. A state in neither of them is an error.
 """
 
 from __future__ import annotations
@@ -58,18 +60,18 @@ class Attempt:
     """A Slurm job.
 
     Attributes:
-        slurm_job_id: Slurm's id. It is not unique over time.
-        name: The name of the Slurm job. Untrusted: its user can change it.
-        job_key: The job key in its AdminComment. None if it has none.
-        user: The name of its Linux user. For jobs of the grid this is the customer's address.
+        slurm_job_id: Slurm's id. Slurm may assign it again later.
+        name: The name of the Slurm job. Untrusted, because its user can change it.
+        job_key: The job key in the AdminComment. None if the AdminComment is not a job key.
+        user: The name of the Linux user. For jobs of the grid this is the customer's address.
         state: Slurm's base state, upper case, one of ALIVE_STATES or END_STATES.
         submitted_at: Unix seconds.
-        started_at: Unix seconds. None if it never started.
-        ended_at: Unix seconds. None while it is alive.
-        suspended_s: Time that it was suspended, seconds.
-        exit_code: Wait status (code << 8 | signal).
-        time_limit_min: Its time limit, minutes. None if it has none or if it is not known.
-        uid: Its Linux user id. None if it is not known.
+        started_at: Unix seconds. None if the Slurm job has not started.
+        ended_at: Unix seconds. None while the Slurm job is alive.
+        suspended_s: How long the Slurm job was suspended, seconds.
+        exit_code: The wait status (code << 8 | signal).
+        time_limit_min: The time limit, minutes. None if there is none or it is unknown.
+        uid: The Linux user id. None if it is unknown.
     """
 
     slurm_job_id: int
@@ -86,14 +88,14 @@ class Attempt:
     uid: int | None = None
 
     @property
-    def alive(self) -> bool:
-        """Whether it is running or may still run."""
+    def is_alive(self) -> bool:
+        """Whether the Slurm job is running or may still run."""
         return self.state in ALIVE_STATES
 
     @property
-    def started(self) -> bool:
-        """Whether its script has started."""
-        if self.alive:
+    def has_started(self) -> bool:
+        """Whether the script of the Slurm job has started."""
+        if self.is_alive:
             return self.state in STARTED_STATES and self.started_at is not None
         return self.started_at is not None and self.ended_at is not None and self.ended_at > 0
 
@@ -101,7 +103,7 @@ class Attempt:
     def elapsed_s(self) -> int:
         """Seconds from start to end without suspensions, as sacct's ElapsedRaw.
 
-        0 if it has not started or not ended.
+        The value is 0 before the start and before the end.
         """
         if self.started_at is None or self.ended_at is None:
             return 0
@@ -109,14 +111,14 @@ class Attempt:
 
 
 def check_state(state: str, *, source: str) -> str:
-    """Return the base state of a state that Slurm prints.
+    """Return the base state of a state that Slurm printed.
 
     Args:
         state: The printed state. A suffix, as in ``CANCELLED by 1000``, is removed.
-        source: The command that printed it, for the error.
+        source: The command that printed the state, for the error message.
 
     Raises:
-        UnexpectedOutput: If the base state is in no table.
+        UnexpectedOutput: If the base state is neither in ALIVE_STATES nor in END_STATES.
     """
     base = state.split(" ", 1)[0].rstrip("+")
     if base not in ALIVE_STATES and base not in END_STATES:
@@ -126,7 +128,7 @@ def check_state(state: str, *, source: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSample:
-    """All jobs that slurmctld lists: those that are alive, and those that ended within MinJobAge.
+    """All jobs that slurmctld lists: live jobs, and jobs that ended within MinJobAge.
 
     Unit: ``taken_at`` Unix seconds.
     """
@@ -137,32 +139,32 @@ class LiveSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountingSample:
-    """All records of slurmdbd for some job names, including duplicates.
+    """All records of slurmdbd for some Slurm job names, including duplicates.
 
     Attributes:
         taken_at: Unix seconds.
-        complete: Whether the queue from slurmctld to slurmdbd was empty. Then a job that is not in
-            the records did not exist.
-        attempts: Not sorted. An alive state in a record is ignored; only slurmctld knows which jobs
-            are alive.
+        is_complete: Whether the queue from slurmctld to slurmdbd was empty. If it was, a job that
+            is not in the records does not exist.
+        attempts: The records, not sorted. Ignore a live state in a record, because only slurmctld
+            knows which jobs are alive.
     """
 
     taken_at: int
-    complete: bool
+    is_complete: bool
     attempts: tuple[Attempt, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """A report of a node or of slurmctld about an attempt. It is a hint and can only lower a bill.
+    """A report about an attempt, from a node or from slurmctld. It can only lower a bill.
 
     Attributes:
-        sequence: Its sequence number at the agent, increasing.
+        sequence: The sequence number that the agent assigned to the report.
         event: ``start`` or ``end`` of the batch step, or ``record`` for a line of the job
             completion spool.
-        slurm_job_id: Slurm's id.
+        slurm_job_id: Slurm's id of the attempt.
         uid: The Linux user id of the attempt.
-        occurred_at: Unix seconds by the clock of the node.
+        occurred_at: The time of the event by the clock of the node, Unix seconds.
     """
 
     sequence: int

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides what is known of a job in Slurm, from slurmctld, slurmdbd and our journal.
+"""Determines the state of a job in Slurm from slurmctld, slurmdbd and the supervisor's journal.
 
-Only slurmctld knows which jobs are alive. slurmdbd knows which jobs ended, how, and after how long.
-A record is missing from slurmdbd only if no record waits in slurmctld's queue to slurmdbd. A job is
-absent only if two samples, some seconds apart, do not have it.
+Only slurmctld knows which jobs are alive. slurmdbd knows which jobs ended, their end states and
+their run times. A record may still wait in slurmctld's queue to slurmdbd. So a job without a record
+in slurmdbd did not run only if that queue is empty. A job is absent from Slurm only if two samples,
+taken some seconds apart, do not contain it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ class Alive:
 
     Attributes:
         attempt: The attempt that is alive.
-        surplus: Further live attempts of the same job. They must be cancelled.
+        duplicates: Further live attempts of the same job. They must be cancelled.
     """
 
     attempt: Attempt
-    surplus: tuple[Attempt, ...] = ()
+    duplicates: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +42,10 @@ class Absent:
     """Slurm does not have the job.
 
     Attributes:
-        confirmed: Whether a second sample confirmed it, or no submission was ever started.
+        is_confirmed: Whether a second sample confirmed the absence, or no submission was started.
     """
 
-    confirmed: bool
+    is_confirmed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +57,15 @@ Evidence = Alive | Ended | Absent | Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long to wait before a conclusion. Units: seconds.
+class WaitTimes:
+    """How long the supervisor waits before it draws a conclusion. Units: seconds.
 
     Attributes:
         clock_skew_s: The maximum difference between two clocks.
-        submission_s: A submission whose result is not known may reach Slurm this long after it was
-            started.
-        absent_after_s: The time between two samples that confirm an absence.
-        accounting_s: The time for an end that slurmctld lists to reach slurmdbd.
-        rejection_s: The time before a submission that Slurm refused is repeated.
+        submission_s: How long a submission with an unknown result may take to reach Slurm.
+        absent_after_s: The minimum time between two samples that confirm an absence.
+        accounting_s: How long the record of an ended job may take to reach slurmdbd.
+        rejection_s: How long to wait before a submission that Slurm refused is repeated.
     """
 
     clock_skew_s: int = 60
@@ -78,7 +78,8 @@ class Patience:
 def belongs(attempt: Attempt, *, job_key: JobKey, customer: str, not_before: int) -> bool:
     """Return whether an attempt belongs to a job.
 
-    Its job key and its user must be those of the job, and it must not be older than the claim.
+    The attempt must have the job key and the user of the job, and must have been submitted at
+    ``not_before`` or later. Unit: ``not_before`` Unix seconds.
     """
     return (
         attempt.job_key == job_key
@@ -91,90 +92,106 @@ def assess(
     record: JournalRecord,
     *,
     customer: str,
-    live: LiveSample | None,
-    accounting: AccountingSample | None,
-    patience: Patience,
+    live_sample: LiveSample | None,
+    accounting_sample: AccountingSample | None,
+    wait_times: WaitTimes,
 ) -> Evidence:
-    """Return what is known of a job.
+    """Return the state of a job in Slurm.
 
     Args:
-        record: Our record of the job.
+        record: The job's record in the journal.
         customer: The customer's address, which is the name of the Linux user.
-        live: The jobs that slurmctld lists. None if it did not answer.
-        accounting: The records of slurmdbd. None if it did not answer.
-        patience: How long to wait before a conclusion.
+        live_sample: The jobs that slurmctld lists. None if it did not answer.
+        accounting_sample: The records of slurmdbd. None if it did not answer.
+        wait_times: How long to wait before a conclusion.
     """
-    if live is None:
+    if live_sample is None:
         return Unknown()
-    not_before = (record.claimed_at or 0) - patience.clock_skew_s
-    listed = _attempts_of(record, live.attempts, customer=customer, not_before=not_before)
-    alive = [attempt for attempt in listed if attempt.alive]
+    not_before = (record.claimed_at or 0) - wait_times.clock_skew_s
+    listed = _attempts_of(record, live_sample.attempts, customer=customer, not_before=not_before)
+    alive = [attempt for attempt in listed if attempt.is_alive]
     if alive:
-        return _assess_alive(alive, accounting)
-    if accounting is None and record.intended_at is None:
+        return _assess_alive(alive, accounting_sample)
+    if accounting_sample is None and record.submit_intended_at is None:
         return Unknown()
     recorded: list[Attempt] = []
-    if accounting is not None:
+    if accounting_sample is not None:
         recorded = _attempts_of(
-            record, accounting.attempts, customer=customer, not_before=not_before
+            record, accounting_sample.attempts, customer=customer, not_before=not_before
         )
-    evidence = _assess_ended(record, listed, recorded, live=live, patience=patience)
+    evidence = _assess_ended(
+        record, listed, recorded, live_sample=live_sample, wait_times=wait_times
+    )
     if evidence is not None:
         return evidence
-    return _assess_absence(record, live=live, accounting=accounting, patience=patience)
+    return _assess_absence(
+        record, live_sample=live_sample, accounting_sample=accounting_sample, wait_times=wait_times
+    )
 
 
 def _attempts_of(
     record: JournalRecord, attempts: Iterable[Attempt], *, customer: str, not_before: int
 ) -> list[Attempt]:
     """Return the attempts of a job, except those that we cancelled or that Slurm refused."""
-    counted = []
+    result = []
     for attempt in attempts:
-        is_ours = belongs(attempt, job_key=record.job_key, customer=customer, not_before=not_before)
-        run = (attempt.slurm_job_id, attempt.submitted_at)
-        is_cancelled_by_us = run in record.cancelled_by_us
-        if is_ours and not is_cancelled_by_us and not _was_rejected(attempt, record):
-            counted.append(attempt)
-    return counted
+        if not belongs(attempt, job_key=record.job_key, customer=customer, not_before=not_before):
+            continue
+        is_cancelled_by_us = (attempt.slurm_job_id, attempt.submitted_at) in record.cancelled_by_us
+        if not is_cancelled_by_us and not _was_rejected(attempt, record):
+            result.append(attempt)
+    return result
 
 
 def _was_rejected(attempt: Attempt, record: JournalRecord) -> bool:
-    """Return whether Slurm created this record for a submission that it refused."""
-    is_other = attempt.slurm_job_id != record.slurm_job_id
-    return record.rejections > 0 and is_other and not attempt.alive and not attempt.started
+    """Return whether an attempt is the record of a submission that Slurm refused."""
+    if record.rejection_count == 0 or attempt.slurm_job_id == record.slurm_job_id:
+        return False
+    return not attempt.is_alive and not attempt.has_started
 
 
-def _assess_alive(alive: list[Attempt], accounting: AccountingSample | None) -> Alive | Ended:
-    """Return the evidence of a job of which slurmctld lists live attempts.
+def _assess_alive(
+    alive: list[Attempt], accounting_sample: AccountingSample | None
+) -> Alive | Ended:
+    """Return the state of a job of which slurmctld lists live attempts.
 
-    The job runs as the first attempt that started, or as the first one if none started.
+    If several attempts are alive, the earliest attempt that has started is the job. If none has
+    started, the earliest attempt is the job. The other attempts are duplicates.
     """
-    in_order = sorted(alive, key=lambda a: (a.submitted_at, a.slurm_job_id))
-    attempt = next((a for a in in_order if a.started), in_order[0])
-    ended = _recorded_end(attempt, accounting)
+    in_order = sorted(alive, key=lambda attempt: (attempt.submitted_at, attempt.slurm_job_id))
+    started = [attempt for attempt in in_order if attempt.has_started]
+    chosen = started[0] if started else in_order[0]
+    ended = _recorded_end(chosen, accounting_sample)
     if ended is not None:
         return Ended(attempt=ended)
-    return Alive(attempt=attempt, surplus=tuple(a for a in in_order if a is not attempt))
+    in_order.remove(chosen)
+    return Alive(attempt=chosen, duplicates=tuple(in_order))
 
 
-def _recorded_end(attempt: Attempt, accounting: AccountingSample | None) -> Attempt | None:
-    """Return slurmdbd's record of the end of a run that slurmctld lists as running.
+def _recorded_end(attempt: Attempt, accounting_sample: AccountingSample | None) -> Attempt | None:
+    """Return slurmdbd's record of the end of an attempt that slurmctld lists as running.
 
-    slurmctld loses its last seconds in a crash. After a crash it may list a run as running forever
-    although it has reported its end to slurmdbd.
+    A crash of slurmctld loses the last seconds of its state. After the crash, slurmctld may list an
+    attempt as running forever, although slurmdbd has the end of the attempt.
     """
-    if accounting is None or not attempt.started:
+    if accounting_sample is None or not attempt.has_started:
         return None
-    for record in accounting.attempts:
-        if not record.alive and record.ended_at and _run_of(record) == _run_of(attempt):
+    for record in accounting_sample.attempts:
+        has_ended = not record.is_alive and record.ended_at
+        if has_ended and _run_identity(record) == _run_identity(attempt):
             return record
     return None
 
 
-def _run_of(attempt: Attempt) -> tuple[object, ...]:
+def _run_identity(attempt: Attempt) -> tuple[object, ...]:
     """Return the values that identify one run of a Slurm job."""
-    started = (attempt.submitted_at, attempt.started_at)
-    return (attempt.slurm_job_id, *started, attempt.job_key, attempt.user)
+    return (
+        attempt.slurm_job_id,
+        attempt.submitted_at,
+        attempt.started_at,
+        attempt.job_key,
+        attempt.user,
+    )
 
 
 def _assess_ended(
@@ -182,13 +199,13 @@ def _assess_ended(
     listed: Iterable[Attempt],
     recorded: Iterable[Attempt],
     *,
-    live: LiveSample,
-    patience: Patience,
+    live_sample: LiveSample,
+    wait_times: WaitTimes,
 ) -> Ended | Unknown | None:
-    """Return the evidence of a job that ended. Returns None if there is no end of the job.
+    """Return the state of a job that ended. Returns None if no attempt of the job has ended.
 
-    slurmdbd's record decides how long the job ran. slurmctld's record is used only if the job is
-    missing from slurmdbd for a long time.
+    The billed time comes from slurmdbd's record. slurmctld's record is used only if slurmdbd still
+    has no record after ``wait_times.accounting_s``.
     """
     ended = _latest_end(record, recorded)
     if ended is not None:
@@ -196,51 +213,61 @@ def _assess_ended(
     ended = _latest_end(record, listed)
     if ended is None:
         return None
-    is_overdue = live.taken_at - (ended.ended_at or 0) > patience.accounting_s
+    is_overdue = live_sample.taken_at - (ended.ended_at or 0) > wait_times.accounting_s
     return Ended(attempt=ended) if is_overdue else Unknown()
 
 
 def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt | None:
-    """Return the last ended attempt, preferably with the Slurm job id of the journal."""
-    ended = [attempt for attempt in attempts if not attempt.alive and attempt.ended_at]
-    known = [attempt for attempt in ended if attempt.slurm_job_id == record.slurm_job_id]
-    return max(known or ended, key=lambda a: (a.submitted_at, a.ended_at or 0), default=None)
+    """Return the last ended attempt.
+
+    Attempts with the Slurm job id of the journal take precedence over other attempts.
+    """
+    ended = [attempt for attempt in attempts if not attempt.is_alive and attempt.ended_at]
+    journaled = [attempt for attempt in ended if attempt.slurm_job_id == record.slurm_job_id]
+    candidates = journaled or ended
+    if not candidates:
+        return None
+    return max(candidates, key=lambda attempt: (attempt.submitted_at, attempt.ended_at or 0))
 
 
 def _assess_absence(
     record: JournalRecord,
     *,
-    live: LiveSample,
-    accounting: AccountingSample | None,
-    patience: Patience,
+    live_sample: LiveSample,
+    accounting_sample: AccountingSample | None,
+    wait_times: WaitTimes,
 ) -> Absent | Unknown:
-    """Return the evidence of a job that neither slurmctld nor slurmdbd has."""
-    if record.intended_at is None:
-        return Absent(confirmed=True)
-    if accounting is None or not accounting.complete:
+    """Return the state of a job that neither slurmctld nor slurmdbd has."""
+    if record.submit_intended_at is None:
+        return Absent(is_confirmed=True)
+    if accounting_sample is None or not accounting_sample.is_complete:
         return Unknown()
-    is_unknown = record.slurm_job_id is None and not record.rejected
-    if is_unknown and live.taken_at - record.intended_at < patience.submission_s:
+    has_no_result = record.slurm_job_id is None and not record.rejection_reason
+    waited_s = live_sample.taken_at - record.submit_intended_at
+    if has_no_result and waited_s < wait_times.submission_s:
         return Unknown()
-    since = record.absent_since
-    return Absent(confirmed=since is not None and live.taken_at - since >= patience.absent_after_s)
+    if record.absent_since is None:
+        return Absent(is_confirmed=False)
+    absent_s = live_sample.taken_at - record.absent_since
+    return Absent(is_confirmed=absent_s >= wait_times.absent_after_s)
 
 
 def node_seconds(attempt: Attempt, reports: Iterable[NodeReport]) -> int | None:
-    """Return how long the batch step ran by the node's clock.
+    """Return how many seconds the batch step ran by the node's clock.
 
-    Returns None if no report of its end matches. A report matches if it has the uid of the attempt
-    and its time is between the start and the recorded end of the attempt. This figure can only
-    lower a bill: if slurmctld missed an end, it records the time at which it noticed the end.
+    Returns None if no report of the end matches the attempt. A report matches if it has the Slurm
+    job id and the uid of the attempt, and its time is between the start and the end of the attempt.
+    The result can only lower a bill: if slurmctld did not receive the end of a job, it records the
+    later time at which it noticed the end.
     """
     if attempt.uid is None or attempt.started_at is None or attempt.ended_at is None:
         return None
-    ends = []
+    end_times = []
     for report in reports:
-        is_same = (report.slurm_job_id, report.uid) == (attempt.slurm_job_id, attempt.uid)
-        is_in_time = attempt.started_at <= report.occurred_at <= attempt.ended_at
-        if report.event == "end" and is_same and is_in_time:
-            ends.append(report.occurred_at)
-    if not ends:
+        is_same_job = (report.slurm_job_id, report.uid) == (attempt.slurm_job_id, attempt.uid)
+        is_within_run = attempt.started_at <= report.occurred_at <= attempt.ended_at
+        if report.event == "end" and is_same_job and is_within_run:
+            end_times.append(report.occurred_at)
+    if not end_times:
         return None
-    return max(0, max(ends) - attempt.started_at - attempt.suspended_s)
+    return max(0, max(end_times) - attempt.started_at - attempt.suspended_s)

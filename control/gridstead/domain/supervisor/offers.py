@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registration of a provider: what it offers, and when it must register again."""
+"""The offer that a provider registers, and the check whether it must register again."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _LABEL_PARTS = re.compile(r"[A-Za-z0-9._](?:[A-Za-z0-9._-]*[A-Za-z0-9._])?")
 def sanitise(text: str) -> str:
     """Return the text of a label in the form that the grid uses.
 
-    Only the characters a to z, A to Z, 0 to 9, ``.``, ``_`` and ``-`` remain. Their parts are
-    joined by ``-``. The result is in lower case.
+    The text is split at all characters except a to z, A to Z, 0 to 9, ``.``, ``_`` and ``-``.
+    Leading and trailing ``-`` of each part are removed. The parts are joined by ``-``, in lower
+    case.
     """
     return "-".join(_LABEL_PARTS.findall(text)).lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The operator's prices, and the operator's labels by key."""
+    """The operator's prices and labels. The labels are values by key."""
 
     prices: Prices
     labels: Mapping[str, str]
@@ -42,7 +43,16 @@ def offer(hardware: Hardware, terms: Terms) -> Register:
 
 
 def must_register(offered: Register, current: Provider | None, waiting: Provider | None) -> bool:
-    """Return whether neither the active record nor the one that waits for approval is the offer."""
+    """Return whether the provider must register its offer.
+
+    Args:
+        offered: The current offer of the provider.
+        current: The provider's active record on the chain. None if there is none.
+        waiting: The provider's record that waits for approval. None if there is none.
+
+    Returns:
+        False if one of the two records equals the offer, otherwise True.
+    """
     terms = (offered.hardware, offered.prices, offered.labels)
     for record in (current, waiting):
         if record is not None and (record.hardware, record.prices, record.labels) == terms:

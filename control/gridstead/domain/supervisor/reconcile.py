@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides what a supervisor does next, from one snapshot of the chain, Slurm and the journal.
+"""Plans a supervisor's next actions from one snapshot of the chain, Slurm and the journal.
 
-A start of the supervisor needs no special recovery: the plan is computed from the current state, so
-it contains everything that a crash left to do. A claim acts on the newest block. Everything that is
-irreversible waits until the claim has enough confirmations.
+The plan depends only on the current state. So a restarted supervisor needs no recovery procedure:
+its first plan contains the actions that a crash interrupted. The supervisor acts on a claim in the
+newest block at once, but irreversible actions wait until the claim has enough confirmations.
+
+In this module "our" and "us" mean the provider of this supervisor.
 """
 
 from __future__ import annotations
@@ -51,20 +53,24 @@ NOT_CLAIMED = "the job is not claimed by this provider on the chain"
 
 
 def plan_jobs(snapshot: Snapshot, rules: Rules) -> tuple[Action, ...]:
-    """Return what to do now, in order."""
-    actions: list[Action] = list(_claims(snapshot, rules))
+    """Return the actions to perform now, in order."""
+    actions: list[Action] = list(_plan_claims(snapshot, rules))
     for job_key, record in snapshot.records.items():
         job = snapshot.jobs.get(job_key.job_id)
         if job is not None and is_claimed(job, job_key, rules.provider):
-            actions.extend(_claimed_job(record, job, snapshot, rules))
+            actions.extend(_plan_claimed_job(record, job, snapshot, rules))
         else:
-            actions.extend(_unclaimed_job(record, job, snapshot, rules))
-    actions.extend(_orphans(snapshot, rules))
-    return tuple(a for a in actions if not (isinstance(a, Put) and a.key in snapshot.open_keys))
+            actions.extend(_plan_unclaimed_job(record, job, snapshot, rules))
+    actions.extend(_cancel_orphans(snapshot, rules))
+    return tuple(action for action in actions if not _is_in_outbox(action, snapshot))
+
+
+def _is_in_outbox(action: Action, snapshot: Snapshot) -> bool:
+    return isinstance(action, Put) and action.key in snapshot.open_keys
 
 
 def is_claimed(job: Job, job_key: JobKey, provider: str) -> bool:
-    """Return whether a job has this job key, is claimed by the provider and is hot."""
+    """Return whether the provider has claimed the job with this job key and has not settled it."""
     is_hot = job.state in {JobState.SCHEDULED, JobState.RUNNING}
     return job.job_key == job_key and job.provider == provider and is_hot
 
@@ -72,7 +78,7 @@ def is_claimed(job: Job, job_key: JobKey, provider: str) -> bool:
 def knows_claim(record: JournalRecord, head: Block) -> bool:
     """Return whether the newest block is younger than the claim of a record.
 
-    An older block cannot have the claim.
+    Only such a block shows whether the claim is still on the chain.
     """
     return head.timestamp > (record.claimed_at or 0)
 
@@ -80,10 +86,10 @@ def knows_claim(record: JournalRecord, head: Block) -> bool:
 # Claims
 
 
-def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _plan_claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Claim the entries of our queues.
 
-    A claim that is mined needs no confirmations before the next claim.
+    The next claim does not wait for the confirmations of a mined claim.
     """
     claims: tuple[tuple[int, Call], ...] = (
         (snapshot.queues.claimable, ClaimJobs(limit=rules.claim_limit)),
@@ -91,11 +97,11 @@ def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
         (snapshot.queues.top_up, ClaimTopUp()),
     )
     # DeepSquare's contracts take one entry of a queue per claim.
-    most = 1 if rules.plain_slack_min is None else rules.claim_limit
+    max_calls = 1 if rules.plain_slack_min is None else rules.claim_limit
     for queue_size, call in claims:
         if any(is_claim_key(key, call) for key in snapshot.open_keys):
             continue  # Such a claim is already in the outbox.
-        for index in range(min(queue_size, most)):
+        for index in range(min(queue_size, max_calls)):
             key = claim_key(call, block=snapshot.head.number, index=index)
             yield Put(key=key, call=call)
 
@@ -103,27 +109,27 @@ def _claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
 # Jobs that are not claimed by us
 
 
-def _unclaimed_job(
+def _plan_unclaimed_job(
     record: JournalRecord, job: Job | None, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
     """Plan for a job that is cold, refused, not claimed, replaced by another job, or unknown.
 
-    After a reorg, or on a node that lags behind, a claim may disappear for a few blocks. So nothing
-    is cancelled before the claim is missing for the confirmations. If our claimed job is cold,
-    nobody pays for the run, and it is cancelled at once. Blocks that are older than the claim do
-    not count: a node that lags behind does not have the claim yet.
+    After a reorg a claim may disappear for a few blocks. So an attempt is cancelled only after its
+    claim has been missing for ``rules.confirmations`` blocks. Blocks that are older than the claim
+    do not count, because a node that lags behind does not have the claim yet. If our job is cold,
+    nobody pays for its attempt, and the attempt is cancelled at once.
     """
     is_missing = _is_missing_for_confirmations(record, snapshot, rules)
     if is_missing or _is_settled(record, job, rules):
         reason = NOT_CLAIMED if job is None else f"the job is {job.state.name} on the chain"
         for attempt in _live_attempts(record.job_key, snapshot):
-            yield from _cancel_for_good(record, attempt, reason)
+            yield from _cancel_and_note(record, attempt, reason)
     if is_missing:
-        yield from _close_if_gone(record, snapshot, rules)
+        yield from _close_if_absent(record, snapshot, rules)
 
 
 def _is_settled(record: JournalRecord, job: Job | None, rules: Rules) -> bool:
-    """Return whether the chain has the job of a record as our job in a cold state."""
+    """Return whether the job of a record is our job on the chain and is cold."""
     if job is None or job.job_key != record.job_key:
         return False
     return job.provider == rules.provider and job.state in COLD
@@ -136,10 +142,10 @@ def _is_missing_for_confirmations(record: JournalRecord, snapshot: Snapshot, rul
     return snapshot.head.number - since >= rules.confirmations
 
 
-def _cancel_for_good(record: JournalRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
-    """Cancel an attempt, and note in the journal that its end is not the end of the job.
+def _cancel_and_note(record: JournalRecord, attempt: Attempt, reason: str) -> Iterator[Action]:
+    """Cancel an attempt, and write to the journal that its end is not the end of the job.
 
-    The job may be claimed by us again later.
+    We may claim the job again later, and submit it again.
     """
     if not _is_cancelled_by_us(record, attempt):
         yield Note(
@@ -154,19 +160,20 @@ def _cancel_for_good(record: JournalRecord, attempt: Attempt, reason: str) -> It
     yield _cancel(attempt, record.job_key, reason)
 
 
-def _close_if_gone(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """Close a job if slurmctld lists no attempt of it and none can still appear."""
-    if snapshot.live is None or _live_attempts(record.job_key, snapshot):
+def _close_if_absent(record: JournalRecord, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """Close a job in the journal if slurmctld lists no attempt of it and none can still appear."""
+    if snapshot.live_sample is None or _live_attempts(record.job_key, snapshot):
         return
-    is_known = record.intended_at is None or record.slurm_job_id is not None
-    if is_known or snapshot.now - (record.intended_at or 0) > rules.patience.submission_s:
+    has_result = record.submit_intended_at is None or record.slurm_job_id is not None
+    waited_s = snapshot.now - (record.submit_intended_at or 0)
+    if has_result or waited_s > rules.wait_times.submission_s:
         yield _note(record, EntryKind.CLOSED, snapshot)
 
 
 # Jobs that are claimed by us
 
 
-def _claimed_job(
+def _plan_claimed_job(
     record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
     """Plan for a hot job that is claimed by us."""
@@ -174,50 +181,52 @@ def _claimed_job(
         reason = "the id of its script is malformed"
         yield from _give_up(job, snapshot, rules, JobState.FAILED, reason)
         return
-    yield from _impostors(record, job, snapshot, rules)
-    live = _live_attempts(record.job_key, snapshot)
-    cancelled = [attempt for attempt in live if _is_cancelled_by_us(record, attempt)]
-    if cancelled:
-        for attempt in cancelled:
+    yield from _cancel_impostors(record, job, snapshot, rules)
+    live_attempts = _live_attempts(record.job_key, snapshot)
+    cancelled_attempts = [
+        attempt for attempt in live_attempts if _is_cancelled_by_us(record, attempt)
+    ]
+    if cancelled_attempts:
+        for attempt in cancelled_attempts:
             yield _cancel(attempt, record.job_key, "it was cancelled before")
         return
     evidence = assess(
         record,
         customer=job.customer,
-        live=snapshot.live,
-        accounting=snapshot.accounting,
-        patience=rules.patience,
+        live_sample=snapshot.live_sample,
+        accounting_sample=snapshot.accounting_sample,
+        wait_times=rules.wait_times,
     )
     if record.absent_since is not None and isinstance(evidence, Alive | Ended):
         yield _note(record, EntryKind.PRESENT, snapshot)
-    yield from _act_on(evidence, record, job, snapshot, rules)
+    yield from _plan_for_evidence(evidence, record, job, snapshot, rules)
 
 
-def _act_on(
+def _plan_for_evidence(
     evidence: Evidence, record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
     match evidence:
         case Unknown():
             return
-        case Alive(attempt=attempt, surplus=surplus):
-            for extra in surplus:
-                yield _cancel(extra, record.job_key, "it is a second attempt of the job")
-            yield from _follow(record, job, attempt, snapshot, rules)
+        case Alive(attempt=attempt, duplicates=duplicates):
+            for duplicate in duplicates:
+                yield _cancel(duplicate, record.job_key, "it is a second attempt of the job")
+            yield from _plan_live_job(record, job, attempt, snapshot, rules)
         case Ended(attempt=attempt):
-            yield from _end(job, attempt, snapshot, rules)
-        case Absent(confirmed=True):
-            yield from _restart_or_give_up(record, job, snapshot, rules)
+            yield from _report_end(job, attempt, snapshot, rules)
+        case Absent(is_confirmed=True):
+            yield from _submit_or_give_up(record, job, snapshot, rules)
         case Absent():
             yield from _note_absence(record, snapshot)
         case _:
             assert_never(evidence)
 
 
-def _impostors(
+def _cancel_impostors(
     record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
-    """Cancel the live Slurm jobs that have the job key but do not belong to the job."""
-    not_before = (record.claimed_at or 0) - rules.patience.clock_skew_s
+    """Cancel live Slurm jobs that have the job key but belong to another user or an older claim."""
+    not_before = (record.claimed_at or 0) - rules.wait_times.clock_skew_s
     for attempt in _live_attempts(record.job_key, snapshot):
         if belongs(attempt, job_key=record.job_key, customer=job.customer, not_before=not_before):
             continue
@@ -229,55 +238,63 @@ def _impostors(
         yield _cancel(attempt, record.job_key, reason)
 
 
-def _follow(
+def _plan_live_job(
     record: JournalRecord, job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
     """Plan for a job that is pending or running in Slurm."""
-    yield from _note_seen(record, attempt, snapshot, rules)
+    yield from _note_attempt(record, attempt, snapshot, rules)
     if job.cancel_requested:
         yield _cancel(attempt, record.job_key, "its customer cancelled it")
     else:
-        yield from _extend(job, attempt, rules)
-    is_waiting = job.state is JobState.SCHEDULED
-    if is_waiting and attempt.started and _claim_is_confirmed(job, snapshot, rules):
-        yield _set_running(job, attempt)
+        yield from _extend_time_limit(job, attempt, rules)
+    is_start_unreported = job.state is JobState.SCHEDULED and attempt.has_started
+    if is_start_unreported and _is_claim_confirmed(job, snapshot, rules):
+        yield _put_set_running(job, attempt)
 
 
-def _note_seen(
+def _note_attempt(
     record: JournalRecord, attempt: Attempt, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
-    """Note an attempt that is new, or that is durable in slurmctld for the first time."""
-    is_durable = snapshot.now >= (record.intended_at or 0) + rules.patience.absent_after_s
+    """Write to the journal that an attempt is new, or that it is durable.
+
+    An attempt is durable some seconds after its submission, when slurmctld has saved its state. A
+    crash of slurmctld does not lose a durable attempt.
+    """
+    durable_at = (record.submit_intended_at or 0) + rules.wait_times.absent_after_s
+    is_durable = snapshot.now >= durable_at
     is_new = record.slurm_job_id != attempt.slurm_job_id
-    if is_new or (is_durable and not record.seen):
+    if is_new or (is_durable and not record.is_durable):
         kind = EntryKind.SEEN if is_durable else EntryKind.SUBMITTED
         yield _note(record, kind, snapshot, slurm_job_id=attempt.slurm_job_id)
 
 
-def _extend(job: Job, attempt: Attempt, rules: Rules) -> Iterator[Action]:
+def _extend_time_limit(job: Job, attempt: Attempt, rules: Rules) -> Iterator[Action]:
     """Raise the time limit of an attempt after a top-up."""
-    limit = time_limit_min(job, longest=rules.max_time_limit_min)
+    limit = time_limit_min(job, max_min=rules.max_time_limit_min)
     if attempt.time_limit_min is not None and attempt.time_limit_min < limit:
         yield Extend(slurm_job_id=attempt.slurm_job_id, job_key=job.job_key, time_limit_min=limit)
 
 
-def _end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
-    """Report the start and the end of a job that ended to the chain, in this order.
+def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+    """Report the start and then the end of an ended job to the chain.
 
-    The contract accepts some end states only for a running job. Then both calls are put at once: if
-    the start gets lost, the contract skips the end, and both are reported again. The contract would
-    accept a failure or a cancellation without a start and pay nothing. Then the end waits until the
-    start is mined.
+    The contract accepts the end states FINISHED and OUT_OF_CREDITS only for a running job. For
+    these states both calls are put into the outbox at once. If the start is lost, the contract
+    skips the end, and both calls are repeated.
+
+    The contract accepts the other end states also without a start, but then pays nothing. So such
+    an end waits until the start is mined.
     """
-    if not _claim_is_confirmed(job, snapshot, rules):
+    if not _is_claim_confirmed(job, snapshot, rules):
         return
     state = END_STATES[attempt.state]
-    if job.state is JobState.SCHEDULED and attempt.started:
-        yield _set_running(job, attempt)
-        if is_legal(job.state, state) or rules.plain_slack_min is not None:
-            return
-    elif job.state is JobState.SCHEDULED and state not in {JobState.CANCELLED, JobState.FAILED}:
-        state = JobState.PANICKED
+    if job.state is JobState.SCHEDULED:
+        if attempt.has_started:
+            yield _put_set_running(job, attempt)
+            if is_legal(job.state, state) or rules.plain_slack_min is not None:
+                return
+        elif state not in {JobState.CANCELLED, JobState.FAILED}:
+            state = JobState.PANICKED
     error = "" if state is JobState.FINISHED else f"Slurm reports {attempt.state}"
     call = Settle(
         job_key=job.job_key,
@@ -294,37 +311,37 @@ def _seconds_to_bill(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rule
     seconds = billed_seconds(job, attempt, snapshot.reports)
     if rules.plain_slack_min is None:
         return seconds
-    most = slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min)
-    return min(seconds, most)
+    max_seconds = slack_seconds(job, now=snapshot.head.timestamp, slack_min=rules.plain_slack_min)
+    return min(seconds, max_seconds)
 
 
 def _note_absence(record: JournalRecord, snapshot: Snapshot) -> Iterator[Action]:
-    """Note the first sample without the job.
+    """Write the first sample without the job to the journal.
 
-    The note has the current time. The next sample is dated by the time of its request, so the time
-    between the two samples is never overestimated.
+    The entry has the current time, which is later than the sample. The next sample has the time of
+    its request. So the time between the two samples is never overestimated.
     """
     since = record.absent_since
     clock_was_set_back = since is not None and since > snapshot.now
-    if snapshot.live is not None and (since is None or clock_was_set_back):
+    if snapshot.live_sample is not None and (since is None or clock_was_set_back):
         yield _note(record, EntryKind.ABSENT, snapshot)
 
 
-def _restart_or_give_up(
+def _submit_or_give_up(
     record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
-    """Submit a job that Slurm does not have, or give it up."""
-    limit = time_limit_min(job, longest=rules.max_time_limit_min)
-    if record.unrunnable or limit < 1:
-        reason = record.unrunnable or "its credits do not pay for one minute"
+    """Submit a job that is absent from Slurm, or end it on the chain."""
+    limit = time_limit_min(job, max_min=rules.max_time_limit_min)
+    if record.unrunnable_reason or limit < 1:
+        reason = record.unrunnable_reason or "its credits do not pay for one minute"
         state = JobState.FAILED if job.state is JobState.SCHEDULED else JobState.PANICKED
         yield from _give_up(job, snapshot, rules, state, reason)
     elif job.cancel_requested:
         yield from _give_up(job, snapshot, rules, JobState.CANCELLED, "cancelled before it started")
-    elif record.rejected:
+    elif record.rejection_reason:
         yield from _retry_rejected(record, job, snapshot, rules)
-    elif record.attempts >= rules.max_attempts:
-        reason = f"lost by Slurm {record.attempts} times"
+    elif record.attempt_count >= rules.max_attempts:
+        reason = f"lost by Slurm {record.attempt_count} times"
         yield from _give_up(job, snapshot, rules, JobState.PANICKED, reason)
     else:
         yield Submit(job=job, time_limit_min=limit)
@@ -333,20 +350,20 @@ def _restart_or_give_up(
 def _retry_rejected(
     record: JournalRecord, job: Job, snapshot: Snapshot, rules: Rules
 ) -> Iterator[Action]:
-    """Submit a job again that Slurm refused, or refuse it on the chain.
+    """Repeat a submission that Slurm refused, or refuse the job on the chain.
 
-    Slurm has many messages for a temporary refusal, and their list is not known. So every refusal
-    is retried.
+    There is no complete list of the messages with which Slurm refuses a job temporarily. So every
+    refusal is retried.
     """
-    if record.rejections < rules.max_attempts:
+    if record.rejection_count < rules.max_attempts:
         waited_s = snapshot.now - (record.rejected_at or 0)
         clock_was_set_back = waited_s < 0
-        if clock_was_set_back or waited_s >= rules.patience.rejection_s:
-            limit = time_limit_min(job, longest=rules.max_time_limit_min)
+        if clock_was_set_back or waited_s >= rules.wait_times.rejection_s:
+            limit = time_limit_min(job, max_min=rules.max_time_limit_min)
             yield Submit(job=job, time_limit_min=limit)
     elif job.state is not JobState.SCHEDULED:
-        yield from _give_up(job, snapshot, rules, JobState.PANICKED, record.rejected)
-    elif _claim_is_confirmed(job, snapshot, rules):
+        yield from _give_up(job, snapshot, rules, JobState.PANICKED, record.rejection_reason)
+    elif _is_claim_confirmed(job, snapshot, rules):
         call = Refuse(job_key=job.job_key)
         yield Put(key=key_of(call), call=call)
 
@@ -354,8 +371,8 @@ def _retry_rejected(
 def _give_up(
     job: Job, snapshot: Snapshot, rules: Rules, state: JobState, reason: str
 ) -> Iterator[Action]:
-    """End a job that never ran or of which there is no record. Nothing is billed."""
-    if _claim_is_confirmed(job, snapshot, rules):
+    """End a job that never ran, or whose run has no record. Nothing is billed."""
+    if _is_claim_confirmed(job, snapshot, rules):
         call = Settle(
             job_key=job.job_key,
             state=state,
@@ -370,27 +387,26 @@ def _give_up(
 # Slurm jobs without a record
 
 
-def _orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
+def _cancel_orphans(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
     """Cancel the live attempts of our contracts that have no record and are not claimed by us."""
-    attempts = () if snapshot.live is None else snapshot.live.attempts
+    attempts = () if snapshot.live_sample is None else snapshot.live_sample.attempts
     for attempt in attempts:
-        if attempt.alive and _is_orphan(attempt, snapshot, rules):
+        if attempt.is_alive and _is_orphan(attempt, snapshot, rules):
             assert attempt.job_key is not None
             yield _cancel(attempt, attempt.job_key, NOT_CLAIMED)
 
 
 def _is_orphan(attempt: Attempt, snapshot: Snapshot, rules: Rules) -> bool:
-    """Return whether an attempt of our contracts belongs to no job of ours.
+    """Return whether an attempt has a job key of our contracts but belongs to none of our jobs.
 
-    An attempt that is younger than the newest block may belong to a claim of a later block.
+    A recent attempt is not an orphan, because its claim may be in a block that is not read yet.
     """
     job_key = attempt.job_key
     if job_key is None or job_key in snapshot.records:
         return False
-    if attempt.submitted_at > snapshot.head.timestamp - rules.patience.clock_skew_s:
+    if attempt.submitted_at > snapshot.head.timestamp - rules.wait_times.clock_skew_s:
         return False
-    contracts = (job_key.job_id.chain_id, job_key.job_id.contract)
-    if contracts != (rules.chain_id, rules.contract):
+    if job_key.job_id.chain_id != rules.chain_id or job_key.job_id.contract != rules.contract:
         return False
     job = snapshot.jobs.get(job_key.job_id)
     if job is None or job.job_key != job_key:
@@ -398,13 +414,13 @@ def _is_orphan(attempt: Attempt, snapshot: Snapshot, rules: Rules) -> bool:
     return job.provider != rules.provider or job.state in COLD
 
 
-# Parts of several plans
+# Helpers of several plans
 
 
-def _claim_is_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
+def _is_claim_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
     """Return whether the claim of a job has enough confirmations.
 
-    A job becomes RUNNING only after its claim was confirmed, so a running job needs no second wait.
+    The claim of a running job is always confirmed, because a job becomes RUNNING only then.
     """
     if job.state is JobState.RUNNING:
         return True
@@ -413,9 +429,10 @@ def _claim_is_confirmed(job: Job, snapshot: Snapshot, rules: Rules) -> bool:
 
 def _live_attempts(job_key: JobKey, snapshot: Snapshot) -> list[Attempt]:
     """Return the live Slurm jobs with a job key. Empty if slurmctld did not answer."""
-    if snapshot.live is None:
+    if snapshot.live_sample is None:
         return []
-    return [a for a in snapshot.live.attempts if a.alive and a.job_key == job_key]
+    attempts = snapshot.live_sample.attempts
+    return [attempt for attempt in attempts if attempt.is_alive and attempt.job_key == job_key]
 
 
 def _is_cancelled_by_us(record: JournalRecord, attempt: Attempt) -> bool:
@@ -444,6 +461,6 @@ def _cancel(attempt: Attempt, job_key: JobKey, reason: str) -> Cancel:
     return Cancel(slurm_job_id=attempt.slurm_job_id, job_key=job_key, reason=reason)
 
 
-def _set_running(job: Job, attempt: Attempt) -> Put:
+def _put_set_running(job: Job, attempt: Attempt) -> Put:
     call = SetRunning(job_key=job.job_key, started_at=attempt.started_at or 0)
     return Put(key=key_of(call), call=call)

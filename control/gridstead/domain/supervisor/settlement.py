@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes the time limit of a job, its billed time, and the hash of the billed record."""
+"""Computes the time limit of a job, the billed time, and the hash of the billed record."""
 
 from __future__ import annotations
 
@@ -12,45 +12,44 @@ from gridstead.domain.supervisor.attempt import Attempt, NodeReport
 from gridstead.domain.supervisor.evidence import node_seconds
 
 
-def time_limit_min(job: Job, *, longest: int) -> int:
-    """Return the time limit of a job: the minutes that its escrow pays for, at most ``longest``."""
-    paid = paid_minutes_floor(job.escrow, job.price_per_min)
-    return longest if paid is None else min(paid, longest)
+def time_limit_min(job: Job, *, max_min: int) -> int:
+    """Return the time limit of a job: the minutes that its escrow pays for, at most ``max_min``."""
+    paid_min = paid_minutes_floor(job.escrow, job.price_per_min)
+    return max_min if paid_min is None else min(paid_min, max_min)
 
 
 def billed_seconds(job: Job, attempt: Attempt, reports: tuple[NodeReport, ...]) -> int:
-    """Return the seconds to bill: the minimum of Slurm's figure, the paid time and the node's.
+    """Return the seconds to bill, as specified in docs/explanation/billing.md.
 
-    The node's figure is used only if a report has it.
-
-    Source: docs/explanation/billing.md.
+    The result is the minimum of three values: the elapsed time in Slurm, the time that the escrow
+    pays for, and the run time in the node's reports. The last value may be missing.
     """
-    figures = [attempt.elapsed_s]
-    paid = paid_seconds_floor(job.escrow, job.price_per_min)
-    if paid is not None:
-        figures.append(paid)
-    node = node_seconds(attempt, reports)
-    if node is not None:
-        figures.append(node)
-    return min(figures)
+    candidates = [attempt.elapsed_s]
+    paid_s = paid_seconds_floor(job.escrow, job.price_per_min)
+    if paid_s is not None:
+        candidates.append(paid_s)
+    node_s = node_seconds(attempt, reports)
+    if node_s is not None:
+        candidates.append(node_s)
+    return min(candidates)
 
 
 def billed_minutes(state: JobState, seconds: int) -> int:
-    """Return the minutes to report to contracts that do not bill seconds, rounded down.
+    """Return the minutes to report to contracts that bill minutes instead of seconds.
 
-    The result is 0 for a panic. A customer pays neither for unused time nor for a fault of the
-    provider. DeepSquare's contracts, version 1.2, bill one minute instead of 0 for every job that
-    ran; no call avoids this.
+    The minutes are rounded down, because a customer does not pay for unused time. The result is 0
+    for a panic, because a customer does not pay for a fault of the provider. Nevertheless,
+    DeepSquare's contracts, version 1.2, bill at least one minute for every job that ran.
     """
     return 0 if state is JobState.PANICKED else seconds // SECONDS_PER_MINUTE
 
 
 def slack_seconds(job: Job, *, now: int, slack_min: int) -> int:
-    """Return the maximum that DeepSquare's contracts, version 1.2, bill if the start came late.
+    """Return the highest bill in seconds that DeepSquare's contracts, version 1.2, pay in full.
 
-    These contracts count the time since they received the start, in whole minutes, and accept a
-    bill that exceeds this time by at most a slack. For a higher bill they pay only the counted
-    time. So reporting less pays the provider more, but never more than was used.
+    These contracts count the whole minutes since they received the start of the job. They pay a
+    bill in full if it exceeds this time by at most ``slack_min``. For a higher bill they pay only
+    the counted minutes, without the slack. So the provider must not report more than this maximum.
     """
     counted_min = max(0, now - job.started_at) // SECONDS_PER_MINUTE
     return (counted_min + slack_min) * SECONDS_PER_MINUTE

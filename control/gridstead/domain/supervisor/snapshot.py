@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The input of a supervisor's decisions: a snapshot of the chain and Slurm, and the settings.
 
-The snapshot is taken before any decision. reconcile.py makes the decisions.
+The supervisor takes the snapshot first. Then ``reconcile.py`` makes the decisions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.jobs.job import Block, Job, QueueSizes
 from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
-from gridstead.domain.supervisor.evidence import Patience
+from gridstead.domain.supervisor.evidence import WaitTimes
 from gridstead.domain.supervisor.journal import JournalRecord
 
 
@@ -22,17 +22,17 @@ class Rules:
 
     Attributes:
         chain_id: The id of the chain of the jobs.
-        contract: The address of its MetaScheduler, lower case.
-        provider: Our wallet, lower case.
+        contract: The address of the MetaScheduler, lower case.
+        provider: The address of this provider's wallet, lower case.
         confirmations: How many blocks must follow a claim before an irreversible action.
         claim_limit: Maximum number of jobs in one claim.
-        max_attempts: How many submissions of one job Slurm may lose or refuse before the job is
-            given up.
+        max_attempts: How many submissions of one job Slurm may lose or refuse. After that many, the
+            supervisor gives the job up.
         max_time_limit_min: The longest time limit of a job, minutes.
-        plain_slack_min: None on our contracts. On DeepSquare's contracts: how many minutes a bill
-            may exceed the time since the start was received. These contracts take one entry of a
-            queue per claim.
-        patience: How long to wait before a conclusion from missing jobs.
+        plain_slack_min: How many minutes a bill may exceed the time since the contracts received
+            the start. Set only for DeepSquare's contracts ("plain" contracts), which also take only
+            one entry of a queue per claim. None for Gridstead's contracts.
+        wait_times: How long to wait before a conclusion from missing jobs.
     """
 
     chain_id: int
@@ -43,7 +43,7 @@ class Rules:
     max_attempts: int = 3
     max_time_limit_min: int = 7 * 24 * 60
     plain_slack_min: int | None = None
-    patience: Patience = field(default_factory=Patience)
+    wait_times: WaitTimes = field(default_factory=WaitTimes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +51,18 @@ class Snapshot:
     """The state of the chain, Slurm and the journal on which the supervisor decides.
 
     Attributes:
-        now: Unix seconds, after all other values were read.
-        head: The newest block. The values of the chain are as of this block.
-        jobs: Every job of the grid that a record or a live attempt names.
-        queues: The sizes of our queues on the chain.
-        records: The records of all open jobs of the journal, by job key.
-        live: The jobs that slurmctld lists. None if it did not answer.
-        accounting: slurmdbd's records of the jobs that are not alive. None if it did not answer.
+        now: The time after all other values were read, Unix seconds.
+        head: The newest block. All values of the chain are read at this block.
+        jobs: The jobs on the chain that a record or a live attempt refers to, by job id.
+        queues: The sizes of this provider's queues on the chain.
+        records: The journal's records of all open jobs, by job key.
+        live_sample: The jobs that slurmctld lists. None if slurmctld did not answer.
+        accounting_sample: slurmdbd's records of the jobs that are not alive. None if slurmdbd did
+            not answer.
         reports: The reports of nodes, newest last.
-        open_keys: Keys of outbox entries that are not mined.
-        unclaimed_since: Since which block an open job is continuously not claimed by us, by job
-            key. Blocks that are older than the claim are not counted.
+        open_keys: The keys of the outbox entries that are not mined.
+        unclaimed_since: The block since which an open job has not been claimed by this provider, by
+            job key. Blocks that are older than the claim do not count.
     """
 
     now: int
@@ -69,8 +70,8 @@ class Snapshot:
     jobs: Mapping[JobId, Job]
     queues: QueueSizes
     records: Mapping[JobKey, JournalRecord]
-    live: LiveSample | None
-    accounting: AccountingSample | None
+    live_sample: LiveSample | None
+    accounting_sample: AccountingSample | None
     reports: tuple[NodeReport, ...]
     open_keys: frozenset[str]
     unclaimed_since: Mapping[JobKey, int] = field(default_factory=dict)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The submission of a job to Slurm, and the gate that it must pass before."""
+"""The submission of a job to Slurm, and the gate: the check of a customer before it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Script:
 
     Attributes:
         text: The script, with its interpreter line.
-        environment: Secrets and tokens for the environment of the job. They are never in the text.
+        environment: Secrets and tokens, which the job gets only as environment variables.
     """
 
     text: str
@@ -46,15 +46,15 @@ class Gate:
     """Whether jobs of a customer can run on the cluster.
 
     Attributes:
-        user: The account. None if its name does not resolve.
-        missing: A message for the operator about each thing that is missing.
+        user: The customer's Linux account. None if the user name does not resolve.
+        missing: One message for the operator about each missing prerequisite.
     """
 
     user: GridUser | None
     missing: tuple[str, ...]
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether jobs of the customer may be submitted."""
         return self.user is not None and not self.missing
 
@@ -64,7 +64,7 @@ class Submission:
     """A job to submit to Slurm.
 
     Attributes:
-        job_key: The job key. It becomes the AdminComment. Its job number becomes the job name.
+        job_key: The job key. It becomes the AdminComment, and its job number the job name.
         user: The Linux user of the job.
         resources: The resources of the job.
         time_limit_min: The time limit, minutes.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls that a wallet can make to the contracts: one frozen value per call, not encoded.
+"""The calls that a wallet can make to the contracts, as values that are not encoded.
 
-A call about a job carries its job key. Job numbers start again after a reorg or on a new set of
-contracts, so a number alone could name a different job.
+A call about a job carries the job key. A job number is not enough: after a reorg or on a new set of
+contracts, the numbers are used again for other jobs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,12 @@ class ClaimTopUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRunning:
-    """Report that a job started. Unit: ``started_at`` Unix seconds, from Slurm."""
+    """Report that a job started.
+
+    Attributes:
+        job_key: The job.
+        started_at: The start time from Slurm, Unix seconds.
+    """
 
     job_key: JobKey
     started_at: int
@@ -58,9 +63,9 @@ class Settle:
     Attributes:
         job_key: The job.
         state: The cold state that the job enters. The transition must be legal.
-        seconds: Billed time.
-        exit_code: Wait status (code << 8 | signal).
-        error: The reason, as text for people. May be empty.
+        seconds: The run time to bill.
+        exit_code: The wait status: ``code << 8 | signal``.
+        error: The reason for people to read. May be empty.
         evidence: 32-byte hash of the accounting record, 0x and 64 hexadecimal digits.
     """
 
@@ -103,8 +108,9 @@ class Expire:
     Attributes:
         job_key: The job.
         state: The state whose timeout expired: META_SCHEDULED, SCHEDULED or RUNNING.
-        state_block: The block at which the job entered this state. The call must not end a later
-            stay in the same state: plain DeepSquare takes a match back at any time.
+        state_block: The block at which the job entered this state. The sender makes no call if the
+            job has entered the state again since: plain DeepSquare would take back the new match
+            although its timeout has not expired.
     """
 
     job_key: JobKey
@@ -124,8 +130,8 @@ Call = (
     | Expire
 )
 
-# Outboxes and failpoints name the calls by these words. A released name never changes and is never
-# used for another call.
+# The names of the calls in outboxes and failpoints. A released name never changes and is never used
+# for another call.
 CALL_NAMES: dict[type[Call], str] = {
     Register: "Register",
     ClaimJobs: "ClaimJobs",
@@ -139,9 +145,9 @@ CALL_NAMES: dict[type[Call], str] = {
 }
 
 
-# The keys of outbox entries start with these words. They are stored, so a released word never
+# The prefixes of the keys of outbox entries. The keys are stored, so a released prefix never
 # changes.
-_KEY_WORDS: dict[type[Call], str] = {
+_KEY_PREFIXES: dict[type[Call], str] = {
     Register: "register",
     ClaimJobs: "claim",
     ClaimCancelling: "claim-cancelling",
@@ -154,33 +160,39 @@ _KEY_WORDS: dict[type[Call], str] = {
 }
 
 
-def subject(call: Call) -> JobKey | None:
-    """Return the job key of the job that a call names. Returns None if the call names no job."""
+def job_key_of(call: Call) -> JobKey | None:
+    """Return the job key of the call's job. Returns None if the call is not about one job."""
     if isinstance(call, Register | ClaimJobs | ClaimCancelling | ClaimTopUp):
         return None
     return call.job_key
 
 
 def key_of(call: Call) -> str:
-    """Return the key of the outbox entry of a call about a job, or of a registration.
+    """Return the outbox key of a call about a job, or of a registration.
 
     Two calls for the same purpose have the same key.
     """
-    job_key = subject(call)
-    word = _KEY_WORDS[type(call)]
-    return word if job_key is None else f"{word}:{job_key}"
+    job_key = job_key_of(call)
+    prefix = _KEY_PREFIXES[type(call)]
+    return prefix if job_key is None else f"{prefix}:{job_key}"
 
 
 def claim_key(call: Call, *, block: int, index: int) -> str:
-    """Return the key of the outbox entry of a claim: one of several that are planned at a block."""
-    return f"{_KEY_WORDS[type(call)]}:{block}:{index}"
+    """Return the outbox key of a claim.
+
+    Args:
+        call: The claim.
+        block: The height of the block at which the claim is planned.
+        index: The index of the claim among those that are planned at the block.
+    """
+    return f"{_KEY_PREFIXES[type(call)]}:{block}:{index}"
 
 
 def is_claim_key(key: str, call: Call) -> bool:
-    """Return whether a key of an outbox entry is the key of a claim of this kind."""
-    return key.startswith(f"{_KEY_WORDS[type(call)]}:")
+    """Return whether an outbox key is the key of a claim of this type."""
+    return key.startswith(f"{_KEY_PREFIXES[type(call)]}:")
 
 
 def name_of(call: Call) -> str:
-    """Return the stored name of the kind of a call."""
+    """Return the stored name of the call's type."""
     return CALL_NAMES[type(call)]

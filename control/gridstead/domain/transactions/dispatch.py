@@ -5,17 +5,18 @@ The state of an entry follows from the transactions that carry its call. The ent
 if one of these transactions succeeded. It is sent if one of them may still be mined. Otherwise it
 is queued.
 
-A nonce is *open* until one of its transactions has enough confirmations. A *gap* is a nonce below a
-used one for which no transaction can be mined: it has none, or all of its transactions are
-withdrawn. No transaction behind a gap can be mined, so the sender fills each gap with a transaction
-that does nothing. A withdrawn transaction must not fill the gap.
+A nonce is *open* until one of its transactions has enough confirmations. A *nonce gap* is an open
+nonce without a transaction that may be mined, below a nonce that has one. It blocks all
+transactions with higher nonces, so the sender fills the gap with an empty transaction. A withdrawn
+transaction does not fill a gap.
 
-Two limits bound the pending transactions: the number of their nonces, and their gas, counted in
-blocks. So the node always has enough for the next block, and no transaction stays in its pool for
+Two limits bound the pending transactions: the number of their nonces, and their gas. The limits are
+high enough to fill the next block, and low enough that no transaction stays in the node's pool for
 long.
 
 A transaction that the node refuses is withdrawn. Its calls are sent again in batches of half the
-size. A call that the node refuses even alone is rejected, so it does not delay other calls.
+size. A call that the node refuses in a batch of its own is rejected, so it does not delay other
+calls.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from gridstead.domain.transactions.batches import pack
-from gridstead.domain.transactions.calls import subject
+from gridstead.domain.transactions.calls import job_key_of
 from gridstead.domain.transactions.outbox import (
     ChainView,
     EntryChange,
@@ -44,21 +45,21 @@ class DispatchPolicy:
     """The limits and waiting times of a sender.
 
     Attributes:
-        confirmations: A transaction is final when this many blocks follow its own.
+        confirmations: A transaction is final when this many blocks follow its block.
         batch: Maximum number of calls in one transaction.
         in_flight: Maximum number of nonces with a pending transaction.
         blocks_ahead: Maximum gas of all pending transactions. Unit: gas limits of a block.
         blocks_at_once: Maximum gas of the transactions that one tick adds. Unit: gas limits of a
-            block. A low value lets the tick start sending soon.
+            block. With a low value, a tick signs few transactions and sends them soon.
         max_queued: Maximum number of queued calls that one tick reads, oldest first.
         resend_after_s: Interval at which a pending transaction is sent to the node again.
         replace_after_s: A transaction that is pending for this long, while blocks are mined, is
             replaced by one with higher fees.
-        max_replacements: Only this many of the lowest pending nonces are replaced. The other
-            transactions are mined after them.
+        max_replacements: Only transactions with this many of the lowest pending nonces are
+            replaced. The others cannot be mined before these.
         max_fee_factor: A replacement offers at most this multiple of the fees that a new
             transaction should offer.
-        gas_share: A batch may use the gas limit of a block divided by this number.
+        gas_share: The calls of a batch may use the gas limit of a block divided by this number.
     """
 
     confirmations: int
@@ -78,7 +79,11 @@ class DispatchPolicy:
 class Slot:
     """A nonce for which a transaction must be signed.
 
-    The transaction carries the calls of these entries. Without entries it does nothing.
+    Attributes:
+        nonce: The nonce.
+        entry_ids: The entries whose calls the transaction carries. Empty for an empty transaction,
+            which only uses the nonce.
+        fees: The fees that the transaction offers.
     """
 
     nonce: int
@@ -93,9 +98,9 @@ class TransactionPlan:
     Attributes:
         changes: New states of entries.
         withdrawn: Nonces whose transactions must never be sent again.
-        closed: Nonces that need no further attention.
-        replacements: Nonces for which a new transaction must be signed: gaps and stuck
-            transactions.
+        closed: Open nonces whose transactions are final.
+        replacements: The nonces of gaps and of stuck transactions, for which a transaction must be
+            signed.
         resend: Transactions to send to the node, for the first time or again. Sorted by nonce.
         batches: Ids of the entries of each new transaction. The transactions use the nonces from
             ``next_nonce`` on, in this order.
@@ -112,7 +117,7 @@ class TransactionPlan:
 
     @property
     def entry_ids_to_send(self) -> frozenset[int]:
-        """The entries whose calls this plan sends to the node."""
+        """The ids of the entries whose calls this plan sends to the node."""
         entry_ids: set[int] = set()
         for slot in self.replacements:
             entry_ids.update(slot.entry_ids)
@@ -123,8 +128,8 @@ class TransactionPlan:
         return frozenset(entry_ids)
 
 
-def raised(fees: Fees) -> Fees:
-    """Return fees that a node accepts for a replacement: an eighth more, rounded up."""
+def raised_fees(fees: Fees) -> Fees:
+    """Return the fees that a node requires for a replacement: an eighth more, rounded up."""
     return Fees(max_fee=fees.max_fee + fees.max_fee // 8 + 1, tip=fees.tip + fees.tip // 8 + 1)
 
 
@@ -153,7 +158,8 @@ class _TransactionPlanner:
         self._requeue(changes, live.values())
 
         next_nonce = self._next_nonce()
-        pending = [t for t in live.values() if t.nonce >= self.view.first_free_nonce]
+        first_free = self.view.first_free_nonce
+        pending = [transaction for transaction in live.values() if transaction.nonce >= first_free]
         stuck = set(filter(self._is_stuck, pending[: self.policy.max_replacements]))
         gap_fillers = self._gap_fillers(live, next_nonce)
         return TransactionPlan(
@@ -169,7 +175,7 @@ class _TransactionPlanner:
     # The states of the entries
 
     def _change_of(self, entry: OutboxEntry) -> EntryChange:
-        """Return the state of an entry by the blocks, the objections and the node's refusals."""
+        """Return the state of an entry that follows from receipts, objections and refusals."""
         transactions = self.by_entry.get(entry.id, [])
         receipts = self._receipts_of(transactions)
         for receipt in receipts:
@@ -186,28 +192,28 @@ class _TransactionPlanner:
         return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
 
     def _unsent_change(self, entry: OutboxEntry) -> EntryChange:
-        """Return the state of an entry that no transaction carries now."""
+        """Return the state of an entry that is in no block and in no pending transaction."""
         change = self._unless_objected(entry, SendState.QUEUED)
         refusal = self.view.refusals.get(entry.id)
-        if change.state is SendState.REJECTED or refusal is None or refusal.calls != 1:
+        if change.state is SendState.REJECTED or refusal is None or refusal.call_count != 1:
             return change
-        reason = f'the node refused the transaction: "{refusal.words}"'
+        reason = f'the node refused the transaction: "{refusal.message}"'
         return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
 
     def _unless_objected(self, entry: OutboxEntry, state: SendState) -> EntryChange:
-        """Return a state of an entry. The entry is rejected if there is an objection to it."""
+        """Return this state, or REJECTED if there is an objection to the entry."""
         reason = self.view.objections.get(entry.id, "")
         if reason:
             return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
         return EntryChange(entry_id=entry.id, state=state)
 
     def _requeue(self, changes: dict[int, EntryChange], live: Iterable[Transaction]) -> None:
-        """Queue the sent entries again whose transaction this plan withdraws."""
-        carried: set[int] = set()
+        """Queue each sent entry again whose transaction this plan withdraws."""
+        live_entry_ids: set[int] = set()
         for transaction in live:
-            carried.update(transaction.entry_ids)
+            live_entry_ids.update(transaction.entry_ids)
         for entry_id, change in changes.items():
-            if change.state is SendState.SENT and entry_id not in carried:
+            if change.state is SendState.SENT and entry_id not in live_entry_ids:
                 changes[entry_id] = EntryChange(entry_id=entry_id, state=SendState.QUEUED)
 
     def _new_states(self, changes: Mapping[int, EntryChange]) -> Iterator[EntryChange]:
@@ -229,9 +235,9 @@ class _TransactionPlanner:
         return tuple(sorted(nonces))
 
     def _live_transactions(self, withdrawn: Collection[int]) -> dict[int, Transaction]:
-        """Return the newest pending transaction of each nonce. It offers the highest fees.
+        """Return the newest pending transaction of each nonce, in the order of the nonces.
 
-        Shape: by nonce, in the order of the nonces. Nonces to withdraw are not included.
+        The newest transaction of a nonce offers the highest fees. Nonces to withdraw are left out.
         """
         live = {}
         for nonce in sorted(self.by_nonce):
@@ -241,7 +247,7 @@ class _TransactionPlanner:
         return live
 
     def _next_nonce(self) -> int:
-        """Return the nonce after all that have a transaction."""
+        """Return the lowest nonce above all transactions."""
         if not self.by_nonce:
             return self.view.first_free_nonce
         return max(self.view.first_free_nonce, max(self.by_nonce) + 1)
@@ -251,13 +257,13 @@ class _TransactionPlanner:
         return list(filter(self._is_pending, self.by_nonce[nonce]))
 
     def _is_pending(self, transaction: Transaction) -> bool:
-        """Return whether a transaction should be mined and still can be."""
+        """Return whether a transaction is not withdrawn and may still be mined."""
         return transaction.nonce >= self.view.nonce and not transaction.withdrawn
 
     def _is_closed(self, nonce: int) -> bool:
-        """Return whether a nonce needs no further attention.
+        """Return whether the receipts of a nonce are final.
 
-        Its receipts are final, or a transaction that is not in our outbox used the nonce.
+        A nonce is also closed if another program's transaction has used it.
         """
         receipts = self._receipts_of(self.by_nonce[nonce])
         if receipts:
@@ -268,16 +274,20 @@ class _TransactionPlanner:
         return self.view.head - receipt.block >= self.policy.confirmations
 
     def _receipts_of(self, transactions: Iterable[Transaction]) -> list[Receipt]:
-        receipts = self.view.receipts
-        return [receipts[t.hash] for t in transactions if t.hash in receipts]
+        found = []
+        for transaction in transactions:
+            receipt = self.view.receipts.get(transaction.hash)
+            if receipt is not None:
+                found.append(receipt)
+        return found
 
     # Replacing and sending again
 
     def _gap_fillers(self, live: Mapping[int, Transaction], next_nonce: int) -> Iterator[Slot]:
-        """Yield a slot without entries for each gap.
+        """Yield a slot without entries for each nonce gap.
 
-        A nonce below the first free one is no gap: it was used by a transaction whose receipt has
-        not been seen yet, or by a transaction that is not in our outbox.
+        A nonce below the first free one is no gap, although it may have no receipt yet: a mined
+        transaction has used it.
         """
         for nonce in range(self.view.first_free_nonce, next_nonce):
             if nonce not in live:
@@ -295,7 +305,7 @@ class _TransactionPlanner:
     def _resend(
         self, pending: Iterable[Transaction], stuck: Collection[Transaction]
     ) -> Iterator[Transaction]:
-        """Yield the transactions that the node must receive (again) now."""
+        """Yield the transactions that must be sent now, for the first time or again."""
         for newest in pending:
             if newest in stuck or not self.view.are_cleared(newest.entry_ids):
                 continue
@@ -306,8 +316,8 @@ class _TransactionPlanner:
     def _sendable_version(self, newest: Transaction) -> Transaction:
         """Return the newest transaction of a nonce that the node did not refuse.
 
-        Returns the newest one if the node refused all of them. A node may refuse a replacement for
-        good after it dropped the transaction that it had accepted before.
+        If the node refused all of them, returns the newest one. A node may refuse a replacement
+        permanently after it has dropped the replaced transaction.
         """
         for transaction in reversed(self._pending_transactions(newest.nonce)):
             waiting = self.view.waiting.get(transaction.hash)
@@ -316,7 +326,7 @@ class _TransactionPlanner:
         return newest
 
     def _is_stuck(self, transaction: Transaction) -> bool:
-        """Return whether a transaction needs higher fees, and may offer them."""
+        """Return whether a transaction needs higher fees that are within the limit."""
         waiting = self.view.waiting.get(transaction.hash)
         if waiting is None or self._is_too_expensive(self._fees(transaction.nonce)):
             return False
@@ -324,64 +334,66 @@ class _TransactionPlanner:
 
     def _is_due(self, transaction: Transaction) -> bool:
         waiting = self.view.waiting.get(transaction.hash)
-        return waiting is None or self.view.now - waiting.last >= self.policy.resend_after_s
+        return waiting is None or self.view.now - waiting.last_sent_at >= self.policy.resend_after_s
 
     def _is_too_expensive(self, fees: Fees) -> bool:
         factor, current = self.policy.max_fee_factor, self.view.fees
         return fees.max_fee > factor * current.max_fee or fees.tip > factor * current.tip
 
     def _fees(self, nonce: int) -> Fees:
-        """Return the fees that a further transaction of a nonce must offer."""
+        """Return the fees that the next transaction of a nonce must offer."""
         max_fee, tip = self.view.fees.max_fee, self.view.fees.tip
         for transaction in self.by_nonce.get(nonce, []):
-            higher = raised(transaction.fees)
-            max_fee, tip = max(max_fee, higher.max_fee), max(tip, higher.tip)
+            required = raised_fees(transaction.fees)
+            max_fee = max(max_fee, required.max_fee)
+            tip = max(tip, required.tip)
         return Fees(max_fee=max_fee, tip=tip)
 
     # New transactions
 
     def _batches(
-        self, changes: Mapping[int, EntryChange], live: Iterable[Transaction], nonces: int
+        self, changes: Mapping[int, EntryChange], live: Iterable[Transaction], open_nonces: int
     ) -> Iterator[tuple[int, ...]]:
-        """Yield the batches that fit into the gas limits next to the pending transactions.
+        """Yield the new batches that fit into the limits of the pending transactions.
 
-        If nothing is pending, the first batch is yielded even if it exceeds the limits.
+        If no nonce is open, the first batch is yielded even if it exceeds the gas limits.
 
         Args:
             changes: The states of all entries, by entry id.
             live: The pending transactions.
-            nonces: How many nonces are in use above the confirmed ones.
+            open_nonces: How many nonces are in use above the confirmed ones.
         """
         view, policy = self.view, self.policy
         pending_gas = sum(self._gas(transaction.entry_ids) for transaction in live)
-        room = policy.blocks_ahead * view.gas_limit - pending_gas
-        room = min(room, policy.blocks_at_once * view.gas_limit)
+        gas_for_pending = policy.blocks_ahead * view.gas_limit - pending_gas
+        remaining_gas = min(gas_for_pending, policy.blocks_at_once * view.gas_limit)
         batches = pack(
             self._sendable_entries(changes),
-            most=policy.batch,
+            max_calls=policy.batch,
             gas_limit=view.gas_limit // policy.gas_share,
             gas=view.gas,
             refusals=view.refusals,
         )
-        for entry_ids in islice(batches, max(0, policy.in_flight - nonces)):
-            room -= self._gas(entry_ids)
-            if room < 0 and nonces > 0:
+        for entry_ids in islice(batches, max(0, policy.in_flight - open_nonces)):
+            remaining_gas -= self._gas(entry_ids)
+            if remaining_gas < 0 and open_nonces > 0:
                 return
-            nonces += 1
+            open_nonces += 1
             yield entry_ids
 
     def _sendable_entries(self, changes: Mapping[int, EntryChange]) -> Iterator[OutboxEntry]:
-        """Yield the queued entries that may be sent now, oldest first."""
+        """Yield the queued entries whose calls may be sent now, oldest first."""
         for entry in self.view.entries:
             is_queued = changes[entry.id].state is SendState.QUEUED
             if is_queued and self.view.are_cleared([entry.id]):
                 yield entry
 
     def _gas(self, entry_ids: Iterable[int]) -> int:
+        """Return the maximum gas of a transaction with the calls of these entries."""
         return BASE_GAS + sum(self.view.gas.get(entry_id, 0) for entry_id in entry_ids)
 
 
 def _why_skipped(entry: OutboxEntry, receipt: Receipt) -> str | None:
-    """Return why the contract skipped a call of a transaction. Returns None if it did not."""
-    job_key = subject(entry.call)
+    """Return why the contract skipped the entry's call. Returns None if it was not skipped."""
+    job_key = job_key_of(entry.call)
     return None if job_key is None else receipt.skipped.get(job_key.job_id)

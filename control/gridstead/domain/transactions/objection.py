@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides whether a call that is in no block still fits the state of its job.
+"""Decides whether a call may be sent in the current state of its job.
 
-An objection is the reason why a call must not be sent any more.
+An objection is the reason why a call must not be sent.
 """
 
 from __future__ import annotations
 
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
-from gridstead.domain.transactions.calls import Call, Expire, Match, Refuse, Settle, subject
+from gridstead.domain.transactions.calls import Call, Expire, Match, Refuse, Settle, job_key_of
 
 
 def objection(call: Call, job: Job | None, *, wallet: str) -> str:
-    """Return why a call must not be sent to the chain. An empty text means that it may be sent.
+    """Return why a call must not be sent to the chain, or an empty text if it may be sent.
 
     Args:
         call: A call that is in no block.
@@ -20,7 +20,7 @@ def objection(call: Call, job: Job | None, *, wallet: str) -> str:
             job.
         wallet: The address of the sender, lower case.
     """
-    job_key = subject(call)
+    job_key = job_key_of(call)
     if job_key is None:
         return ""
     if job is None:
@@ -45,18 +45,18 @@ def _objection_to_expiry(call: Expire, job: Job) -> str:
 
 
 def _objection_of_provider_call(call: Call, job: Job) -> str:
-    """Return the objection to a call about a hot job of the sender."""
+    """Return the objection to a provider's call about a hot job that is matched to it."""
     if isinstance(call, Refuse) and job.state is JobState.RUNNING:
         return f"the job is {job.state.name}"
-    if isinstance(call, Settle) and _lost_its_start(call, job):
+    if isinstance(call, Settle) and _would_lose_its_bill(call, job):
         return "the job has not started on chain"
     return ""
 
 
-def _lost_its_start(call: Settle, job: Job) -> bool:
-    """Return whether a reorg removed the start of a job that a call wants to bill.
+def _would_lose_its_bill(call: Settle, job: Job) -> bool:
+    """Return whether the contract would accept the settlement but bill nothing.
 
-    The contract would accept the end of such a job and pay nothing.
+    This happens if a reorg removed the start of the job.
     """
     is_unstarted = job.state is JobState.SCHEDULED
     return call.seconds > 0 and is_unstarted and is_legal(job.state, call.state)

@@ -15,13 +15,13 @@ from gridstead.domain.transactions.calls import Call
 
 
 class SendState(Enum):
-    """The progress of a call on its way to the chain."""
+    """The progress of an outbox entry."""
 
     QUEUED = "queued"  # stored, not in a transaction
     SENT = "sent"  # in a signed transaction that is stored and was sent to the node
     MINED = "mined"  # in a block that a reorg may still remove
     FINAL = "final"  # in a block with enough confirmations
-    # Refused, or no longer valid. A transaction that carries the call may still be mined.
+    # refused, or no longer valid. A transaction that carries the call may still be mined.
     REJECTED = "rejected"
 
 
@@ -97,31 +97,42 @@ class Receipt:
     skipped: Mapping[JobId, str] = field(default_factory=dict)
 
 
-class Taken(Enum):
+class SendResult(Enum):
     """How a node answers a signed transaction."""
 
-    TAKEN = "taken"  # the node has the transaction, from now or from before
+    ACCEPTED = "accepted"  # the node has the transaction, from now or from before
     UNDERPRICED = "underpriced"  # the fees are too low, or the pool has another one of this nonce
-    STALE = "stale"  # the nonce is already used
-    LATER = "later"  # the node is busy or its pool is full
-    POOR = "poor"  # the balance does not pay for this transaction and the pending ones before it
+    NONCE_USED = "nonce used"  # a mined transaction has already used the nonce
+    RETRY_LATER = "retry later"  # the node is busy or its pool is full
+    # The wallet's balance does not pay for this transaction and the pending ones before it.
+    CANNOT_PAY = "cannot pay"
     REFUSED = "refused"  # the node refuses the transaction for another reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The answer of a node to a signed transaction, with its message if it did not accept it."""
+    """The answer of a node to a signed transaction.
 
-    taken: Taken
-    words: str = ""
+    Attributes:
+        result: How the node took the transaction.
+        message: The node's error message. Empty if the result needs none.
+    """
+
+    result: SendResult
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The refusal of a transaction by a node: its number of calls and the node's message."""
+    """The refusal of a transaction by a node.
 
-    calls: int
-    words: str
+    Attributes:
+        call_count: The number of calls in the transaction.
+        message: The node's error message.
+    """
+
+    call_count: int
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,18 +146,18 @@ class EntryChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """When this process sent a pending transaction to the node. Unix seconds.
+    """A pending transaction that this process sent to the node. Times: Unix seconds.
 
     Attributes:
-        since: The first time since the transaction is in no block. The time in which the chain
-            mined no block is added to it.
-        last: The last time.
-        underpriced: The node answered that the fees are too low.
-        refused: The node refused the transaction.
+        since: The start of the waiting time, usually when the transaction was first sent. It is
+            moved forward by the time in which the chain mined no block.
+        last_sent_at: When the transaction was sent for the last time. 0 to send it at once.
+        underpriced: Whether the node answered that the fees are too low.
+        refused: Whether the node refused the transaction.
     """
 
     since: int
-    last: int
+    last_sent_at: int
     underpriced: bool = False
     refused: bool = False
 
@@ -158,21 +169,21 @@ class ChainView:
     Attributes:
         now: Unix seconds.
         head: Height of the newest block. The values of the chain are as of this block.
-        nonce: The confirmed next nonce of the wallet. A transaction with a lower nonce that is in
-            no block will never be mined.
-        nonce_at_head: The next nonce at the newest block. Another sender may have used nonces in
-            the newest blocks.
+        nonce: The wallet's next nonce by final blocks and by receipts. A transaction with a lower
+            nonce that is in no block will never be mined.
+        nonce_at_head: The wallet's next nonce at the newest block. It is higher than ``nonce`` if
+            another program with the same wallet has used nonces in the newest blocks.
         entries: Open outbox entries, oldest first.
         transactions: The transactions of open nonces, sorted by nonce and then by age.
         receipts: The receipts of mined transactions, by hash.
         objections: Why a call that is not mined must not be made any more, by entry id.
-        waiting: When this process sent a transaction, by hash.
+        waiting: The pending transactions that this process sent, by hash.
         fees: The fees that a new transaction should offer.
         gas_limit: The gas limit of the newest block.
         gas: The maximum gas that a call adds to a batch, by entry id. 0 if the call is never in a
             batch with others.
-        refusals: The last refusal that this process saw of a transaction with this call, by entry
-            id.
+        refusals: The last refusal of a transaction with the call, by entry id. Only refusals since
+            the start of this process.
         cleared: Ids of the entries that may be sent to the node now. None if the objections have
             not been checked yet.
     """
@@ -194,7 +205,7 @@ class ChainView:
 
     @property
     def first_free_nonce(self) -> int:
-        """The lowest nonce that no known transaction in a block uses."""
+        """The lowest nonce that no mined transaction uses."""
         return max(self.nonce, self.nonce_at_head)
 
     def are_cleared(self, entry_ids: Iterable[int]) -> bool:

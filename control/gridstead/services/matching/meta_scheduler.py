@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meta-scheduler matches pending jobs to providers and ends the waits of jobs that time out.
+"""The meta-scheduler matches pending jobs to providers and expires jobs that time out.
 
-It stores nothing: at each start it reads all events since the first block, to learn which jobs
-exist and which providers claimed or refused them. ``domain/matching/expiry.py`` defines the
+Only its outbox is stored. At each start it reads all events since the first block, and so finds the
+jobs, and the providers that claimed or refused them. ``domain/matching/expiry.py`` defines the
 timeouts.
 """
 
@@ -29,14 +29,14 @@ log = structlog.get_logger()
 
 
 class MetaScheduler:
-    """Matches each pending job to the first eligible provider, and expires overdue jobs.
+    """Matches each pending job to an eligible provider, and expires overdue jobs.
 
     Args:
         ledger: The chain.
         follower: Reads all events of the chain from the first block on.
-        outbox: The outbox of the matcher's wallet.
-        confirmations: Blocks on top of a job's end before the job is forgotten, because a reorg may
-            take back the end.
+        outbox: The outbox of the meta-scheduler's wallet.
+        confirmations: How many blocks must follow the end of a job before the job is forgotten. A
+            reorg may revert an end that has fewer confirmations.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class MetaScheduler:
         self._follower = follower
         self._outbox = outbox
         self._confirmations = confirmations
-        self._hot: set[JobId] = set()
-        # By id and customer: after a reorg the id may belong to another customer's job.
+        self._hot_ids: set[JobId] = set()
+        # The key has the customer, because a reorg may assign the id to another customer's job.
         self._returns: dict[tuple[JobId, str], ReturnHistory] = defaultdict(ReturnHistory)
-        self._last_claims: dict[str, int] = {}
-        self._times: dict[int, int] = {}
-        self._due: set[tuple[JobKey, int]] = set()
+        self._last_claim_blocks: dict[str, int] = {}  # by provider
+        self._block_times: dict[int, int] = {}  # by block number
+        self._requested_expiries: set[tuple[JobKey, int]] = set()
         self._providers: set[str] = set()
         self._view_lock = threading.Lock()
         self._states: dict[JobId, JobState] = {}
@@ -60,22 +60,24 @@ class MetaScheduler:
     def tick(self) -> None:
         """Expire overdue jobs and match pending jobs.
 
-        A job without an eligible provider stays pending; the view shows the reason.
+        A job without an eligible provider stays pending. The queue view shows the reason.
         """
-        self._follower.tick(self._remember)
-        if not self._hot:
-            self._show({}, {})
+        self._follower.tick(self._read_events)
+        if not self._hot_ids:
+            self._update_view({}, {})
             return
         head = self._ledger.head()
-        jobs = self._ledger.jobs(self._hot, at_block=head)
-        final = head.number - self._confirmations
-        self._forget(job for job in jobs.values() if job.state in COLD and job.state_block <= final)
+        jobs = self._ledger.jobs(self._hot_ids, at_block=head)
+        confirmed_block = head.number - self._confirmations
+        for job in jobs.values():
+            if job.state in COLD and job.state_block <= confirmed_block:
+                self._forget(job)
         timeouts = self._ledger.timeouts(at_block=head)
         self._expire(jobs.values(), head, timeouts)
         pending = [job for job in jobs.values() if job.state is JobState.PENDING]
         reasons = self._match(pending, head, timeouts)
-        hot = {job_id: job.state for job_id, job in jobs.items() if job.state not in COLD}
-        self._show(hot, reasons)
+        hot_states = {job_id: job.state for job_id, job in jobs.items() if job.state not in COLD}
+        self._update_view(hot_states, reasons)
 
     def matched(self) -> Mapping[JobId, str]:
         """Return the matched and running jobs, each with the name of its state."""
@@ -95,35 +97,35 @@ class MetaScheduler:
                     reasons[job_id] = self._reasons.get(job_id, "being matched")
         return reasons
 
-    def _remember(self, events: Iterable[ChainEvent]) -> None:
+    def _read_events(self, events: Iterable[ChainEvent]) -> None:
         for event in events:
             if event.kind is ChainEventKind.PROVIDER_CHANGED:
                 self._providers.add(event.provider)
             elif event.job_id is not None:
-                self._hot.add(event.job_id)
+                self._hot_ids.add(event.job_id)
             if event.kind is ChainEventKind.JOB_CLAIMED:
-                self._last_claims[event.provider] = event.block
-            is_return = event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}
-            if is_return and event.job_id is not None:
-                self._returns[event.job_id, event.customer].take(event)
+                self._last_claim_blocks[event.provider] = event.block
+            changes_history = event.kind in {ChainEventKind.JOB_CLAIMED, ChainEventKind.JOB_REFUSED}
+            if changes_history and event.job_id is not None:
+                self._returns[event.job_id, event.customer].apply(event)
 
-    def _forget(self, ended: Iterable[Job]) -> None:
-        for job in ended:
-            self._hot.discard(job.id)
-            self._returns.pop((job.id, job.customer), None)
+    def _forget(self, ended_job: Job) -> None:
+        self._hot_ids.discard(ended_job.id)
+        self._returns.pop((ended_job.id, ended_job.customer), None)
 
     def _expire(self, jobs: Collection[Job], head: Block, timeouts: Timeouts) -> None:
         """Request the expiry of every overdue job. A repeated request has no effect.
 
-        If a call cannot be stored, the next tick tries again; other calls are not delayed.
+        If a call cannot be stored, the next tick repeats it. Other calls are not delayed.
         """
-        due: set[tuple[JobKey, int]] = set()
+        requested: set[tuple[JobKey, int]] = set()
         for job in jobs:
             if self._is_due(job, head, timeouts) and self._request_expiry(job):
-                due.add((job.job_key, job.state_block))
-        self._due = due
-        waiting = {job.state_block for job in jobs}
-        self._times = {block: time for block, time in self._times.items() if block in waiting}
+                requested.add((job.job_key, job.state_block))
+        self._requested_expiries = requested
+        state_blocks = {job.state_block for job in jobs}
+        for block in self._block_times.keys() - state_blocks:
+            del self._block_times[block]
 
     def _is_due(self, job: Job, head: Block, timeouts: Timeouts) -> bool:
         return is_due(
@@ -131,11 +133,11 @@ class MetaScheduler:
             head=head,
             timeouts=timeouts,
             claimed_at=self._claimed_at(job, timeouts),
-            last_claim=self._last_claims.get(job.provider),
+            last_claim_block=self._last_claim_blocks.get(job.provider),
         )
 
     def _request_expiry(self, job: Job) -> bool:
-        """Store the call and return whether that succeeded; log the first request."""
+        """Put the call into the outbox. Return whether that succeeded. Log only the first call."""
         state = job.state.name
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
         try:
@@ -143,26 +145,27 @@ class MetaScheduler:
         except GridsteadError as error:
             log.warning("expiry_failed", job_id=job.id, state=state, reason=str(error))
             return False
-        if (job.job_key, job.state_block) not in self._due:
+        if (job.job_key, job.state_block) not in self._requested_expiries:
             log.warning("expiry_requested", job_id=job.id, state=state, provider=job.provider)
         return True
 
     def _claimed_at(self, job: Job, timeouts: Timeouts) -> int | None:
-        """Return the time of a claim, None if the job is not waiting for its start.
+        """Return the time of the claim of a job that waits for its start, Unix seconds.
 
-        After a reorg the time may be wrong; then the contracts reject the expiry.
+        Returns None for any other job, and if the block of the claim is missing. After a reorg the
+        time may be wrong. In this case the contracts reject the expiry.
         """
         if job.state is not JobState.SCHEDULED or timeouts.start_s is None:
             return None
-        if job.state_block not in self._times:
+        if job.state_block not in self._block_times:
             block = self._ledger.block(job.state_block)
             if block is None:
                 return None
-            self._times[job.state_block] = block.timestamp
-        return self._times[job.state_block]
+            self._block_times[job.state_block] = block.timestamp
+        return self._block_times[job.state_block]
 
     def _match(self, pending: list[Job], head: Block, timeouts: Timeouts) -> dict[JobId, str]:
-        """Match the pending jobs and return why jobs were not matched."""
+        """Match the pending jobs. Return the reasons of those that were not matched, by job id."""
         reasons: dict[JobId, str] = {}
         if not pending:
             return reasons
@@ -191,7 +194,7 @@ class MetaScheduler:
     def _put(self, matches: Sequence[Match]) -> dict[JobId, str]:
         """Store calls in one write, or one by one if that write fails.
 
-        Return why calls could not be stored.
+        Returns the reasons of the calls that could not be stored, by job id.
         """
         calls = [(key_of(call), call) for call in matches]
         reasons: dict[JobId, str] = {}
@@ -208,19 +211,18 @@ class MetaScheduler:
     def _choose(
         self, job: Job, providers: Iterable[Provider], head: Block, timeouts: Timeouts
     ) -> Choice:
-        """Return the provider for a job, or why there is none."""
-        if not is_batch_location_hash(job.batch_location_hash):  # no provider could ever run it
+        """Return the provider for a job, or the reason why there is none."""
+        if not is_batch_location_hash(job.batch_location_hash):  # No provider can run this job.
             return Choice(provider=None, reason="the script id of the job is malformed")
         returns = self._returns.get((job.id, job.customer), ReturnHistory())
-        resting = returns.resting(head=head, timeouts=timeouts)
         return choose(
             job,
             providers,
-            refused_by=returns.refused,
-            claim_timeouts=returns.times(),
-            resting=resting,
+            refused_by=returns.refused_by,
+            claim_timeouts=returns.timeout_counts(),
+            excluded=returns.excluded_providers(head=head, timeouts=timeouts),
         )
 
-    def _show(self, states: dict[JobId, JobState], reasons: dict[JobId, str]) -> None:
+    def _update_view(self, states: dict[JobId, JobState], reasons: dict[JobId, str]) -> None:
         with self._view_lock:
             self._states, self._reasons = states, reasons

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster agent performs the operations on Slurm that the supervisor may use, and no others.
+"""The cluster agent performs only those operations on Slurm that the supervisor needs.
 
-The agent has SlurmUser's rights and serves a network, so it checks each request as if its sender
-were hostile.
-Rule 1: a job is submitted only for a wallet user, under the wallet's own account, with its job key.
-Rule 2: a job is cancelled or extended only if it carries the job key in the request. The agent
-implements the ports ``Scheduler`` and ``Reports``. ``rpc/slurm.py`` parses the job keys and the
-Slurm job names in the requests, and refuses malformed ones.
+The agent has the rights of SlurmUser and serves a network. So it checks each request as if the
+sender were hostile.
+
+Rule 1: a job is submitted only for a wallet user, under that user's Linux account, with a job key.
+Rule 2: a job is cancelled or extended only if it has the job key in the request.
+
+The agent implements the ports ``Scheduler`` and ``Reports``. ``rpc/slurm.py`` parses the job keys
+and the Slurm job names in the requests, and refuses malformed ones.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import structlog
 
 from gridstead.domain.jobs.ids import JobKey, is_address
 from gridstead.domain.jobs.job import Hardware
-from gridstead.domain.supervisor.attempt import AccountingSample, LiveSample, NodeReport
+from gridstead.domain.supervisor.attempt import AccountingSample, Attempt, LiveSample, NodeReport
 from gridstead.domain.supervisor.submission import (
     MAX_ENVIRONMENT_BYTES,
     MAX_SCRIPT_BYTES,
@@ -30,25 +32,25 @@ from gridstead.domain.users.accounts import WalletRange
 from gridstead.errors import AssociationUnknown, InvalidInput, SchedulerUnavailable
 from gridstead.ports import Accounts, Clock, ReportStore, Slurm
 
-NAMES_MAX = 20_000
-WAIT_MAX_S = 30.0
-REASSOCIATE_EVERY_S = 60
-TIME_LIMIT_MAX_MIN = 366 * 24 * 60
-_COUNT_MAX = 10_000_000
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+MAX_NAMES = 20_000
+MAX_WAIT_S = 30.0
+REASSOCIATION_INTERVAL_S = 60
+MAX_TIME_LIMIT_MIN = 366 * 24 * 60
+_MAX_COUNT = 10_000_000
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 log = structlog.get_logger()
 
 
 class Agent:
-    """Checks requests and carries them out.
+    """Checks requests and performs them.
 
     Args:
-        slurm: Slurm, with SlurmUser's rights.
+        slurm: Slurm, with the rights of SlurmUser.
         accounts: Users, directories and associations on this host.
-        reports: The plugins' reports.
-        wallets: The uids and the gid that jobs may run with.
-        clock: Limits how often slurmctld must read its associations again.
+        reports: The store of the plugins' reports.
+        wallets: The uids and the gid with which jobs may run.
+        clock: Wall time. It limits how often slurmctld reads its associations again.
     """
 
     def __init__(
@@ -65,15 +67,15 @@ class Agent:
         self._reports = reports
         self._wallets = wallets
         self._clock = clock
-        self._reassociate_at = 0
+        self._next_reassociation_at = 0
         self._lock = threading.Lock()
 
     def submit(self, submission: Submission) -> int:
-        """Submit an attempt and return its Slurm job id; port Scheduler.
+        """Submit a job and return its Slurm job id (port Scheduler).
 
         Raises:
-            InvalidInput: If the submission is invalid; nothing was submitted.
-            SchedulerUnavailable: If the user does not resolve; nothing was submitted.
+            InvalidInput: If the submission is invalid. Nothing was submitted.
+            SchedulerUnavailable: If the user does not resolve, or as in port Scheduler.
         """
         self._check(submission)
         user = self._accounts.user(submission.user.address)
@@ -93,40 +95,43 @@ class Agent:
         return slurm_job_id
 
     def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
-        """Cancel an attempt if it carries this job key; port Scheduler."""
-        if self._carries(slurm_job_id, job_key):
+        """Cancel a Slurm job if it has this job key (port Scheduler)."""
+        if self._find(slurm_job_id, job_key) is not None:
             self._slurm.cancel(slurm_job_id)
             log.info("job_cancelled", slurm_job_id=slurm_job_id)
 
     def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
-        """Raise the time limit of an attempt if it carries this job key; port Scheduler.
+        """Raise the time limit of a Slurm job if it has this job key (port Scheduler).
 
         A time limit is never lowered.
         """
-        _check_count("time limit", time_limit_min, 1, TIME_LIMIT_MAX_MIN)
-        if self._carries(slurm_job_id, job_key, below_min=time_limit_min):
+        _check_count("time limit", time_limit_min, 1, MAX_TIME_LIMIT_MIN)
+        attempt = self._find(slurm_job_id, job_key)
+        if attempt is None:
+            return
+        if attempt.time_limit_min is None or attempt.time_limit_min < time_limit_min:
             self._slurm.extend(slurm_job_id, time_limit_min=time_limit_min)
             log.info("job_extended", slurm_job_id=slurm_job_id)
 
-    def live(self) -> LiveSample:
-        """Return the jobs that slurmctld lists; port Scheduler."""
-        return self._slurm.live()
+    def list_jobs(self) -> LiveSample:
+        """Return the jobs that slurmctld lists (port Scheduler)."""
+        return self._slurm.list_jobs()
 
-    def accounting(self, names: Iterable[str], *, since: int) -> AccountingSample:
+    def list_records(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of the Slurm jobs with these names.
 
-        A request has only the names, so this is not port Accounting.
+        This is not the method of port Accounting, because a request contains only the names.
 
         Raises:
             InvalidInput: If there are too many names, or the time is negative.
         """
         job_names = sorted(set(names))
-        if len(job_names) > NAMES_MAX or since < 0:
+        if len(job_names) > MAX_NAMES or since < 0:
             raise InvalidInput("invalid query for job names")
-        return self._slurm.accounting(job_names, since=since)
+        return self._slurm.list_records(job_names, since=since)
 
-    def gate(self, address: str) -> Gate:
-        """Return whether a customer can run jobs on this cluster; port Scheduler."""
+    def check_gate(self, address: str) -> Gate:
+        """Return whether jobs of this customer can run on the cluster (port Scheduler)."""
         if not is_address(address):
             raise InvalidInput(f"invalid address {address[:80]!r}")
         user = self._accounts.user(address)
@@ -141,57 +146,58 @@ class Agent:
         return Gate(user=user, missing=missing)
 
     def hardware(self) -> Hardware:
-        """Return the cluster's nodes; port Scheduler."""
+        """Return the nodes of the cluster (port Scheduler)."""
         return self._slurm.hardware()
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        """Return the plugins' reports after a sequence number; port Reports."""
-        return self._reports.after(after, wait_s=min(max(wait_s, 0.0), WAIT_MAX_S))
+        """Return the plugins' reports after a sequence number (port Reports)."""
+        bounded_wait_s = min(max(wait_s, 0.0), MAX_WAIT_S)
+        return self._reports.list_after(after, wait_s=bounded_wait_s)
 
     def _reassociate(self, address: str) -> None:
-        """Make slurmctld read its associations again.
+        """Make slurmctld read its associations again, at most once a minute.
 
-        A slurmctld that started while slurmdbd was down reads its users from a file and never asks
-        slurmdbd for them again.
+        If slurmctld starts while slurmdbd is down, it reads the associations from a file, and it
+        never reads them from slurmdbd later.
         """
         with self._lock:
             now = self._clock.now()
-            if now < self._reassociate_at:
+            if now < self._next_reassociation_at:
                 return
-            self._reassociate_at = now + REASSOCIATE_EVERY_S
+            self._next_reassociation_at = now + REASSOCIATION_INTERVAL_S
         log.warning(
             "association_unknown", address=address, action="slurmctld reads all associations again"
         )
         self._accounts.reassociate(address)
 
-    def _carries(self, slurm_job_id: int, job_key: JobKey, *, below_min: int | None = None) -> bool:
+    def _find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
+        """Return the live Slurm job with this id and job key. Returns None if there is none."""
         attempt = self._slurm.find(slurm_job_id)
-        if attempt is None or not attempt.alive or attempt.job_key != job_key:
-            return False
-        if below_min is None or attempt.time_limit_min is None:
-            return True
-        return attempt.time_limit_min < below_min
+        if attempt is None or not attempt.is_alive or attempt.job_key != job_key:
+            return None
+        return attempt
 
     def _check(self, submission: Submission) -> None:
+        """Raise InvalidInput if a submission is invalid."""
         if not self._wallets.holds(submission.user):
             user = submission.user
             raise InvalidInput(
                 f"cannot submit for {user.address[:80]!r}", detail=f"ids {user.uid}:{user.gid}"
             )
         resources = submission.resources
-        _check_count("tasks", resources.tasks, 1, _COUNT_MAX)
-        _check_count("CPUs per task", resources.cpus_per_task, 1, _COUNT_MAX)
-        _check_count("memory per CPU", resources.memory_per_cpu_mb, 1, _COUNT_MAX)
-        _check_count("GPUs", resources.gpus, 0, _COUNT_MAX)
-        _check_count("time limit", submission.time_limit_min, 1, TIME_LIMIT_MAX_MIN)
+        _check_count("tasks", resources.tasks, 1, _MAX_COUNT)
+        _check_count("CPUs per task", resources.cpus_per_task, 1, _MAX_COUNT)
+        _check_count("memory per CPU", resources.memory_per_cpu_mb, 1, _MAX_COUNT)
+        _check_count("GPUs", resources.gpus, 0, _MAX_COUNT)
+        _check_count("time limit", submission.time_limit_min, 1, MAX_TIME_LIMIT_MIN)
         _check_script(submission.script.text)
         _check_environment(submission.script.environment.items())
 
 
-def _check_count(what: str, count: int, lowest: int, highest: int) -> None:
-    if not lowest <= count <= highest:
+def _check_count(name: str, count: int, minimum: int, maximum: int) -> None:
+    if not minimum <= count <= maximum:
         raise InvalidInput(
-            f"{what} cannot be {count}", detail=f"must be from {lowest} to {highest}"
+            f"{name} cannot be {count}", detail=f"must be from {minimum} to {maximum}"
         )
 
 
@@ -206,7 +212,7 @@ def _check_environment(variables: Iterable[tuple[str, str]]) -> None:
     size = 0
     for name, value in variables:
         is_reserved = name.startswith(("SLURM", "SBATCH", "LD_", "SPANK"))
-        if not _VARIABLE.fullmatch(name) or is_reserved or "\0" in value:
+        if not _VARIABLE_NAME.fullmatch(name) or is_reserved or "\0" in value:
             raise InvalidInput(f"invalid environment variable {name[:80]!r}")
         size += len(name) + len(value.encode()) + 2
     if size > MAX_ENVIRONMENT_BYTES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a provider's record on the chain equal to its cluster, its prices and its labels."""
+"""Registers a provider again when its hardware, prices or labels change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ log = structlog.get_logger()
 
 
 class Registration:
-    """Registers one provider when neither its active nor its waiting record matches its offer."""
+    """Registers one provider if its records on the chain differ from its current offer.
+
+    A provider has up to two records: an active one, and one that waits for approval.
+    """
 
     def __init__(
         self, ledger: Ledger, outbox: Outbox, scheduler: Scheduler, *, provider: str, terms: Terms
@@ -25,9 +28,9 @@ class Registration:
         self._terms = terms
 
     def tick(self) -> None:
-        """Compare the records with the offer and request a registration if they differ.
+        """Request a registration if neither record equals the current offer.
 
-        An administrator of the grid approves the registration.
+        Later, an administrator of the grid approves the registration.
         """
         current_offer = offer(self._scheduler.hardware(), self._terms)
         head = self._ledger.head()
@@ -35,4 +38,4 @@ class Registration:
         waiting = self._ledger.waiting_provider(self._provider, at_block=head)
         if must_register(current_offer, active, waiting):
             self._outbox.put(key_of(current_offer), current_offer)
-            log.info("registration_requested", nodes=current_offer.hardware.nodes)
+            log.info("registration_requested", nodes=current_offer.hardware.node_count)

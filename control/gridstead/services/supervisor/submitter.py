@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The submitter submits the supervisor's claimed jobs to Slurm, several at once.
 
-Rule 1: the journal records a submission before it is made, and its result afterwards. Rule 2: a
-failure of one job does not delay other jobs. Rule 3: once a peer does not answer, the remaining
-jobs wait for the next tick. A peer that hangs therefore costs the supervisor one timeout, not one
-timeout per job. The next tick tries failed jobs last.
+Rule 1: the journal records a submission before it starts, and its result afterwards.
+Rule 2: a failure of one job does not delay other jobs. The next tick tries failed jobs last.
+Rule 3: if a peer does not answer, the remaining jobs wait for the next tick. So a peer that hangs
+delays a tick by one timeout, not by one timeout per job.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class Submitter:
     Args:
         clock: Wall time.
         scheduler: Slurm.
-        scripts: Where scripts are fetched.
-        note: Stores journal entries before it returns; called from several threads.
+        scripts: The source of the scripts.
+        write_journal: Stores journal entries before it returns. It is called from several threads.
         failpoint: Called with the name of each failpoint.
-        threads: How many jobs are fetched and submitted in parallel.
+        threads: How many submissions run in parallel.
     """
 
     def __init__(
@@ -46,72 +46,76 @@ class Submitter:
         clock: Clock,
         scheduler: Scheduler,
         scripts: ScriptSource,
-        note: Callable[[Iterable[JournalEntry]], None],
+        write_journal: Callable[[Iterable[JournalEntry]], None],
         failpoint: Callable[[str], None],
         threads: int,
     ) -> None:
         self._clock = clock
         self._scheduler = scheduler
         self._scripts = scripts
-        self._note = note
+        self._write_journal = write_journal
         self._failpoint = failpoint
         self._pool: ThreadPoolExecutor | None = None
         if threads > 1:
             self._pool = ThreadPoolExecutor(threads, thread_name_prefix="submitter")
         self._open_gates: dict[str, tuple[int, Gate]] = {}
-        self._failures = itertools.count(1)
-        self._failed: dict[JobKey, int] = {}
+        self._failure_numbers = itertools.count(1)
+        self._last_failures: dict[JobKey, int] = {}
 
     def submit(self, actions: Sequence[Submit]) -> None:
-        """Submit the jobs whose gate is open.
+        """Submit the jobs of the customers whose gate is open.
 
-        A failure is logged; the journal makes the next tick plan the job again.
+        A failure is logged. The next tick plans the job again, because the journal has no result.
         """
         job_keys = {action.job.job_key for action in actions}
-        for job_key in self._failed.keys() - job_keys:
-            del self._failed[job_key]
-        ready = self._ready(sorted(actions, key=self._last_failure))
-        halted = threading.Event()
+        for job_key in self._last_failures.keys() - job_keys:
+            del self._last_failures[job_key]
+        in_order = sorted(actions, key=self._last_failure)
+        admitted = self._admit(in_order)
+        stop = threading.Event()
         if self._pool is None:
-            for action, user in ready:
-                self._submit(action, user, halted)
+            for action, user in admitted:
+                self._submit(action, user, stop)
             return
-        futures = [self._pool.submit(self._submit, action, user, halted) for action, user in ready]
+        futures = [self._pool.submit(self._submit, action, user, stop) for action, user in admitted]
         for future in futures:
             future.result()
 
     def _last_failure(self, action: Submit) -> int:
-        """Return the sequence number of the job's last failure, 0 if it has not failed."""
-        return self._failed.get(action.job.job_key, 0)
+        """Return the sequence number of the job's last failure. Returns 0 if it has not failed."""
+        return self._last_failures.get(action.job.job_key, 0)
 
-    def _ready(self, actions: Sequence[Submit]) -> list[tuple[Submit, GridUser]]:
-        """Return the jobs whose gate is open, up to the first gate that does not answer."""
+    def _admit(self, actions: Sequence[Submit]) -> list[tuple[Submit, GridUser]]:
+        """Return the jobs whose gate is open, each with its user.
+
+        The check stops at the first gate that does not answer.
+        """
         users: dict[str, GridUser | None] = {}
-        ready = []
+        admitted = []
         for action in actions:
             address = action.job.customer
             if address not in users:
                 try:
-                    users[address] = self._user(address)
+                    users[address] = self._find_user(address)
                 except Transient as error:
                     _log_failure(error)
-                    self._put_last(other for other in actions if other.job.customer == address)
+                    self._defer(other for other in actions if other.job.customer == address)
                     break
             user = users[address]
             if user is not None:
-                ready.append((action, user))
-        return ready
+                admitted.append((action, user))
+        return admitted
 
-    def _put_last(self, actions: Iterable[Submit]) -> None:
-        """Put failed jobs behind all other jobs, so that no job can starve another.
+    def _defer(self, actions: Iterable[Submit]) -> None:
+        """Move failed jobs behind all other jobs, so that no job can starve another.
 
-        Failed jobs are tried in the order of their failures, oldest first.
+        Failed jobs are tried in the order of their last failures, oldest first.
         """
         for action in actions:
-            self._failed[action.job.job_key] = next(self._failures)
+            self._last_failures[action.job.job_key] = next(self._failure_numbers)
 
-    def _user(self, address: str) -> GridUser | None:
-        """Return the customer's account, None if the customer cannot run jobs here now.
+    def _find_user(self, address: str) -> GridUser | None:
+        """Return the customer's account. Returns None if the customer's gate is closed.
 
         An open gate is cached for a minute.
 
@@ -120,32 +124,33 @@ class Submitter:
         """
         now = self._clock.now()
         checked_at, gate = self._open_gates.get(address, (0, None))
-        is_fresh = 0 <= now - checked_at < GATE_CACHE_S  # negative after the clock was set back
-        if gate is not None and is_fresh:
+        age_s = now - checked_at  # negative after the clock was set back
+        if gate is not None and 0 <= age_s < GATE_CACHE_S:
             return gate.user
         try:
-            gate = self._scheduler.gate(address)
+            gate = self._scheduler.check_gate(address)
         except Transient:
             raise
         except GridsteadError as error:
             _log_failure(error)
             return None
-        if not gate.open:
+        if not gate.is_open:
             log.info("gate_closed", user=address, reason=", ".join(gate.missing))
             return None
         self._open_gates[address] = (now, gate)
         return gate.user
 
-    def _submit(self, action: Submit, user: GridUser, halted: threading.Event) -> None:
-        if halted.is_set():
+    def _submit(self, action: Submit, user: GridUser, stop: threading.Event) -> None:
+        """Fetch the script of a job and submit the job. If a peer does not answer, set ``stop``."""
+        if stop.is_set():
             return
         try:
             self._fetch_and_queue(action, user)
         except GridsteadError as error:
             _log_failure(error)
-            self._put_last([action])
+            self._defer([action])
             if isinstance(error, Transient):
-                halted.set()
+                stop.set()
 
     def _fetch_and_queue(self, action: Submit, user: GridUser) -> None:
         job = action.job
@@ -193,7 +198,7 @@ class Submitter:
             reason=reason,
             slurm_job_id=slurm_job_id,
         )
-        self._note([entry])
+        self._write_journal([entry])
 
 
 def _log_failure(error: GridsteadError) -> None:

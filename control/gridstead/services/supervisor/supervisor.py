@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The supervisor claims jobs, runs them in Slurm and settles them.
 
-Each tick gathers one snapshot, calls ``domain.reconcile.plan_jobs`` and performs the actions. The
-journal is written before and after each action with an external effect. After a crash on any line,
-the next start plans and performs the remaining actions.
+Each tick gathers one snapshot, calls ``domain.supervisor.reconcile.plan_jobs`` and performs the
+planned actions. The journal is written before and after each submission. After a crash at any
+point, the first tick of the restarted supervisor plans and performs the remaining actions.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from gridstead.services.supervisor.submitter import Submitter
 
 log = structlog.get_logger()
 
-REPORT_MEMORY_S = 24 * 3600
+REPORT_RETENTION_S = 24 * 3600
 ACCOUNTING_MARGIN_S = 3600
-ACCOUNT_ALL_EVERY_S = 60
+FULL_ACCOUNTING_INTERVAL_S = 60
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,12 +65,12 @@ class SupervisorPorts:
 
 @dataclass(slots=True)
 class _Memory:
-    """State that a restart reads again, so it may be lost at any time."""
+    """The state in memory. A restarted supervisor reads it again from the ports."""
 
     records: JournalRecords = field(default_factory=JournalRecords)
     reports: list[NodeReport] = field(default_factory=list)
     report_sequence: int = 0
-    all_accounted_at: int = 0
+    last_full_accounting_at: int = 0
     unclaimed_since: dict[JobKey, int] = field(default_factory=dict)
 
 
@@ -80,7 +80,7 @@ class Supervisor:
     Args:
         ports: The ports to use.
         rules: The operator's settings.
-        submission_threads: How many jobs are fetched and submitted in parallel.
+        submission_threads: How many submissions run in parallel.
         failpoint: Called with the name of each failpoint.
     """
 
@@ -95,12 +95,12 @@ class Supervisor:
         self._ports = ports
         self._rules = rules
         self._failpoint = failpoint
-        self._noting = threading.Lock()
+        self._journal_lock = threading.Lock()
         self._submitter = Submitter(
             clock=ports.clock,
             scheduler=ports.scheduler,
             scripts=ports.scripts,
-            note=self._note,
+            write_journal=self._write_journal,
             failpoint=failpoint,
             threads=submission_threads,
         )
@@ -112,17 +112,17 @@ class Supervisor:
     def tick(self) -> None:
         """Gather a snapshot, plan the actions and perform them.
 
-        A failure of a single job is logged.
+        The failure of a single action is logged, and the next tick plans the action again.
 
         Raises:
-            GridsteadError: If the chain did not answer; nothing was planned.
+            GridsteadError: If the chain did not answer. In this case nothing was planned.
         """
         self._ports.follower.follow(self._remember_claims)
-        snapshot = self._gather()
+        snapshot = self._gather_snapshot()
         actions = plan_jobs(snapshot, self._rules)
         for action in actions:
             if not isinstance(action, Submit | Put):
-                self._try(type(action).__name__, partial(self._act, action))
+                self._try(type(action).__name__, partial(self._perform, action))
         self._put([action for action in actions if isinstance(action, Put)])
         # Submissions come last because they take longest. The claim limit bounds their number.
         self._submitter.submit([action for action in actions if isinstance(action, Submit)])
@@ -135,45 +135,49 @@ class Supervisor:
             )
 
     def _remember_claims(self, events: tuple[ChainEvent, ...], head: Block) -> None:
-        """Open a record for each hot job that the provider has claimed at the block ``head``."""
-        claimed: set[JobId] = set()
+        """Write a CLAIMED entry for each new claim of the provider that holds at block ``head``."""
+        claimed_ids: set[JobId] = set()
         for event in events:
             is_ours = event.provider == self._rules.provider
             is_claim = event.kind is ChainEventKind.JOB_CLAIMED and is_ours
             if is_claim and event.job_id is not None:
-                claimed.add(event.job_id)
-        if not claimed:
+                claimed_ids.add(event.job_id)
+        if not claimed_ids:
             return
         entries: list[JournalEntry] = []
-        for job in self._ports.ledger.jobs(claimed, at_block=head).values():
+        for job in self._ports.ledger.jobs(claimed_ids, at_block=head).values():
             if not is_claimed(job, job.job_key, self._rules.provider):
                 continue
             if job.job_key not in self._memory.records.by_job_key:
                 entries.append(self._claim_entry(job))
-        self._note(entries)
+        self._write_journal(entries)
         self._failpoint("claimed")
 
     def _claim_entry(self, job: Job) -> JournalEntry:
         block: Block | None = None
         if job.state is JobState.SCHEDULED:
             block = self._ports.ledger.block(job.state_block)
+        # If the block of the claim is unknown, the time of the request is early enough.
         claimed_at = block.timestamp if block else job.submitted_at
         return JournalEntry(job_key=job.job_key, kind=EntryKind.CLAIMED, occurred_at=claimed_at)
 
-    def _note(self, entries: Iterable[JournalEntry]) -> None:
-        new = tuple(entries)
-        if not new:
+    def _write_journal(self, entries: Iterable[JournalEntry]) -> None:
+        new_entries = tuple(entries)
+        if not new_entries:
             return
-        with self._noting:
-            self._ports.journal.append(new)
-            self._memory.records.extend(new)
+        with self._journal_lock:
+            self._ports.journal.append(new_entries)
+            self._memory.records.extend(new_entries)
 
-    def _gather(self) -> Snapshot:
-        ports, records = self._ports, self._memory.records.by_job_key
-        live = self._live()
+    def _gather_snapshot(self) -> Snapshot:
+        ports = self._ports
+        records = self._memory.records.by_job_key
+        live_sample = self._sample_slurmctld()
         head = ports.ledger.head()
-        job_ids = {job_key.job_id for job_key in records} | _live_job_ids(live)
-        jobs = dict(ports.ledger.jobs(job_ids, at_block=head)) if job_ids else {}
+        job_ids = {job_key.job_id for job_key in records} | _live_job_ids(live_sample)
+        jobs: dict[JobId, Job] = {}
+        if job_ids:
+            jobs.update(ports.ledger.jobs(job_ids, at_block=head))
         self._pull_reports()
         return Snapshot(
             now=ports.clock.now(),
@@ -181,114 +185,116 @@ class Supervisor:
             jobs=jobs,
             queues=ports.ledger.queue_sizes(self._rules.provider, at_block=head),
             records=dict(records),
-            live=live,
-            accounting=self._accounting(live, jobs, head),
+            live_sample=live_sample,
+            accounting_sample=self._sample_slurmdbd(live_sample, jobs, head),
             reports=tuple(self._memory.reports),
             open_keys=self._open_keys(),
-            unclaimed_since=self._note_unclaimed(jobs, head),
+            unclaimed_since=self._update_unclaimed(jobs, head),
         )
 
     def _open_keys(self) -> frozenset[str]:
-        """Return the keys of the outbox's calls that are in no block yet."""
+        """Return the keys of the calls in the outbox that are not mined."""
         entries = self._ports.outbox.open_entries()
         return frozenset(entry.key for entry in entries if entry.state is not SendState.MINED)
 
-    def _note_unclaimed(self, jobs: Mapping[JobId, Job], head: Block) -> dict[JobKey, int]:
-        """Return, by job key, the block since which an open job is not claimed by the provider.
+    def _update_unclaimed(self, jobs: Mapping[JobId, Job], head: Block) -> dict[JobKey, int]:
+        """Return the block since which an open job has not been claimed by us, by job key.
 
         A restart of this process starts the count again.
         """
-        before = self._memory.unclaimed_since
-        unclaimed: dict[JobKey, int] = {}
+        previous = self._memory.unclaimed_since
+        unclaimed_since: dict[JobKey, int] = {}
         for job_key, record in self._memory.records.by_job_key.items():
             job = jobs.get(job_key.job_id)
             is_ours = job is not None and is_claimed(job, job_key, self._rules.provider)
             if knows_claim(record, head) and not is_ours:
-                unclaimed[job_key] = min(before.get(job_key, head.number), head.number)
-        self._memory.unclaimed_since = unclaimed
-        return unclaimed
+                since = previous.get(job_key, head.number)
+                unclaimed_since[job_key] = min(since, head.number)
+        self._memory.unclaimed_since = unclaimed_since
+        return unclaimed_since
 
-    def _live(self) -> LiveSample | None:
-        """Return what slurmctld lists, None if slurmctld did not answer.
+    def _sample_slurmctld(self) -> LiveSample | None:
+        """Return the jobs that slurmctld lists. Returns None if slurmctld did not answer.
 
-        The sample is dated by this host's clock before the request, because the answer may take
-        long.
+        The time of the sample is the time before the request by this host's clock, because
+        slurmctld may answer late.
         """
         requested_at = self._ports.clock.now()
         try:
-            return replace(self._ports.scheduler.live(), taken_at=requested_at)
+            return replace(self._ports.scheduler.list_jobs(), taken_at=requested_at)
         except (Transient, UnexpectedOutput) as error:
             log.warning("slurm_unanswered", code=error.code, reason=str(error))
             return None
 
-    def _accounting(
-        self, live: LiveSample | None, jobs: Mapping[JobId, Job], head: Block
+    def _sample_slurmdbd(
+        self, live_sample: LiveSample | None, jobs: Mapping[JobId, Job], head: Block
     ) -> AccountingSample | None:
-        """Return slurmdbd's records of open jobs, None if slurmdbd did not answer."""
-        job_keys = self._keys_to_account(live)
+        """Return slurmdbd's records of open jobs. Returns None if slurmdbd did not answer."""
+        job_keys = self._keys_for_slurmdbd(live_sample)
         if not job_keys:
-            return AccountingSample(taken_at=self._ports.clock.now(), complete=True, attempts=())
+            return AccountingSample(taken_at=self._ports.clock.now(), is_complete=True, attempts=())
         job_ids = {job_key.job_id for job_key in job_keys}
-        since = min(
-            (jobs[job_id].submitted_at for job_id in job_ids & jobs.keys()), default=head.timestamp
-        )
+        request_times = [jobs[job_id].submitted_at for job_id in job_ids & jobs.keys()]
+        since = min(request_times, default=head.timestamp)
         try:
-            return self._ports.accounting.accounting(job_ids, since=since - ACCOUNTING_MARGIN_S)
+            return self._ports.accounting.list_records(job_ids, since=since - ACCOUNTING_MARGIN_S)
         except (Transient, UnexpectedOutput) as error:
             log.warning("accounting_unanswered", code=error.code, reason=str(error))
             return None
 
-    def _keys_to_account(self, live: LiveSample | None) -> list[JobKey]:
-        """Return the open jobs that slurmdbd must be asked about.
+    def _keys_for_slurmdbd(self, live_sample: LiveSample | None) -> list[JobKey]:
+        """Return the keys of the open jobs to query slurmdbd for.
 
-        These are the jobs that slurmctld does not list as alive and, once a minute, all open jobs:
-        after a crash slurmctld may list a job that has ended. A node's report of the end also makes
-        the job one of them at once.
+        Once a minute these are all open jobs, because after a crash slurmctld may list a job as
+        alive that has ended. Otherwise these are the jobs that slurmctld does not list as alive,
+        and the jobs whose end a node has reported.
         """
-        memory, now = self._memory, self._ports.clock.now()
+        memory = self._memory
+        now = self._ports.clock.now()
+        age_s = now - memory.last_full_accounting_at  # negative after the clock was set back
+        if not 0 <= age_s < FULL_ACCOUNTING_INTERVAL_S:
+            memory.last_full_accounting_at = now
+            return list(memory.records.by_job_key)
         alive: set[JobKey | None] = set()
-        if live is not None:
-            ended = _ended_attempts(memory.reports)
-            for attempt in live.attempts:
-                if attempt.alive and (attempt.slurm_job_id, attempt.uid) not in ended:
+        if live_sample is not None:
+            reported_ends = _ended_attempts(memory.reports)
+            for attempt in live_sample.attempts:
+                has_ended = (attempt.slurm_job_id, attempt.uid) in reported_ends
+                if attempt.is_alive and not has_ended:
                     alive.add(attempt.job_key)
-        is_recent = 0 <= now - memory.all_accounted_at < ACCOUNT_ALL_EVERY_S
-        if not is_recent:  # also after the clock was set back
-            memory.all_accounted_at = now
-            alive = set()
         return [job_key for job_key in memory.records.by_job_key if job_key not in alive]
 
     def _pull_reports(self) -> None:
-        """Fetch all new reports of the plugins.
+        """Fetch all new reports of Slurm's plugins, and forget reports that are older than a day.
 
-        Without the reports, the supervisor has one source less for the bills.
+        If the reports are unavailable, the bills depend only on Slurm.
         """
         if self._ports.reports is None:
             return
         memory = self._memory
         try:
-            # One answer holds a limited number of reports. A bill could be too high before the last
-            # report has arrived.
-            while new := self._ports.reports.pull(after=memory.report_sequence, wait_s=0):
-                memory.reports.extend(new)
-                memory.report_sequence = max(report.sequence for report in new)
+            # One answer contains a limited number of reports. All reports are fetched, because a
+            # bill could be too high without the last one.
+            while new_reports := self._ports.reports.pull(after=memory.report_sequence, wait_s=0):
+                memory.reports.extend(new_reports)
+                memory.report_sequence = max(report.sequence for report in new_reports)
         except Transient as error:
             log.warning("reports_unanswered", code=error.code, reason=str(error))
-        horizon = self._ports.clock.now() - REPORT_MEMORY_S
-        memory.reports = [report for report in memory.reports if report.occurred_at > horizon]
+        oldest_kept = self._ports.clock.now() - REPORT_RETENTION_S
+        memory.reports = [report for report in memory.reports if report.occurred_at > oldest_kept]
 
-    def _try(self, name: str, act: Callable[[], None]) -> None:
-        """Perform an action. A failure is logged; the next tick plans the action again."""
+    def _try(self, name: str, perform: Callable[[], None]) -> None:
+        """Perform an action and log a failure. The next tick plans a failed action again."""
         try:
-            act()
+            perform()
         except GridsteadError as error:
             log.warning("action_failed", action=name, code=error.code, reason=str(error))
 
     def _put(self, actions: Sequence[Put]) -> None:
         """Store calls in the outbox in one write, or one by one if that write fails.
 
-        ``services/transactions/sender.py`` sends them. One write lets it find all calls in the same
-        tick.
+        After one write, the sender (``services/transactions/sender.py``) finds all calls in the
+        same tick.
         """
         for action in actions:
             self._failpoint(f"before_{name_of(action.call)}")
@@ -301,10 +307,10 @@ class Supervisor:
         for action in actions:
             log.info("call_queued", key=action.key)
 
-    def _act(self, action: Note | Cancel | Extend) -> None:
+    def _perform(self, action: Note | Cancel | Extend) -> None:
         match action:
             case Note(entry=entry):
-                self._note([entry])
+                self._write_journal([entry])
                 log.info(
                     "job_noted",
                     job_id=entry.job_key.job_id,
@@ -329,10 +335,12 @@ def _ended_attempts(reports: Iterable[NodeReport]) -> set[tuple[int, int]]:
     return {(report.slurm_job_id, report.uid) for report in reports if report.event == "end"}
 
 
-def _live_job_ids(live: LiveSample | None) -> set[JobId]:
-    """Return the ids in the job keys of live attempts, also those of other grids."""
+def _live_job_ids(live_sample: LiveSample | None) -> set[JobId]:
+    """Return the job ids in the job keys of all live attempts, including those of other grids."""
     job_ids: set[JobId] = set()
-    for attempt in () if live is None else live.attempts:
-        if attempt.alive and attempt.job_key is not None:
+    if live_sample is None:
+        return job_ids
+    for attempt in live_sample.attempts:
+        if attempt.is_alive and attempt.job_key is not None:
             job_ids.add(attempt.job_key.job_id)
     return job_ids

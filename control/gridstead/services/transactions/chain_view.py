@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the sender's view of the chain, once per tick.
 
-Rule 1: a view holds nothing that is newer than its newest block or belongs to another fork. Rule 2:
-an irreversible decision uses the block below the newest one. Some nodes answer for their newest
-block while they already write the next block to the same state, so a call may seem to be executed
-before its transaction is in a block. Rule 3: a value that was read stays valid until a reorg, which
-shows in the hash of the last block that was read. Rule 4: an endpoint may have several servers, and
-some of them may lag or be on another fork. A missing receipt is evidence only if the nonce was used
-long ago. A receipt is evidence only while its block is part of the chain.
+Rule 1: all values of a view are from blocks up to its newest block, on one fork.
+
+Rule 2: an irreversible decision uses the block below the newest one. Some nodes answer for their
+newest block while they already write the next block to the same state. Then a call may seem to be
+executed before its transaction is in a block.
+
+Rule 3: a value that was read stays valid until a reorg. A reorg is detected by the hash of the last
+block that was read.
+
+Rule 4: an endpoint may have several servers, and some of them may lag or be on another fork. So a
+missing receipt proves that another transaction used the nonce only if the nonce was used long ago.
+A receipt is valid only while its block is part of the chain.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from gridstead.domain.jobs.ids import JobId
 from gridstead.domain.jobs.job import Block
-from gridstead.domain.transactions.calls import Call, subject
+from gridstead.domain.transactions.calls import Call, job_key_of
 from gridstead.domain.transactions.dispatch import TransactionPlan
 from gridstead.domain.transactions.objection import objection
 from gridstead.domain.transactions.outbox import (
@@ -34,13 +39,13 @@ from gridstead.ports import Account, Clock, Ledger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxSnapshot:
-    """The content of a wallet's outbox, and what its sender remembers about sending it.
+    """The content of a wallet's outbox, and what its sender remembers about its transactions.
 
     Attributes:
         entries: Open entries, oldest first.
-        transactions: Transactions of open nonces, by nonce, then by age.
-        waiting: By hash, when a transaction was given to the node.
-        refusals: By entry id, the last refusal of a transaction with the entry.
+        transactions: Transactions of open nonces, sorted by nonce and then by age.
+        waiting: The pending transactions that this process sent, by hash.
+        refusals: The last refusal of a transaction with the entry's call, by entry id.
     """
 
     entries: tuple[OutboxEntry, ...]
@@ -56,8 +61,9 @@ class ChainViewReader:
         clock: Wall time.
         ledger: The chain.
         account: The wallet.
-        confirmations: If a used nonce has no receipt after this many blocks, another program used
-            it. A receipt that has this many blocks on top is checked once more.
+        confirmations: A block is final when this many blocks follow it. A used nonce without a
+            receipt was used by another program if its block is final. A receipt is checked once
+            more when its block is final.
     """
 
     def __init__(
@@ -83,12 +89,13 @@ class ChainViewReader:
         below = self._block(head.number - 1) if head.number else head
         self._is_reorganised = last_read is None or not self._is_current(last_read[0], head, below)
         self._last_read = None  # until this read is complete
-        reached = account.nonce(at_block=head)
-        receipts = self._read_receipts(snapshot.transactions, head, reached)
-        deep = below
+        nonce_at_head = account.nonce(at_block=head)
+        receipts = self._read_receipts(snapshot.transactions, head, nonce_at_head)
+        final_block = below
         if self._confirmations > 1:
-            deep = self._block(max(0, head.number - self._confirmations))
-        nonce = _certain_nonce(account.nonce(at_block=deep), snapshot.transactions, receipts)
+            final_block = self._block(max(0, head.number - self._confirmations))
+        final_nonce = account.nonce(at_block=final_block)
+        nonce = _certain_nonce(final_nonce, snapshot.transactions, receipts)
         gas_limit, fees = account.gas_limit(at_block=head), account.fees()
         self._check_unchanged(head)
         self._last_read, self._receipts = (head, below), receipts
@@ -96,7 +103,7 @@ class ChainViewReader:
             now=self._clock.now(),
             head=head.number,
             nonce=nonce,
-            nonce_at_head=reached,
+            nonce_at_head=nonce_at_head,
             entries=snapshot.entries,
             transactions=snapshot.transactions,
             receipts=receipts,
@@ -109,9 +116,9 @@ class ChainViewReader:
         )
 
     def check(self, view: ChainView, plan: TransactionPlan) -> ChainView:
-        """Return the view with the objections to the calls that a plan would give to the node.
+        """Return the view with the objections to the calls that the plan would send to the node.
 
-        After a reorg, and in the first tick of a process, the calls of all waiting transactions are
+        After a reorg, and in the first tick of a process, the calls of all pending transactions are
         checked too.
 
         Raises:
@@ -119,57 +126,60 @@ class ChainViewReader:
         """
         entry_ids = set(plan.entry_ids_to_send)
         if self._is_reorganised:
-            entry_ids |= _waiting_entries(view)
+            entry_ids |= _pending_entry_ids(view)
         if not entry_ids or self._last_read is None:
             return replace(view, cleared=frozenset())
         head, below = self._last_read
         calls = {entry.id: entry.call for entry in view.entries if entry.id in entry_ids}
-        doubts = self._objections(calls, head)
-        confirmed = self._objections({entry_id: calls[entry_id] for entry_id in doubts}, below)
+        objections_at_head = self._objections(calls, head)
+        doubtful_calls = {entry_id: calls[entry_id] for entry_id in objections_at_head}
+        confirmed = self._objections(doubtful_calls, below)
         self._check_unchanged(head)
-        objections = {entry_id: doubts[entry_id] for entry_id in confirmed}
-        return replace(view, objections=objections, cleared=frozenset(entry_ids - doubts.keys()))
+        objections = {entry_id: objections_at_head[entry_id] for entry_id in confirmed}
+        cleared = frozenset(entry_ids - objections_at_head.keys())
+        return replace(view, objections=objections, cleared=cleared)
 
     def _read_receipts(
-        self, transactions: Collection[Transaction], head: Block, reached: int
+        self, transactions: Collection[Transaction], head: Block, nonce_at_head: int
     ) -> dict[str, Receipt]:
-        """Return the receipts of mined transactions; only unknown receipts are requested."""
-        known = {} if self._is_reorganised else self._receipts
+        """Return the receipts of mined transactions. Only receipts that are new are requested."""
+        cached = {} if self._is_reorganised else self._receipts
         receipts: dict[str, Receipt] = {}
-        doubtful: dict[str, Receipt] = {}
-        unknown: list[str] = []
+        to_check: dict[str, Receipt] = {}
+        to_request: list[str] = []
         for transaction in transactions:
             tx = transaction.hash
-            if tx in known:
-                receipts[tx] = known[tx]
-                if head.number - known[tx].block >= self._confirmations:
-                    doubtful[tx] = known[tx]
-            elif transaction.nonce < reached:
-                unknown.append(tx)
-        if unknown:
-            new = dict(self._account.receipts(unknown))
+            if tx in cached:
+                receipts[tx] = cached[tx]
+                if head.number - cached[tx].block >= self._confirmations:
+                    to_check[tx] = cached[tx]
+            elif transaction.nonce < nonce_at_head:
+                to_request.append(tx)
+        if to_request:
+            new = dict(self._account.receipts(to_request))
             receipts |= new
-            doubtful |= new
-        wrong = self._wrong_receipts(doubtful, head)
-        return {tx: receipt for tx, receipt in receipts.items() if tx not in wrong}
+            to_check |= new
+        for tx in self._receipts_of_other_forks(to_check, head):
+            del receipts[tx]
+        return receipts
 
-    def _wrong_receipts(self, receipts: Mapping[str, Receipt], head: Block) -> set[str]:
-        """Return the hashes of the receipts whose block is not part of the chain."""
-        hashes: dict[int, str] = {}
+    def _receipts_of_other_forks(self, receipts: Mapping[str, Receipt], head: Block) -> list[str]:
+        """Return the hashes of the transactions whose receipt has a block that is not canonical."""
+        block_hashes: dict[int, str] = {}
         for number in {receipt.block for receipt in receipts.values()}:
             if number <= head.number:
-                hashes[number] = self._block(number).hash
-        wrong: set[str] = set()
+                block_hashes[number] = self._block(number).hash
+        forked: list[str] = []
         for tx, receipt in receipts.items():
-            if hashes.get(receipt.block) != receipt.block_hash:
-                wrong.add(tx)
-        return wrong
+            if block_hashes.get(receipt.block) != receipt.block_hash:
+                forked.append(tx)
+        return forked
 
     def _objections(self, calls: Mapping[int, Call], at_block: Block) -> dict[int, str]:
-        """Return, by entry id, why a call must not be made according to a block."""
+        """Return the objections to the calls in the state of a block, by entry id."""
         job_ids: dict[int, JobId] = {}
         for entry_id, call in calls.items():
-            job_key = subject(call)
+            job_key = job_key_of(call)
             if job_key is not None:
                 job_ids[entry_id] = job_key.job_id
         if not job_ids:
@@ -186,9 +196,9 @@ class ChainViewReader:
         """Return whether a block is still part of the chain."""
         if block.number > head.number:
             return False
-        for known in (head, below):
-            if known.number == block.number:
-                return known.hash == block.hash
+        for canonical in (head, below):
+            if canonical.number == block.number:
+                return canonical.hash == block.hash
         return self._block(block.number).hash == block.hash
 
     def _check_unchanged(self, head: Block) -> None:
@@ -202,30 +212,30 @@ class ChainViewReader:
         return block
 
 
-def _waiting_entries(view: ChainView) -> set[int]:
-    """Return the ids of the entries in transactions that wait to be mined."""
+def _pending_entry_ids(view: ChainView) -> set[int]:
+    """Return the ids of the entries in pending transactions."""
     entry_ids: set[int] = set()
     for transaction in view.transactions:
-        is_waiting = transaction.hash not in view.receipts
-        if is_waiting and transaction.nonce >= view.first_free_nonce:
+        is_pending = transaction.hash not in view.receipts
+        if is_pending and transaction.nonce >= view.first_free_nonce:
             entry_ids.update(transaction.entry_ids)
     return entry_ids
 
 
 def _certain_nonce(
-    deep_nonce: int, transactions: Iterable[Transaction], receipts: Mapping[str, Receipt]
+    final_nonce: int, transactions: Iterable[Transaction], receipts: Mapping[str, Receipt]
 ) -> int:
-    """Return the nonce below which no nonce can change any more.
+    """Return the wallet's next nonce that is certain from final blocks and from receipts.
 
     Args:
-        deep_nonce: The wallet's nonce at a final block.
+        final_nonce: The wallet's next nonce at a final block.
         transactions: Transactions of open nonces.
-        receipts: By hash. A receipt is evidence for its own nonce only: a server that lags may hide
-            the receipt of a lower nonce.
+        receipts: By hash. A receipt proves that its own nonce is used, but not that a lower nonce
+            is used by our transaction: a server that lags may hide the receipt of the lower nonce.
     """
     mined = {transaction.nonce for transaction in transactions if transaction.hash in receipts}
-    sent = {transaction.nonce for transaction in transactions if transaction.nonce >= deep_nonce}
-    certain = deep_nonce
+    sent = {transaction.nonce for transaction in transactions if transaction.nonce >= final_nonce}
+    certain = final_nonce
     for nonce in sorted(sent):
         if nonce not in mined:
             break

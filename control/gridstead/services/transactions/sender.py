@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender sends the calls of a wallet's outbox to the chain, as the only writer of that wallet.
+"""The sender sends the calls of a wallet's outbox to the chain. No other service uses the wallet.
 
-A service puts the calls into the outbox: the supervisor performs ``domain.supervisor.actions.Put``,
-the meta-scheduler calls ``Outbox.put_all`` itself. ``Sender.tick`` picks them up.
+Services put calls into the outbox: the supervisor performs ``domain.supervisor.actions.Put``, the
+meta-scheduler calls ``Outbox.put_all``. ``Sender.tick`` reads the open calls.
 
-A transaction is stored before it is given to the node. After a crash on any line, a call is
+A transaction is stored before it is sent to the node. After a crash on any line, a call is
 therefore either still queued, or part of a signed transaction that the next tick sends.
-``domain.dispatch.plan_transactions`` decides what to do and runs twice in a tick: the first plan
-names the calls that would be sent, the second one knows the chain's objections to them. All
-transactions of a tick are stored in one write and given to the node in one batch.
+
+``domain.transactions.dispatch.plan_transactions`` decides what to do. It runs twice in a tick. The
+first plan determines the calls that would be sent. Then the chain is read for objections to these
+calls, and the second plan takes the objections into account. All transactions of a tick are stored
+in one write and sent to the node in one batch.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from gridstead.domain.transactions.calls import Call, name_of, subject
+from gridstead.domain.transactions.calls import Call, job_key_of, name_of
 from gridstead.domain.transactions.dispatch import (
     DispatchPolicy,
     Slot,
@@ -31,8 +33,8 @@ from gridstead.domain.transactions.outbox import (
     OutboxEntry,
     Refusal,
     Reply,
+    SendResult,
     SendState,
-    Taken,
     Transaction,
     Waiting,
 )
@@ -44,7 +46,7 @@ from gridstead.services.transactions.chain_view import ChainViewReader, OutboxSn
 log = structlog.get_logger()
 
 FIRST_BACKOFF_S = 60
-LONGEST_BACKOFF_S = 3600
+MAX_BACKOFF_S = 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +55,11 @@ class _Backoff:
 
     Attributes:
         until: End of the backoff, Unix seconds.
-        span: Length of the backoff, seconds.
+        length_s: Length of the backoff.
     """
 
     until: int
-    span: int
+    length_s: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +74,7 @@ class SenderPorts:
 
 
 class Sender:
-    """Sends one wallet's calls.
+    """Sends the calls of one wallet's outbox.
 
     Args:
         ports: The ports to use.
@@ -103,8 +105,8 @@ class Sender:
         """Advance every open call by one step.
 
         Raises:
-            ChainUnavailable: If the chain did not answer. The next tick continues with what is
-                stored.
+            ChainUnavailable: If the chain did not answer. The next tick continues from the stored
+                state.
             ConfigError: If the wallet cannot pay for its transactions.
         """
         ports = self._ports
@@ -123,7 +125,7 @@ class Sender:
             refusals=self._refusals,
         )
         view = self._chain_view.read(snapshot)
-        self._forget(view)
+        self._forget_mined_and_closed(view)
         view = self._chain_view.check(view, plan_transactions(view, self._policy))
         plan = plan_transactions(view, self._policy)
         self._store(account_name, plan)
@@ -135,57 +137,64 @@ class Sender:
         self._send(account_name, to_send, view)
 
     def _without_backoff(self, entries: Iterable[OutboxEntry]) -> tuple[OutboxEntry, ...]:
-        """Return the entries without queued calls that must wait after a refusal.
+        """Return the entries, except queued ones that back off after a refusal.
 
-        Each refusal costs a transaction that fills the nonce, and services request a refused call
-        again at once.
+        Each refusal costs an empty transaction for the unused nonce, and services put a refused
+        call into the outbox again at once.
         """
         now = self._ports.clock.now()
-        waiting: set[str] = set()
+        active_keys: set[str] = set()
         for key, backoff in list(self._backoffs.items()):
             # Setting the clock back must not extend a backoff.
-            until = min(backoff.until, now + backoff.span)
-            if now >= until + backoff.span:
+            until = min(backoff.until, now + backoff.length_s)
+            if now >= until + backoff.length_s:
                 del self._backoffs[key]
                 continue
             self._backoffs[key] = replace(backoff, until=until)
             if now < until:
-                waiting.add(key)
-        return tuple(entry for entry in entries if not _must_wait(entry, waiting))
+                active_keys.add(key)
+        return tuple(entry for entry in entries if not _backs_off(entry, active_keys))
 
     def _back_off(self, entry: OutboxEntry) -> None:
-        """Delay calls of this backoff key, for twice as long as the last time."""
+        """Start a backoff of the entry's key. It is twice as long as the last one."""
         key = _backoff_key(entry)
-        before = self._backoffs.get(key)
-        span = FIRST_BACKOFF_S if before is None else min(2 * before.span, LONGEST_BACKOFF_S)
-        self._backoffs[key] = _Backoff(until=self._ports.clock.now() + span, span=span)
+        length_s = FIRST_BACKOFF_S
+        if key in self._backoffs:
+            length_s = min(2 * self._backoffs[key].length_s, MAX_BACKOFF_S)
+        now = self._ports.clock.now()
+        self._backoffs[key] = _Backoff(until=now + length_s, length_s=length_s)
 
-    def _forget(self, view: ChainView) -> None:
-        """Forget what is of no more use about entries and transactions."""
+    def _forget_mined_and_closed(self, view: ChainView) -> None:
+        """Forget the refusals of closed entries and the waiting times of mined transactions."""
         open_ids = {entry.id for entry in view.entries}
         for entry_id in self._refusals.keys() - open_ids:
             del self._refusals[entry_id]
         if view.receipts.keys() & self._waiting.keys():
             self._failpoint("receipt_seen")
-        # A mined transaction no longer waits. If a reorg drops it, it is due at once.
+        # If a reorg removes a mined transaction from the chain, it is sent again at once.
         unmined = {transaction.hash for transaction in view.transactions} - view.receipts.keys()
         for tx in self._waiting.keys() - unmined:
             del self._waiting[tx]
         self._adjust_waiting_times(view.now, view.head)
 
     def _adjust_waiting_times(self, now: int, head: int) -> None:
-        """Leave the time without a new block out of the waiting times.
+        """Exclude the time without a new block from the waiting times.
 
-        A higher fee does not help while the chain has no new blocks. After the clock was set back,
-        a waiting time that starts in the future starts now.
+        While the chain has no new blocks, a transaction with higher fees is not mined either. If
+        the clock was set back, times in the future are set to now.
         """
-        last, self._last_head = self._last_head, (now, head)
-        time_without_block = 0
-        if last is not None and last[1] == head:
-            time_without_block = max(0, now - last[0])
+        time_without_block_s = 0
+        if self._last_head is not None:
+            last_time, last_height = self._last_head
+            if last_height == head:
+                time_without_block_s = max(0, now - last_time)
+        self._last_head = (now, head)
         for tx, waiting in self._waiting.items():
-            since = min(now, waiting.since + time_without_block)
-            self._waiting[tx] = replace(waiting, since=since, last=min(now, waiting.last))
+            self._waiting[tx] = replace(
+                waiting,
+                since=min(now, waiting.since + time_without_block_s),
+                last_sent_at=min(now, waiting.last_sent_at),
+            )
 
     def _store(self, account_name: str, plan: TransactionPlan) -> None:
         if not (plan.changes or plan.withdrawn or plan.closed):
@@ -199,20 +208,27 @@ class Sender:
         self._failpoint("outcome_stored")
 
     def _sign(self, account_name: str, plan: TransactionPlan, view: ChainView) -> list[Transaction]:
+        """Sign the plan's replacements and batches. Reject batches that the contract refuses."""
         calls = {entry.id: entry.call for entry in view.entries}
-        room = view.gas_limit
-        signed = [self._sign_replacement(slot, calls, room=room) for slot in plan.replacements]
+        gas_limit = view.gas_limit
+        signed = [
+            self._sign_replacement(slot, calls, available_gas=gas_limit)
+            for slot in plan.replacements
+        ]
         return signed + self._sign_batches(account_name, plan, view, calls)
 
-    def _sign_replacement(self, slot: Slot, calls: Mapping[int, Call], *, room: int) -> Transaction:
+    def _sign_replacement(
+        self, slot: Slot, calls: Mapping[int, Call], *, available_gas: int
+    ) -> Transaction:
+        """Sign a transaction with the slot's calls, or an empty one if they would revert."""
         account = self._ports.account
         entry_ids = tuple(entry_id for entry_id in slot.entry_ids if entry_id in calls)
         batch = _calls_of(entry_ids, calls)
-        (gas,) = account.gas([batch], room=room)
+        (gas,) = account.gas([batch], available_gas=available_gas)
         if isinstance(gas, TransactionReverted):
-            # The contract would revert the calls now, but the nonce must be used. The entries
-            # return to the queue.
-            return self._sign_replacement(replace(slot, entry_ids=()), calls, room=room)
+            # The nonce must be used all the same. The entries return to the queue.
+            empty_slot = replace(slot, entry_ids=())
+            return self._sign_replacement(empty_slot, calls, available_gas=available_gas)
         return account.sign(batch, entry_ids=entry_ids, nonce=slot.nonce, gas=gas, fees=slot.fees)
 
     def _sign_batches(
@@ -225,7 +241,7 @@ class Sender:
         signed: list[Transaction] = []
         account = self._ports.account
         batches = [_calls_of(entry_ids, calls) for entry_ids in plan.batches]
-        limits = account.gas(batches, room=view.gas_limit)
+        limits = account.gas(batches, available_gas=view.gas_limit)
         for entry_ids, batch, gas in zip(plan.batches, batches, limits, strict=True):
             nonce = plan.next_nonce + len(signed)
             if not isinstance(gas, TransactionReverted):
@@ -233,8 +249,7 @@ class Sender:
                     account.sign(batch, entry_ids=entry_ids, nonce=nonce, gas=gas, fees=view.fees)
                 )
             elif nonce == view.nonce:
-                # A call may depend on a transaction that waits to be mined. The answer is final
-                # only if no transaction waits.
+                # No transaction is pending. Otherwise the call might succeed after it.
                 self._reject(account_name, entry_ids, str(gas))
         return signed
 
@@ -247,64 +262,66 @@ class Sender:
     def _send(
         self, account_name: str, transactions: Sequence[Transaction], view: ChainView
     ) -> None:
-        """Give stored transactions to the node and remember when.
+        """Send stored transactions to the node, and record how the node answered.
 
         Raises:
-            ChainUnavailable: If the node has no room for a transaction, or did not answer.
-            ConfigError: If the wallet cannot pay for its first waiting transaction.
+            ChainUnavailable: If the node is busy, its pool is full, or it did not answer.
+            ConfigError: If the wallet cannot pay for its first pending transaction.
         """
         if not transactions:
             return
         now = self._ports.clock.now()
         replies = self._ports.account.send(transactions)
         self._failpoint("transaction_sent")
-        taken: list[Transaction] = []
+        accepted: list[Transaction] = []
         refused: list[tuple[Transaction, Reply]] = []
         for transaction, reply in zip(transactions, replies, strict=True):
             self._note_waiting(transaction, reply, now)
-            if reply.taken is Taken.TAKEN:
-                taken.append(transaction)
-            elif reply.taken is Taken.REFUSED:
+            if reply.result is SendResult.ACCEPTED:
+                accepted.append(transaction)
+            elif reply.result is SendResult.REFUSED:
                 refused.append((transaction, reply))
-        self._mark_sent(account_name, taken, now)
+        self._mark_sent(account_name, accepted, now)
         self._withdraw_refused(account_name, refused, view)
         for transaction, reply in zip(transactions, replies, strict=True):
             self._check_reply(transaction, reply, first_nonce=view.first_free_nonce)
 
     def _note_waiting(self, transaction: Transaction, reply: Reply, now: int) -> None:
-        if reply.taken is Taken.POOR:
+        if reply.result is SendResult.CANNOT_PAY:
             return
-        before = self._waiting.get(transaction.hash, Waiting(since=now, last=now))
-        # A transaction that the node had no room for is due again at once. A higher fee makes room
-        # for it later.
-        last = 0 if reply.taken is Taken.LATER else now
+        waiting = self._waiting.get(transaction.hash, Waiting(since=now, last_sent_at=now))
+        # A transaction that the node did not accept yet is sent again in the next tick. If the
+        # node's pool stays full, the fees are raised after a while.
+        last_sent_at = 0 if reply.result is SendResult.RETRY_LATER else now
         self._waiting[transaction.hash] = replace(
-            before,
-            last=last,
-            underpriced=reply.taken is Taken.UNDERPRICED,
-            refused=reply.taken is Taken.REFUSED,
+            waiting,
+            last_sent_at=last_sent_at,
+            underpriced=reply.result is SendResult.UNDERPRICED,
+            refused=reply.result is SendResult.REFUSED,
         )
 
     def _check_reply(self, transaction: Transaction, reply: Reply, *, first_nonce: int) -> None:
-        """Raise an error if the node had no room for a transaction or the wallet cannot pay.
+        """Raise an error if a transaction must be sent later or the wallet cannot pay for it.
 
-        Only the first waiting transaction shows that the wallet cannot pay: a node counts the max
-        fees of all transactions, and the actual costs are lower.
+        If the node says that the wallet cannot pay for a transaction behind another pending one,
+        this may be wrong: the node counts the max fees of all transactions, and the actual costs
+        are lower. Such a transaction is sent again later.
         """
-        is_later = transaction.nonce > first_nonce
-        if reply.taken is Taken.LATER or (reply.taken is Taken.POOR and is_later):
+        is_behind_another = transaction.nonce > first_nonce
+        cannot_pay = reply.result is SendResult.CANNOT_PAY
+        if reply.result is SendResult.RETRY_LATER or (cannot_pay and is_behind_another):
             raise ChainUnavailable(
-                "could not send a transaction", detail=f'the node replied: "{reply.words}"'
+                "could not send a transaction", detail=f'the node replied: "{reply.message}"'
             )
-        if reply.taken is Taken.POOR:
+        if cannot_pay:
             raise ConfigError(
                 f"cannot pay for transactions of {self._ports.account.address}",
-                detail=f'"{reply.words}"',
+                detail=f'"{reply.message}"',
                 hint="Send coins of the chain to the wallet.",
             )
 
-    def _mark_sent(self, account_name: str, taken: Iterable[Transaction], now: int) -> None:
-        new = [transaction for transaction in taken if transaction.sent_at is None]
+    def _mark_sent(self, account_name: str, accepted: Iterable[Transaction], now: int) -> None:
+        new = [transaction for transaction in accepted if transaction.sent_at is None]
         if not new:
             return
         hashes = [transaction.hash for transaction in new]
@@ -322,10 +339,12 @@ class Sender:
     ) -> None:
         """Withdraw the transactions that the node refused.
 
-        The next tick fills their nonces and sends their calls in other batches. A transaction is
-        not withdrawn if the node has already taken another one of its nonce, because that one may
-        still be mined, or if it has no calls. Such a transaction is sent again and replaced after a
-        while. A call that is refused in a batch of its own is rejected and backs off.
+        The next tick fills their nonces and sends their calls in smaller batches. A call that is
+        refused in a batch of its own is rejected and backs off.
+
+        A refused transaction is not withdrawn in two cases: if it has no calls, or if the node has
+        accepted another transaction of its nonce, which may still be mined. It is then sent again,
+        and replaced after a while.
         """
         entries = {entry.id: entry for entry in view.entries}
         sent_nonces: set[int] = set()
@@ -334,15 +353,21 @@ class Sender:
                 sent_nonces.add(transaction.nonce)
         withdrawn: list[int] = []
         for transaction, reply in refused:
-            tx, nonce, entry_ids = transaction.hash, transaction.nonce, transaction.entry_ids
-            calls = len(entry_ids)
-            log.warning("transaction_refused", tx=tx, nonce=nonce, calls=calls, reason=reply.words)
-            if nonce in sent_nonces or not calls:
+            entry_ids = transaction.entry_ids
+            call_count = len(entry_ids)
+            log.warning(
+                "transaction_refused",
+                tx=transaction.hash,
+                nonce=transaction.nonce,
+                calls=call_count,
+                reason=reply.message,
+            )
+            if transaction.nonce in sent_nonces or not entry_ids:
                 continue
-            refusal = Refusal(calls=calls, words=reply.words)
+            refusal = Refusal(call_count=call_count, message=reply.message)
             self._refusals |= dict.fromkeys(entry_ids, refusal)
-            withdrawn.append(nonce)
-            if calls == 1 and entry_ids[0] in entries:
+            withdrawn.append(transaction.nonce)
+            if call_count == 1 and entry_ids[0] in entries:
                 self._back_off(entries[entry_ids[0]])
         if withdrawn:
             self._ports.transactions.record(
@@ -350,7 +375,7 @@ class Sender:
             )
 
 
-def _must_wait(entry: OutboxEntry, backoff_keys: Collection[str]) -> bool:
+def _backs_off(entry: OutboxEntry, backoff_keys: Collection[str]) -> bool:
     return entry.state is SendState.QUEUED and _backoff_key(entry) in backoff_keys
 
 
@@ -359,11 +384,12 @@ def _calls_of(entry_ids: Iterable[int], calls: Mapping[int, Call]) -> tuple[Call
 
 
 def _backoff_key(entry: OutboxEntry) -> str:
-    """Return the key under which refusals of a call back off.
+    """Return the key under which a refused call backs off.
 
-    This is the key of the entry, or the kind of the call if the entry's key is new in each block.
+    This is the key of the entry. The keys of claims contain the block, so claims of one type share
+    the name of the call instead.
     """
-    return entry.key if subject(entry.call) else name_of(entry.call)
+    return entry.key if job_key_of(entry.call) else name_of(entry.call)
 
 
 def _log_changes(changes: Iterable[EntryChange]) -> None:

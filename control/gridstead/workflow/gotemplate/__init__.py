@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates in the language of Go's text/template, in which modules of workflows are written.
+"""An interpreter for Go's text/template, the language in which modules of workflows are written.
 
-A template has access to its values only: no files, environment, clock or network. Its work and its
-size are limited. What Go has and this package does not (``define``, ``template``, ``block``,
-``break``, ``continue``, functions with side effects) is an error that names the construct.
+A template can access only its values: no files, environment, clock or network. Its work and its
+size are limited. The interpreter does not support ``define``, ``template``, ``block``, ``break``,
+``continue`` and functions with side effects. It reports the unsupported construct as an error.
 """
 
 from __future__ import annotations

@@ -44,14 +44,14 @@ def expand(template: str, values: Mapping[str, Value]) -> str:
         InvalidWorkflow: If the template is not valid, refers to a missing value, or exceeds a
             limit.
     """
-    run = _Run()
-    run.nodes(parse(template), values, [{"$": values}])
-    return "".join(run.parts)
+    expansion = _Expansion()
+    expansion.nodes(parse(template), values, [{"$": values}])
+    return "".join(expansion.parts)
 
 
 @dataclass(slots=True)
-class _Run:
-    """Walks through a template once."""
+class _Expansion:
+    """Walks through a template once and collects its output."""
 
     parts: list[str] = field(default_factory=list)
     work: int = 0
@@ -86,7 +86,7 @@ class _Run:
     def _assign(self, node: Assign, dot: Value, scopes: list[_Scope]) -> None:
         value = self._pipe(node.pipe, dot, scopes)
         scope: _Scope | None = scopes[-1]
-        if not node.new:
+        if not node.is_new:
             scope = next((scope for scope in reversed(scopes) if node.name in scope), None)
         if scope is None:
             raise template_error(node.pipe.line, f"has no variable {shorten(node.name)}")
@@ -160,11 +160,12 @@ class _Run:
         scopes: list[_Scope],
         line: int,
     ) -> Value:
-        """Return the first operand that decides the result; later operands are not evaluated."""
+        """Return the operand that decides the result. Later operands are not evaluated."""
         value: Value = None
         for operand in operands:
             value = self._value(operand, dot, scopes, line)
-            if is_true(value) == (name == "or"):
+            is_decisive = is_true(value) if name == "or" else not is_true(value)
+            if is_decisive:
                 break
         return value
 
@@ -193,7 +194,7 @@ class _Run:
                         return scope[operand.name]
                 raise template_error(line, f"has no variable {shorten(operand.name)}")
             case Member():
-                return _member(self._value(operand.of, dot, scopes, line), operand.name, line)
+                return _member(self._value(operand.operand, dot, scopes, line), operand.name, line)
             case Name():
                 return self._call(operand.name, [], line)
             case Pipe():
@@ -217,9 +218,10 @@ def _pairs(value: Value, line: int) -> list[tuple[Value, Value]]:
 
 
 def _weight(value: Value) -> int:
-    """Return the work to create or to read a value; more than the limit if it is nested too deep.
+    """Return the work that it takes to create or to read a value.
 
-    A value that occurs several times in a list counts each time.
+    A value that occurs several times in a list counts each time. The result exceeds the limit if
+    the value is nested too deep.
     """
     weight = 0
     remaining = [(value, 0)]
@@ -227,8 +229,10 @@ def _weight(value: Value) -> int:
         item, depth = remaining.pop()
         if depth > MAX_NESTED:
             return MAX_WORK + 1
-        weight += 1 + (len(item) // CHARS_PER_WORK if isinstance(item, str) else 0)
-        if isinstance(item, Mapping):
+        weight += 1
+        if isinstance(item, str):
+            weight += len(item) // CHARS_PER_WORK
+        elif isinstance(item, Mapping):
             remaining += [(inner, depth + 1) for inner in item.values()]
         elif isinstance(item, list | tuple):
             remaining += [(inner, depth + 1) for inner in item]

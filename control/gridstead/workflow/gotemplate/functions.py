@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of templates: those of Go that need only their arguments, and common ones of sprig.
+"""The functions of templates: functions of Go without side effects, and common functions of sprig.
 
-No function reads anything except its arguments. A function whose result could be large checks the
-size before it creates the result.
+A function reads only its arguments. A function whose result could be large checks the size before
+it creates the result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 
 import yaml
 
@@ -18,9 +17,8 @@ from gridstead.workflow.gotemplate.nodes import Value
 
 MAX_CHARS = 256 * 1024
 
-_ESCAPED = re.compile(
-    "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"
-)  # YAML requires escapes for these
+# Characters that YAML requires to be escaped.
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _VERB = re.compile(r"%([%svdqt])|%")
 
 
@@ -60,7 +58,7 @@ def _to_yaml(value: Value) -> str:
     if value in ((), [], {}, None):
         return ""
     return yaml.dump(
-        _plain(value), Dumper=_Quoting, sort_keys=False, allow_unicode=True, width=10**6
+        _plain(value), Dumper=_QuotingDumper, sort_keys=False, allow_unicode=True, width=10**6
     ).rstrip("\n")
 
 
@@ -68,17 +66,19 @@ def _plain(value: Value) -> Value:
     """Return a value without the fields of mappings that are nil, which count as absent."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items() if item is not None}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value
 
 
-class _Quoting(yaml.CSafeDumper):
-    """Writes every text in quotes.
+class _QuotingDumper(yaml.CSafeDumper):
+    """Quotes every text.
 
     PyYAML follows YAML 1.1, in which plain ``0E0`` is text. In YAML 1.2 it is a number.
     """
 
 
-_Quoting.add_representer(
+_QuotingDumper.add_representer(
     str, lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
 )
 
@@ -116,7 +116,8 @@ def _replace(old: str, new: str, text: str) -> str:
 
 def _until(end: int) -> list[int]:
     _check_size(abs(end))
-    return list(range(end)) if end >= 0 else list(range(0, end, -1))
+    step = 1 if end >= 0 else -1
+    return list(range(0, end, step))
 
 
 def _check_size(size: int) -> None:
@@ -134,8 +135,8 @@ def _limited(function: Callable[..., str]) -> Callable[..., str]:
     return limited
 
 
-def _printf(form: str, *values: Value) -> str:
-    rest = iter(values)
+def _printf(format_text: str, *values: Value) -> str:
+    remaining = iter(values)
 
     def formatted(match: re.Match[str]) -> str:
         verb = match[1]
@@ -143,25 +144,27 @@ def _printf(form: str, *values: Value) -> str:
             raise ValueError("has a format that is not available; use %s, %v, %d, %q or %t")
         if verb == "%":
             return "%"
-        value = next(rest, None)
+        value = next(remaining, None)
         return _quoted(value) if verb == "q" else to_text(value)
 
-    return _VERB.sub(formatted, form)
+    return _VERB.sub(formatted, format_text)
 
 
 def _equals_any(first: Value, *others: Value) -> bool:
     def is_equal(other: Value) -> bool:
-        return bool(first == other) and isinstance(first, bool) == isinstance(other, bool)
+        if isinstance(first, bool) != isinstance(other, bool):
+            return False
+        return bool(first == other)
 
     return any(map(is_equal, others))
 
 
-def _comparison(holds: Callable[[Value, Value], bool]) -> Callable[..., bool]:
+def _comparison(is_ordered: Callable[[Value, Value], bool]) -> Callable[..., bool]:
     def compare(left: Value, right: Value) -> bool:
         are_texts = isinstance(left, str) and isinstance(right, str)
         if not are_texts and not _are_numbers(left, right):
             raise ValueError("compares values that have no order")
-        return holds(left, right)
+        return is_ordered(left, right)
 
     return compare
 
@@ -206,7 +209,8 @@ def _remainder(left: Value, right: Value) -> int:
 def _dict(*words: Value) -> dict[str, Value]:
     if len(words) % 2:
         raise ValueError("has a key without a value")
-    return {to_text(key): value for key, value in list(pairwise(words))[::2]}
+    keys, values = words[::2], words[1::2]
+    return dict(zip(map(to_text, keys), values, strict=True))
 
 
 def _join(separator: str, values: Value) -> str:

@@ -35,7 +35,7 @@ class Variable:
 class Member:
     """A field of a value."""
 
-    of: Operand
+    operand: Operand
     name: str
 
 
@@ -81,7 +81,7 @@ class Assign:
 
     name: str
     pipe: Pipe
-    new: bool
+    is_new: bool
 
 
 @dataclass(slots=True)

@@ -39,11 +39,11 @@ _WORDS: dict[str, object] = {"true": True, "false": False, "nil": None}
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A token of an action. ``glued`` is true if no space precedes the token."""
+    """A token of an action. ``is_attached`` is true if no space precedes the token."""
 
     kind: str
     text: str
-    glued: bool
+    is_attached: bool
 
 
 @dataclass(slots=True)
@@ -92,15 +92,15 @@ class _Parser:
     Attributes:
         source: The text of the template.
         nodes: The nodes of the innermost open block.
-        open: The open blocks, each with the nodes around it and its line.
-        extra: For each open block, the number of blocks that its ``else if`` opened. They end with
-            the same ``end``.
+        open_blocks: The open blocks, each with the nodes around it and its line.
+        else_if_counts: For each ``end`` that is expected, the number of blocks that ``else if``
+            has opened. They close with the same ``end``.
     """
 
     source: str
     nodes: list[Node] = field(default_factory=list)
-    open: list[tuple[TemplateBlock, list[Node], int]] = field(default_factory=list)
-    extra: list[int] = field(default_factory=list)
+    open_blocks: list[tuple[TemplateBlock, list[Node], int]] = field(default_factory=list)
+    else_if_counts: list[int] = field(default_factory=list)
 
     def parse(self) -> list[Node]:
         position, line, trim = 0, 1, False
@@ -108,39 +108,41 @@ class _Parser:
             start = self.source.find("{{", position)
             text = self.source[position : start if start >= 0 else len(self.source)]
             line += text.count("\n")
-            shown = text.lstrip() if trim else text
+            if trim:
+                text = text.lstrip()
             if start < 0:
-                self.nodes.append(Text(shown))
+                self.nodes.append(Text(text))
                 break
-            left = self.source[start + 2 : start + 4]
-            trims_left = left[:1] == "-" and left[1:].isspace()
-            self.nodes.append(Text(shown.rstrip() if trims_left else shown))
+            marker = self.source[start + 2 : start + 4]
+            trims_left = marker[:1] == "-" and marker[1:].isspace()
+            self.nodes.append(Text(text.rstrip() if trims_left else text))
             action, end, trim = self._action(start + (3 if trims_left else 2), line)
             if action.tokens:
                 self._node(action)
             line += self.source.count("\n", start, end)
             position = end
-        if self.open:
-            block, _, block_line = self.open[-1]
+        if self.open_blocks:
+            block, _, block_line = self.open_blocks[-1]
             raise template_error(block_line, f"has no end for {block.kind}")
         return self.nodes
 
     def _action(self, position: int, line: int) -> tuple[_Action, int, bool]:
         """Return an action, the position of its end, and whether it trims the text after it."""
-        begin = position
-        while self.source[position : position + 1].isspace():
-            position += 1
-        if self.source.startswith("/*", position):
-            return self._comment(position, line)
+        content_start = position
+        while self.source[content_start : content_start + 1].isspace():
+            content_start += 1
+        if self.source.startswith("/*", content_start):
+            return self._comment(content_start, line)
         tokens: list[_Token] = []
-        glued, position = False, begin
+        is_attached = False
         while match := _TOKEN.match(self.source, position):
             kind = match.lastgroup or ""
             if kind == "close":
                 return _Action(tokens, line), match.end(), match[0].startswith("-")
             if kind != "space":
-                tokens.append(_Token(kind, match[kind], glued))
-            glued, position = kind != "space", match.end()
+                tokens.append(_Token(kind, match[kind], is_attached))
+            is_attached = kind != "space"
+            position = match.end()
         if position >= len(self.source):
             raise template_error(line, "has an action that does not end")
         unexpected = shorten(self.source[position : position + 10])
@@ -164,48 +166,50 @@ class _Parser:
         else:
             self.nodes.append(self._statement(action))
 
-    def _begin(self, action: _Action, *, inner: bool = False) -> None:
+    def _begin(self, action: _Action, *, after_else: bool = False) -> None:
+        """Open a block. A block after ``else`` closes with the ``end`` of the block before."""
         kind = action.text
         action.position += 1
         names: list[str] = []
-        mark = action.position
+        position_of_pipe = action.position
         while action.kind == "variable":
             names.append(action.text)
             action.position += 1
             if not action.accept(","):
                 break
         if not names or not action.accept(":="):
-            names, action.position = [], mark
+            # The variables are operands of the pipe.
+            names, action.position = [], position_of_pipe
         block = TemplateBlock(kind, self._pipe(action, 0), tuple(names))
         action.end()
         if len(names) > (2 if kind == "range" else 1):
             raise template_error(action.line, f"has {len(names)} variables for {kind}")
-        if len(self.open) >= MAX_DEPTH:
+        if len(self.open_blocks) >= MAX_DEPTH:
             raise template_error(action.line, f"is nested deeper than {MAX_DEPTH} levels")
         self.nodes.append(block)
-        self.open.append((block, self.nodes, action.line))
-        if inner:
-            self.extra[-1] += 1
+        self.open_blocks.append((block, self.nodes, action.line))
+        if after_else:
+            self.else_if_counts[-1] += 1
         else:
-            self.extra.append(0)
+            self.else_if_counts.append(0)
         self.nodes = block.body
 
     def _else(self, action: _Action) -> None:
-        if not self.open or self.nodes is self.open[-1][0].otherwise:
+        if not self.open_blocks or self.nodes is self.open_blocks[-1][0].otherwise:
             raise template_error(action.line, "has an else without an if or range")
-        block = self.open[-1][0]
+        block = self.open_blocks[-1][0]
         self.nodes = block.otherwise
         if action.kind == "end":
             return
         if action.text != block.kind or block.kind == "range":
             raise template_error(action.line, f"has {shorten(action.text)!r} after else")
-        self._begin(action, inner=True)
+        self._begin(action, after_else=True)
 
     def _end(self, line: int) -> None:
-        if not self.open:
+        if not self.open_blocks:
             raise template_error(line, "has an end without an if or range")
-        for _ in range(self.extra.pop() + 1):
-            _, self.nodes, _ = self.open.pop()
+        for _ in range(self.else_if_counts.pop() + 1):
+            _, self.nodes, _ = self.open_blocks.pop()
 
     def _statement(self, action: _Action) -> Node:
         if action.kind == "variable" and action.position + 1 < len(action.tokens):
@@ -239,7 +243,7 @@ class _Parser:
             return None
         operand = self._simple_operand(action, depth)
         for _ in range(MAX_DEPTH):
-            if action.kind != "field" or not action.tokens[action.position].glued:
+            if action.kind != "field" or not action.tokens[action.position].is_attached:
                 return operand
             operand = Member(operand, action.text[1:])
             action.position += 1

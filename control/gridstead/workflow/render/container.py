@@ -29,10 +29,13 @@ def containers(workflow: Workflow) -> tuple[ContainerRun, ...]:
 def registry_secrets(workflow: Workflow) -> Mapping[str, str]:
     """Return the user name and password for each registry, as variables of the job's environment.
 
-    The user name and the password are on a line each.
+    A value has the user name on the first line and the password on the second.
     """
-    logins = login_numbers(containers(workflow))
-    return {f"GRIDSTEAD_REGISTRY_{number}": "\n".join(key[1:]) for key, number in logins.items()}
+    secrets = {}
+    for login, number in login_numbers(containers(workflow)).items():
+        _, username, password = login
+        secrets[f"GRIDSTEAD_REGISTRY_{number}"] = f"{username}\n{password}"
+    return secrets
 
 
 def image_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
@@ -45,7 +48,7 @@ def login_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, 
     return _numbered(_login_key(container) for container in all_containers if container.username)
 
 
-def prepare(container: ContainerRun, place: RenderContext) -> str:
+def prepare(container: ContainerRun, context: RenderContext) -> str:
     """Return the line of a step that sets its container runtime and its image."""
     runtime = "apptainer" if container.apptainer or container.deepsquare_hosted else "any"
     if container.deepsquare_hosted:
@@ -54,22 +57,23 @@ def prepare(container: ContainerRun, place: RenderContext) -> str:
     if container.image.startswith("/"):
         path = posixpath.normpath("/" + container.image.lstrip("/"))
         return f'find_image {runtime} "$storage"{quote(path)}'
-    number = place.images[_image_key(container)]
-    login = place.logins.get(_login_key(container))
+    number = context.image_numbers[_image_key(container)]
+    login = context.login_numbers.get(_login_key(container))
     file = f'"$private/registry-{login}"' if login else "''"
     words = [runtime, str(number), quote(container.image), quote(container.registry or ""), file]
     return f"fetch_image {' '.join(words)}"
 
 
-def task_words(run: StepRun, place: RenderContext) -> str:
+def task_words(run: StepRun, context: RenderContext) -> str:
     """Return the arguments of a task after the image: the options and the command."""
-    assert run.container, "this step has one"
-    return " ".join((*_options(run, run.container, place), "--", *_command(run)))
+    assert run.container, "the caller checks that the step has a container"
+    return " ".join((*_options(run, run.container, context), "--", *_command(run)))
 
 
-def _options(run: StepRun, container: ContainerRun, place: RenderContext) -> Iterable[str]:
-    variables = dict.fromkeys(variable.key for variable in (*place.workflow.env, *run.env))
-    yield from (f"--env={name}" for name in (*variables, *place.variables))
+def _options(run: StepRun, container: ContainerRun, context: RenderContext) -> Iterable[str]:
+    names = dict.fromkeys(variable.key for variable in (*context.workflow.env, *run.env))
+    for name in (*names, *context.variables):
+        yield f"--env={name}"
     yield f"--work-dir={quote(run.work_dir or '/')}"
     if not container.read_only_root_fs:
         yield "--writable"
@@ -79,7 +83,7 @@ def _options(run: StepRun, container: ContainerRun, place: RenderContext) -> Ite
         yield "--home"
     if container.x11:
         yield "--x11"
-    if place.workflow.resources.gpus:
+    if context.workflow.resources.gpus:
         yield "--gpus"
     for mount in container.mounts:
         access = f":{mount.options}" if mount.options else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The place of a step in the workflow, and what it inherits from enclosing steps."""
+"""The context in which a step is rendered: its position, and what it inherits from outer steps."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gridstead.workflow.schema import NetworkInterface, ResolvedUse, Step, Workf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderContext:
-    """The place of a step in the workflow.
+    """The position of a step in the workflow, and what it inherits from outer steps.
 
     Attributes:
         workflow: The whole workflow.
         cache: The parent of the directories for jobs.
-        errors: Whether any step of the workflow has handlers.
-        images: The numbers of the images of the workflow.
-        logins: The numbers of the user names and passwords at registries.
-        tunnels: The files of the tunnels of the workflow.
-        parts: The numbers of the enclosing steps and of this step, outermost first, each from 1.
-            The names of lists other than ``steps`` are included.
+        has_handlers: Whether any step of the workflow has handlers.
+        image_numbers: The numbers of the images of the workflow.
+        login_numbers: The numbers of the user names and passwords at registries.
+        tunnel_files: The files of the tunnels of the workflow.
+        parts: The position of the step: the numbers of the enclosing steps and of this step,
+            outermost first, from 1, and the names of lists such as ``catch``.
         variables: The variables of enclosing loops: the name, and the script variable with the
             value.
         handles: The launched steps that the step can wait for: the handle in lower case, and the
@@ -34,10 +34,10 @@ class RenderContext:
 
     workflow: Workflow
     cache: str
-    errors: bool = False
-    images: Mapping[tuple[str, ...], int] = field(default_factory=dict)
-    logins: Mapping[tuple[str, ...], int] = field(default_factory=dict)
-    tunnels: Mapping[NetworkInterface, str] = field(default_factory=dict)
+    has_handlers: bool = False
+    image_numbers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    login_numbers: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    tunnel_files: Mapping[NetworkInterface, str] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     handles: ChainMap[str, str] = field(default_factory=ChainMap)
@@ -61,12 +61,12 @@ class RenderContext:
     @property
     def outer_variables(self) -> str:
         """Return the arguments of ``job_environment``: variables of enclosing and earlier steps."""
-        words = ['"${error[@]}"'] if self.errors else []
+        words = ['"${error[@]}"'] if self.has_handlers else []
         words += [f'{name}="${variable}"' for name, variable in self.variables.items()]
         return "".join(f" {word}" for word in words)
 
     def step(self, number: int, *lists: str) -> RenderContext:
-        """Return the place of a step in a list of this step."""
+        """Return the context of a step in a list of this step."""
         return replace(self, parts=(*self.parts, *lists, str(number)))
 
 

@@ -32,49 +32,52 @@ def output_access(workflow: Workflow) -> str:
 
 def fetch(workflow: Workflow) -> str:
     """Return the part of the script that fetches the input."""
-    place = workflow.input
-    if not place or not (place.http or place.s3):
+    source = workflow.input
+    if not source or not (source.http or source.s3):
         return ""
-    if place.http:
-        source = _curl_url(place.http, "input")
-        text = fill("http_input.sh", source=source, name=quote(_file_name(place.http.url)))
+    if source.http:
+        url = _curl_url(source.http, "input")
+        text = fill("http_input.sh", source=url, name=quote(_file_name(source.http.url)))
     else:
-        assert place.s3, "there is either http or s3"
-        text = fill("s3_input.sh", remote=quote(_remote(place.s3)))
+        assert source.s3, "there is either http or s3"
+        text = fill("s3_input.sh", remote=quote(_remote(source.s3)))
     mode = DEFAULT_MODE if workflow.input_mode is None else workflow.input_mode
     return text + fill("input_mode.sh", mode=f"{mode:04o}")
 
 
 def send(workflow: Workflow) -> tuple[str, str]:
     """Return the parts of the script that send the output: before the steps, and after them."""
-    place = workflow.output
-    if not place or not (place.http or place.s3):
+    target = workflow.output
+    if not target or not (target.http or target.s3):
         return "", ""
-    if place.http:
-        return "", fill("http_output.sh", target=_curl_url(place.http, "output"))
-    assert place.s3, "there is either http or s3"
-    action = "sync" if place.s3.delete_sync else "copy"
-    function = fill("s3_output.sh", action=action, remote=quote(_remote(place.s3)))
+    if target.http:
+        return "", fill("http_output.sh", target=_curl_url(target.http, "output"))
+    assert target.s3, "there is either http or s3"
+    action = "sync" if target.s3.delete_sync else "copy"
+    function = fill("s3_output.sh", action=action, remote=quote(_remote(target.s3)))
     if workflow.continuous_output_sync:
         return function + fill("s3_sync.sh", interval=SYNC_S), fill("s3_sync_end.sh")
     return function, fill("s3_output_end.sh")
 
 
-def _access(place: TransportData | None) -> str:
-    if place is None:
+def _access(data: TransportData | None) -> str:
+    """Return the configuration file of curl or rclone. Empty if there are no secrets."""
+    if data is None:
         return ""
-    if place.http:
-        return f'url = "{_escaped(place.http.url)}"' if _is_secret(place.http) else ""
-    return _rclone(place.s3) if place.s3 else ""
+    if data.http:
+        return f'url = "{_escaped(data.http.url)}"' if _is_secret(data.http) else ""
+    return _rclone_configuration(data.s3) if data.s3 else ""
 
 
-def _is_secret(place: HTTPData) -> bool:
-    parts = urlsplit(place.url)
+def _is_secret(http: HTTPData) -> bool:
+    """Return whether the URL may contain a password or a token."""
+    parts = urlsplit(http.url)
     return bool(parts.query) or "@" in parts.netloc
 
 
-def _curl_url(place: HTTPData, name: str) -> str:
-    return f'--config "$private/{name}"' if _is_secret(place) else f"-- {quote(place.url)}"
+def _curl_url(http: HTTPData, name: str) -> str:
+    """Return the arguments that pass the URL to curl, by a configuration file if it is secret."""
+    return f'--config "$private/{name}"' if _is_secret(http) else f"-- {quote(http.url)}"
 
 
 def _escaped(text: str) -> str:
@@ -84,23 +87,25 @@ def _escaped(text: str) -> str:
 def _file_name(url: str) -> str:
     """Return a safe file name for a URL: the last part of its path."""
     name = unquote(urlsplit(url).path.rpartition("/")[2])
-    safe = "".join(char if char.isprintable() and char != "/" else "_" for char in name)
-    safe = safe[:128].lstrip(".")
-    return re.sub("^-", "_", safe) or _DEFAULT_NAME
+    safe_name = "".join(char if char.isprintable() and char != "/" else "_" for char in name)
+    safe_name = safe_name[:128].lstrip(".")
+    return re.sub("^-", "_", safe_name) or _DEFAULT_NAME
 
 
-def _rclone(place: S3Data) -> str:
-    lines = {
+def _rclone_configuration(s3: S3Data) -> str:
+    settings = {
         "type": "s3",
         "provider": "Other",
-        "access_key_id": place.access_key_id,
-        "secret_access_key": place.secret_access_key,
-        "region": place.region,
-        "endpoint": place.endpoint_url,
+        "access_key_id": s3.access_key_id,
+        "secret_access_key": s3.secret_access_key,
+        "region": s3.region,
+        "endpoint": s3.endpoint_url,
         "no_check_bucket": "true",
     }
-    return "[store]\n" + "".join(f"{key} = {value}\n" for key, value in lines.items())
+    return "[store]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items())
 
 
-def _remote(place: S3Data) -> str:
-    return f"store:{place.bucket_url.removeprefix('s3://')}/{place.path.strip('/')}".rstrip("/")
+def _remote(s3: S3Data) -> str:
+    """Return the bucket and the path as an argument of rclone."""
+    bucket = s3.bucket_url.removeprefix("s3://")
+    return f"store:{bucket}/{s3.path.strip('/')}".rstrip("/")

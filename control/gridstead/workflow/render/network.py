@@ -2,7 +2,7 @@
 """Networks of steps: the arguments that start a task in a network namespace, and tunnel settings.
 
 ``templates/network.sh`` runs on the node of a task. This module renders its arguments. Keys are
-passed on standard input through srun, so that they are in no file that outlives a step. A line
+passed on standard input through srun, so no file on a node contains them after the step. A line
 ``--`` ends the settings of each tunnel.
 """
 
@@ -14,7 +14,6 @@ from ipaddress import ip_interface
 from gridstead.workflow.render.context import RenderContext, all_steps
 from gridstead.workflow.render.shell_text import fill, quote
 from gridstead.workflow.schema import (
-    Bore,
     NetworkInterface,
     StepRun,
     VirtualNetwork,
@@ -32,13 +31,16 @@ PRIVATE = (
 
 def network_secrets(workflow: Workflow) -> Mapping[str, str]:
     """Return the settings of the steps' tunnels, as variables of the job's environment."""
-    return {f"GRIDSTEAD_NETWORK_{number}": text for text, number in _numbers(workflow).items()}
+    secrets = {}
+    for settings, number in _settings_numbers(workflow).items():
+        secrets[f"GRIDSTEAD_NETWORK_{number}"] = settings
+    return secrets
 
 
 def tunnel_files(workflow: Workflow) -> Mapping[NetworkInterface, str]:
     """Return the file in ``$private`` of each tunnel that has settings."""
     files: dict[NetworkInterface, str] = {}
-    numbers = _numbers(workflow)
+    numbers = _settings_numbers(workflow)
     vnet_files = _vnet_files(workflow)
     for interface in _interfaces(workflow):
         settings = _settings(interface)
@@ -70,7 +72,7 @@ def has_virtual_networks(workflow: Workflow) -> bool:
     return bool(workflow.virtual_networks)
 
 
-def enter(run: StepRun, place: RenderContext) -> str:
+def enter(run: StepRun, context: RenderContext) -> str:
     """Return the lines of a step that start its task in a network namespace.
 
     Returns:
@@ -78,17 +80,23 @@ def enter(run: StepRun, place: RenderContext) -> str:
     """
     if run.network == HOST:
         return ""
-    ids = ("", "") if run.container else (run.map_uid, run.map_gid)
-    words = [run.network, *(quote("" if number is None else str(number)) for number in ids)]
+    words = [run.network, _id_word(run, run.map_uid), _id_word(run, run.map_gid)]
     words += [quote(" ".join(run.dns)), "none"]
     files = []
     for interface in run.interfaces:
         words += _options(interface)
-        file = place.tunnels.get(interface)
+        file = context.tunnel_files.get(interface)
         if file:
             files.append(f'"$private/{file}"')
     standard_input = f"  exec < <(cat -- {' '.join(files)})\n" if files else ""
     return f'{standard_input}  set -- /bin/bash -c "$in_network" {" ".join(words)} -- "$@"\n'
+
+
+def _id_word(run: StepRun, number: int | None) -> str:
+    """Return the user or group id that the network sets. A container sets its ids itself."""
+    if run.container or number is None:
+        return quote("")
+    return quote(str(number))
 
 
 def virtual_networks(workflow: Workflow) -> str:
@@ -113,9 +121,14 @@ def _options(interface: NetworkInterface) -> Iterable[str]:
         yield "--wireguard"
 
 
-def _numbers(workflow: Workflow) -> Mapping[str, int]:
-    texts = map(_settings, _interfaces(workflow))
-    return {text: number for number, text in enumerate(dict.fromkeys(filter(None, texts)), 1)}
+def _settings_numbers(workflow: Workflow) -> Mapping[str, int]:
+    """Return a number for each different text of tunnel settings."""
+    numbers: dict[str, int] = {}
+    for interface in _interfaces(workflow):
+        settings = _settings(interface)
+        if settings and settings not in numbers:
+            numbers[settings] = len(numbers) + 1
+    return numbers
 
 
 def _interfaces(workflow: Workflow) -> Iterator[NetworkInterface]:
@@ -125,13 +138,12 @@ def _interfaces(workflow: Workflow) -> Iterator[NetworkInterface]:
 
 
 def _settings(interface: NetworkInterface) -> str:
+    """Return the secret settings of an interface. Empty if it has none."""
     if interface.wireguard:
         return "\n".join((*_wireguard(interface.wireguard), "--"))
-    return _token(interface.bore) if interface.bore else ""
-
-
-def _token(bore: Bore) -> str:
-    return f"{bore.secret}\n--" if bore.secret else ""
+    if interface.bore and interface.bore.secret:
+        return f"{interface.bore.secret}\n--"
+    return ""
 
 
 def _wireguard(tunnel: Wireguard) -> Iterable[str]:
@@ -154,8 +166,11 @@ def _wireguard(tunnel: Wireguard) -> Iterable[str]:
 
 def _end_addresses(workflow: Workflow, network: VirtualNetwork) -> list[str]:
     """Return the addresses of the steps in a network, unique and sorted."""
-    vnets = (interface.vnet for interface in _interfaces(workflow) if interface.vnet)
-    return sorted({vnet.address for vnet in vnets if vnet.name == network.name})
+    addresses = set()
+    for interface in _interfaces(workflow):
+        if interface.vnet and interface.vnet.name == network.name:
+            addresses.add(interface.vnet.address)
+    return sorted(addresses)
 
 
 def _host_address(address: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step that runs a command with one call of srun."""
+"""Renders a step that runs a command, with one call of srun."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from gridstead.workflow.schema import ContainerRun, StepRun
 from gridstead.workflow.schema.run import HOST
 
 SIGINT = 2
-# pmix is the PMIx version of the node; versions of PMIx are compatible.
+# pmix selects the PMIx version of the node. All versions of PMIx are compatible.
 MPI = {"none": "none", "pmi2": "pmi2", "pmix_v4": "pmix"}
-# This shell starts srun, so its process id names the file.
+# The file is named after the process that starts srun, which is this shell.
 _RECORD_STEP = '  set -- /bin/sh -c "$record_step" "$storage/.step-$BASHPID" "$@"\n'
-_ENTER = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
+_ENTER_DIRECTORY = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
 
-def run_function(function: str, name: str, run: StepRun, place: RenderContext) -> str:
+def run_function(function: str, name: str, run: StepRun, context: RenderContext) -> str:
     """Return the function that runs a step's command."""
-    in_namespace = run.network != HOST
-    record = _RECORD_STEP if any(place.signals) else ""
+    has_namespace = run.network != HOST
+    record = _RECORD_STEP if any(context.signals) else ""
     common = {
         "function": function,
-        "outer_variables": place.outer_variables,
+        "outer_variables": context.outer_variables,
         "exports": exports(run.env),
         "name": quote(name),
-        "options": " ".join(_options(run, place)),
-        "network": enter(run, place),
+        "options": " ".join(_options(run, context)),
+        "network": enter(run, context),
         "record": record,
     }
     if run.container:
-        container = _container_arguments(run, run.container, place)
+        container = _container_arguments(run, run.container, context)
         return fill("run_container.sh", **container, **common)
-    prefix = "" if in_namespace else _map_user(run)
+    prefix = "" if has_namespace else _map_user(run)
     if run.work_dir:
         prefix += _enter(run.work_dir)
     return fill(
         "run.sh",
-        around='"$@" ' if in_namespace or record else "",
+        around='"$@" ' if has_namespace or record else "",
         enter=prefix,
         shell=run.shell,
         command=quote(run.command),
@@ -50,18 +50,18 @@ def run_function(function: str, name: str, run: StepRun, place: RenderContext) -
 
 
 def _container_arguments(
-    run: StepRun, container: ContainerRun, place: RenderContext
+    run: StepRun, container: ContainerRun, context: RenderContext
 ) -> dict[str, str]:
     return {
-        "prepare": prepare(container, place),
-        "cache": quote(place.cache),
-        "env_file": '"${env_file##*/}"' if place.in_module else "env",
-        "words": task_words(run, place),
+        "prepare": prepare(container, context),
+        "cache": quote(context.cache),
+        "env_file": '"${env_file##*/}"' if context.in_module else "env",
+        "words": task_words(run, context),
     }
 
 
-def _options(run: StepRun, place: RenderContext) -> Iterable[str]:
-    step, job = run.resources, place.workflow.resources
+def _options(run: StepRun, context: RenderContext) -> Iterable[str]:
+    step, job = run.resources, context.workflow.resources
     yield f"--nodes=1-{step.tasks}"
     yield f"--ntasks={step.tasks}"
     yield f"--cpus-per-task={step.cpus_per_task or job.cpus_per_task}"
@@ -76,8 +76,9 @@ def _options(run: StepRun, place: RenderContext) -> Iterable[str]:
         yield f"--mpi={MPI[run.mpi]}"
     if run.disable_cpu_binding:
         yield "--cpu-bind=none"
-    if SIGINT in place.signals:
-        yield "--quit-on-interrupt"  # otherwise the first interrupt only prints the task states
+    if SIGINT in context.signals:
+        # By default, srun only prints the states of its tasks at the first interrupt.
+        yield "--quit-on-interrupt"
 
 
 def _enter(directory: str) -> str:
@@ -86,11 +87,16 @@ def _enter(directory: str) -> str:
     Each task creates and enters the directory, which may be on the node's local disk. The option
     --chdir of srun checks the directory before the task's private /tmp is mounted.
     """
-    return f"/bin/sh -c {quote(_ENTER)} {quote(directory)} "
+    return f"/bin/sh -c {quote(_ENTER_DIRECTORY)} {quote(directory)} "
 
 
 def _map_user(run: StepRun) -> str:
     """Return the words before a command that run it as another user in a user namespace."""
-    maps = (("--map-user", run.map_uid), ("--map-group", run.map_gid))
-    words = [f"{option}={number}" for option, number in maps if number is not None]
-    return " ".join(["unshare", "--map-current-user", *words, "--mount", "-- "]) if words else ""
+    options = []
+    if run.map_uid is not None:
+        options.append(f"--map-user={run.map_uid}")
+    if run.map_gid is not None:
+        options.append(f"--map-group={run.map_gid}")
+    if not options:
+        return ""
+    return f"unshare --map-current-user {' '.join(options)} --mount -- "

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renders a workflow as a batch script. The same workflow always gives the same script.
+"""Renders a workflow as a batch script. The same workflow always renders to the same script.
 
-Rule 1: text of the customer is in the script only as one quoted word, after the first command. So
-it is never a command, a directive of Slurm (sbatch reads ``#SBATCH`` only before the first command)
-or a line end that Slurm refuses. Rule 2: variables of the customer are set only in the subshell of
-a step, so the rest of the script does not depend on them. Rule 3: the script contains no secret.
+Rule 1: each text of the customer is one quoted word after the first command. So it cannot be a
+command, a directive of Slurm (sbatch reads ``#SBATCH`` only before the first command), or a line
+end that Slurm refuses. Rule 2: variables of the customer are set only in the subshell of a step, so
+the rest of the script does not depend on them. Rule 3: the script contains no secrets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gridstead.workflow.schema import Workflow
 WRITER = "/opt/gridstead/venv/bin/gridstead-log-writer"
 BORE = "/opt/gridstead/venv/bin/gridstead-bore"
 CACHE = "/opt/cache"
-# Linux limits one variable to 128 KiB, and the environment has other variables too.
+# Linux limits each variable to 128 KiB.
 MAX_SECRETS_BYTES = 120 * 1024
 
 FINISH_SECRETS = '  rm -rf -- "$private"\n'
@@ -53,7 +53,7 @@ class ScriptPaths:
 
 
 def render(
-    workflow: Workflow, *, secrets_beside: bool = True, site: ScriptPaths | None = None
+    workflow: Workflow, *, secrets_beside: bool = True, paths: ScriptPaths | None = None
 ) -> str:
     """Return the batch script of a workflow.
 
@@ -61,16 +61,16 @@ def render(
         workflow: The workflow.
         secrets_beside: Whether the script's environment will contain its secrets. Without them, a
             workflow with logging runs without logging, and its output contains a message.
-        site: Paths on the nodes. Default: the usual paths.
+        paths: Paths on the nodes. Default: the paths that the roles create.
 
     Raises:
         InvalidInput: If the workflow has secrets that cannot be passed with the script, or if the
             script or the secrets are too large.
     """
-    site = site or ScriptPaths()
+    paths = paths or ScriptPaths()
     _check_secrets(workflow, secrets_beside=secrets_beside)
     logging = workflow.enable_logging and secrets_beside
-    steps = render_steps(workflow, cache=site.cache)
+    steps = render_steps(workflow, cache=paths.cache)
     before, after = send(workflow)
     call = f"{steps.call} || exit"
     if workflow.continuous_output_sync:
@@ -78,15 +78,15 @@ def render(
     uses_modules = any(step.use for step in all_steps(workflow.steps))
     script = fill(
         "job.sh",
-        cache=site.cache,
-        output=_output(workflow, site, logging=logging),
+        cache=paths.cache,
+        output=_output(workflow, paths, logging=logging),
         **_resources(workflow),
         **_cleanup(workflow, logging=logging),
         **_step_arguments(workflow),
         input=fetch(workflow),
         environment=exports(workflow.env),
         earlier=fill("module_environment.sh" if uses_modules else "environment.sh"),
-        helpers=helpers(workflow, bore=site.bore).lstrip("\n"),
+        helpers=helpers(workflow, bore=paths.bore).lstrip("\n"),
         steps=steps.functions.strip("\n"),
         before=virtual_networks(workflow) + before,
         call=call,
@@ -110,9 +110,9 @@ def _check_secrets(workflow: Workflow, *, secrets_beside: bool) -> None:
         raise too_large("the secrets have", size, MAX_SECRETS_BYTES)
 
 
-def _output(workflow: Workflow, site: ScriptPaths, *, logging: bool) -> str:
+def _output(workflow: Workflow, paths: ScriptPaths, *, logging: bool) -> str:
     if logging:
-        return fill("output.sh", writer=quote(site.writer))
+        return fill("output.sh", writer=quote(paths.writer))
     return fill("without_logging.sh") if workflow.enable_logging else ""
 
 

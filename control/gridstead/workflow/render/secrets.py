@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The secrets of a job, which its script must not contain.
+"""The secrets of a job. Its script does not contain them.
 
-They are passed in the environment, and the script writes them to private files.
+The supervisor passes them in the environment, and the script writes them to private files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gridstead.workflow.render.network import network_secrets
 from gridstead.workflow.render.shell_text import fill
 from gridstead.workflow.schema import Workflow
 
-_LOGGER = (
+_LOGGER_VARIABLES = (
     "GRIDSTEAD_LOGGER_URL",
     "GRIDSTEAD_LOGGER_CA",
     "GRIDSTEAD_LOG_OWNER",
@@ -37,7 +37,7 @@ def store_secrets(workflow: Workflow, *, logging: bool) -> str:
     Returns:
         An empty text if there are no secrets.
     """
-    files: dict[str, tuple[str, ...]] = {"logger": _LOGGER} if logging else {}
+    files: dict[str, tuple[str, ...]] = {"logger": _LOGGER_VARIABLES} if logging else {}
     files |= {_file(variable): (variable,) for variable in secrets_of(workflow)}
     if not files:
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text for a script: quoted words and filled templates."""
+"""Functions that create shell text: quoted words, and templates with their values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from string import Template
 from gridstead.errors import InvalidInput
 from gridstead.workflow.schema import EnvVar
 
-_UNESCAPED = "\n\t"
+_PLAIN_CONTROL_CHARACTERS = "\n\t"
 
 
 class _ShellTemplate(Template):
@@ -26,25 +26,34 @@ def quote(text: str) -> str:
 
     The text may contain any character except NUL.
     """
-    if all(char.isprintable() or char >= "\x80" or char in _UNESCAPED for char in text):
+    if not any(map(_is_control, text)):
         return shlex.quote(text)
-    return "$'" + "".join(_escape(char) for char in text) + "'"
+    return "$'" + "".join(map(_escape, text)) + "'"
+
+
+def _is_control(char: str) -> bool:
+    """Return whether an ASCII character must be escaped. Line feeds and tabs may stay."""
+    is_control = char < " " or char == "\x7f"
+    return is_control and char not in _PLAIN_CONTROL_CHARACTERS
 
 
 def _escape(char: str) -> str:
     if char in "\\'":
         return f"\\{char}"
-    plain = char in _UNESCAPED or " " <= char != "\x7f"
-    return char if plain else f"\\x{ord(char):02x}"
+    return f"\\x{ord(char):02x}" if _is_control(char) else char
 
 
 def exports(env: Iterable[EnvVar]) -> str:
     """Return the lines that export these variables."""
-    return "".join(f"  export {quote(f'{variable.key}={variable.value}')}\n" for variable in env)
+    lines = ""
+    for variable in env:
+        word = quote(f"{variable.key}={variable.value}")
+        lines += f"  export {word}\n"
+    return lines
 
 
 def fill(template: str, **values: object) -> str:
-    """Return a template of ``templates/`` with its placeholders replaced."""
+    """Return the text of a template in ``templates/`` with values for its placeholders."""
     return _template(template).substitute(values)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps and their order. The script has one function for each step, which calls nested steps.
+"""Renders steps as shell functions, one for each step. A function calls those of nested steps.
 
-A function returns the exit code of the step. Nothing depends on errexit of bash.
-``templates/control.sh`` and the other templates run lists of functions.
+A function returns the exit code of the step. No function depends on ``set -e``. The functions in
+``templates/control.sh`` and the other templates run lists of steps.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from gridstead.workflow.render.run import run_function
 from gridstead.workflow.render.shell_text import fill, quote, too_large
 from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, StepUse, Workflow
 
-# Timeouts of a step that does not start. Units: seconds.
-# patience: how long a step may wait for its resources; one node may not have enough of them.
-# wait: how long one srun waits; slurmctld does not wake an srun that started before its nodes.
-# most: how long a new slurmctld may take; a node that could not report the end of a step, which
-#     still holds the resources, reports it a minute later.
-RETRY_S = {"patience": 60, "wait": 5, "most": 180}
+# Timeouts of a step that does not start. Unit: seconds.
+RETRY_S = {
+    # One call of srun. An srun that waits while slurmctld restarts is not woken up afterwards.
+    "srun_timeout": 5,
+    # All calls of srun. A step waits for its resources, for example because nodes are busy.
+    "resource_timeout": 60,
+    # All calls of srun if slurmctld has restarted. A node that could not report the end of another
+    # step, and so the release of its resources, reports it again after a minute.
+    "total_timeout": 180,
+}
 
 # The templates of shell functions, in the order of the script.
 HELPERS = (
@@ -60,15 +64,15 @@ class Steps:
 def render_steps(workflow: Workflow, *, cache: str) -> Steps:
     """Return the functions of all steps, and the command that runs the job."""
     all_containers = containers(workflow)
-    place = RenderContext(
+    context = RenderContext(
         workflow=workflow,
         cache=cache,
-        errors=any(step.catch or step.finally_ for step in all_steps(workflow.steps)),
-        images=image_numbers(all_containers),
-        logins=login_numbers(all_containers),
-        tunnels=tunnel_files(workflow),
+        has_handlers=any(step.catch or step.finally_ for step in all_steps(workflow.steps)),
+        image_numbers=image_numbers(all_containers),
+        login_numbers=login_numbers(all_containers),
+        tunnel_files=tunnel_files(workflow),
     )
-    return _list(workflow.steps, place)
+    return _list(workflow.steps, context)
 
 
 def helpers(workflow: Workflow, *, bore: str) -> str:
@@ -112,19 +116,20 @@ def _needed_by_step(step: Step) -> set[str]:
     return needed
 
 
-def _list(steps: tuple[Step, ...], place: RenderContext, *names: str) -> Steps:
+def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Steps:
     functions, calls, launched = "", [], []
-    inside = replace(place, handles=place.handles.new_child())
+    list_context = replace(context, handles=context.handles.new_child())
     for number, step in enumerate(steps, 1):
-        step_place = inside.step(number, *names)
-        functions += _step(step, step_place)
+        step_context = list_context.step(number, *names)
+        functions += _step(step, step_context)
         # A small workflow can produce a huge script, so the size is checked before the next step.
         if len(functions) > MAX_SCRIPT_BYTES:
             raise too_large("the script has", len(functions), MAX_SCRIPT_BYTES)
-        calls.append(f"step_{step_place.number}")
+        calls.append(f"step_{step_context.number}")
         if step.launch:
-            launched.append(f"{step_place.number}:{step.launch.signal_on_parent_step_exit}")
-            inside.handles[(step.launch.handle_name or "").lower()] = step_place.number
+            launched.append(f"{step_context.number}:{step.launch.signal_on_parent_step_exit}")
+            handle = (step.launch.handle_name or "").lower()
+            list_context.handles[handle] = step_context.number
     order = " ".join(calls)
     call = f"in_order {order}"
     if launched:
@@ -132,9 +137,9 @@ def _list(steps: tuple[Step, ...], place: RenderContext, *names: str) -> Steps:
     return Steps(functions=functions, call=call)
 
 
-def _step(step: Step, place: RenderContext) -> str:
+def _step(step: Step, context: RenderContext) -> str:
     """Return a step's functions: its body, its handlers, and its conditions."""
-    function = f"step_{place.number}"
+    function = f"step_{context.number}"
     is_handled = bool(step.catch or step.finally_)
     is_guarded = bool(step.depends_on or step.if_ is not None)
     inner = function
@@ -142,105 +147,113 @@ def _step(step: Step, place: RenderContext) -> str:
         inner = f"{function}_launched"
     elif is_guarded:
         inner = f"{function}_unguarded"
-    text = _handled(step, inner, place) if is_handled else _body(step, inner, place)
+    render_inner = _handled if is_handled else _body
+    text = render_inner(step, inner, context)
     if step.launch:
         start = f"{function}_start" if is_guarded else function
-        text += fill("launching.sh", function=start, number=place.number, launched=inner)
+        text += fill("launching.sh", function=start, number=context.number, launched=inner)
         inner = start
     if is_guarded:
-        text += _guarded(step, inner, place)
+        text += _guarded(step, inner, context)
     name = f": {step.name}" if step.name else ""
-    return f"\n# Step {place.title}{name}\n{text}"
+    return f"\n# Step {context.title}{name}\n{text}"
 
 
-def _guarded(step: Step, inner: str, place: RenderContext) -> str:
-    function = f"step_{place.number}"
-    waits = "".join(
-        f"  await {place.handles[handle.lower()]} || return\n" for handle in step.depends_on
-    )
+def _guarded(step: Step, inner: str, context: RenderContext) -> str:
+    function = f"step_{context.number}"
+    waits = ""
+    for handle in step.depends_on:
+        waits += f"  await {context.handles[handle.lower()]} || return\n"
     if step.if_ is None:
         return fill("guarded.sh", function=function, waits=waits, inner=inner)
     script = f"[[ {step.if_} ]] && exit 10; exit 11"
     condition = fill(
         "condition_function.sh",
         function=function,
-        outer_variables=place.outer_variables,
+        outer_variables=context.outer_variables,
         script=quote(script),
     )
-    call = f"run_if {quote(place.title)} {function}_if {inner}"
+    call = f"run_if {quote(context.title)} {function}_if {inner}"
     return condition + fill("guarded.sh", function=function, waits=waits, inner=call)
 
 
-def _handled(step: Step, function: str, place: RenderContext) -> str:
-    body = f"step_{place.number}_body"
-    text = _body(step, body, place)
-    inside = _background(place, step) if step.launch else place
+def _handled(step: Step, function: str, context: RenderContext) -> str:
+    body = f"step_{context.number}_body"
+    text = _body(step, body, context)
+    handler_context = _background(context, step) if step.launch else context
     catch_part = finally_part = ""
     if step.catch:
-        catch = _list(step.catch, inside, "catch")
+        catch = _list(step.catch, handler_context, "catch")
         text += catch.functions
         catch_part = fill("catch.sh", call=catch.call)
     if step.finally_:
-        last = _list(step.finally_, inside, "finally")
-        text += last.functions
-        finally_part = fill("finally.sh", call=last.call)
+        finally_steps = _list(step.finally_, handler_context, "finally")
+        text += finally_steps.functions
+        finally_part = fill("finally.sh", call=finally_steps.call)
     handled = fill(
         "handled.sh", function=function, body=body, catch=catch_part, finally_=finally_part
     )
     return f"{text}\n{handled}"
 
 
-def _body(step: Step, function: str, place: RenderContext) -> str:
+def _body(step: Step, function: str, context: RenderContext) -> str:
     if step.run:
-        return run_function(function, step.name or f"step-{'.'.join(place.parts)}", step.run, place)
+        slurm_name = step.name or f"step-{'.'.join(context.parts)}"
+        return run_function(function, slurm_name, step.run, context)
     if step.for_:
-        return _loop(step.for_, function, place)
+        return _loop(step.for_, function, context)
     if step.launch:
-        return _group(step.launch.steps, function, _background(place, step))
+        return _group(step.launch.steps, function, _background(context, step))
     if step.use:
-        return _module(step.use, function, place)
+        return _module(step.use, function, context)
     if step.steps:
-        return _group(step.steps, function, place)
+        return _group(step.steps, function, context)
     return fill("group.sh", function=function, call=":")
 
 
-def _group(steps: tuple[Step, ...], function: str, place: RenderContext) -> str:
-    inside = _list(steps, place)
-    return f"{inside.functions}\n{fill('group.sh', function=function, call=inside.call)}"
+def _group(steps: tuple[Step, ...], function: str, context: RenderContext) -> str:
+    inner_steps = _list(steps, context)
+    group = fill("group.sh", function=function, call=inner_steps.call)
+    return f"{inner_steps.functions}\n{group}"
 
 
-def _module(use: StepUse, function: str, place: RenderContext) -> str:
+def _module(use: StepUse, function: str, context: RenderContext) -> str:
     if not isinstance(use, ResolvedUse):
         raise InvalidInput(f"cannot render the module {use.source}", detail="it was not fetched")
-    outer = {name: variable for name, variable in place.variables.items() if name not in use.inputs}
-    module_place = replace(place, variables=outer, handles=ChainMap(), in_module=True)
-    inside = _list(use.module.steps, module_place, "module")
-    inner = f"step_{place.number}_module"
+    outer_variables = dict(context.variables)
+    for name in use.inputs:
+        outer_variables.pop(name, None)
+    module_context = replace(context, variables=outer_variables, handles=ChainMap(), in_module=True)
+    module_steps = _list(use.module.steps, module_context, "module")
+    inner = f"step_{context.number}_module"
     outputs = " ".join(output.key for output in use.module.outputs)
     words = [quote(use.export_env_as or ""), quote(outputs)]
     words += [quote(f"{name}={value}") for name, value in use.inputs.items()]
+    call = f"in_module {inner} {' '.join(words)}"
     return (
-        f"{inside.functions}\n"
-        + fill("group.sh", function=inner, call=inside.call)
-        + fill("group.sh", function=function, call=f"in_module {inner} {' '.join(words)}")
+        f"{module_steps.functions}\n"
+        + fill("group.sh", function=inner, call=module_steps.call)
+        + fill("group.sh", function=function, call=call)
     )
 
 
-def _loop(loop: StepFor, function: str, place: RenderContext) -> str:
-    variable = f"value_{place.number}"
+def _loop(loop: StepFor, function: str, context: RenderContext) -> str:
+    variable = f"value_{context.number}"
     if loop.range:
-        name, items = "index", ""
+        name, array = "index", ""
         head = _number_loop(loop.range, variable)
     else:
-        values = f"items_{place.number}"
-        name, items = "item", f" {values}=({' '.join(map(quote, loop.items or ()))})"
-        head = f'for {variable} in "${{{values}[@]}}"'
-    inside = _list(loop.steps, _inside(place, {name: variable}, parallel=loop.parallel))
+        array_name = f"items_{context.number}"
+        items = " ".join(map(quote, loop.items or ()))
+        name, array = "item", f" {array_name}=({items})"
+        head = f'for {variable} in "${{{array_name}[@]}}"'
+    loop_context = _loop_context(context, {name: variable}, parallel=loop.parallel)
+    body = _list(loop.steps, loop_context)
     template = "for_parallel.sh" if loop.parallel else "for.sh"
     text = fill(
-        template, function=function, variable=variable, items=items, head=head, call=inside.call
+        template, function=function, variable=variable, items=array, head=head, call=body.call
     )
-    return f"{inside.functions}\n{text}"
+    return f"{body.functions}\n{text}"
 
 
 def _number_loop(for_range: ForRange, variable: str) -> str:
@@ -250,17 +263,22 @@ def _number_loop(for_range: ForRange, variable: str) -> str:
     return f"for (({variable} = {start}; {variable} {sign} {stop}; {variable} += {step}))"
 
 
-def _inside(place: RenderContext, variables: Mapping[str, str], *, parallel: bool) -> RenderContext:
-    """Return the place of the steps in a loop. A parallel loop cannot wait for outer handles."""
+def _loop_context(
+    context: RenderContext, variables: Mapping[str, str], *, parallel: bool
+) -> RenderContext:
+    """Return the context of the steps in a loop. A parallel loop cannot wait for outer handles."""
     return replace(
-        place,
-        variables={**place.variables, **variables},
-        handles=ChainMap() if parallel else place.handles,
+        context,
+        variables={**context.variables, **variables},
+        handles=ChainMap() if parallel else context.handles,
     )
 
 
-def _background(place: RenderContext, step: Step) -> RenderContext:
-    assert step.launch, "only launched steps run in the background"
+def _background(context: RenderContext, step: Step) -> RenderContext:
+    """Return the context of the steps of a launch."""
+    assert step.launch, "the caller checks that the step is a launch"
     return replace(
-        place, handles=ChainMap(), signals=place.signals | {step.launch.signal_on_parent_step_exit}
+        context,
+        handles=ChainMap(),
+        signals=context.signals | {step.launch.signal_on_parent_step_exit},
     )

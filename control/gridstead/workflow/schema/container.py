@@ -14,7 +14,7 @@ MAX_MOUNTS = 64
 
 _IMAGE = r"[a-z0-9/._-]+(:[A-Za-z0-9._:-]+)?"
 _REGISTRY = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?"
-_FOLDER = r"/[^\s:,\"\\]*"  # white space ends a mount in the syntax of Enroot
+_FOLDER = r"/[^\s:,\"\\]*"  # Enroot separates mounts by white space
 _WORD = r"[!-~]+"
 
 

@@ -139,9 +139,9 @@ class Bore(Model):
 
     @model_validator(mode="after")
     def _one_server(self) -> Self:
-        if bool(self.bore_address) == bool(self.address) or (self.address is None) != (
-            self.port is None
-        ):
+        has_one_address = bool(self.bore_address) != bool(self.address)
+        has_valid_port = (self.address is None) == (self.port is None)
+        if not has_one_address or not has_valid_port:
             raise ValueError("needs boreAddress, or address and port")
         return self
 

@@ -16,7 +16,7 @@ from gridstead.workflow.schema.resources import Env, StepRunResources
 HOST_SHELLS = ("/bin/sh", "/bin/bash")
 ENTRYPOINT = "ENTRYPOINT"
 HOST = "host"
-MAX_SERVERS = 3  # a resolver uses at most three
+MAX_NAME_SERVERS = 3  # the resolver of libc ignores further ones
 MAX_INTERFACES = 16
 SHELLS = (*HOST_SHELLS, "/bin/ash", ENTRYPOINT)
 
@@ -91,7 +91,7 @@ class StepRun(Model):
             " each task, with outgoing connections only. Its interface is `net0`."
         ),
     )
-    dns: Annotated[tuple[Ip, ...], Field(strict=False, max_length=MAX_SERVERS)] = Field(
+    dns: Annotated[tuple[Ip, ...], Field(strict=False, max_length=MAX_NAME_SERVERS)] = Field(
         default=(),
         description="Name servers in a network namespace. No effect on the host network.",
     )
@@ -112,10 +112,11 @@ class StepRun(Model):
             raise ValueError("has an empty command, which is allowed only in a container")
         if self.shell not in HOST_SHELLS and not self.container:
             raise ValueError(f"has the shell {self.shell}, which is allowed only in a container")
-        try:
-            shlex.split(self.command if self.shell == ENTRYPOINT else "")
-        except ValueError as err:
-            raise ValueError("has a command with an unclosed quote") from err
+        if self.shell == ENTRYPOINT:
+            try:
+                shlex.split(self.command)
+            except ValueError as err:
+                raise ValueError("has a command with an unclosed quote") from err
         if self.container and (self.map_uid or self.map_gid):
             raise ValueError("maps to a user other than 0, which a container does not support")
         return self

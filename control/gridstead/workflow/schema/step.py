@@ -28,10 +28,12 @@ MAX_ITEMS = 4096
 MAX_NETWORKS = 8
 MAX_CONDITION = 4096
 MAX_SIGNAL = 31
-TERM = 15
+SIGTERM = 15
 
-KINDS = ("steps", "run", "for", "launch", "use")
-_EXCLUSIVE: list[JsonValue] = [{"not": {"required": list(pair)}} for pair in combinations(KINDS, 2)]
+STEP_TYPES = ("steps", "run", "for", "launch", "use")
+_EXCLUSIVE: list[JsonValue] = [
+    {"not": {"required": list(pair)}} for pair in combinations(STEP_TYPES, 2)
+]
 
 
 def _signal(value: int) -> int:
@@ -107,7 +109,8 @@ class StepAsyncLaunch(Model):
         description="Name for `dependsOn`: `A-Z`, `a-z`, `0-9` and `_`. Not case-sensitive.",
     )
     signal_on_parent_step_exit: Signal = Field(
-        default=TERM, description="Number of the signal. 0: no signal, the steps run to their end."
+        default=SIGTERM,
+        description="Number of the signal. 0: no signal, the steps run to their end.",
     )
     steps: Steps = Field(description="Launched steps.", min_length=1)
 
@@ -200,11 +203,11 @@ class Step(Model):
     )
 
     @model_validator(mode="after")
-    def _check_one_kind(self) -> Self:
+    def _check_one_type(self) -> Self:
         values = (self.steps, self.run, self.for_, self.launch, self.use)
-        kinds = [kind for kind, value in zip(KINDS, values, strict=True) if value]
-        if len(kinds) > 1:
-            raise ValueError(f"has both {' and '.join(kinds)}; only one of them is allowed")
+        present = [name for name, value in zip(STEP_TYPES, values, strict=True) if value]
+        if len(present) > 1:
+            raise ValueError(f"has both {' and '.join(present)}; only one of them is allowed")
         return self
 
 
@@ -254,9 +257,9 @@ class Workflow(Model):
 
     @model_validator(mode="after")
     def _check_continuous_to_s3(self) -> Self:
-        if self.continuous_output_sync and not (
-            self.output and self.output.s3 and not self.output.http
-        ):
+        target = self.output
+        is_sent_to_s3 = target is not None and target.s3 is not None and target.http is None
+        if self.continuous_output_sync and not is_sent_to_s3:
             raise ValueError("has continuousOutputSync, which requires an output to s3")
         return self
 
@@ -276,7 +279,6 @@ def _without_empty(value: Any) -> Any:  # noqa: ANN401 # what JSON can hold
         return value
     kept = {key: item for key, item in value.items() if item != [] or key == "items"}
     return {key: _without_empty(item) for key, item in kept.items()}
-    return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
 for _model in (StepFor, StepAsyncLaunch, StepUse, Step, Workflow):

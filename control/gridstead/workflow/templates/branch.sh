@@ -50,7 +50,6 @@ record_step='echo "$SLURM_JOB_ID.$SLURM_STEP_ID" >"$0" && exec "$@"'
 
 # Sends a signal to a process and to all its descendants. For a step with a recorded step id, Slurm
 # sends the signal to the tasks: srun forwards only few signals, and kills its tasks at the others.
-# name: srun passes few on and kills its tasks at the others.
 signal_tree() { # signal, process
   local child children='' step='' branch
   { read -r step <"$storage/.step-$2"; } 2>/dev/null

@@ -1,5 +1,5 @@
 
-# The rest runs on the node of a task, with the customer's variables. Therefore the names are long.
+# The rest runs on the node of a task, with the customer's variables, so its names have a prefix.
 # Sets the mounts of the job's folders and the variables with their paths. A folder that does not
 # exist on this node is not mounted.
 set_container_paths() { # the job's folder, the cache, name of the file of variables

@@ -9,19 +9,21 @@ in_order() { # functions
   return "$ended"
 }
 
-# Returns whether somebody ends this shell. The sender writes the mark before it looks for
-# processes. A process that starts after that look does not receive the signal, and finds the mark.
 # The paths of the marks of this shell's branch and of outer branches, each after a newline.
 gridstead_marks=''
+
+# Returns whether this shell is marked to end. The sender of a signal writes the mark, and then
+# searches for processes. A process that starts after the search receives no signal, but finds the
+# mark.
 is_marked() {
-  local gridstead_left=$gridstead_marks
-  while [[ $gridstead_left ]]; do
-    if [[ -e ${gridstead_left##*$'\n'} ]]; then return 0; fi
-    gridstead_left=${gridstead_left%$'\n'*}
+  local gridstead_remaining=$gridstead_marks
+  while [[ $gridstead_remaining ]]; do
+    if [[ -e ${gridstead_remaining##*$'\n'} ]]; then return 0; fi
+    gridstead_remaining=${gridstead_remaining%$'\n'*}
   done
   return 1
 }
 
-# Goes before words that must not start after a mark. It needs a separate shell: a shell that has
-# handled signals may lose a pending signal when it executes another program.
+# The script of a shell that executes its arguments unless it is marked to end. This must be another
+# shell: one that has handled signals may lose a pending signal when it executes a program.
 unless_marked="$(declare -f is_marked); gridstead_marks=\$0; ! is_marked || exit 143; exec \"\$@\""

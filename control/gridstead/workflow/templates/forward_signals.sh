@@ -17,10 +17,10 @@ forward_signal() { # signal
   fi
 }
 
-# Runs words after catch_signals. A signal does not interrupt the commands after it. A subshell that
-# receives no signal waits for the words and writes their process id and their code to a pipe, which
-# ends with the subshell. The reason: the wait of bash may lose a code if a signal arrives at the
-# same time, and a read with a time limit may lose a code too.
+# Runs words and returns their exit code. Call catch_signals before. A subshell that ignores signals
+# waits for the words, and writes their process id and their exit code to a pipe. This shell reads
+# the pipe, because the wait of bash may lose a code if a signal arrives at the same time. A read
+# with a timeout may lose a code too.
 run_forwarding_signals() { # words
   local gridstead_code='' gridstead_pipe gridstead_reader
   exec {gridstead_pipe}<> <(:)

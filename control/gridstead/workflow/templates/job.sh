@@ -8,7 +8,7 @@ set -euo pipefail
 storage="%%{cache}/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
 finish() {
   local status=$?
-  set +e # no failure here changes the exit code of the job
+  set +e # a failure of the cleanup must not change the exit code of the job
 %%{finish_networks}  cd /
   if ! rm -rf -- "$storage" 2>/dev/null; then # some folders may be read-only for the customer
     chmod -R u+rwX -- "$storage"
@@ -17,7 +17,7 @@ finish() {
 %%{finish_output}%%{finish_secrets}  exit "$status"
 }
 trap finish EXIT
-ended=0 # the code of the job after a signal: no step starts after the running one
+ended=0 # the exit code of the job if a signal has arrived; then no further step starts
 trap 'ended=130' INT
 trap 'ended=143' TERM
 

@@ -1,9 +1,9 @@
 
 # --- Network namespaces ---
-# Runs words in a network namespace on the node of a task, with the customer's variables. Therefore
-# the names are long. The root user of an outer user namespace sets the network up; the words run in
-# an inner user namespace and cannot change it. The settings of tunnels are read from standard
-# input, each up to a line --.
+# Runs words in a network namespace on the node of a task, with the customer's variables, so its
+# names have a prefix. The root user of an outer user namespace configures the network. The words
+# run in an inner user namespace and cannot change it. The settings of tunnels are read from
+# standard input, each up to a line --.
 # Arguments: slirp4netns or pasta, user, group, name servers, UDP port for incoming packets,
 # options, --, words.
 in_network() {

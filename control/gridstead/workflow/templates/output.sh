@@ -1,5 +1,5 @@
-# --- Output: to Slurm's file and to the grid's logger, stdout and stderr on a pipe each ---
-# A writer that was killed is started again. Without a writer the output is only in the file.
+# --- Output: to Slurm's file and to the grid's logger, with one pipe for each stream ---
+# A writer that was killed is started again. If no writer runs, the output is only in the file.
 mkfifo -- "$private/stderr"
 exec 3<>"$private/stderr" # open for reading and writing, so that the open does not block
 exec > >(

@@ -1,11 +1,12 @@
 
-# Sets gridstead_unmade to a program that removes itself. srun runs it as a prolog, after Slurm has
-# created a step and before srun starts tasks. While the program exists, no task has started.
+# Sets gridstead_unmade to the path of a program that removes itself. srun runs it as a prolog,
+# after Slurm has created a step and before srun starts tasks. While the file exists, no task has
+# started.
 new_step() {
   gridstead_unmade=$storage/.unmade-$BASHPID
   install -m 700 /dev/stdin "$gridstead_unmade" 2>/dev/null \
     <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' ||
-    gridstead_unmade='' # for example because the storage is full
+    gridstead_unmade='' # for example if the storage is full
 }
 
 # Returns whether slurmctld does not answer, or started after a time or up to 30 seconds before it.
@@ -17,17 +18,17 @@ has_slurmctld_restarted() { # the time, in seconds since 1970
   [[ $gridstead_config =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
 }
 
-# Starts the tasks of a step. When slurmctld stops or starts, srun fails or waits in vain. A step
-# that Slurm did not create is therefore retried, and so is a step that waits for its resources.
+# Starts the tasks of a step. When slurmctld stops or starts, srun fails or waits without an answer.
+# So a step that Slurm did not create is retried, and so is a step that waits for its resources.
 start() { # options of srun, words
   local gridstead_code=143 gridstead_ended='' gridstead_reported=''
   local gridstead_tried_at gridstead_started_at=$EPOCHSECONDS
-  # srun passes all words to its prolog and has no room for more than about 1,000.
+  # srun passes all words to its prolog, which can receive only about 1,000.
   if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then
     gridstead_unmade=''
-    set -- srun --immediate=%%{patience} "$@"
-  else # no array: if the customer's IFS is \001, bash splits the words of an array, quoted or not
-    set -- srun "--prolog=$gridstead_unmade" --immediate=%%{wait} "$@"
+    set -- srun --immediate=%%{resource_timeout} "$@"
+  else # no array: if the customer's IFS is \001, bash splits even the quoted words of an array
+    set -- srun "--prolog=$gridstead_unmade" --immediate=%%{srun_timeout} "$@"
   fi
   [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"
   trap 'gridstead_ended=yes' {1..8} {10..16} {24..27} {29..31} # senders signal srun too
@@ -35,11 +36,11 @@ start() { # options of srun, words
     gridstead_code=0 gridstead_tried_at=$EPOCHSECONDS
     "$@" || gridstead_code=$?
     if ((gridstead_code != 1)) || [[ $gridstead_ended || ! -x $gridstead_unmade ]] ||
-      ((EPOCHSECONDS >= gridstead_started_at + %%{most})); then
+      ((EPOCHSECONDS >= gridstead_started_at + %%{total_timeout})); then
       break
     fi
-    if ((EPOCHSECONDS < gridstead_tried_at + %%{wait} ||
-      EPOCHSECONDS >= gridstead_started_at + %%{patience})); then
+    if ((EPOCHSECONDS < gridstead_tried_at + %%{srun_timeout} ||
+      EPOCHSECONDS >= gridstead_started_at + %%{resource_timeout})); then
       has_slurmctld_restarted "$gridstead_started_at" || break
     fi
     [[ $gridstead_reported ]] || echo "gridstead: Slurm did not create this step; retrying" >&2

@@ -18,7 +18,8 @@ from gridstead.domain.contracts.deployment import (
     Role,
 )
 
-OLD, NEW, MATCHER, OUTSIDER = ("0x" + digit * 40 for digit in "abcd")
+OLD_ADMIN, NEW_ADMIN = "0x" + "a" * 40, "0x" + "b" * 40
+MATCHER, OUTSIDER = "0x" + "c" * 40, "0x" + "d" * 40
 ADDRESSES = {
     "MetaScheduler": f"0x{1:040x}",
     "JobRepository": f"0x{2:040x}",
@@ -27,18 +28,23 @@ ADDRESSES = {
     "Constants": f"0x{5:040x}",
     "Credit": f"0x{6:040x}",
 }
-GRID = ADDRESSES["MetaScheduler"]
-ACCOUNT_OF = {Role.ADMIN: OLD, Role.MATCHER: MATCHER, Role.CONTRACT: GRID}
+META_SCHEDULER = ADDRESSES["MetaScheduler"]
+ACCOUNT_OF = {Role.ADMIN: OLD_ADMIN, Role.MATCHER: MATCHER, Role.CONTRACT: META_SCHEDULER}
 HOLDERS = tuple(
-    Holder(contract=contract, role=role, account=ACCOUNT_OF[role], given_by=OLD)
+    Holder(contract=contract, role=role, account=ACCOUNT_OF[role], given_by=OLD_ADMIN)
     for contract, role in ROLE_NAMES
 )
 SEALED_ROLE = (SEALABLE, Role.ADMIN)
 ROLE_OF = {(contract, name): role for (contract, role), name in ROLE_NAMES.items()}
 
 
-def state(**changed):
-    """Return a correct set that is sealed, as a deployment leaves it."""
+def sealed_holders():
+    """Return the holders of roles in a sealed set: JobRepository has no admin."""
+    return tuple(holder for holder in HOLDERS if (holder.contract, holder.role) != SEALED_ROLE)
+
+
+def state(**changes):
+    """Return a correct set that is sealed, as after a deployment."""
     values = {
         "chain_id": 1,
         "block": 10,
@@ -48,11 +54,11 @@ def state(**changed):
             DeployedContract(contract=name, address=address, code=Code.OURS)
             for name, address in ADDRESSES.items()
         ),
-        "holders": tuple(h for h in HOLDERS if (h.contract, h.role) != SEALED_ROLE),
+        "holders": sealed_holders(),
         "owners": (
-            Ownership(contract="Constants", owner=OLD, offered_to=""),
-            Ownership(contract="Credit", owner=OLD, offered_to=""),
-            Ownership(contract="ProviderJobQueues", owner=GRID, offered_to=""),
+            Ownership(contract="Constants", owner=OLD_ADMIN, offered_to=""),
+            Ownership(contract="Credit", owner=OLD_ADMIN, offered_to=""),
+            Ownership(contract="ProviderJobQueues", owner=META_SCHEDULER, offered_to=""),
         ),
         "constants": {"minimumAmount": 100, "deepsquareCut": 20},
         "accepts_jobs": True,
@@ -60,31 +66,32 @@ def state(**changed):
         "queues_jobs": ADDRESSES["JobRepository"],
         "escrow": Escrow(balance=105, escrowed=100, fees=5, jobs=3, hot_jobs=1),
     }
-    return GridState(**(values | changed))
+    return GridState(**(values | changes))
 
 
-def unsealed(**changed):
+def unsealed(**changes):
     """Return a correct set whose JobRepository still has an admin."""
-    return state(holders=HOLDERS, **changed)
+    return state(holders=HOLDERS, **changes)
 
 
-def with_ownership(grid, contract, **changed):
+def with_ownership(grid, contract, **changes):
     """Return the set with another owner or another offer of a contract."""
-    owners = []
-    for ownership in grid.owners:
-        is_changed = ownership.contract == contract
-        owners.append(replace(ownership, **changed) if is_changed else ownership)
-    return replace(grid, owners=tuple(owners))
+    owners = {ownership.contract: ownership for ownership in grid.owners}
+    owners[contract] = replace(owners[contract], **changes)
+    return replace(grid, owners=tuple(owners.values()))
 
 
 def without_role(grid, contract, role, account):
     """Return the set in which an account does not hold a role."""
     removed = (contract, role, account)
-    holders = [h for h in grid.holders if (h.contract, h.role, h.account) != removed]
+    holders = list(grid.holders)
+    for holder in grid.holders:
+        if (holder.contract, holder.role, holder.account) == removed:
+            holders.remove(holder)
     return replace(grid, holders=tuple(holders))
 
 
-def with_role(grid, contract, role, account, by=OLD):
+def with_role(grid, contract, role, account, by=OLD_ADMIN):
     """Return the set in which an account holds a role."""
     others = without_role(grid, contract, role, account).holders
     holder = Holder(contract=contract, role=role, account=account, given_by=by)
@@ -118,10 +125,14 @@ def _apply_role_change(grid, change, sender):
 
 
 def apply_all(grid, changes, sender):
-    """Return the set after several changes. After each one every governed contract has an admin."""
+    """Return the set after several changes.
+
+    Assert that every governed contract has an admin after each change, except a renunciation.
+    """
     governed = grid.governed
     for change in changes:
         grid = apply(grid, change, sender)
         if change.function != "renounceRole":
-            assert all(grid.accounts(contract, Role.ADMIN) for contract in governed)
+            for contract in governed:
+                assert grid.accounts(contract, Role.ADMIN)
     return grid

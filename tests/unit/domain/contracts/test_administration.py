@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes that an administrator's command makes. A repeated command makes the rest of them."""
+"""The changes that an administrator's commands make, also if a command is interrupted."""
+
+from dataclasses import replace
 
 import pytest
 from tests.unit.domain.contracts.sets import (
     ADDRESSES,
-    GRID,
     MATCHER,
-    NEW,
-    OLD,
+    META_SCHEDULER,
+    NEW_ADMIN,
+    OLD_ADMIN,
     OUTSIDER,
     apply_all,
     state,
@@ -34,20 +36,30 @@ CUT = find_constant("deepsquareCut")
 
 
 def calls(changes):
+    """Return the changes as tuples of contract, function and arguments."""
     return [(change.contract, change.function, *change.arguments) for change in changes]
 
 
-def handed_over(begin=unsealed):
-    return apply_all(begin(), hand_over(begin(), OLD, NEW), OLD)
+def handed_over(make_set=unsealed):
+    """Return a set that OLD_ADMIN has handed over and NEW_ADMIN has not taken over yet."""
+    return apply_all(make_set(), hand_over(make_set(), OLD_ADMIN, NEW_ADMIN), OLD_ADMIN)
 
 
-def taken_over(begin=unsealed):
-    offered = handed_over(begin)
-    return apply_all(offered, take_over(offered, NEW), NEW)
+def taken_over(make_set=unsealed):
+    """Return a set that NEW_ADMIN has taken over."""
+    offered = handed_over(make_set)
+    return apply_all(offered, take_over(offered, NEW_ADMIN), NEW_ADMIN)
 
 
 def owners(grid):
-    return [grid.ownership(contract).owner for contract in ("Constants", "Credit")]
+    """Return the owners of Constants and Credit."""
+    return [grid.ownership("Constants").owner, grid.ownership("Credit").owner]
+
+
+def check_admins(grid, contracts, expected):
+    """Assert that each of the contracts has exactly this admin."""
+    for contract in contracts:
+        assert grid.accounts(contract, Role.ADMIN) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -70,48 +82,52 @@ def test_unknown_constant_without_a_close_name_is_refused_with_all_names():
         find_constant("x" * 1000)
 
     assert "Did you mean" not in refusal.value.hint
-    assert [constant.name in refusal.value.hint for constant in CONSTANTS] == [True] * 8
+    assert len(CONSTANTS) == 8
+    for constant in CONSTANTS:
+        assert constant.name in refusal.value.hint
 
 
 @pytest.mark.parametrize("value", [-1, 101, 2**256])
 def test_value_out_of_bounds_is_refused_with_the_bounds(value):
     with pytest.raises(InvalidInput, match=f"invalid deepsquareCut {value}") as refusal:
-        set_constant(state(), OLD, CUT, value)
+        set_constant(state(), OLD_ADMIN, CUT, value)
 
     assert "from 0 to 100 percent" in refusal.value.hint
 
 
 def test_constant_that_these_contracts_do_not_have_is_refused():
+    grace = find_constant("settleGrace")
+
     with pytest.raises(InvalidInput, match="these contracts have no settleGrace"):
-        set_constant(state(), OLD, find_constant("settleGrace"), CONSTANTS[4].least)
+        set_constant(state(), OLD_ADMIN, grace, grace.minimum)
 
 
 def test_only_the_owner_sets_constants():
-    with pytest.raises(NotAllowed, match=NEW) as refusal:
-        set_constant(state(), NEW, CUT, 25)
+    with pytest.raises(NotAllowed, match=NEW_ADMIN) as refusal:
+        set_constant(state(), NEW_ADMIN, CUT, 25)
 
-    assert refusal.value.detail == f"the owner of Constants is {OLD}"
+    assert refusal.value.detail == f"the owner of Constants is {OLD_ADMIN}"
 
 
 @pytest.mark.parametrize(
     ("value", "expected"), [(20, []), (0, [("Constants", "setDeepsquareCut", 0)])]
 )
 def test_constant_is_set_only_if_the_value_differs(value, expected):
-    assert calls(set_constant(state(), OLD, CUT, value)) == expected
+    assert calls(set_constant(state(), OLD_ADMIN, CUT, value)) == expected
 
 
-def test_only_an_admin_grants():
-    with pytest.raises(NotAllowed, match=f"{NEW} is not admin of MetaScheduler") as refusal:
-        grant(state(), NEW, Role.MATCHER, OUTSIDER)
+def test_only_an_admin_grants_roles():
+    with pytest.raises(NotAllowed, match=f"{NEW_ADMIN} is not admin of MetaScheduler") as refusal:
+        grant(state(), NEW_ADMIN, Role.MATCHER, OUTSIDER)
 
-    assert refusal.value.detail == f"its admin is {OLD}"
+    assert refusal.value.detail == f"its admin is {OLD_ADMIN}"
 
 
-def test_admin_that_no_event_shows_is_not_guessed():
-    grid = without_role(state(), "MetaScheduler", Role.ADMIN, OLD)
+def test_refusal_names_no_admin_if_no_event_shows_the_admin():
+    grid = without_role(state(), "MetaScheduler", Role.ADMIN, OLD_ADMIN)
 
     with pytest.raises(NotAllowed) as refusal:
-        grant(grid, NEW, Role.MATCHER, OUTSIDER)
+        grant(grid, NEW_ADMIN, Role.MATCHER, OUTSIDER)
 
     assert refusal.value.detail == "its admin is not known from events"
 
@@ -119,10 +135,10 @@ def test_admin_that_no_event_shows_is_not_guessed():
 def test_role_is_granted_where_it_is_missing():
     grid = with_role(state(), "MetaScheduler", Role.MATCHER, OUTSIDER)
 
-    changes = grant(grid, OLD, Role.MATCHER, OUTSIDER)
+    changes = grant(grid, OLD_ADMIN, Role.MATCHER, OUTSIDER)
 
     assert calls(changes) == [("ProviderManager", "grantRole", "METASCHEDULER_ROLE", OUTSIDER)]
-    assert grant(apply_all(grid, changes, OLD), OLD, Role.MATCHER, OUTSIDER) == ()
+    assert grant(apply_all(grid, changes, OLD_ADMIN), OLD_ADMIN, Role.MATCHER, OUTSIDER) == ()
 
 
 def test_role_that_is_already_granted_needs_no_admin():
@@ -131,33 +147,37 @@ def test_role_that_is_already_granted_needs_no_admin():
 
 def test_metascheduler_cannot_lose_its_own_role():
     with pytest.raises(NotAllowed, match="MetaScheduler's own role"):
-        revoke(state(), OLD, Role.CONTRACT, GRID)
+        revoke(state(), OLD_ADMIN, Role.CONTRACT, META_SCHEDULER)
 
 
-def test_unauthorised_writer_loses_its_role():
+def test_role_of_an_unauthorised_writer_is_revoked():
     grid = with_role(unsealed(), "JobRepository", Role.CONTRACT, OUTSIDER)
 
-    changes = revoke(grid, OLD, Role.CONTRACT, OUTSIDER)
+    changes = revoke(grid, OLD_ADMIN, Role.CONTRACT, OUTSIDER)
 
     assert calls(changes) == [("JobRepository", "revokeRole", "METASCHEDULER_ROLE", OUTSIDER)]
 
 
 @pytest.mark.parametrize(
-    ("sender", "message"), [(OLD, f"{OLD} is the last admin"), (NEW, f"{NEW} is not admin")]
+    ("sender", "message"),
+    [(OLD_ADMIN, f"{OLD_ADMIN} is the last admin"), (NEW_ADMIN, f"{NEW_ADMIN} is not admin")],
 )
 def test_role_of_the_last_admin_cannot_be_revoked(sender, message):
     with pytest.raises(NotAllowed, match=message):
-        revoke(state(), sender, Role.ADMIN, OLD)
+        revoke(state(), sender, Role.ADMIN, OLD_ADMIN)
 
 
 def test_revoking_an_admin_withdraws_the_offers_to_it():
-    changes = revoke(handed_over(), OLD, Role.ADMIN, NEW)
+    changes = revoke(handed_over(), OLD_ADMIN, Role.ADMIN, NEW_ADMIN)
 
     assert calls(changes) == [
-        *((contract, "revokeRole", "DEFAULT_ADMIN_ROLE", NEW) for contract in ROLE_CONTRACTS),
-        *((contract, "offerOwnership", NOBODY) for contract in ("Constants", "Credit")),
+        ("MetaScheduler", "revokeRole", "DEFAULT_ADMIN_ROLE", NEW_ADMIN),
+        ("JobRepository", "revokeRole", "DEFAULT_ADMIN_ROLE", NEW_ADMIN),
+        ("ProviderManager", "revokeRole", "DEFAULT_ADMIN_ROLE", NEW_ADMIN),
+        ("Constants", "offerOwnership", NOBODY),
+        ("Credit", "offerOwnership", NOBODY),
     ]
-    revoked = apply_all(handed_over(), changes, OLD)
+    revoked = apply_all(handed_over(), changes, OLD_ADMIN)
     assert set(revoked.holders) == set(unsealed().holders)
     assert revoked.owners == unsealed().owners
 
@@ -172,145 +192,152 @@ def test_only_an_admin_closes_a_set():
 
 
 def test_admin_closes_and_opens_a_set():
-    changes = set_open(state(), OLD, is_open=False)
-    closed = apply_all(state(), changes, OLD)
+    changes = set_open(state(), OLD_ADMIN, is_open=False)
+    closed = apply_all(state(), changes, OLD_ADMIN)
 
     assert calls(changes) == [("MetaScheduler", "setEnableRequestNewJob", False)]
-    assert set_open(closed, OLD, is_open=False) == ()
-    opening = set_open(closed, OLD, is_open=True)
+    assert set_open(closed, OLD_ADMIN, is_open=False) == ()
+    opening = set_open(closed, OLD_ADMIN, is_open=True)
     assert calls(opening) == [("MetaScheduler", "setEnableRequestNewJob", True)]
 
 
-@pytest.mark.parametrize("new_owner", [OLD, GRID, ADDRESSES["Credit"], NOBODY])
+@pytest.mark.parametrize("new_owner", [OLD_ADMIN, META_SCHEDULER, ADDRESSES["Credit"], NOBODY])
 def test_new_owner_that_cannot_take_over_is_refused(new_owner):
     with pytest.raises(InvalidInput):
-        hand_over(state(), OLD, new_owner)
+        hand_over(state(), OLD_ADMIN, new_owner)
 
 
-def test_only_an_admin_hands_over():
+def test_only_an_admin_hands_a_set_over():
     with pytest.raises(NotAllowed, match=f"{OUTSIDER} is not admin"):
-        hand_over(state(), OUTSIDER, NEW)
+        hand_over(state(), OUTSIDER, NEW_ADMIN)
 
 
 def test_contracts_without_offers_cannot_be_handed_over():
     with pytest.raises(NotAllowed, match="cannot offer Constants"):
-        hand_over(with_ownership(state(), "Constants", offered_to=None), OLD, NEW)
+        hand_over(with_ownership(state(), "Constants", offered_to=None), OLD_ADMIN, NEW_ADMIN)
 
 
 def test_hand_over_does_not_change_the_rights_of_the_old_admin():
     grid = handed_over()
 
     for contract in ROLE_CONTRACTS:
-        assert grid.holds(contract, Role.ADMIN, OLD)
-        assert grid.holds(contract, Role.ADMIN, NEW)
-    assert owners(grid) == [OLD, OLD]
-    assert hand_over(grid, OLD, NEW) == ()
+        assert grid.holds(contract, Role.ADMIN, OLD_ADMIN)
+        assert grid.holds(contract, Role.ADMIN, NEW_ADMIN)
+    assert owners(grid) == [OLD_ADMIN, OLD_ADMIN]
+    assert hand_over(grid, OLD_ADMIN, NEW_ADMIN) == ()
 
 
 def test_contract_of_another_owner_is_not_offered():
-    changes = hand_over(with_ownership(state(), "Credit", owner=OUTSIDER), OLD, NEW)
+    changes = hand_over(with_ownership(state(), "Credit", owner=OUTSIDER), OLD_ADMIN, NEW_ADMIN)
 
-    assert ("Credit", "offerOwnership", NEW) not in calls(changes)
-    assert ("Constants", "offerOwnership", NEW) in calls(changes)
+    assert ("Credit", "offerOwnership", NEW_ADMIN) not in calls(changes)
+    assert ("Constants", "offerOwnership", NEW_ADMIN) in calls(changes)
 
 
 def test_take_over_needs_a_hand_over():
-    with pytest.raises(NotAllowed, match=f"{NEW} is not admin of MetaScheduler") as refusal:
-        take_over(state(), NEW)
+    with pytest.raises(NotAllowed, match=f"{NEW_ADMIN} is not admin of MetaScheduler") as refusal:
+        take_over(state(), NEW_ADMIN)
 
     assert "hand-over" in refusal.value.hint
 
 
-@pytest.mark.parametrize(
-    ("begin", "length", "steps"),
-    [(unsealed, 5, i) for i in range(5)] + [(state, 4, i) for i in range(4)],
-)
-def test_interrupted_hand_over_is_completed_by_repeating_it(begin, length, steps):
-    grid = apply_all(begin(), hand_over(begin(), OLD, NEW)[:steps], OLD)
-    with pytest.raises(NotAllowed):
-        take_over(grid, NEW)
+@pytest.mark.parametrize("make_set", [unsealed, state])
+def test_interrupted_hand_over_is_completed_by_repeating_it(make_set):
+    changes = hand_over(make_set(), OLD_ADMIN, NEW_ADMIN)
+    for sent_count in range(len(changes)):
+        grid = apply_all(make_set(), changes[:sent_count], OLD_ADMIN)
+        with pytest.raises(NotAllowed):
+            take_over(grid, NEW_ADMIN)
 
-    rest = hand_over(grid, OLD, NEW)
+        remaining = hand_over(grid, OLD_ADMIN, NEW_ADMIN)
 
-    assert len(rest) == length - steps
-    assert take_over(apply_all(grid, rest, OLD), NEW) == take_over(handed_over(begin), NEW)
+        assert len(remaining) == len(changes) - sent_count
+        completed = apply_all(grid, remaining, OLD_ADMIN)
+        assert take_over(completed, NEW_ADMIN) == take_over(handed_over(make_set), NEW_ADMIN)
 
 
-@pytest.mark.parametrize(
-    ("begin", "steps"), [(unsealed, i) for i in range(6)] + [(state, i) for i in range(5)]
-)
-def test_interrupted_take_over_is_completed_by_repeating_it(begin, steps):
-    changes = take_over(handed_over(begin), NEW)
-    grid = apply_all(handed_over(begin), changes[:steps], NEW)
+@pytest.mark.parametrize("make_set", [unsealed, state])
+def test_interrupted_take_over_is_completed_by_repeating_it(make_set):
+    changes = take_over(handed_over(make_set), NEW_ADMIN)
+    for sent_count in range(len(changes) + 1):
+        grid = apply_all(handed_over(make_set), changes[:sent_count], NEW_ADMIN)
 
-    rest = take_over(grid, NEW)
+        remaining = take_over(grid, NEW_ADMIN)
 
-    assert calls(rest) == calls(changes)[steps:]
-    done = apply_all(grid, rest, NEW)
-    assert {done.accounts(contract, Role.ADMIN) for contract in begin().governed} == {(NEW,)}
-    assert owners(done) == [NEW, NEW]
-    assert take_over(done, NEW) == ()
-    assert hand_over(done, OLD, NEW) == ()
+        assert calls(remaining) == calls(changes)[sent_count:]
+        completed = apply_all(grid, remaining, NEW_ADMIN)
+        check_admins(completed, make_set().governed, NEW_ADMIN)
+        assert owners(completed) == [NEW_ADMIN, NEW_ADMIN]
+        assert take_over(completed, NEW_ADMIN) == ()
+        assert hand_over(completed, OLD_ADMIN, NEW_ADMIN) == ()
+
+
+@pytest.mark.parametrize(("make_set", "count"), [(unsealed, 5), (state, 4)])
+def test_hand_over_and_take_over_have_a_change_per_contract(make_set, count):
+    assert len(hand_over(make_set(), OLD_ADMIN, NEW_ADMIN)) == count
+    assert len(take_over(handed_over(make_set), NEW_ADMIN)) == count
 
 
 def test_second_admin_cannot_take_over_without_an_offer():
-    grid = apply_all(state(), grant(state(), OLD, Role.ADMIN, NEW), OLD)
+    grid = apply_all(state(), grant(state(), OLD_ADMIN, Role.ADMIN, NEW_ADMIN), OLD_ADMIN)
 
     with pytest.raises(NotAllowed, match="cannot take over yet") as refusal:
-        take_over(grid, NEW)
+        take_over(grid, NEW_ADMIN)
 
-    assert refusal.value.detail == f"Constants belongs to {OLD} and is not offered"
+    assert refusal.value.detail == f"Constants belongs to {OLD_ADMIN} and is not offered"
 
 
 def test_old_admin_that_the_new_admin_appointed_again_remains():
-    done = taken_over()
-    reappointed = apply_all(done, grant(done, NEW, Role.ADMIN, OLD), NEW)
+    grid = taken_over()
+    reappointed = apply_all(grid, grant(grid, NEW_ADMIN, Role.ADMIN, OLD_ADMIN), NEW_ADMIN)
 
-    assert take_over(reappointed, NEW) == ()
+    assert take_over(reappointed, NEW_ADMIN) == ()
 
 
 def test_contract_of_a_third_owner_does_not_prevent_a_take_over():
     grid = with_ownership(handed_over(), "Credit", owner=OUTSIDER, offered_to="")
 
-    assert ("Credit", "acceptOwnership") not in calls(take_over(grid, NEW))
+    assert ("Credit", "acceptOwnership") not in calls(take_over(grid, NEW_ADMIN))
 
 
 def test_first_admin_has_nothing_to_take_over():
-    assert take_over(state(), OLD) == ()
+    assert take_over(state(), OLD_ADMIN) == ()
 
 
 def test_take_over_is_refused_if_the_old_admin_is_not_known():
-    """Otherwise the old admin would keep its role unnoticed."""
+    """Otherwise the old admin would keep its role."""
+    grid = replace(handed_over(), first_block=None)
+
     with pytest.raises(NotAllowed, match="who is not known") as refusal:
-        take_over(handed_over(lambda: unsealed(first_block=None)), NEW)
+        take_over(grid, NEW_ADMIN)
 
     assert "--first-block" in refusal.value.hint
 
 
 def test_set_that_is_handed_back_belongs_to_the_first_admin_only():
-    done = taken_over()
-    offered = apply_all(done, hand_over(done, NEW, OLD), NEW)
+    grid = taken_over()
+    offered = apply_all(grid, hand_over(grid, NEW_ADMIN, OLD_ADMIN), NEW_ADMIN)
 
-    back = apply_all(offered, take_over(offered, OLD), OLD)
+    handed_back = apply_all(offered, take_over(offered, OLD_ADMIN), OLD_ADMIN)
 
-    assert {back.accounts(contract, Role.ADMIN) for contract in ROLE_CONTRACTS} == {(OLD,)}
+    check_admins(handed_back, ROLE_CONTRACTS, OLD_ADMIN)
 
 
 def test_third_admin_is_reported_after_a_take_over():
-    grid = with_role(handed_over(), "JobRepository", Role.ADMIN, OUTSIDER, by=OLD)
-    done = apply_all(grid, take_over(grid, NEW), NEW)
+    offered = with_role(handed_over(), "JobRepository", Role.ADMIN, OUTSIDER, by=OLD_ADMIN)
+    grid = apply_all(offered, take_over(offered, NEW_ADMIN), NEW_ADMIN)
 
     with pytest.raises(NotAllowed, match=f"{OUTSIDER} is still admin of JobRepository") as refusal:
-        take_over(done, NEW)
+        take_over(grid, NEW_ADMIN)
 
     assert f"`gridstead contracts revoke admin {OUTSIDER}`" in refusal.value.hint
-    assert take_over(without_role(done, "JobRepository", Role.ADMIN, OUTSIDER), NEW) == ()
+    assert take_over(without_role(grid, "JobRepository", Role.ADMIN, OUTSIDER), NEW_ADMIN) == ()
 
 
-def test_admin_that_was_appointed_through_the_new_admin_remains():
-    done = taken_over()
+def test_admin_that_an_appointee_of_the_new_admin_has_appointed_remains():
+    grid = taken_over()
     for contract in ROLE_CONTRACTS:
-        done = with_role(done, contract, Role.ADMIN, OLD, by=NEW)
-        done = with_role(done, contract, Role.ADMIN, OUTSIDER, by=OLD)
+        grid = with_role(grid, contract, Role.ADMIN, OLD_ADMIN, by=NEW_ADMIN)
+        grid = with_role(grid, contract, Role.ADMIN, OUTSIDER, by=OLD_ADMIN)
 
-    assert take_over(done, NEW) == ()
+    assert take_over(grid, NEW_ADMIN) == ()

@@ -3,9 +3,9 @@
 
 import pytest
 from tests.unit.domain.contracts.sets import (
-    GRID,
-    NEW,
-    OLD,
+    META_SCHEDULER,
+    NEW_ADMIN,
+    OLD_ADMIN,
     OUTSIDER,
     apply_all,
     state,
@@ -16,79 +16,84 @@ from tests.unit.domain.contracts.sets import (
 
 from gridstead.domain.contracts.administration import grant, hand_over, revoke, seal, take_over
 from gridstead.domain.contracts.checks import check_contracts
-from gridstead.domain.contracts.deployment import ROLE_CONTRACTS, Role
+from gridstead.domain.contracts.deployment import Role
 from gridstead.errors import NotAllowed
 
-GOVERNED = tuple(contract for contract in ROLE_CONTRACTS if contract != "JobRepository")
+# The contracts that have an admin after JobRepository is sealed.
+GOVERNED = ("MetaScheduler", "ProviderManager")
 
 
 def grant_admin(grid, sender, account):
     return grant(grid, sender, Role.ADMIN, account)
 
 
-def take_over_from(grid, _, new_owner):
-    return take_over(grid, new_owner)
+def take_over_from(grid, _old_admin, new_admin):
+    return take_over(grid, new_admin)
 
 
 def sealed():
-    return apply_all(unsealed(), seal(unsealed(), OLD), OLD)
+    """Return a set that the command `seal` has sealed."""
+    return apply_all(unsealed(), seal(unsealed(), OLD_ADMIN), OLD_ADMIN)
 
 
 def test_last_admin_of_a_sealed_contract_renounces_its_role_last():
-    grid = with_role(unsealed(), "JobRepository", Role.ADMIN, NEW)
+    grid = with_role(unsealed(), "JobRepository", Role.ADMIN, NEW_ADMIN)
 
-    changes = seal(grid, OLD)
+    changes = seal(grid, OLD_ADMIN)
 
-    assert [(change.contract, change.function, change.arguments[1]) for change in changes] == [
-        ("JobRepository", "revokeRole", NEW),
-        ("JobRepository", "renounceRole", OLD),
-    ]
-    assert check_contracts(apply_all(grid, changes, OLD)) == ()
+    revocation, renunciation = changes
+    assert (revocation.function, revocation.arguments[1]) == ("revokeRole", NEW_ADMIN)
+    assert (renunciation.function, renunciation.arguments[1]) == ("renounceRole", OLD_ADMIN)
+    assert revocation.contract == "JobRepository"
+    assert renunciation.contract == "JobRepository"
+    assert check_contracts(apply_all(grid, changes, OLD_ADMIN)) == ()
 
 
 def test_interrupted_seal_is_completed_by_repeating_it():
-    grid = with_role(unsealed(), "JobRepository", Role.ADMIN, NEW)
-    changes = seal(grid, OLD)
+    grid = with_role(unsealed(), "JobRepository", Role.ADMIN, NEW_ADMIN)
+    changes = seal(grid, OLD_ADMIN)
 
-    assert seal(apply_all(grid, changes[:1], OLD), OLD) == changes[1:]
-    assert seal(apply_all(grid, changes, OLD), OLD) == ()
+    assert seal(apply_all(grid, changes[:1], OLD_ADMIN), OLD_ADMIN) == changes[1:]
+    assert seal(apply_all(grid, changes, OLD_ADMIN), OLD_ADMIN) == ()
 
 
 def test_only_the_admin_seals():
-    with pytest.raises(NotAllowed, match=f"{NEW} is not admin of JobRepository"):
-        seal(unsealed(), NEW)
+    with pytest.raises(NotAllowed, match=f"{NEW_ADMIN} is not admin of JobRepository"):
+        seal(unsealed(), NEW_ADMIN)
 
 
 @pytest.mark.parametrize(
     "grid",
     [
         with_role(unsealed(), "JobRepository", Role.CONTRACT, OUTSIDER),
-        without_role(unsealed(), "JobRepository", Role.CONTRACT, GRID),
+        without_role(unsealed(), "JobRepository", Role.CONTRACT, META_SCHEDULER),
         unsealed(first_block=None),
     ],
 )
 def test_contract_with_wrong_or_unknown_writers_is_not_sealed(grid):
     with pytest.raises(NotAllowed, match="cannot seal JobRepository"):
-        seal(grid, OLD)
+        seal(grid, OLD_ADMIN)
 
 
 def test_unauthorised_writer_of_a_sealed_contract_cannot_be_revoked():
     grid = with_role(sealed(), "JobRepository", Role.CONTRACT, OUTSIDER)
 
-    with pytest.raises(NotAllowed, match=f"{OLD} is not admin of JobRepository"):
-        revoke(grid, OLD, Role.CONTRACT, OUTSIDER)
-    assert seal(grid, OLD) == ()
+    with pytest.raises(NotAllowed, match=f"{OLD_ADMIN} is not admin of JobRepository"):
+        revoke(grid, OLD_ADMIN, Role.CONTRACT, OUTSIDER)
+    assert seal(grid, OLD_ADMIN) == ()
 
 
 def test_sealed_set_is_handed_over_without_the_sealed_contract():
-    offered = apply_all(sealed(), hand_over(sealed(), OLD, NEW), OLD)
+    offered = apply_all(sealed(), hand_over(sealed(), OLD_ADMIN, NEW_ADMIN), OLD_ADMIN)
 
-    done = apply_all(offered, take_over(offered, NEW), NEW)
+    grid = apply_all(offered, take_over(offered, NEW_ADMIN), NEW_ADMIN)
 
-    assert {done.accounts(contract, Role.ADMIN) for contract in GOVERNED} == {(NEW,)}
-    assert done.is_sealed
-    assert check_contracts(done) == ()
-    assert (hand_over(done, OLD, NEW), take_over(done, NEW)) == ((), ())
+    for contract in GOVERNED:
+        assert grid.accounts(contract, Role.ADMIN) == (NEW_ADMIN,)
+    assert grid.is_sealed
+    assert check_contracts(grid) == ()
+    assert hand_over(grid, OLD_ADMIN, NEW_ADMIN) == ()
+    assert take_over(grid, NEW_ADMIN) == ()
 
 
 @pytest.mark.parametrize("command", [grant_admin, hand_over, take_over_from])
@@ -96,25 +101,29 @@ def test_command_needs_the_events_to_know_whether_the_set_is_sealed(command):
     grid = state(first_block=None)
 
     with pytest.raises(NotAllowed, match="known") as refusal:
-        command(grid, OLD, NEW)
+        command(grid, OLD_ADMIN, NEW_ADMIN)
 
     assert "--first-block" in refusal.value.hint
 
 
 def test_set_may_be_sealed_between_hand_over_and_take_over():
-    offered = apply_all(unsealed(), hand_over(unsealed(), OLD, NEW), OLD)
-    resealed = apply_all(offered, seal(offered, OLD), OLD)
+    offered = apply_all(unsealed(), hand_over(unsealed(), OLD_ADMIN, NEW_ADMIN), OLD_ADMIN)
+    sealed_set = apply_all(offered, seal(offered, OLD_ADMIN), OLD_ADMIN)
 
-    done = apply_all(resealed, take_over(resealed, NEW), NEW)
+    grid = apply_all(sealed_set, take_over(sealed_set, NEW_ADMIN), NEW_ADMIN)
 
-    assert check_contracts(done) == ()
+    assert check_contracts(grid) == ()
 
 
 def test_second_admin_of_a_sealed_set_is_granted_and_revoked():
-    granted = grant(sealed(), OLD, Role.ADMIN, NEW)
-    grid = apply_all(sealed(), granted, OLD)
+    grants = grant(sealed(), OLD_ADMIN, Role.ADMIN, NEW_ADMIN)
+    grid = apply_all(sealed(), grants, OLD_ADMIN)
 
-    assert tuple(change.contract for change in granted) == GOVERNED
+    assert contracts_of(grants) == GOVERNED
     assert check_contracts(grid) == ()
-    revoked = revoke(grid, OLD, Role.ADMIN, NEW)
-    assert tuple(change.contract for change in revoked) == GOVERNED
+    revocations = revoke(grid, OLD_ADMIN, Role.ADMIN, NEW_ADMIN)
+    assert contracts_of(revocations) == GOVERNED
+
+
+def contracts_of(changes):
+    return tuple(change.contract for change in changes)

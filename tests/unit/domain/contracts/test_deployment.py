@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The diagnostics of a set of contracts."""
+"""The diagnostics of a set of contracts, and the names of roles."""
 
 from dataclasses import replace
 
 import pytest
 from tests.unit.domain.contracts.sets import (
     ADDRESSES,
-    GRID,
     MATCHER,
-    NEW,
-    OLD,
+    META_SCHEDULER,
+    NEW_ADMIN,
+    OLD_ADMIN,
     OUTSIDER,
     state,
     unsealed,
@@ -27,18 +27,20 @@ REVOKE = f"Run `gridstead contracts revoke contract {OUTSIDER}` at once."
 
 
 def with_code(code, contract="Credit"):
+    """Return a set in which a contract has other code."""
     contracts = {deployed.contract: deployed for deployed in state().contracts}
     contracts[contract] = replace(contracts[contract], code=code)
     return state(contracts=tuple(contracts.values()))
 
 
-def plain(**changed):
+def plain_deepsquare(**changes):
     """Return a set of plain DeepSquare 1.2."""
     contracts = tuple(replace(deployed, code=Code.FOREIGN) for deployed in state().contracts)
-    return state(version="", contracts=contracts, **changed)
+    return state(version="", contracts=contracts, **changes)
 
 
 def with_balance(balance):
+    """Return a set in which MetaScheduler holds this balance and owes 105 wei."""
     return state(escrow=Escrow(balance=balance, escrowed=100, fees=5, jobs=3, hot_jobs=1))
 
 
@@ -47,7 +49,8 @@ def test_correct_set_has_no_diagnostics():
     assert exit_code(()) == 0
 
 
-SERIOUS = [
+# Sets with a fault, the severity of the diagnostic, and a part of its text.
+FAULTS = [
     (with_balance(104), Severity.ESCROW, "1 wei of credits less than it owes"),
     (
         with_role(state(), "JobRepository", Role.CONTRACT, OUTSIDER),
@@ -80,12 +83,12 @@ SERIOUS = [
         f"ProviderJobQueues reads JobRepository {OUTSIDER}",
     ),
     (
-        without_role(state(), "JobRepository", Role.CONTRACT, GRID),
+        without_role(state(), "JobRepository", Role.CONTRACT, META_SCHEDULER),
         Severity.WIRING,
         "MetaScheduler does not have its role in JobRepository",
     ),
     (
-        without_role(state(), "MetaScheduler", Role.ADMIN, OLD),
+        without_role(state(), "MetaScheduler", Role.ADMIN, OLD_ADMIN),
         Severity.WIRING,
         "no account is admin of MetaScheduler",
     ),
@@ -95,42 +98,57 @@ SERIOUS = [
         "no account is matcher of ProviderManager",
     ),
     (
-        with_ownership(state(), "ProviderJobQueues", owner=OLD),
+        with_ownership(state(), "ProviderJobQueues", owner=OLD_ADMIN),
         Severity.WIRING,
-        f"ProviderJobQueues belongs to {OLD} instead",
+        f"ProviderJobQueues belongs to {OLD_ADMIN} instead",
     ),
 ]
 
+# Sets that only get a note, and a part of its text.
 NOTES = [
     (with_code(Code.UNKNOWN), "could not be compared"),
-    (plain(fees=None, queues_jobs=None), "plain DeepSquare 1.2"),
-    (unsealed(), f"{OLD} can add a second writer to JobRepository"),
+    (plain_deepsquare(fees=None, queues_jobs=None), "plain DeepSquare 1.2"),
+    (unsealed(), f"{OLD_ADMIN} can add a second writer to JobRepository"),
     (state(first_block=None), "more accounts may hold roles than are shown"),
-    (with_role(state(), "MetaScheduler", Role.ADMIN, NEW), "the contracts differ in who is admin"),
+    (
+        with_role(state(), "MetaScheduler", Role.ADMIN, NEW_ADMIN),
+        "the contracts differ in who is admin",
+    ),
     (with_ownership(state(), "Credit", owner=NOBODY), "Credit has no owner"),
     (
         with_ownership(state(), "Constants", owner=OUTSIDER),
         f"Constants belongs to {OUTSIDER}, who is not admin",
     ),
-    (with_ownership(state(), "Constants", offered_to=NEW), f"Constants is offered to {NEW}"),
+    (
+        with_ownership(state(), "Constants", offered_to=NEW_ADMIN),
+        f"Constants is offered to {NEW_ADMIN}",
+    ),
     (state(accepts_jobs=False), "the set is closed"),
     (with_balance(106), "1 wei of credits more than it owes"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("grid", "severity", "words"),
-    [*SERIOUS, *((grid, Severity.NOTE, words) for grid, words in NOTES)],
-)
-def test_fault_is_reported_with_its_severity(grid, severity, words):
+@pytest.mark.parametrize(("grid", "severity", "text"), FAULTS)
+def test_fault_is_reported_with_its_severity(grid, severity, text):
+    check_report(grid, severity, text)
+
+
+@pytest.mark.parametrize(("grid", "text"), NOTES)
+def test_unusual_set_is_reported_as_a_note(grid, text):
+    check_report(grid, Severity.NOTE, text)
+
+
+def check_report(grid, severity, text):
+    """Assert that one diagnostic has this text, and that this is the highest severity."""
     diagnostics = check_contracts(grid)
 
-    assert [d.severity for d in diagnostics if words in d.what] == [severity]
+    (diagnostic,) = [diagnostic for diagnostic in diagnostics if text in diagnostic.what]
+    assert diagnostic.severity is severity
     assert exit_code(diagnostics) == severity.value
     assert diagnostics[0].severity is severity
 
 
-def test_unsealed_set_is_only_noted():
+def test_unsealed_set_gets_only_a_note():
     (diagnostic,) = check_contracts(unsealed(), expected=ADDRESSES)
 
     assert diagnostic.severity is Severity.NOTE
@@ -167,14 +185,14 @@ def test_escrow_that_was_not_counted_is_not_checked():
     assert check_contracts(state(escrow=None)) == ()
 
 
-def test_possibly_sealed_set_without_events_has_no_difference_between_contracts():
+def test_difference_between_contracts_is_not_reported_if_events_could_not_be_searched():
     (diagnostic,) = check_contracts(state(first_block=None))
 
     assert diagnostic.what.startswith("events could not be searched")
 
 
 def test_missing_role_holder_is_not_reported_if_events_could_not_be_searched():
-    grid = without_role(state(first_block=None), "MetaScheduler", Role.ADMIN, OLD)
+    grid = without_role(state(first_block=None), "MetaScheduler", Role.ADMIN, OLD_ADMIN)
 
     assert {diagnostic.severity for diagnostic in check_contracts(grid)} == {Severity.NOTE}
 
@@ -195,7 +213,7 @@ def test_role_is_parsed_from_its_name(text):
 
 
 @pytest.mark.parametrize("text", ["minter", "", "contract", "x" * 500])
-def test_role_that_cannot_be_granted_is_refused_with_the_allowed_ones(text):
+def test_role_that_cannot_be_granted_is_refused_with_the_allowed_roles(text):
     with pytest.raises(InvalidInput, match="invalid role") as refusal:
         parse_role(text)
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ids of scripts, and who may get the script of a job."""
+"""The ids of scripts, the jobs that use a script, and access to scripts."""
 
 import hashlib
 import string
 from binascii import b2a_base64
+from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CUSTOMER, OTHER, US, job, job_id
+from tests.unit.domain.builders import CUSTOMER, OTHER_ADDRESS, PROVIDER, job, job_id
 
 from gridstead.domain.definitions.job_definition import (
     ScriptRequest,
@@ -24,9 +25,16 @@ OPEN = {JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING}
 
 
 def request(**changes):
-    values = {"batch_location_hash": "hash7", "challenge": b"", "signature": b""}
-    parties = {"provider": US, "customer": CUSTOMER, "job_id": job_id()}
-    return ScriptRequest(**(values | parties | changes))
+    """Return a request for the script of ``job()``, with changes."""
+    request = ScriptRequest(
+        batch_location_hash="hash7",
+        challenge=b"",
+        signature=b"",
+        provider=PROVIDER,
+        customer=CUSTOMER,
+        job_id=job_id(),
+    )
+    return replace(request, **changes)
 
 
 def test_script_id_is_31_url_safe_characters():
@@ -52,12 +60,14 @@ def test_job_uses_the_script_that_it_names():
 
 @pytest.mark.parametrize("stored", ["", "a/b", "x" * 32, "é"])
 def test_job_with_an_invalid_script_id_uses_no_script(stored):
-    assert use_of(job(stored=stored)) is None
+    assert use_of(job(script_id=stored)) is None
 
 
-@pytest.mark.parametrize("other", [None, job(stored="other"), job(customer=OTHER), job(number=8)])
-def test_use_is_missing_if_the_chain_has_another_job_or_none(other):
-    assert is_missing(use_of(job()), other)
+@pytest.mark.parametrize(
+    "job_on_chain", [None, job(script_id="other"), job(customer=OTHER_ADDRESS), job(number=8)]
+)
+def test_use_is_missing_if_the_chain_has_another_job_or_none(job_on_chain):
+    assert is_missing(use_of(job()), job_on_chain)
 
 
 def test_use_is_not_missing_if_the_chain_has_its_job():
@@ -65,8 +75,10 @@ def test_use_is_not_missing_if_the_chain_has_its_job():
 
 
 def test_script_is_refused_to_other_customers_and_providers():
-    assert refusal(job(), request(customer=OTHER)) == "the job belongs to another customer"
-    assert refusal(job(), request(provider=OTHER)) == "the job is not matched to this provider"
+    assert refusal(job(), request(customer=OTHER_ADDRESS)) == "the job belongs to another customer"
+    assert (
+        refusal(job(), request(provider=OTHER_ADDRESS)) == "the job is not matched to this provider"
+    )
     assert refusal(job(), request()) is None
 
 

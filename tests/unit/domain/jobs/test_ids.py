@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The texts of addresses, job keys and Slurm job names."""
+"""The texts of addresses, job keys and Slurm job names, and their parsers."""
 
 import pytest
 from hypothesis import given
@@ -38,12 +38,12 @@ def test_batch_location_hash_with_unsafe_characters_is_not_valid(text):
 @given(
     chain_id=st.integers(0, 2**63),
     number=st.integers(0, 2**256 - 1),
-    stored=st.from_regex(r"[A-Za-z0-9_-]{1,31}", fullmatch=True),
+    script_id=st.from_regex(r"[A-Za-z0-9_-]{1,31}", fullmatch=True),
 )
-def test_job_key_is_parsed_from_its_text(chain_id, number, stored):
+def test_job_key_is_parsed_from_its_text(chain_id, number, script_id):
     job_key = JobKey(
         job_id=JobId(chain_id=chain_id, contract=CONTRACT, number=number),
-        batch_location_hash=stored,
+        batch_location_hash=script_id,
     )
 
     assert parse_job_key(str(job_key)) == job_key
@@ -54,9 +54,9 @@ def test_job_key_is_parsed_from_its_text(chain_id, number, stored):
     "text",
     ["", "x", "1/0xab/0x1/h", f"1/{CONTRACT}/0x{'0' * 64}/", f" 1/{CONTRACT}/0x{'0' * 64}/h"],
 )
-def test_malformed_comment_has_no_job_key(text):
+def test_malformed_admin_comment_is_not_a_job_key(text):
     assert parse_job_key(text) is None
 
 
-def test_message_names_a_job_by_its_number():
-    assert f"job {JobId(chain_id=1, contract=CONTRACT, number=7)}" == "job 7"
+def test_text_of_a_job_id_is_the_job_number():
+    assert str(JobId(chain_id=1, contract=CONTRACT, number=7)) == "7"

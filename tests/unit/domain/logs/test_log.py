@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names, lines and access rights of logs."""
+"""Logs: their names and identities, their lines, and the tokens and signatures for access."""
 
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.builders import CUSTOMER, OTHER, job
+from tests.unit.domain.builders import CUSTOMER, OTHER_ADDRESS, job
 
 from gridstead.domain.logs.access import (
     LONGEST_TOKEN_S,
@@ -50,14 +50,14 @@ def test_safe_file_name_is_a_log_name(text):
 
 
 @pytest.mark.parametrize("text", ["", "1" * 31, "1" * 33, "A" * 32, "g" * 32, "1" * 32 + "\n"])
-def test_text_of_another_form_is_not_a_log_identity(text):
+def test_malformed_text_is_not_a_log_identity(text):
     assert not is_log_identity(text)
 
 
 def test_each_job_has_its_own_log_identity():
-    jobs = [job(), job(number=8), job(stored="other"), job(id=replace(job().id, chain_id=1))]
+    jobs = [job(), job(number=8), job(script_id="other"), job(id=replace(job().id, chain_id=1))]
 
-    log_identities = [log_identity_of(same_name.job_key) for same_name in jobs]
+    log_identities = [log_identity_of(one_job.job_key) for one_job in jobs]
 
     assert all(map(is_log_identity, log_identities))
     assert len(set(log_identities)) == len(jobs)
@@ -107,7 +107,7 @@ def test_token_is_valid_for_its_log():
     assert parse_token(KEY, write_token(KEY, PERMIT), owner=CUSTOMER, log_name="0x07") == PERMIT
 
 
-@pytest.mark.parametrize(("owner", "log_name"), [(OTHER, "0x07"), (CUSTOMER, "0x08")])
+@pytest.mark.parametrize(("owner", "log_name"), [(OTHER_ADDRESS, "0x07"), (CUSTOMER, "0x08")])
 def test_token_is_not_valid_for_another_log(owner, log_name):
     assert parse_token(KEY, write_token(KEY, PERMIT), owner=owner, log_name=log_name) is None
 
@@ -120,7 +120,8 @@ def test_token_of_another_key_is_not_valid(token):
 @pytest.mark.parametrize("part", [0, 1, 2])
 def test_altered_token_is_not_valid(part):
     parts = write_token(KEY, PERMIT).split(".")
-    parts[part] = ("1" if parts[part][0] == "0" else "0") + parts[part][1:]
+    new_digit = "1" if parts[part].startswith("0") else "0"
+    parts[part] = new_digit + parts[part][1:]
 
     assert parse_token(KEY, ".".join(parts), owner=CUSTOMER, log_name="0x07") is None
 
@@ -130,10 +131,12 @@ def test_signed_texts_contain_purpose_owner_and_time():
     assert watch_text(CUSTOMER, NOW) == f"watchList:{CUSTOMER}/{NOW}"
 
 
-@pytest.mark.parametrize("unit", [1, 1000])
-@pytest.mark.parametrize("off_s", [-301, -300, 0, 300, 301])
-def test_signed_time_is_fresh_within_five_minutes_of_now(off_s, unit):
-    assert is_fresh((NOW + off_s) * unit, now=NOW) == (abs(off_s) <= 300)
+@pytest.mark.parametrize("units_per_s", [1, 1000])
+@pytest.mark.parametrize("offset_s", [-301, -300, 0, 300, 301])
+def test_signed_time_is_fresh_within_five_minutes_of_now(offset_s, units_per_s):
+    timestamp = (NOW + offset_s) * units_per_s
+
+    assert is_fresh(timestamp, now=NOW) == (abs(offset_s) <= 300)
 
 
 def test_log_of_a_job_has_its_slurm_name_and_its_identity():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a job is taken from its provider, and when it may be matched there again."""
+"""When a job expires at its provider, and when it may be matched to that provider again."""
 
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CLAIM_BLOCK, CREDIT, OTHER, T0, US, job, job_id
+from tests.unit.domain.builders import CLAIM_BLOCK, CREDIT, OTHER_ADDRESS, PROVIDER, T0, job, job_id
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.job import Block
@@ -19,153 +19,184 @@ from gridstead.domain.matching.expiry import (
     is_due,
 )
 
-OURS = Timeouts(claim_blocks=10, start_s=3600, settle_grace_s=86_400)
-PLAIN = Timeouts(claim_blocks=10)
+GRACE_S = 86_400
+TEN_YEARS_S = 10 * 365 * 86_400
+TIMEOUTS = Timeouts(claim_blocks=10, start_s=3600, settle_grace_s=GRACE_S)
+PLAIN_TIMEOUTS = Timeouts(claim_blocks=10)  # of contracts that expire no claimed jobs
 MATCHED = job(JobState.META_SCHEDULED)
 CLAIMED = job(JobState.SCHEDULED)
 RUNNING = job(JobState.RUNNING, escrow=100 * CREDIT, price_per_min=3 * CREDIT)
-PAID_S = 2000
+PAID_S = 2000  # the time that the escrow of RUNNING pays for
 
 
 def head(number=CLAIM_BLOCK, timestamp=T0):
     return Block(number=number, hash=f"0x{number:064x}", timestamp=timestamp)
 
 
-def event(kind, block, provider=US):
+def event(kind, block, provider=PROVIDER):
     return ChainEvent(kind=kind, block=block, index=0, job_id=job_id(7), provider=provider)
 
 
 def history_of(*events):
+    """Return the history after these events, which are (kind, block number, provider)."""
     history = ReturnHistory()
     for kind, block, provider in events:
-        history.take(event(kind, block, provider))
+        history.apply(event(kind, block, provider))
     return history
 
 
-@pytest.mark.parametrize(("late", "due"), [(-1, False), (0, False), (1, True)])
-@pytest.mark.parametrize("timeouts", [OURS, PLAIN])
-def test_match_is_due_after_the_claim_timeout_and_the_margin(timeouts, late, due):
-    last = CLAIM_BLOCK + 10 + MARGIN_BLOCKS
-
-    assert is_due(MATCHED, head=head(last + late, T0 + 10**9), timeouts=timeouts) is due
+BEFORE_AND_AFTER_THE_LIMIT = [(-1, False), (0, False), (1, True)]
 
 
-@pytest.mark.parametrize(("late", "due"), [(-1, False), (0, False), (1, True)])
-def test_claim_timeout_counts_from_the_last_claim_of_the_provider(late, due):
-    last = CLAIM_BLOCK + 50 + 10 + MARGIN_BLOCKS
+@pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
+@pytest.mark.parametrize("timeouts", [TIMEOUTS, PLAIN_TIMEOUTS])
+def test_match_is_due_after_the_claim_timeout_and_the_margin(timeouts, offset, expected):
+    last_block = CLAIM_BLOCK + 10 + MARGIN_BLOCKS
+    newest = head(last_block + offset, T0 + 10**9)
 
-    assert (
-        is_due(MATCHED, head=head(last + late), timeouts=OURS, last_claim=CLAIM_BLOCK + 50) is due
-    )
+    assert is_due(MATCHED, head=newest, timeouts=timeouts) is expected
+
+
+@pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
+def test_claim_timeout_starts_at_the_last_claim_of_the_provider(offset, expected):
+    last_claim = CLAIM_BLOCK + 50
+    newest = head(last_claim + 10 + MARGIN_BLOCKS + offset)
+
+    assert is_due(MATCHED, head=newest, timeouts=TIMEOUTS, last_claim_block=last_claim) is expected
 
 
 def test_claim_before_the_match_does_not_extend_the_timeout():
-    last = CLAIM_BLOCK + 10 + MARGIN_BLOCKS
+    newest = head(CLAIM_BLOCK + 10 + MARGIN_BLOCKS + 1)
 
-    assert is_due(MATCHED, head=head(last + 1), timeouts=OURS, last_claim=CLAIM_BLOCK - 1)
-
-
-@pytest.mark.parametrize(("late", "due"), [(-1, False), (0, False), (1, True)])
-def test_claimed_job_is_due_after_the_start_timeout_and_the_margin(late, due):
-    last = T0 + 3600 + MARGIN_S
-
-    assert is_due(CLAIMED, head=head(10**9, last + late), timeouts=OURS, claimed_at=T0) is due
+    assert is_due(MATCHED, head=newest, timeouts=TIMEOUTS, last_claim_block=CLAIM_BLOCK - 1)
 
 
-@pytest.mark.parametrize(("late", "due"), [(-1, False), (0, False), (1, True)])
-def test_run_is_due_after_paid_time_grace_and_margin(late, due):
-    last = RUNNING.started_at + PAID_S + 86_400 + MARGIN_S
+@pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
+def test_claimed_job_is_due_after_the_start_timeout_and_the_margin(offset, expected):
+    newest = head(10**9, T0 + 3600 + MARGIN_S + offset)
 
-    assert is_due(RUNNING, head=head(10**9, last + late), timeouts=OURS) is due
+    assert is_due(CLAIMED, head=newest, timeouts=TIMEOUTS, claimed_at=T0) is expected
+
+
+@pytest.mark.parametrize(("offset", "expected"), BEFORE_AND_AFTER_THE_LIMIT)
+def test_run_is_due_after_paid_time_grace_and_margin(offset, expected):
+    last_second = RUNNING.started_at + PAID_S + GRACE_S + MARGIN_S
+    newest = head(10**9, last_second + offset)
+
+    assert is_due(RUNNING, head=newest, timeouts=TIMEOUTS) is expected
 
 
 def test_paid_time_of_a_run_is_rounded_up():
     one_wei_more = replace(RUNNING, escrow=RUNNING.escrow + 1)
 
-    assert expiry(one_wei_more, OURS, claimed_at=None) == RUNNING.started_at + PAID_S + 1 + 86_400
+    limit = expiry(one_wei_more, TIMEOUTS, claimed_at=None)
+
+    assert limit == RUNNING.started_at + PAID_S + 1 + GRACE_S
 
 
 @pytest.mark.parametrize("price", [0, 1])
-def test_escrow_at_almost_no_price_pays_for_ten_years(price):
-    free = replace(RUNNING, price_per_min=price)
+def test_escrow_pays_for_at_most_ten_years(price):
+    almost_free = replace(RUNNING, price_per_min=price)
 
-    assert expiry(free, OURS, claimed_at=None) == RUNNING.started_at + 10 * 365 * 86_400 + 86_400
+    limit = expiry(almost_free, TIMEOUTS, claimed_at=None)
+
+    assert limit == RUNNING.started_at + TEN_YEARS_S + GRACE_S
 
 
 @pytest.mark.parametrize(
-    ("requested_after", "end"), [(0, 0), (PAID_S - 1, PAID_S - 1), (PAID_S + 1, PAID_S)]
+    ("price", "requested_after_s", "grace_starts_after_s"),
+    [
+        (3 * CREDIT, 0, 0),
+        (3 * CREDIT, PAID_S - 1, PAID_S - 1),
+        (3 * CREDIT, PAID_S + 1, PAID_S),
+        (0, 0, 0),
+        (0, PAID_S - 1, PAID_S - 1),
+        (0, PAID_S + 1, PAID_S + 1),
+    ],
 )
-@pytest.mark.parametrize("price", [0, 3 * CREDIT])
-def test_grace_of_a_cancelled_run_starts_at_the_request(requested_after, end, price):
-    since = RUNNING.started_at
-    run = replace(
+def test_grace_of_a_cancelled_run_starts_at_the_request_or_the_end_of_the_paid_time(
+    price, requested_after_s, grace_starts_after_s
+):
+    cancelled_run = replace(
         RUNNING,
         price_per_min=price,
         cancel_requested=True,
-        cancel_requested_at=since + requested_after,
+        cancel_requested_at=RUNNING.started_at + requested_after_s,
     )
 
-    wait_s = requested_after if price == 0 else end
-    assert expiry(run, OURS, claimed_at=None) == since + wait_s + 86_400
+    limit = expiry(cancelled_run, TIMEOUTS, claimed_at=None)
+
+    assert limit == RUNNING.started_at + grace_starts_after_s + GRACE_S
 
 
 def test_claimed_job_with_an_unknown_claim_time_is_not_due():
-    assert not is_due(CLAIMED, head=head(10**9, T0 + 10**9), timeouts=OURS)
+    assert not is_due(CLAIMED, head=head(10**9, T0 + 10**9), timeouts=TIMEOUTS)
 
 
 @pytest.mark.parametrize("claimed_job", [CLAIMED, RUNNING])
 def test_claimed_job_does_not_expire_on_plain_contracts(claimed_job):
-    assert expiry(claimed_job, PLAIN, claimed_at=T0) is None
-    assert not is_due(claimed_job, head=head(10**9, T0 + 10**9), timeouts=PLAIN, claimed_at=T0)
+    newest = head(10**9, T0 + 10**9)
+
+    assert expiry(claimed_job, PLAIN_TIMEOUTS, claimed_at=T0) is None
+    assert not is_due(claimed_job, head=newest, timeouts=PLAIN_TIMEOUTS, claimed_at=T0)
 
 
 @pytest.mark.parametrize("state", [JobState.PENDING, *sorted(COLD)])
 def test_job_that_waits_for_no_provider_is_never_due(state):
-    assert not is_due(job(state), head=head(10**9, T0 + 10**9), timeouts=OURS, claimed_at=T0)
+    newest = head(10**9, T0 + 10**9)
+
+    assert not is_due(job(state), head=newest, timeouts=TIMEOUTS, claimed_at=T0)
 
 
-def test_job_that_came_back_after_a_claim_was_refused():
-    history = history_of((ChainEventKind.JOB_CLAIMED, 5, US), (ChainEventKind.JOB_REFUSED, 9, US))
-
-    assert (history.refused, history.times()) == ({US}, {})
-
-
-def test_job_that_came_back_without_a_claim_had_a_claim_timeout():
+def test_return_after_a_claim_is_a_refusal():
     history = history_of(
-        (ChainEventKind.JOB_TRANSITION, 4, ""),
-        (ChainEventKind.JOB_REFUSED, 5, US),
-        (ChainEventKind.JOB_REFUSED, 9, US),
-        (ChainEventKind.JOB_REFUSED, 12, OTHER),
+        (ChainEventKind.JOB_CLAIMED, 5, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 9, PROVIDER),
     )
 
-    assert history.refused == set()
+    assert history.refused_by == {PROVIDER}
+    assert history.timeout_counts() == {}
+
+
+def test_return_without_a_claim_is_a_claim_timeout():
+    history = history_of(
+        (ChainEventKind.JOB_TRANSITION, 4, ""),
+        (ChainEventKind.JOB_REFUSED, 5, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 9, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 12, OTHER_ADDRESS),
+    )
+
+    assert history.refused_by == set()
     assert history.claim_timeouts == {
-        US: ClaimTimeouts(times=2, block=9),
-        OTHER: ClaimTimeouts(times=1, block=12),
+        PROVIDER: ClaimTimeouts(count=2, last_block=9),
+        OTHER_ADDRESS: ClaimTimeouts(count=1, last_block=12),
     }
 
 
 def test_claim_counts_only_for_its_own_match():
     history = history_of(
-        (ChainEventKind.JOB_CLAIMED, 5, US),
-        (ChainEventKind.JOB_REFUSED, 9, US),
-        (ChainEventKind.JOB_REFUSED, 30, OTHER),
+        (ChainEventKind.JOB_CLAIMED, 5, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 9, PROVIDER),
+        (ChainEventKind.JOB_REFUSED, 30, OTHER_ADDRESS),
     )
 
-    assert (history.refused, history.times()) == ({US}, {OTHER: 1})
+    assert history.refused_by == {PROVIDER}
+    assert history.timeout_counts() == {OTHER_ADDRESS: 1}
 
 
-def test_provider_does_not_rest_after_one_claim_timeout():
-    assert (
-        history_of((ChainEventKind.JOB_REFUSED, 5, US)).resting(head=head(5), timeouts=OURS)
-        == frozenset()
-    )
+def test_provider_is_not_excluded_after_one_claim_timeout():
+    history = history_of((ChainEventKind.JOB_REFUSED, 5, PROVIDER))
+
+    assert history.excluded_providers(head=head(5), timeouts=TIMEOUTS) == frozenset()
 
 
-@pytest.mark.parametrize(("times", "rest"), [(2, 10), (3, 20), (5, 40)])
-def test_rest_grows_with_each_claim_timeout(times, rest):
-    history = history_of(*((ChainEventKind.JOB_REFUSED, 100 + i, US) for i in range(times)))
-    last = 100 + times - 1
+@pytest.mark.parametrize(("timeout_count", "excluded_blocks"), [(2, 10), (3, 20), (5, 40)])
+def test_provider_is_excluded_for_longer_with_each_claim_timeout(timeout_count, excluded_blocks):
+    returns = [(ChainEventKind.JOB_REFUSED, 100 + n, PROVIDER) for n in range(timeout_count)]
+    history = history_of(*returns)
+    last_timeout = 100 + timeout_count - 1
+    last_excluded = head(last_timeout + excluded_blocks - 1)
+    first_included = head(last_timeout + excluded_blocks)
 
-    assert history.resting(head=head(last + rest - 1), timeouts=OURS) == {US}
-    assert history.resting(head=head(last + rest), timeouts=OURS) == frozenset()
+    assert history.excluded_providers(head=last_excluded, timeouts=TIMEOUTS) == {PROVIDER}
+    assert history.excluded_providers(head=first_included, timeouts=TIMEOUTS) == frozenset()

@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CREDIT, OTHER, US, job
+from tests.unit.domain.builders import CREDIT, OTHER_ADDRESS, PROVIDER, job
 
 from gridstead.domain.jobs.billing import Prices, Resources
 from gridstead.domain.jobs.job import Affinity, Hardware, Label, Provider
@@ -21,13 +21,13 @@ PENDING = job(
 )
 
 
-def provider(address=US, **changes):
+def provider(address=PROVIDER, **changes):
     base = Provider(
         address=address,
         hardware=HARDWARE,
         prices=CHEAP,
         labels=(Label(key="zone", value="lab"),),
-        joined=True,
+        is_joined=True,
     )
     return replace(base, **changes)
 
@@ -35,7 +35,7 @@ def provider(address=US, **changes):
 @pytest.mark.parametrize(
     ("ineligible", "reason"),
     [
-        (provider(joined=False), "1 not approved"),
+        (provider(is_joined=False), "1 not approved"),
         (provider(prices=replace(CHEAP, cpu_per_min=1000 * CREDIT)), "1 too expensive"),
         (provider(hardware=replace(HARDWARE, cpus_per_node=(1, 1))), "1 too small"),
     ],
@@ -48,49 +48,60 @@ def test_ineligible_provider_is_not_chosen(ineligible, reason):
 
 
 def test_provider_that_refused_the_job_does_not_get_it_again():
-    choice = choose(PENDING, [provider()], refused_by={US})
+    choice = choose(PENDING, [provider()], refused_by={PROVIDER})
 
     assert choice.provider is None
     assert "1 refused it" in choice.reason
 
 
-def test_provider_with_a_claim_timeout_comes_after_a_more_expensive_one():
+def test_provider_without_a_claim_timeout_is_preferred_to_a_cheaper_one():
     choice = choose(
         PENDING,
-        [provider(US), provider(OTHER, prices=EXPENSIVE)],
+        [provider(PROVIDER), provider(OTHER_ADDRESS, prices=EXPENSIVE)],
         refused_by=(),
-        claim_timeouts={US: 1},
+        claim_timeouts={PROVIDER: 1},
     )
 
-    assert (choice.provider, choice.price_per_min) == (OTHER, 8 * CREDIT)
+    assert choice.provider == OTHER_ADDRESS
+    assert choice.price_per_min == 8 * CREDIT
 
 
-def test_provider_with_fewer_claim_timeouts_comes_first():
+def test_provider_with_fewer_claim_timeouts_is_preferred():
     choice = choose(
         PENDING,
-        [provider(US), provider(OTHER, prices=EXPENSIVE)],
+        [provider(PROVIDER), provider(OTHER_ADDRESS, prices=EXPENSIVE)],
         refused_by=(),
-        claim_timeouts={US: 2, OTHER: 1},
+        claim_timeouts={PROVIDER: 2, OTHER_ADDRESS: 1},
     )
 
-    assert choice.provider == OTHER
+    assert choice.provider == OTHER_ADDRESS
 
 
 def test_provider_with_claim_timeouts_gets_the_job_if_no_other_is_eligible():
-    providers = [provider(US), provider(OTHER, joined=False)]
+    providers = [provider(PROVIDER), provider(OTHER_ADDRESS, is_joined=False)]
 
-    assert choose(PENDING, providers, refused_by=(), claim_timeouts={US: 3}).provider == US
+    assert (
+        choose(PENDING, providers, refused_by=(), claim_timeouts={PROVIDER: 3}).provider == PROVIDER
+    )
 
 
-def test_resting_provider_is_not_chosen():
-    choice = choose(PENDING, [provider()], refused_by=(), claim_timeouts={US: 3}, resting={US})
+def test_excluded_provider_is_not_chosen():
+    choice = choose(
+        PENDING, [provider()], refused_by=(), claim_timeouts={PROVIDER: 3}, excluded={PROVIDER}
+    )
 
     assert choice.provider is None
     assert "1 did not claim it in time" in choice.reason
 
 
 def test_refusal_is_reported_instead_of_a_claim_timeout():
-    choice = choose(PENDING, [provider()], refused_by={US}, claim_timeouts={US: 1}, resting={US})
+    choice = choose(
+        PENDING,
+        [provider()],
+        refused_by={PROVIDER},
+        claim_timeouts={PROVIDER: 1},
+        excluded={PROVIDER},
+    )
 
     assert "1 refused it" in choice.reason
 
@@ -103,13 +114,18 @@ def test_no_provider_is_chosen_if_none_is_registered():
 
 
 def test_cheapest_eligible_provider_gets_the_job():
-    choice = choose(PENDING, [provider(US, prices=EXPENSIVE), provider(OTHER)], refused_by=())
+    choice = choose(
+        PENDING, [provider(PROVIDER, prices=EXPENSIVE), provider(OTHER_ADDRESS)], refused_by=()
+    )
 
-    assert (choice.provider, choice.price_per_min) == (OTHER, 4 * CREDIT)
+    assert (choice.provider, choice.price_per_min) == (OTHER_ADDRESS, 4 * CREDIT)
 
 
-def test_of_equal_providers_the_lowest_address_gets_the_job():
-    assert choose(PENDING, [provider(OTHER), provider(US)], refused_by=()).provider == US
+def test_provider_with_the_lowest_address_gets_the_job_if_prices_are_equal():
+    assert (
+        choose(PENDING, [provider(OTHER_ADDRESS), provider(PROVIDER)], refused_by=()).provider
+        == PROVIDER
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,9 +167,9 @@ def test_label_is_the_left_side_of_a_condition(label_value, operator, value, is_
 @pytest.mark.parametrize(
     ("changes", "chosen"),
     [
-        ({"uses": (Label(key="zone", value="lab"),)}, US),
+        ({"uses": (Label(key="zone", value="lab"),)}, PROVIDER),
         ({"uses": (Label(key="zone", value="other"),)}, None),
-        ({"affinity": (Affinity(key="zone", operator="in", value="la"),)}, US),
+        ({"affinity": (Affinity(key="zone", operator="in", value="la"),)}, PROVIDER),
         ({"affinity": (Affinity(key="gflops", operator=">", value="1"),)}, None),
     ],
 )

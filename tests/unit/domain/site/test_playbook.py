@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes, effects, failures and plan that follow from the events of a playbook's run."""
+"""Tests of the changes, effects, failures and plan that are computed from the events of a run."""
 
 import pytest
 
@@ -28,25 +28,25 @@ from gridstead.domain.slurm.hostlist import expand
 from gridstead.errors import UnexpectedOutput
 
 
-def ended(host, name, outcome=TaskOutcome.CHANGED, *, handler=False, **more):
-    return HostFinished(
-        host=host, task=Task(name=name, role="slurm", is_handler=handler), outcome=outcome, **more
-    )
+def host_finished(host, name, outcome=TaskOutcome.CHANGED, *, handler=False, **fields):
+    """Return the event of the end of a task on a host."""
+    task = Task(name=name, role="slurm", is_handler=handler)
+    return HostFinished(host=host, task=task, outcome=outcome, **fields)
 
 
-RUN = (
+EVENTS = (
     PlayStarted(name="Run the controller"),
     TaskStarted(task=Task(name="Ensure slurmctld has its configuration", role="slurm")),
-    ended(
+    host_finished(
         "controller", "Ensure slurmctld has its configuration", targets=("/etc/slurm/slurm.conf",)
     ),
-    ended("controller", "Ensure slurmctld runs", TaskOutcome.OK),
-    ended("controller", "Check whether slurmctld runs", handler=True),
-    ended("controller", "Reconfigure the cluster", handler=True),
-    ended("controller", "Reconfigure the cluster", handler=True),
-    ended("controller", "Restart slurmrestd", TaskOutcome.SKIPPED, handler=True),
-    ended("compute1", "Ensure slurmd runs", targets=("slurmd",), unit_state="started"),
-    ended("compute1", "Drain the node", handler=True),
+    host_finished("controller", "Ensure slurmctld runs", TaskOutcome.OK),
+    host_finished("controller", "Check whether slurmctld runs", handler=True),
+    host_finished("controller", "Reconfigure the cluster", handler=True),
+    host_finished("controller", "Reconfigure the cluster", handler=True),
+    host_finished("controller", "Restart slurmrestd", TaskOutcome.SKIPPED, handler=True),
+    host_finished("compute1", "Ensure slurmd runs", targets=("slurmd",), unit_state="started"),
+    host_finished("compute1", "Drain the node", handler=True),
     RunEnded(failed=frozenset()),
 )
 JOB = RunningJob(
@@ -54,15 +54,15 @@ JOB = RunningJob(
 )
 
 
-def test_handlers_are_not_changes():
-    assert [(change.host, change.task.name) for change in changes(RUN)] == [
+def test_changes_exclude_handlers():
+    assert [(change.host, change.task.name) for change in changes(EVENTS)] == [
         ("controller", "Ensure slurmctld has its configuration"),
         ("compute1", "Ensure slurmd runs"),
     ]
 
 
 def test_effects_of_handlers_and_units_are_listed_once():
-    assert [(effect.host, str(effect)) for effect in effects(RUN)] == [
+    assert [(effect.host, str(effect)) for effect in effects(EVENTS)] == [
         ("controller", "reconfigure the cluster"),
         ("compute1", "start slurmd"),
         ("compute1", "drain the node"),
@@ -70,15 +70,17 @@ def test_effects_of_handlers_and_units_are_listed_once():
 
 
 def test_handler_with_an_unknown_verb_has_no_effect():
-    assert effects([ended("a", "Frobnicate x", handler=True)]) == ()
+    assert effects([host_finished("a", "Frobnicate x", handler=True)]) == ()
 
 
 def test_task_without_a_unit_state_has_no_effect():
-    assert effects([ended("a", "Ensure x starts at boot", targets=("x",), unit_state="")]) == ()
+    event = host_finished("a", "Ensure x starts at boot", targets=("x",), unit_state="")
+
+    assert effects([event]) == ()
 
 
-def test_plan_lists_draining_nodes_and_the_jobs_on_affected_hosts():
-    plan = plan_site(RUN, [JOB])
+def test_plan_contains_nodes_to_drain_and_jobs_on_affected_hosts():
+    plan = plan_site(EVENTS, [JOB])
 
     assert plan.drains == ("compute1",)
     assert plan.jobs == {"compute1": (JOB,), "controller": ()}
@@ -95,26 +97,34 @@ def test_plan_lists_draining_nodes_and_the_jobs_on_affected_hosts():
         ("Reconfigure Slurm", [JOB], ()),
     ],
 )
-def test_node_must_drain_before_an_effect_ends_its_jobs(name, jobs, drains):
-    assert plan_site([ended("compute1", name, handler=True)], jobs).drains == drains
+def test_node_is_drained_if_an_effect_would_end_its_jobs(name, jobs, drains):
+    handler_run = host_finished("compute1", name, handler=True)
+
+    assert plan_site([handler_run], jobs).drains == drains
 
 
 def test_jobs_of_a_plan_are_unknown_if_slurm_did_not_answer():
-    assert plan_site(RUN, None).jobs is None
+    assert plan_site(EVENTS, None).jobs is None
 
 
 def test_plan_of_an_unchanged_site_is_empty():
-    plan = plan_site(
-        [ended("a", "Ensure x", TaskOutcome.OK), ended("a", "Ensure y", TaskOutcome.SKIPPED)], [JOB]
-    )
+    events = [
+        host_finished("a", "Ensure x", TaskOutcome.OK),
+        host_finished("a", "Ensure y", TaskOutcome.SKIPPED),
+    ]
 
-    assert (plan.changes, plan.effects, plan.drains, plan.jobs) == ((), (), (), {})
+    plan = plan_site(events, [JOB])
+
+    assert plan.changes == ()
+    assert plan.effects == ()
+    assert plan.drains == ()
+    assert plan.jobs == {}
 
 
-def test_tally_counts_the_changes_of_each_host_of_the_run():
-    unchanged = ended("archive", "Ensure x", TaskOutcome.OK)
+def test_tally_counts_the_changes_of_each_host():
+    unchanged = host_finished("archive", "Ensure x", TaskOutcome.OK)
 
-    assert list(tally([*RUN, unchanged]).items()) == [
+    assert list(tally([*EVENTS, unchanged]).items()) == [
         ("archive", 0),
         ("compute1", 1),
         ("controller", 1),
@@ -123,7 +133,7 @@ def test_tally_counts_the_changes_of_each_host_of_the_run():
 
 def test_rescued_task_is_not_a_failure():
     events = [
-        ended("b", "Check x", TaskOutcome.FAILED, message="x"),
+        host_finished("b", "Check x", TaskOutcome.FAILED, message="x"),
         RunEnded(failed=frozenset({"a"})),
     ]
 
@@ -132,9 +142,9 @@ def test_rescued_task_is_not_a_failure():
 
 def test_last_failure_of_each_failed_host_is_returned():
     events = [
-        ended("b", "Gather facts", TaskOutcome.UNREACHABLE, message="unreachable"),
-        ended("a", "Check x", TaskOutcome.FAILED, message="rescued"),
-        ended("a", "Check y", TaskOutcome.FAILED, message="last"),
+        host_finished("b", "Gather facts", TaskOutcome.UNREACHABLE, message="unreachable"),
+        host_finished("a", "Check x", TaskOutcome.FAILED, message="rescued"),
+        host_finished("a", "Check y", TaskOutcome.FAILED, message="last"),
         RunEnded(failed=frozenset({"a", "b"})),
     ]
 
@@ -144,18 +154,18 @@ def test_last_failure_of_each_failed_host_is_returned():
     ]
 
 
-def test_run_without_an_end_has_no_failures():
-    events = [PrintedText(text="interrupted"), ended("a", "Check x", TaskOutcome.FAILED)]
+def test_run_without_an_end_event_has_no_failures():
+    events = [PrintedText(text="interrupted"), host_finished("a", "Check x", TaskOutcome.FAILED)]
 
     assert failures(events) == ()
 
 
 def test_record_has_names_and_messages_but_no_diffs():
-    secret = ended("b", "Ensure the key", targets=("/key",), diff="+hidden")
-    failed = ended("a", "Ensure x", TaskOutcome.FAILED, message="no room")
+    changed = host_finished("b", "Ensure the key", targets=("/key",), diff="+hidden")
+    failed = host_finished("a", "Ensure x", TaskOutcome.FAILED, message="no room")
     run = PlaybookRun(
         outcome=RunOutcome.FAILED,
-        events=(secret, failed, RunEnded(failed=frozenset({"a"}))),
+        events=(changed, failed, RunEnded(failed=frozenset({"a"}))),
         waiting={"b": ("x_restart",)},
     )
     circumstances = Circumstances(by="me@here", commit="abc+", started_at=1, ended_at=2)
@@ -165,7 +175,8 @@ def test_record_has_names_and_messages_but_no_diffs():
 
     assert record.changed == {"b": ("slurm: Ensure the key",)}
     assert record.failed == (FailedTask(host="a", task="slurm: Ensure x", message="no room"),)
-    assert (record.limit, record.waiting) == ("b", {"b": ("x_restart",)})
+    assert record.limit == "b"
+    assert record.waiting == {"b": ("x_restart",)}
     assert record.circumstances == circumstances
     assert "hidden" not in repr(record)
 
@@ -219,6 +230,6 @@ def test_verification_report_is_read():
 
 
 @pytest.mark.parametrize("report", [{}, {"looked_at": 1, "hosts": {}, "findings": [{"host": "a"}]}])
-def test_verification_report_of_another_form_is_refused(report):
+def test_malformed_verification_report_is_refused(report):
     with pytest.raises(UnexpectedOutput):
         to_verification(report)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slurm's states, and the times of an attempt."""
+"""Slurm's job states, and the start and run time of an attempt."""
 
 import pytest
 from tests.unit.domain.builders import T0, attempt, job
@@ -9,7 +9,7 @@ from gridstead.errors import UnexpectedOutput
 
 
 @pytest.mark.parametrize("state", sorted(ALIVE_STATES | END_STATES.keys()))
-def test_known_state_of_slurm_is_accepted(state):
+def test_state_of_slurm_is_accepted(state):
     assert check_state(state, source="sacct") == state
 
 
@@ -39,7 +39,7 @@ def test_elapsed_time_excludes_suspensions_and_is_never_negative(changes, elapse
 
 
 @pytest.mark.parametrize(
-    ("state", "changes", "started"),
+    ("state", "changes", "has_started"),
     [
         ("PENDING", {}, False),
         ("CONFIGURING", {"started_at": T0}, False),
@@ -49,5 +49,5 @@ def test_elapsed_time_excludes_suspensions_and_is_never_negative(changes, elapse
         ("COMPLETED", {"ended_at": 0}, False),
     ],
 )
-def test_attempt_has_started_if_its_script_has_started(state, changes, started):
-    assert attempt(job(), state, **changes).started == started
+def test_attempt_has_started_if_its_script_has_started(state, changes, has_started):
+    assert attempt(job(), state, **changes).has_started == has_started

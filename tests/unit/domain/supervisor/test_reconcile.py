@@ -1,31 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the plan from the claim to the start of a job. Failures and unknowns come first."""
+"""The plan for a job from its claim to its start. Missing answers of Slurm come first."""
 
 from dataclasses import replace
 
 import pytest
 from tests.unit.domain.builders import (
     CLAIM_BLOCK,
-    OTHER,
+    OTHER_ADDRESS,
     RULES,
     T0,
-    accounting,
+    accounting_sample,
     attempt,
-    calls,
-    cancelled,
+    calls_of,
+    cancelled_ids,
     job,
-    live,
-    notes,
-    record,
-    snapshot,
-    submitted,
+    journal_record,
+    live_sample,
+    noted_kinds,
+    planned_actions,
+    submitted_record,
 )
 
 from gridstead.domain.jobs.job import QueueSizes
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.supervisor.actions import Submit
 from gridstead.domain.supervisor.journal import EntryKind
-from gridstead.domain.supervisor.reconcile import plan_jobs
 from gridstead.domain.transactions.calls import (
     ClaimCancelling,
     ClaimJobs,
@@ -35,293 +34,316 @@ from gridstead.domain.transactions.calls import (
 )
 
 
+def types_of(actions):
+    return [type(action) for action in actions]
+
+
 def test_job_waits_if_slurmctld_does_not_answer():
     our_job = job()
-    silent = snapshot(
-        [our_job],
-        [submitted(our_job)],
-        live=None,
-        accounting=accounting(attempt(our_job, "COMPLETED")),
+    completed = accounting_sample(attempt(our_job, "COMPLETED"))
+
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], live_sample=None, accounting_sample=completed
     )
 
-    assert plan_jobs(silent, RULES) == ()
+    assert actions == ()
 
 
 def test_submission_is_not_repeated_if_slurmdbd_does_not_answer():
     our_job = job()
 
-    assert plan_jobs(snapshot([our_job], [submitted(our_job)], accounting=None), RULES) == ()
+    actions = planned_actions([our_job], [submitted_record(our_job)], accounting_sample=None)
+
+    assert actions == ()
 
 
 def test_submission_is_not_repeated_while_slurmdbd_is_incomplete():
     our_job = job()
+    incomplete = accounting_sample(is_complete=False)
 
-    assert (
-        plan_jobs(
-            snapshot([our_job], [submitted(our_job)], accounting=accounting(complete=False)), RULES
-        )
-        == ()
-    )
+    actions = planned_actions([our_job], [submitted_record(our_job)], accounting_sample=incomplete)
+
+    assert actions == ()
 
 
 def test_job_without_a_submission_waits_if_slurmdbd_does_not_answer():
-    """The journal may have been lost after an attempt that has ended since."""
+    """An attempt may have run and ended before the journal was lost."""
     our_job = job()
 
-    assert plan_jobs(snapshot([our_job], [record(our_job)], accounting=None), RULES) == ()
+    actions = planned_actions([our_job], [journal_record(our_job)], accounting_sample=None)
+
+    assert actions == ()
 
 
-def test_first_absent_sample_is_only_noted():
+def test_first_absence_is_only_noted():
     our_job = job()
 
-    assert notes(plan_jobs(snapshot([our_job], [submitted(our_job)]), RULES)) == [EntryKind.ABSENT]
+    actions = planned_actions([our_job], [submitted_record(our_job)])
+
+    assert noted_kinds(actions) == [EntryKind.ABSENT]
 
 
-def test_second_absent_sample_does_not_count_if_it_is_too_early():
+def test_second_absence_is_ignored_if_it_is_too_early():
     our_job = job()
-    journal_record = record(
+    absent_for_5_s = journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMITTED, T0 + 1, 42),
         (EntryKind.ABSENT, T0 + 55),
     )
 
-    assert plan_jobs(snapshot([our_job], [journal_record]), RULES) == ()
+    assert planned_actions([our_job], [absent_for_5_s]) == ()
 
 
-@pytest.mark.parametrize(("later_s", "settled"), [(0, 1), (1, 0)])
-def test_end_in_slurmdbd_counts_only_for_the_run_that_slurmctld_lists(later_s, settled):
+@pytest.mark.parametrize(("start_difference_s", "settlements"), [(0, 1), (1, 0)])
+def test_end_in_slurmdbd_applies_only_to_the_run_that_slurmctld_lists(
+    start_difference_s, settlements
+):
     our_job = job(JobState.RUNNING)
     ended = attempt(our_job, "COMPLETED")
-    running = replace(ended, state="RUNNING", started_at=ended.started_at + later_s, ended_at=None)
+    started_at = ended.started_at + start_difference_s
+    running = replace(ended, state="RUNNING", started_at=started_at, ended_at=None)
 
-    actions = plan_jobs(
-        snapshot([our_job], [submitted(our_job)], live=live(running), accounting=accounting(ended)),
-        RULES,
+    actions = planned_actions(
+        [our_job],
+        [submitted_record(our_job)],
+        live_sample=live_sample(running),
+        accounting_sample=accounting_sample(ended),
     )
 
-    assert len([call for call in calls(actions) if isinstance(call, Settle)]) == settled
+    settle_calls = [call for call in calls_of(actions) if isinstance(call, Settle)]
+    assert len(settle_calls) == settlements
 
 
 def test_job_that_is_absent_for_six_seconds_is_submitted_again():
     our_job = job()
-    journal_record = record(
+    absent_for_6_s = journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMITTED, T0 + 1, 42),
         (EntryKind.ABSENT, T0 + 54),
     )
 
-    (action,) = plan_jobs(snapshot([our_job], [journal_record]), RULES)
+    actions = planned_actions([our_job], [absent_for_6_s])
 
-    assert isinstance(action, Submit)
+    assert types_of(actions) == [Submit]
 
 
 def test_job_that_slurm_lost_too_often_panics_without_a_bill():
     our_job = job(JobState.RUNNING)
-    tries = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(RULES.max_attempts)]
-    journal_record = record(
-        our_job, (EntryKind.SUBMIT_INTENDED, T0), *tries, (EntryKind.ABSENT, T0 + 54)
+    submissions = [(EntryKind.SUBMITTED, T0 + n, n) for n in range(RULES.max_attempts)]
+    lost = journal_record(
+        our_job, (EntryKind.SUBMIT_INTENDED, T0), *submissions, (EntryKind.ABSENT, T0 + 54)
     )
 
-    (call,) = calls(plan_jobs(snapshot([our_job], [journal_record]), RULES))
+    (call,) = calls_of(planned_actions([our_job], [lost]))
 
-    assert (call.state, call.seconds) == (JobState.PANICKED, 0)
+    assert call.state is JobState.PANICKED
+    assert call.seconds == 0
 
 
-def test_job_in_a_sample_ends_its_absence():
+def test_job_that_is_listed_again_is_noted_as_present():
     our_job = job()
-    journal_record = record(
+    absent = journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMITTED, T0 + 1, 42),
         (EntryKind.ABSENT, T0 + 50),
     )
 
-    actions = plan_jobs(
-        snapshot([our_job], [journal_record], live=live(attempt(our_job, "PENDING"))), RULES
+    actions = planned_actions(
+        [our_job], [absent], live_sample=live_sample(attempt(our_job, "PENDING"))
     )
 
-    assert EntryKind.PRESENT in notes(actions)
-    assert not any(isinstance(a, Submit) for a in actions)
+    assert EntryKind.PRESENT in noted_kinds(actions)
+    assert Submit not in types_of(actions)
 
 
 def test_claimed_job_is_submitted_without_confirmations():
     our_job = job()
 
-    (action,) = plan_jobs(snapshot([our_job], [record(our_job)], height=CLAIM_BLOCK), RULES)
+    actions = planned_actions([our_job], [journal_record(our_job)], height=CLAIM_BLOCK)
 
-    assert action == Submit(job=our_job, time_limit_min=100)
+    assert actions == (Submit(job=our_job, time_limit_min=100),)
 
 
 def test_attempt_that_is_missing_in_the_journal_is_adopted():
-    """The supervisor crashed between sbatch and its journal entry."""
+    """The supervisor crashed after sbatch and before it wrote the journal entry."""
     our_job = job()
-    journal_record = record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
+    crashed = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
 
-    actions = plan_jobs(
-        snapshot([our_job], [journal_record], live=live(attempt(our_job, "PENDING"))), RULES
+    actions = planned_actions(
+        [our_job], [crashed], live_sample=live_sample(attempt(our_job, "PENDING"))
     )
 
-    assert notes(actions) == [EntryKind.SEEN]
-    assert not any(isinstance(a, Submit) for a in actions)
+    assert noted_kinds(actions) == [EntryKind.SEEN]
+    assert Submit not in types_of(actions)
 
 
-def test_submission_is_noted_as_seen_when_it_is_durable():
+@pytest.mark.parametrize(("now", "kinds"), [(T0 + 6, []), (T0 + 7, [EntryKind.SEEN])])
+def test_submission_is_noted_as_seen_when_it_is_durable(now, kinds):
     our_job = job()
-    young = snapshot(
-        [our_job],
-        [submitted(our_job)],
-        live=live(attempt(our_job, "PENDING"), taken_at=T0 + 6),
-        now=T0 + 6,
-    )
+    pending = live_sample(attempt(our_job, "PENDING"), taken_at=T0 + 6)
 
-    assert plan_jobs(young, RULES) == ()
-    assert notes(plan_jobs(replace(young, now=T0 + 7), RULES)) == [EntryKind.SEEN]
+    actions = planned_actions([our_job], [submitted_record(our_job)], live_sample=pending, now=now)
+
+    assert noted_kinds(actions) == kinds
+    assert len(actions) == len(kinds)
 
 
 def test_adopted_attempt_is_noted_as_submitted_until_it_is_durable():
     our_job = job()
-    journal_record = record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
+    crashed = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
+    pending = live_sample(attempt(our_job, "PENDING"))
 
-    assert notes(
-        plan_jobs(
-            snapshot(
-                [our_job], [journal_record], live=live(attempt(our_job, "PENDING")), now=T0 + 3
-            ),
-            RULES,
-        )
-    ) == [EntryKind.SUBMITTED]
+    actions = planned_actions([our_job], [crashed], live_sample=pending, now=T0 + 3)
+
+    assert noted_kinds(actions) == [EntryKind.SUBMITTED]
 
 
-def test_attempt_of_another_history_is_cancelled():
+def test_attempt_with_the_job_number_of_an_older_chain_is_cancelled():
     our_job = job()
-    old = replace(attempt(our_job, "PENDING"), job_key=job(stored="older").job_key)
+    old_attempt = replace(attempt(our_job, "PENDING"), job_key=job(script_id="older").job_key)
 
-    actions = plan_jobs(snapshot([our_job], [record(our_job)], live=live(old), now=T0 + 120), RULES)
+    actions = planned_actions(
+        [our_job],
+        [journal_record(our_job)],
+        live_sample=live_sample(old_attempt),
+        now=T0 + 120,
+    )
 
-    assert cancelled(actions) == [42]
-    assert any(isinstance(a, Submit) for a in actions)
+    assert cancelled_ids(actions) == [42]
+    assert Submit in types_of(actions)
 
 
 def test_attempt_of_another_user_is_cancelled():
     our_job = job()
+    impostor = attempt(our_job, user=OTHER_ADDRESS)
 
-    actions = plan_jobs(
-        snapshot([our_job], [submitted(our_job)], live=live(attempt(our_job, user=OTHER))), RULES
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], live_sample=live_sample(impostor)
     )
 
-    assert EntryKind.IMPOSTOR in notes(actions)
-    assert cancelled(actions) == [42]
-    assert calls(actions) == []
+    assert EntryKind.IMPOSTOR in noted_kinds(actions)
+    assert cancelled_ids(actions) == [42]
+    assert calls_of(actions) == []
 
 
 def test_attempt_that_is_older_than_the_claim_is_cancelled():
     our_job = job()
-    old = attempt(our_job, submitted_at=T0 - 61)
+    old_attempt = attempt(our_job, submitted_at=T0 - 61)
 
-    actions = plan_jobs(snapshot([our_job], [submitted(our_job)], live=live(old)), RULES)
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], live_sample=live_sample(old_attempt)
+    )
 
-    assert calls(actions) == []
-    assert cancelled(actions) == [42]
+    assert calls_of(actions) == []
+    assert cancelled_ids(actions) == [42]
 
 
 def test_pending_attempt_is_cancelled_if_another_one_runs():
     our_job = job()
-    waiting, running = (
-        attempt(our_job, "PENDING", slurm_job_id=41),
-        attempt(our_job, "RUNNING", slurm_job_id=43),
+    pending = attempt(our_job, "PENDING", slurm_job_id=41)
+    running = attempt(our_job, "RUNNING", slurm_job_id=43)
+
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], live_sample=live_sample(pending, running)
     )
 
-    assert cancelled(
-        plan_jobs(snapshot([our_job], [submitted(our_job)], live=live(waiting, running)), RULES)
-    ) == [41]
+    assert cancelled_ids(actions) == [41]
 
 
-def test_start_is_reported_after_the_confirmations_of_the_claim():
+def test_start_is_not_reported_before_the_claim_is_confirmed():
     our_job = job()
+    running = live_sample(attempt(our_job))
 
-    actions = plan_jobs(
-        snapshot(
-            [our_job], [submitted(our_job)], live=live(attempt(our_job)), height=CLAIM_BLOCK + 5
-        ),
-        RULES,
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], live_sample=running, height=CLAIM_BLOCK + 5
     )
 
-    assert calls(actions) == []
+    assert calls_of(actions) == []
 
 
-def test_start_is_reported_with_the_time_of_slurm():
+def test_start_is_reported_with_the_start_time_of_slurm():
     our_job = job()
 
-    assert calls(
-        plan_jobs(snapshot([our_job], [submitted(our_job)], live=live(attempt(our_job))), RULES)
-    ) == [SetRunning(job_key=our_job.job_key, started_at=T0 + 2)]
-
-
-def test_call_with_an_open_key_is_not_put_again():
-    our_job = job()
-    under_way = frozenset({f"running:{our_job.job_key}"})
-
-    actions = plan_jobs(
-        snapshot([our_job], [submitted(our_job)], live=live(attempt(our_job)), open_keys=under_way),
-        RULES,
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], live_sample=live_sample(attempt(our_job))
     )
 
-    assert calls(actions) == []
+    assert calls_of(actions) == [SetRunning(job_key=our_job.job_key, started_at=T0 + 2)]
 
 
-def test_job_waits_for_a_submission_with_an_unknown_result():
+def test_call_that_is_in_the_outbox_is_not_put_again():
     our_job = job()
-    journal_record = record(
+
+    actions = planned_actions(
+        [our_job],
+        [submitted_record(our_job)],
+        live_sample=live_sample(attempt(our_job)),
+        open_keys=frozenset({f"running:{our_job.job_key}"}),
+    )
+
+    assert calls_of(actions) == []
+
+
+@pytest.mark.parametrize(("now", "types"), [(T0 + 60, []), (T0 + 61, [Submit])])
+def test_submission_with_an_unknown_result_is_repeated_after_a_minute(now, types):
+    our_job = job()
+    without_result = journal_record(
         our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1), (EntryKind.ABSENT, T0 + 20)
     )
 
-    assert plan_jobs(snapshot([our_job], [journal_record]), RULES) == ()
-    later = snapshot([our_job], [journal_record], live=live(taken_at=T0 + 61), now=T0 + 61)
-    assert [type(action) for action in plan_jobs(later, RULES)] == [Submit]
+    actions = planned_actions(
+        [our_job], [without_result], live_sample=live_sample(taken_at=now), now=now
+    )
+
+    assert types_of(actions) == types
 
 
-def test_intended_submissions_are_not_attempts():
-    our_job = job()
-    tries = [(EntryKind.SUBMIT_INTENDED, T0 - 200 + n) for n in range(10)]
+def test_intended_submissions_are_not_counted_as_attempts():
+    intentions = [(EntryKind.SUBMIT_INTENDED, T0 - 200 + n) for n in range(10)]
 
-    assert record(our_job, *tries).attempts == 0
+    assert journal_record(job(), *intentions).attempt_count == 0
 
 
 def test_claimable_jobs_are_claimed_with_one_call():
-    waiting = snapshot(queues=QueueSizes(claimable=3, cancelling=0, top_up=0))
+    actions = planned_actions(queues=QueueSizes(claimable=3, cancelling=0, top_up=0))
 
-    assert calls(plan_jobs(waiting, RULES)) == [ClaimJobs(limit=RULES.claim_limit)]
+    assert calls_of(actions) == [ClaimJobs(limit=RULES.claim_limit)]
 
 
 def test_entries_of_plain_contracts_are_claimed_with_one_call_each():
     rules = replace(RULES, plain_slack_min=15, claim_limit=4)
-    puts = plan_jobs(snapshot(queues=QueueSizes(claimable=9, cancelling=2, top_up=1)), rules)
 
-    assert [put.call for put in puts] == [ClaimJobs(limit=4)] * 4 + [ClaimCancelling()] * 2 + [
-        ClaimTopUp()
-    ]
+    puts = planned_actions(rules=rules, queues=QueueSizes(claimable=9, cancelling=2, top_up=1))
+
+    calls = calls_of(puts)
+    assert calls[:4] == [ClaimJobs(limit=4)] * 4
+    assert calls[4:6] == [ClaimCancelling()] * 2
+    assert calls[6:] == [ClaimTopUp()]
     assert len({put.key for put in puts}) == len(puts)
 
 
-def test_claim_with_an_open_key_is_not_put_again():
-    waiting = snapshot(
-        queues=QueueSizes(claimable=3, cancelling=0, top_up=0), open_keys=frozenset({"claim:90"})
+def test_claim_that_is_in_the_outbox_is_not_put_again():
+    actions = planned_actions(
+        queues=QueueSizes(claimable=3, cancelling=0, top_up=0),
+        open_keys=frozenset({"claim:90"}),
     )
 
-    assert plan_jobs(waiting, RULES) == ()
+    assert actions == ()
 
 
-def test_absence_from_a_future_time_is_noted_again():
-    """The clock was set back. Otherwise the job would wait until that time."""
+def test_absence_with_a_time_in_the_future_is_noted_again():
+    """The clock was set back. Without the new entry the job would wait until that time."""
     our_job = job()
-    seen = (EntryKind.SUBMIT_INTENDED, T0 - 100), (EntryKind.SUBMITTED, T0 - 100, 42)
-    journal_record = record(our_job, *seen, (EntryKind.ABSENT, T0 + 7200))
+    entries = [
+        (EntryKind.SUBMIT_INTENDED, T0 - 100),
+        (EntryKind.SUBMITTED, T0 - 100, 42),
+        (EntryKind.ABSENT, T0 + 7200),
+    ]
 
-    (action,) = plan_jobs(snapshot([our_job], [journal_record]), RULES)
-    again = record(
-        our_job, *seen, (EntryKind.ABSENT, T0 + 7200), (action.entry.kind, action.entry.occurred_at)
-    )
+    (action,) = planned_actions([our_job], [journal_record(our_job, *entries)])
 
-    assert again.absent_since == T0 + 60
+    new_entry = (action.entry.kind, action.entry.occurred_at)
+    assert journal_record(our_job, *entries, new_entry).absent_since == T0 + 60

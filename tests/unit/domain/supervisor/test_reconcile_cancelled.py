@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the plan cancels, and what it does not cancel, when a claim disappears from the chain."""
+"""The plan for attempts whose claim disappears from the chain, and for other unclaimed attempts."""
 
 from dataclasses import replace
 
 import pytest
 from tests.unit.domain.builders import (
     CLAIM_BLOCK,
-    OTHER,
+    OTHER_ADDRESS,
     RULES,
     T0,
-    accounting,
+    accounting_sample,
     attempt,
-    calls,
-    cancelled,
+    calls_of,
+    cancelled_ids,
     job,
-    live,
-    notes,
-    record,
+    journal_record,
+    live_sample,
+    noted_kinds,
+    planned_actions,
     snapshot,
-    submitted,
+    submitted_record,
 )
 
 from gridstead.domain.jobs.lifecycle import JobState
@@ -26,211 +27,213 @@ from gridstead.domain.supervisor.actions import Cancel, Submit
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import plan_jobs
 
+# The job of the claim as the chain has it after the claim disappeared. None: there is no job.
+UNCLAIMED = [
+    job(JobState.META_SCHEDULED),
+    job(JobState.PENDING, provider=""),
+    job(provider=OTHER_ADDRESS),
+    job(JobState.PENDING, script_id="other", customer=OTHER_ADDRESS, provider=""),
+    None,
+]
+
+
+def jobs_on_chain(job_on_chain):
+    return [] if job_on_chain is None else [job_on_chain]
+
 
 def test_running_attempt_of_a_cold_job_is_cancelled_at_once():
     our_job = job(JobState.CANCELLED)
 
-    assert cancelled(
-        plan_jobs(
-            snapshot(
-                [our_job], [submitted(our_job)], live=live(attempt(our_job)), height=CLAIM_BLOCK
-            ),
-            RULES,
-        )
-    ) == [42]
-
-
-def test_cold_job_without_attempts_is_closed_after_the_confirmations():
-    our_job = job(JobState.FINISHED)
-    since = {our_job.job_key: CLAIM_BLOCK}
-
-    assert (
-        plan_jobs(
-            snapshot(
-                [our_job], [submitted(our_job)], unclaimed_since={our_job.job_key: CLAIM_BLOCK + 1}
-            ),
-            RULES,
-        )
-        == ()
-    )
-    assert notes(
-        plan_jobs(snapshot([our_job], [submitted(our_job)], unclaimed_since=since), RULES)
-    ) == [EntryKind.CLOSED]
-
-
-def test_job_is_not_closed_while_its_submission_may_still_arrive():
-    our_job = job(JobState.FINISHED)
-    journal_record = record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
-    gone = snapshot(
-        [our_job], [journal_record], unclaimed_since={our_job.job_key: CLAIM_BLOCK}, now=T0 + 61
+    actions = planned_actions(
+        [our_job],
+        [submitted_record(our_job)],
+        live_sample=live_sample(attempt(our_job)),
+        height=CLAIM_BLOCK,
     )
 
-    assert plan_jobs(gone, RULES) == ()
-    assert notes(plan_jobs(replace(gone, now=T0 + 62), RULES)) == [EntryKind.CLOSED]
+    assert cancelled_ids(actions) == [42]
+
+
+@pytest.mark.parametrize(
+    ("unclaimed_since", "kinds"), [(CLAIM_BLOCK + 1, []), (CLAIM_BLOCK, [EntryKind.CLOSED])]
+)
+def test_cold_job_without_attempts_is_closed_after_the_confirmations(unclaimed_since, kinds):
+    our_job = job(JobState.FINISHED)
+
+    actions = planned_actions(
+        [our_job],
+        [submitted_record(our_job)],
+        unclaimed_since={our_job.job_key: unclaimed_since},
+    )
+
+    assert noted_kinds(actions) == kinds
+    assert len(actions) == len(kinds)
+
+
+@pytest.mark.parametrize(("now", "kinds"), [(T0 + 61, []), (T0 + 62, [EntryKind.CLOSED])])
+def test_job_is_not_closed_while_its_submission_may_still_reach_slurm(now, kinds):
+    our_job = job(JobState.FINISHED)
+    without_result = journal_record(our_job, (EntryKind.SUBMIT_INTENDED, T0 + 1))
+    state = snapshot(
+        [our_job], [without_result], unclaimed_since={our_job.job_key: CLAIM_BLOCK}, now=T0 + 61
+    )
+
+    actions = plan_jobs(replace(state, now=now), RULES)
+
+    assert noted_kinds(actions) == kinds
+    assert len(actions) == len(kinds)
 
 
 def test_job_is_not_closed_if_slurmctld_does_not_answer():
     our_job = job(JobState.FINISHED)
 
-    assert (
-        plan_jobs(
-            snapshot(
-                [our_job],
-                [submitted(our_job)],
-                live=None,
-                unclaimed_since={our_job.job_key: CLAIM_BLOCK},
-            ),
-            RULES,
-        )
-        == ()
+    actions = planned_actions(
+        [our_job],
+        [submitted_record(our_job)],
+        live_sample=None,
+        unclaimed_since={our_job.job_key: CLAIM_BLOCK},
     )
 
+    assert actions == ()
 
-def test_attempt_that_survived_our_cancellation_is_cancelled_again():
+
+def test_attempt_that_survived_its_cancellation_is_cancelled_again():
     our_job = job(JobState.CANCELLED)
-    journal_record = record(
+    cancelled = journal_record(
         our_job, (EntryKind.SUBMITTED, T0 + 1, 42), (EntryKind.CANCELLED_BY_US, T0 + 1, 42)
     )
 
-    actions = plan_jobs(snapshot([our_job], [journal_record], live=live(attempt(our_job))), RULES)
+    actions = planned_actions([our_job], [cancelled], live_sample=live_sample(attempt(our_job)))
 
     assert [type(action) for action in actions] == [Cancel]
 
 
-UNCLAIMED = [
-    job(JobState.META_SCHEDULED),
-    job(JobState.PENDING, provider=""),
-    job(provider=OTHER),
-    job(JobState.PENDING, stored="other", customer=OTHER, provider=""),
-    None,
-]
-
-
 @pytest.mark.parametrize("job_on_chain", UNCLAIMED)
-def test_missing_claim_is_waited_for_until_the_confirmations(job_on_chain):
+def test_attempt_is_not_cancelled_before_its_claim_is_missing_for_the_confirmations(job_on_chain):
     our_job = job()
-    jobs = [job_on_chain] if job_on_chain else []
-    since = {our_job.job_key: CLAIM_BLOCK + 1}
 
-    assert (
-        plan_jobs(
-            snapshot(
-                jobs, [submitted(our_job)], live=live(attempt(our_job)), unclaimed_since=since
-            ),
-            RULES,
-        )
-        == ()
+    actions = planned_actions(
+        jobs_on_chain(job_on_chain),
+        [submitted_record(our_job)],
+        live_sample=live_sample(attempt(our_job)),
+        unclaimed_since={our_job.job_key: CLAIM_BLOCK + 1},
     )
 
-
-@pytest.mark.parametrize("job_on_chain", [*UNCLAIMED, job(JobState.FINISHED, provider=OTHER)])
-def test_blocks_that_are_older_than_the_claim_are_ignored(job_on_chain):
-    """The node lags behind and has not read the block of the claim yet."""
-    our_job = job()
-    jobs = [job_on_chain] if job_on_chain else []
-    behind = snapshot(
-        jobs,
-        [submitted(our_job)],
-        live=live(attempt(our_job)),
-        unclaimed_since={our_job.job_key: 1},
-    )
-
-    assert plan_jobs(replace(behind, head=replace(behind.head, timestamp=T0)), RULES) == ()
+    assert actions == ()
 
 
 @pytest.mark.parametrize("job_on_chain", UNCLAIMED)
 def test_attempt_is_cancelled_if_its_claim_is_missing_for_the_confirmations(job_on_chain):
     our_job = job()
-    jobs = [job_on_chain] if job_on_chain else []
-    since = {our_job.job_key: CLAIM_BLOCK}
 
-    actions = plan_jobs(
-        snapshot(jobs, [submitted(our_job)], live=live(attempt(our_job)), unclaimed_since=since),
-        RULES,
+    actions = planned_actions(
+        jobs_on_chain(job_on_chain),
+        [submitted_record(our_job)],
+        live_sample=live_sample(attempt(our_job)),
+        unclaimed_since={our_job.job_key: CLAIM_BLOCK},
     )
 
-    assert notes(actions) == [EntryKind.CANCELLED_BY_US]
-    assert cancelled(actions) == [42]
-    assert calls(actions) == []
+    assert noted_kinds(actions) == [EntryKind.CANCELLED_BY_US]
+    assert cancelled_ids(actions) == [42]
+    assert calls_of(actions) == []
 
 
-def test_job_is_submitted_again_after_we_cancelled_its_attempt():
-    """The job is claimed by us again: it must run, and the first attempt must not be billed."""
+@pytest.mark.parametrize(
+    "job_on_chain", [*UNCLAIMED, job(JobState.FINISHED, provider=OTHER_ADDRESS)]
+)
+def test_blocks_that_are_older_than_the_claim_are_ignored(job_on_chain):
+    """The node lags behind and has not read the block of the claim yet."""
     our_job = job()
-    first = attempt(our_job, "CANCELLED")
-    cancelled_by_us = (EntryKind.CANCELLED_BY_US, first.submitted_at, 42)
-    journal_record = record(
+    state = snapshot(
+        jobs_on_chain(job_on_chain),
+        [submitted_record(our_job)],
+        live_sample=live_sample(attempt(our_job)),
+        unclaimed_since={our_job.job_key: 1},
+    )
+    older_head = replace(state.head, timestamp=T0)
+
+    assert plan_jobs(replace(state, head=older_head), RULES) == ()
+
+
+def record_of_a_cancelled_attempt(our_job, cancelled_attempt):
+    """Return the record of a job whose attempt we cancelled; after that the job was absent."""
+    return journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMITTED, T0 + 1, 42),
-        cancelled_by_us,
+        (EntryKind.CANCELLED_BY_US, cancelled_attempt.submitted_at, 42),
         (EntryKind.ABSENT, T0 + 50),
     )
 
-    actions = plan_jobs(
-        snapshot([our_job], [journal_record], live=live(first), accounting=accounting(first)), RULES
+
+def test_job_that_is_claimed_again_is_submitted_again():
+    """The attempt that we cancelled after the first claim must not be billed."""
+    our_job = job()
+    cancelled_attempt = attempt(our_job, "CANCELLED")
+
+    actions = planned_actions(
+        [our_job],
+        [record_of_a_cancelled_attempt(our_job, cancelled_attempt)],
+        live_sample=live_sample(cancelled_attempt),
+        accounting_sample=accounting_sample(cancelled_attempt),
     )
 
     assert [type(action) for action in actions] == [Submit]
 
 
-def test_job_is_not_submitted_while_its_cancelled_attempt_is_alive():
+def test_job_is_not_submitted_again_while_its_cancelled_attempt_is_alive():
     our_job = job()
-    first = attempt(our_job)
-    cancelled_by_us = (EntryKind.CANCELLED_BY_US, first.submitted_at, 42)
-    journal_record = record(
-        our_job,
-        (EntryKind.SUBMIT_INTENDED, T0 + 1),
-        (EntryKind.SUBMITTED, T0 + 1, 42),
-        cancelled_by_us,
-        (EntryKind.ABSENT, T0 + 50),
-    )
+    live_attempt = attempt(our_job)
 
-    actions = plan_jobs(snapshot([our_job], [journal_record], live=live(first)), RULES)
+    actions = planned_actions(
+        [our_job],
+        [record_of_a_cancelled_attempt(our_job, live_attempt)],
+        live_sample=live_sample(live_attempt),
+    )
 
     assert [type(action) for action in actions] == [Cancel]
 
 
 def test_orphan_of_our_contracts_is_cancelled():
-    our_job = job(provider=OTHER)
+    other_job = job(provider=OTHER_ADDRESS)
 
-    assert cancelled(
-        plan_jobs(snapshot([our_job], live=live(attempt(our_job)), now=T0 + 120), RULES)
-    ) == [42]
+    actions = planned_actions(
+        [other_job], live_sample=live_sample(attempt(other_job)), now=T0 + 120
+    )
+
+    assert cancelled_ids(actions) == [42]
 
 
 def test_attempt_of_a_claimed_job_without_a_record_is_not_cancelled():
     our_job = job()
 
-    assert plan_jobs(snapshot([our_job], live=live(attempt(our_job)), now=T0 + 120), RULES) == ()
+    assert planned_actions([our_job], live_sample=live_sample(attempt(our_job)), now=T0 + 120) == ()
 
 
-def test_orphan_is_not_cancelled_while_it_is_younger_than_the_newest_block():
-    our_job = job(provider=OTHER)
+def test_orphan_is_not_cancelled_while_its_claim_may_be_in_a_later_block():
+    other_job = job(provider=OTHER_ADDRESS)
 
-    assert plan_jobs(snapshot([our_job], live=live(attempt(our_job)), now=T0 + 60), RULES) == ()
+    assert (
+        planned_actions([other_job], live_sample=live_sample(attempt(other_job)), now=T0 + 60) == ()
+    )
 
 
 def test_attempt_of_other_contracts_is_not_cancelled():
     rules = replace(RULES, contract="0x" + "dd" * 20)
 
-    assert plan_jobs(snapshot([], live=live(attempt(job())), now=T0 + 120), rules) == ()
+    assert planned_actions(rules=rules, live_sample=live_sample(attempt(job())), now=T0 + 120) == ()
 
 
 def test_cancelled_attempts_are_retained_after_a_job_is_closed():
-    job_key, records = job().job_key, JournalRecords()
-    claimed, closed = (
-        JournalEntry(job_key=job_key, kind=kind, occurred_at=T0)
-        for kind in (EntryKind.CLAIMED, EntryKind.CLOSED)
+    job_key = job().job_key
+    records = JournalRecords()
+    cancelled = JournalEntry(
+        job_key=job_key, kind=EntryKind.CANCELLED_BY_US, occurred_at=T0, slurm_job_id=42
     )
+    claimed = JournalEntry(job_key=job_key, kind=EntryKind.CLAIMED, occurred_at=T0)
+    closed = JournalEntry(job_key=job_key, kind=EntryKind.CLOSED, occurred_at=T0)
 
-    records.extend(
-        [
-            JournalEntry(
-                job_key=job_key, kind=EntryKind.CANCELLED_BY_US, occurred_at=T0, slurm_job_id=42
-            )
-        ]
-    )
+    records.extend([cancelled])
     assert records.by_job_key == {}
     records.extend([claimed, closed, claimed])
 

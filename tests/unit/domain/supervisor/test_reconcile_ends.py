@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the plan settles, refuses, cancels or extends a job."""
+"""The plan for a job that ends: settlement, refusal, cancellation, and extension before the end."""
 
 from dataclasses import replace
 
@@ -8,16 +8,17 @@ from tests.unit.domain.builders import (
     CREDIT,
     RULES,
     T0,
-    accounting,
+    accounting_sample,
     attempt,
-    calls,
-    cancelled,
+    calls_of,
+    cancelled_ids,
     job,
-    live,
-    notes,
-    record,
+    journal_record,
+    live_sample,
+    noted_kinds,
+    planned_actions,
     snapshot,
-    submitted,
+    submitted_record,
 )
 
 from gridstead.domain.jobs.lifecycle import JobState
@@ -27,28 +28,43 @@ from gridstead.domain.supervisor.journal import EntryKind
 from gridstead.domain.supervisor.reconcile import plan_jobs
 from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle
 
+# The contract accepts these states only for a running job.
+NEED_A_START = {JobState.FINISHED, JobState.OUT_OF_CREDITS}
+SLURM_STATES_THAT_NEED_A_START = sorted(
+    slurm_state for slurm_state, state in END_STATES.items() if state in NEED_A_START
+)
+OTHER_END_STATES = sorted(END_STATES.keys() - set(SLURM_STATES_THAT_NEED_A_START))
 
-@pytest.mark.parametrize("slurm_state", sorted(END_STATES))
-def test_start_is_reported_before_the_end(slurm_state):
-    """The end is put at once only if the contract would refuse it without the start."""
+
+def calls_for_end(our_job, ended, **fields):
+    """Return the calls that are planned when slurmdbd has the end of a submitted job."""
+    actions = planned_actions(
+        [our_job],
+        [submitted_record(our_job)],
+        accounting_sample=accounting_sample(ended),
+        **fields,
+    )
+    return calls_of(actions)
+
+
+@pytest.mark.parametrize("slurm_state", SLURM_STATES_THAT_NEED_A_START)
+def test_start_and_end_are_reported_at_once_if_the_contract_needs_the_start(slurm_state):
     our_job = job()
 
-    first, *rest = calls(
-        plan_jobs(
-            snapshot(
-                [our_job],
-                [submitted(our_job)],
-                accounting=accounting(attempt(our_job, slurm_state)),
-            ),
-            RULES,
-        )
-    )
+    start, end = calls_for_end(our_job, attempt(our_job, slurm_state))
 
-    assert isinstance(first, SetRunning)
-    is_put_at_once = END_STATES[slurm_state] in {JobState.FINISHED, JobState.OUT_OF_CREDITS}
-    assert [(call.state, call.seconds) for call in rest] == [
-        (END_STATES[slurm_state], 30)
-    ] * is_put_at_once
+    assert isinstance(start, SetRunning)
+    assert end.state is END_STATES[slurm_state]
+    assert end.seconds == 30
+
+
+@pytest.mark.parametrize("slurm_state", OTHER_END_STATES)
+def test_end_that_the_contract_accepts_without_a_start_waits_for_the_start(slurm_state):
+    our_job = job()
+
+    (call,) = calls_for_end(our_job, attempt(our_job, slurm_state))
+
+    assert isinstance(call, SetRunning)
 
 
 def test_end_on_plain_contracts_waits_until_the_start_is_mined():
@@ -56,86 +72,64 @@ def test_end_on_plain_contracts_waits_until_the_start_is_mined():
     our_job = job()
     rules = replace(RULES, plain_slack_min=15)
 
-    (call,) = calls(
-        plan_jobs(
-            snapshot(
-                [our_job],
-                [submitted(our_job)],
-                accounting=accounting(attempt(our_job, "COMPLETED")),
-            ),
-            rules,
-        )
-    )
+    (call,) = calls_for_end(our_job, attempt(our_job, "COMPLETED"), rules=rules)
 
     assert isinstance(call, SetRunning)
 
 
 @pytest.mark.parametrize(("slurm_state", "state"), sorted(END_STATES.items()))
-def test_end_in_accounting_is_settled_with_the_mapped_state(slurm_state, state):
+def test_end_in_slurmdbd_is_settled_with_the_mapped_state(slurm_state, state):
     our_job = job(JobState.RUNNING)
-    ended = attempt(our_job, slurm_state, exit_code=3 << 8)
 
-    (call,) = calls(
-        plan_jobs(snapshot([our_job], [submitted(our_job)], accounting=accounting(ended)), RULES)
-    )
+    (call,) = calls_for_end(our_job, attempt(our_job, slurm_state, exit_code=3 << 8))
 
-    assert (call.state, call.seconds, call.exit_code) == (state, 30, 3 << 8)
+    assert call.state is state
+    assert call.seconds == 30
+    assert call.exit_code == 3 << 8
 
 
 def test_end_that_only_slurmctld_lists_waits_for_slurmdbd():
     our_job = job(JobState.RUNNING)
+    ended = live_sample(attempt(our_job, "COMPLETED"))
 
-    assert (
-        plan_jobs(
-            snapshot([our_job], [submitted(our_job)], live=live(attempt(our_job, "COMPLETED"))),
-            RULES,
-        )
-        == ()
-    )
+    assert planned_actions([our_job], [submitted_record(our_job)], live_sample=ended) == ()
 
 
 def test_end_that_never_reaches_slurmdbd_is_settled_from_slurmctld():
     our_job = job(JobState.RUNNING)
-    listed = live(attempt(our_job, "COMPLETED"), taken_at=T0 + 63)
+    ended = live_sample(attempt(our_job, "COMPLETED"), taken_at=T0 + 63)
 
-    (call,) = calls(
-        plan_jobs(snapshot([our_job], [submitted(our_job)], live=listed, accounting=None), RULES)
+    actions = planned_actions(
+        [our_job], [submitted_record(our_job)], live_sample=ended, accounting_sample=None
     )
 
+    (call,) = calls_of(actions)
     assert isinstance(call, Settle)
 
 
-def test_runaway_record_of_slurmdbd_is_not_alive():
+def test_running_state_in_slurmdbd_is_ignored():
+    """slurmdbd may list a job as running forever, although it has ended (a runaway job)."""
     our_job = job(JobState.RUNNING)
+    runaway = accounting_sample(attempt(our_job, "RUNNING"))
 
-    actions = plan_jobs(
-        snapshot(
-            [our_job], [submitted(our_job)], accounting=accounting(attempt(our_job, "RUNNING"))
-        ),
-        RULES,
-    )
+    actions = planned_actions([our_job], [submitted_record(our_job)], accounting_sample=runaway)
 
-    assert notes(actions) == [EntryKind.ABSENT]
+    assert noted_kinds(actions) == [EntryKind.ABSENT]
 
 
 def test_job_that_its_user_cancelled_in_the_queue_is_refunded():
     our_job = job()
-    ended = attempt(our_job, "CANCELLED", started_at=None)
 
-    (call,) = calls(
-        plan_jobs(snapshot([our_job], [submitted(our_job)], accounting=accounting(ended)), RULES)
-    )
+    (call,) = calls_for_end(our_job, attempt(our_job, "CANCELLED", started_at=None))
 
-    assert (call.state, call.seconds) == (JobState.CANCELLED, 0)
+    assert call.state is JobState.CANCELLED
+    assert call.seconds == 0
 
 
 def test_job_that_slurm_could_not_start_panics():
     our_job = job()
-    ended = attempt(our_job, "BOOT_FAIL", started_at=None)
 
-    (call,) = calls(
-        plan_jobs(snapshot([our_job], [submitted(our_job)], accounting=accounting(ended)), RULES)
-    )
+    (call,) = calls_for_end(our_job, attempt(our_job, "BOOT_FAIL", started_at=None))
 
     assert call.state is JobState.PANICKED
 
@@ -143,120 +137,131 @@ def test_job_that_slurm_could_not_start_panics():
 def test_billed_time_is_at_most_the_paid_time():
     our_job = job(JobState.RUNNING, escrow=CREDIT // 4)
 
-    (call,) = calls(
-        plan_jobs(
-            snapshot(
-                [our_job], [submitted(our_job)], accounting=accounting(attempt(our_job, "TIMEOUT"))
-            ),
-            RULES,
-        )
-    )
+    (call,) = calls_for_end(our_job, attempt(our_job, "TIMEOUT"))
 
     assert call.seconds == 15
 
 
-def report(occurred_at, *, uid=200_001, slurm_job_id=42, event="end"):
+def end_report(occurred_at, *, uid=200_001, slurm_job_id=42):
     return NodeReport(
-        sequence=1, event=event, slurm_job_id=slurm_job_id, uid=uid, occurred_at=occurred_at
+        sequence=1, event="end", slurm_job_id=slurm_job_id, uid=uid, occurred_at=occurred_at
     )
 
 
 def test_end_reported_by_a_node_lowers_the_billed_time():
     our_job = job(JobState.RUNNING)
-    ended = accounting(attempt(our_job, "COMPLETED"))
+    reports = (end_report(T0 + 10),)
 
-    (call,) = calls(
-        plan_jobs(
-            snapshot([our_job], [submitted(our_job)], accounting=ended, reports=(report(T0 + 10),)),
-            RULES,
-        )
-    )
+    (call,) = calls_for_end(our_job, attempt(our_job, "COMPLETED"), reports=reports)
 
     assert call.seconds == 8
 
 
 @pytest.mark.parametrize(
-    "unrelated",
-    [report(T0 + 10, uid=0), report(T0 + 10, slurm_job_id=43), report(T0 + 1), report(T0 + 33)],
+    "unrelated_report",
+    [
+        end_report(T0 + 10, uid=0),
+        end_report(T0 + 10, slurm_job_id=43),
+        end_report(T0 + 1),
+        end_report(T0 + 33),
+    ],
 )
-def test_report_that_does_not_match_is_not_billed(unrelated):
+def test_report_that_does_not_match_the_attempt_is_ignored(unrelated_report):
     our_job = job(JobState.RUNNING)
-    ended = accounting(attempt(our_job, "COMPLETED"))
+    reports = (unrelated_report,)
 
-    (call,) = calls(
-        plan_jobs(
-            snapshot([our_job], [submitted(our_job)], accounting=ended, reports=(unrelated,)), RULES
-        )
-    )
+    (call,) = calls_for_end(our_job, attempt(our_job, "COMPLETED"), reports=reports)
 
     assert call.seconds == 30
 
 
-def refused(of, *, times, occurred_at=T0 + 1):
+def rejected_record(of_job, *, rejections, occurred_at=T0 + 1):
     """Return the record of an absent job of which Slurm refused some submissions."""
     intended = (EntryKind.SUBMIT_INTENDED, occurred_at)
     rejected = (EntryKind.SUBMIT_REJECTED, occurred_at, None, "no such partition")
-    return record(of, *[intended, rejected] * times, (EntryKind.ABSENT, occurred_at + 1))
+    absent = (EntryKind.ABSENT, occurred_at + 1)
+    return journal_record(of_job, *[intended, rejected] * rejections, absent)
 
 
 def test_job_that_slurm_rejected_too_often_is_refused():
     our_job = job()
 
-    assert calls(plan_jobs(snapshot([our_job], [refused(our_job, times=3)]), RULES)) == [
-        Refuse(job_key=our_job.job_key)
-    ]
+    actions = planned_actions([our_job], [rejected_record(our_job, rejections=3)])
+
+    assert calls_of(actions) == [Refuse(job_key=our_job.job_key)]
 
 
-def test_job_is_not_refused_or_settled_before_its_claim_is_confirmed():
+UNCONFIRMED_HEIGHT = job().state_block + RULES.confirmations - 1
+
+
+def test_job_is_not_refused_before_its_claim_is_confirmed():
     our_job = job()
-    ended = accounting(attempt(our_job, "COMPLETED"))
-    young = {"height": RULES.confirmations + our_job.state_block - 1}
+    rejected = rejected_record(our_job, rejections=3)
 
-    assert plan_jobs(snapshot([our_job], [refused(our_job, times=3)], **young), RULES) == ()
-    assert (
-        plan_jobs(snapshot([our_job], [submitted(our_job)], accounting=ended, **young), RULES) == ()
+    assert planned_actions([our_job], [rejected], height=UNCONFIRMED_HEIGHT) == ()
+
+
+def test_job_is_not_settled_before_its_claim_is_confirmed():
+    our_job = job()
+    completed = accounting_sample(attempt(our_job, "COMPLETED"))
+
+    actions = planned_actions(
+        [our_job],
+        [submitted_record(our_job)],
+        accounting_sample=completed,
+        height=UNCONFIRMED_HEIGHT,
     )
-    assert (
-        plan_jobs(snapshot([job(stored="a/b")], [record(job(stored="a/b"))], **young), RULES) == ()
-    )
+
+    assert actions == ()
+
+
+def test_job_with_a_malformed_script_id_does_not_fail_before_its_claim_is_confirmed():
+    our_job = job(script_id="a/b")
+
+    assert planned_actions([our_job], [journal_record(our_job)], height=UNCONFIRMED_HEIGHT) == ()
 
 
 def test_running_job_that_slurm_rejected_too_often_panics():
     our_job = job(JobState.RUNNING)
 
-    (call,) = calls(plan_jobs(snapshot([our_job], [refused(our_job, times=3)]), RULES))
+    (call,) = calls_of(planned_actions([our_job], [rejected_record(our_job, rejections=3)]))
 
-    assert (call.state, call.seconds, call.error) == (JobState.PANICKED, 0, "no such partition")
+    assert call.state is JobState.PANICKED
+    assert call.seconds == 0
+    assert call.error == "no such partition"
 
 
-@pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize(("seconds", "is_submitted"), [(59, False), (60, True), (-7200, True)])
-def test_rejected_job_is_submitted_again_after_a_minute(times, seconds, is_submitted):
-    """Slurm has many messages for a temporary refusal, and their list is not known."""
+@pytest.mark.parametrize("rejections", [1, 2])
+@pytest.mark.parametrize(("waited_s", "types"), [(59, []), (60, [Submit]), (-7200, [Submit])])
+def test_rejected_job_is_submitted_again_after_a_minute(rejections, waited_s, types):
+    """There is no complete list of Slurm's messages for a temporary refusal.
+
+    The wait is negative after the clock was set back.
+    """
     our_job = job()
-    view = snapshot(
+
+    actions = planned_actions(
         [our_job],
-        [refused(our_job, times=times)],
-        now=T0 + 1 + seconds,
-        live=live(taken_at=T0 + 60),
+        [rejected_record(our_job, rejections=rejections, occurred_at=T0 + 1)],
+        now=T0 + 1 + waited_s,
+        live_sample=live_sample(taken_at=T0 + 60),
     )
 
-    actions = plan_jobs(view, RULES)
-
-    assert [type(action) for action in actions] == [Submit] * is_submitted
+    assert [type(action) for action in actions] == types
 
 
 def test_cancelled_job_is_settled_at_once_after_a_rejection():
     our_job = job(cancel_requested=True)
 
-    (call,) = calls(plan_jobs(snapshot([our_job], [refused(our_job, times=1)], now=T0 + 10), RULES))
+    actions = planned_actions([our_job], [rejected_record(our_job, rejections=1)], now=T0 + 10)
 
+    (call,) = calls_of(actions)
     assert call.state is JobState.CANCELLED
 
 
 def test_job_waits_for_a_submission_with_an_unknown_result_after_a_rejection():
     our_job = job()
-    journal_record = record(
+    without_result = journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "not now"),
@@ -264,52 +269,47 @@ def test_job_waits_for_a_submission_with_an_unknown_result_after_a_rejection():
         (EntryKind.ABSENT, T0 + 62),
     )
 
-    assert (
-        plan_jobs(
-            snapshot([our_job], [journal_record], now=T0 + 120, live=live(taken_at=T0 + 120)), RULES
-        )
-        == ()
+    actions = planned_actions(
+        [our_job], [without_result], now=T0 + 120, live_sample=live_sample(taken_at=T0 + 120)
     )
+
+    assert actions == ()
 
 
 def test_job_without_a_script_fails_without_a_bill():
     our_job = job()
-    journal_record = record(our_job, (EntryKind.SCRIPT_UNAVAILABLE, T0 + 1, None, "not found"))
+    without_script = journal_record(
+        our_job, (EntryKind.SCRIPT_UNAVAILABLE, T0 + 1, None, "not found")
+    )
 
-    (call,) = calls(plan_jobs(snapshot([our_job], [journal_record]), RULES))
-
-    assert (call.state, call.seconds, call.error) == (JobState.FAILED, 0, "not found")
-
-
-def test_job_whose_escrow_does_not_pay_for_a_minute_fails():
-    our_job = job(escrow=CREDIT - 1)
-
-    (call,) = calls(plan_jobs(snapshot([our_job], [record(our_job)]), RULES))
+    (call,) = calls_of(planned_actions([our_job], [without_script]))
 
     assert call.state is JobState.FAILED
+    assert call.seconds == 0
+    assert call.error == "not found"
 
 
-def test_job_with_a_malformed_script_id_fails():
-    our_job = job(stored="a/b")
-
-    (call,) = calls(plan_jobs(snapshot([our_job], [record(our_job)]), RULES))
+@pytest.mark.parametrize("failing_job", [job(escrow=CREDIT - 1), job(script_id="a/b")])
+def test_job_with_a_small_escrow_or_a_malformed_script_id_fails(failing_job):
+    (call,) = calls_of(planned_actions([failing_job], [journal_record(failing_job)]))
 
     assert call.state is JobState.FAILED
 
 
 def test_running_job_that_its_customer_cancelled_is_cancelled_in_slurm():
     our_job = job(JobState.RUNNING, cancel_requested=True)
+    running = live_sample(attempt(our_job))
 
-    assert cancelled(
-        plan_jobs(snapshot([our_job], [submitted(our_job)], live=live(attempt(our_job))), RULES)
-    ) == [42]
+    actions = planned_actions([our_job], [submitted_record(our_job)], live_sample=running)
+
+    assert cancelled_ids(actions) == [42]
 
 
 def test_time_limit_is_extended_after_a_top_up():
     our_job = job(JobState.RUNNING, escrow=150 * CREDIT)
-    running = attempt(our_job, time_limit_min=100)
+    running = live_sample(attempt(our_job, time_limit_min=100))
 
-    actions = plan_jobs(snapshot([our_job], [submitted(our_job)], live=live(running)), RULES)
+    actions = planned_actions([our_job], [submitted_record(our_job)], live_sample=running)
 
     assert Extend(slurm_job_id=42, job_key=our_job.job_key, time_limit_min=150) in actions
 
@@ -317,40 +317,49 @@ def test_time_limit_is_extended_after_a_top_up():
 def test_billed_time_on_plain_contracts_stays_within_the_slack():
     our_job = replace(job(JobState.RUNNING), started_at=T0 - 1000)
     ended = replace(attempt(our_job, "COMPLETED"), started_at=T0 - 7200, ended_at=T0 - 1800)
-    view = snapshot([our_job], [submitted(our_job)], accounting=accounting(ended))
+    state = snapshot(
+        [our_job], [submitted_record(our_job)], accounting_sample=accounting_sample(ended)
+    )
 
-    (whole,) = calls(plan_jobs(view, RULES))
-    (within,) = calls(plan_jobs(view, replace(RULES, plain_slack_min=15)))
-    assert whole.seconds == 5400
-    assert within.seconds == (view.head.timestamp - our_job.started_at) // 60 * 60 + 900
+    (call,) = calls_of(plan_jobs(state, RULES))
+    (plain_call,) = calls_of(plan_jobs(state, replace(RULES, plain_slack_min=15)))
+
+    assert call.seconds == 5400
+    whole_minutes = (state.head.timestamp - our_job.started_at) // 60
+    assert plain_call.seconds == whole_minutes * 60 + 900
 
 
 def test_record_of_a_rejected_submission_is_not_an_end():
     our_job = job()
     leftover = attempt(our_job, "FAILED", started_at=None)
-    view = snapshot(
-        [our_job], [refused(our_job, times=3)], accounting=accounting(leftover), live=live(leftover)
+
+    actions = planned_actions(
+        [our_job],
+        [rejected_record(our_job, rejections=3)],
+        accounting_sample=accounting_sample(leftover),
+        live_sample=live_sample(leftover),
     )
 
-    assert calls(plan_jobs(view, RULES)) == [Refuse(job_key=our_job.job_key)]
+    assert calls_of(actions) == [Refuse(job_key=our_job.job_key)]
 
 
 def test_end_of_a_later_submission_counts_after_a_rejection():
     our_job = job()
-    journal_record = record(
+    submitted_again = journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),
         (EntryKind.SUBMIT_REJECTED, T0 + 1, None, "not now"),
         (EntryKind.SUBMIT_INTENDED, T0 + 61),
         (EntryKind.SUBMITTED, T0 + 61, 43),
     )
-    rows = [
-        attempt(our_job, "FAILED", started_at=None),
-        attempt(our_job, "CANCELLED", slurm_job_id=43, started_at=None),
-    ]
+    rejected = attempt(our_job, "FAILED", started_at=None)
+    cancelled = attempt(our_job, "CANCELLED", slurm_job_id=43, started_at=None)
 
-    (call,) = calls(
-        plan_jobs(snapshot([our_job], [journal_record], accounting=accounting(*rows)), RULES)
+    actions = planned_actions(
+        [our_job],
+        [submitted_again],
+        accounting_sample=accounting_sample(rejected, cancelled),
     )
 
+    (call,) = calls_of(actions)
     assert call.state is JobState.CANCELLED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The billed time, and the minutes that are reported to contracts without seconds."""
+"""The billed time, and the minutes that are reported to contracts that bill minutes."""
 
 import pytest
 from hypothesis import given
@@ -37,9 +37,9 @@ def test_minutes_are_rounded_down(seconds, minutes):
     ("price", "seconds"), [(0, 30), (10**18, 30), (300 * 10**18, 20), (10**40, 0)]
 )
 def test_billed_time_is_at_most_the_time_that_the_escrow_pays_for(price, seconds):
-    ended = job(JobState.RUNNING, price_per_min=price)
+    running = job(JobState.RUNNING, price_per_min=price)
 
-    assert billed_seconds(ended, attempt(ended, "COMPLETED"), ()) == seconds
+    assert billed_seconds(running, attempt(running, "COMPLETED"), ()) == seconds
 
 
 def test_no_minutes_are_reported_for_a_panic():
@@ -55,16 +55,17 @@ def test_slack_is_added_to_the_whole_minutes_since_the_start(now, seconds):
 
 @given(
     now=st.integers(0, 10**9),
-    later=st.integers(0, 10**6),
-    slack=st.integers(0, 1000),
-    used=st.integers(0, 10**6),
+    delay_s=st.integers(0, 10**6),
+    slack_min=st.integers(0, 1000),
+    used_s=st.integers(0, 10**6),
 )
-def test_contracts_accept_a_report_within_the_slack(now, later, slack, used):
-    """The contracts use a block that is never older than the block of the report."""
+def test_contracts_accept_a_report_within_the_slack(now, delay_s, slack_min, used_s):
+    """The block that contains the report is ``delay_s`` younger than the block it was made for."""
     running = job_started_at(now // 2)
-    seconds = min(used, slack_seconds(running, now=now, slack_min=slack))
+    seconds = min(used_s, slack_seconds(running, now=now, slack_min=slack_min))
 
     minutes = billed_minutes(JobState.FINISHED, seconds)
 
-    assert minutes <= (now + later - running.started_at) // 60 + slack
-    assert minutes * 60 <= used
+    counted_min = (now + delay_s - running.started_at) // 60
+    assert minutes <= counted_min + slack_min
+    assert minutes * 60 <= used_s

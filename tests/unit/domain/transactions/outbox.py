@@ -22,11 +22,13 @@ def job_key(number=1, script="a"):
     return JobKey(job_id=job_id(number), batch_location_hash=script)
 
 
-def running(number=1, script="a"):
+def start_call(number=1, script="a"):
+    """Return a call that reports the start of a job."""
     return SetRunning(job_key=job_key(number, script), started_at=5)
 
 
-def ending(number=1, script="a"):
+def settle_call(number=1, script="a"):
+    """Return a call that settles a job."""
     return Settle(
         job_key=job_key(number, script),
         state=JobState.FINISHED,
@@ -38,9 +40,23 @@ def ending(number=1, script="a"):
 
 
 def entry(entry_id, call=None, state=SendState.QUEUED):
-    call = call or running(entry_id)
+    """Return an outbox entry; by default its call starts the job with the entry's number."""
+    call = call or start_call(entry_id)
     return OutboxEntry(id=entry_id, key=str(entry_id), call=call, state=state, created_at=1)
 
 
-def packed(entries, *, most, gas_limit=10**9, gas=None, refusals=None):
-    return pack(entries, most=most, gas_limit=gas_limit, gas=gas or {}, refusals=refusals or {})
+def entries_from(first, last):
+    """Return entries with consecutive ids, each with the start of a job."""
+    return [entry(number) for number in range(first, last + 1)]
+
+
+def pack_entries(entries, *, max_calls, gas_limit=10**9, gas=None, refusals=None):
+    """Return the batches of the entries as a list of tuples of entry ids."""
+    batches = pack(
+        entries,
+        max_calls=max_calls,
+        gas_limit=gas_limit,
+        gas=gas or {},
+        refusals=refusals or {},
+    )
+    return list(batches)

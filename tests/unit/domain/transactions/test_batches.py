@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls share a transaction."""
+"""The grouping of calls into batches."""
 
 from __future__ import annotations
 
@@ -8,49 +8,82 @@ from itertools import chain
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.transactions.outbox import ending, entry, packed, running
+from tests.unit.domain.transactions.outbox import (
+    entries_from,
+    entry,
+    pack_entries,
+    settle_call,
+    start_call,
+)
+
+from gridstead.domain.transactions.calls import job_key_of
 
 
 def test_calls_of_one_job_keep_their_order_across_batches():
-    entries = [entry(1, running(1)), entry(2, ending(1)), entry(3, running(2)), entry(4, ending(2))]
+    entries = [
+        entry(1, start_call(1)),
+        entry(2, settle_call(1)),
+        entry(3, start_call(2)),
+        entry(4, settle_call(2)),
+    ]
 
-    assert list(packed(entries, most=10)) == [(1, 3), (2, 4)]
+    assert pack_entries(entries, max_calls=10) == [(1, 3), (2, 4)]
 
 
-def test_two_calls_of_one_kind_for_one_job_are_in_separate_batches():
-    assert list(packed([entry(1, running(1)), entry(2, running(1))], most=10)) == [(1,), (2,)]
+def test_two_calls_of_one_type_for_one_job_are_in_separate_batches():
+    entries = [entry(1, start_call(1)), entry(2, start_call(1))]
+
+    assert pack_entries(entries, max_calls=10) == [(1,), (2,)]
 
 
 def test_batches_have_at_most_the_allowed_number_of_calls():
-    assert list(packed([entry(n) for n in range(1, 6)], most=2)) == [(1, 2), (3, 4), (5,)]
+    assert pack_entries(entries_from(1, 5), max_calls=2) == [(1, 2), (3, 4), (5,)]
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 4), st.sampled_from([running, ending])), max_size=30),
-    st.integers(1, 5),
-)
-def test_packing_keeps_every_call_and_the_order_within_each_job(steps, most):
-    entries = [entry(i, make_call(number)) for i, (number, make_call) in enumerate(steps, start=1)]
-    by_id = {packed_entry.id: packed_entry for packed_entry in entries}
-
-    batches = list(packed(entries, most=most))
-
-    assert sorted(chain.from_iterable(batches)) == sorted(by_id)
-    sent, expected = defaultdict(list), defaultdict(list)
-    for batch in batches:
-        calls = [by_id[entry_id].call for entry_id in batch]
-        assert len({type(call) for call in calls}) == 1
-        assert len({call.job_key for call in calls}) == len(calls) <= most
-        for entry_id in batch:
-            sent[by_id[entry_id].call.job_key].append(entry_id)
-    for packed_entry in entries:
-        expected[packed_entry.call.job_key].append(packed_entry.id)
-    assert sent == expected
+@st.composite
+def entry_lists(draw):
+    """Draw entries with starts and settlements of a few jobs."""
+    entries = []
+    for entry_id in range(1, draw(st.integers(1, 31))):
+        create_call = draw(st.sampled_from([start_call, settle_call]))
+        job_number = draw(st.integers(1, 4))
+        entries.append(entry(entry_id, create_call(job_number)))
+    return entries
 
 
-def test_call_joins_an_older_batch_if_the_newest_has_no_gas_left():
-    entries = [entry(1, running(1)), entry(2, running(2)), entry(3, running(3))]
+def ids_by_job(entries):
+    """Return the ids of the entries in their order, by job key."""
+    ids = defaultdict(list)
+    for outbox_entry in entries:
+        ids[outbox_entry.call.job_key].append(outbox_entry.id)
+    return ids
 
-    batches = list(packed(entries, most=10, gas_limit=100, gas={1: 10, 2: 95, 3: 50}))
+
+@given(entry_lists(), st.integers(1, 5))
+def test_packing_keeps_every_call_and_the_order_within_each_job(entries, max_calls):
+    by_id = {outbox_entry.id: outbox_entry for outbox_entry in entries}
+
+    batches = pack_entries(entries, max_calls=max_calls)
+
+    packed_entries = [by_id[entry_id] for entry_id in chain.from_iterable(batches)]
+    assert len(packed_entries) == len(entries)
+    assert ids_by_job(packed_entries) == ids_by_job(entries)
+
+
+@given(entry_lists(), st.integers(1, 5))
+def test_batch_has_one_type_of_call_and_one_call_per_job(entries, max_calls):
+    calls_by_id = {outbox_entry.id: outbox_entry.call for outbox_entry in entries}
+
+    for batch in pack_entries(entries, max_calls=max_calls):
+        calls = [calls_by_id[entry_id] for entry_id in batch]
+        assert len(calls) <= max_calls
+        assert len(set(map(type, calls))) == 1
+        assert len(set(map(job_key_of, calls))) == len(calls)
+
+
+def test_call_joins_an_older_batch_if_it_exceeds_the_gas_of_the_newest():
+    gas = {1: 10, 2: 95, 3: 50}
+
+    batches = pack_entries(entries_from(1, 3), max_calls=10, gas_limit=100, gas=gas)
 
     assert batches == [(1, 3), (2,)]

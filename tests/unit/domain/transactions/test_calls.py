@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys and the names of calls. They are stored, so their texts never change."""
+"""The outbox keys and the names of calls. They are stored, so they never change."""
 
 import pytest
-from tests.unit.domain.transactions.outbox import ending, job_key, running
+from tests.unit.domain.transactions.outbox import job_key, settle_call, start_call
 
 from gridstead.domain.jobs.billing import Prices
 from gridstead.domain.jobs.job import Hardware
@@ -22,22 +22,22 @@ from gridstead.domain.transactions.calls import (
 )
 
 JOB_KEY = job_key(7, "script")
-TEXT = f"179188/0x{'5c' * 20}/0x{7:064x}/script"
+JOB_KEY_TEXT = f"179188/0x{'5c' * 20}/0x{7:064x}/script"
 EXPIRE = Expire(job_key=JOB_KEY, state=JobState.META_SCHEDULED, state_block=1)
 
 
 @pytest.mark.parametrize(
-    ("call", "word"),
+    ("call", "prefix"),
     [
-        (running(7, "script"), "running"),
-        (ending(7, "script"), "settle"),
+        (start_call(7, "script"), "running"),
+        (settle_call(7, "script"), "settle"),
         (Refuse(job_key=JOB_KEY), "refuse"),
         (Match(job_key=JOB_KEY, provider="0x"), "match"),
         (EXPIRE, "expire"),
     ],
 )
-def test_key_of_a_call_about_a_job_is_its_purpose_and_the_job_key(call, word):
-    assert key_of(call) == f"{word}:{TEXT}"
+def test_key_of_a_call_about_a_job_is_its_purpose_and_the_job_key(call, prefix):
+    assert key_of(call) == f"{prefix}:{JOB_KEY_TEXT}"
 
 
 def test_all_registrations_have_one_key():
@@ -60,9 +60,9 @@ def test_key_of_a_claim_has_its_block_and_index(call, key):
     assert is_claim_key(key, call)
 
 
-def test_key_of_a_claim_is_not_that_of_another_kind():
+def test_key_of_a_claim_is_not_the_key_of_another_type_of_claim():
     assert not is_claim_key("claim-top-up:9:2", ClaimJobs(limit=5))
 
 
-def test_name_of_a_call_is_stored():
+def test_name_of_a_call_does_not_change():
     assert name_of(EXPIRE) == "Expire"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decisions of the sender of a wallet, one case per test."""
+"""The decisions of a wallet's sender."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.domain.transactions.outbox import entry, job_id, job_key, packed
+from tests.unit.domain.transactions.outbox import (
+    entries_from,
+    entry,
+    job_id,
+    job_key,
+    pack_entries,
+)
 
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.domain.transactions.calls import ClaimJobs, Expire
@@ -17,7 +23,7 @@ from gridstead.domain.transactions.dispatch import (
     DispatchPolicy,
     Slot,
     plan_transactions,
-    raised,
+    raised_fees,
 )
 from gridstead.domain.transactions.outbox import (
     ChainView,
@@ -39,13 +45,16 @@ HEAD = 50
 
 
 def transaction(nonce, *entry_ids, name="", **fields):
+    """Return a transaction that the node accepted. Its hash is the nonce and the name."""
     values = {"raw": "0x", "fees": FEES, "sent_at": 1} | fields
     return Transaction(hash=f"{nonce}{name}", nonce=nonce, entry_ids=entry_ids, **values)
 
 
 def view(*entries, transactions=(), waiting=None, **fields):
+    """Return a view in which the transactions were sent just now; ``fields`` change it."""
     if waiting is None:
-        waiting = {sent.hash: Waiting(since=NOW, last=NOW) for sent in transactions}
+        just_sent = Waiting(since=NOW, last_sent_at=NOW)
+        waiting = dict.fromkeys(map(hash_of, transactions), just_sent)
     values = {
         "now": NOW,
         "head": HEAD,
@@ -61,311 +70,315 @@ def view(*entries, transactions=(), waiting=None, **fields):
     return ChainView(entries=entries, transactions=tuple(transactions), waiting=waiting, **values)
 
 
+def hash_of(transaction):
+    return transaction.hash
+
+
 def decide(*entries, policy=POLICY, **fields):
+    """Return the plan for a view with these entries."""
     return plan_transactions(view(*entries, **fields), policy)
+
+
+def sent_entries(first, last):
+    """Return sent entries with consecutive ids."""
+    return [entry(number, state=SendState.SENT) for number in range(first, last + 1)]
 
 
 def change(entry_id, state, reason=""):
     return EntryChange(entry_id=entry_id, state=state, reason=reason)
 
 
-def mined(block, *, succeeded=True, skipped=None):
+def receipt(block, *, succeeded=True, skipped=None):
     return Receipt(block=block, block_hash="", succeeded=succeeded, skipped=skipped or {})
 
 
-def assert_nothing_is_sent(decided):
-    assert decided.batches == ()
-    assert decided.replacements == ()
-    assert decided.resend == ()
+def assert_sends_nothing(plan):
+    assert plan.batches == ()
+    assert plan.replacements == ()
+    assert plan.resend == ()
 
 
-def test_empty_outbox_needs_nothing():
-    decided = decide()
+def test_nothing_is_done_for_an_empty_outbox():
+    plan = decide()
 
-    assert decided.changes == ()
-    assert_nothing_is_sent(decided)
+    assert plan.changes == ()
+    assert_sends_nothing(plan)
 
 
 def test_last_accepted_transaction_is_sent_again_if_the_node_refused_its_replacement():
     accepted, refused = transaction(7, 1), transaction(7, 1, name="b", sent_at=None)
     waiting = {
-        accepted.hash: Waiting(since=NOW, last=NOW - 20),
-        refused.hash: Waiting(since=NOW, last=NOW, refused=True),
+        accepted.hash: Waiting(since=NOW, last_sent_at=NOW - 20),
+        refused.hash: Waiting(since=NOW, last_sent_at=NOW, refused=True),
     }
 
-    decided = decide(
-        entry(1, state=SendState.SENT), transactions=(accepted, refused), waiting=waiting
-    )
+    plan = decide(entry(1, state=SendState.SENT), transactions=(accepted, refused), waiting=waiting)
 
-    assert decided.resend == (accepted,)
+    assert plan.resend == (accepted,)
 
 
-def test_newest_transaction_is_sent_again_if_the_node_refused_all_of_its_nonce():
+def test_newest_transaction_is_sent_again_if_the_node_refused_all_with_its_nonce():
     refused = transaction(7, 1)
-    waiting = {refused.hash: Waiting(since=NOW, last=NOW - 20, refused=True)}
+    waiting = {refused.hash: Waiting(since=NOW, last_sent_at=NOW - 20, refused=True)}
 
-    decided = decide(entry(1, state=SendState.SENT), transactions=[refused], waiting=waiting)
+    plan = decide(entry(1, state=SendState.SENT), transactions=[refused], waiting=waiting)
 
-    assert decided.resend == (refused,)
+    assert plan.resend == (refused,)
 
 
-def test_queued_calls_of_one_kind_share_the_next_nonce():
-    decided = decide(entry(1), entry(2), entry(3, ClaimJobs(limit=5)), entry(4))
+def test_queued_calls_of_one_type_share_a_transaction():
+    plan = decide(entry(1), entry(2), entry(3, ClaimJobs(limit=5)), entry(4))
 
-    assert decided.batches == ((1, 2, 4), (3,))
-    assert decided.next_nonce == 7
-    assert decided.changes == ()
+    assert plan.batches == ((1, 2, 4), (3,))
+    assert plan.next_nonce == 7
+    assert plan.changes == ()
 
 
 def test_expiries_are_sent_one_by_one():
-    calls = [
-        Expire(job_key=job_key(number), state=JobState.RUNNING, state_block=1)
-        for number in (1, 2, 3)
-    ]
+    first = Expire(job_key=job_key(1), state=JobState.RUNNING, state_block=1)
+    second = Expire(job_key=job_key(2), state=JobState.RUNNING, state_block=1)
 
-    decided = decide(*(entry(number, call) for number, call in enumerate(calls, start=1)))
+    plan = decide(entry(1, first), entry(2, second))
 
-    assert decided.batches == ((1,), (2,), (3,))
+    assert plan.batches == ((1,), (2,))
 
 
 def test_queued_call_with_an_objection_is_rejected():
-    decided = decide(entry(1), entry(2), objections={1: "gone"})
+    plan = decide(entry(1), entry(2), objections={1: "gone"})
 
-    assert decided.changes == (change(1, SendState.REJECTED, "gone"),)
-    assert decided.batches == ((2,),)
+    assert plan.changes == (change(1, SendState.REJECTED, "gone"),)
+    assert plan.batches == ((2,),)
 
 
 def test_pending_nonces_are_limited_by_the_policy():
-    pending = [transaction(nonce) for nonce in (7, 8, 9)]
+    pending = [transaction(7), transaction(8), transaction(9)]
+    claims = [entry(1, ClaimJobs(limit=1)), entry(2, ClaimJobs(limit=2))]
 
-    decided = decide(*(entry(n, ClaimJobs(limit=n)) for n in range(1, 5)), transactions=pending)
+    plan = decide(*claims, transactions=pending)
 
-    assert decided.batches == ((1,),)
-    assert decided.next_nonce == 10
+    assert plan.batches == ((1,),)
+    assert plan.next_nonce == 10
 
 
 def test_pending_call_is_not_sent_again_at_once():
-    decided = decide(entry(1, state=SendState.SENT), transactions=[transaction(7, 1)])
+    plan = decide(entry(1, state=SendState.SENT), transactions=[transaction(7, 1)])
 
-    assert decided.changes == ()
-    assert_nothing_is_sent(decided)
-    assert decided.next_nonce == 8
+    assert plan.changes == ()
+    assert_sends_nothing(plan)
+    assert plan.next_nonce == 8
 
 
 def test_transaction_that_this_process_never_sent_is_sent():
     unsent = transaction(7, 1, sent_at=None)
 
-    decided = decide(entry(1, state=SendState.SENT), transactions=[unsent], waiting={})
+    plan = decide(entry(1, state=SendState.SENT), transactions=[unsent], waiting={})
 
-    assert decided.resend == (unsent,)
+    assert plan.resend == (unsent,)
 
 
 @pytest.mark.parametrize(("last_sent", "is_resent"), [(NOW - 9, False), (NOW - 10, True)])
 def test_pending_transaction_is_sent_again_after_the_interval(last_sent, is_resent):
     pending = transaction(7, 1)
-    waiting = {pending.hash: Waiting(since=NOW - 20, last=last_sent)}
+    waiting = {pending.hash: Waiting(since=NOW - 20, last_sent_at=last_sent)}
 
-    decided = decide(entry(1), transactions=[pending], waiting=waiting)
+    plan = decide(entry(1), transactions=[pending], waiting=waiting)
 
-    assert decided.resend == ((pending,) if is_resent else ())
+    assert plan.resend == ((pending,) if is_resent else ())
 
 
 @pytest.mark.parametrize(
-    "waiting", [Waiting(since=NOW - 40, last=NOW), Waiting(since=NOW, last=NOW, underpriced=True)]
+    "waiting",
+    [
+        Waiting(since=NOW - 40, last_sent_at=NOW),
+        Waiting(since=NOW, last_sent_at=NOW, underpriced=True),
+    ],
 )
 def test_stuck_transaction_is_replaced_with_higher_fees(waiting):
     stuck = transaction(7, 1)
 
-    decided = decide(
+    plan = decide(
         entry(1, state=SendState.SENT), transactions=[stuck], waiting={stuck.hash: waiting}
     )
 
-    assert decided.replacements == (Slot(nonce=7, entry_ids=(1,), fees=raised(FEES)),)
-    assert decided.resend == ()
+    assert plan.replacements == (Slot(nonce=7, entry_ids=(1,), fees=raised_fees(FEES)),)
+    assert plan.resend == ()
 
 
 def test_replacement_offers_more_than_its_predecessors_and_at_least_the_current_fees():
     first, second = transaction(7, 1), transaction(7, 1, name="b", fees=Fees(max_fee=200, tip=12))
-    waiting = {second.hash: Waiting(since=NOW - 40, last=NOW)}
+    waiting = {second.hash: Waiting(since=NOW - 40, last_sent_at=NOW)}
 
-    decided = decide(
+    plan = decide(
         entry(1), transactions=[first, second], waiting=waiting, fees=Fees(max_fee=150, tip=50)
     )
 
-    assert decided.replacements == (Slot(nonce=7, entry_ids=(1,), fees=Fees(max_fee=226, tip=50)),)
+    assert plan.replacements == (Slot(nonce=7, entry_ids=(1,), fees=Fees(max_fee=226, tip=50)),)
 
 
 @given(st.integers(0, 10**20), st.integers(0, 10**20))
 def test_raised_fees_are_an_eighth_more(max_fee, tip):
-    higher = raised(Fees(max_fee=max_fee, tip=tip))
+    higher = raised_fees(Fees(max_fee=max_fee, tip=tip))
 
     assert higher.max_fee * 8 >= max_fee * 9
     assert higher.tip * 8 >= tip * 9
 
 
 def test_mined_call_is_not_final_without_enough_confirmations():
-    decided = decide(
+    plan = decide(
         entry(1, state=SendState.SENT),
         transactions=[transaction(6, 1)],
-        receipts={"6": mined(HEAD - 1)},
+        receipts={"6": receipt(HEAD - 1)},
     )
 
-    assert decided.changes == (change(1, SendState.MINED),)
-    assert decided.closed == ()
+    assert plan.changes == (change(1, SendState.MINED),)
+    assert plan.closed == ()
 
 
 def test_call_with_enough_confirmations_is_final_and_its_nonce_is_closed():
-    decided = decide(
+    plan = decide(
         entry(1, state=SendState.MINED),
         transactions=[transaction(6, 1)],
-        receipts={"6": mined(HEAD - 2)},
+        receipts={"6": receipt(HEAD - 2)},
     )
 
-    assert decided.changes == (change(1, SendState.FINAL),)
-    assert decided.closed == (6,)
+    assert plan.changes == (change(1, SendState.FINAL),)
+    assert plan.closed == (6,)
 
 
-def test_skipped_element_is_rejected_when_its_block_is_final():
-    entries = (entry(1, state=SendState.SENT), entry(2, state=SendState.SENT))
-    carrier = transaction(6, 1, 2)
-    fresh = decide(
-        *entries, transactions=[carrier], receipts={"6": mined(HEAD, skipped={job_id(2): "no"})}
-    )
-    final = decide(
-        *entries, transactions=[carrier], receipts={"6": mined(HEAD - 2, skipped={job_id(2): "no"})}
-    )
+def test_skipped_call_is_rejected_when_its_block_is_final():
+    entries = sent_entries(1, 2)
+    batch = transaction(6, 1, 2)
+    skipped = {job_id(2): "no"}
 
-    assert fresh.changes == (change(1, SendState.MINED), change(2, SendState.MINED))
-    assert final.changes == (change(1, SendState.FINAL), change(2, SendState.REJECTED, "no"))
+    new_receipt = receipt(HEAD, skipped=skipped)
+    new_plan = decide(*entries, transactions=[batch], receipts={"6": new_receipt})
+    final_receipt = receipt(HEAD - 2, skipped=skipped)
+    final_plan = decide(*entries, transactions=[batch], receipts={"6": final_receipt})
+
+    assert new_plan.changes == (change(1, SendState.MINED), change(2, SendState.MINED))
+    assert final_plan.changes == (change(1, SendState.FINAL), change(2, SendState.REJECTED, "no"))
 
 
 def test_all_calls_of_a_failed_transaction_are_rejected():
-    decided = decide(
+    plan = decide(
         entry(1, ClaimJobs(limit=1), SendState.SENT),
         transactions=[transaction(6, 1)],
-        receipts={"6": mined(HEAD - 2, succeeded=False)},
+        receipts={"6": receipt(HEAD - 2, succeeded=False)},
     )
 
-    assert decided.changes == (change(1, SendState.REJECTED, "the transaction failed"),)
+    assert plan.changes == (change(1, SendState.REJECTED, "the transaction failed"),)
 
 
 def test_objection_does_not_affect_a_mined_call():
-    decided = decide(
+    plan = decide(
         entry(1, state=SendState.MINED),
         transactions=[transaction(6, 1)],
-        receipts={"6": mined(HEAD)},
+        receipts={"6": receipt(HEAD)},
         objections={1: "gone"},
     )
 
-    assert decided.changes == ()
+    assert plan.changes == ()
 
 
 def test_same_transaction_is_sent_again_after_a_reorg():
     removed = transaction(7, 1)
 
-    decided = decide(entry(1, state=SendState.MINED), transactions=[removed], waiting={})
+    plan = decide(entry(1, state=SendState.MINED), transactions=[removed], waiting={})
 
-    assert decided.changes == (change(1, SendState.SENT),)
-    assert decided.resend == (removed,)
+    assert plan.changes == (change(1, SendState.SENT),)
+    assert plan.resend == (removed,)
 
 
 def test_pending_transaction_with_an_objection_is_withdrawn_and_its_nonce_is_filled():
     first, second = transaction(7, 1, 2), transaction(8, 3)
 
-    decided = decide(
-        *(entry(n, state=SendState.SENT) for n in (1, 2, 3)),
-        transactions=[first, second],
-        objections={1: "gone"},
-    )
+    plan = decide(*sent_entries(1, 3), transactions=[first, second], objections={1: "gone"})
 
-    assert decided.changes == (change(1, SendState.REJECTED, "gone"), change(2, SendState.QUEUED))
-    assert decided.withdrawn == (7,)
-    assert decided.replacements == (Slot(nonce=7, entry_ids=(), fees=raised(FEES)),)
-    assert decided.batches == ((2,),)
-    assert decided.next_nonce == 9
-    assert decided.resend == ()
+    assert plan.changes == (change(1, SendState.REJECTED, "gone"), change(2, SendState.QUEUED))
+    assert plan.withdrawn == (7,)
+    assert plan.replacements == (Slot(nonce=7, entry_ids=(), fees=raised_fees(FEES)),)
+    assert plan.batches == ((2,),)
+    assert plan.next_nonce == 9
+    assert plan.resend == ()
 
 
 def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_crash():
-    decided = decide(transactions=[transaction(7, 1, withdrawn=True)], waiting={})
+    plan = decide(transactions=[transaction(7, 1, withdrawn=True)], waiting={})
 
-    assert decided.withdrawn == ()
-    assert decided.resend == ()
-    assert decided.replacements == (Slot(nonce=7, entry_ids=(), fees=raised(FEES)),)
+    assert plan.withdrawn == ()
+    assert plan.resend == ()
+    assert plan.replacements == (Slot(nonce=7, entry_ids=(), fees=raised_fees(FEES)),)
 
 
 def test_pending_gap_filler_is_not_sent_again_at_once():
-    decided = decide(
-        transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")]
-    )
+    plan = decide(transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")])
 
-    assert decided.withdrawn == ()
-    assert_nothing_is_sent(decided)
+    assert plan.withdrawn == ()
+    assert_sends_nothing(plan)
 
 
 def test_gap_filler_is_not_withdrawn_by_an_objection_to_the_withdrawn_entry():
-    decided = decide(
+    plan = decide(
         entry(1),
         transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")],
         objections={1: "x"},
     )
 
-    assert decided.changes == (change(1, SendState.REJECTED, "x"),)
-    assert (decided.withdrawn, decided.replacements) == ((), ())
+    assert plan.changes == (change(1, SendState.REJECTED, "x"),)
+    assert (plan.withdrawn, plan.replacements) == ((), ())
 
 
 def test_call_is_final_if_its_withdrawn_transaction_was_mined():
-    decided = decide(
+    plan = decide(
         entry(2),
         transactions=[transaction(6, 1, 2, withdrawn=True)],
-        receipts={"6": mined(HEAD - 2, skipped={job_id(1): "no"})},
+        receipts={"6": receipt(HEAD - 2, skipped={job_id(1): "no"})},
     )
 
-    assert decided.changes == (change(2, SendState.FINAL),)
-    assert decided.batches == ()
+    assert plan.changes == (change(2, SendState.FINAL),)
+    assert plan.batches == ()
 
 
 def test_call_that_succeeded_once_and_was_skipped_once_is_final():
     receipts = {
-        "5": mined(HEAD - 3),
-        "6": mined(HEAD - 3, skipped={job_id(1): "InvalidTransition"}),
+        "5": receipt(HEAD - 3),
+        "6": receipt(HEAD - 3, skipped={job_id(1): "InvalidTransition"}),
     }
 
-    decided = decide(
-        entry(1), transactions=[transaction(5, 1), transaction(6, 1)], receipts=receipts
-    )
+    plan = decide(entry(1), transactions=[transaction(5, 1), transaction(6, 1)], receipts=receipts)
 
-    assert decided.changes == (change(1, SendState.FINAL),)
-    assert decided.closed == (5, 6)
+    assert plan.changes == (change(1, SendState.FINAL),)
+    assert plan.closed == (5, 6)
 
 
 def test_gap_between_nonces_is_filled():
-    decided = decide(entry(1, state=SendState.SENT), transactions=[transaction(9, 1)])
+    plan = decide(entry(1, state=SendState.SENT), transactions=[transaction(9, 1)])
 
-    assert [slot.nonce for slot in decided.replacements] == [7, 8]
-    assert [slot.entry_ids for slot in decided.replacements] == [(), ()]
+    first, second = plan.replacements
+    assert (first.nonce, first.entry_ids) == (7, ())
+    assert (second.nonce, second.entry_ids) == (8, ())
 
 
 def test_nonce_used_by_an_unknown_transaction_is_closed_and_its_calls_are_queued_again():
-    decided = decide(entry(1, state=SendState.SENT), transactions=[transaction(6, 1)])
+    plan = decide(entry(1, state=SendState.SENT), transactions=[transaction(6, 1)])
 
-    assert decided.closed == (6,)
-    assert decided.changes == (change(1, SendState.QUEUED),)
-    assert decided.batches == ((1,),)
+    assert plan.closed == (6,)
+    assert plan.changes == (change(1, SendState.QUEUED),)
+    assert plan.batches == ((1,),)
 
 
 def test_batch_uses_at_most_half_of_the_gas_of_a_block():
-    entries = [entry(number) for number in range(1, 5)]
+    gas = dict.fromkeys(range(1, 5), 250_000)
 
-    decided = decide(*entries, gas_limit=1_000_000, gas=dict.fromkeys(range(1, 5), 250_000))
-    narrow = decide(*entries[:2], gas_limit=450_000, gas=dict.fromkeys(range(1, 5), 250_000))
+    plan = decide(*entries_from(1, 4), gas_limit=1_000_000, gas=gas)
+    plan_with_small_blocks = decide(*entries_from(1, 2), gas_limit=450_000, gas=gas)
 
-    assert decided.batches == ((1, 2), (3, 4))
-    assert narrow.batches == ((1,), (2,))
+    assert plan.batches == ((1, 2), (3, 4))
+    assert plan_with_small_blocks.batches == ((1,), (2,))
 
 
 def test_new_transactions_of_one_tick_are_limited_by_gas():
-    entries = [entry(number) for number in range(1, 5)]
+    entries = entries_from(1, 4)
     policy = replace(POLICY, batch=1, blocks_at_once=2)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
@@ -375,15 +388,15 @@ def test_new_transactions_of_one_tick_are_limited_by_gas():
 
 def test_pending_transactions_are_limited_by_gas():
     pending = [transaction(7, 1), transaction(8, 2)]
-    entries = [entry(1, state=SendState.SENT), entry(2, state=SendState.SENT), entry(3), entry(4)]
+    entries = [*sent_entries(1, 2), *entries_from(3, 4)]
     policy = replace(POLICY, batch=1, blocks_ahead=3)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
-    full = decide(*entries, transactions=pending, policy=policy, gas_limit=499_999, gas=gas)
-    roomy = decide(*entries, transactions=pending, policy=policy, gas_limit=500_000, gas=gas)
+    too_low = decide(*entries, transactions=pending, policy=policy, gas_limit=499_999, gas=gas)
+    sufficient = decide(*entries, transactions=pending, policy=policy, gas_limit=500_000, gas=gas)
 
-    assert full.batches == ()
-    assert roomy.batches == ((3,),)
+    assert too_low.batches == ()
+    assert sufficient.batches == ((3,),)
 
 
 def test_call_that_exceeds_every_limit_is_sent_if_nothing_is_pending():
@@ -393,68 +406,68 @@ def test_call_that_exceeds_every_limit_is_sent_if_nothing_is_pending():
 
 
 def test_call_that_is_not_cleared_is_neither_sent_nor_rejected():
-    decided = decide(entry(1), entry(2), cleared=frozenset({2}))
+    plan = decide(entry(1), entry(2), cleared=frozenset({2}))
 
-    assert decided.batches == ((2,),)
-    assert decided.changes == ()
+    assert plan.batches == ((2,),)
+    assert plan.changes == ()
 
 
 @pytest.mark.parametrize("waited_s", [10, 40])
 def test_transaction_with_a_call_that_is_not_cleared_is_not_sent_again(waited_s):
     pending = transaction(7, 1, 2)
-    waiting = {pending.hash: Waiting(since=NOW - waited_s, last=NOW - waited_s)}
+    waiting = {pending.hash: Waiting(since=NOW - waited_s, last_sent_at=NOW - waited_s)}
     entries = [entry(1, state=SendState.SENT), entry(2, state=SendState.SENT)]
 
-    decided = decide(*entries, transactions=[pending], waiting=waiting, cleared=frozenset({1}))
+    plan = decide(*entries, transactions=[pending], waiting=waiting, cleared=frozenset({1}))
 
-    assert (decided.changes, decided.withdrawn) == ((), ())
-    assert_nothing_is_sent(decided)
+    assert (plan.changes, plan.withdrawn) == ((), ())
+    assert_sends_nothing(plan)
 
 
 def test_plan_lists_the_entries_that_it_sends_to_the_node():
     due, stuck, recent = transaction(7, 1), transaction(8, 2, 3), transaction(9, 4)
     waiting = {
-        due.hash: Waiting(since=NOW - 20, last=NOW - 20),
-        stuck.hash: Waiting(since=NOW - 40, last=NOW),
-        recent.hash: Waiting(since=NOW, last=NOW),
+        due.hash: Waiting(since=NOW - 20, last_sent_at=NOW - 20),
+        stuck.hash: Waiting(since=NOW - 40, last_sent_at=NOW),
+        recent.hash: Waiting(since=NOW, last_sent_at=NOW),
     }
-    entries = [*(entry(n, state=SendState.SENT) for n in range(1, 5)), entry(5)]
+    entries = [*sent_entries(1, 4), entry(5)]
 
-    decided = decide(*entries, transactions=[due, stuck, recent], waiting=waiting)
+    plan = decide(*entries, transactions=[due, stuck, recent], waiting=waiting)
 
-    assert decided.entry_ids_to_send == {1, 2, 3, 5}
+    assert plan.entry_ids_to_send == {1, 2, 3, 5}
 
 
 def test_only_the_lowest_nonces_are_replaced():
-    stuck = [transaction(nonce, nonce) for nonce in (7, 8, 9)]
-    waiting = {pending.hash: Waiting(since=NOW - 40, last=NOW) for pending in stuck}
-    entries = [entry(pending.nonce, state=SendState.SENT) for pending in stuck]
+    stuck = [transaction(7, 1), transaction(8, 2), transaction(9, 3)]
+    waiting = dict.fromkeys(map(hash_of, stuck), Waiting(since=NOW - 40, last_sent_at=NOW))
     policy = replace(POLICY, max_replacements=2)
 
-    decided = decide(*entries, transactions=stuck, waiting=waiting, policy=policy)
+    plan = decide(*sent_entries(1, 3), transactions=stuck, waiting=waiting, policy=policy)
 
-    assert [slot.nonce for slot in decided.replacements] == [7, 8]
+    first, second = plan.replacements
+    assert (first.nonce, second.nonce) == (7, 8)
 
 
 def test_nonce_used_by_an_unknown_transaction_of_the_newest_block_is_not_used_again():
-    decided = decide(entry(1), nonce=7, nonce_at_head=9)
+    plan = decide(entry(1), nonce=7, nonce_at_head=9)
 
-    assert (decided.next_nonce, decided.replacements) == (9, ())
+    assert (plan.next_nonce, plan.replacements) == (9, ())
 
 
 def test_own_transaction_with_a_nonce_that_is_used_at_the_newest_block_is_not_replaced():
     sent = entry(1, state=SendState.SENT)
 
-    decided = decide(sent, transactions=[transaction(8, 1)], nonce=7, nonce_at_head=9)
+    plan = decide(sent, transactions=[transaction(8, 1)], nonce=7, nonce_at_head=9)
 
-    assert decided.next_nonce == 9
-    assert (decided.replacements, decided.closed, decided.changes) == ((), (), ())
+    assert plan.next_nonce == 9
+    assert (plan.replacements, plan.closed, plan.changes) == ((), (), ())
 
 
 def test_refused_calls_are_sent_again_in_batches_of_half_the_size():
-    refusals = dict.fromkeys((1, 2, 3, 4, 5), Refusal(calls=5, words="no"))
+    refusals = dict.fromkeys((1, 2, 3, 4, 5), Refusal(call_count=5, message="no"))
 
-    batches = list(packed([entry(n) for n in range(1, 8)], most=10, refusals=refusals))
+    batches = pack_entries(entries_from(1, 7), max_calls=10, refusals=refusals)
 
     assert batches == [(1, 2), (3, 4), (5, 6), (7,)]
 
@@ -462,22 +475,22 @@ def test_refused_calls_are_sent_again_in_batches_of_half_the_size():
 def test_call_that_is_refused_alone_is_rejected_with_the_message_of_the_node():
     refused = transaction(7, 1, withdrawn=True, sent_at=None)
 
-    decided = decide(
+    plan = decide(
         entry(1, state=SendState.SENT),
         entry(2),
         transactions=[refused],
-        refusals={1: Refusal(calls=1, words="too big")},
+        refusals={1: Refusal(call_count=1, message="too big")},
     )
 
     reason = 'the node refused the transaction: "too big"'
-    assert decided.changes == (change(1, SendState.REJECTED, reason),)
-    assert decided.batches == ((2,),)
-    assert decided.replacements == (Slot(nonce=7, entry_ids=(), fees=raised(FEES)),)
+    assert plan.changes == (change(1, SendState.REJECTED, reason),)
+    assert plan.batches == ((2,),)
+    assert plan.replacements == (Slot(nonce=7, entry_ids=(), fees=raised_fees(FEES)),)
 
 
 def test_replacement_offers_at_most_ten_times_the_current_fees():
     stuck = transaction(7, 1, fees=Fees(max_fee=900, tip=50))
-    waiting = {stuck.hash: Waiting(since=NOW - 400, last=NOW - 10, underpriced=True)}
+    waiting = {stuck.hash: Waiting(since=NOW - 400, last_sent_at=NOW - 10, underpriced=True)}
     higher = Fees(max_fee=200, tip=10)
 
     at_low_fees = decide(entry(1), transactions=[stuck], waiting=waiting)

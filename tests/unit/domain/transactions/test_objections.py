@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls must not be sent, by the current state of their job."""
+"""The objections to calls that do not fit the current state of their job."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.unit.domain.transactions.outbox import (
     CONTRACT,
     CUSTOMER,
     WALLET,
-    ending,
     job_key,
-    running,
+    settle_call,
+    start_call,
 )
 
 from gridstead.domain.jobs.billing import Resources
@@ -26,7 +26,7 @@ from gridstead.domain.transactions.calls import (
     Expire,
     Match,
     Refuse,
-    subject,
+    job_key_of,
 )
 from gridstead.domain.transactions.objection import objection
 
@@ -47,39 +47,41 @@ EXPIRE = Expire(job_key=job_key(), state=JobState.META_SCHEDULED, state_block=1)
 UNCLAIMED = replace(JOB, state=JobState.META_SCHEDULED, provider="0x" + "ee" * 20)
 
 
-@pytest.mark.parametrize("call", [running(), ending(), Refuse(job_key=job_key()), MATCH, EXPIRE])
-def test_objection_if_the_job_is_gone_or_has_another_script(call):
+@pytest.mark.parametrize(
+    "call", [start_call(), settle_call(), Refuse(job_key=job_key()), MATCH, EXPIRE]
+)
+def test_objection_if_the_job_does_not_exist_or_has_another_script(call):
     assert "no such job" in objection(call, None, wallet=WALLET)
     assert "another job" in objection(call, replace(JOB, batch_location_hash="b"), wallet=WALLET)
 
 
-@pytest.mark.parametrize("call", [running(), ending(), Refuse(job_key=job_key())])
+@pytest.mark.parametrize("call", [start_call(), settle_call(), Refuse(job_key=job_key())])
 def test_objection_if_the_job_belongs_to_another_provider(call):
     assert "another provider" in objection(call, replace(JOB, provider=""), wallet=WALLET)
 
 
-@pytest.mark.parametrize("call", [running(), ending(), Refuse(job_key=job_key())])
+@pytest.mark.parametrize("call", [start_call(), settle_call(), Refuse(job_key=job_key())])
 @pytest.mark.parametrize("state", sorted(COLD))
 def test_objection_if_the_job_has_ended(call, state):
     assert state.name in objection(call, replace(JOB, state=state), wallet=WALLET)
 
 
 @pytest.mark.parametrize(
-    ("state", "seconds", "words"),
+    ("state", "seconds", "expected"),
     [
-        (JobState.FAILED, 1, "not started"),
-        (JobState.CANCELLED, 1, "not started"),
+        (JobState.FAILED, 1, "the job has not started on chain"),
+        (JobState.CANCELLED, 1, "the job has not started on chain"),
         (JobState.FAILED, 0, ""),
-        # The start is sent first. The contract skips the end if the start gets lost.
+        # The start is sent before the end. If the start is lost, the contract skips the end.
         (JobState.FINISHED, 1, ""),
     ],
 )
-def test_objection_to_a_bill_if_a_reorg_removed_the_start(state, seconds, words):
+def test_objection_to_a_bill_if_a_reorg_removed_the_start(state, seconds, expected):
     """The contract would accept such an end and pay nothing."""
-    call = replace(ending(), state=state, seconds=seconds)
-    reason = objection(call, replace(JOB, state=JobState.SCHEDULED), wallet=WALLET)
-    assert words in reason
-    assert bool(words) == bool(reason)
+    call = replace(settle_call(), state=state, seconds=seconds)
+    scheduled_job = replace(JOB, state=JobState.SCHEDULED)
+
+    assert objection(call, scheduled_job, wallet=WALLET) == expected
 
 
 def test_objection_to_the_refusal_of_a_running_job():
@@ -94,8 +96,8 @@ def test_objection_to_the_match_of_a_job_that_is_not_pending(state):
 @pytest.mark.parametrize(
     ("call", "job"),
     [
-        (running(), replace(JOB, state=JobState.SCHEDULED)),
-        (ending(), JOB),
+        (start_call(), replace(JOB, state=JobState.SCHEDULED)),
+        (settle_call(), JOB),
         (Refuse(job_key=job_key()), replace(JOB, state=JobState.META_SCHEDULED)),
         (MATCH, replace(JOB, state=JobState.PENDING, provider="")),
         (EXPIRE, UNCLAIMED),
@@ -115,6 +117,6 @@ def test_objection_to_an_expiry_if_the_job_has_changed_its_state_since(job):
     assert "changed its state" in objection(EXPIRE, job, wallet=WALLET)
 
 
-def test_calls_about_no_job_have_no_subject():
-    assert subject(ClaimJobs(limit=1)) is None
-    assert subject(MATCH) == job_key()
+def test_only_calls_about_a_job_have_a_job_key():
+    assert job_key_of(ClaimJobs(limit=1)) is None
+    assert job_key_of(MATCH) == job_key()

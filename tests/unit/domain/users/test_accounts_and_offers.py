@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The accounts of customers, the gate, and the offer of a provider."""
+"""Tests of the accounts of customers, the submission gate, and the offer of a provider."""
 
 from dataclasses import replace
 
 import pytest
-from tests.unit.domain.builders import CUSTOMER, OTHER, US, job_id
+from tests.unit.domain.builders import CUSTOMER, OTHER_ADDRESS, PROVIDER, job_id
 
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 from gridstead.domain.jobs.billing import Prices
@@ -33,7 +33,7 @@ def user(address=CUSTOMER, uid=200_001, gid=100_000):
         user(gid=0),
     ],
 )
-def test_account_outside_the_wallet_range_does_not_belong_to_a_wallet(account):
+def test_account_outside_the_wallet_range_is_not_held(account):
     assert not WalletRange().holds(account)
 
 
@@ -46,14 +46,17 @@ def test_customers_are_the_wallets_that_requested_a_job():
     requested = ChainEvent(
         kind=ChainEventKind.JOB_REQUESTED, block=1, index=0, job_id=job_id(1), customer=CUSTOMER
     )
-    claimed = replace(requested, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER)
+    claimed = replace(requested, kind=ChainEventKind.JOB_CLAIMED, customer=OTHER_ADDRESS)
     malformed = replace(requested, customer="0x1")
 
     assert customers([requested, claimed, malformed]) == {CUSTOMER}
 
 
 def test_missing_accounts_are_unique_and_sorted():
-    assert missing([CUSTOMER, US, CUSTOMER, OTHER], [user(OTHER)]) == (US, CUSTOMER)
+    assert missing([CUSTOMER, PROVIDER, CUSTOMER, OTHER_ADDRESS], [user(OTHER_ADDRESS)]) == (
+        PROVIDER,
+        CUSTOMER,
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,26 +67,27 @@ def test_missing_accounts_are_unique_and_sorted():
         (".a@b#c$d%e^f&g.f", ".a-b-c-d-e-f-g.f"),
     ],
 )
-def test_labels_are_sanitised_as_in_the_grid(text, clean):
+def test_labels_are_sanitised_as_by_the_grid(text, clean):
     assert sanitise(text) == clean
 
 
 def test_labels_of_an_offer_are_sorted_by_key():
-    assert [(label.key, label.value) for label in offer(HARDWARE, TERMS).labels] == [
-        ("arch", "amd64"),
-        ("zone", "lab"),
-    ]
+    labels = offer(HARDWARE, TERMS).labels
+
+    assert [(label.key, label.value) for label in labels] == [("arch", "amd64"), ("zone", "lab")]
 
 
 def test_provider_registers_until_a_record_is_equal_to_its_offer():
-    new = offer(HARDWARE, TERMS)
-    same = Provider(address=US, hardware=HARDWARE, prices=PRICES, labels=new.labels, joined=True)
-    other = replace(same, prices=replace(PRICES, cpu_per_min=9))
+    our_offer = offer(HARDWARE, TERMS)
+    equal = Provider(
+        address=PROVIDER, hardware=HARDWARE, prices=PRICES, labels=our_offer.labels, is_joined=True
+    )
+    different = replace(equal, prices=replace(PRICES, cpu_per_min=9))
 
-    assert must_register(new, None, None)
-    assert must_register(new, other, None)
-    assert not must_register(new, same, None)
-    assert not must_register(new, other, same)
+    assert must_register(our_offer, None, None)
+    assert must_register(our_offer, different, None)
+    assert not must_register(our_offer, equal, None)
+    assert not must_register(our_offer, different, equal)
 
 
 @pytest.mark.parametrize(
@@ -94,12 +98,12 @@ def test_provider_registers_until_a_record_is_equal_to_its_offer():
         (Gate(user=user(), missing=()), True),
     ],
 )
-def test_gate_is_open_if_nothing_is_missing(gate, is_open):
-    assert gate.open == is_open
+def test_gate_is_open_if_the_user_has_everything(gate, is_open):
+    assert gate.is_open == is_open
 
 
 @pytest.mark.parametrize("cpus", [(), (4,), (4, 8, 16)])
-def test_number_of_nodes_is_the_number_of_entries(cpus):
+def test_hardware_has_one_node_per_list_entry(cpus):
     hardware = Hardware(gpus_per_node=(0,) * len(cpus), cpus_per_node=cpus, memory_per_node_mb=cpus)
 
-    assert hardware.nodes == len(cpus)
+    assert hardware.node_count == len(cpus)

@@ -42,7 +42,7 @@ if [ -n "$1" ]; then export BASH_ENV="$1"; fi
 storage="/opt/cache/shared/$UID/$SLURM_JOB_NAME.$SLURM_JOB_ID"
 finish() {
   local status=$?
-  set +e # no failure here changes the exit code of the job
+  set +e # a failure of the cleanup must not change the exit code of the job
   cd /
   if ! rm -rf -- "$storage" 2>/dev/null; then # some folders may be read-only for the customer
     chmod -R u+rwX -- "$storage"
@@ -54,12 +54,12 @@ finish() {
   exit "$status"
 }
 trap finish EXIT
-ended=0 # the code of the job after a signal: no step starts after the running one
+ended=0 # the exit code of the job if a signal has arrived; then no further step starts
 trap 'ended=130' INT
 trap 'ended=143' TERM
 
-# --- Output: to Slurm's file and to the grid's logger, stdout and stderr on a pipe each ---
-# A writer that was killed is started again. Without a writer the output is only in the file.
+# --- Output: to Slurm's file and to the grid's logger, with one pipe for each stream ---
+# A writer that was killed is started again. If no writer runs, the output is only in the file.
 mkfifo -- "$private/stderr"
 exec 3<>"$private/stderr" # open for reading and writing, so that the open does not block
 exec > >(
@@ -118,30 +118,33 @@ in_order() { # functions
   return "$ended"
 }
 
-# Returns whether somebody ends this shell. The sender writes the mark before it looks for
-# processes. A process that starts after that look does not receive the signal, and finds the mark.
 # The paths of the marks of this shell's branch and of outer branches, each after a newline.
 gridstead_marks=''
+
+# Returns whether this shell is marked to end. The sender of a signal writes the mark, and then
+# searches for processes. A process that starts after the search receives no signal, but finds the
+# mark.
 is_marked() {
-  local gridstead_left=$gridstead_marks
-  while [[ $gridstead_left ]]; do
-    if [[ -e ${gridstead_left##*$'\n'} ]]; then return 0; fi
-    gridstead_left=${gridstead_left%$'\n'*}
+  local gridstead_remaining=$gridstead_marks
+  while [[ $gridstead_remaining ]]; do
+    if [[ -e ${gridstead_remaining##*$'\n'} ]]; then return 0; fi
+    gridstead_remaining=${gridstead_remaining%$'\n'*}
   done
   return 1
 }
 
-# Goes before words that must not start after a mark. It needs a separate shell: a shell that has
-# handled signals may lose a pending signal when it executes another program.
+# The script of a shell that executes its arguments unless it is marked to end. This must be another
+# shell: one that has handled signals may lose a pending signal when it executes a program.
 unless_marked="$(declare -f is_marked); gridstead_marks=\$0; ! is_marked || exit 143; exec \"\$@\""
 
-# Sets gridstead_unmade to a program that removes itself. srun runs it as a prolog, after Slurm has
-# created a step and before srun starts tasks. While the program exists, no task has started.
+# Sets gridstead_unmade to the path of a program that removes itself. srun runs it as a prolog,
+# after Slurm has created a step and before srun starts tasks. While the file exists, no task has
+# started.
 new_step() {
   gridstead_unmade=$storage/.unmade-$BASHPID
   install -m 700 /dev/stdin "$gridstead_unmade" 2>/dev/null \
     <<<$'#!/bin/sh\nexec /bin/rm -f -- "$0"' ||
-    gridstead_unmade='' # for example because the storage is full
+    gridstead_unmade='' # for example if the storage is full
 }
 
 # Returns whether slurmctld does not answer, or started after a time or up to 30 seconds before it.
@@ -153,16 +156,16 @@ has_slurmctld_restarted() { # the time, in seconds since 1970
   [[ $gridstead_config =~ BOOT_TIME\ *=\ *([0-9]+) ]] && ((BASH_REMATCH[1] > $1 - 30))
 }
 
-# Starts the tasks of a step. When slurmctld stops or starts, srun fails or waits in vain. A step
-# that Slurm did not create is therefore retried, and so is a step that waits for its resources.
+# Starts the tasks of a step. When slurmctld stops or starts, srun fails or waits without an answer.
+# So a step that Slurm did not create is retried, and so is a step that waits for its resources.
 start() { # options of srun, words
   local gridstead_code=143 gridstead_ended='' gridstead_reported=''
   local gridstead_tried_at gridstead_started_at=$EPOCHSECONDS
-  # srun passes all words to its prolog and has no room for more than about 1,000.
+  # srun passes all words to its prolog, which can receive only about 1,000.
   if [[ ! -x $gridstead_unmade ]] || (($# > 1000)); then
     gridstead_unmade=''
     set -- srun --immediate=60 "$@"
-  else # no array: if the customer's IFS is \001, bash splits the words of an array, quoted or not
+  else # no array: if the customer's IFS is \001, bash splits even the quoted words of an array
     set -- srun "--prolog=$gridstead_unmade" --immediate=5 "$@"
   fi
   [[ ! $gridstead_marks ]] || set -- /bin/bash -p -c "$unless_marked" "$gridstead_marks" "$@"

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random workflows over the whole language, from a seed.
+"""A fast generator of random workflows and modules that use every field of the language.
 
-They are created quickly, so that a test can use thousands.
-
-``make check`` and ``make hostile`` use all of them. ``pytest`` without $GRIDSTEAD_ALL_EXAMPLES uses
-the first tenth.
+Tests generate thousands of workflows, each from a seed. ``make check`` and ``make hostile`` test
+all of them. Without $GRIDSTEAD_ALL_EXAMPLES, pytest tests only a tenth.
 """
 
 from __future__ import annotations
 
 import os
 
-from tests.unit.workflow.yaml_file import written
+from tests.unit.workflow.yaml_file import to_yaml
 
 HOSTILE = [
     "'; touch owned; '", '"; touch owned; "', "$(touch owned)", "`touch owned`",
@@ -50,11 +48,11 @@ URLS = [
 ]
 PASSWORDS = ["a", "$(touch,owned)", "'\"\\"]
 MAX_DEPTH = 3
-SHARE = 1 if os.environ.get("GRIDSTEAD_ALL_EXAMPLES") else 10
-KINDS = [
+DIVISOR = 1 if os.environ.get("GRIDSTEAD_ALL_EXAMPLES") else 10
+STEP_TYPES = [
     *["run"] * 4, *["steps"] * 2, *["for"] * 2, *["launch"] * 2, "nothing", "use",
 ]  # fmt: skip
-HUGE = 1_000_000  # more than steps ever use at the same time
+HUGE = 1_000_000  # more resources than all steps can use at the same time
 
 MODULE = """\
 name: Any
@@ -68,44 +66,47 @@ steps:
 """
 
 
-def text_of(_source):
-    """Return the text of the only module that random workflows use."""
+def fetch_module(_source):
+    """Return the module's text. All random workflows use the same module."""
     return MODULE
 
 
 def random_module(random):
-    """Return a valid module in the wire format, with the inputs of the module above."""
-    return _Author(random, containers=True).module()
+    """Return a valid module in the wire format. Its inputs are those of ``MODULE``."""
+    return _Generator(random, containers=True).module()
 
 
 def module_text(module):
-    """Return the text of a module without template actions."""
-    return written(module).replace("{{", '{{ "{{" }}')
+    """Return a module in the wire format as YAML. Braces are escaped for the template engine."""
+    return to_yaml(module).replace("{{", '{{ "{{" }}')
 
 
 def random_step(random):
-    """Return a step for a job with huge resources. It has few nested steps, so checks are quick."""
-    return _Author(random, containers=True).step(
-        random.choice([MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH])
-    )
+    """Return a step with few nested steps, for a job with ``HUGE`` resources."""
+    depth = random.choice([MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH])
+    return _Generator(random, containers=True).step(depth)
 
 
-def random_mapping(random, *, alone=False):
+def random_mapping(random, *, host_only=False):
     """Return a valid workflow in the wire format.
 
     Args:
         random: The source of randomness.
-        alone: Whether the workflow must not need a network or containers.
+        host_only: Whether the workflow has no networks, containers, inputs and outputs.
     """
-    author = _Author(random, containers=not alone)
-    return author.workflow() | ({} if alone else author.data())
+    generator = _Generator(random, containers=not host_only)
+    if host_only:
+        return generator.workflow()
+    return generator.workflow() | generator.data()
 
 
-class _Author:
+class _Generator:
+    """Generates the parts of one workflow."""
+
     def __init__(self, random, *, containers):
         self.random = random
         self.containers = containers
-        self.handles = 0
+        self.handle_count = 0
         self.network = None
         self.gpus = 0
 
@@ -115,54 +116,56 @@ class _Author:
             "cpusPerTask": self.number(1, 4),
             "memPerCpu": self.number(1, 64),
         }
-        job = {"resources": resources | self.some(0.2, gpus=lambda: HUGE)}
+        job = {"resources": resources | self.subset(0.2, gpus=lambda: HUGE)}
         self.gpus = job["resources"].get("gpus", 0)
         if self.containers and self.random.random() < 0.3:
             self.network = self.name()
             job["virtualNetworks"] = [{"name": self.network, "gatewayAddress": "10.0.0.1/8"}]
         job["steps"] = self.steps(0)
-        return job | self.some(env=self.env, enableLogging=self.flag)
+        return job | self.subset(env=self.env, enableLogging=self.boolean)
 
     def data(self):
-        data = self.some(
-            0.2, input=self.place, output=self.place, inputMode=lambda: self.number(0, 511)
+        data = self.subset(
+            0.2, input=self.storage, output=self.storage, inputMode=lambda: self.number(0, 511)
         )
         if list(data.get("output", {})) == ["s3"]:
-            data |= self.some(continuousOutputSync=self.flag)
+            data |= self.subset(continuousOutputSync=self.boolean)
         return data
 
-    def place(self):
-        return self.some(0.5, http=lambda: {"url": self.random.choice(URLS)}, s3=self.store)
+    def storage(self):
+        return self.subset(0.5, http=lambda: {"url": self.random.choice(URLS)}, s3=self.s3)
 
-    def store(self):
+    def s3(self):
         return {
             "region": "eu", "bucketUrl": "s3://bucket", "path": f"/{self.name()}",
             "accessKeyId": "key", "secretAccessKey": "a/b+c=",
             "endpointUrl": "https://store.example:9000",
-            **self.some(deleteSync=self.flag),
+            **self.subset(deleteSync=self.boolean),
         }  # fmt: skip
 
     def steps(self, depth):
-        handles, drawn = [], []
+        steps, handles = [], []
         for _ in range(self.number(1, 3)):
             step = self.step(depth)
-            if handles and self.flag():
+            if handles and self.boolean():
                 step["dependsOn"] = [self.random.choice(handles).upper()]
-            if self.flag() and "launch" in step:
-                self.handles += 1
-                step["launch"]["handleName"] = f"h{self.handles}"
-                handles.append(f"h{self.handles}")
-            drawn.append(step)
-        return drawn
+            if self.boolean() and "launch" in step:
+                self.handle_count += 1
+                handle = f"h{self.handle_count}"
+                step["launch"]["handleName"] = handle
+                handles.append(handle)
+            steps.append(step)
+        return steps
 
     def step(self, depth):
-        kind = self.random.choice(KINDS) if depth < MAX_DEPTH else "run"
-        step = self.some(0.3, name=self.name)
-        step |= self.some(0.2, **{"if": lambda: self.random.choice(CONDITIONS)})
-        if depth < MAX_DEPTH:
-            inner = dict.fromkeys(("catch", "finally"), lambda: self.steps(depth + 1))
-            step |= self.some(0.15, **inner)
-        match kind:
+        may_nest = depth < MAX_DEPTH
+        step_type = self.random.choice(STEP_TYPES) if may_nest else "run"
+        step = self.subset(0.3, name=self.name)
+        step |= self.subset(0.2, **{"if": lambda: self.random.choice(CONDITIONS)})
+        if may_nest:
+            handlers = dict.fromkeys(("catch", "finally"), lambda: self.steps(depth + 1))
+            step |= self.subset(0.15, **handlers)
+        match step_type:
             case "run":
                 step["run"] = self.run()
             case "steps":
@@ -170,7 +173,9 @@ class _Author:
             case "for":
                 step["for"] = self.loop(depth)
             case "launch":
-                signal = self.some(signalOnParentStepExit=lambda: self.random.choice([0, 2, 9, 15]))
+                signal = self.subset(
+                    signalOnParentStepExit=lambda: self.random.choice([0, 2, 9, 15])
+                )
                 step["launch"] = {"steps": self.steps(depth + 1), **signal}
             case "use":
                 step["use"] = self.use(depth)
@@ -178,13 +183,13 @@ class _Author:
 
     def loop(self, depth):
         return {
-            "parallel": self.flag(),
+            "parallel": self.boolean(),
             "steps": self.steps(depth + 1),
             **self.iterations(),
         }
 
     def module(self):
-        default = self.some(default=self.text)
+        default = self.subset(default=self.text)
         return {
             "name": self.name(),
             "description": self.text(),
@@ -203,60 +208,61 @@ class _Author:
             "source": "git.example/a/b",
             "args": [{"key": key, "value": self.text()} for key in keys],
         }
-        return use | self.some(
-            exportEnvAs=lambda: "OUTER", steps=lambda: [self.step(MAX_DEPTH) for _ in range(2)]
-        )
+        return use | self.subset(exportEnvAs=lambda: "OUTER", steps=self.steps_for_module)
+
+    def steps_for_module(self):
+        return [self.step(MAX_DEPTH), self.step(MAX_DEPTH)]
 
     def iterations(self):
-        if self.flag():
+        if self.boolean():
             return {"items": [self.text() for _ in range(self.number(0, 3))]}
         numbers = {"begin": self.number(-1, 1), "end": self.number(-1, 2)}
-        return {"range": numbers | self.some(increment=lambda: self.number(-2, 2))}
+        return {"range": numbers | self.subset(increment=lambda: self.number(-2, 2))}
 
     def run(self):
         run = {"command": self.text() or "true"} | self.run_fields()
         if not self.containers:
             return run
-        run |= self.some(
+        run |= self.subset(
             0.2,
             network=lambda: self.random.choice(["host", "slirp4netns", "pasta"]),
-        )
-        run |= self.some(
-            0.2, dns=lambda: ["1.1.1.1", "::1"], customNetworkInterfaces=self.interfaces
+            dns=lambda: ["1.1.1.1", "::1"],
+            customNetworkInterfaces=self.interfaces,
         )
         if self.random.random() < 0.7:
             return run
         run |= {"container": self.container()}
-        return run | self.some(0.2, command=str, shell=lambda: "/bin/ash")
+        return run | self.subset(0.2, command=str, shell=lambda: "/bin/ash")
 
     def run_fields(self):
-        fields = self.some(0.2, resources=self.step_resources)
-        fields |= self.some(
+        fields = self.subset(0.2, resources=self.step_resources)
+        fields |= self.subset(
             0.3,
             env=self.env,
             workDir=lambda: f"/{self.name()}",
-            disableCpuBinding=self.flag,
+            disableCpuBinding=self.boolean,
             shell=lambda: self.random.choice(["/bin/sh", "/bin/bash"]),
         )
-        return fields | self.some(
+        return fields | self.subset(
             0.2, mpi=lambda: self.random.choice(["none", "pmix_v4", "pmi2"]), mapUid=int, mapGid=int
         )
 
     def step_resources(self):
         gpus = {"gpusPerTask": lambda: self.number(0, 2)} if self.gpus else {}
         fields = dict.fromkeys(("tasks", "cpusPerTask", "memPerCpu"), lambda: self.number(1, 4))
-        return self.some(**fields, **gpus)
+        return self.subset(**fields, **gpus)
 
     def container(self):
         container = {"image": self.random.choice(["debian:12", "a/b:C", f"/x{self.name()}.sif"])}
-        if self.flag():
+        if self.boolean():
             container |= {
                 "registry": "reg.example:5000",
                 "username": "me",
                 "password": self.random.choice(PASSWORDS),
             }
         flags = ("apptainer", "deepsquareHosted", "x11", "mountHome", "readOnlyRootFS")
-        return container | self.some(0.3, mounts=self.mounts, **dict.fromkeys(flags, self.flag))
+        container |= self.subset(0.3, mounts=self.mounts)
+        return container | self.subset(0.3, **dict.fromkeys(flags, self.boolean))
 
     def interfaces(self):
         key = "A" * 43 + "="
@@ -266,8 +272,8 @@ class _Author:
             "endpoint": "[::1]:5",
             "preSharedKey": key,
         }
-        peer |= self.some(persistentKeepalive=lambda: self.number(0, 65535))
-        known = [
+        peer |= self.subset(persistentKeepalive=lambda: self.number(0, 65535))
+        choices = [
             {"wireguard": {"privateKey": key, "address": ["10.0.0.1/8"], "peers": [peer]}},
             {
                 "bore": {
@@ -279,8 +285,8 @@ class _Author:
             {"bore": {"address": "a.b", "port": 1, "targetPort": 80}},
         ]
         if self.network is not None:
-            known.append({"vnet": {"name": self.network, "address": "10.1.2.3/8"}})
-        return [self.random.choice(known) for _ in range(self.number(0, 3))]
+            choices.append({"vnet": {"name": self.network, "address": "10.1.2.3/8"}})
+        return [self.random.choice(choices) for _ in range(self.number(0, 3))]
 
     def mounts(self):
         return [
@@ -303,12 +309,21 @@ class _Author:
     def text(self):
         return "".join(self.random.choice(HOSTILE) for _ in range(self.number(0, 4)))
 
-    def flag(self):
+    def boolean(self):
         return self.random.random() < 0.5
 
-    def number(self, least, most):
-        return self.random.randint(least, most)
+    def number(self, minimum, maximum):
+        return self.random.randint(minimum, maximum)
 
-    def some(self, chance=0.5, **fields):
-        """Return some of these fields, each with a new value."""
-        return {name: make() for name, make in fields.items() if self.random.random() < chance}
+    def subset(self, probability=0.5, **generators):
+        """Return a random subset of fields.
+
+        Args:
+            probability: The probability of each field.
+            generators: A function for each field that returns the field's value.
+        """
+        fields = {}
+        for name, generate in generators.items():
+            if self.random.random() < probability:
+                fields[name] = generate()
+        return fields
