@@ -243,7 +243,7 @@ def test_a_secret_mount_option_is_refused_by_name_and_not_shown(options, refused
 
     assert is_accepted is (refused_names is None)
     if refused_names:
-        assert f"has {refused_names}," in message
+        assert f"contains {refused_names}," in message
         assert "hunter" not in message
         assert "AQB" not in message
 
