@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts of a scenario's lab, over ssh."""
+"""A fixture that connects to the hosts of a scenario's lab over ssh."""
 
 import functools
 import tempfile
@@ -10,7 +10,7 @@ import testinfra
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Run the tests in the order of the file, because later tests depend on earlier ones."""
+    """Restore the order of the tests in their file, because later tests depend on earlier ones."""
     positions = {item: position for position, item in enumerate(items)}
     result = yield
     items.sort(key=positions.__getitem__)
@@ -18,14 +18,14 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def on(request):
-    """Return a function that returns the testinfra host of a name.
+def get_host(request):
+    """Return a function that returns the testinfra host with a name.
 
     The commands on one host share an ssh connection.
     """
     ssh_config = request.config.getoption("--ssh-config")
-    # The path of a socket has at most 107 bytes, and ssh appends 57. The path of a checkout may be
-    # too long.
+    # The path of a socket has at most 107 bytes, of which ssh appends 57. The path of the checkout
+    # can be too long, so the sockets are in a temporary folder.
     with tempfile.TemporaryDirectory() as folder:
         sockets = f"{folder}/%%C"  # testinfra formats it with %
 

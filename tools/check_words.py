@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Report words of a private vocabulary; tools/words.toml has the lists.
+"""Report words that readers from outside the project do not know. File tools/words.toml lists them.
 
 Usage: check_words.py [PATH ...]      default: every tracked file
-Prints one line for each place, ``file:line: word: what to write instead``. The exit code is 1 if
-there is a place.
+Prints one line for each word, ``file:line: word: what to write instead``. The exit code is 1 if the
+program prints a line.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-WORDS = "tools/words.toml"
+WORD_LISTS = "tools/words.toml"
 SKIPPED = (
-    WORDS,
+    WORD_LISTS,
     "CHANGELOG.md",  # contains former names
     "LICENSE",
     "*_pb2*",
@@ -36,8 +36,8 @@ SKIPPED = (
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place with a banned word. ``line`` counts from 1."""
+class Diagnostic:
+    """A banned word in a file. ``line`` starts at 1."""
 
     path: str
     line: int
@@ -48,97 +48,97 @@ class Place:
         return f"{self.path}:{self.line}: {self.word}: {self.instead}"
 
 
-def text_places(path: str, text: str, banned: dict[str, str]) -> Iterator[Place]:
-    """Yield the places of banned words in a text."""
+def text_diagnostics(path: str, text: str, banned: dict[str, str]) -> Iterator[Diagnostic]:
+    """Yield the banned words in a text."""
     pattern = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, banned))})(?![\w-])", re.IGNORECASE)
     for number, line in enumerate(text.splitlines(), 1):
         for match in pattern.finditer(line):
             word = match[1].lower()
-            yield Place(path, number, word, banned[word])
+            yield Diagnostic(path, number, word, banned[word])
 
 
-def python_places(
+def python_diagnostics(
     path: str, text: str, identifiers: dict[str, str], names: dict[str, str]
-) -> Iterator[Place]:
-    """Yield the places that bind a banned variable, parameter, class or function name."""
+) -> Iterator[Diagnostic]:
+    """Yield the definitions of variables, parameters, classes and functions with a banned name."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            bound, banned = node.id, identifiers
+            name, banned = node.id, identifiers
         elif isinstance(node, ast.arg):
-            bound, banned = node.arg, identifiers
+            name, banned = node.arg, identifiers
         elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            bound, banned = node.name, names | identifiers
+            name, banned = node.name, names | identifiers
         else:
             continue
-        if bound in banned:
-            yield Place(path, node.lineno, bound, banned[bound])
+        if name in banned:
+            yield Diagnostic(path, node.lineno, name, banned[name])
 
 
-def places(path: str, words: dict[str, dict[str, str]]) -> Iterator[Place]:
-    """Yield every place of one file; nothing for a binary file."""
+def diagnostics(path: str, words: dict[str, dict[str, str]]) -> Iterator[Diagnostic]:
+    """Yield the diagnostics of a file. A binary file has none."""
     try:
         text = (CHECKOUT / path).read_text()
     except UnicodeDecodeError:
         return
-    yield from text_places(path, text, words["everywhere"])
+    yield from text_diagnostics(path, text, words["everywhere"])
     if path.endswith(".py"):
-        yield from python_places(path, text, words["identifiers"], words["names"])
+        yield from python_diagnostics(path, text, words["identifiers"], words["names"])
 
 
-def tracked(arguments: list[str]) -> list[str]:
-    """Return the tracked text files below the paths, without those that are skipped."""
+def files_to_check(arguments: list[str]) -> list[str]:
+    """Return the tracked files in the paths, without skipped files and symbolic links."""
     command = ["git", "ls-files", "-z", "--", *arguments]
-    listed = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True)
     names = []
-    for name in filter(None, listed.stdout.split("\0")):
-        is_skipped = matches(name, SKIPPED)
+    for name in filter(None, result.stdout.split("\0")):
+        is_skipped = matches_any(name, SKIPPED)
         if not is_skipped and is_regular(CHECKOUT / name):
             names.append(name)
     return names
 
 
-def matches(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a path matches one of the patterns of fnmatch."""
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a path matches one of the fnmatch patterns."""
     return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
 
 
 def is_regular(path: Path) -> bool:
-    """Return whether a path is a regular file and not a symbolic link to one."""
+    """Return whether a path is a regular file. A symbolic link is not."""
     return path.is_file() and not path.is_symlink()
 
 
-def covers(entry: dict[str, Any], place: Place) -> bool:
-    """Return whether an entry of the allow-list allows the word at this place."""
-    return place.word in entry["words"] and matches(place.path, entry["paths"])
+def allows(entry: dict[str, Any], diagnostic: Diagnostic) -> bool:
+    """Return whether an entry of the allow-list allows the word in this file."""
+    return diagnostic.word in entry["words"] and matches_any(diagnostic.path, entry["paths"])
 
 
-def unused_entries(allowed: list[dict[str, Any]], used: set[int]) -> Iterator[str]:
+def unused_entries(allowed: list[dict[str, Any]], used_indexes: set[int]) -> Iterator[str]:
     """Yield a line for each entry of the allow-list whose index is not in ``used``."""
     for number, entry in enumerate(allowed):
-        if number not in used:
-            yield f"{WORDS}: unused entry: {entry}"
+        if number not in used_indexes:
+            yield f"{WORD_LISTS}: unused entry: {entry}"
 
 
 def main(arguments: list[str]) -> int:
-    """Print the places that no entry of the allow-list covers, and the entries that cover no place.
+    """Print the banned words that the allow-list does not allow, and its unused entries.
 
-    Unused entries are reported only if all files are checked.
+    Unused entries are reported only if the program checks all files.
     """
-    words = tomllib.loads((CHECKOUT / WORDS).read_text())
+    words = tomllib.loads((CHECKOUT / WORD_LISTS).read_text())
     allowed = words.get("allowed", [])
-    used = set()
-    refused = []
-    for path in tracked(arguments):
-        for place in places(path, words):
-            covering = [n for n, entry in enumerate(allowed) if covers(entry, place)]
-            used.update(covering)
-            if not covering:
-                refused.append(str(place))
+    used_indexes = set()
+    reports = []
+    for path in files_to_check(arguments):
+        for diagnostic in diagnostics(path, words):
+            allowing = [index for index, entry in enumerate(allowed) if allows(entry, diagnostic)]
+            used_indexes.update(allowing)
+            if not allowing:
+                reports.append(str(diagnostic))
     if not arguments:
-        refused += unused_entries(allowed, used)
-    for line in refused:
+        reports += unused_entries(allowed, used_indexes)
+    for line in reports:
         print(line, file=sys.stderr)
-    return 1 if refused else 0
+    return 1 if reports else 0
 
 
 if __name__ == "__main__":

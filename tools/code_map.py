@@ -16,7 +16,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 CONTROL = CHECKOUT / "control" / "gridstead"
 PAGE = CHECKOUT / "docs" / "explanation" / "code-map.md"
 WITHOUT_SUBJECTS = {"workflow", "errors"}
-GENERAL = "several"
+SEVERAL_SUBJECTS = "several"
 HEAD = """\
 <!-- Written by tools/code_map.py; do not edit. -->
 
@@ -35,18 +35,19 @@ Map = dict[str, dict[str, list[str]]]
 
 
 def layers() -> list[str]:
-    """Return the layers with subjects, highest first, from import-linter's settings."""
+    """Return the layers that have subjects, highest first, from the settings of import-linter."""
     settings = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
     contracts = settings["tool"]["importlinter"]["contracts"]
-    (contract,) = (c for c in contracts if c.get("containers") == ["gridstead"])
     names: list[str] = []
-    for row in contract["layers"]:
-        names += row.replace(" ", "").split("|")
+    for contract in contracts:
+        if contract.get("containers") == ["gridstead"]:
+            for row in contract["layers"]:
+                names += row.replace(" ", "").split("|")
     return [name for name in names if name not in WITHOUT_SUBJECTS]
 
 
 def subjects(layer_names: list[str]) -> list[str]:
-    """Return the names of the subjects: the folders in all layers, sorted."""
+    """Return the sorted names of the subjects, which are the folders of the layers."""
     names: set[str] = set()
     for layer in layer_names:
         for path in (CONTROL / layer).glob("*/__init__.py"):
@@ -62,20 +63,20 @@ def code_map() -> Map:
     for layer in layer_names:
         for path in sorted((CONTROL / layer).rglob("*.py")):
             if path.name != "__init__.py":
-                inside = path.relative_to(CONTROL / layer)
-                modules[_subject(inside, names)][layer].append(path.stem)
+                subject = _subject(path.relative_to(CONTROL / layer), names)
+                modules[subject][layer].append(path.stem)
     return modules
 
 
 def _subject(module: Path, names: list[str]) -> str:
-    """Return the subject of a module: its folder, or the name with which its own name begins."""
+    """Return the subject of a module: its folder, or the subject at the start of its name."""
     if len(module.parts) > 1:
         return module.parts[0]
     first_word = module.stem.partition("_")[0]
     for name in names:
         if module.stem == name or first_word in {name, name.removesuffix("s")}:
             return name
-    return GENERAL
+    return SEVERAL_SUBJECTS
 
 
 def page() -> str:
@@ -87,7 +88,7 @@ def _table() -> Iterator[str]:
     layer_names, modules = layers(), code_map()
     yield f"| subject | {' | '.join(layer_names)} |"
     yield "|---" * (len(layer_names) + 1) + "|"
-    for subject in [*subjects(layer_names), GENERAL]:
+    for subject in [*subjects(layer_names), SEVERAL_SUBJECTS]:
         cells = [", ".join(modules[subject][layer]) for layer in layer_names]
         yield f"| **{subject}** | {' | '.join(cells)} |"
 

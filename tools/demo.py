@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Run one job on the lab's grid, from its workflow to its payment: ``make demo``.
+"""Run one job on the lab's grid, from its workflow to its payment (``make demo``).
 
 The program uses only the `gridstead` command, as a user does. At the end it prints the time of each
-state, the job's output and the amounts that were paid.
+state, the output of the job and its amounts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests import billing_oracle
 WORKFLOW = CHECKOUT / "examples" / "hello-world.yaml"
 ESCROW_CREDITS = 100
 BALANCE_CREDITS = 1000
-REGISTRATION_S = 90
+REGISTRATION_TIMEOUT_S = 90
 
 console = Console(highlight=False)
 
@@ -44,8 +44,9 @@ def main() -> int:
 
     submission = subprocess.run(
         owner.command("submit", str(WORKFLOW), "--credits", str(ESCROW_CREDITS), "--watch"),
-        env=owner.environment, check=False,
-    )  # fmt: skip
+        env=owner.environment,
+        check=False,
+    )
     if submission.returncode != 0:
         return submission.returncode
     number = json.loads(owner.run("job", "list", "--json").stdout)[-1]["number"]
@@ -66,12 +67,12 @@ def main() -> int:
 
 
 def approve_provider(admin: Person) -> str:
-    """Return the provider's address once it is registered and approved.
+    """Wait until the provider is registered, approve it and return its address.
 
     Raises:
-        SystemExit: If the supervisor has not registered its cluster in time.
+        SystemExit: If the supervisor does not register its cluster in time.
     """
-    for _ in range(REGISTRATION_S):
+    for _ in range(REGISTRATION_TIMEOUT_S):
         for provider in json.loads(admin.run("provider", "list", "--json").stdout):
             if "waits" in provider["state"]:
                 admin.run("provider", "approve", provider["address"])
@@ -109,21 +110,22 @@ def print_states(owner: Person, number: int) -> None:
 
 
 def print_amounts(job: dict, before: dict, after: dict, customer_: str, provider: str) -> bool:
-    """Print the amounts of the job; return whether they match the balances and the fee's rule."""
-    cost, earned = job["cost_wei"], after[provider] - before[provider]
+    """Print the amounts of the job. Return whether they match the balances and the fee rate."""
+    cost = job["cost_wei"]
+    earned = after[provider] - before[provider]
     spent = before[customer_] - after[customer_]
     fee = cost - earned
     table = Table(title="Money (credits)", title_justify="left", box=None, title_style="bold")
     table.add_column("")
     table.add_column("AMOUNT", justify="right")
-    for what, wei in (
+    for title, wei in (
         ("escrow", job["escrow_wei"]),
         ("cost", cost),
         ("  to the provider", earned),
         ("  fee of the grid", fee),
         ("refunded", job["escrow_wei"] - cost),
     ):
-        table.add_row(what, credits_text(wei))
+        table.add_row(title, credits_text(wei))
     console.print()
     console.print(table)
     return spent == cost and fee == billing_oracle.fee(cost)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users of the lab's grid: one administrator, and any number of customers.
+"""The users of the lab's grid: one administrator, and any number of customers.
 
-Each user has a wallet and a settings file for `gridstead` in the lab's folder. A customer's wallet
-is created at its first use.
+Each user has a wallet and a settings file for `gridstead` in the lab's folder. Function customer()
+creates the wallet of a new customer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHAIN_ID = 179188
 CONFIRMATIONS = 6
 TIMEOUT_S = 300
 CREDIT = 10**18
-COINS = 1_000 * 10**18
+COINS_WEI = 1_000 * 10**18
 
 _SETTINGS = """\
 job_definitions_url = "https://{control}:8443/graphql"
@@ -68,7 +68,7 @@ class LabGrid:
 
     @property
     def chain(self) -> Path:
-        """The folder that role devnet wrote: contracts' addresses and administrator's wallet."""
+        """The folder of role devnet with the contracts' addresses and the admin's wallet."""
         return self.folder / "secrets" / "chain"
 
     @property
@@ -83,7 +83,7 @@ class LabGrid:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class User:
     """A user with a wallet and a settings file."""
 
     name: str
@@ -110,26 +110,30 @@ class Person:
         """Run a `gridstead` command as this user."""
         return subprocess.run(
             self.command(*arguments),
-            env=self.environment, check=check, capture_output=True, text=True, timeout=TIMEOUT_S,
-        )  # fmt: skip
+            env=self.environment,
+            check=check,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+        )
 
 
 def lab_grid(name: str | None = None) -> LabGrid:
-    """Return the grid of the named lab; the default is $GRIDSTEAD_LAB_NAME, then "default"."""
+    """Return the grid of a lab. The default is the lab $GRIDSTEAD_LAB_NAME or "default"."""
     lab_name = name or os.environ.get("GRIDSTEAD_LAB_NAME", "default")
     return LabGrid(folder=CHECKOUT / ".lab" / lab_name)
 
 
-def administrator(grid: LabGrid) -> Person:
-    """Return the owner of the contracts. Role devnet stored the wallet with the lab's secrets."""
+def administrator(grid: LabGrid) -> User:
+    """Return the owner of the contracts, whose wallet role devnet stored in the lab's folder."""
     password = grid.folder / "secrets" / "wallet-admin"
-    return _person(grid, "admin", grid.chain / "admin.json", password)
+    return _user(grid, "admin", grid.chain / "admin.json", password)
 
 
-def customer(grid: LabGrid, name: str, *, credits_: int) -> Person:
-    """Return a customer with at least ``credits_`` credits, and coins for gas.
+def customer(grid: LabGrid, name: str, *, credits_: int) -> User:
+    """Return a customer with at least ``credits_`` credits and with coins for gas.
 
-    The wallet is created if the customer does not exist yet.
+    A customer that does not exist yet gets a new wallet.
     """
     keystore, password = grid.folder / f"{name}.json", grid.folder / "secrets" / f"wallet-{name}"
     is_new = not keystore.exists()
@@ -137,17 +141,17 @@ def customer(grid: LabGrid, name: str, *, credits_: int) -> Person:
         password.touch(mode=0o600)
         password.write_text(secrets.token_urlsafe(32) + "\n")
         create_wallet(keystore, password)
-    person = _person(grid, name, keystore, password)
+    user = _user(grid, name, keystore, password)
     balance_wei = 0
     if not is_new:
-        answer = person.run("credit", "balance", "--json").stdout
+        answer = user.run("credit", "balance", "--json").stdout
         balance_wei = int(json.loads(answer)["balance_wei"])
     if balance_wei < credits_ * CREDIT:
-        _fund(grid, person.address, credits_ * CREDIT)
-    return person
+        _fund(grid, user.address, credits_ * CREDIT)
+    return user
 
 
-def _person(grid: LabGrid, name: str, keystore: Path, password: Path) -> Person:
+def _user(grid: LabGrid, name: str, keystore: Path, password: Path) -> User:
     settings = grid.folder / f"{name}.toml"
     settings.write_text(
         _SETTINGS.format(
@@ -160,16 +164,16 @@ def _person(grid: LabGrid, name: str, keystore: Path, password: Path) -> Person:
             password=password,
         )
     )
-    return Person(name=name, settings=settings, keystore=keystore, password=password)
+    return User(name=name, settings=settings, keystore=keystore, password=password)
 
 
 def _fund(grid: LabGrid, address: str, credits_: int) -> None:
-    """Send coins for gas and credits (wei) to a wallet, as `gridstead devnet fund` does."""
+    """Send coins for gas and ``credits_`` (wei) to a wallet, as `gridstead devnet fund` does."""
     owner = administrator(grid)
     admin = (owner.keystore, owner.password)
     node = deployment.check_chain(grid.rpc_url, CHAIN_ID)
     try:
-        deployment.fund(node, admin, [address], least=COINS // 2, amount=COINS)
+        deployment.fund(node, admin, [address], minimum=COINS_WEI // 2, amount=COINS_WEI)
         deployment.mint(node, admin, grid.contract.lower(), address, credits_)
     finally:
         node.close()

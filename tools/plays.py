@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Generates playbooks from meta/site.yml, the table of roles and groups.
+"""Generate playbooks from meta/site.yml, the table of roles and groups.
 
-Writes the parts of site.yml, playbooks/teardown.yml and playbooks/tasks/verify_host.yml. They are
-static files, so ``--tags``, ``--limit`` and ``--list-tasks`` work as in any playbook.
+The program writes the parts of site.yml, playbooks/teardown.yml and
+playbooks/tasks/verify_host.yml. The generated playbooks are static, so ``--tags``, ``--limit`` and
+``--list-tasks`` work as usual.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def role_name(entry: str | Node) -> str:
 
 
 def roles_of(play: Node) -> list[str]:
-    """Return the roles that a play runs, last one first and without duplicates."""
+    """Return the roles that a play runs, in reverse order and without duplicates."""
     entries = [*play.get("before", []), *play.get("roles", []), *play.get("steps", [])]
     return list(dict.fromkeys(map(role_name, reversed(entries))))
 
@@ -53,42 +54,43 @@ def groups_of(table: Node, *roles: str) -> list[str]:
 
 
 def teardown(table: Node) -> Iterator[Node]:
-    """Yield the plays that remove the site: name, comment, hosts and roles."""
+    """Yield the name, comment, hosts and roles of each play that removes the site."""
     for play in reversed(plays_of(table)):
         removal = play.get("teardown")
         if isinstance(removal, list):
             yield from _group_by_group(play, removal)
         elif removal:
-            own = roles_of(play)
-            everywhere = removal.get("everywhere")
+            roles = roles_of(play)
+            groups = groups_of(table, *roles) if removal.get("everywhere") else play["hosts"]
             yield {
                 "name": removal["name"],
                 "comment": removal.get("comment", ""),
-                "hosts": ":".join(groups_of(table, *own) if everywhere else play["hosts"]),
-                "roles": [*removal.get("also", []), *own],
+                "hosts": ":".join(groups),
+                "roles": [*removal.get("also", []), *roles],
             }
 
 
 def _group_by_group(play: Node, names: list[str]) -> Iterator[Node]:
+    """Yield a play for each group, in reverse order. A host is in only one of the plays."""
     for number in reversed(range(len(names))):
-        later = "".join(f":!{group}" for group in play["hosts"][:number])
-        hosts = play["hosts"][number] + later
+        excluded_groups = "".join(f":!{group}" for group in play["hosts"][:number])
+        hosts = play["hosts"][number] + excluded_groups
         yield {"name": names[number], "comment": "", "hosts": hosts, "roles": roles_of(play)}
 
 
 def checks(table: Node) -> Iterator[Node]:
-    """Yield the checks of verify.yml: role, name, condition and groups."""
+    """Yield the role, name, condition and groups of each check of verify.yml."""
     for role, check in table["checks"].items():
-        given = check if isinstance(check, dict) else {"name": check}
-        yield {"role": role, "when": "", **given, "groups": groups_of(table, role)}
+        fields = check if isinstance(check, dict) else {"name": check}
+        yield {"role": role, "when": "", **fields, "groups": groups_of(table, role)}
 
 
-def commented(text: str, indent: str = "") -> str:
-    """Return a text as lines of a comment; paragraphs and indented lines stay apart."""
+def comment_lines(text: str, indent: str = "") -> str:
+    """Return a text as a comment. Wraps long lines, except indented lines."""
     lines: list[str] = []
     for line in text.strip().splitlines():
-        wide = line.startswith(" ") or len(line) <= WIDTH - 2
-        lines += [line] if wide else textwrap.wrap(line, WIDTH - 2 - len(indent))
+        is_kept = line.startswith(" ") or len(line) <= WIDTH - 2
+        lines += [line] if is_kept else textwrap.wrap(line, WIDTH - 2 - len(indent))
     comment = ""
     for line in lines:
         comment += f"{indent}# {line}".rstrip() + "\n"
@@ -96,7 +98,7 @@ def commented(text: str, indent: str = "") -> str:
 
 
 def value_of(value: list[str] | str, indent: int) -> str:
-    """Return a variable's value: a list in one line, a text in folded lines."""
+    """Return the YAML of a variable's value: a list on one line, a text as a folded block."""
     if isinstance(value, list):
         return f"[{', '.join(value)}]"
     start = "\n" + " " * indent
@@ -104,7 +106,7 @@ def value_of(value: list[str] | str, indent: int) -> str:
 
 
 def check_variables(check: Node) -> str:
-    """Return the variables of a check: in one line if they fit, otherwise as a block."""
+    """Return the YAML of a check's variables, on one line if it fits."""
     role, groups = check["role"], f"[{', '.join(check['groups'])}]"
     line = f"  vars: {{__verify_role: {role}, __verify_groups: {groups}}}"
     if len(line) <= WIDTH:
@@ -112,8 +114,8 @@ def check_variables(check: Node) -> str:
     return f"  vars:\n    __verify_role: {role}\n    __verify_groups:\n      {groups}"
 
 
-def generated(table: Node) -> dict[Path, str]:
-    """Return the text of each generated file. Pure."""
+def generated_files(table: Node) -> dict[Path, str]:
+    """Return the text of each generated file, by path."""
     environment = Environment(  # noqa: S701 - the result is YAML
         loader=FileSystemLoader(Path(__file__).with_suffix("")),
         trim_blocks=True,
@@ -121,24 +123,24 @@ def generated(table: Node) -> dict[Path, str]:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    for function in (commented, value_of, role_name, check_variables):
+    for function in (comment_lines, value_of, role_name, check_variables):
         environment.filters[function.__name__] = function
 
-    def rendered(template: str, **variables: Iterable[Node] | str) -> str:
+    def render(template: str, **variables: Iterable[Node] | str) -> str:
         return environment.get_template(f"{template}.yml.j2").render(**variables)
 
     files = {}
     for name, part in table["playbooks"].items():
-        text = rendered("part", plays=part["plays"], comment=part.get("comment", ""))
+        text = render("part", plays=part["plays"], comment=part.get("comment", ""))
         files[PLAYBOOKS / f"{name}.yml"] = text
-    files[PLAYBOOKS / "teardown.yml"] = rendered("teardown", plays=teardown(table))
-    files[PLAYBOOKS / "tasks/verify_host.yml"] = rendered("verify_host", checks=checks(table))
+    files[PLAYBOOKS / "teardown.yml"] = render("teardown", plays=teardown(table))
+    files[PLAYBOOKS / "tasks/verify_host.yml"] = render("verify_host", checks=checks(table))
     return files
 
 
 def main() -> None:
     """Write the generated files."""
-    for path, text in generated(yaml.safe_load(TABLE.read_text())).items():
+    for path, text in generated_files(yaml.safe_load(TABLE.read_text())).items():
         path.write_text(text)
 
 

@@ -38,8 +38,8 @@ MARGIN = (
 LIFE_CYCLE = """\
 # The life of a job
 
-A job in the state of a row may move to each state whose column has an x. A job never leaves a cold
-state: its escrow is settled.
+A job in the state of a row can change to each state whose column has an x. A job never leaves a
+cold state, because its escrow is settled.
 """
 
 
@@ -87,7 +87,7 @@ def lifecycle() -> str:
         "|---" * (len(JobState) + 1) + "|",
     ]
     for state in JobState:
-        cells = ["x" if target in LEGAL[state] else "" for target in JobState]
+        cells = ["x" if next_state in LEGAL[state] else "" for next_state in JobState]
         title = f"{state.name} (cold)" if state in COLD else state.name
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     lines += ["", TIMEOUTS, MARGIN]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page docs/reference/settings.md, from the classes of the settings.
+"""The text of docs/reference/settings.md, from the classes of the settings.
 
-Every fact comes from the JSON schema that pydantic generates from a class. The text ``{service}``
-in an example of a class means the name of the file. The example of a table contains the keys whose
-example differs from that of the table's class.
+The facts come from the JSON schemas that pydantic generates from the classes. In an example of a
+class, the text ``{service}`` represents the name of the file. An example of a table contains only
+the keys whose example differs from the example in the table's class.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from gridstead.cli.check_config import CLIENT, settings_models
 
 Schema = Mapping[str, Any]
 MODELS = settings_models()
-MODELS[CLIENT] = MODELS.pop(CLIENT)  # the last section
+MODELS[CLIENT] = MODELS.pop(CLIENT)  # make it the last section
 INTRODUCTION = """\
 # Settings
 
 Files: {contents}.
 
-Each service reads one TOML file, `/etc/gridstead/<service>.toml`. A key that is not listed here is
-an error. `gridstead check-config <service>` reports all errors of a file and connects to nothing.
-The roles write the files of a site: change the variables of the role, because the next run replaces
-the file.
+Each service reads one TOML file, `/etc/gridstead/<service>.toml`. An unknown key is an error.
+`gridstead check-config <service>` reports all errors of a file without connecting to other
+services. The roles write the files of a site. To change a setting, change the variables of the
+role, because the next run replaces the file.
 
-A key `chain.rpc_url` is the key `rpc_url` of the table `[chain]`. A key `repositories[].name` is
-the key `name` of each table `[[repositories]]`. *Required with `x`* means that the key is required
-if the file has the table `[x]`. A float may be written as an integer. An amount in credits has at
-most 18 decimals. Files do not contain secrets, but paths of files with secrets.
+`chain.rpc_url` is the key `rpc_url` of the table `[chain]`. `repositories[].name` is the key `name`
+of each table `[[repositories]]`. *Required with `x`* means that the key is required if the file has
+the table `[x]`. An integer is allowed for a float. An amount in credits has at most 18 decimals.
+The files do not contain secrets. They contain the paths of files with secrets.
 
-Each section ends with an example that sets every key. Keys that are not required may be omitted.
+Each section ends with an example that sets every key. Optional keys may be omitted.
 """
-PATHS = {CLIENT: "~/.config/gridstead/client.toml"}
+SETTINGS_PATHS = {CLIENT: "~/.config/gridstead/client.toml"}
 NOTES = {
     CLIENT: "The settings of a grid user's commands. Option `--config` or the environment\n"
     "variable `GRIDSTEAD_CONFIG` names another file.\n"
 }
-# The unit of a number is that of the first suffix with which its key ends.
+# The unit of a number is the unit of the first suffix that matches its key.
 UNITS = {
     "_per_s": "per second",
     "_mib_per_hour": "MiB per hour",
@@ -59,7 +59,7 @@ LIMITS = {
     "maxLength": "at most {} characters",
     "pattern": "matches `{}`",
 }
-HEAD = "| key | type | default | description | example |\n|---|---|---|---|---|"
+TABLE_HEAD = "| key | type | default | description | example |\n|---|---|---|---|---|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Key:
 
     path: str
     schema: Schema
-    table: Schema | None  # The schema of the table, or of each table, that is the key's value.
+    table: Schema | None  # the schema of the table or of the array's tables, if the key has one
     default: str
 
     @property
@@ -91,10 +91,10 @@ class File:
 
     def section(self) -> str:
         """Return the section of the page about this file."""
-        path = PATHS.get(self.service, f"/etc/gridstead/{self.service}.toml")
+        path = SETTINGS_PATHS.get(self.service, f"/etc/gridstead/{self.service}.toml")
         rows = "\n".join(self._rows(self.schema, "", "required"))
         return (
-            f"## {self.service}\n\n{NOTES.get(self.service, '')}\n{HEAD}\n{rows}\n\n"
+            f"## {self.service}\n\n{NOTES.get(self.service, '')}\n{TABLE_HEAD}\n{rows}\n\n"
             f"A complete `{path}`:\n\n```toml\n{self.example()}```\n"
         ).replace("\n\n\n", "\n\n")
 
@@ -103,7 +103,7 @@ class File:
         return "\n".join(self._document(self.schema, "")) + "\n"
 
     def keys(self, table: Schema, prefix: str, required: str) -> list[Key]:
-        """Return the keys of a table, with those of tables last.
+        """Return the keys of a table. The keys whose values are tables are last.
 
         Args:
             table: The schema of the table.
@@ -112,28 +112,30 @@ class File:
         """
         keys = []
         examples = table.get("examples", [{}])[0]
-        for name, own in table["properties"].items():
-            schema = {**own, "examples": [examples[name]]} if name in examples else own
-            inner = self._table_of(schema)
+        for name, key_schema in table["properties"].items():
+            schema = (
+                {**key_schema, "examples": [examples[name]]} if name in examples else key_schema
+            )
+            nested_table = self._table_of(schema)
             is_required = name in table.get("required", ())
-            default = required if is_required else _default(schema["default"], inner)
-            keys.append(Key(f"{prefix}{name}", schema, inner, default))
+            default = required if is_required else _default(schema["default"], nested_table)
+            keys.append(Key(f"{prefix}{name}", schema, nested_table, default))
         return sorted(keys, key=lambda key: key.table is not None)
 
     def _rows(self, table: Schema, prefix: str, required: str) -> Iterator[str]:
         for key in self.keys(table, prefix, required):
             kind = type_of(key.name, key.schema)
-            about = key.schema.get("description")
+            description = key.schema.get("description")
             if key.table is None:
                 example = f"`{key.name} = {toml(self._example(key.schema))}`"
-                yield f"| `{key.path}` | {kind} | {key.default} | {about or ''} | {example} |"
+                yield f"| `{key.path}` | {kind} | {key.default} | {description or ''} | {example} |"
                 continue
             header = f"`[[{key.path}]]`" if key.is_array else f"`[{key.path}]`"
-            text = about or key.table["description"]
+            text = description or key.table["description"]
             yield f"| {header} | {kind} | {key.default} | {text} | |"
             path = f"{key.path}[]" if key.is_array else key.path
-            inner = f"required with `{key.path}`" if key.default == "none" else required
-            yield from self._rows(key.table, f"{path}.", inner)
+            nested_table = f"required with `{key.path}`" if key.default == "none" else required
+            yield from self._rows(key.table, f"{path}.", nested_table)
 
     def _document(self, table: Schema, prefix: str) -> Iterator[str]:
         for key in self.keys(table, prefix, ""):
@@ -158,14 +160,14 @@ class File:
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the text of the page."""
     contents = ",\n".join(f"[{service}](#{service})" for service in MODELS)
     sections = [File(service).section() for service in MODELS]
     return "\n".join([INTRODUCTION.format(contents=contents), *sections])
 
 
 def toml(value: object) -> str:
-    """Return a value as TOML, in one line."""
+    """Return a value as TOML on one line."""
     if isinstance(value, Mapping):
         pairs = [f"{key} = {toml(item)}" for key, item in value.items()]
         return "{" + ", ".join(pairs) + "}"
@@ -175,13 +177,13 @@ def toml(value: object) -> str:
 
 
 def type_of(name: str, schema: Schema) -> str:
-    """Return the type of a value, with its unit and its limits.
+    """Return the type, the unit and the limits of a value.
 
     >>> type_of("tick_s", {"type": "number", "exclusiveMinimum": 0, "maximum": 60})
     'float, seconds, more than 0, at most 60'
     """
     members = [member for member in schema.get("anyOf", ()) if member != {"type": "null"}]
-    if len(members) > 1:  # A decimal number may be a float, or a string, which is exact.
+    if len(members) > 1:  # A decimal number is a float, or a string for an exact value.
         members = [{**members[0], "type": "float or string"}]
     value = members[0] if members else schema
     if value.get("type") == "integer" and "exclusiveMinimum" in value:
@@ -190,7 +192,7 @@ def type_of(name: str, schema: Schema) -> str:
 
 
 def _units(name: str) -> list[str]:
-    """Return the unit in the suffix of a name, in a list; empty if there is none."""
+    """Return a list with the unit in the suffix of a name, or an empty list."""
     for suffix, unit in UNITS.items():
         if name.endswith(suffix):
             return [unit]
@@ -205,7 +207,7 @@ def _limits(value: Schema) -> Iterator[str]:
 
 
 def _kind(schema: Schema) -> str:
-    """Return the type of a value in the words of TOML, with the form of a string."""
+    """Return the TOML type of a value, with the format of a string."""
     if "$ref" in schema:
         return "table"
     if "enum" in schema:
@@ -215,13 +217,13 @@ def _kind(schema: Schema) -> str:
         return f"array of {_plural(schema['items'])}"
     if schema["type"] == "object":
         return f"table of {_plural(schema['additionalProperties'])}"
-    form = f" ({schema['format']})" if "format" in schema else ""
-    return {"number": "float"}.get(schema["type"], schema["type"]) + form
+    suffix = f" ({schema['format']})" if "format" in schema else ""
+    return {"number": "float"}.get(schema["type"], schema["type"]) + suffix
 
 
 def _plural(schema: Schema) -> str:
-    kind, space, form = _kind(schema).partition(" ")
-    return f"{kind}s{space}{form}"
+    kind, space, suffix = _kind(schema).partition(" ")
+    return f"{kind}s{space}{suffix}"
 
 
 def _default(value: object, table: Schema | None) -> str:

@@ -74,7 +74,7 @@ contract Constants is IConstants, Owned {
         emit ConstantChanged("startTimeout", _startTimeout);
     }
 
-    /// @notice Sets settleGrace: 4 to 30 days, so that a provider loses nothing by an outage of
+    /// @notice Sets settleGrace: 4 to 30 days, so that a provider loses no payment in an outage of
     /// some days.
     function setSettleGrace(uint64 _settleGrace) external onlyOwner {
         _bound(_settleGrace, MIN_SETTLE_GRACE, MAX_SETTLE_GRACE);

@@ -15,7 +15,7 @@ contract Credit is ICredit, Owned {
     bytes32 private constant DOMAIN_TYPEHASH = keccak256(
         "EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
     );
-    /// @dev Signatures with s above half the curve's order are malleable and are refused.
+    /// @dev Signatures with `s` above half of the curve's order are malleable and are refused.
     uint256 private constant HALF_ORDER =
         0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0;
 

@@ -34,7 +34,8 @@ contract JobRepository is IJobRepository, Roles {
         Record storage record = _records[jobId];
         record.customer = customer;
         record.submitTime = uint40(block.timestamp);
-        record.stateBlock = uint32(block.number); // 2^32 blocks, one per second, are 136 years.
+        // With one block per second, 2^32 blocks are 136 years.
+        record.stateBlock = uint32(block.number);
         record.delegateSpendingAuthority = delegateSpendingAuthority;
         record.maxCost = _toUint128(maxCost);
         record.setDefinition(definition);
@@ -58,7 +59,8 @@ contract JobRepository is IJobRepository, Roles {
         record.provider = address(0);
         record.pricePerMinute = 0;
         record.claimTime = 0;
-        // The next claim emits the minutes of the whole escrow, so no top-up is pending.
+        // The next claim emits the minutes of the whole escrow. Therefore no top-up remains
+        // pending.
         if (record.pendingTopUp != 0) record.pendingTopUp = 0;
     }
 
@@ -159,7 +161,7 @@ contract JobRepository is IJobRepository, Roles {
         }
     }
 
-    /// @notice The fields of a record; zeros if the job does not exist.
+    /// @notice The fields of a record. All fields are zero if the job does not exist.
     function jobs(JobId id)
         external
         view
@@ -250,8 +252,8 @@ contract JobRepository is IJobRepository, Roles {
         newCursor = cursor + howMany;
     }
 
-    /// @notice The job at a position of a customer's list. Panics (0x32) if the position is after
-    /// its end.
+    /// @notice The job at a position of a customer's list. Panics (0x32) if the list has no such
+    /// position.
     function jobIdByCustomer(address customer, uint256 index) external view returns (JobId) {
         return JobId.wrap(bytes32(uint256(_idsByCustomer[customer][index])));
     }
@@ -271,11 +273,11 @@ contract JobRepository is IJobRepository, Roles {
     function isCancelling(JobId jobId, address provider) external view returns (bool) {
         Record storage record = _records[jobId];
         JobStatus status = record.status;
-        // Also true for a job that another account has ended: it may still be in the provider's
-        // Slurm queue.
-        bool wanted = status == JobStatus.CANCELLED || status == JobStatus.PANICKED
+        // Also true for a job that another account has ended, because the job may still be in the
+        // provider's Slurm queue.
+        bool awaitsCancellation = status == JobStatus.CANCELLED || status == JobStatus.PANICKED
             || (status == JobStatus.RUNNING && record.hasCancelRequest);
-        return wanted && record.provider == provider;
+        return awaitsCancellation && record.provider == provider;
     }
 
     /// @inheritdoc IJobRepository
@@ -288,7 +290,7 @@ contract JobRepository is IJobRepository, Roles {
 
     // Internal functions.
 
-    /// @dev The only place where a job changes its state.
+    /// @dev Only this function changes the state of a job.
     function _move(JobId jobId, JobStatus to) private returns (Record storage record) {
         record = _existing(jobId);
         JobStatus from = record.status;

@@ -11,12 +11,11 @@ import {Billing} from "./libraries/Billing.sol";
 import {Definitions} from "./libraries/Definitions.sol";
 import {JobDefinition, JobId, JobStatus, JobTerms, ProviderPrices} from "./Types.sol";
 
-/// @notice The steps of a job: the effects of each on records, queues and credits. MetaScheduler
-/// checks before a step whether the caller may take it; JobRepository checks whether the transition
-/// is legal.
-/// @dev Credits are pulled last: if the pull fails, the whole call reverts. Credits are also paid
-/// out last, when the record already has its final state, so a reentrant call of the token cannot
-/// obtain more.
+/// @notice The effects of each step of a job on records, queues and credits. MetaScheduler checks
+/// the rights of the caller before a step. JobRepository checks whether the transition is legal.
+/// @dev Credits are transferred last. If a transfer fails, the whole call reverts. When credits are
+/// paid out, the record already has its final state, so a reentrant call by the token cannot obtain
+/// more credits.
 abstract contract JobSteps is IMetaScheduler {
     uint256 internal constant SECONDS_PER_MINUTE = 60;
     uint256 private constant NEVER = type(uint256).max;
@@ -80,7 +79,7 @@ abstract contract JobSteps is IMetaScheduler {
         if (startTime < job.claimTime) startTime = job.claimTime;
         jobs.setRunning(jobId, startTime);
         providerManager.incJobCount(job.provider);
-        emit JobStarted(jobId, job.provider, uint64(startTime)); // At most the time of the block.
+        emit JobStarted(jobId, job.provider, uint64(startTime)); // At most block.timestamp.
     }
 
     function _settle(
@@ -94,9 +93,9 @@ abstract contract JobSteps is IMetaScheduler {
     ) internal {
         uint256 cost = 0;
         uint256 fee = 0;
-        // A job that never ran is not billed. A panic is the provider's fault.
+        // A job that never ran or that panicked, which is the provider's fault, is not billed.
         if (job.status == JobStatus.RUNNING && to != JobStatus.PANICKED) {
-            time = _capped(jobId, job, time);
+            time = _capSeconds(jobId, job, time);
             cost = Billing.costDown(time, job.pricePerMinute);
             if (cost > job.maxCost) cost = job.maxCost;
             fee = Billing.feeDown(cost, constants.deepsquareCut());
@@ -111,8 +110,8 @@ abstract contract JobSteps is IMetaScheduler {
         _pay(job.customer, job.maxCost - cost);
     }
 
-    /// @dev The billed seconds: the reported ones, but at most the seconds since the start.
-    function _capped(JobId jobId, JobTerms memory job, uint256 time) private returns (uint256) {
+    /// @dev The reported seconds, limited to the seconds since the start.
+    function _capSeconds(JobId jobId, JobTerms memory job, uint256 time) private returns (uint256) {
         uint256 elapsed = block.timestamp - job.startTime;
         if (time <= elapsed) return time;
         emit BilledTooMuchEvent(
@@ -121,7 +120,7 @@ abstract contract JobSteps is IMetaScheduler {
         return elapsed;
     }
 
-    /// @dev Ends a job without a bill, and adds it to its provider's cancelling queue unless a
+    /// @dev Ends a job without a bill. Adds the job to its provider's cancelling queue, unless a
     /// request to cancel has already added it.
     function _endUnpaid(JobId jobId, JobTerms memory job, JobStatus to, string memory lastError)
         internal
@@ -144,7 +143,7 @@ abstract contract JobSteps is IMetaScheduler {
     }
 
     function _topUp(JobId jobId, JobTerms memory job, address payer, uint256 amount) internal {
-        if (amount == 0) return; // Accepted for compatibility; nothing changes.
+        if (amount == 0) return; // Accepted for compatibility, without effect.
         bool isFirst = jobs.addTopUp(jobId, amount);
         emit JobToppedUp(jobId, job.provider, amount);
         if (isFirst) _queue(IProviderJobQueues.Kind.TOP_UP, job.provider, jobId);
@@ -155,12 +154,13 @@ abstract contract JobSteps is IMetaScheduler {
         emit ClaimNextCancellingJobEvent(jobs.terms(jobId).customer, msg.sender, jobId);
     }
 
-    /// @dev Emits the minutes of the whole escrow minus those emitted before, so no fraction of a
-    /// minute is lost.
+    /// @dev Emits the minutes of the whole escrow minus the minutes that were emitted before, so no
+    /// fraction of a minute is lost.
     function _claimTopUp(JobId jobId) internal {
-        (uint256 before, uint256 later, uint256 price) = jobs.takeTopUp(jobId);
-        uint64 told = Billing.minutesDown(later, price) - Billing.minutesDown(before, price);
-        emit ClaimNextTopUpJobEvent(jobId, msg.sender, told);
+        (uint256 costBefore, uint256 costAfter, uint256 price) = jobs.takeTopUp(jobId);
+        uint64 addedMinutes =
+            Billing.minutesDown(costAfter, price) - Billing.minutesDown(costBefore, price);
+        emit ClaimNextTopUpJobEvent(jobId, msg.sender, addedMinutes);
     }
 
     // Helpers.
@@ -171,13 +171,13 @@ abstract contract JobSteps is IMetaScheduler {
         }
     }
 
-    function _ofProvider(JobId jobId) internal view returns (JobTerms memory job) {
+    function _termsForProvider(JobId jobId) internal view returns (JobTerms memory job) {
         job = jobs.terms(jobId);
         if (msg.sender != job.provider) revert JobProviderOnly(msg.sender, job.provider);
     }
 
-    /// @dev Calls this contract with the same caller, so that each element is atomic and
-    /// independent of the others.
+    /// @dev Calls a function of this contract with the same caller, so that each element of a batch
+    /// is atomic and independent of the other elements.
     function _attempt(JobId jobId, bytes memory call) internal {
         (bool ok, bytes memory reason) = address(this).delegatecall(call);
         if (!ok) emit BatchElementSkipped(jobId, reason);
@@ -191,13 +191,13 @@ abstract contract JobSteps is IMetaScheduler {
         if (job.status == JobStatus.PENDING) return NEVER;
         uint256 end = job.startTime + Billing.paidSecondsUp(job.maxCost, job.pricePerMinute);
         if (job.hasCancelRequest) {
-            uint256 asked = jobs.get(jobId).time.cancelRequestTimestamp;
-            if (asked < end) end = asked;
+            uint256 cancelTime = jobs.get(jobId).time.cancelRequestTimestamp;
+            if (cancelTime < end) end = cancelTime;
         }
         return end + constants.settleGrace();
     }
 
-    /// @dev The whole minutes that are paid and have not elapsed; 0 for an overdue job.
+    /// @dev The paid whole minutes that have not elapsed; 0 for an overdue job.
     function _remainingMinutes(JobTerms memory job) internal view returns (uint256) {
         uint256 paid = Billing.minutesDown(job.maxCost, job.pricePerMinute);
         if (job.status != JobStatus.RUNNING) return paid;
@@ -213,8 +213,8 @@ abstract contract JobSteps is IMetaScheduler {
         return providerJobQueues.pop(kind, msg.sender);
     }
 
-    /// @dev A removed provider may still empty its queues. For an account that never joined, the
-    /// error says so.
+    /// @dev A removed provider may empty its queues. An account that never joined gets a more
+    /// specific error.
     function _revertEmpty() internal view {
         if (!providerManager.isJoined(msg.sender)) revert ProviderNotJoined();
         revert IProviderJobQueues.NoJob();

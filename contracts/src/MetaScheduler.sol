@@ -14,7 +14,7 @@ import {Lifecycle} from "./libraries/Lifecycle.sol";
 import {JobDefinition, JobId, JobStatus, JobTerms, Match, Settlement, Start} from "./Types.sol";
 
 /// @notice Implements IMetaScheduler; the documentation is in the interface.
-/// This contract checks who may call a function; JobSteps.sol has the effects.
+/// This contract checks the rights of callers. JobSteps.sol implements the effects of the calls.
 contract MetaScheduler is JobSteps, Roles {
     using Lifecycle for JobStatus;
 
@@ -62,7 +62,8 @@ contract MetaScheduler is JobSteps, Roles {
         bytes32 r,
         bytes32 s
     ) external returns (JobId) {
-        // A failure is ignored: the transfer of the credits checks the allowance.
+        // A failure of the permit is ignored, because the transfer of the credits checks the
+        // allowance.
         try credit.permit(msg.sender, address(this), lockedCredits, deadline, v, r, s) {} catch {}
         return requestNewJob(definition, lockedCredits, jobName, delegateSpendingAuthority);
     }
@@ -72,7 +73,7 @@ contract MetaScheduler is JobSteps, Roles {
         JobTerms memory job = jobs.terms(jobId);
         if (msg.sender != job.customer) revert CustomerOnly(msg.sender, job.customer);
         if (job.status.isCold()) revert JobHotStatusOnly(job.status);
-        if (job.hasCancelRequest) return; // Requested before: the provider is already notified.
+        if (job.hasCancelRequest) return; // An earlier request has already notified the provider.
 
         jobs.setCancelRequested(jobId);
         emit JobCancelRequested(jobId, job.provider);
@@ -99,8 +100,8 @@ contract MetaScheduler is JobSteps, Roles {
         ) {
             revert CustomerMetaSchedulerProviderOnly();
         }
-        // A request to cancel revokes the authority: a provider that continues the job is not paid
-        // for it.
+        // A request to cancel revokes the authority, so a provider that continues the job cannot
+        // spend more credits of the customer.
         if (!job.delegateSpendingAuthority || job.hasCancelRequest) revert NoSpendingAuthority();
         _checkProlongable(job.status);
         uint256 slice = constants.topUpSliceDurationMin();
@@ -180,7 +181,7 @@ contract MetaScheduler is JobSteps, Roles {
 
     /// @inheritdoc IMetaScheduler
     function refuseJob(JobId jobId) external {
-        _unmatch(jobId, _ofProvider(jobId));
+        _unmatch(jobId, _termsForProvider(jobId));
     }
 
     /// @inheritdoc IMetaScheduler
@@ -192,7 +193,7 @@ contract MetaScheduler is JobSteps, Roles {
 
     /// @inheritdoc IMetaScheduler
     function setJobRunning(JobId jobId, uint64 startTime) external {
-        _start(jobId, _ofProvider(jobId), startTime);
+        _start(jobId, _termsForProvider(jobId), startTime);
     }
 
     /// @inheritdoc IMetaScheduler
@@ -212,7 +213,7 @@ contract MetaScheduler is JobSteps, Roles {
         string calldata lastError,
         bytes32 evidence
     ) external {
-        JobTerms memory job = _ofProvider(jobId);
+        JobTerms memory job = _termsForProvider(jobId);
         JobStatus to = JobStatus(status);
         if (!to.isCold()) revert RunningColdStatusOnly(to);
         _settle(jobId, job, to, billedSeconds, exitCode, lastError, evidence);
@@ -240,7 +241,7 @@ contract MetaScheduler is JobSteps, Roles {
         string calldata lastError,
         int64 exitCode
     ) external {
-        JobTerms memory job = _ofProvider(jobId);
+        JobTerms memory job = _termsForProvider(jobId);
         JobStatus to = JobStatus(nextJobStatus);
         if (to == JobStatus.RUNNING) {
             _start(jobId, job, block.timestamp);

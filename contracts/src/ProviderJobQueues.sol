@@ -8,8 +8,8 @@ import {JobId} from "./Types.sol";
 
 /// @notice Implements IProviderJobQueues; the documentation is in the interface.
 contract ProviderJobQueues is IProviderJobQueues, Owned {
-    /// @dev Entries [begin, end). Four ids share a slot. Popped ids are not deleted, because that
-    /// costs more gas.
+    /// @dev The entries are at the positions [begin, end). Four ids share a slot. Popped ids are
+    /// not deleted, because a deletion costs more gas.
     struct Queue {
         uint128 begin;
         uint128 end;
@@ -66,7 +66,7 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
             if (JobId.unwrap(ids[live]) == 0) break;
             ++live;
         }
-        // Truncates the array to the entries found: its length is its first word.
+        // Truncates the array to the found entries. The length of an array is its first word.
         assembly ("memory-safe") {
             mstore(ids, live)
         }
@@ -102,7 +102,7 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
         return _hasNext(Kind.TOP_UP, provider);
     }
 
-    /// @notice The ends of the queue, as positions.
+    /// @notice The first position of the queue, and the position after the last entry.
     function providerClaimableJobsQueues(address provider)
         external
         view
@@ -111,7 +111,7 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
         return _ends(Kind.CLAIMABLE, provider);
     }
 
-    /// @notice The ends of the queue, as positions.
+    /// @notice The first position of the queue, and the position after the last entry.
     function providerCancellingJobsQueues(address provider)
         external
         view
@@ -120,7 +120,7 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
         return _ends(Kind.CANCELLING, provider);
     }
 
-    /// @notice The ends of the queue, as positions.
+    /// @notice The first position of the queue, and the position after the last entry.
     function providerTopUpJobsQueues(address provider)
         external
         view
@@ -129,8 +129,8 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
         return _ends(Kind.TOP_UP, provider);
     }
 
-    /// @dev The first live entry from `position` on, or 0 after MAX_SKIPPED stale entries, and the
-    /// position after it.
+    /// @dev The first live entry at or after `position`, and the position after this entry. Returns
+    /// 0 as the entry after MAX_SKIPPED stale entries.
     function _nextLive(Kind kind, address provider, uint128 position)
         private
         view
@@ -146,8 +146,8 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
         return (JobId.wrap(0), next);
     }
 
-    /// @dev Also true if the first entries are stale and more entries follow: a claim then makes
-    /// progress.
+    /// @dev Also true if only stale entries were found but more entries follow, because a claim
+    /// then removes the stale entries.
     function _hasNext(Kind kind, address provider) private view returns (bool) {
         Queue storage queue = _queues[kind][provider];
         (JobId jobId, uint128 next) = _nextLive(kind, provider, queue.begin);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice A doubly linked list of the approved addresses, oldest first, with the views and events
-/// that clients use to read it in pages. An address is a right-aligned word in `data`.
+/// @notice A doubly linked list of the approved providers, oldest first, with the views and events
+/// with which clients read the list in pages. `data` contains the right-aligned address.
 abstract contract ProviderList {
     struct Object {
         uint256 id;
@@ -25,10 +25,10 @@ abstract contract ProviderList {
     event NewHead(uint256 id);
     event NewTail(uint256 id);
 
-    /// @notice At most `howMany` entries from the object `cursor` on (0: from the first).
-    /// @return data The entries, in an array of length `howMany`, filled from its start.
-    /// @return actualLength The number of entries that were filled.
-    /// @return newCursor The object after them, or 0 at the end.
+    /// @notice At most `howMany` entries, starting with the object `cursor` (0: the first object).
+    /// @return data An array of at most `howMany` elements, filled from the start.
+    /// @return actualLength The number of returned entries.
+    /// @return newCursor The object after the last entry, or 0 at the end of the list.
     function fetchPage(uint256 cursor, uint256 howMany)
         external
         view
@@ -43,7 +43,7 @@ abstract contract ProviderList {
         }
     }
 
-    /// @notice The id of the first object from `_from` on (0: from the first) that contains
+    /// @notice The id of the first object at or after `_from` (0: the first object) that contains
     /// `_hash`, or 0.
     function findIdForDataFrom(bytes32 _hash, uint256 _from) external view returns (uint256) {
         uint256 id = _from == 0 ? head : _from;
@@ -53,7 +53,7 @@ abstract contract ProviderList {
         return id;
     }
 
-    /// @notice The fields of an object; zeros if it does not exist.
+    /// @notice The fields of an object. All fields are zero if the object does not exist.
     function get(uint256 _id) external view returns (uint256, uint256, uint256, bytes32) {
         Object storage object = objects[_id];
         return (object.id, object.next, object.prev, object.data);
@@ -86,7 +86,7 @@ abstract contract ProviderList {
         emit ObjectRemoved(id);
     }
 
-    /// @dev Links two objects. The object without a predecessor is the head.
+    /// @dev Links two objects. An id of 0 means the start or the end of the list.
     function _link(uint256 prev, uint256 next) private {
         if (next != 0) objects[next].prev = prev;
         if (prev == 0) {

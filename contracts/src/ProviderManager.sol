@@ -11,10 +11,10 @@ import {Label, Provider, ProviderHardware, ProviderPrices} from "./Types.sol";
 contract ProviderManager is IProviderManager, ProviderList, Roles {
     bytes32 public constant METASCHEDULER_ROLE = keccak256("METASCHEDULER_ROLE");
     bytes32 public constant METASCHEDULER_CONTRACT_ROLE = keccak256("METASCHEDULER_CONTRACT_ROLE");
-    /// @notice Retained for existing clients; registration is free.
+    /// @notice Retained for existing clients. Registration is free.
     uint256 public constant PROVIDER_REGISTRATION_TAX = 0;
 
-    /// @dev The values that a match and a claim read, in one slot.
+    /// @dev The values that a match and a claim read. They share one slot.
     struct Standing {
         uint72 gpuPrice;
         uint72 cpuPrice;
@@ -25,7 +25,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         bool isDraining;
     }
 
-    /// @dev The values that need an approval. A record without nodes does not exist.
+    /// @dev The values that require an approval. A profile without nodes does not exist.
     struct Profile {
         ProviderHardware hardware;
         Label[] labels;
@@ -66,7 +66,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
     function setPrices(ProviderPrices calldata prices) external {
         if (!isJoined(msg.sender)) revert NoProvider();
         _checkPrices(prices);
-        // The approval of a waiting request must not restore older prices.
+        // The approval of a waiting request must not restore the old prices.
         if (isWaitingForApproval(msg.sender)) _waitingPrices[msg.sender] = prices;
         _activatePrices(msg.sender, prices);
         emit ProviderPricesChanged(
@@ -194,12 +194,12 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         return _active[provider].labels;
     }
 
-    /// @notice How many jobs the provider ever started.
+    /// @notice The number of jobs that the provider has ever started.
     function getJobCount(address provider) external view returns (uint64) {
         return _standings[provider].jobCount;
     }
 
-    /// @notice How many jobs the provider ever started.
+    /// @notice The number of jobs that the provider has ever started.
     function jobCountByProvider(address provider) external view returns (uint64) {
         return _standings[provider].jobCount;
     }
@@ -223,7 +223,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         return (isValidForScheduling(provider), getProviderPrices(provider));
     }
 
-    /// @notice Whether a record waits for approval.
+    /// @notice Whether a record of the provider waits for approval.
     function isWaitingForApproval(address provider) public view returns (bool) {
         return _waiting[provider].hardware.nodes != 0;
     }
@@ -284,7 +284,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         if (_sum(hardware.memPerNode) == 0) revert InvalidTotalMem();
     }
 
-    /// @dev Reverts with a string, because the published ABI has no error for it.
+    /// @dev Reverts with a string, because the published ABI has no error for invalid prices.
     function _checkPrices(ProviderPrices calldata prices) private pure {
         require(Definitions.isBounded(prices), "ProviderManager: price above bound");
     }

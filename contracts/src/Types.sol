@@ -31,9 +31,9 @@ struct Affinity {
 }
 
 /// @notice The resources of a job and the location of its script.
-/// @dev `gpus` is for the whole job, `memPerCpu` is in MB. `storageType` (0 to 4) is a number and
-/// not an enum: for an invalid enum the decoder reverts without data, but we revert with
-/// InvalidJobDefinition.
+/// @dev `gpus` is for the whole job, `memPerCpu` is in MB. `storageType` (0 to 4) is a number
+/// instead of an enum. The decoder would revert without data for an invalid enum, but an invalid
+/// number reverts with InvalidJobDefinition.
 struct JobDefinition {
     uint64 gpus;
     uint64 memPerCpu;
@@ -63,7 +63,7 @@ struct JobTime {
     uint256 panicTimestamp;
 }
 
-/// @notice A job as the views return it.
+/// @notice A job, as returned by the views.
 struct Job {
     JobId jobId;
     JobStatus status;
@@ -78,7 +78,7 @@ struct Job {
     int64 exitCode;
 }
 
-/// @notice The fields of a job that a decision depends on, without its strings.
+/// @notice The fields of a job that decisions depend on, without the strings.
 /// @dev `pricePerMinute` is the price of the whole job, fixed at its match. Times are seconds since
 /// 1970.
 struct JobTerms {
@@ -94,7 +94,7 @@ struct JobTerms {
     bool hasCancelRequest;
 }
 
-/// @notice The hardware of a provider: one entry per node in each array, memory in MB.
+/// @notice The hardware of a provider. Each array has one entry per node. Memory is in MB.
 struct ProviderHardware {
     uint64 nodes;
     uint64[] gpusPerNode;
@@ -110,7 +110,7 @@ struct ProviderPrices {
     uint256 memPricePerMin;
 }
 
-/// @notice A provider as the views return it.
+/// @notice A provider, as returned by the views.
 struct Provider {
     address addr;
     ProviderHardware providerHardware;
@@ -119,7 +119,8 @@ struct Provider {
     bool isBanned;
 }
 
-/// @notice An element of a batch of matches, with the highest price per minute of the whole job.
+/// @notice An element of a batch of matches. `maxPricePerMinute` is the maximum price of the whole
+/// job.
 struct Match {
     JobId jobId;
     address provider;
@@ -133,8 +134,8 @@ struct Start {
 }
 
 /// @notice An element of a batch of settlements.
-/// @dev `status` is a number and not an enum, so that an invalid element does not revert the whole
-/// batch.
+/// @dev `status` is a number instead of an enum, so that an invalid element does not revert the
+/// whole batch.
 struct Settlement {
     JobId jobId;
     uint8 status;

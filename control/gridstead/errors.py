@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All errors of the project. The class of an error determines who must act.
+"""The errors of the project. The class of an error tells who must act.
 
-Each class has a ``code`` by which users search for the error.
-Rule 1: adapters raise only these errors, and no errors of other libraries.
+Each class has a ``code``, by which users can search for the error.
+Rule 1: adapters convert the errors of libraries to these errors.
 Rule 2: code raises an error or logs it, but not both.
 Rule 3: only a ``Transient`` error is retried.
 """
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 
 class GridsteadError(Exception):
-    """The base class of all expected failures. Only its subclasses are raised.
+    """The base class of all expected errors. Only its subclasses are raised.
 
     Args:
-        message: What could not be done, and to which object. One line, lower case, no full stop.
-        detail: Facts, and quoted messages of the peer.
+        message: What could not be done, and with which object. One line, lower case, no full stop.
+        detail: The facts, and the message of the peer. None if there are none.
         hint: What to do, as a full sentence. None if this is not known.
     """
 
@@ -55,14 +55,14 @@ class InvalidInput(GridsteadError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowProblem:
-    """A rule that a workflow breaks.
+    """A rule that a workflow breaks, and where it breaks it.
 
     Attributes:
-        path: The place in the workflow, for example ``steps[0].run.command``. Empty for the whole
+        path: The field of the workflow, for example ``steps[0].run.command``. Empty for the whole
             workflow.
-        reason: What is wrong: the value and what is allowed.
+        reason: What is wrong: the value, and the allowed values.
         hint: What to do, as a full sentence. None if this is not known.
-        line: Line number in the file, from 1. None if there is no file.
+        line: The number of the line in the file, from 1. None if there is no file.
         rule: The name of the rule for programs, for example ``required``, ``gte`` or ``oneof``.
             ``valid`` if the rule has no name.
     """
@@ -92,14 +92,13 @@ class InvalidWorkflow(InvalidInput):
         if len(problems) == 1:
             super().__init__(str(first), hint=first.hint)
         else:
-            super().__init__(
-                f"workflow breaks {len(problems)} rules", detail="; ".join(map(str, problems))
-            )
+            detail = "; ".join(map(str, problems))
+            super().__init__(f"workflow breaks {len(problems)} rules", detail=detail)
         self.problems = problems
 
 
 class Rejected(GridsteadError):
-    """The peer refused a request. It would refuse the same request again."""
+    """The peer refused a request, and would refuse the same request again."""
 
     code = "rejected"
     exit_code = 69
@@ -109,9 +108,9 @@ class TransactionReverted(Rejected):
     """A contract refused a call.
 
     Args:
-        call: The call that was refused.
-        error_name: The custom error of the contract. ``unknown`` if the ABI does not have it.
-        arguments: The arguments of the custom error as text, in order.
+        call: The call that the contract refused.
+        error_name: The name of the contract's custom error. ``unknown`` if it is not in the ABI.
+        arguments: The arguments of the custom error, as text.
     """
 
     code = "transaction-reverted"
@@ -166,7 +165,7 @@ class Transient(GridsteadError):
 
 
 class ChainUnavailable(Transient):
-    """The node of the chain did not answer, or did not answer the request."""
+    """The node of the chain did not answer, or could not answer the request."""
 
     code = "chain-unavailable"
 

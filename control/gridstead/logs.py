@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets up logging: JSON lines on stdout, or readable lines on a terminal."""
+"""Sets up the logging of services: JSON lines, or coloured text on a terminal."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from gridstead.domain.jobs.ids import JobId
 
 
 def set_up(level: str) -> None:
-    """Write events of at least this level to stdout, one line per event."""
-    terminal = sys.stdout.isatty()
-    renderer = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
+    """Write events of this level and above to stdout, one line per event."""
+    is_terminal = sys.stdout.isatty()
+    renderer: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    if is_terminal:
+        renderer = structlog.dev.ConsoleRenderer()
+    min_level = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -24,21 +27,19 @@ def set_up(level: str) -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[level.upper()]
-        ),
+        wrapper_class=structlog.make_filtering_bound_logger(min_level),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stdout)
-    # A tick that takes longer than its interval is not worth a warning.
+    # apscheduler logs a warning when a tick takes longer than its interval. This is normal.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
-    # The loggers of servers with threads and of asynchronous servers.
+    # Servers with threads use the first logger of gRPC, and asynchronous servers the second one.
     for name in ("grpc._common", "grpc._cython.cygrpc"):
         logging.getLogger(name).addFilter(_is_not_decode_error)
 
 
 def _with_job_number(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Log a job by its number."""
+    """Replace the JobId in an event by the number of the job."""
     job_id = event.get("job_id")
     if isinstance(job_id, JobId):
         event["job_id"] = job_id.number
@@ -46,10 +47,9 @@ def _with_job_number(_logger: object, _method: str, event: EventDict) -> EventDi
 
 
 def _is_not_decode_error(record: logging.LogRecord) -> bool:
-    """Return whether a record must be logged.
+    """Return whether a record of gRPC is logged. False if gRPC could not decode a message.
 
-    A message that cannot be decoded is not logged. The client receives an error, and an unknown
-    client could fill the log with such records.
+    The client receives the error. If it were logged, any client could fill the log.
     """
-    kind = record.exc_info[0] if record.exc_info else None
-    return kind is None or kind.__name__ != "DecodeError"
+    exception_class = record.exc_info[0] if record.exc_info else None
+    return exception_class is None or exception_class.__name__ != "DecodeError"

@@ -14,14 +14,21 @@ import typer
 from rich.status import Status
 
 from gridstead.cli.options import Json
-from gridstead.cli.output import emit_error, emit_json, emit_table, errors, print_line, print_note
+from gridstead.cli.output import (
+    emit_error,
+    emit_json,
+    emit_table,
+    print_line,
+    print_note,
+    stderr_console,
+)
 from gridstead.cli.service import add_run
 from gridstead.config import load
 from gridstead.errors import GridsteadError, InvalidInput
 from gridstead_cvmfs.config import CvmfsClientSettings, CvmfsSettings, NamedRepository
 from gridstead_cvmfs.domain.replica import PullResult, ReplicaState
 
-if TYPE_CHECKING:  # takes long to import; few commands need it
+if TYPE_CHECKING:  # the import takes a long time, and few commands need it
     from gridstead_cvmfs.services.replica import Replica
 
 HELP = "Replicates CVMFS repositories and serves the replicas."
@@ -54,7 +61,7 @@ def probe(
     as_json: Json = False,
 ) -> None:
     """Check the signatures of a repository and print settings for it. Stores nothing."""
-    from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415 - takes long to import
+    from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415 - slow import
 
     keys = [path.resolve() for path in public_key]
     signed_files = wiring.probe(name, url, keys)
@@ -73,8 +80,8 @@ def probe(
     published_at = _time(manifest.published_at)
     print_note(f"{name}: revision {manifest.revision}, published {published_at}, signatures valid")
     print_note(f"settings for {SETTINGS}:")
-    listed = ", ".join(f'"{key}"' for key in keys)
-    print_line(f'[[repositories]]\nname = "{name}"\nurl = "{url}"\npublic_key_files = [{listed}]')
+    key_list = ", ".join(f'"{key}"' for key in keys)
+    print_line(f'[[repositories]]\nname = "{name}"\nurl = "{url}"\npublic_key_files = [{key_list}]')
 
 
 @app.command()
@@ -127,7 +134,7 @@ def gc(
     """Remove the objects of old revisions, if the publisher allows it."""
 
     def sweep(replica: Replica) -> dict[str, object]:
-        with errors.status(f"{replica.name}: searching for objects to keep"):
+        with stderr_console.status(f"{replica.name}: searching for objects to keep"):
             result = replica.sweep(dry_run=dry_run)
         return {
             "kept": result.kept,
@@ -148,7 +155,7 @@ def gc(
 @app.command()
 def status(names: Names = None, config: Config = SETTINGS, as_json: Json = False) -> None:
     """Print the served revisions and their age. Contacts no server."""
-    from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415 - takes long to import
+    from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415 - slow import
 
     settings = _load(config, names)
     now = int(time.time())
@@ -169,7 +176,9 @@ def status(names: Names = None, config: Config = SETTINGS, as_json: Json = False
         "FAILURE",
     )
     for row in rows:
-        row[:] = ["" if cell is None else cell for cell in row]
+        for index, cell in enumerate(row):
+            if cell is None:
+                row[index] = ""
     emit_table(columns, rows)
 
 
@@ -184,11 +193,11 @@ def mount(
     The mount follows new revisions. An open file does not change. Files that were read before
     remain readable while no server answers.
     """
-    from gridstead.logs import set_up  # noqa: PLC0415 - takes long to import
-    from gridstead_cvmfs.wiring import mount as wiring  # noqa: PLC0415 - takes long to import
+    from gridstead.logs import set_up  # noqa: PLC0415 - slow import
+    from gridstead_cvmfs.wiring import mount as wiring  # noqa: PLC0415 - slow import
 
     settings = load(CvmfsClientSettings, config)
-    _check_known(settings.repositories, [name], config)
+    _check_names(settings.repositories, [name], config)
     set_up(settings.log_level)
     repository = next(table for table in settings.repositories if table.name == name)
     code = wiring.mount(settings, repository, mountpoint)
@@ -218,7 +227,7 @@ def _for_each(
     as_json: bool,
 ) -> None:
     """Run an action on each repository. A failure does not stop the others."""
-    from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415 - takes long to import
+    from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415 - slow import
 
     settings = _load(config, names)
     records: list[dict[str, object]] = []
@@ -241,20 +250,20 @@ def _for_each(
 
 def _load(config: Path, names: Sequence[str] | None) -> CvmfsSettings:
     settings = load(CvmfsSettings, config)
-    _check_known(settings.repositories, names or (), config)
+    _check_names(settings.repositories, names or (), config)
     return settings
 
 
-def _check_known(
+def _check_names(
     repositories: Iterable[NamedRepository], names: Iterable[str], config: Path
 ) -> None:
-    known = [repository.name for repository in repositories]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise InvalidInput(
-            f"no repository {unknown[0][:80]!r} in {config}",
-            hint=f"The file has: {', '.join(known)}.",
-        )
+    configured_names = [repository.name for repository in repositories]
+    for name in names:
+        if name not in configured_names:
+            raise InvalidInput(
+                f"no repository {name[:80]!r} in {config}",
+                hint=f"The file contains: {', '.join(configured_names)}.",
+            )
 
 
 def _time(timestamp: int | None) -> str | None:
@@ -265,15 +274,15 @@ def _time(timestamp: int | None) -> str | None:
 
 @dataclass(slots=True)
 class SnapshotProgress:
-    """Shows the progress of a pull: a status line on a terminal, else a line every 10 s."""
+    """Shows the progress of a pull: a status line on a terminal, otherwise a line every 10 s."""
 
     name: str
     _status: Status | None = None
     _next_s: float = field(default_factory=lambda: time.monotonic() + PROGRESS_EVERY_S)
 
     def __enter__(self) -> Self:
-        if errors.is_terminal:
-            self._status = errors.status(f"{self.name}: checking signatures")
+        if stderr_console.is_terminal:
+            self._status = stderr_console.status(f"{self.name}: checking signatures")
             self._status.start()
         return self
 

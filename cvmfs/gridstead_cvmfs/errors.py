@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of CVMFS. The classes of Gridstead's errors determine who must act."""
+"""The errors of CVMFS. Their base classes determine the exit code and who must act."""
 
 from __future__ import annotations
 

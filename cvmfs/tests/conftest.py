@@ -22,12 +22,12 @@ from gridstead_cvmfs.adapters.signatures import RsaSignatures
 from gridstead_cvmfs.adapters.upstream import FetchLimits, HttpUpstream
 from gridstead_cvmfs.services.replica import Replica, ReplicaPolicy, ReplicaPorts
 
-TLS = ssl.create_default_context()  # created once, because that takes time
+TLS = ssl.create_default_context()  # created only once, because it is slow
 KEEP_S = 3 * DAY_S
 
 
 @dataclass
-class HandClock:
+class ManualClock:
     """A clock that a test sets."""
 
     seconds: int = NOW
@@ -44,7 +44,7 @@ class ReplicaSetup:
     stratum0: Stratum0
     storage: Path
     key: Path
-    clock: HandClock = field(default_factory=HandClock)
+    clock: ManualClock = field(default_factory=ManualClock)
     closing: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -76,7 +76,7 @@ class ReplicaSetup:
         """Return the paths of all objects of the replica."""
         return {str(path.relative_to(self.folder)) for path in (self.folder / "data").glob("??/*")}
 
-    def served(self, name=".cvmfspublished") -> bytes | None:
+    def served_file(self, name=".cvmfspublished") -> bytes | None:
         """Return a file of the replica. None if it does not exist."""
         file = self.folder / name
         return file.read_bytes() if file.is_file() else None
@@ -89,12 +89,12 @@ class ReplicaSetup:
     def is_same_file(self, path: str) -> bool:
         """Return whether a file of the replica has the published content."""
         published = (self.publisher.root / path).read_bytes()
-        return self.served(path) == published
+        return self.served_file(path) == published
 
 
 @pytest.fixture(scope="session")
 def keys():
-    """Two keys. They are shared, because creating them takes time."""
+    """Two keys, which all tests share because creating them is slow."""
     return new_key(), new_key()
 
 
@@ -114,12 +114,12 @@ def new_setup(folder, keys) -> Iterator[Callable[..., ReplicaSetup]]:
     setups: list[ReplicaSetup] = []
 
     def make(**publisher_fields) -> ReplicaSetup:
-        place = folder / f"setup-{len(setups)}"
+        setup_folder = folder / f"setup-{len(setups)}"
         publisher = Publisher(
-            place / "stratum0", master=keys[0], signer=keys[1], **publisher_fields
+            setup_folder / "stratum0", master=keys[0], signer=keys[1], **publisher_fields
         )
-        key = publisher.public_key(place / "master.pub")
-        storage = place / "replicas"
+        key = publisher.public_key(setup_folder / "master.pub")
+        storage = setup_folder / "replicas"
         storage.mkdir()
         stratum0 = Stratum0(publisher.root, publisher.name)
         setups.append(ReplicaSetup(publisher, stratum0, storage, key))

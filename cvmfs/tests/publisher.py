@@ -82,7 +82,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class HardLink:
-    """A file with several names in its directory. Names with the same group are the same file."""
+    """A name of a file with several names. All names with the same group are the same file."""
 
     content: bytes
     group: int
@@ -127,7 +127,7 @@ TREE: Mapping[str, Any] = {
 
 
 def new_key() -> rsa.RSAPrivateKey:
-    """Return a new RSA key. It is small, so that it is created quickly."""
+    """Return a new RSA key, which is small because that is fast."""
     return rsa.generate_private_key(public_exponent=65537, key_size=1024)
 
 
@@ -143,7 +143,7 @@ class Publisher:
         master: The key that signs whitelists.
         signer: The key that signs manifests.
         revision: The number of the newest revision.
-        catalog: The hash of its root catalog.
+        catalog: The hash of the newest root catalog.
         tags: The hashes of the root catalogs of tagged revisions, by tag.
     """
 
@@ -189,6 +189,11 @@ class Publisher:
         digest = self.hash(text).encode()
         signature = sign_bare(self.master, digest)
         (self.root / ".cvmfswhitelist").write_bytes(text + b"--\n" + digest + b"\n" + signature)
+
+    def signed_files(self) -> dict[str, bytes]:
+        """Return the contents of the manifest and the whitelist by file name."""
+        names = (".cvmfspublished", ".cvmfswhitelist")
+        return {name: (self.root / name).read_bytes() for name in names}
 
     def write_manifest(self, **fields: str) -> None:
         """Write a signed manifest. Each keyword is a field of the manifest, one character long."""

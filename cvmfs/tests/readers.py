@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of a repository without a kernel, and what their users read."""
+"""Clients of a repository that tests call directly, without a kernel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "dat
 
 @dataclass
 class Reader:
-    """A client, and what its user reads."""
+    """A client with a clock, and methods that read files and directories."""
 
     client: CvmfsClient
     seconds: list[float]
@@ -41,7 +41,7 @@ class Reader:
             self.client.release(number)
 
     def tree(self, path: str = "") -> dict:
-        """Return everything below a directory, in the form of the publisher's trees."""
+        """Return everything below a directory, as the publisher's trees represent it."""
         return {
             entry.name: self._node(f"{path}/{entry.name}", entry)
             for entry in self.client.entries(path)

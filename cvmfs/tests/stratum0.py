@@ -18,16 +18,16 @@ class Stratum0:
 
     Attributes:
         requests: How often each path was requested.
-        faults: By path, the function that answers instead of the server.
-        every: The function that answers for all paths; None for normal answers.
-        released: Set when the server stops, so that hanging answers end.
+        faults: The function that answers instead of the server, by path.
+        fault_for_all: The function that answers all requests; None for normal answers.
+        released: An event that is set when the server stops. It ends answers that hang.
     """
 
     def __init__(self, root: Path, name: str, host: str = "127.0.0.1") -> None:
         self.root, self.name = root, name
         self.requests: Counter[str] = Counter()
         self.faults: dict[str, Fault] = {}
-        self.every: Fault | None = None
+        self.fault_for_all: Fault | None = None
         self.released = threading.Event()
         stratum0 = self
 
@@ -74,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.removeprefix(f"/cvmfs/{self.stratum0.name}/")
         self.stratum0.requests[path] += 1
         file = self.stratum0.root / path
-        fault = self.stratum0.faults.get(path, self.stratum0.every)
+        fault = self.stratum0.faults.get(path, self.stratum0.fault_for_all)
         if fault is not None:
             fault(self, file.read_bytes() if file.is_file() else b"")
         elif file.is_file():
@@ -93,34 +93,34 @@ class Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-def altered(handler: Handler, content: bytes) -> None:
+def answer_altered(handler: Handler, content: bytes) -> None:
     """Answer with one bit flipped."""
     handler.answer(bytes([content[0] ^ 1]) + content[1:])
 
 
-def truncated(handler: Handler, content: bytes) -> None:
+def answer_truncated(handler: Handler, content: bytes) -> None:
     """Announce the full length and send half of the content."""
     handler.close_connection = True
     handler.answer(content[: len(content) // 2], length=len(content))
 
 
-def shortened(handler: Handler, content: bytes) -> None:
+def answer_shortened(handler: Handler, content: bytes) -> None:
     """Send half of the content with a matching length."""
     handler.answer(content[: len(content) // 2])
 
 
-def hanging(handler: Handler, _content: bytes) -> None:
+def hang(handler: Handler, _content: bytes) -> None:
     """Send nothing for a long time."""
     handler.stratum0.released.wait(60)
     handler.close_connection = True
 
 
-def disconnecting(handler: Handler, _content: bytes) -> None:
+def disconnect(handler: Handler, _content: bytes) -> None:
     """Close the connection without an answer."""
     handler.close_connection = True
 
 
-def endless(handler: Handler, _content: bytes) -> None:
+def answer_endlessly(handler: Handler, _content: bytes) -> None:
     """Send data without end."""
     handler.close_connection = True
     handler.send_response(200)
@@ -132,12 +132,16 @@ def endless(handler: Handler, _content: bytes) -> None:
         return
 
 
-def refusing(status: int, *, times: int = 1_000_000) -> Fault:
-    """Return a fault that answers with a status a number of times, and then normally."""
-    left = [times]
+def refuse_with(status: int, *, times: int = 1_000_000) -> Fault:
+    """Return a fault that answers a number of requests with a status, and later ones normally."""
+    remaining = times
 
     def answer(handler: Handler, content: bytes) -> None:
-        left[0] -= 1
-        handler.answer(b"no", status=status) if left[0] >= 0 else handler.answer(content)
+        nonlocal remaining
+        remaining -= 1
+        if remaining >= 0:
+            handler.answer(b"no", status=status)
+        else:
+            handler.answer(content)
 
     return answer

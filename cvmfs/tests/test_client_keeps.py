@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import pytest
-from cvmfs.tests.conftest import HandClock
+from cvmfs.tests.conftest import ManualClock
 from cvmfs.tests.publisher import DAY_S, NAME, NOW, TREE, Publisher
 from cvmfs.tests.readers import NEWER, plain
-from cvmfs.tests.stratum0 import Stratum0, altered, disconnecting, refusing
+from cvmfs.tests.stratum0 import Stratum0, answer_altered, disconnect, refuse_with
 from structlog.testing import capture_logs
 
 from gridstead_cvmfs.adapters.servers import RETRY_AFTER_S
 from gridstead_cvmfs.errors import RepositoryUnavailable, RepositoryUntrusted, StorageFull
+
+LARGE_FILES = {"a": b"a" * 40_000, "b": b"b" * 40_000, "c": b"c" * 40_000}
 
 
 class TestUnavailableServer:
@@ -20,7 +22,7 @@ class TestUnavailableServer:
     def test_cached_content_is_readable_and_other_accesses_are_logged(self, replica_setup, readers):
         reader = readers()
         assert reader.read("/README")
-        replica_setup.stratum0.every = disconnecting
+        replica_setup.stratum0.fault_for_all = disconnect
 
         with capture_logs() as logs:
             assert reader.read("/README") == TREE["README"]
@@ -51,16 +53,16 @@ class TestUnavailableServer:
         replica_setup.stratum0.close()
 
         with pytest.raises(RepositoryUntrusted, match="expired"):
-            readers(clock=HandClock(NOW + 31 * DAY_S))
+            readers(clock=ManualClock(NOW + 31 * DAY_S))
 
     def test_an_unavailable_server_is_not_queried_for_some_seconds(self, replica_setup, readers):
         reader = readers()
-        replica_setup.stratum0.every = refusing(503)
+        replica_setup.stratum0.fault_for_all = refuse_with(503)
         for _ in range(3):
             with pytest.raises(RepositoryUnavailable):
                 reader.read("/README")
         requests = sum(replica_setup.stratum0.requests.values())
-        replica_setup.stratum0.every = None
+        replica_setup.stratum0.fault_for_all = None
 
         with pytest.raises(RepositoryUnavailable, match="no server"):
             reader.read("/README")
@@ -68,18 +70,18 @@ class TestUnavailableServer:
         reader.seconds[0] += RETRY_AFTER_S
         assert reader.read("/README") == TREE["README"]
 
-    @pytest.mark.parametrize("fault", [altered, refusing(503), refusing(404)])
+    @pytest.mark.parametrize("fault", [answer_altered, refuse_with(503), refuse_with(404)])
     def test_the_next_server_is_queried(self, replica_setup, readers, fault):
         bad = Stratum0(replica_setup.publisher.root, NAME)
         readers.first_urls.append(bad.url)
-        bad.every = fault
+        bad.fault_for_all = fault
 
         assert readers().tree() == plain(TREE)
         bad.close()
 
 
 class TestTrust:
-    """A shown revision has valid signatures and is never older than an earlier shown one."""
+    """A shown revision has valid signatures and is never older than a revision shown earlier."""
 
     def test_a_revision_signed_with_another_key_is_refused(
         self, replica_setup, readers, keys, tmp_path
@@ -91,7 +93,7 @@ class TestTrust:
 
     def test_an_older_revision_is_refused_by_this_and_the_next_client(self, replica_setup, readers):
         root = replica_setup.publisher.root
-        old = {name: (root / name).read_bytes() for name in (".cvmfspublished", ".cvmfswhitelist")}
+        old = replica_setup.publisher.signed_files()
         replica_setup.publisher.publish(NEWER)
         reader = readers()
         for name, signed_file in old.items():
@@ -102,7 +104,7 @@ class TestTrust:
         assert reader.tree() == readers().tree() == plain(NEWER)
 
     def test_an_expired_whitelist_stops_updates_and_not_reads(self, replica_setup, readers):
-        clock = HandClock()
+        clock = ManualClock()
         reader = readers(clock=clock)
         clock.seconds += 31 * DAY_S
 
@@ -113,7 +115,7 @@ class TestTrust:
     def test_a_revision_without_its_root_catalog_is_not_shown(self, replica_setup, readers):
         reader = readers()
         root = replica_setup.publisher.publish(NEWER)
-        replica_setup.stratum0.faults[f"data/{root[:2]}/{root[2:]}C"] = refusing(404)
+        replica_setup.stratum0.faults[f"data/{root[:2]}/{root[2:]}C"] = refuse_with(404)
 
         reader.client.tick()
 
@@ -135,11 +137,11 @@ class TestCache:
     def test_the_least_recently_used_objects_are_evicted_first_and_catalogs_last(
         self, replica_setup, readers
     ):
-        replica_setup.publisher.publish({name: name.encode() * 40_000 for name in "abc"})
+        replica_setup.publisher.publish(LARGE_FILES)
         reader = readers(cache_bytes=130_000)
         for name in "abc":
             assert reader.read(f"/{name}")
-        replica_setup.stratum0.every = refusing(503)
+        replica_setup.stratum0.fault_for_all = refuse_with(503)
 
         assert reader.read("/c")
         assert reader.client.entry("/a") is not None
@@ -147,7 +149,7 @@ class TestCache:
             reader.read("/a")
 
     def test_an_open_file_remains_readable_after_its_eviction(self, replica_setup, readers):
-        replica_setup.publisher.publish({name: name.encode() * 40_000 for name in "abc"})
+        replica_setup.publisher.publish(LARGE_FILES)
         reader = readers(cache_bytes=130_000)
         number, _ = reader.client.open("/a")
         for name in "bc":

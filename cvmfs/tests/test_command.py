@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 from cvmfs.tests.publisher import DAY_S
-from cvmfs.tests.stratum0 import refusing
+from cvmfs.tests.stratum0 import refuse_with
 
 from gridstead.cli.main import main
 from gridstead_cvmfs import cli
@@ -67,21 +67,22 @@ def gridstead(monkeypatch, capsys):
     return run
 
 
-def test_a_replica_is_set_up_and_pulled_by_hand(gridstead, config, replica_setup):
-    probed = gridstead(
+def test_probe_snapshot_and_status_set_up_a_replica(gridstead, config, replica_setup):
+    probe = gridstead(
         "probe",
         replica_setup.publisher.name,
         replica_setup.stratum0.url,
         "--public-key",
         replica_setup.key,
     )
-    pulled = gridstead("snapshot", "--config", config, "--json")
-    shown = gridstead("status", "--config", config, "--json")
+    snapshot = gridstead("snapshot", "--config", config, "--json")
+    status_output = gridstead("status", "--config", config, "--json")
 
-    assert probed.code == pulled.code == shown.code == 0
-    assert config.read_text().split("[fetch]")[0].endswith(probed.out)
-    assert json.loads(pulled.out)[0]["revision"] == 1
-    (status,) = json.loads(shown.out)
+    for result in (probe, snapshot, status_output):
+        assert result.code == 0
+    assert config.read_text().split("[fetch]")[0].endswith(probe.out)
+    assert json.loads(snapshot.out)[0]["revision"] == 1
+    (status,) = json.loads(status_output.out)
     assert (status["revision"], status["failure"]) == (1, None)
     assert status["age_s"] < DEADLINE_S
     assert replica_setup.is_identical()
@@ -122,9 +123,9 @@ def test_the_error_for_an_unknown_repository_lists_the_known_ones(gridstead, con
 def test_the_failure_of_one_repository_does_not_stop_the_pull_of_another(
     gridstead, config, replica_setup
 ):
-    before, repository = config.read_text().split("[[")
+    options, repository = config.read_text().split("[[")
     config.write_text(
-        f'{before}[[repositories]]\nname = "other.example.org"\n'
+        f'{options}[[repositories]]\nname = "other.example.org"\n'
         f'url = "{replica_setup.stratum0.url}"\npublic_key_files = ["{replica_setup.key}"]\n'
         f"[[{repository}"
     )
@@ -150,7 +151,7 @@ def test_the_failure_of_one_repository_does_not_stop_the_pull_of_another(
         ('url = "file:///srv"', "repositories.0.url"),
     ],
 )
-def test_the_error_for_a_wrong_setting_names_its_place(gridstead, config, setting, error):
+def test_the_error_for_an_invalid_setting_names_the_setting(gridstead, config, setting, error):
     key = setting.split(" ")[0].replace("nam", "name").replace("namee", "name")
     lines = [setting if line.startswith(key) else line for line in config.read_text().splitlines()]
     config.write_text("\n".join(lines))
@@ -171,7 +172,7 @@ def test_a_duplicate_repository_is_refused(gridstead, config):
     assert "same name" in completed.err
 
 
-def test_a_long_pull_prints_its_progress_from_time_to_time(capsys, monkeypatch):
+def test_a_long_pull_prints_its_progress_every_ten_seconds(capsys, monkeypatch):
     times = iter([0.0, 5.0, 11.0, 11.0, 12.0])
     monkeypatch.setattr(cli.time, "monotonic", lambda: next(times))
 
@@ -200,17 +201,17 @@ def test_the_service_pulls_and_serves_until_a_signal_stops_it(config, replica_se
     from gridstead_cvmfs.config import CvmfsSettings  # noqa: PLC0415
     from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415
 
-    seen = {}
+    answers = {}
 
     def client(port):
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", verify=False) as http:
             wait_until(lambda: http.get("/ready").status_code == 200)
             wait_until(replica_setup.is_identical)
             path = f"/cvmfs/{replica_setup.publisher.name}/.cvmfspublished"
-            seen["manifest"] = http.get(path).content
-            replica_setup.stratum0.every = refusing(500)
+            answers["manifest"] = http.get(path).content
+            replica_setup.stratum0.fault_for_all = refuse_with(500)
             wait_until(lambda: "repository-unavailable" in http.get("/metrics").text)
-            seen["metrics"] = http.get("/metrics").text
+            answers["metrics"] = http.get("/metrics").text
         os.kill(os.getpid(), signal.SIGTERM)
 
     start = wiring.WebServer.start
@@ -224,12 +225,12 @@ def test_the_service_pulls_and_serves_until_a_signal_stops_it(config, replica_se
     monkeypatch.setattr(wiring.WebServer, "start", start_with_client)
     wiring.run(settings)
 
-    assert seen["manifest"] == (replica_setup.publisher.root / ".cvmfspublished").read_bytes()
+    assert answers["manifest"] == (replica_setup.publisher.root / ".cvmfspublished").read_bytes()
     labels = f'{{repository="{replica_setup.publisher.name}"}}'
-    assert f"gridstead_cvmfs_revision{labels} 1.0\n" in seen["metrics"]
-    assert f"gridstead_cvmfs_last_snapshot_timestamp_seconds{labels} " in seen["metrics"]
-    assert 'gridstead_calls_total{call="snapshot",outcome="ok"}' in seen["metrics"]
-    assert seen["metrics"].endswith("# EOF\n")
+    assert f"gridstead_cvmfs_revision{labels} 1.0\n" in answers["metrics"]
+    assert f"gridstead_cvmfs_last_snapshot_timestamp_seconds{labels} " in answers["metrics"]
+    assert 'gridstead_calls_total{call="snapshot",outcome="ok"}' in answers["metrics"]
+    assert answers["metrics"].endswith("# EOF\n")
 
 
 def wait_until(condition):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two wheels: what is in them, and that the command works when both are installed."""
+"""The contents of the two wheels, and the command with both wheels installed."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def test_cvmfs_requires_the_control_plane_and_not_the_reverse(wheels):
 
 
 def test_the_installed_command_has_the_commands_of_both_wheels(wheels, tmp_path):
-    place = tmp_path / "packages"
-    words = ("--offline", "--no-index", "--no-deps", "--target", str(place))
+    packages = tmp_path / "packages"
+    words = ("--offline", "--no-index", "--no-deps", "--target", str(packages))
     uv("pip", "install", "--python", sys.executable, *words, *map(str, wheels))
     workflow = CHECKOUT / "examples/hello-world.yaml"
     commands = (["cvmfs", "--help"], ["submit", "--help"], ["workflow", "validate", str(workflow)])
 
     for command in commands:
-        argv = [sys.executable, place / "bin/gridstead", *command]
-        environment = os.environ | {"PYTHONPATH": str(place)}
-        done = subprocess.run(
+        argv = [sys.executable, packages / "bin/gridstead", *command]
+        environment = os.environ | {"PYTHONPATH": str(packages)}
+        result = subprocess.run(
             argv, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
-        assert (done.returncode, done.stderr) == (0, "")
+        assert (result.returncode, result.stderr) == (0, "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A publisher with valid keys that signs harmful or broken content."""
+"""Harmful or invalid content that a publisher signs with valid keys."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cvmfs.tests.publisher import SCHEMA, TREE, Nested
 from gridstead_cvmfs.adapters import databases
 from gridstead_cvmfs.errors import RepositoryUntrusted
 
-TRICKS = ["../../../etc/passwd", "0" * 41, ""]
+INVALID_HASHES = ["../../../etc/passwd", "0" * 41, ""]
 
 
 @pytest.fixture(autouse=True)
-def written_paths(folder):
+def check_written_paths(folder):
     """Check that nothing was written outside the replica."""
     yield
-    paths = [path.relative_to(folder) for path in folder.rglob("replicas/**/*")]
-    assert {path.parts[2] for path in paths} <= {".state", "software.example.org"}
+    for path in folder.rglob("replicas/**/*"):
+        assert path.relative_to(folder).parts[2] in {".state", "software.example.org"}
 
 
 def publish_catalog(replica_setup, *statements, script=SCHEMA):
@@ -40,10 +40,10 @@ def publish_raw(replica_setup, raw):
     replica_setup.publisher.write_manifest(C=replica_setup.publisher.store(raw, "C"))
 
 
-def refused(replica_setup, message, **replica):
+def check_refusal(replica_setup, message, **replica):
     with pytest.raises(RepositoryUntrusted, match=message):
         replica_setup.replica(**replica).snapshot()
-    assert replica_setup.served() is None
+    assert replica_setup.served_file() is None
 
 
 @pytest.mark.parametrize(
@@ -52,21 +52,21 @@ def refused(replica_setup, message, **replica):
 def test_a_manifest_with_a_wrong_hash_or_number_is_refused(replica_setup, field, value):
     replica_setup.publisher.write_manifest(**{field: value})
 
-    refused(replica_setup, "not a number" if field == "S" else "not a content hash")
+    check_refusal(replica_setup, "not a number" if field == "S" else "not a content hash")
 
 
 def test_a_signed_file_that_is_too_large_is_refused(replica_setup):
     replica_setup.publisher.write_manifest(Q="x" * 300_000)
 
-    refused(replica_setup, "too large")
+    check_refusal(replica_setup, "too large")
 
 
-@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.parametrize("invalid_hash", INVALID_HASHES)
 @pytest.mark.parametrize("table", ["nested_catalogs", "bind_mountpoints"])
-def test_a_nested_catalog_without_a_hash_is_refused(replica_setup, table, trick):
-    publish_catalog(replica_setup, (f"INSERT INTO {table} VALUES ('/x', ?, 1)", (trick,)))
+def test_a_nested_catalog_without_a_hash_is_refused(replica_setup, table, invalid_hash):
+    publish_catalog(replica_setup, (f"INSERT INTO {table} VALUES ('/x', ?, 1)", (invalid_hash,)))
 
-    refused(replica_setup, "not a content hash")
+    check_refusal(replica_setup, "not a content hash")
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_a_row_without_a_valid_hash_is_refused(replica_setup, digest):
         replica_setup.publisher.path(digest.hex()).parent.mkdir(exist_ok=True)
         replica_setup.publisher.path(digest.hex()).write_bytes(b"anything")
 
-    refused(replica_setup, "not a content hash|does not match its hash")
+    check_refusal(replica_setup, "not a content hash|does not match its hash")
 
 
 def test_an_unknown_hash_algorithm_is_refused(replica_setup):
     row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags) VALUES (1, 1, ?, ?)"
     publish_catalog(replica_setup, (row, (b"x" * 20, 4 | 7 << 8)))
 
-    refused(replica_setup, "algorithm 7")
+    check_refusal(replica_setup, "algorithm 7")
 
 
 def test_an_external_file_is_not_fetched(replica_setup):
@@ -98,14 +98,14 @@ def test_an_external_file_is_not_fetched(replica_setup):
 
     replica_setup.replica().snapshot()
 
-    assert replica_setup.served()
+    assert replica_setup.served_file()
 
 
 @pytest.mark.parametrize("raw", [b"", b"SQLite format 3\x00" + b"x" * 5000, b"no database at all"])
 def test_a_catalog_that_is_not_a_database_is_refused(replica_setup, raw):
     publish_raw(replica_setup, raw)
 
-    refused(replica_setup, "cannot be read|not a database")
+    check_refusal(replica_setup, "cannot be read|not a database")
 
 
 @pytest.mark.parametrize("table", ["catalog", "chunks", "nested_catalogs"])
@@ -115,23 +115,23 @@ def test_a_catalog_with_a_view_instead_of_a_table_is_refused(replica_setup, tabl
                   SELECT i AS md5path_1, i AS md5path_2, i AS hash, i AS sha1, 4 AS flags FROM n"""
     publish_catalog(replica_setup, script=SCHEMA + endless)
 
-    refused(replica_setup, f"no table {table}")
+    check_refusal(replica_setup, f"no table {table}")
 
 
 def test_a_catalog_that_takes_too_long_to_read_is_refused(replica_setup, monkeypatch):
     monkeypatch.setattr(databases, "MAX_PROGRESS_CALLS", 3)
-    monkeypatch.setattr(databases, "STEPS", 100)
+    monkeypatch.setattr(databases, "STEPS_PER_PROGRESS_CALL", 100)
     statement = "INSERT INTO catalog (md5path_1, md5path_2, flags) VALUES (?, 1, 1)"
     rows = [(statement, (number,)) for number in range(500)]
     publish_catalog(replica_setup, *rows)
 
-    refused(replica_setup, "cannot be read")
+    check_refusal(replica_setup, "cannot be read")
 
 
 def test_a_catalog_that_is_too_large_is_refused_before_it_fills_the_disk(replica_setup):
     publish_raw(replica_setup, bytes(50 * 2**20))
 
-    refused(replica_setup, "unpacked", catalog_bytes=2**20)
+    check_refusal(replica_setup, "unpacked", catalog_bytes=2**20)
 
 
 def test_a_truncated_catalog_is_refused(replica_setup):
@@ -142,22 +142,22 @@ def test_a_truncated_catalog_is_refused(replica_setup):
     path.write_bytes(packed)
     replica_setup.publisher.write_manifest(C=digest)
 
-    refused(replica_setup, "truncated")
+    check_refusal(replica_setup, "truncated")
 
 
 def test_catalogs_that_are_nested_too_deep_are_refused(replica_setup, monkeypatch):
     monkeypatch.setattr("gridstead_cvmfs.services.pull.MAX_DEPTH", 3)
     replica_setup.publisher.publish({"a": Nested({"b": Nested({"c": Nested({"d": b"d"})})})})
 
-    refused(replica_setup, "nested too deep")
+    check_refusal(replica_setup, "nested too deep")
 
 
-@pytest.mark.parametrize("trick", TRICKS)
-def test_a_tag_without_a_catalog_hash_is_refused(replica_setup, trick):
-    replica_setup.publisher.tags["evil"] = trick
+@pytest.mark.parametrize("invalid_hash", INVALID_HASHES)
+def test_a_tag_without_a_catalog_hash_is_refused(replica_setup, invalid_hash):
+    replica_setup.publisher.tags["evil"] = invalid_hash
     replica_setup.publisher.publish(TREE)
 
-    refused(replica_setup, "not a content hash")
+    check_refusal(replica_setup, "not a content hash")
 
 
 def test_a_history_without_a_tags_table_is_refused(replica_setup):
@@ -168,4 +168,4 @@ def test_a_history_without_a_tags_table_is_refused(replica_setup):
     )
     database.close()
 
-    refused(replica_setup, "no table tags")
+    check_refusal(replica_setup, "no table tags")

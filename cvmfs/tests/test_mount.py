@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from cvmfs.tests.publisher import DAY_S, TREE, Mode, Symlink
-from cvmfs.tests.stratum0 import altered
+from cvmfs.tests.stratum0 import answer_altered
 
 from gridstead.cli.main import main
 from gridstead.config import load
@@ -57,7 +57,7 @@ class Mounts:
     running: list[subprocess.Popen] = field(default_factory=list)
 
     @property
-    def place(self) -> Path:
+    def mountpoint(self) -> Path:
         """The mountpoint."""
         return self.folder / "mnt"
 
@@ -80,13 +80,13 @@ class Mounts:
 
     def start(self) -> subprocess.Popen:
         """Start a mount command."""
-        self.place.mkdir(exist_ok=True)
+        self.mountpoint.mkdir(exist_ok=True)
         self.folder.chmod(0o755)
         arguments = [
             "cvmfs",
             "mount",
             self.replica_setup.publisher.name,
-            str(self.place),
+            str(self.mountpoint),
             "--config",
             str(self.configure()),
         ]
@@ -99,7 +99,7 @@ class Mounts:
     def mount(self) -> subprocess.Popen:
         """Start a mount command and wait until it serves."""
         process = self.start()
-        wait_until(lambda: os.path.ismount(self.place) or process.poll() is not None)
+        wait_until(lambda: os.path.ismount(self.mountpoint) or process.poll() is not None)
         assert process.poll() is None, self.log.read_text()
         return process
 
@@ -124,7 +124,7 @@ def mounts(replica_setup, folder):
     mounts.close()
 
 
-def test_a_mount_serves_a_repository_follows_it_and_ends(replica_setup, mounts):
+def test_a_mount_serves_each_revision_until_it_ends(replica_setup, mounts):
     """All steps use one mount, because a mount takes a second."""
     publish(
         replica_setup,
@@ -136,13 +136,13 @@ def test_a_mount_serves_a_repository_follows_it_and_ends(replica_setup, mounts):
     )
     process = mounts.mount()
 
-    check_contents(mounts.place)
-    check_permissions(mounts.place)
-    check_new_revision(replica_setup, mounts.place)
+    check_contents(mounts.mountpoint)
+    check_permissions(mounts.mountpoint)
+    check_new_revision(replica_setup, mounts.mountpoint)
     check_altered_object(replica_setup, mounts)
     process.terminate()
     assert process.wait(DEADLINE_S) == 0
-    assert names(mounts.place) == set()
+    assert names(mounts.mountpoint) == set()
 
 
 def publish(replica_setup, tree):
@@ -151,100 +151,100 @@ def publish(replica_setup, tree):
     replica_setup.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
 
 
-def check_contents(place):
+def check_contents(mountpoint):
     """Check the type of the file system, its names and its contents."""
-    findmnt = subprocess.check_output(["findmnt", "-no", "FSTYPE", place], text=True)
+    findmnt = subprocess.check_output(["findmnt", "-no", "FSTYPE", mountpoint], text=True)
     assert findmnt.strip() == "fuse.gridstead-cvmfs"
-    assert names(place) == {"README", "bin", "data", "empty", "secret", "v1", "way"}
-    assert (place / "way").read_bytes() == TREE["bin"]["tool"]
-    assert (place / "data/large").read_bytes() == TREE["data"]["large"].content
-    assert (place / "v1/deep/est/x").read_bytes() == b"deepest\n"
-    assert (place / "empty").read_bytes() == b""
+    assert names(mountpoint) == {"README", "bin", "data", "empty", "secret", "v1", "way"}
+    assert (mountpoint / "way").read_bytes() == TREE["bin"]["tool"]
+    assert (mountpoint / "data/large").read_bytes() == TREE["data"]["large"].content
+    assert (mountpoint / "v1/deep/est/x").read_bytes() == b"deepest\n"
+    assert (mountpoint / "empty").read_bytes() == b""
 
 
-def check_permissions(place):
+def check_permissions(mountpoint):
     """Check attributes, that nothing can be written, and that another user is refused."""
-    status = (place / "secret").stat()
+    status = (mountpoint / "secret").stat()
     attributes = (oct(status.st_mode), status.st_uid, status.st_gid, status.st_nlink)
     assert attributes == ("0o100400", 7, 8, 1)
-    assert (place / "data/one").stat().st_ino == (place / "data/two").stat().st_ino
-    assert (place / "v1").stat().st_nlink == 4
+    assert (mountpoint / "data/one").stat().st_ino == (mountpoint / "data/two").stat().st_ino
+    assert (mountpoint / "v1").stat().st_nlink == 4
     with pytest.raises(OSError, match="Read-only file system"):
-        (place / "README").write_bytes(b"mine")
+        (mountpoint / "README").write_bytes(b"mine")
     as_other_user = ["setpriv", "--reuid=99", "--regid=99", "--clear-groups"]
-    command = [*as_other_user, "cat", place / "README", place / "secret"]
+    command = [*as_other_user, "cat", mountpoint / "README", mountpoint / "secret"]
     completed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (completed.stdout.encode(), completed.returncode) == (TREE["README"], 1)
 
 
-def check_new_revision(replica_setup, place):
+def check_new_revision(replica_setup, mountpoint):
     """Publish a revision, and check that open files do not change until they are closed."""
     with (
-        (place / "README").open("rb") as file,
+        (mountpoint / "README").open("rb") as file,
         mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped,
     ):
         publish(replica_setup, {**NEWER, "bad": b"altered on its way\n"})
-        wait_until(lambda: names(place) == {"README", "new", "data", "bad"})
+        wait_until(lambda: names(mountpoint) == {"README", "new", "data", "bad"})
         assert (file.read(), mapped[:]) == (TREE["README"], TREE["README"])
-        assert (place / "README").read_bytes() == TREE["README"]
-    wait_until(lambda: (place / "README").read_bytes() == NEWER["README"])
-    assert (place / "new").read_bytes() == b"only now\n"
+        assert (mountpoint / "README").read_bytes() == TREE["README"]
+    wait_until(lambda: (mountpoint / "README").read_bytes() == NEWER["README"])
+    assert (mountpoint / "new").read_bytes() == b"only now\n"
 
 
 def check_altered_object(replica_setup, mounts):
     """Check that an altered object is EIO, is logged, and is fetched again later."""
-    replica_setup.stratum0.every = altered
+    replica_setup.stratum0.fault_for_all = answer_altered
     with pytest.raises(OSError) as failure:  # noqa: PT011 - the number is checked below
-        (mounts.place / "bad").read_bytes()
+        (mounts.mountpoint / "bad").read_bytes()
     assert failure.value.errno == errno.EIO
     (line,) = mounts.lines("access_failed")
     assert (line["path"], line["code"]) == ("/bad", "repository-untrusted")
     assert line["repository"] == replica_setup.publisher.name
-    replica_setup.stratum0.every = None
-    assert (mounts.place / "bad").read_bytes() == b"altered on its way\n"
+    replica_setup.stratum0.fault_for_all = None
+    assert (mounts.mountpoint / "bad").read_bytes() == b"altered on its way\n"
 
 
-def test_a_mount_serves_its_cache_without_a_server_also_after_a_restart(replica_setup, mounts):
-    process, place = mounts.mount(), mounts.place
-    assert (place / "README").read_bytes() == TREE["README"]
+def test_a_restarted_mount_serves_its_cache_without_a_server(replica_setup, mounts):
+    process, mountpoint = mounts.mount(), mounts.mountpoint
+    assert (mountpoint / "README").read_bytes() == TREE["README"]
     replica_setup.stratum0.close()
     process.terminate()
     process.wait(DEADLINE_S)
 
     mounts.mount()
 
-    assert (place / "README").read_bytes() == TREE["README"]
+    assert (mountpoint / "README").read_bytes() == TREE["README"]
     with pytest.raises(OSError) as failure:  # noqa: PT011 - the number is checked below
-        (place / "bin/tool").read_bytes()
+        (mountpoint / "bin/tool").read_bytes()
     assert failure.value.errno == errno.EIO
     assert mounts.lines("access_failed")[0]["code"] == "repository-unavailable"
 
 
 def test_open_files_remain_readable_during_a_restart(mounts):
-    process, place = mounts.mount(), mounts.place
-    with (place / "data/large").open("rb") as file:
+    process, mountpoint = mounts.mount(), mounts.mountpoint
+    with (mountpoint / "data/large").open("rb") as file:
         process.terminate()
         assert process.wait(DEADLINE_S) == 0
         other = mounts.mount()
 
         assert file.read() == TREE["data"]["large"].content
-    assert (place / "data/large").read_bytes() == TREE["data"]["large"].content
+    assert (mountpoint / "data/large").read_bytes() == TREE["data"]["large"].content
     (server,) = Path(f"/proc/{other.pid}/task/{other.pid}/children").read_text().split()
     os.kill(int(server), signal.SIGKILL)
     assert other.wait(DEADLINE_S) == 1
-    assert names(place) == set()
+    assert names(mountpoint) == set()
 
 
 def test_a_wrong_mountpoint_is_refused(mounts):
     settings = load(CvmfsClientSettings, mounts.configure())
     (mounts.folder / "file").touch()
 
-    for place, message in (
+    for mountpoint, message in (
         (mounts.folder / "file", "not a directory"),
         (Path("/dev/shm"), "type tmpfs"),
     ):
         with pytest.raises(ConfigError, match=message):
-            cvmfs_mount.mount(settings, settings.repositories[0], place)
+            cvmfs_mount.mount(settings, settings.repositories[0], mountpoint)
 
 
 def test_the_error_for_an_unknown_repository_lists_the_known_ones(mounts, monkeypatch, capsys):
@@ -271,4 +271,4 @@ def test_a_repository_with_an_expired_whitelist_is_not_mounted(mounts, replica_s
 
     assert mounts.start().wait(DEADLINE_S) == 69
     assert "has expired" in mounts.log.read_text()
-    assert names(mounts.place) == set()
+    assert names(mounts.mountpoint) == set()

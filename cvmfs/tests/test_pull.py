@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 from cvmfs.tests.publisher import NOW, TREE, Chunks, Nested
-from cvmfs.tests.stratum0 import hanging, refusing
+from cvmfs.tests.stratum0 import hang, refuse_with
 
 from gridstead_cvmfs.adapters import disk
 from gridstead_cvmfs.errors import ReplicaBusy, RepositoryUnavailable, StorageFull
@@ -79,13 +79,13 @@ def test_an_old_revision_with_a_tag_is_pulled(new_setup):
 def test_the_status_files_have_the_time_of_the_pull(replica_setup):
     announced = []
     replica_setup.replica().snapshot(
-        report=lambda _: announced.append(replica_setup.served(".cvmfs_is_snapshotting"))
+        report=lambda _: announced.append(replica_setup.served_file(".cvmfs_is_snapshotting"))
     )
 
     assert set(announced) == {b"Fri Jan 15 08:00:00 UTC 2027\n"}
-    assert replica_setup.served(".cvmfs_is_snapshotting") is None
-    assert replica_setup.served(".cvmfs_last_snapshot") == b"Fri Jan 15 08:00:00 UTC 2027\n"
-    assert json.loads(replica_setup.served(".cvmfs_status.json")) == {
+    assert replica_setup.served_file(".cvmfs_is_snapshotting") is None
+    assert replica_setup.served_file(".cvmfs_last_snapshot") == b"Fri Jan 15 08:00:00 UTC 2027\n"
+    assert json.loads(replica_setup.served_file(".cvmfs_status.json")) == {
         "last_snapshot": "Fri Jan 15 08:00:00 UTC 2027"
     }
     assert replica_setup.replica().state().last_snapshot == NOW
@@ -102,7 +102,7 @@ def test_progress_is_reported_for_every_object(replica_setup):
 
 def test_a_temporary_failure_of_the_server_is_retried(replica_setup):
     path = min(replica_setup.publisher.objects())
-    replica_setup.stratum0.faults[path] = refusing(503, times=2)
+    replica_setup.stratum0.faults[path] = refuse_with(503, times=2)
 
     replica_setup.replica().snapshot()
 
@@ -114,16 +114,16 @@ class TestInterrupted:
 
     def test_objects_fetched_before_a_failure_are_not_fetched_again(self, replica_setup):
         replica_setup.replica().snapshot()
-        published = replica_setup.served()
+        published = replica_setup.served_file()
         root = replica_setup.publisher.publish(NEWER)
         missing = replica_setup.publisher.objects() - replica_setup.objects()
         last = next(iter(missing - {f"data/{root[:2]}/{root[2:]}C"}))
-        replica_setup.stratum0.faults[last] = refusing(503)
+        replica_setup.stratum0.faults[last] = refuse_with(503)
         replica_setup.stratum0.fetched()
         with pytest.raises(RepositoryUnavailable, match="could not fetch"):
             replica_setup.replica(workers=1).snapshot()
         first = replica_setup.stratum0.fetched() - {last}
-        assert replica_setup.served() == published
+        assert replica_setup.served_file() == published
 
         replica_setup.stratum0.faults.clear()
         replica_setup.replica().snapshot()
@@ -132,13 +132,13 @@ class TestInterrupted:
         assert replica_setup.is_identical()
 
     def test_the_state_has_the_failure_until_a_pull_succeeds(self, replica_setup):
-        replica_setup.stratum0.every = refusing(500)
+        replica_setup.stratum0.fault_for_all = refuse_with(500)
         with pytest.raises(RepositoryUnavailable):
             replica_setup.replica().snapshot()
         failure = replica_setup.replica().state().failure
         assert failure.startswith("repository-unavailable: could not fetch")
 
-        replica_setup.stratum0.every = None
+        replica_setup.stratum0.fault_for_all = None
         replica_setup.replica().snapshot()
 
         assert replica_setup.replica().state().failure == ""
@@ -147,14 +147,14 @@ class TestInterrupted:
         replica = replica_setup.replica(workers=1)
         with pytest.raises(RepositoryUnavailable, match="stopped"):
             replica.snapshot(report=lambda _: replica.stop())
-        assert replica_setup.served() is None
+        assert replica_setup.served_file() is None
 
         replica_setup.replica().snapshot()
 
         assert replica_setup.is_identical()
 
     def test_a_server_that_does_not_answer_times_out(self, replica_setup):
-        replica_setup.stratum0.every = hanging
+        replica_setup.stratum0.fault_for_all = hang
         started = time.monotonic()
 
         with pytest.raises(RepositoryUnavailable, match="could not fetch"):
@@ -164,7 +164,7 @@ class TestInterrupted:
 
     def test_a_full_disk_leaves_the_served_revision_unchanged(self, replica_setup, monkeypatch):
         replica_setup.replica().snapshot()
-        published = replica_setup.served()
+        published = replica_setup.served_file()
         replica_setup.publisher.publish(NEWER)
         write, writes_left = disk.write_part, [3]
 
@@ -178,7 +178,7 @@ class TestInterrupted:
         with pytest.raises(StorageFull) as failure:
             replica_setup.replica().snapshot()
         assert failure.value.hint
-        assert replica_setup.served() == published
+        assert replica_setup.served_file() == published
 
         writes_left[0] = 1000
         replica_setup.replica().snapshot()
@@ -203,7 +203,7 @@ class TestInterrupted:
                 os._exit(1)
         _, status = os.waitpid(pid, 0)
         assert os.WTERMSIG(status) == signal.SIGKILL
-        assert replica_setup.served() is None
+        assert replica_setup.served_file() is None
         stored = replica_setup.objects()
         assert all(replica_setup.is_same_file(path) for path in stored)
         replica_setup.stratum0.fetched()
@@ -250,7 +250,7 @@ def test_after_an_interrupted_check_the_next_pull_reads_every_catalog(replica_se
     replica_setup.replica().snapshot()
     damaged = min(path for path in replica_setup.objects() if path[-1] not in "CHMX")
     (replica_setup.folder / damaged).write_bytes(b"damaged")
-    replica_setup.stratum0.faults[damaged] = refusing(503)
+    replica_setup.stratum0.faults[damaged] = refuse_with(503)
     with pytest.raises(RepositoryUnavailable):
         replica_setup.replica().snapshot(check=True)
     replica_setup.stratum0.faults.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replica serves to clients over HTTP, and what it refuses."""
+"""The HTTP server of the replicas: its answers, and the requests that it refuses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def publisher(storage, keys):
 
 
 @pytest.fixture(scope="module")
-def served(storage, publisher):
+def server(storage, publisher):
     """The web server of the replicas, and a client of it."""
     failures = []
 
@@ -59,53 +59,53 @@ def served(storage, publisher):
         check=check,
         metrics=METRICS.text,
         metrics_for=(ip_network("127.0.0.0/8"),),
-        requests=PeerLimit(per_s=100, burst=100, what="checks"),
+        requests=PeerLimit(per_s=100, burst=100, subject="checks"),
     )
-    server = WebServer(make_app(options), name="test", host="127.0.0.1", port=0, tls=None)
-    port = server.start()
+    web_server = WebServer(make_app(options), name="test", host="127.0.0.1", port=0, tls=None)
+    port = web_server.start()
     large = storage / NAME / "data/00" / ("1" * 38)
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", verify=False) as client:
         yield SimpleNamespace(
             client=client, publisher=publisher, large=large, port=port, failures=failures
         )
-    server.stop()
+    web_server.stop()
 
 
-def test_signed_files_may_be_cached_for_a_minute_and_objects_for_days(served):
-    signed_file = served.client.get(f"/cvmfs/{NAME}/.cvmfspublished")
-    path = min(served.publisher.objects())
-    answer = served.client.get(f"/cvmfs/{NAME}/{path}")
+def test_signed_files_may_be_cached_for_a_minute_and_objects_for_days(server):
+    signed_file = server.client.get(f"/cvmfs/{NAME}/.cvmfspublished")
+    path = min(server.publisher.objects())
+    answer = server.client.get(f"/cvmfs/{NAME}/{path}")
 
-    assert signed_file.content == (served.publisher.root / ".cvmfspublished").read_bytes()
-    assert answer.content == (served.publisher.root / path).read_bytes()
+    assert signed_file.content == (server.publisher.root / ".cvmfspublished").read_bytes()
+    assert answer.content == (server.publisher.root / path).read_bytes()
     assert signed_file.headers["cache-control"] == "max-age=61"
     assert answer.headers["cache-control"] == "max-age=259200"
     assert not {"last-modified", "etag"} & set(answer.headers)
 
 
-def test_a_large_object_is_sent_with_its_length(served):
-    answer = served.client.get(f"/cvmfs/{NAME}/data/00/{'1' * 38}")
+def test_a_large_object_is_sent_with_its_length(server):
+    answer = server.client.get(f"/cvmfs/{NAME}/data/00/{'1' * 38}")
 
-    assert answer.content == served.large.read_bytes()
-    assert answer.headers["content-length"] == str(served.large.stat().st_size)
+    assert answer.content == server.large.read_bytes()
+    assert answer.headers["content-length"] == str(server.large.stat().st_size)
 
 
-def test_a_head_request_returns_the_length_without_content(served):
-    answer = served.client.head(f"/cvmfs/{NAME}/data/00/{'1' * 38}")
+def test_a_head_request_returns_the_length_without_content(server):
+    answer = server.client.head(f"/cvmfs/{NAME}/data/00/{'1' * 38}")
 
     assert answer.content == b""
-    assert answer.headers["content-length"] == str(served.large.stat().st_size)
+    assert answer.headers["content-length"] == str(server.large.stat().st_size)
 
 
-def test_the_list_of_replicas_has_the_form_of_a_stratum_1(served):
-    answer = served.client.get("/cvmfs/info/v1/repositories.json")
+def test_the_list_of_replicas_has_the_format_of_a_stratum_1(server):
+    answer = server.client.get("/cvmfs/info/v1/repositories.json")
 
     replicas = [{"name": NAME, "url": f"/cvmfs/{NAME}"}]
     assert answer.json() == {"schema": 1, "repositories": [], "replicas": replicas}
     assert answer.headers["cache-control"] == "max-age=61"
 
 
-R = f"/cvmfs/{NAME}"
+BASE = f"/cvmfs/{NAME}"
 ONES = "1" * 38
 
 
@@ -113,19 +113,20 @@ ONES = "1" * 38
     "path",
     [
         "/", "/cvmfs", "/cvmfs/",
-        R, f"{R}/", f"{R}/data", f"{R}/data/", f"{R}/data/00", f"{R}/data/00/", f"{R}/data/txn/x",
-        f"{R}/.cvmfs_master_replica", f"{R}/api/v1.0/geo/x/y", f"/CVMFS/{NAME}/.cvmfspublished",
-        "/cvmfs/../etc/passwd", "/cvmfs/%2e%2e/%2e%2e/etc/passwd", f"{R}/../.state/{NAME}.json",
-        f"{R}/%2e%2e/.state/{NAME}.json", f"/cvmfs/.state/{NAME}.json",
+        BASE, f"{BASE}/", f"{BASE}/data", f"{BASE}/data/", f"{BASE}/data/00", f"{BASE}/data/00/",
+        f"{BASE}/data/txn/x", f"{BASE}/.cvmfs_master_replica", f"{BASE}/api/v1.0/geo/x/y",
+        f"/CVMFS/{NAME}/.cvmfspublished",
+        "/cvmfs/../etc/passwd", "/cvmfs/%2e%2e/%2e%2e/etc/passwd", f"{BASE}/../.state/{NAME}.json",
+        f"{BASE}/%2e%2e/.state/{NAME}.json", f"/cvmfs/.state/{NAME}.json",
         "/cvmfs/other.example.org/.cvmfspublished",
-        f"{R}//data/00/{ONES}", f"{R}/data/00/../00/{ONES}",
-        f"{R}/data/00/{ONES}%00", f"{R}/data/00/{ONES}%0a",
-        f"{R}/data/00/{'2' * 38}", f"{R}/data/00/{'3' * 38}", f"{R}/data/00/{'9' * 38}",
+        f"{BASE}//data/00/{ONES}", f"{BASE}/data/00/../00/{ONES}",
+        f"{BASE}/data/00/{ONES}%00", f"{BASE}/data/00/{ONES}%0a",
+        f"{BASE}/data/00/{'2' * 38}", f"{BASE}/data/00/{'3' * 38}", f"{BASE}/data/00/{'9' * 38}",
     ],
 )  # fmt: skip
-def test_every_other_path_is_not_found(served, path):
-    """The request is sent over a socket, because an HTTP client normalises paths."""
-    with socket.create_connection(("127.0.0.1", served.port), timeout=5) as connection:
+def test_every_other_path_is_not_found(server, path):
+    """The test uses a socket, because an HTTP client would normalise the path."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
         connection.sendall(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
         answer = connection.makefile("rb").read()
 
@@ -133,26 +134,26 @@ def test_every_other_path_is_not_found(served, path):
     assert b"root:" not in answer
 
 
-def test_a_not_found_answer_may_not_be_cached(served):
-    answer = served.client.get(f"/cvmfs/{NAME}/data/00/{'9' * 38}")
+def test_a_not_found_answer_may_not_be_cached(server):
+    answer = server.client.get(f"/cvmfs/{NAME}/data/00/{'9' * 38}")
 
     assert (answer.status_code, answer.headers["cache-control"]) == (404, "no-store")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_write_methods_are_refused(served, method):
-    assert served.client.request(method, f"/cvmfs/{NAME}/.cvmfspublished").status_code == 405
+def test_write_methods_are_refused(server, method):
+    assert server.client.request(method, f"/cvmfs/{NAME}/.cvmfspublished").status_code == 405
 
 
-def test_the_health_and_metrics_routes_answer(served):
-    assert served.client.get("/health").text == "ok"
-    assert served.client.get("/ready").text == "ok"
-    served.failures.append(True)
-    assert served.client.get("/ready").status_code == 503
+def test_the_health_and_metrics_routes_answer(server):
+    assert server.client.get("/health").text == "ok"
+    assert server.client.get("/ready").text == "ok"
+    server.failures.append(True)
+    assert server.client.get("/ready").status_code == 503
     metric = f'gridstead_cvmfs_revision{{repository="{NAME}"}} 7.0\n'
-    assert metric in served.client.get("/metrics").text
+    assert metric in server.client.get("/metrics").text
 
 
-def test_an_address_in_use_is_refused(served):
+def test_an_address_in_use_is_refused(server):
     with pytest.raises(ConfigError, match="could not listen"):
-        WebServer(served.client, name="test", host="127.0.0.1", port=served.port, tls=None).start()
+        WebServer(server.client, name="test", host="127.0.0.1", port=server.port, tls=None).start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep removes, what it keeps, and the state after an interrupted sweep."""
+"""Sweeps: removed and retained objects, refusals, and the state after an interruption."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cvmfs.tests.conftest import KEEP_S
 from cvmfs.tests.publisher import DAY_S, TREE, Chunks, Nested
-from cvmfs.tests.stratum0 import refusing
+from cvmfs.tests.stratum0 import refuse_with
 
 from gridstead.errors import InvalidInput
 from gridstead_cvmfs.errors import (
@@ -54,7 +54,7 @@ def test_an_old_superseded_revision_is_removed_and_the_served_one_is_kept(two_re
     assert replica_setup.objects() == second | shared
     assert result.removed == len(removed)
     assert result.removed_bytes == sum((published / path).stat().st_size for path in removed)
-    status = json.loads(replica_setup.served(".cvmfs_status.json"))
+    status = json.loads(replica_setup.served_file(".cvmfs_status.json"))
     assert status["last_gc"] == "Mon Jan 18 08:00:00 UTC 2027"
     assert replica_setup.replica().snapshot(check=True).fetched == 0
 
@@ -88,7 +88,7 @@ def test_the_objects_of_an_interrupted_pull_are_removed(two_revisions):
     replica_setup, _, _ = two_revisions
     replica_setup.publisher.publish({**TREE, "more": Nested({"x": b"only here\n"})})
     root = replica_setup.publisher.catalog
-    replica_setup.stratum0.faults[f"data/{root[:2]}/{root[2:]}C"] = refusing(503)
+    replica_setup.stratum0.faults[f"data/{root[:2]}/{root[2:]}C"] = refuse_with(503)
     before = replica_setup.objects()
     with pytest.raises(RepositoryUnavailable):
         replica_setup.replica().snapshot()
@@ -194,7 +194,7 @@ def test_a_sweep_during_a_pull_is_refused(replica_setup):
     assert failures
 
 
-def test_a_tick_pulls_and_sweeps_when_it_is_time(two_revisions):
+def test_a_tick_sweeps_only_if_a_sweep_is_due(two_revisions):
     replica_setup, first, _ = two_revisions
     replica = replica_setup.replica()
     replica.tick()

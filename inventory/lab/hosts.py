@@ -68,7 +68,7 @@ def _variables(lab_names: names.Names, lab_state: state.State | None) -> dict[st
         variables |= {
             "ansible_control_path_dir": str(lab_names.sockets),
             "gridstead_lab_gateway": lab_state.gateway,
-            "gridstead_lab_added": network.of_added(lab_state.network),
+            "gridstead_lab_added": network.subnet_of_added_hosts(lab_state.network),
             "gridstead_lab_cgroup": lab_state.cgroup,
         }
     return variables

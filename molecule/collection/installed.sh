@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the collection and installs it, with its wheel and its lock file, into a new and empty
-# environment, as an operator without a checkout does; or runs a command there.
+# Builds the collection and installs it, with its wheel and its lock file, into a new environment,
+# as an operator without a checkout does. With a COMMAND, runs the command in this environment.
 # Usage: installed.sh FOLDER [COMMAND...]
 set -euo pipefail
 
@@ -12,7 +12,7 @@ readonly checkout
 readonly collections=$folder/collections
 readonly installed=$collections/ansible_collections/gridstead/site
 
-# Runs a command without the variables and programs of the checkout's environment.
+# Runs a command in the folder, without the variables and programs of the checkout's environment.
 inside() {
     cd "$folder"
     env -u ANSIBLE_CONFIG -u PYTHONPATH -u VIRTUAL_ENV ANSIBLE_COLLECTIONS_PATH="$collections" \
@@ -35,7 +35,7 @@ inside ansible-galaxy collection install --offline --collections-path "$collecti
 install --require-hashes --requirement "$installed/requirements/control.txt"
 install --no-deps "$installed"/dist/gridstead-*.whl
 
-# The wiring and the site's variables are the collection's. The host and its limits are the lab's.
+# The wiring and the site's variables come from the collection, the host and its limits from the lab.
 readonly variables=$folder/inventory/group_vars/all
 ln -s "$installed/inventory/group_vars/all" "$variables/00-wiring"
 ln -s "$installed"/inventory/single/group_vars/all/*.yml "$variables/10-single.yml"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixtures of tests/e2e for the scenario's lab, and a fixture that runs playbooks."""
+"""Fixtures for the scenario's lab: those of tests/e2e, and a fixture that runs playbooks."""
 
 import os
 import subprocess
@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from tests.e2e.conftest import CHECKOUT, grid, lab  # noqa: F401 - fixtures
 
-# Molecule enables colours, whose escape sequences would separate the words of the output.
-PLAIN = {
+# Molecule enables colours. Their escape sequences would interrupt the words of the output.
+PLAIN_OUTPUT = {
     "ANSIBLE_FORCE_COLOR": "false",
     "ANSIBLE_NOCOLOR": "true",
     "ANSIBLE_CONFIG": str(CHECKOUT / "ansible.cfg"),
@@ -16,14 +16,17 @@ PLAIN = {
 
 
 @pytest.fixture(scope="session")
-def play():
+def run_playbook():
     """Return a function that runs a playbook and returns its exit code and its output."""
 
     def run(name, *options):
         argv = ["ansible-playbook", f"playbooks/{name}.yml", *options]
-        # The ssh commands of the tests make the inherited stdin non-blocking. Ansible refuses that.
+        # The ssh commands of the tests make the inherited stdin non-blocking. Ansible refuses a
+        # non-blocking stdin.
         streams = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
-        done = subprocess.run(argv, cwd=CHECKOUT, env=os.environ | PLAIN, check=False, **streams)
-        return done.returncode, done.stdout + done.stderr
+        result = subprocess.run(
+            argv, cwd=CHECKOUT, env=os.environ | PLAIN_OUTPUT, check=False, **streams
+        )
+        return result.returncode, result.stdout + result.stderr
 
     return run

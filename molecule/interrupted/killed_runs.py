@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start site.yml five times and kill each run, in a different fifth of the undisturbed run.
+"""Start site.yml five times and kill each run at a random moment.
 
-The moments of the kills are random. The seed is $GRIDSTEAD_SEED or, without it, a new random
-number. It is printed.
+Each moment is in a different fifth of the tasks of an uninterrupted run. The program prints the
+seed of the random moments, which is $GRIDSTEAD_SEED or a new random number.
 """
 
 import json
@@ -20,25 +20,29 @@ from gridstead_lab import kill_points, processes
 RUNS = 5
 SCENARIO = Path(__file__).resolve().parent
 CHECKOUT = SCENARIO.parents[1]
-NOTES = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
+EPHEMERAL_FOLDER = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 HOSTS = tuple(json.loads((SCENARIO / "topology.json").read_text())["hosts"])
-SITE = ["ansible-playbook", f"--inventory={SCENARIO}/inventory/", str(CHECKOUT / "site.yml")]
-MARK = "GRIDSTEAD_KILLED_RUN"
-# Time for programs that a killed task has started on a host, such as apt, dscreate or the installer
-# of role control_plane, to end by themselves.
-REMAINS_S = 120
+RUN_SITE_YML = [
+    "ansible-playbook",
+    f"--inventory={SCENARIO}/inventory/",
+    str(CHECKOUT / "site.yml"),
+]
+MARK_VARIABLE = "GRIDSTEAD_KILLED_RUN"
+# A killed task may have started programs on a host, such as apt, dscreate or the installer of role
+# control_plane. They must end within this time.
+PROCESS_TIMEOUT_S = 120
 
 
 def run_until(moment: kill_points.Moment, number: int) -> None:
     """Start a run and kill it at a moment, with all its processes on this machine."""
     mark = {
-        MARK: f"{os.getpid()}-{number}",
-        "ANSIBLE_LOG_PATH": str(NOTES / f"killed-{number}.log"),
+        MARK_VARIABLE: f"{os.getpid()}-{number}",
+        "ANSIBLE_LOG_PATH": str(EPHEMERAL_FOLDER / f"killed-{number}.log"),
     }
-    plain = {"ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_NOCOLOR": "true"}
+    no_colours = {"ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_NOCOLOR": "true"}
     with Popen(
-        SITE,
-        env=os.environ | mark | plain,
+        RUN_SITE_YML,
+        env=os.environ | mark | no_colours,
         stdout=PIPE,
         stderr=STDOUT,
         text=True,
@@ -47,21 +51,22 @@ def run_until(moment: kill_points.Moment, number: int) -> None:
         was_reached = wait_for(moment, run)
         if was_reached:
             time.sleep(moment.after_s)
-        had_ended = run.poll() is not None
-        # Workers and connections have their own sessions and are found by the mark.
-        is_gone = processes.kill_all(
-            lambda pid: processes.is_marked(pid, f"{MARK}={mark[MARK]}"), seconds=10
+        has_ended = run.poll() is not None
+        # Workers and connections have separate sessions, so search for all processes with the mark.
+        all_killed = processes.kill_all(
+            lambda pid: processes.is_marked(pid, f"{MARK_VARIABLE}={mark[MARK_VARIABLE]}"),
+            seconds=10,
         )
-    if not was_reached or had_ended or run.returncode != -signal.SIGKILL:
+    if not was_reached or has_ended or run.returncode != -signal.SIGKILL:
         sys.exit(f"run {number} ended with exit code {run.returncode} before {moment}")
-    if not is_gone:
+    if not all_killed:
         sys.exit(f"could not kill run {number}")
 
 
 def wait_for(moment: kill_points.Moment, run: Popen[str]) -> bool:
-    """Wait until a run reaches the task of a moment; return False if the run ends before that."""
+    """Wait until a run reaches the task of a moment. Returns False if the run ends first."""
     count = 0
-    with (NOTES / "killed.out").open("a") as out:
+    with (EPHEMERAL_FOLDER / "killed.out").open("a") as out:
         for line in run.stdout or ():
             out.write(line)
             if line.startswith(moment.banner):
@@ -71,30 +76,31 @@ def wait_for(moment: kill_points.Moment, run: Popen[str]) -> bool:
     return False
 
 
-def remains(host: str) -> list[str]:
-    """Return the processes on a host that were started over ssh, a line for each process."""
+def ssh_processes(host: str) -> list[str]:
+    """Return the processes on a host that were started over ssh, one line per process."""
     config = CHECKOUT / ".lab" / os.environ["GRIDSTEAD_LAB_NAME"] / "ssh_config"
     ssh = ["ssh", "-F", str(config), host, "python3", "-"]
     program = (SCENARIO / "ssh_processes.py").read_text()
-    done = subprocess.run(ssh, input=program, capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
+    result = subprocess.run(ssh, input=program, capture_output=True, text=True, check=True)
+    return result.stdout.splitlines()
 
 
-def wait_for_quiet(host: str, before: list[str]) -> None:
-    """Wait until every process that a killed run has started on a host has ended.
+def wait_for_processes(host: str, before: list[str]) -> None:
+    """Wait until all processes that a killed run started on a host have ended.
 
-    Otherwise the next run would work at the same time as these processes.
+    Otherwise these processes would run at the same time as the next run. ``before`` lists the
+    processes before the killed runs.
     """
-    began = time.monotonic()
+    start_s = time.monotonic()
     printed: list[str] = []
     while True:
-        new = [line for line in remains(host) if line not in before]
+        new = [line for line in ssh_processes(host) if line not in before]
         if not new:
             return
         if new != printed:
-            print(f"  {host} after {time.monotonic() - began:.1f} s: {'; '.join(new)}")
+            print(f"  {host} after {time.monotonic() - start_s:.1f} s: {'; '.join(new)}")
             printed = new
-        if time.monotonic() - began > REMAINS_S:
+        if time.monotonic() - start_s > PROCESS_TIMEOUT_S:
             sys.exit(f"processes of a killed run still run on {host}")
         time.sleep(1)
 
@@ -102,18 +108,19 @@ def wait_for_quiet(host: str, before: list[str]) -> None:
 def main() -> None:
     """Start and kill the runs."""
     seed = os.environ.get("GRIDSTEAD_SEED") or str(random.SystemRandom().randrange(10**6))
-    run = kill_points.tasks((NOTES / "ansible.log").read_text())
-    print(f"seed {seed}; {len(run)} tasks in {run[-1].start_s + run[-1].length_s:.0f} s")
-    # The play that runs this program has connections to the hosts, which remain open.
+    tasks = kill_points.tasks((EPHEMERAL_FOLDER / "ansible.log").read_text())
+    duration_s = tasks[-1].start_s + tasks[-1].length_s
+    print(f"seed {seed}; {len(tasks)} tasks in {duration_s:.0f} s")
+    # The play that runs this program keeps its connections to the hosts open.
     before = {}
     for host in HOSTS:
-        before[host] = remains(host)
-    chosen = kill_points.choose(run, RUNS, random.Random(seed))  # noqa: S311
-    for number, moment in enumerate(chosen, start=1):
+        before[host] = ssh_processes(host)
+    moments = kill_points.choose(tasks, RUNS, random.Random(seed))  # noqa: S311
+    for number, moment in enumerate(moments, start=1):
         print(f"{number}: {moment.banner}, {moment.count}., after {moment.after_s:.2f} s")
         run_until(moment, number)
         for host in HOSTS:
-            wait_for_quiet(host, before[host])
+            wait_for_processes(host, before[host])
 
 
 if __name__ == "__main__":

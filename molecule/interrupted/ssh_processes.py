@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the processes of this host that were started over ssh, except this one and its ancestors.
+"""Print the processes of this host that were started over ssh.
 
-The program runs on the host.
+The output does not contain this process and its ancestors.
+
+killed_runs.py runs this program on the host.
 """
 
 import os

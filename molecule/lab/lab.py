@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run a lab of Debian hosts as containers on this machine.
 
-Must run as root. Uses the Python standard library only. See docs/reference/lab.md.
+The commands that change hosts must run as root. See docs/reference/lab.md.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from gridstead_lab.errors import LabError
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
-CHANGES = {"remove": added_hosts.remove, "kill": lifecycle.kill, "start": lifecycle.start}
+HOST_COMMANDS = {"remove": added_hosts.remove, "kill": lifecycle.kill, "start": lifecycle.start}
 COMMANDS_OF_HOSTS = {
     "add": "add a host to a lab that is up",
     "remove": "remove a host that was added",
@@ -32,19 +32,19 @@ COMMANDS_OF_HOSTS = {
 def main(argv: list[str]) -> int:
     """Run one command and return its exit code.
 
-    The codes are 0 for success, 1 for an error, 2 for wrong usage and 130 for an interrupt.
+    The exit code is 0 for success, 1 for an error, 2 for wrong usage and 130 for an interrupt.
     """
     options = _parser().parse_args(argv)
-    os.umask(0o022)  # Debian's own umask, for the files of hosts
+    os.umask(0o022)  # Debian's default, for the files of the hosts
     try:
-        mine = names.names(CHECKOUT, options.lab)
-        return _run(options, mine)
+        lab_names = names.names(CHECKOUT, options.lab)
+        return _run(options, lab_names)
     except LabError as err:
         print(f"lab: {err}", file=sys.stderr)
         if err.hint:
             print(f"lab: {err.hint}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # the reader of the output has ended
+    except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -52,38 +52,38 @@ def main(argv: list[str]) -> int:
         return 130
 
 
-def _run(options: argparse.Namespace, mine: names.Names) -> int:
-    _check_rights(options.command, mine)
+def _run(options: argparse.Namespace, lab_names: names.Names) -> int:
+    _prepare_change(options.command, lab_names)
     match options.command:
         case "up":
-            lifecycle.up(mine, _topology(options), _report)
+            lifecycle.up(lab_names, _topology(options), _report)
         case "down":
-            lifecycle.down(mine, _report)
+            lifecycle.down(lab_names, _report)
         case "status":
-            _print_status(lifecycle.status(mine), as_json=options.json)
+            _print_status(lifecycle.status(lab_names), as_json=options.json)
         case "add":
-            added_hosts.add(mine, options.host, options.like)
+            added_hosts.add(lab_names, options.host, options.like)
         case "remove" | "kill" | "start":
-            CHANGES[options.command](mine, options.host)
+            HOST_COMMANDS[options.command](lab_names, options.host)
         case "image":
-            _image(mine, remove=options.remove)
+            _image(lab_names, remove=options.remove)
         case "prefix":
-            print(mine.prefix)
+            print(lab_names.prefix)
         case "ssh-config":
-            _need_up(mine)
-            print((mine.state / "ssh_config").read_text(), end="")
+            _load_running_lab(lab_names)
+            print((lab_names.state / "ssh_config").read_text(), end="")
         case "shell":
-            _ssh(mine, options.host, [])
+            _ssh(lab_names, options.host, [])
         case _:
-            _ssh(mine, options.host, _command(options.words))
+            _ssh(lab_names, options.host, _command(options.words))
     return 0
 
 
-def _check_rights(command: str, mine: names.Names) -> None:
-    """Check that a command that changes hosts runs as root and in its own lab."""
+def _prepare_change(command: str, lab_names: names.Names) -> None:
+    """For a command that changes hosts: require root, and set the lab's mark."""
     if command in {"up", "down", "add", "remove", "kill", "start", "image"}:
-        _need_root()
-        _mark(mine)
+        _require_root()
+        _restart_with_mark(lab_names)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -127,7 +127,7 @@ def _add_commands(commands: Any, common: argparse.ArgumentParser) -> None:  # no
 
 
 def _topology(options: argparse.Namespace) -> topology.Topology:
-    """Return the topology of --topology, $GRIDSTEAD_LAB_TOPOLOGY or, without both, the default."""
+    """Return the topology in --topology, $GRIDSTEAD_LAB_TOPOLOGY or the default file."""
     default = os.environ.get("GRIDSTEAD_LAB_TOPOLOGY") or HERE / "topology.json"
     file = options.topology or Path(default)
     try:
@@ -141,49 +141,49 @@ def _topology(options: argparse.Namespace) -> topology.Topology:
     return topology.subset(complete, options.hosts.split(","))
 
 
-def _image(mine: names.Names, *, remove: bool) -> None:
+def _image(lab_names: names.Names, *, remove: bool) -> None:
     if remove:
-        image.remove_unused(mine, _report)
+        image.remove_unused(lab_names, _report)
         return
-    print(image.lowerdir(image.ensure(inputs.read_inputs(CHECKOUT), mine, _report)))
+    print(image.lowerdir(image.ensure(inputs.read_inputs(CHECKOUT), lab_names, _report)))
 
 
 def _report(line: str) -> None:
     print(f"lab: {line}", flush=True)
 
 
-def _need_root() -> None:
+def _require_root() -> None:
     if os.geteuid() != 0:
         message = "only root can create hosts"
         raise LabError(message, "Run this command as root.")
 
 
-def _need_up(mine: names.Names) -> state.State:
-    now = state.load(mine)
-    if now is None:
-        message = f"lab {mine.lab} is not up"
+def _load_running_lab(lab_names: names.Names) -> state.State:
+    lab = state.load(lab_names)
+    if lab is None:
+        message = f"lab {lab_names.lab} is not up"
         raise LabError(message, "Bring it up with `lab.py up`.")
-    return now
+    return lab
 
 
-def _mark(mine: names.Names) -> None:
-    """Execute this program again with the lab's mark in its environment; ``down`` looks for it."""
-    if os.environ.get(names.MARK) != mine.prefix:
-        os.environ[names.MARK] = mine.prefix
+def _restart_with_mark(lab_names: names.Names) -> None:
+    """Execute this program again with the lab's mark in its environment, for ``down`` to find."""
+    if os.environ.get(names.MARK) != lab_names.prefix:
+        os.environ[names.MARK] = lab_names.prefix
         os.execv(sys.executable, [sys.executable, *sys.argv])  # noqa: S606
 
 
 def _command(words: list[str]) -> list[str]:
-    """Return the arguments for ssh: one word is a shell command line, several are one command."""
+    """Return the command for ssh. One word is a shell command line, several words are quoted."""
     return words if len(words) == 1 else [shlex.join(words)]
 
 
-def _ssh(mine: names.Names, host: str, words: list[str]) -> None:
-    now = _need_up(mine)
-    if host not in now.hosts:
-        message = f"lab {mine.lab} has no host {host}"
-        raise LabError(message, f"Its hosts are {' '.join(now.hosts)}.")
-    argv = ["ssh", "-F", str(mine.state / "ssh_config"), host, "--", *words]
+def _ssh(lab_names: names.Names, host: str, words: list[str]) -> None:
+    lab = _load_running_lab(lab_names)
+    if host not in lab.hosts:
+        message = f"lab {lab_names.lab} has no host {host}"
+        raise LabError(message, f"Its hosts are {' '.join(lab.hosts)}.")
+    argv = ["ssh", "-F", str(lab_names.state / "ssh_config"), host, "--", *words]
     os.execvp("ssh", argv)  # noqa: S606
 
 
@@ -198,11 +198,11 @@ def _print_status(lab: dict[str, object], *, as_json: bool) -> None:
     row = "{:12} {:9} {:15} {:>13} {:>6}  {}"
     print(row.format("HOST", "STATE", "ADDRESS", "MEMORY MiB", "CORES", "GROUPS"))
     for name, entry in lab["hosts"].items():  # type: ignore[attr-defined]
-        used = "-" if entry["memory_used_mb"] is None else entry["memory_used_mb"]
-        memory = f"{used}/{entry['memory_mb']}"
-        shown = "running" if entry["running"] else "off"
+        used_mb = "-" if entry["memory_used_mb"] is None else entry["memory_used_mb"]
+        memory = f"{used_mb}/{entry['memory_mb']}"
+        state_text = "running" if entry["running"] else "off"
         groups = " ".join(entry["groups"])
-        print(row.format(name, shown, entry["address"], memory, f"{entry['cores']:g}", groups))
+        print(row.format(name, state_text, entry["address"], memory, f"{entry['cores']:g}", groups))
 
 
 if __name__ == "__main__":

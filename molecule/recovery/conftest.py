@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the state of a site that a backup and restore must preserve: jobs, credits and records."""
+"""Fixtures that read the state of a site that backup and restore preserve."""
 
 import json
 import os
@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 from tests.e2e.conftest import CHECKOUT, grid, lab  # noqa: F401 - fixtures
 
-# Outside the lab's folder, which is removed with the lab.
-SAVED = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
-SACCT = (
+# This folder is outside the lab's folder, which the scenario removes with the hosts.
+SAVED_FOLDER = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
+SACCT_FIELDS = (
     "jobid,jobname,user,account,partition,state,exitcode,elapsedraw,submit,start,end,reqtres,"
     "alloctres,admincomment"
 )
-USERS = (
+SEARCH_USERS = (
     "ldapsearch -QY EXTERNAL -LLL -o ldif_wrap=no -H ldapi://%2Frun%2Fslapd-gridstead.socket "
     "-b dc=gridstead,dc=internal '(objectClass=posixAccount)' '*' nsUniqueId createTimestamp"
 )
-TABLE = """
+PRINT_TABLE = """
 import contextlib, json, sqlite3, sys
 database = f"file:/var/lib/gridstead/{sys.argv[1]}?mode=ro"
 with contextlib.closing(sqlite3.connect(database, uri=True)) as connection:
     rows = connection.execute(f"select * from {sys.argv[2]} order by 1").fetchall()
 print(json.dumps(rows))
 """
-# Name -> database and table.
+# The database and the table of each journal.
 JOURNALS = {
     "journal": ("supervisor/state.db", "journal"),
     "reports of jobs": ("agent/reports.db", "report"),
@@ -34,19 +34,19 @@ JOURNALS = {
 
 
 class SiteState:
-    """Read the state of a site, and submit jobs to it."""
+    """A client of a site that reads its state and submits jobs."""
 
     def __init__(self, lab, grid):  # noqa: F811 - not the fixtures
         self.lab = lab
         self.grid = grid
 
     def customer(self, name, *, credits_=10_000):
-        """Return a customer with this many more credits.
+        """Return a customer after adding credits.
 
-        A copy of the wallet remains after the loss of the site. Its password is one of the site's
-        secrets.
+        The method copies the wallet to a folder that the loss of the site does not affect, and
+        reuses the copy after the loss. The password of the wallet is one of the site's secrets.
         """
-        wallet, saved = self.lab.folder / f"{name}.json", SAVED / f"{name}.json"
+        wallet, saved = self.lab.folder / f"{name}.json", SAVED_FOLDER / f"{name}.json"
         if saved.exists() and (self.lab.secrets / f"wallet-{name}").exists():
             shutil.copy(saved, wallet)
         customer = self.grid.customer(name, credits_)
@@ -64,9 +64,9 @@ class SiteState:
         return customer.run("job", "logs", str(number)).stdout
 
     def jobs(self):
-        """Return the accounting records of all jobs and their steps, by Slurm's ids."""
+        """Return the accounting records of all jobs and steps, by Slurm's job and step ids."""
         text = self.lab.sh(
-            self.lab.controller, f"TZ=UTC sacct -a -n -D --parsable2 -S now-1days -o {SACCT}"
+            self.lab.controller, f"TZ=UTC sacct -a -n -D --parsable2 -S now-1days -o {SACCT_FIELDS}"
         )
         records = {}
         for line in text.splitlines():
@@ -81,9 +81,9 @@ class SiteState:
         return sorted(self.lab.sh(self.lab.controller, "; ".join(commands)).splitlines())
 
     def users(self):
-        """Return the directory's entries of users, by the first line of each."""
+        """Return the directory's entries of users as sorted lines, by the first line (dn)."""
         users = {}
-        for entry in self.lab.sh(self.lab.group("directory")[0], USERS).split("\n\n"):
+        for entry in self.lab.sh(self.lab.group("directory")[0], SEARCH_USERS).split("\n\n"):
             lines = entry.splitlines()
             if lines:
                 users[lines[0]] = sorted(lines[1:])
@@ -93,7 +93,7 @@ class SiteState:
         """Return the rows of the services' journals, oldest first."""
         rows = {}
         for name, (database, table) in JOURNALS.items():
-            program = ("python3", "-c", TABLE, database, table)
+            program = ("python3", "-c", PRINT_TABLE, database, table)
             rows[name] = json.loads(self.lab.run("control", *program).stdout)
         return rows
 
@@ -105,7 +105,7 @@ class SiteState:
         }
 
     def balances(self, customer):
-        """Return the credits of customer and provider. Units: wei."""
+        """Return the credits of the customer and of the provider, in wei."""
         return {
             "customer": self.grid.balance(customer.address),
             "provider": self.grid.balance(self.grid.provider),
@@ -120,4 +120,4 @@ def site(lab, grid):  # noqa: F811 - the fixtures
 @pytest.fixture(scope="session")
 def state_file():
     """Return the file with the state of the site before its loss."""
-    return SAVED / "state.json"
+    return SAVED_FOLDER / "state.json"

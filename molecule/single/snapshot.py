@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print a snapshot of a host as JSON: files, accounts, packages, units, ports, firewall and mounts.
 
-The program runs on the host.
+prepare.yml and gridstead_lab.snapshots run this program on the host.
 """
 
 import grp
@@ -14,7 +14,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-# Folders that systemd and the kernel create again at each boot, and folders for temporary files.
+# The folders that systemd and the kernel create at each boot, and the folders of temporary files.
 EXCLUDED = tuple(
     map(Path, ("/dev", "/proc", "/run", "/sys", "/tmp", "/var/tmp", "/cgv1"))  # noqa: S108
 )
@@ -26,19 +26,19 @@ def output(*argv: str) -> str:
 
 
 def files() -> dict[str, str]:
-    """Return path -> description for each path of the root file system."""
+    """Return the description of each path of the root file system, by path."""
     result = {}
     device = Path("/").stat().st_dev
     for folder, folders, names in os.walk("/"):
-        place = Path(folder)
-        folders[:] = [name for name in folders if is_included(place / name, device)]
+        folder_path = Path(folder)
+        folders[:] = [name for name in folders if is_part_of_snapshot(folder_path / name, device)]
         for name in folders + names:
-            result[str(place / name)] = description(place / name)
+            result[str(folder_path / name)] = description(folder_path / name)
     return result
 
 
-def is_included(path: Path, device: int) -> bool:
-    """Return whether a folder is on the root file system and remains after a boot."""
+def is_part_of_snapshot(path: Path, device: int) -> bool:
+    """Return whether a folder is on the root file system and is not created at each boot."""
     return path not in EXCLUDED and path.lstat().st_dev == device
 
 
@@ -54,8 +54,8 @@ def description(path: Path) -> str:
     return " ".join(words)
 
 
-def lines(*argv: str) -> dict[str, str]:
-    """Return first word -> other words for each line of a command's output."""
+def lines_by_first_word(*argv: str) -> dict[str, str]:
+    """Return the other words of each line of a command's output, by the first word."""
     result = {}
     for line in output(*argv).splitlines():
         words = line.split()
@@ -65,18 +65,18 @@ def lines(*argv: str) -> dict[str, str]:
 
 
 def packages() -> dict[str, str]:
-    """Return package name -> status and version."""
-    shown = "--showformat=${Package} ${db:Status-Status} ${Version}\n"
-    return lines("dpkg-query", "--show", shown)
+    """Return the status and the version of each package, by name."""
+    format_option = "--showformat=${Package} ${db:Status-Status} ${Version}\n"
+    return lines_by_first_word("dpkg-query", "--show", format_option)
 
 
 def firewall() -> str:
-    """Return the ruleset of nftables, or nothing if nft is not installed."""
+    """Return the ruleset of nftables, or an empty text if nft is not installed."""
     return output("nft", "list", "ruleset") if shutil.which("nft") else ""
 
 
 def accounts() -> dict[str, str]:
-    """Return user -> the other fields of its entry, without the password."""
+    """Return the fields of each user's passwd entry after the password, by user."""
     result = {}
     for user in pwd.getpwall():
         result[user.pw_name] = " ".join(map(str, user[2:]))
@@ -84,7 +84,7 @@ def accounts() -> dict[str, str]:
 
 
 def groups() -> dict[str, str]:
-    """Return group -> its gid and its members."""
+    """Return the gid and the members of each group, by name."""
     result = {}
     for group in grp.getgrall():
         result[group.gr_name] = f"{group.gr_gid} {sorted(group.gr_mem)}"
@@ -96,13 +96,13 @@ def ports() -> dict[str, str]:
     result = {}
     command = ("ss", "--no-header", "--listening", "--numeric", "--tcp", "--udp")
     for line in output(*command).splitlines():
-        words = line.split()
-        result[f"{words[0]} {words[4]}"] = ""
+        protocol, _, _, _, address, *_ = line.split()
+        result[f"{protocol} {address}"] = ""
     return result
 
 
 def mounts() -> dict[str, str]:
-    """Return mount point -> what is mounted there."""
+    """Return the device of each mount, by mount point."""
     result = {}
     for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
         device, point, *_ = line.split()
@@ -112,15 +112,17 @@ def mounts() -> dict[str, str]:
 
 def main() -> None:
     """Print the snapshot."""
-    listed = ("--plain", "--no-legend", "--full")
+    list_options = ("--plain", "--no-legend", "--full")
     snapshot = {
         "file": files(),
         "account": accounts(),
         "group": groups(),
         "package": packages(),
-        "needed package": lines("apt-mark", "showauto"),
-        "unit": lines("systemctl", "list-unit-files", *listed),
-        "running unit": lines("systemctl", "list-units", "--state=active,failed", *listed),
+        "needed package": lines_by_first_word("apt-mark", "showauto"),
+        "unit": lines_by_first_word("systemctl", "list-unit-files", *list_options),
+        "running unit": lines_by_first_word(
+            "systemctl", "list-units", "--state=active,failed", *list_options
+        ),
         "port": ports(),
         "firewall": {"ruleset": firewall()},
         "mount": mounts(),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter for the certificates that a service sends together with its own.
+"""Filter ``chain_below_root``: the intermediate certificates that a service sends with its own.
 
-With them a client that trusts only the root can verify the certificate. Example:
+A client that trusts only the root needs them to verify the service. Example:
 ``{{ lookup('ansible.builtin.file', 'ca.crt') | gridstead.site.chain_below_root }}`` is empty if
 the authority is a root.
 """
@@ -15,20 +15,21 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 
 def chain_below_root(pem: str) -> str:
-    """Return the certificates of an authority and of those above it, without the root.
+    """Return the certificates of a chain without the root, in the same order.
 
-    The certificates are in PEM, in their order.
+    Args:
+        pem: The certificate of an authority, followed by those of the authorities above it.
     """
-    below = ""
+    intermediates = ""
     for certificate in x509.load_pem_x509_certificates(pem.encode()):
         is_root = certificate.issuer == certificate.subject
         if not is_root:
-            below += certificate.public_bytes(Encoding.PEM).decode()
-    return below
+            intermediates += certificate.public_bytes(Encoding.PEM).decode()
+    return intermediates
 
 
 class FilterModule:
-    """The entry point that Ansible expects."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, Callable[..., str]]:
         """Return the filters by name."""

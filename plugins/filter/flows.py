@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters that make nftables rules from a table of flows.
+"""Filters that create nftables rules from a table of flows, which are allowed connections.
 
 Filter ``input_rules`` returns the rules of one host. Example: with ``flows``
 ``[{'what': 'web', 'to': ['gate'], 'from': ['anyone'], 'tcp': [443]}]``,
 ``{{ flows | gridstead.site.input_rules('ash', {'gate': ['ash']}, []) }}`` is
 ``['tcp dport { 443 } accept comment "web"']``.
 
-Filter ``site_sources`` returns matches for the addresses of the site.
+Filter ``site_sources`` returns nftables matches for the addresses of the site.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ansible.errors import AnsibleFilterError
 ANYONE = "anyone"
 PROTOCOLS = ("tcp", "udp")
 _KEYS = {"what", "to", "from", "plain", *PROTOCOLS}
-_WHAT = re.compile(r"[A-Za-z0-9 ,.:;'()/-]{1,100}")
+_FLOW_NAME = re.compile(r"[A-Za-z0-9 ,.:;'()/-]{1,100}")
 _PORT = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 _PORT_MAX = 65535
 
@@ -36,7 +36,7 @@ def port_range(text: object) -> tuple[int, int]:
     """
     match = None if isinstance(text, bool) else _PORT.fullmatch(str(text))
     if not match:
-        message = f'"{text}" is not a port: use a number, or FIRST-LAST'
+        message = f'"{text}" is not a port: use a number or FIRST-LAST'
         raise ValueError(message)
     first, last = int(match[1]), int(match[2] or match[1])
     if not 0 < first <= last <= _PORT_MAX:
@@ -51,7 +51,7 @@ def sources(
     addresses: Mapping[str, str],
     networks: Mapping[str, Sequence[str]],
 ) -> list[Network] | None:
-    """Return the networks that a flow comes from, merged; None if the flow comes from anyone.
+    """Return the merged source networks of a flow; None if the flow comes from anyone.
 
     Args:
         flow: A valid flow.
@@ -84,7 +84,7 @@ def check(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
     """Check that a flow is valid.
 
     Raises:
-        ValueError: If it is not; the message names the mistake.
+        ValueError: If the flow is invalid. The message names the mistake.
     """
     message = _key_fault(flow) or _value_fault(flow, groups)
     if message:
@@ -99,10 +99,10 @@ def check(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> None:
 
 def _key_fault(flow: Mapping[str, Any]) -> str:
     for key in sorted(map(str, flow.keys() - _KEYS)):
-        return f"has the keys {', '.join(sorted(_KEYS))}, not {key}"
+        return f"unknown key {key}; the keys are {', '.join(sorted(_KEYS))}"
     for key in ("to", "from", *PROTOCOLS):
         if not isinstance(flow.get(key, []), list):
-            return f'{key} is a list, not "{flow[key]}"'
+            return f'{key} must be a list, not "{flow[key]}"'
     for name in [*flow.get("to", []), *flow.get("from", [])]:
         if not isinstance(name, str):
             return f'"{name}" is not a group, an address, a network or {ANYONE}'
@@ -110,7 +110,7 @@ def _key_fault(flow: Mapping[str, Any]) -> str:
 
 
 def _value_fault(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -> str:
-    if not _WHAT.fullmatch(str(flow.get("what", ""))):
+    if not _FLOW_NAME.fullmatch(str(flow.get("what", ""))):
         what = flow.get("what", "")
         return (
             f'what must have 1 to 100 alphanumeric characters or simple punctuation, not "{what}"'
@@ -121,7 +121,7 @@ def _value_fault(flow: Mapping[str, Any], groups: Mapping[str, Sequence[str]]) -
         if name not in groups:
             return f'"{name}" is not a group'
     if not flow.get("to") or "from" not in flow:
-        return "to must name a group, and from the sources"
+        return "to must name a group, and from must name the sources"
     return ""
 
 
@@ -143,45 +143,46 @@ def input_rules(
     """Return the nftables rules that accept the flows to a host, in the order of the flows.
 
     Args:
-        flows: The table: ``what`` is the name of the flow, ``to`` its groups, ``from`` groups,
-            addresses or ``anyone``, ``tcp`` and ``udp`` ports, and ``plain`` explains why the flow
-            does not use TLS.
-        host: The host's name. Loopback connections need no rule.
+        flows: The table. In a flow, ``what`` is its name, ``to`` lists groups, ``from`` lists
+            groups, addresses or ``anyone``, ``tcp`` and ``udp`` list ports, and ``plain`` explains
+            why the flow does not use TLS.
+        host: The name of the host. Loopback connections need no rule.
         groups: Names of hosts by group.
         hosts: Name and address of each host.
         networks: Networks that replace the addresses of a group's hosts, by group.
 
     Raises:
-        AnsibleFilterError: If a flow is not valid; the message names the flow.
+        AnsibleFilterError: If a flow is invalid. The message names the flow.
     """
-    known, rules = _by_name(hosts), []
+    addresses_by_name, rules = _addresses_by_name(hosts), []
     groups_of_host = {name for name in groups if host in groups[name]}
     for flow in flows:
         try:
             check(flow, groups)
             if groups_of_host.intersection(flow["to"]):
-                rules += _rules(flow, sources(flow, groups, known, networks or {}))
+                allowed = sources(flow, groups, addresses_by_name, networks or {})
+                rules += _rules(flow, allowed)
         except ValueError as error:
             message = f"flow {flow.get('what', flow)}: {error}"
             raise AnsibleFilterError(message) from error
     return rules
 
 
-def addresses(
+def site_sources(
     groups: Mapping[str, Sequence[str]],
     hosts: Iterable[Mapping[str, str]],
     networks: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
     """Return nftables matches for the addresses of the site, one for each address family in use."""
     flow = {"from": list(groups)}
-    return _matches(sources(flow, groups, _by_name(hosts), networks or {}))
+    return _matches(sources(flow, groups, _addresses_by_name(hosts), networks or {}))
 
 
-def _by_name(hosts: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    addresses_by_name = {}
+def _addresses_by_name(hosts: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    by_name = {}
     for host in hosts:
-        addresses_by_name[host["name"]] = host["address"]
-    return addresses_by_name
+        by_name[host["name"]] = host["address"]
+    return by_name
 
 
 def _rules(flow: Mapping[str, Any], allowed: list[Network] | None) -> list[str]:
@@ -199,15 +200,14 @@ def _rules(flow: Mapping[str, Any], allowed: list[Network] | None) -> list[str]:
 
 
 def _matches(networks: Iterable[Network]) -> list[str]:
-    texts: dict[str, list[str]] = {"ip": [], "ip6": []}
+    texts_by_family: dict[str, list[str]] = {"ip": [], "ip6": []}
     for network in networks:
-        key = "ip" if network.version == 4 else "ip6"
-        texts[key].append(_text(network))
+        family = "ip" if network.version == 4 else "ip6"
+        texts_by_family[family].append(_text(network))
     matches = []
-    for key, texts_of_key in texts.items():
-        listed = ", ".join(texts_of_key)
-        if listed:
-            matches.append(f"{key} saddr {{ {listed} }}")
+    for family, texts in texts_by_family.items():
+        if texts:
+            matches.append(f"{family} saddr {{ {', '.join(texts)} }}")
     return matches
 
 
@@ -216,8 +216,8 @@ def _text(network: Network) -> str:
 
 
 class FilterModule:
-    """The entry point that Ansible expects."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""
-        return {"input_rules": input_rules, "site_sources": addresses}
+        return {"input_rules": input_rules, "site_sources": site_sources}

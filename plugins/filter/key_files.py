@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter ``cvmfs_key_files``: the paths of public key files.
+"""Filter ``cvmfs_key_files``: the path of the file for each public key.
 
 Example:
 ``{{ ['-----BEGIN PUBLIC KEY-----…'] | gridstead.site.cvmfs_key_files('/etc/cvmfs/keys') }}`` is
@@ -11,20 +11,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-DIGITS = 12
+HASH_DIGITS = 12
 
 
 def cvmfs_key_files(keys: Iterable[str], folder: str) -> list[str]:
-    """Return the path of each key. The file name is a hash of the key without surrounding space."""
+    """Return a path for each key, in order. The file name is the start of the key's SHA-256.
+
+    White space around a key is ignored.
+    """
     return [f"{folder}/{_digest(key)}.pub" for key in keys]
 
 
 def _digest(key: str) -> str:
-    return hashlib.sha256(key.strip().encode()).hexdigest()[:DIGITS]
+    return hashlib.sha256(key.strip().encode()).hexdigest()[:HASH_DIGITS]
 
 
 class FilterModule:
-    """The filters that Ansible loads."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, object]:
         """Return the filters by name."""

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-STATE = re.compile("[a-z_]+")  # other characters, as in ``down*``, are flags
-SILENT = ("down", "not_responding", "unknown")
+STATE = re.compile("[a-z_]+")  # other characters are flags, for example * in ``down*``
+STATES_WITHOUT_ANSWER = ("down", "not_responding", "unknown")
 
 
 def node_states(lines: Iterable[str]) -> dict[str, str]:
@@ -25,39 +25,42 @@ def node_states(lines: Iterable[str]) -> dict[str, str]:
     return states
 
 
-def nodes_with_state(states: Mapping[str, str], *words: str) -> list[str]:
-    """Return the nodes that have one of the states, sorted: ``mixed+drain*`` has ``drain``.
+def nodes_with_state(states_by_node: Mapping[str, str], *states: str) -> list[str]:
+    """Return the nodes that have one of the states, sorted.
 
-    Only whole words match: a node that is ``powered_down`` to save energy is not ``down``.
+    A node in state ``mixed+drain*`` has the states ``mixed`` and ``drain``. Only whole words match:
+    a node in state ``powered_down`` does not have the state ``down``.
     """
     nodes = []
-    for name, state in states.items():
-        words_of_state = STATE.findall(state)
-        if not set(words).isdisjoint(words_of_state):
+    for name, text in states_by_node.items():
+        states_of_node = STATE.findall(text)
+        if not set(states).isdisjoint(states_of_node):
             nodes.append(name)
     return sorted(nodes)
 
 
 def loss_of_nodes(result: Mapping[str, Any], before: Mapping[str, str]) -> str:
-    """Return a clause that names the nodes which answered before and do not now; empty if all do.
+    """Return a clause that names the nodes which stopped answering; empty if there are none.
 
-    A node that sinfo no longer lists counts as lost. If sinfo failed, the state of every node is
-    unknown, and the clause says so.
+    A node that sinfo no longer lists has stopped answering. If sinfo failed, the clause reports
+    that slurmctld does not answer.
 
     Args:
         result: The result of the task that ran sinfo.
-        before: The states of the nodes before.
+        before: The earlier states by node.
     """
     if result.get("rc") != 0:
         output = result.get("stderr") or result.get("msg") or "no output"
         return f'slurmctld does not answer ("{" ".join(output.split())}")'
     after = dict.fromkeys(before, "unknown") | node_states(result["stdout_lines"])
-    lost = set(nodes_with_state(after, *SILENT)) - set(nodes_with_state(before, *SILENT))
-    return f"{', '.join(sorted(lost))} stopped answering" if lost else ""
+    silent_before = nodes_with_state(before, *STATES_WITHOUT_ANSWER)
+    silent_after = nodes_with_state(after, *STATES_WITHOUT_ANSWER)
+    lost = sorted(set(silent_after) - set(silent_before))
+    return f"{', '.join(lost)} stopped answering" if lost else ""
 
 
 class FilterModule:
-    """The entry point that Ansible expects."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filter ``files_read``: the files that a service of the control plane reads when it starts.
+"""Filter ``files_read``: the files that a service of the control plane reads at its start.
 
 Example:
 ``{{ {'tls': {'ca_file': '/ca.crt'}} | gridstead.site.files_read({'tls.key': '/etc/a.key'}) }}`` is
@@ -10,28 +10,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-# /run contains copies of credentials, whose sources are listed. Services themselves write to /var.
-EXCLUDED = ("/run/", "/var/")
+# Files in /run are copies of credentials, and the filter returns their sources. Services write the
+# files in /var themselves.
+EXCLUDED_FOLDERS = ("/run/", "/var/")
 
 
 def files_read(settings: Mapping[str, object], credentials: Mapping[str, str]) -> list[str]:
-    """Return the sources of the credentials and the files of all ``*_file`` settings.
+    """Return the sorted paths of the credentials and of all ``*_file`` settings, each once.
 
-    The paths are sorted and unique.
+    Args:
+        settings: The settings of the service, in nested tables.
+        credentials: The path of the source of each systemd credential.
     """
-    return sorted({*credentials.values(), *_named(settings)})
+    return sorted({*credentials.values(), *_setting_files(settings)})
 
 
-def _named(settings: Mapping[str, object]) -> Iterator[str]:
+def _setting_files(settings: Mapping[str, object]) -> Iterator[str]:
     for key, value in settings.items():
         if isinstance(value, Mapping):
-            yield from _named(value)
-        elif key.endswith("_file") and isinstance(value, str) and not value.startswith(EXCLUDED):
+            yield from _setting_files(value)
+        elif (
+            key.endswith("_file")
+            and isinstance(value, str)
+            and not value.startswith(EXCLUDED_FOLDERS)
+        ):
             yield value
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""

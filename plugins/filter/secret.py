@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
-# A hosted Ethereum node often has the customer's API key in the path of its URL.
-NODE = "rpc_url"
+# The URL of a hosted Ethereum node often contains the customer's API key in its path.
+NODE_URL_KEY = "rpc_url"
 
 
 def holds_secret(settings: Mapping[str, object]) -> bool:
@@ -21,7 +21,7 @@ def holds_secret(settings: Mapping[str, object]) -> bool:
     This is the case if a URL has user information or a query, if the URL of a node has a path, or
     if a URL cannot be parsed.
     """
-    return any(_is_secret(key, value) for key, value in _scalars("", settings))
+    return any(_may_contain_secret(key, value) for key, value in _scalars("", settings))
 
 
 def _scalars(key: str, value: object) -> Iterator[tuple[str, object]]:
@@ -36,21 +36,21 @@ def _scalars(key: str, value: object) -> Iterator[tuple[str, object]]:
         yield key, value
 
 
-def _is_secret(key: str, value: object) -> bool:
+def _may_contain_secret(key: str, value: object) -> bool:
     if not isinstance(value, str) or "://" not in value:
         return False
     try:
         parts = urlsplit(value)
     except ValueError:
         return True
-    # A password may contain a slash, so urlsplit may not find the user information.
+    # urlsplit does not find the user information if the password contains a slash.
     has_user = "@" in value
-    is_node_with_path = key == NODE and parts.path not in {"", "/"}
+    is_node_with_path = key == NODE_URL_KEY and parts.path not in {"", "/"}
     return has_user or bool(parts.query) or is_node_with_path
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters for the report of verify.yml.
 
-They read the results that the entry points ``verify`` of the roles registered on each host.
+Each role has an entry point ``verify``, which registers its result on each host. The filters read
+these results.
 """
 
 from __future__ import annotations
@@ -14,69 +15,74 @@ RESULT = re.compile(r"__(?P<role>[a-z_]+)_verify_result")
 OPERATOR = "operator"
 
 
-def looks_of(role: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the checks of a role.
+def checks_of(role: str, result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the checks of a role on a host.
 
-    A role whose result has no ``looks``, or that stopped early, counts as one check.
+    A result without ``looks``, for example of a task that failed, counts as one check.
     """
     if "looks" in result:
         return list(result["looks"])
-    what = f"what role {role} verifies"
+    description = f"what role {role} verifies"
     if result.get("failed"):
-        return [wrong(what, str(result.get("msg", "")))]
-    return [{"what": what, "ok": True}]
+        return [failed_check(description, str(result.get("msg", "")))]
+    return [{"what": description, "ok": True}]
 
 
-def wrong(what: str, seen: str) -> dict[str, Any]:
-    """Return a failed check."""
-    return {"what": what, "ok": False, "seen": seen, "who": OPERATOR, "hint": ""}
+def failed_check(what: str, fault: str) -> dict[str, Any]:
+    """Return a failed check for the operator.
 
-
-def roles_of(variables: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the checks of a host by role, sorted by role; skipped roles are left out.
-
-    A host that could not be reached has one more check, under ``host``.
+    Args:
+        what: What was checked, as a clause.
+        fault: What is wrong.
     """
-    names = {}
+    return {"what": what, "ok": False, "seen": fault, "who": OPERATOR, "hint": ""}
+
+
+def checks_by_role(variables: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the checks of a host by role, sorted by role. Skipped roles are left out.
+
+    A host that could not be reached has one more check, with the key ``host`` instead of a role.
+    """
+    results = {}
     for name in variables:
         match = RESULT.fullmatch(name)
         if match:
-            names[match["role"]] = name
+            results[match["role"]] = variables[name]
     checks, unreachable = {}, ""
-    for role in sorted(names):
-        result = variables[names[role]]
+    for role, result in sorted(results.items()):
         if result.get("unreachable"):
             unreachable = unreachable or str(result["msg"])
         elif not result.get("skipped"):
-            checks[role] = looks_of(role, result)
+            checks[role] = checks_of(role, result)
     if unreachable:
-        checks["host"] = [wrong("it is reached", unreachable)]
+        checks["host"] = [failed_check("it is reached", unreachable)]
     return checks
 
 
 def site_report(hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the checks of each host, and separately the checks that failed.
+    """Return all checks by host, and a list of the checks that failed.
 
     Args:
         hostvars: Ansible's variable of this name. Only hosts with ``__site_asked`` are included.
 
     Returns:
-        ``hosts``: checks by host and role. ``findings``: the checks that failed, each with its host
-        and role, in the order of the hosts. ``looked_at``: the number of checks.
+        A dictionary with three keys. ``hosts`` has the checks by host and role. ``findings`` is the
+        list of the failed checks, each with its host and role. ``looked_at`` is the number of all
+        checks.
     """
     hosts = {}
     for name in hostvars:
         if hostvars[name].get("__site_asked"):
-            hosts[name] = roles_of(hostvars[name])
+            hosts[name] = checks_by_role(hostvars[name])
     findings, count = [], 0
     for host, roles in hosts.items():
         for role, checks in roles.items():
             count += len(checks)
-            findings += _findings(host, role, checks)
+            findings += _failed_checks(host, role, checks)
     return {"looked_at": count, "findings": findings, "hosts": hosts}
 
 
-def _findings(
+def _failed_checks(
     host: str, role: str, checks: Iterable[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Yield the failed checks, each with its host and role."""
@@ -99,7 +105,7 @@ def site_findings(report: Mapping[str, Any]) -> str:
 
 
 class FilterModule:
-    """The entry point that Ansible expects."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

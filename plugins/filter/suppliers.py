@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters for the suppliers of a directory.
+"""Filters for the suppliers of a directory, which are servers that replicate to each other.
 
-They compute the uid range of each supplier, which supplier sends its entries to the other, and what
-prevents replication. ``looks`` are the results of module ``directory_replica_info`` by server.
-Example: with ``looks`` of ``ldap1`` and of a new ``ldap2``,
-``{{ looks | gridstead.site.supplier_source(['ldap1', 'ldap2']) }}`` is ``ldap1``.
+They compute the uid range of each supplier, the supplier that sends its entries to the other
+supplier, and what prevents replication. The argument ``replicas`` contains the results of module
+``directory_replica_info`` by server. Example: if ``ldap2`` is a new server,
+``{{ replicas | gridstead.site.supplier_source(['ldap1', 'ldap2']) }}`` is ``ldap1``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ Replica = Mapping[str, Any]
 def supplier_looks(
     hostvars: Mapping[str, Mapping[str, Any]], suppliers: Sequence[str], result: str
 ) -> dict[str, Replica]:
-    """Return the results that hosts registered under a name, without hosts that have none."""
+    """Return the states that the suppliers registered, by host. Hosts without a state are left out.
+
+    Args:
+        hostvars: Ansible's variable of this name.
+        suppliers: The hosts of the suppliers.
+        result: The variable in which each host registered the result of the module.
+    """
     replicas = {}
     for name in suppliers:
         registered = hostvars[name].get(result, {})
@@ -27,7 +33,7 @@ def supplier_looks(
     return replicas
 
 
-def supplier_numbers(first: int, last: int, place: int, count: int) -> dict[str, int]:
+def supplier_numbers(first: int, last: int, index: int, count: int) -> dict[str, int]:
     """Return the first and last uid that a supplier assigns.
 
     The ranges of all suppliers are disjoint and together contain all uids from ``first`` to
@@ -36,94 +42,111 @@ def supplier_numbers(first: int, last: int, place: int, count: int) -> dict[str,
     Args:
         first: The first uid of all suppliers.
         last: The last uid of all suppliers.
-        place: The index of the supplier, from 0.
+        index: The index of the supplier, from 0.
         count: The number of suppliers.
     """
-    share = (int(last) - int(first) + 1) // int(count)
-    start = int(first) + int(place) * share
-    is_last = int(place) == int(count) - 1
-    return {"first": start, "last": int(last) if is_last else start + share - 1}
+    size = (int(last) - int(first) + 1) // int(count)
+    start = int(first) + int(index) * size
+    is_last = int(index) == int(count) - 1
+    end = int(last) if is_last else start + size - 1
+    return {"first": start, "last": end}
 
 
 def supplier_problem(
-    looks: Mapping[str, Replica], suppliers: Sequence[str], first: int, last: int
+    replicas: Mapping[str, Replica], suppliers: Sequence[str], first: int, last: int
 ) -> str:
-    """Return why these servers cannot be these suppliers; empty if they can."""
-    for place, name in enumerate(suppliers):
-        replica = looks.get(name, {})
-        share = supplier_numbers(first, last, place, len(suppliers))
-        if replica.get("id", 0) not in {0, place + 1}:
+    """Return why the servers cannot be suppliers in this order; empty if they can.
+
+    Args:
+        replicas: The states of the servers by name.
+        suppliers: The names of the servers in the order of their supplier ids.
+        first: The first uid of all suppliers.
+        last: The last uid of all suppliers.
+    """
+    for index, name in enumerate(suppliers):
+        replica = replicas.get(name, {})
+        uid_range = supplier_numbers(first, last, index, len(suppliers))
+        is_new = replica.get("id", 0) == 0
+        if not is_new and replica["id"] != index + 1:
             return (
-                f"{name} is supplier {replica['id']} of its directory, but number {place + 1} in"
+                f"{name} is supplier {replica['id']} of its directory, but number {index + 1} in"
                 " directory_suppliers. A supplier must keep its place. If the other supplier is"
                 " lost, replace it by a new, empty host in the same place: it receives its entries"
                 f" from {name}."
             )
         next_uid = replica.get("next", 0)
-        if next_uid and not share["first"] <= next_uid <= share["last"] + 1:
+        is_in_range = uid_range["first"] <= next_uid <= uid_range["last"] + 1
+        if next_uid and not is_in_range:
             return (
                 f"{name} assigns uid {next_uid} to the next user, but its range is"
-                f" {share['first']} to {share['last']}. Choose directory_uid_first and"
+                f" {uid_range['first']} to {uid_range['last']}. Choose directory_uid_first and"
                 " directory_uid_last so that its range contains that uid."
             )
     return ""
 
 
-def supplier_heard(looks: Mapping[str, Replica], suppliers: Sequence[str]) -> bool:
-    """Return whether each supplier sends its changes to the others, and no change is lost.
+def supplier_heard(replicas: Mapping[str, Replica], suppliers: Sequence[str]) -> bool:
+    """Return whether replication between all suppliers works.
 
-    All suppliers must have data of the same origin, no supplier may be stuck, and no supplier may
-    lack entries that another one forgot to send.
+    It works if the data of all suppliers has the same origin, no supplier is stuck, and no supplier
+    lacks entries of another supplier.
     """
     generations = set()
     for name in suppliers:
-        replica = looks.get(name, {})
+        replica = replicas.get(name, {})
         generations.add(replica.get("generation", ""))
         if replica.get("stuck") or replica.get("lacks"):
             return False
     return len(generations) == 1 and "" not in generations
 
 
-def supplier_alike(looks: Mapping[str, Replica], suppliers: Sequence[str]) -> bool:
-    """Return whether all suppliers that answered have the same entries, by name."""
+def supplier_alike(replicas: Mapping[str, Replica], suppliers: Sequence[str]) -> bool:
+    """Return whether all suppliers that answered have entries with the same names."""
     digests = set()
     for name in suppliers:
-        if name in looks:
-            digests.add(looks[name]["digest"])
+        if name in replicas:
+            digests.add(replicas[name]["digest"])
     return len(digests) <= 1
 
 
-def supplier_source(looks: Mapping[str, Replica], suppliers: Sequence[str]) -> str:
+def supplier_source(replicas: Mapping[str, Replica], suppliers: Sequence[str]) -> str:
     """Return the first supplier that has all entries of the others; empty if there is none.
 
-    A stuck supplier is preferred: it receives the changes of the others, but they do not receive
-    its changes.
+    Stuck suppliers come first. Such a supplier receives the changes of the others, but they do not
+    receive its changes.
     """
-    names, all_names = {}, set()
+    all_entries = set()
     for name in suppliers:
-        names[name] = set(looks[name]["names"])
-        all_names |= names[name]
-    for name in sorted(suppliers, key=lambda name: not looks[name].get("stuck")):
-        if names[name] == all_names:
+        all_entries.update(replicas[name]["names"])
+    stuck_first = sorted(suppliers, key=lambda name: not replicas[name].get("stuck"))
+    for name in stuck_first:
+        if set(replicas[name]["names"]) == all_entries:
             return name
     return ""
 
 
 def supplier_next(
-    looks: Mapping[str, Replica], source: str, name: str, share: Mapping[str, int], skip: int
+    replicas: Mapping[str, Replica], source: str, name: str, share: Mapping[str, int], skip: int
 ) -> int:
-    """Return the next uid of a supplier, after it has received all entries of the source.
+    """Return the uid that a supplier assigns next, after it received all entries of the source.
 
-    The source has the users of the supplier's range, except those that it never received. ``skip``
-    uids are left out for them.
+    Args:
+        replicas: The states of the suppliers by name.
+        source: The supplier that sends all its entries.
+        name: The supplier that receives the entries.
+        share: The first and last uid of the receiving supplier.
+        skip: Number of uids to leave unused. The receiving supplier may have assigned them to users
+            that the source never received.
     """
-    used = [uid for uid in looks[source]["numbers"] if share["first"] <= uid <= share["last"]]
-    free = max(used) + 1 + int(skip) if used else share["first"]
-    return min(max(free, looks[name].get("next", 0)), share["last"])
+    first, last = share["first"], share["last"]
+    used_uids = [uid for uid in replicas[source]["numbers"] if first <= uid <= last]
+    next_uid = max(used_uids) + 1 + int(skip) if used_uids else first
+    next_uid = max(next_uid, replicas[name].get("next", 0))
+    return min(next_uid, last)
 
 
 class FilterModule:
-    """The entry point that Ansible expects."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

@@ -17,16 +17,16 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def to_toml(document: Mapping[str, object]) -> str:
-    """Return a TOML document with sorted keys, plain values before tables, and without null values.
+    """Return a TOML document with sorted keys. Null values are left out.
 
     Raises:
         AnsibleFilterError: If a key is not a string, if a value has a type that TOML does not have,
             or if a list contains a table.
     """
-    return "\n".join(_table(document, ())) + "\n"
+    return "\n".join(_table_lines(document, ())) + "\n"
 
 
-def _table(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
+def _table_lines(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
     plain: dict[str, object] = {}
     tables: dict[str, Mapping[str, object]] = {}
     for key, value in table.items():
@@ -40,42 +40,42 @@ def _table(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
             plain[key] = value
     if path:
         yield ""
-        yield f"[{'.'.join(map(_key, path))}]"
+        yield f"[{'.'.join(map(_key_text, path))}]"
     for key in sorted(plain):
-        yield f"{_key(key)} = {_value(plain[key])}"
+        yield f"{_key_text(key)} = {_value_text(plain[key])}"
     for key in sorted(tables):
-        yield from _table(tables[key], (*path, key))
+        yield from _table_lines(tables[key], (*path, key))
 
 
-def _key(key: str) -> str:
-    return key if _BARE_KEY.fullmatch(key) else _text(key)
+def _key_text(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _string(key)
 
 
-def _text(text: str) -> str:
+def _string(text: str) -> str:
     """Return a TOML basic string.
 
-    TOML has JSON's escapes, except surrogate pairs; therefore other characters than ASCII are not
+    TOML has the escapes of JSON, except surrogate pairs. Therefore only ASCII characters are
     escaped. TOML also requires an escape for DEL.
     """
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _value(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
-        return _text(value)
+        return _string(value)
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(_value_text, value)) + "]"
     raise AnsibleFilterError(
         f"to_toml cannot write a value of type {type(value).__name__}: {value!r}"
     )
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""

@@ -25,7 +25,7 @@ def traefik_rule(route: Mapping[str, Iterable[str]]) -> str:
 
 
 class FilterModule:
-    """The entry point that Ansible expects."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""

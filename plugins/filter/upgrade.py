@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters for upgrade.yml: the changes of an upgrade of Slurm, and the reasons against it.
+"""Filters for upgrade.yml: the changes of an upgrade of Slurm, and why it cannot start.
 
 They read the results of module slurm_release.
 
-Slurm's rules: slurmdbd may be newer than slurmctld, and slurmctld may be newer than slurmd and the
-commands; the reverse is not allowed. Two components also cannot communicate if their series are too
-far apart. A series is a year and a month, for example ``24.11``. Slurm releases two series a year.
+Slurm has two rules for the versions of a cluster. slurmdbd may be newer than slurmctld, and
+slurmctld may be newer than slurmd and the commands, but not the reverse. And two components cannot
+communicate if one is more than two series older. A series is a year and a month, for example
+``24.11``. Slurm releases two series a year.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ DAEMONS = {
     "compute": "slurmd",
     "login": "the commands",
 }
-ASKED = ("accounting", "controller")  # all later stages send requests to these
-SAME = ("controller", "backup_controller")  # they read each other's state files
-SERIES_MAX = 2
+SERVERS = ("accounting", "controller")  # all later stages send requests to these stages
+# Two stages with the same version, because they read each other's state files.
+SAME_VERSION = ("controller", "backup_controller")
+SERIES_DISTANCE_MAX = 2
 MONTH_OF_SECOND_SERIES = 9
 UPSTREAM = re.compile(r"(?:\d+:)?(\d+)\.(\d+)\.(\d+)")
 
@@ -34,7 +36,7 @@ Releases = Mapping[str, Mapping[str, Any]]
 Cluster = Mapping[str, Iterable[str]]
 
 
-def upstream(version: str) -> tuple[int, int, int]:
+def parse_version(version: str) -> tuple[int, int, int]:
     """Return year, month and number of a release: ``24.11.5-4+deb13u1`` is (24, 11, 5).
 
     Raises:
@@ -50,30 +52,32 @@ def upstream(version: str) -> tuple[int, int, int]:
 
 def series(version: str) -> str:
     """Return the series of a version: ``24.11``."""
-    return "{:02}.{:02}".format(*upstream(version))
+    return "{:02}.{:02}".format(*parse_version(version))
 
 
-def place(version: str) -> int:
-    """Return the number of a version's series; consecutive series differ by one."""
-    year, month, _ = upstream(version)
+def series_number(version: str) -> int:
+    """Return the number of a version's series. Consecutive series have consecutive numbers."""
+    year, month, _ = parse_version(version)
     return 2 * year + (1 if month >= MONTH_OF_SECOND_SERIES else 0)
 
 
 def upgrade_changes(releases: Releases) -> list[str]:
-    """Return one line for each change that the upgrade makes, with its hosts; sorted."""
-    steps: dict[str, list[str]] = {}
+    """Return one line with its hosts for each change of the upgrade, sorted."""
+    hosts_by_change: dict[str, list[str]] = {}
     for host, release in releases.items():
         for package in release.get("newer", []):
-            before = package["from"] or "nothing"
-            steps.setdefault(f"{package['name']} {before} -> {package['to']}", []).append(host)
+            old_version = package["from"] or "nothing"
+            change = f"{package['name']} {old_version} -> {package['to']}"
+            hosts_by_change.setdefault(change, []).append(host)
         for name in release.get("unfinished", []):
-            steps.setdefault(f"{name} is not configured", []).append(host)
+            hosts_by_change.setdefault(f"{name} is not configured", []).append(host)
         for name in release.get("stale", []):
-            steps.setdefault(f"{name} runs a program that was replaced", []).append(host)
+            change = f"{name} runs a program that was replaced"
+            hosts_by_change.setdefault(change, []).append(host)
     lines = []
-    for step, hosts in sorted(steps.items()):
-        listed = ", ".join(sorted(hosts))
-        lines.append(f"{step}: {listed}")
+    for change, hosts in sorted(hosts_by_change.items()):
+        host_list = ", ".join(sorted(hosts))
+        lines.append(f"{change}: {host_list}")
     return lines
 
 
@@ -99,12 +103,12 @@ def _needs_upgrade(release: Mapping[str, Any]) -> bool:
 
 
 def changes_series(release: Mapping[str, Any]) -> bool:
-    """Return whether the upgrade gives the host another series of Slurm."""
+    """Return whether the upgrade installs another series of Slurm on the host."""
     return bool(series(release["version"]) != series(release["target"]))
 
 
 def upgrade_refusals(releases: Releases, cluster: Cluster) -> list[str]:
-    """Return each reason why the upgrade cannot start; empty if it can.
+    """Return the reasons why the upgrade cannot start; empty if it can.
 
     Args:
         releases: Result of module slurm_release by host. A host that did not answer has no version.
@@ -113,26 +117,26 @@ def upgrade_refusals(releases: Releases, cluster: Cluster) -> list[str]:
     hosts: dict[str, None] = {}  # a set in the order of the upgrade
     for stage in STAGES:
         hosts |= dict.fromkeys(cluster[stage])
-    reasons, known = [], {}
+    reasons, known_releases = [], {}
     for host in hosts:
         release = releases.get(host, {})
         if release.get("version"):
-            known[host] = release
+            known_releases[host] = release
         else:
-            reasons.append(f"{host} {why(release)}")
-    for host, release in known.items():
-        reasons += alone(host, release)
+            reasons.append(f"{host} {missing_version_reason(release)}")
+    for host, release in known_releases.items():
+        reasons += host_refusals(host, release)
     targets = {}
     for stage in STAGES:
-        targets[stage] = by_target(known, cluster[stage])
+        targets[stage] = hosts_by_target(known_releases, cluster[stage])
     for upper, lower in combinations(STAGES, 2):
-        if upper in ASKED:
-            reasons += together(upper, targets[upper], lower, targets[lower])
+        if upper in SERVERS:
+            reasons += version_conflicts(upper, targets[upper], lower, targets[lower])
     return reasons
 
 
-def by_target(releases: Releases, hosts: Iterable[str]) -> dict[str, str]:
-    """Return for each target version the hosts that get it, joined by commas."""
+def hosts_by_target(releases: Releases, hosts: Iterable[str]) -> dict[str, str]:
+    """Return the hosts for each target version, as text separated by commas."""
     by_version: dict[str, list[str]] = {}
     for host in hosts:
         if host in releases:
@@ -143,33 +147,35 @@ def by_target(releases: Releases, hosts: Iterable[str]) -> dict[str, str]:
     return joined
 
 
-def why(release: Mapping[str, Any]) -> str:
-    """Return why the version of a host is not known."""
+def missing_version_reason(release: Mapping[str, Any]) -> str:
+    """Return why the version of a host is not known, as a predicate without the host."""
     if release.get("unreachable") or "problem" not in release:
         return "does not answer; use -e without=HOST to skip a compute or login host"
     return "has no package of Slurm from Debian"
 
 
-def alone(host: str, release: Mapping[str, Any]) -> list[str]:
-    """Return the reasons against an upgrade that concern only this host."""
+def host_refusals(host: str, release: Mapping[str, Any]) -> list[str]:
+    """Return why a host cannot be upgraded, whatever the versions of other hosts are."""
     reasons = []
     if release["problem"]:
-        reasons.append(f"{host}: apt says: {' '.join(release['problem'].split())}")
+        reasons.append(f"{host}: apt reports: {' '.join(release['problem'].split())}")
     if release["removed"]:
         reasons.append(f"{host}: apt would remove {', '.join(release['removed'])}")
     version, target = release["version"], release["target"]
-    if upstream(target) < upstream(version):
-        reasons.append(f"{host}: Slurm would go back from {version} to {target}")
-    if place(target) - place(version) > SERIES_MAX:
-        steps = f"from {series(version)} to {series(target)} are more than {SERIES_MAX} series"
-        reasons.append(f"{host}: {steps}; upgrade to a series between them first")
+    if parse_version(target) < parse_version(version):
+        reasons.append(f"{host}: Slurm would be downgraded from {version} to {target}")
+    if series_number(target) - series_number(version) > SERIES_DISTANCE_MAX:
+        reasons.append(
+            f"{host}: {series(target)} is more than {SERIES_DISTANCE_MAX} series newer than"
+            f" {series(version)}; upgrade to a series between them first"
+        )
     return reasons
 
 
-def together(
+def version_conflicts(
     upper: str, above: Mapping[str, str], lower: str, below: Mapping[str, str]
 ) -> list[str]:
-    """Return why the hosts of a stage would not work with those of an earlier stage.
+    """Return the conflicts between the versions of a stage and of an earlier stage.
 
     Args:
         upper: The earlier stage.
@@ -178,29 +184,31 @@ def together(
         below: The hosts of the later stage by target version.
     """
     reasons = []
-    for version, hosts in below.items():
-        for over, others in above.items():
-            relation = _conflict(version, over, same=(upper, lower) == SAME)
+    must_be_same = (upper, lower) == SAME_VERSION
+    for lower_version, lower_hosts in below.items():
+        for upper_version, upper_hosts in above.items():
+            relation = _conflict(lower_version, upper_version, must_be_same=must_be_same)
             if relation:
                 reasons.append(
-                    f"{DAEMONS[lower]} {version} on {hosts} would be {relation} than"
-                    f" {DAEMONS[upper]} {over} on {others}"
+                    f"{DAEMONS[lower]} {lower_version} on {lower_hosts} would be {relation} than"
+                    f" {DAEMONS[upper]} {upper_version} on {upper_hosts}"
                 )
     return reasons
 
 
-def _conflict(version: str, over: str, *, same: bool) -> str:
-    if upstream(version) > upstream(over):
+def _conflict(lower: str, upper: str, *, must_be_same: bool) -> str:
+    """Return how the version of the later stage conflicts; empty if it does not."""
+    if parse_version(lower) > parse_version(upper):
         return "newer"
-    if same and upstream(version) < upstream(over):
+    if must_be_same and parse_version(lower) < parse_version(upper):
         return "older"
-    if place(over) - place(version) > SERIES_MAX:
-        return f"more than {SERIES_MAX} series older"
+    if series_number(upper) - series_number(lower) > SERIES_DISTANCE_MAX:
+        return f"more than {SERIES_DISTANCE_MAX} series older"
     return ""
 
 
 class FilterModule:
-    """The entry point that Ansible expects."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, Any]:
         """Return the filters by name."""

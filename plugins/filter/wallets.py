@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters that compare the wallets of a host with the addresses recorded on the Ansible controller.
 
-The address of each wallet is recorded in a file.
-
-Example: ``{{ {'supervisor': '/safe/supervisor.address'} | gridstead.site.lost_wallets({}) }}`` is
-``{'supervisor': '0x2b5a…'}`` if the file contains this address, and ``{}`` if there is no file.
+Each address is recorded in a file. Example:
+``{{ {'supervisor': '/safe/supervisor.address'} | gridstead.site.lost_wallets({}) }}`` is
+``{'supervisor': '0x2b5a…'}`` if the file contains this address, and ``{}`` if the file is missing.
 """
 
 from __future__ import annotations
@@ -14,31 +13,32 @@ from pathlib import Path
 
 
 def lost_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, str]:
-    """Return the recorded addresses, by wallet, of the wallets that the host does not have.
+    """Return the recorded addresses of wallets that the host does not have, by wallet.
 
     Args:
         notes: Paths of the files that record the addresses, by wallet.
         addresses: Addresses of the host's wallets, by wallet.
     """
-    recorded = _recorded(notes)
+    recorded = _read_addresses(notes)
     return {name: address for name, address in recorded.items() if address != addresses.get(name)}
 
 
 def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
-    """Return the wallets whose present address is not recorded, also wallets that do not exist."""
-    recorded = _recorded(notes)
-    unnoted = []
+    """Return the wallets whose address is not recorded, including wallets that do not exist."""
+    recorded = _read_addresses(notes)
+    unrecorded = []
     for name in notes:
-        is_noted = name in recorded and recorded[name] == addresses.get(name)
-        if not is_noted:
-            unnoted.append(name)
-    return unnoted
+        is_recorded = name in recorded and recorded[name] == addresses.get(name)
+        if not is_recorded:
+            unrecorded.append(name)
+    return unrecorded
 
 
 def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
-    """Return the host's wallets whose directory of recorded addresses is empty or missing.
+    """Return the host's wallets whose passwords are missing on the Ansible controller.
 
-    This directory also contains the passwords of the wallets.
+    The folder of a recorded address also contains the password. The password is missing if the
+    folder is empty or missing.
     """
     locked = []
     for name, path in notes.items():
@@ -49,7 +49,7 @@ def locked_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> li
     return locked
 
 
-def _recorded(notes: Mapping[str, str]) -> dict[str, str]:
+def _read_addresses(notes: Mapping[str, str]) -> dict[str, str]:
     recorded = {}
     for name, path in notes.items():
         if Path(path).exists():
@@ -58,7 +58,7 @@ def _recorded(notes: Mapping[str, str]) -> dict[str, str]:
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The filters of this file. Ansible requires this class name."""
 
     def filters(self) -> dict[str, object]:
         """Return the filters of this file by name."""

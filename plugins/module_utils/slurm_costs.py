@@ -29,14 +29,14 @@ class Difference:
         key: Name of the setting as in Slurm's manual. Empty for files whose lines have no keys.
         name: Name of the node or of the partition. Empty for other settings.
         parameters: Parameters that differ, in lower case. Empty if the setting is new or removed.
-        gone: Whether the setting was removed.
+        is_removed: Whether the setting was removed.
     """
 
     file: str
     key: str = ""
     name: str = ""
     parameters: frozenset[str] = frozenset()
-    gone: bool = False
+    is_removed: bool = False
 
     def __str__(self) -> str:
         if self.key == "NodeName":
@@ -45,7 +45,7 @@ class Difference:
             text = f"partition {self.name}"
         else:
             text = self.key or self.file
-        return f"{text} is removed" if self.gone and self.name else text
+        return f"{text} is removed" if self.is_removed and self.name else text
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Rule:
         keys: Keys of the settings. Empty for all settings that no earlier rule lists.
         parameters: Parameters of existing nodes or partitions. Empty for all parameters that no
             earlier rule lists.
-        gone: Whether the rule is for removed nodes or partitions.
+        is_removed: Whether the rule is for removed nodes or partitions.
         cost: One of ``COSTS``.
         ends: Description of the jobs that the change would end. Empty for none.
         why: Source of the rule.
@@ -70,15 +70,15 @@ class Rule:
     cost: str
     why: str
     parameters: tuple[str, ...] = ()
-    gone: bool = False
+    is_removed: bool = False
     ends: str = ""
 
     def covers(self, difference: Difference) -> bool:
         """Return whether the rule applies to a difference."""
-        is_removal = difference.gone and bool(difference.name)
+        is_removal = difference.is_removed and bool(difference.name)
         return (
             self.file in {"", difference.file}
-            and self.gone == is_removal
+            and self.is_removed == is_removal
             and _includes(self.keys, {difference.key.lower()})
             and _includes(self.parameters, difference.parameters)
         )
@@ -167,7 +167,7 @@ def differences(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[Diff
                     key=key,
                     name=name,
                     parameters=_changed_parameters(old_value, new_value),
-                    gone=new_value is None,
+                    is_removed=new_value is None,
                 )
 
 

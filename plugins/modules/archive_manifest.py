@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the manifest of an archive, or check an archive against its manifest and age identity."""
+"""Writes the manifest of an archive, or checks an archive against its manifest and age identity."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ module: archive_manifest
 short_description: Write or check the manifest of an archive
 description:
   - C(written) writes C(manifest.json) with the checksum of every part and then renames the
-    directory to its final name. A directory with its final name is therefore complete.
-  - C(checked) reads the manifest and decrypts every part, and fails at the first error. All missing
-    parts are reported in one error.
+    directory to its final name. Therefore every directory with a final name is complete.
+  - C(checked) reads the manifest, checks every part, decrypts it, and fails at the first error. One
+    error lists all parts that a host needs and that are missing.
 options:
   state:
     description: The required state of the archive.
@@ -91,7 +91,8 @@ took_s:
 
 FORMAT = 1
 FILE = "manifest.json"
-CHUNK = 1 << 20
+REQUIRED_KEYS = ("format", "site", "recipient", "began_at", "finished_at")
+CHUNK_BYTES = 1 << 20
 Run = Callable[[list[str]], tuple[int, str, str]]
 
 
@@ -103,7 +104,7 @@ def checksum(path: Path) -> str:
     """Return the SHA-256 of a file as hex text."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
 
@@ -117,13 +118,13 @@ def _fsync(path: Path) -> None:
 
 
 def write_manifest(
-    folder: Path, head: dict[str, Any], parts: list[dict[str, Any]], clock: Callable[[], float]
+    folder: Path, header: dict[str, Any], parts: list[dict[str, Any]], clock: Callable[[], float]
 ) -> dict[str, Any]:
     """Write the manifest, flush all files to the disk and rename the directory.
 
     Args:
-        folder: Directory of the parts. It contains only one ``<name>.age`` for each part.
-        head: ``name``, ``site``, ``began_at`` and ``recipient``.
+        folder: Directory of the parts, with one file ``<name>.age`` for each part.
+        header: ``name``, ``site``, ``began_at`` and ``recipient``.
         parts: ``name``, ``host`` and ``packages`` of each part.
         clock: Returns the Unix time in seconds.
 
@@ -131,22 +132,22 @@ def write_manifest(
         The manifest.
 
     Raises:
-        Refusal: If the directory contains other parts, or if the final name exists already.
+        Refusal: If the directory does not contain exactly the parts, or if the final name exists.
     """
     expected_names = sorted(part["name"] for part in parts)
     names = sorted(path.stem for path in folder.glob("*.age"))
     if names != expected_names:
-        raise Refusal(f"the parts in {folder} are {names}; expected {expected_names}")
-    described = {}
+        raise Refusal(f"{folder} contains the parts {names}, but must contain {expected_names}")
+    entries = {}
     for part in parts:
-        described[part["name"]] = _described(folder, part)
-    manifest = {"format": FORMAT, **head, "finished_at": int(clock()), "parts": described}
+        entries[part["name"]] = _manifest_entry(folder, part)
+    manifest = {"format": FORMAT, **header, "finished_at": int(clock()), "parts": entries}
     file = folder / FILE
     file.touch(mode=0o600)
     file.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     _fsync(file)
     _fsync(folder)
-    _publish(folder, folder.parent / head["name"])
+    _publish(folder, folder.parent / header["name"])
     return manifest
 
 
@@ -158,8 +159,8 @@ def _publish(folder: Path, target: Path) -> None:
     _fsync(target.parent)
 
 
-def _described(folder: Path, part: dict[str, Any]) -> dict[str, Any]:
-    """Flush a part to the disk and return its entry of the manifest."""
+def _manifest_entry(folder: Path, part: dict[str, Any]) -> dict[str, Any]:
+    """Flush a part to the disk and return its entry for the manifest."""
     path = folder / f"{part['name']}.age"
     path.chmod(0o600)
     _fsync(path)
@@ -172,12 +173,12 @@ def _described(folder: Path, part: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_manifest(folder: Path, site: str) -> dict[str, Any]:
-    """Return the manifest of a complete archive of this site in a known format.
+    """Return the manifest of a complete archive of a site, in the current format.
 
     Raises:
         Refusal: If the archive is incomplete, damaged, of another site or of another format.
     """
-    manifest, checksums = _parsed(folder)
+    manifest, parts = _parse_manifest(folder)
     if manifest["format"] != FORMAT:
         raise Refusal(
             f"archive {folder.name} has format {manifest['format']};"
@@ -186,23 +187,23 @@ def read_manifest(folder: Path, site: str) -> dict[str, Any]:
     archived_site = manifest["site"]
     if archived_site != site:
         raise Refusal(
-            f"archive {folder.name} is of site {archived_site}, not of {site}; set"
-            f" -e archive_site={archived_site} if both names denote the same site"
+            f"archive {folder.name} is of site {archived_site}, not of site {site}; if both"
+            f" names denote the same site, set -e archive_site={archived_site}"
         )
-    for name, (size, digest) in checksums.items():
+    for name, (size, digest) in parts.items():
         _check_part(folder, name, size, digest)
     return manifest
 
 
-def _parsed(folder: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
+def _parse_manifest(folder: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
     """Return the manifest, and the size in bytes and the SHA-256 of each part by name."""
     try:
         manifest = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        _ = manifest["format"], manifest["site"], manifest["recipient"]
-        _ = manifest["began_at"], manifest["finished_at"]
-        checksums = {}
+        for key in REQUIRED_KEYS:
+            _ = manifest[key]  # raises KeyError if the key is missing
+        parts = {}
         for name, part in manifest["parts"].items():
-            checksums[name] = (part["bytes"], part["sha256"])
+            parts[name] = (part["bytes"], part["sha256"])
     except FileNotFoundError:
         archives = ", ".join(other_archives(folder)) or "none"
         raise Refusal(
@@ -212,7 +213,7 @@ def _parsed(folder: Path) -> tuple[dict[str, Any], dict[str, tuple[int, str]]]:
         raise Refusal(
             f"archive {folder.name} is damaged: its {FILE} cannot be read: {error!r}"
         ) from error
-    return manifest, checksums
+    return manifest, parts
 
 
 def _check_part(folder: Path, name: str, size: int, digest: str) -> None:
@@ -225,11 +226,11 @@ def _check_part(folder: Path, name: str, size: int, digest: str) -> None:
             f" expected {size}"
         )
     if checksum(path) != digest:
-        raise Refusal(f"archive {folder.name} is damaged: part {name} has another checksum")
+        raise Refusal(f"archive {folder.name} is damaged: the checksum of part {name} is wrong")
 
 
 def check_parts(folder: Path, manifest: dict[str, Any], hosts: dict[str, list[str]]) -> None:
-    """Check that an archive has every part that the hosts need.
+    """Check that an archive contains every part that the hosts need.
 
     Args:
         folder: Directory of the archive.
@@ -250,7 +251,7 @@ def check_parts(folder: Path, manifest: dict[str, Any], hosts: dict[str, list[st
             missing.append(f"{part} of host {host}")
     if missing:
         raise Refusal(
-            f"archive {folder.name} lacks {', '.join(missing)}; it has"
+            f"archive {folder.name} does not contain {', '.join(missing)}; it contains"
             f" {', '.join(sorted(manifest['parts']))}."
             " Restore with the inventory that the site had at the time of the backup"
         )
@@ -274,7 +275,7 @@ def check_decryption(folder: Path, manifest: dict[str, Any], identity_file: str,
             ["age", "--decrypt", f"--identity={identity_file}", "--output=/dev/null", part]
         )
         if code != 0:
-            reason = errors.splitlines()[0] if errors else code
+            reason = errors.splitlines()[0] if errors else f"age exited with code {code}"
             raise Refusal(
                 f"archive_identity_file {identity_file} cannot decrypt archive {folder.name}, which"
                 f" is encrypted for {manifest['recipient']}: {reason}"
@@ -291,8 +292,8 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
     params = module.params
     folder = Path(params["path"])
     if params["state"] == "written":
-        head = {key: params[key] for key in ("name", "site", "began_at", "recipient")}
-        return write_manifest(folder, head, params["parts"], time.time)
+        header = {key: params[key] for key in ("name", "site", "began_at", "recipient")}
+        return write_manifest(folder, header, params["parts"], time.time)
     manifest = read_manifest(folder, params["site"])
     check_parts(folder, manifest, params["wanted"])
     check_decryption(folder, manifest, params["identity_file"], module.run_command)
@@ -326,7 +327,7 @@ def main() -> None:
     except Refusal as refusal:
         module.fail_json(msg=str(refusal))
     except OSError as error:
-        module.fail_json(msg=f"could not use {error.filename}: {error.strerror}")
+        module.fail_json(msg=f"cannot read or write {error.filename}: {error.strerror}")
     began = dt.datetime.fromtimestamp(manifest["began_at"], tz=dt.UTC)
     module.exit_json(
         changed=module.params["state"] == "written",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ensures that a daemon runs now and after a boot, and that it has read its files as they are now.
+"""Ensures that a daemon runs, is enabled at boot, and has loaded the current version of its files.
 
-A handler restarts a daemon after a change. If a run is interrupted before its handlers, the daemon
-still uses older files, and the next run finds no change. This module therefore compares times on
-the host: a daemon must restart if one of its files is newer than the daemon.
+A handler would restart a daemon after a change. But if a run is interrupted before its handlers,
+the daemon still uses older files, and the next run finds no change. Therefore this module compares
+times on the host: a daemon must restart if one of its files is newer than its last start.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = """
 module: daemon
-short_description: Run a daemon with its present files
+short_description: Run a daemon with the current version of its files
 description:
   - Starts the daemon, enables it at boot, and restarts it if one of its files is newer than its
-    last start. Reloads it instead where that is enough.
+    last start. Only reloads it if the file is in O(rereads).
   - Runs systemctl daemon-reload if a unit file changed.
 options:
   name: {type: str, required: true, description: The unit of the daemon.}
@@ -27,21 +27,21 @@ options:
     type: list
     elements: path
     required: true
-    description: Files that the daemon reads when it starts. Only Ansible may write them.
+    description: Files that the daemon reads at its start. Only Ansible may write them.
   rereads:
     type: list
     elements: path
     default: []
-    description: Files that the daemon reads again when it is reloaded.
+    description: Files that the daemon reads at its start and at each reload.
   more_units:
     type: list
     elements: str
     default: []
-    description: Other units whose files Ansible wrote. If they changed, systemctl daemon-reload
-      runs; nothing else happens to these units.
+    description: Other units whose files Ansible wrote. The module runs systemctl daemon-reload if
+      their files changed, but does not start or restart these units.
   no_block: {type: bool, default: false, description: Do not wait until the daemon has started.}
-  restart: {type: bool, default: false, description: Restart the daemon also if no file is newer.}
-  reload: {type: bool, default: false, description: Reload the daemon also if no file is newer.}
+  restart: {type: bool, default: false, description: Restart the daemon even if no file is newer.}
+  reload: {type: bool, default: false, description: Reload the daemon even if no file is newer.}
 """
 EXAMPLES = """
 - name: Start munged
@@ -58,66 +58,74 @@ why:
   type: list
   elements: str
   returned: always
-  description: The reasons of the action, with the files that are newer.
+  description: The reasons for the action, with the newer files.
 """
 
 STATES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
-# Times of the last start, of the moment at which the daemon was ready, and of the last reload. The
-# last two are equal before the first reload.
-MOMENTS = (
+# The times at which the daemon was started, was ready, and was last reloaded. Before the first
+# reload, the last two are equal.
+TIMESTAMPS = (
     "InactiveExitTimestampMonotonic",
     "ActiveEnterTimestampMonotonic",
     "StateChangeTimestampMonotonic",
 )
-DONE = {"start": "started", "restart": "restarted", "reload": "reloaded"}
-RUNS = {"active", "reloading", "refreshing", "activating"}
+RESULTS = {"start": "started", "restart": "restarted", "reload": "reloaded"}
+RUNNING_STATES = {"active", "reloading", "refreshing", "activating"}
 
 
-def begun_at(monotonic_us: str, now: float, monotonic: float) -> float:
-    """Convert a time of systemd, in microseconds since the boot, to seconds since 1970.
+def to_unix_time(monotonic_us: str, now: float, monotonic: float) -> float:
+    """Convert a timestamp of systemd to Unix time in seconds.
+
+    Args:
+        monotonic_us: Microseconds since the boot.
+        now: The current Unix time in seconds.
+        monotonic: The current time in seconds since the boot.
 
     Example:
-        >>> begun_at("5000000", now=1000.0, monotonic=15.0)
+        >>> to_unix_time("5000000", now=1000.0, monotonic=15.0)
         990.0
     """
     return now - (monotonic - int(monotonic_us) / 1e6)
 
 
-def younger(paths: list[str], than: float) -> list[str]:
-    """Return the files that were written after a time, in seconds since 1970.
-
-    Files that do not exist are ignored.
-    """
+def files_newer_than(paths: list[str], unix_time: float) -> list[str]:
+    """Return the files that were modified after a Unix time. Missing files are ignored."""
     newer = []
     for path in paths:
         file = Path(path)
-        if file.exists() and file.stat().st_mtime > than:
+        if file.exists() and file.stat().st_mtime > unix_time:
             newer.append(path)
     return newer
 
 
-def due(properties: dict[str, str], options: dict[str, Any]) -> tuple[str, list[str]]:
-    """Return what a running daemon needs, ``restart``, ``reload`` or nothing, and the reasons."""
+def plan_reload(properties: dict[str, str], options: dict[str, Any]) -> tuple[str, list[str]]:
+    """Return the action that a running daemon needs, and the reasons.
+
+    The action is ``restart``, ``reload`` or an empty text.
+    """
     now, monotonic = time.time(), time.monotonic()
-    started, ready, reloaded = (begun_at(properties[name], now, monotonic) for name in MOMENTS)
-    newer = younger(options["reads"], started)
+    started, ready, reloaded = (
+        to_unix_time(properties[name], now, monotonic) for name in TIMESTAMPS
+    )
+    newer = files_newer_than(options["reads"], started)
     if newer or options["restart"]:
         return "restart", reasons(newer)
-    newer = younger(options["rereads"], reloaded if reloaded > ready else started)
+    last_read = reloaded if reloaded > ready else started
+    newer = files_newer_than(options["rereads"], last_read)
     if newer or options["reload"]:
         return "reload", reasons(newer)
     return "", []
 
 
 def reasons(newer: list[str]) -> list[str]:
-    """Return a reason for each newer file; one reason if the task asked for the action."""
+    """Return a reason for each newer file. Without newer files, the task required the action."""
     return [f"{path} is newer" for path in newer] or ["the task requires it"]
 
 
 def properties_of(text: str) -> dict[str, str]:
-    r"""Return the properties of the first unit that systemctl printed.
+    r"""Return the properties of the first unit in the output of ``systemctl show``.
 
-    NeedDaemonReload is ``yes`` if it is for any of the units.
+    NeedDaemonReload is ``yes`` if it is ``yes`` for any unit in the output.
 
     Example:
         >>> first = "ActiveState=active\nNeedDaemonReload=no\n"
@@ -135,25 +143,25 @@ def properties_of(text: str) -> dict[str, str]:
     return properties
 
 
-def what_to_do(
+def plan_commands(
     properties: dict[str, str], options: dict[str, Any]
 ) -> tuple[list[list[str]], list[str]]:
-    """Return the systemctl commands that the daemon needs, without the unit, and the reasons."""
-    commands, why = [], []
+    """Return the necessary systemctl commands, without the name of the unit, and the reasons."""
+    commands, command_reasons = [], []
     if properties["NeedDaemonReload"] == "yes":
         commands.append(["daemon-reload"])
-        why.append("a unit file changed")
+        command_reasons.append("a unit file changed")
     if properties["UnitFileState"] != "enabled":
         commands.append(["enable"])
-        why.append("it would not start at boot")
-    if properties["ActiveState"] not in RUNS:
+        command_reasons.append("it is not enabled at boot")
+    if properties["ActiveState"] not in RUNNING_STATES:
         commands.append(["start"])
-        why.append("it does not run")
-        return commands, why
-    command, due_reasons = due(properties, options)
+        command_reasons.append("it does not run")
+        return commands, command_reasons
+    command, reload_reasons = plan_reload(properties, options)
     if command:
         commands.append([command])
-    return commands, why + due_reasons
+    return commands, command_reasons + reload_reasons
 
 
 def main() -> None:
@@ -171,24 +179,24 @@ def main() -> None:
         supports_check_mode=True,
     )
     name = module.params["name"]
-    show = ["systemctl", "show", "--property=" + ",".join(STATES + MOMENTS), "--", name]
+    show = ["systemctl", "show", "--property=" + ",".join(STATES + TIMESTAMPS), "--", name]
     _, text, _ = module.run_command([*show, *module.params["more_units"]], check_rc=True)
     properties = properties_of(text)
     if properties["LoadState"] != "loaded" and not module.check_mode:
         module.fail_json(msg=f"cannot run {name}: its unit is {properties['LoadState']}")
-    commands, why = what_to_do(properties, module.params)
+    commands, command_reasons = plan_commands(properties, module.params)
     state = ""
     for command in commands:
-        state = DONE.get(command[0], state)
+        state = RESULTS.get(command[0], state)
         if not module.check_mode:
             run(module, name, command)
-    module.exit_json(changed=bool(commands), state=state, why=why)
+    module.exit_json(changed=bool(commands), state=state, why=command_reasons)
 
 
 def run(module: AnsibleModule, name: str, command: list[str]) -> None:
     """Run a systemctl command on the unit; a failure ends the module."""
     argv = ["systemctl"]
-    if module.params["no_block"] and command[0] in DONE:
+    if module.params["no_block"] and command[0] in RESULTS:
         argv.append("--no-block")
     argv += command
     if command != ["daemon-reload"]:

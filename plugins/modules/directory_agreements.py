@@ -22,7 +22,7 @@ short_description: Manage the replication agreements of a directory server
 description:
   - Creates an agreement with each of C(peers), over TLS with a password, and removes all other
     agreements.
-  - With C(initialise) all peers receive the entries of this server in place of their own.
+  - With C(initialise), all peers replace their entries by the entries of this server.
 options:
   uri: {type: str, required: true, description: URI of the server's local socket.}
   suffix: {type: str, required: true, description: Root of the tree.}
@@ -54,37 +54,37 @@ changes: {type: list, returned: always, description: "Peers and changed attribut
 PORT = "636"
 PAUSE_S = 0.5
 CLASS = "nsds5replicationagreement"
-# The server's status of success.
-DONE = "Error (0)"
+# The start of the status text after a successful initialisation.
+SUCCESS = "Error (0)"
 
 Attributes = dict[str, list[str]]
 
 
 def fingerprint(dn: str, password: str) -> str:
-    """Return a text that differs for different passwords.
+    """Return a text that is different for each password.
 
-    The server stores the password itself encrypted, so it cannot be compared.
+    The server encrypts the stored password, so the password itself cannot be compared.
     """
     digest = hashlib.pbkdf2_hmac("sha256", password.encode(), dn.encode(), 100_000)
     return f"password {digest.hex()[:16]}"
 
 
-def agreement(asked: dict[str, Any], dn: str, peer: str) -> dict[str, str]:
+def agreement(params: dict[str, Any], dn: str, peer: str) -> dict[str, str]:
     """Return the attributes of the agreement with a peer, except its class and password."""
     return {
         "cn": peer,
-        "nsDS5ReplicaRoot": asked["suffix"],
+        "nsDS5ReplicaRoot": params["suffix"],
         "nsDS5ReplicaHost": peer,
         "nsDS5ReplicaPort": PORT,
         "nsDS5ReplicaTransportInfo": "LDAPS",
         "nsDS5ReplicaBindMethod": "SIMPLE",
-        "nsDS5ReplicaBindDN": asked["bind_dn"],
-        "description": fingerprint(dn, asked["password"]),
+        "nsDS5ReplicaBindDN": params["bind_dn"],
+        "description": fingerprint(dn, params["password"]),
     }
 
 
-def differing(current: Attributes, expected: dict[str, str]) -> dict[str, str]:
-    """Return the expected attributes that an agreement lacks or has with another value."""
+def differences(current: Attributes, expected: dict[str, str]) -> dict[str, str]:
+    """Return the expected attributes that are missing or have another value in an agreement."""
     return {name: value for name, value in expected.items() if current.get(name.lower()) != [value]}
 
 
@@ -142,29 +142,34 @@ def decoded(entry: dict[str, list[bytes]]) -> Attributes:
     return attributes
 
 
-def ensure(supplier: Supplier, asked: dict[str, Any], *, check: bool) -> list[str]:
-    """Create, change and remove agreements until they match the peers, unless ``check``.
+def ensure(supplier: Supplier, params: dict[str, Any], *, check: bool) -> list[str]:
+    """Create, change and remove agreements until they match the peers.
+
+    Args:
+        supplier: The connection to the server.
+        params: The parameters of the module.
+        check: Whether to change nothing.
 
     Returns:
         What changed or would change.
     """
     replica, changes = supplier.replica(), []
-    others = {}
+    remaining = {}
     for dn, entry in supplier.agreements().items():
-        others[entry["cn"][0]] = (dn, entry)
-    for peer in asked["peers"]:
+        remaining[entry["cn"][0]] = (dn, entry)
+    for peer in params["peers"]:
         dn = f"cn={peer},{replica}"
-        _, current = others.pop(peer, (dn, {}))
-        new = differing(current, agreement(asked, dn, peer))
+        _, current = remaining.pop(peer, (dn, {}))
+        new = differences(current, agreement(params, dn, peer))
         if "description" in new:
-            new["nsDS5ReplicaCredentials"] = asked["password"]
+            new["nsDS5ReplicaCredentials"] = params["password"]
         if not new:
             continue
         changes.append(f"{peer}: {', '.join(new) if current else 'new'}")
         if not check:
-            change = supplier.modify if current else supplier.add
-            change(dn, new)
-    for peer, (dn, _) in others.items():
+            write = supplier.modify if current else supplier.add
+            write(dn, new)
+    for peer, (dn, _) in remaining.items():
         changes.append(f"{peer}: removed")
         if not check:
             supplier.remove(dn)
@@ -172,16 +177,16 @@ def ensure(supplier: Supplier, asked: dict[str, Any], *, check: bool) -> list[st
 
 
 def initialise(supplier: Supplier, peers: list[str], wait_s: float) -> str:
-    """Initialise all peers from this server; return why one failed, or an empty text."""
-    chosen = set()
+    """Send all entries to the peers; return why that failed, or an empty text."""
+    initialised = set()
     for dn, entry in supplier.agreements().items():
         if entry["cn"][0] in peers:
-            chosen.add(dn)
+            initialised.add(dn)
             supplier.modify(dn, {"nsds5BeginReplicaRefresh": "start"})
     end = time.monotonic() + wait_s
     while True:
         agreements = supplier.agreements()
-        entries = [agreements[dn] for dn in agreements if dn in chosen]
+        entries = [agreements[dn] for dn in agreements if dn in initialised]
         if not any("nsds5beginreplicarefresh" in entry for entry in entries):
             return "; ".join(failures(entries))
         if time.monotonic() >= end:
@@ -194,24 +199,24 @@ def failures(agreements: list[Attributes]) -> list[str]:
     statuses = []
     for entry in agreements:
         status = entry.get("nsds5replicalastinitstatus", [""])[0]
-        if not status.startswith(DONE):
+        if not status.startswith(SUCCESS):
             statuses.append(f"{entry['cn'][0]}: {status}")
     return statuses
 
 
 def run(module: AnsibleModule) -> None:
     """Manage the agreements, initialise the peers if requested, and end the module."""
-    asked, changes = module.params, []
+    params, changes = module.params, []
     try:
-        supplier = Supplier(asked["uri"], asked["suffix"])
-        changes += ensure(supplier, asked, check=module.check_mode)
-        if asked["initialise"]:
-            changes += [f"{peer}: all entries" for peer in asked["peers"]]
-            wrong = ""
+        supplier = Supplier(params["uri"], params["suffix"])
+        changes += ensure(supplier, params, check=module.check_mode)
+        if params["initialise"]:
+            changes += [f"{peer}: all entries" for peer in params["peers"]]
+            error_text = ""
             if not module.check_mode:
-                wrong = initialise(supplier, asked["peers"], asked["wait_s"])
-            if wrong:
-                message = f"could not send all entries to the other supplier: {wrong}"
+                error_text = initialise(supplier, params["peers"], params["wait_s"])
+            if error_text:
+                message = f"could not send all entries to the other supplier: {error_text}"
                 module.fail_json(msg=message, changes=changes)
     except ldap.LDAPError as error:
         detail = error.args[0] if error.args else error

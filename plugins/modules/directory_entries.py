@@ -21,8 +21,8 @@ module: directory_entries
 short_description: Create and change entries of a directory server
 description:
   - Creates or changes the entries in order, over one connection, as the local root user.
-  - Does not change attributes that are not listed, and never deletes an entry.
-  - In check mode without a server it reports a change.
+  - Changes only listed attributes, and never deletes an entry.
+  - In check mode without a running server, reports a change.
 options:
   uri:
     description: URI of the server's local socket.
@@ -46,21 +46,21 @@ options:
         type: dict
         default: {}
       initial:
-        description: Values for a new entry, which may change later.
+        description: Values for a new entry. Later runs do not change them.
         type: dict
         default: {}
       password:
         description: Password with which the entry must be able to bind.
         type: str
       keep_passwords:
-        description: Whether the entry keeps its other passwords while clients still use them.
+        description: Whether the entry keeps its other passwords, because clients still use them.
         type: bool
         default: false
   unsettled:
     description:
-      - A file that is created before the first change. While it exists, the module reports a
-        change; a handler removes it after the restart of the server. So the next run restarts the
-        server after an interrupted run.
+      - A file that the module creates before the first change. While the file exists, the module
+        reports a change. A handler restarts the server and removes the file. Therefore the run
+        after an interrupted run restarts the server.
     type: path
 author: Gridstead contributors
 """
@@ -83,9 +83,10 @@ changes:
   returned: always
 """
 
-# The server adds parents to object classes, and its own keywords to schema definitions.
-MINIMUM = frozenset({"objectclass", "objectclasses", "attributetypes"})
-SCHEMA = frozenset({"objectclasses", "attributetypes"})
+# The entry may have more values of these attributes than the task lists: the server adds parents to
+# object classes, and its own keywords to schema definitions.
+EXTENSIBLE = frozenset({"objectclass", "objectclasses", "attributetypes"})
+SCHEMA_ATTRIBUTES = frozenset({"objectclasses", "attributetypes"})
 OID = re.compile(r"^\(\s*([0-9.]+)\s")
 
 Attributes = dict[str, list[str]]
@@ -104,22 +105,22 @@ def to_attributes(table: dict[str, Any]) -> Attributes:
     return attributes
 
 
-def identity(attribute: str, value: str) -> str:
+def comparison_key(attribute: str, value: str) -> str:
     """Return a key that is the same for equal values of an attribute.
 
-    Schema definitions are equal if their object identifiers are. Object classes are not
+    Schema definitions are equal if their object identifiers are equal. Object classes are not
     case-sensitive.
     """
-    if attribute.lower() in SCHEMA:
+    if attribute.lower() in SCHEMA_ATTRIBUTES:
         match = OID.match(value)
         return match.group(1) if match else value
     return value.lower() if attribute.lower() == "objectclass" else value
 
 
-def missing(attribute: str, current: list[str], expected: list[str]) -> list[str]:
-    """Return the expected values that are not among the current ones, in the order given."""
-    known = {identity(attribute, value) for value in current}
-    return [value for value in expected if identity(attribute, value) not in known]
+def missing_from(attribute: str, current: list[str], expected: list[str]) -> list[str]:
+    """Return the expected values that are not among the current values, in order."""
+    current_keys = {comparison_key(attribute, value) for value in current}
+    return [value for value in expected if comparison_key(attribute, value) not in current_keys]
 
 
 def plan_modifications(
@@ -137,12 +138,12 @@ def plan_modifications(
     """
     changes = []
     for attribute, values in expected.items():
-        present = current.get(attribute.lower(), [])
-        absent = missing(attribute, present, values)
-        if attribute.lower() in MINIMUM:
-            if absent:
-                changes.append(("add", attribute, absent))
-        elif absent or len(present) != len(values):
+        current_values = current.get(attribute.lower(), [])
+        missing_values = missing_from(attribute, current_values, values)
+        if attribute.lower() in EXTENSIBLE:
+            if missing_values:
+                changes.append(("add", attribute, missing_values))
+        elif missing_values or len(current_values) != len(values):
             changes.append(("replace", attribute, values))
     return changes
 
@@ -171,7 +172,7 @@ class Directory:
 
     def add(self, dn: str, attributes: Attributes) -> None:
         """Create an entry."""
-        self._note_change()
+        self._create_note()
         encoded = []
         for name, values in attributes.items():
             encoded_values = encode(values)
@@ -181,22 +182,23 @@ class Directory:
 
     def modify(self, dn: str, changes: list[tuple[str, str, list[str]]]) -> None:
         """Apply the changes of `plan_modifications` to an entry."""
-        self._note_change()
+        self._create_note()
         operations = {"add": ldap.MOD_ADD, "replace": ldap.MOD_REPLACE}
         encoded = []
-        for how, name, values in changes:
+        for operation, name, values in changes:
             encoded_values = encode(values) or None
-            encoded.append((operations[how], name, encoded_values))
+            encoded.append((operations[operation], name, encoded_values))
         self._connection.modify_s(dn, encoded)
 
-    def _note_change(self) -> None:
+    def _create_note(self) -> None:
         if self._note:
             self._note.parent.mkdir(parents=True, exist_ok=True)
             self._note.touch()
 
     def password_count(self, dn: str) -> int:
         """Return the number of passwords of an entry."""
-        return len((self.read(dn, ["userPassword"]) or {}).get("userpassword", []))
+        attributes = self.read(dn, ["userPassword"]) or {}
+        return len(attributes.get("userpassword", []))
 
     def accepts(self, dn: str, password: str) -> bool:
         """Return whether the entry can bind with the password."""
@@ -216,7 +218,7 @@ def encode(values: list[str]) -> list[bytes]:
 
 
 def ensure(directory: Directory, entry: dict[str, Any], *, check: bool) -> list[str]:
-    """Create or change one entry, unless ``check``; return what changed or would change."""
+    """Create or change one entry, unless ``check``; return what was or would be changed."""
     dn, password = entry["dn"], entry["password"]
     expected = to_attributes(entry["attributes"])
     current = directory.read(dn, list(expected))
@@ -239,7 +241,7 @@ def plan_password(
 ) -> list[tuple[str, str, list[str]]]:
     """Return the change after which the entry can bind with the password.
 
-    Unless ``keep``, it can then bind with no other password.
+    If ``keep`` is false, the entry can bind with no other password after that.
     """
     if not directory.accepts(dn, password):
         return [("add" if keep else "replace", "userPassword", [password])]

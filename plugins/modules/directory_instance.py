@@ -16,10 +16,10 @@ short_description: Create an instance of 389 Directory Server
 description:
   - Creates the instance with an empty suffix if it does not exist. The password of the directory
     manager is random and not stored; the local root user is the manager over the local socket.
-  - Imports the certificates of the server and of its authority into the instance's key store if
-    they differ.
-  - Reports a server that does not write with each change which changes it has. Its unit corrects
-    this at the next start.
+  - Imports the certificates of the server and of its authority into the key store of the instance,
+    if the key store contains others.
+  - Reports a change if the server does not store its replica update vector with each change. The
+    drop-in of its unit corrects this setting at the next start.
 options:
   name:
     description: Name of the instance.
@@ -66,8 +66,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes:
-  description: "What changed: instance, certificate or authority; start for a change at the next
-    start."
+  description: "What changed: C(instance), C(certificate), C(authority), or C(start) if only a start
+    corrects a setting."
   type: list
   elements: str
   returned: always
@@ -76,8 +76,8 @@ changes:
 CONFIGURATION = Path("/etc/dirsrv")
 SERVER_NICKNAME = "Server-Cert"
 CA_NICKNAME = "Gridstead CA"
-# As in dse.ldif of a server that was started without the drop-in of its unit.
-FORGETFUL = re.compile(r"^nsslapd-backend-opt-level: (?!0$)", re.MULTILINE)
+# The setting in dse.ldif of a server that was started without the drop-in of its unit.
+UNSAFE_SETTING = re.compile(r"^nsslapd-backend-opt-level: (?!0$)", re.MULTILINE)
 BEGIN, END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 
 
@@ -134,41 +134,44 @@ class Instance:
             file.flush()
             self._module.run_command(["dscreate", "from-file", file.name], check_rc=True)
 
-    def holds(self, nickname: str, path: str) -> bool:
+    def has_certificate(self, nickname: str, path: str) -> bool:
         """Return whether the key store has exactly the file's certificate under the nickname."""
         _, out, _ = self._module.run_command(
             ["certutil", "-L", "-d", str(self._folder), "-n", nickname, "-a"]
         )
         return first_certificate(out) == first_certificate(Path(path).read_text(encoding="ascii"))
 
-    def trust(self, path: str) -> None:
-        """Trust the authority of the file, and no older authority of this role."""
+    def import_authority(self, path: str) -> None:
+        """Replace the authority in the key store by the authority in a file."""
         self.note_change()
         folder = str(self._folder)
         store = ["-d", folder, "-n", CA_NICKNAME, "-f", f"{folder}/pwdfile.txt"]
-        # The first time there is none to delete.
+        # The first time this fails, because there is no authority to delete.
         self._module.run_command(["certutil", "-D", *store])
         add = ["certutil", "-A", *store, "-t", "CT,,", "-a", "-i", path]
         self._module.run_command(add, check_rc=True)
 
-    def identify(self, certificate: str, key: str) -> None:
+    def import_server_certificate(self, certificate: str, key: str) -> None:
         """Import the server's certificate and key into the key store."""
         self.note_change()
         command = ["dsctl", self._name, "tls", "import-server-key-cert", certificate, key]
         self._module.run_command(command, check_rc=True)
 
-    def remembers(self) -> bool:
-        """Return whether the server writes with each change which changes it has."""
-        return not FORGETFUL.search((self._folder / "dse.ldif").read_text(encoding="utf-8"))
+    def stores_update_vector(self) -> bool:
+        """Return whether the server stores its replica update vector with each change.
+
+        If it does not, a killed server no longer knows which changes it has.
+        """
+        return not UNSAFE_SETTING.search((self._folder / "dse.ldif").read_text(encoding="utf-8"))
 
     def note_change(self) -> None:
-        """Note that the server must restart, for the handlers of this and of later runs."""
+        """Create the note that the server must restart. A handler removes it after the restart."""
         self._note.parent.mkdir(parents=True, exist_ok=True)
         self._note.touch()
 
 
 def ensure(instance: Instance, module: AnsibleModule) -> list[str]:
-    """Create or change the instance, unless in check mode; return what changed or would change."""
+    """Create or change the instance, unless in check mode; return what was or would be changed."""
     params = module.params
     changes = []
     if not instance.exists():
@@ -176,15 +179,15 @@ def ensure(instance: Instance, module: AnsibleModule) -> list[str]:
         if module.check_mode:
             return changes
         instance.create()
-    if not instance.holds(CA_NICKNAME, params["ca_certificate"]):
+    if not instance.has_certificate(CA_NICKNAME, params["ca_certificate"]):
         changes.append("authority")
         if not module.check_mode:
-            instance.trust(params["ca_certificate"])
-    if not instance.holds(SERVER_NICKNAME, params["certificate"]):
+            instance.import_authority(params["ca_certificate"])
+    if not instance.has_certificate(SERVER_NICKNAME, params["certificate"]):
         changes.append("certificate")
         if not module.check_mode:
-            instance.identify(params["certificate"], params["certificate_key"])
-    if not instance.remembers():
+            instance.import_server_certificate(params["certificate"], params["certificate_key"])
+    if not instance.stores_update_vector():
         changes.append("start")
         if not module.check_mode:
             instance.note_change()

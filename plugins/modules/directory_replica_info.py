@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the state of a directory server and compares it with another server."""
+"""Reads the replication state of a directory server and compares it with another server."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ DOCUMENTATION = r"""
 module: directory_replica_info
 short_description: Read the replication state of a directory server
 description:
-  - Changes nothing. With C(covers) it fails if changes or entries of another supplier do not arrive
+  - Changes nothing. With O(covers), fails if changes or entries of another supplier do not arrive
     in time.
-  - An entry never arrives if the other supplier forgot to send it. The rest of the replication may
-    then work.
-  - In check mode without a server it returns nothing.
+  - An entry never arrives if the other supplier lost the record of that change. The rest of the
+    replication may then still work.
+  - In check mode without a running server, returns nothing.
 options:
   uri: {type: str, required: true, description: URI of the server's local socket.}
   suffix: {type: str, required: true, description: Root of the tree.}
@@ -39,7 +39,8 @@ options:
   demand:
     type: bool
     default: true
-    description: Whether to fail; otherwise C(lacks) has the result.
+    description: Whether to fail if changes or entries are missing. RV(looks) has the result in any
+      case.
   wait_s: {type: int, default: 10, description: Seconds to wait for changes.}
   retry_s:
     type: int
@@ -59,44 +60,46 @@ EXAMPLES = r"""
 RETURN = r"""
 replica:
   description:
-    - C(id) of the supplier, 0 if the server is not a supplier; C(generation) of its data; C(csns),
-      the last change it has of each supplier; C(next) uid, 0 if there is none; C(stuck), whether
-      it repeatedly fails to send its changes; C(digest), which is equal for suppliers with the
-      same entries.
-    - With C(names) also the C(names) of all entries and the uids of users as C(numbers). With
-      C(names) in C(covers) also C(lacks), the names that are missing and were not deleted on this
-      supplier, once all changes have arrived.
+    - C(id) is the id of the supplier, or 0 if the server is not a supplier. C(generation) is the
+      origin of its data. C(csns) has the last change that it received from each supplier. C(next)
+      is the next uid, or 0 if there is none. C(stuck) is whether it repeatedly fails to send its
+      changes. C(digest) is equal for suppliers with the same entries.
+    - With O(names), C(names) has the names of all entries and C(numbers) the uids of users. If
+      O(covers) has C(names), C(lacks) has the names that this supplier never had, once all changes
+      have arrived.
   type: dict
   returned: always
 looks:
   type: list
   returned: with covers
-  description: The check, in the form of module inspection.
+  description: The check, in the format of M(gridstead.site.inspection).
 """
 
 # A tombstone in which suppliers store their replica update vector (RUV).
-VECTOR = "(&(objectClass=nsTombstone)(nsUniqueId=ffffffff-ffffffff-ffffffff-ffffffff))"
+VECTOR_FILTER = "(&(objectClass=nsTombstone)(nsUniqueId=ffffffff-ffffffff-ffffffff-ffffffff))"
 GENERATION = re.compile(r"\{replicageneration\} (\S+)")
 ELEMENT = re.compile(r"\{replica (\d+)[^}]*\} \S+ (\S+)")
-# Entries of the suppliers themselves, which appear and disappear.
-OWN = "cn=repl keep alive"
+# The names of temporary entries that suppliers create for themselves start with this text.
+KEEP_ALIVE = "cn=repl keep alive"
 MAPPING = "cn=mapping tree,cn=config"
 STATUS = "nsds5replicaLastUpdateStatusJSON"
 # The server's code for a change that it could not send and will send again. A server that was
-# killed within 30 s after a change retries for ever: it starts a new changelog, without
-# changes that the other supplier already has and expects to continue from.
-TRIES_AGAIN = "18"
+# killed within 30 s after a change repeats this forever: its new changelog does not contain the
+# last change that the other supplier has, and replication must continue from that change.
+RETRYING = "18"
 PAUSE_S = 0.5
-WHAT = "it has the changes of the other supplier"
+CHECK = "it has the changes of the other supplier"
 HINT = (
     "Run `dsconf INSTANCE repl-agmt list --suffix SUFFIX` on both suppliers: it prints why they do"
     " not replicate. docs/howto/directory.md describes what to do."
 )
-GIVE = "Run site.yml: it sends the missing entries if no entry is lost by that."
+MISSING_ENTRIES_HINT = (
+    "Run site.yml: it sends the missing entries if this supplier then loses no other entry."
+)
 
 
-def vector(values: list[str]) -> dict[str, Any]:
-    """Return the generation and the last changes of a supplier's vector; empty for no vector."""
+def parse_vector(values: list[str]) -> dict[str, Any]:
+    """Return ``generation`` and ``csns`` from the values of a supplier's replica update vector."""
     generation, csns = "", {}
     for value in values:
         match = GENERATION.match(value)
@@ -108,10 +111,12 @@ def vector(values: list[str]) -> dict[str, Any]:
     return {"generation": generation, "csns": csns}
 
 
-def objection(mine: dict[str, Any], other: dict[str, Any]) -> str:
-    """Return what a supplier lacks of an earlier state of another one; empty if nothing.
+def replication_fault(mine: dict[str, Any], other: dict[str, Any]) -> str:
+    """Return what is missing on a supplier from the state of another supplier; empty if nothing is.
 
-    CSNs sort as text.
+    Args:
+        mine: The state of the supplier.
+        other: An earlier state of the other supplier, or an empty dictionary.
     """
     if not other:
         return ""
@@ -120,24 +125,31 @@ def objection(mine: dict[str, Any], other: dict[str, Any]) -> str:
     late = []
     for number, csn in other["csns"].items():
         own_csn = mine["csns"].get(number, "")
-        if own_csn < csn:
+        if own_csn < csn:  # CSNs are ordered as text
             late.append(number)
     if late:
         return f"changes made on supplier {', '.join(sorted(late))} have not arrived"
-    lacks = mine.get("lacks", [])
+    missing_entries = mine.get("lacks", [])
     return (
-        f"{len(lacks)} entries of the other never arrived, {lacks[0]} among them" if lacks else ""
+        f"{len(missing_entries)} entries of the other supplier never arrived, for example"
+        f" {missing_entries[0]}"
+        if missing_entries
+        else ""
     )
 
 
-def lacking(mine: list[str], other: list[str], deleted: list[str]) -> list[str]:
+def never_received(mine: list[str], other: list[str], deleted: list[str]) -> list[str]:
     """Return the names that another supplier has and this supplier never had, sorted."""
     return sorted({*other} - {*mine} - {*deleted})
 
 
-def stuck(statuses: list[str]) -> bool:
-    """Return whether a supplier repeatedly fails to send a change, from the status texts."""
-    return any(json.loads(status).get("repl_rc") == TRIES_AGAIN for status in statuses)
+def is_stuck(statuses: list[str]) -> bool:
+    """Return whether a supplier repeatedly fails to send a change.
+
+    Args:
+        statuses: The status of each replication agreement as JSON text.
+    """
+    return any(json.loads(status).get("repl_rc") == RETRYING for status in statuses)
 
 
 def search(
@@ -173,39 +185,39 @@ def names_of(entries: list[tuple[str, dict[str, Any]]]) -> list[str]:
     """Return the DNs of the entries, sorted, without the entries of the suppliers themselves."""
     names = []
     for dn, _ in entries:
-        is_own = dn.startswith(OWN)
-        if not is_own:
+        is_temporary = dn.startswith(KEEP_ALIVE)
+        if not is_temporary:
             names.append(dn)
     return sorted(names)
 
 
-def read(asked: dict[str, Any]) -> dict[str, Any]:
+def read(params: dict[str, Any]) -> dict[str, Any]:
     """Return the present state of the server."""
-    connection, suffix = ldap.initialize(asked["uri"]), asked["suffix"]
+    connection, suffix = ldap.initialize(params["uri"]), params["suffix"]
     connection.sasl_non_interactive_bind_s("EXTERNAL")
     replica = f"(&(objectClass=nsds5Replica)(nsDS5ReplicaRoot={suffix}))"
     replicas = search(connection, MAPPING, ldap.SCOPE_SUBTREE, replica, ["nsDS5ReplicaId"])
     agreement = f"(&(objectClass=nsds5replicationagreement)(nsDS5ReplicaRoot={suffix}))"
     agreements = search(connection, MAPPING, ldap.SCOPE_SUBTREE, agreement, [STATUS])
-    vectors = search(connection, suffix, ldap.SCOPE_SUBTREE, VECTOR, ["nsds50ruv"])
+    vectors = search(connection, suffix, ldap.SCOPE_SUBTREE, VECTOR_FILTER, ["nsds50ruv"])
     any_entry = "(objectClass=*)"
-    counters = search(connection, asked["numbers"], ldap.SCOPE_BASE, any_entry, ["dnaNextValue"])
+    counters = search(connection, params["numbers"], ldap.SCOPE_BASE, any_entry, ["dnaNextValue"])
     entries = search(connection, suffix, ldap.SCOPE_SUBTREE, any_entry, ["uidNumber"])
     names = names_of(entries)
     state = {
         "id": int(next(iter(values_of(replicas, "nsDS5ReplicaId")), 0)),
-        **vector(values_of(vectors[:1], "nsds50ruv")),
-        "stuck": stuck(values_of(agreements, STATUS)),
+        **parse_vector(values_of(vectors[:1], "nsds50ruv")),
+        "stuck": is_stuck(values_of(agreements, STATUS)),
         "next": int(next(iter(values_of(counters, "dnaNextValue")), 0)),
         "digest": hashlib.sha256("\n".join(names).encode()).hexdigest(),
     }
-    other = asked["covers"] or {}
-    if "names" in other and not objection(state, other):
+    other = params["covers"] or {}
+    if "names" in other and not replication_fault(state, other):
         tombstone = "(objectClass=nsTombstone)"
         tombstones = search(connection, suffix, ldap.SCOPE_SUBTREE, tombstone, ["nscpEntryDN"])
         deleted = list(map(str.lower, values_of(tombstones, "nscpEntryDN")))
-        state["lacks"] = lacking(names, other["names"], deleted)
-    if asked["names"]:
+        state["lacks"] = never_received(names, other["names"], deleted)
+    if params["names"]:
         state["names"] = names
         state["numbers"] = sorted(map(int, values_of(entries, "uidNumber")))
     connection.unbind_s()
@@ -228,25 +240,25 @@ def read_or_fail(module: AnsibleModule) -> dict[str, Any]:
 
 
 def run(module: AnsibleModule) -> None:
-    """Read the state, again while changes are missing and there is time, and end the module."""
-    asked = module.params
+    """Read the state repeatedly until no change is missing or the time is over; end the module."""
+    params = module.params
     started = time.monotonic()
     while True:
         state = read_or_fail(module)
-        seen = objection(state, asked["covers"]) if asked["covers"] else ""
-        waited = time.monotonic() - started
-        is_late = seen and waited < asked["wait_s"]
-        is_stuck = state["stuck"] and waited < asked["retry_s"]
-        if not is_late and not is_stuck:
+        fault = replication_fault(state, params["covers"]) if params["covers"] else ""
+        elapsed_s = time.monotonic() - started
+        may_arrive = fault and elapsed_s < params["wait_s"]
+        may_recover = state["stuck"] and elapsed_s < params["retry_s"]
+        if not may_arrive and not may_recover:
             break
         time.sleep(PAUSE_S)
     result: dict[str, Any] = {"replica": state}
-    if asked["covers"] is not None:
-        hint = GIVE if state.get("lacks") else HINT
-        check = {"what": WHAT, "ok": not seen, "seen": seen, "who": "operator"}
-        result["looks"] = [check | {"hint": hint if seen else ""}]
-    if seen and asked["demand"]:
-        module.fail_json(msg=f"{WHAT}: {seen}", **result)
+    if params["covers"] is not None:
+        hint = MISSING_ENTRIES_HINT if state.get("lacks") else HINT
+        check = {"what": CHECK, "ok": not fault, "seen": fault, "who": "operator"}
+        result["looks"] = [check | {"hint": hint if fault else ""}]
+    if fault and params["demand"]:
+        module.fail_json(msg=f"{CHECK}: {fault}", **result)
     module.exit_json(changed=False, **result)
 
 

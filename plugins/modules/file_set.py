@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes files that belong together, after their programs have checked all new contents.
+"""Writes several files after programs have checked the new content of all of them.
 
-One call writes all files: a run without changes spends most of its time on calls.
+One call of the module writes all files, because each call costs a round trip.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible_collections.gridstead.site.plugins.module_utils.durable_file import
 
 DOCUMENTATION = """
 module: file_set
-short_description: Write files, all checked before any is replaced
+short_description: Write files after all of them were checked
 description:
   - Root owns the files. Parent folders are created with mode 0755. If a check rejects a file, no
     file changes.
@@ -38,14 +38,13 @@ options:
         elements: str
         default: []
         description:
-          - Command that checks the file. C(%s) in it is replaced by the path of the new content. In
-            check mode the command is skipped if the host does not have the program yet.
+          - Command that checks the file. The module replaces C(%s) by the path of a file with the
+            new content. In check mode the command is skipped if the program is not installed.
       in_force:
         type: path
         description:
-          - File into which the program copies the content that it has loaded. While that copy
-            differs, the file counts as changed, so a run repeats what an interrupted run did not
-            finish.
+          - Copy of the content that the program has loaded. While the copy differs, the file counts
+            as changed. Therefore a run repeats what an interrupted run did not finish.
   absent:
     type: list
     elements: path
@@ -55,15 +54,15 @@ options:
     type: list
     elements: path
     default: []
-    description: Files that may lock somebody out. If one of them would change, no file changes, and
-      C(held) names it.
+    description: Files that may lock the operator out of the host. If one of them would change, the
+      module changes no file and lists it in RV(held). The role then tries the file first.
   unsettled:
     type: path
     description:
-      - Path of a note that lists the changed files. The module writes it before it changes a file.
-        Files in the note count as changed in every run until a handler removes the note, which it
-        does once the programs have loaded the files. So an interrupted run does not leave programs
-        with older files.
+      - Path of a note that lists the changed files. The module writes the note before it changes a
+        file. A handler removes the note after the programs have loaded the files. Until then the
+        files in the note count as changed in every run. Therefore the run after an interrupted run
+        reloads the programs.
 """
 EXAMPLES = """
 - name: Write the settings of sshd
@@ -83,11 +82,11 @@ held:
   type: list
   elements: str
   returned: always
-  description: Files of try_first that would change. No file changed.
+  description: Files of O(try_first) that would change. If there are any, no file changed.
 """
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-SPECIFICATION = {
+FILE_OPTIONS = {
     "path": {"type": "path", "required": True},
     "content": {"type": "str", "required": True},
     "mode": {"type": "str", "default": "0644"},
@@ -95,7 +94,7 @@ SPECIFICATION = {
     "in_force": {"type": "path"},
 }
 ARGUMENTS = {
-    "files": {"type": "list", "elements": "dict", "required": True, "options": SPECIFICATION},
+    "files": {"type": "list", "elements": "dict", "required": True, "options": FILE_OPTIONS},
     "absent": {"type": "list", "elements": "path", "default": []},
     "try_first": {"type": "list", "elements": "path", "default": []},
     "unsettled": {"type": "path"},
@@ -120,7 +119,7 @@ def is_up_to_date(file: dict[str, Any]) -> bool:
 
 
 def difference(file: dict[str, Any]) -> dict[str, str]:
-    """Return the diff of a file that Ansible prints."""
+    """Return the diff of a file in Ansible's format."""
     path = file["path"]
     before = content_of(Path(path)) or ""
     return {
@@ -131,21 +130,21 @@ def difference(file: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def write(place: Path, file: dict[str, Any]) -> None:
-    """Write the content, mode and owner of a file to a place."""
-    write_whole(place, file["content"].encode(), mode=int(file["mode"], 8), owner=0, group=0)
+def write(path: Path, file: dict[str, Any]) -> None:
+    """Write the content of a file to a path, with its mode and root as owner."""
+    write_whole(path, file["content"].encode(), mode=int(file["mode"], 8), owner=0, group=0)
 
 
 def with_unsettled(module: AnsibleModule, changed: list[str]) -> list[str]:
     """Return the paths that changed or are in the note, in the order of the files.
 
-    Writes them into the note if a file changed.
+    If a file changed, writes these paths to the note, except in check mode.
     """
     if not module.params["unsettled"]:
         return changed
     note = Path(module.params["unsettled"])
-    noted = json.loads(content_of(note) or "[]")
-    pending = {*changed, *noted}
+    paths_in_note = json.loads(content_of(note) or "[]")
+    pending = {*changed, *paths_in_note}
     unsettled = []
     for file in module.params["files"]:
         path = file["path"]
@@ -157,26 +156,26 @@ def with_unsettled(module: AnsibleModule, changed: list[str]) -> list[str]:
 
 
 def check(module: AnsibleModule, files: list[dict[str, Any]]) -> None:
-    """Run the check command of each file on its new content; a rejected file ends the module."""
+    """Check the new content of each file with its command; a rejected file ends the module."""
     with tempfile.TemporaryDirectory(dir=module.tmpdir) as folder:
         for number, file in enumerate(files):
-            place = Path(folder) / str(number)
-            write(place, file)
-            argv = [word.replace("%s", str(place)) for word in file["check"]]
+            path = Path(folder) / str(number)
+            write(path, file)
+            argv = [word.replace("%s", str(path)) for word in file["check"]]
             program = shutil.which(argv[0], path=PATH) if argv else None
             if not argv or (module.check_mode and program is None):
                 continue
             code, out, err = module.run_command([program or argv[0], *argv[1:]])
             if code != 0:
-                answer = err.strip() or out.strip()
-                module.fail_json(msg=f"{argv[0]} rejects the new {file['path']}: {answer}")
+                output = err.strip() or out.strip()
+                module.fail_json(msg=f"{argv[0]} rejects the new {file['path']}: {output}")
 
 
-def differences(changed: list[dict[str, Any]], extra: list[Path]) -> Iterator[dict[str, str]]:
+def differences(changed: list[dict[str, Any]], removed: list[Path]) -> Iterator[dict[str, str]]:
     """Yield the diffs of the files to write and of the files to remove."""
     for file in changed:
         yield difference(file)
-    for path in extra:
+    for path in removed:
         yield difference({"path": str(path), "content": ""})
 
 
@@ -185,19 +184,19 @@ def main() -> None:
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     changed = [file for file in module.params["files"] if not is_up_to_date(file)]
     absent = map(Path, module.params["absent"])
-    extra = [path for path in absent if path.is_file() or path.is_symlink()]
-    diff = list(differences(changed, extra))
+    removed = [path for path in absent if path.is_file() or path.is_symlink()]
+    diff = list(differences(changed, removed))
     check(module, changed)
     changed_paths = [file["path"] for file in changed]
     held = [path for path in changed_paths if path in module.params["try_first"]]
     if held:
         module.exit_json(changed=False, changes=[], held=held)
     changes = with_unsettled(module, changed_paths)
-    changes += map(str, extra)
+    changes += map(str, removed)
     if not module.check_mode:
         for file in changed:
             write(Path(file["path"]), file)
-        for path in extra:
+        for path in removed:
             path.unlink()
     module.exit_json(changed=bool(changes), changes=changes, held=held, diff=diff)
 

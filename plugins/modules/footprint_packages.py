@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes the packages that a site installed."""
+"""Removes the packages that the roles of a site installed on a host."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ DOCUMENTATION = r"""
 module: footprint_packages
 short_description: Remove the packages that a site installed
 description:
-  - Removes, in one transaction, packages that are not in the record of role footprint and that are
-    not marked as manually installed. Other packages stay, also unneeded ones.
-  - If a package that stays needs one of them, removes only those that apt considers unneeded.
-  - Notes in the record which packages are being removed, because apt loses their mark as
-    automatically installed if the removal is interrupted.
+  - Removes, in one transaction, all packages that are not in the record of role footprint and that
+    are not marked as manually installed. All other packages stay.
+  - If a package that stays depends on one of them, removes only the packages that apt considers
+    unneeded.
+  - Writes the names of the packages to the record before it removes them, because apt loses their
+    mark as automatically installed if the removal is interrupted.
   - With I(purge) also removes settings and data of these packages, and finally the record.
 options:
   record:
@@ -59,15 +60,15 @@ SIMULATE = (
 )
 MANUAL = ("apt-mark", "showmanual")
 STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package}\n")
-# Where root has no password, package sudo can only be removed with SUDO_FORCE_REMOVE. If it is
-# removed, the site has installed it, so there is another way to become root.
+# If root has no password, the removal of package sudo fails without SUDO_FORCE_REMOVE. Only a sudo
+# that the site installed is removed, so there is another way to become root.
 ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C", "SUDO_FORCE_REMOVE": "yes"}
 
 Run = Callable[..., str]
 
 
-def touched(simulation: str) -> set[str]:
-    """Return the packages that apt would install or remove."""
+def simulated_packages(simulation: str) -> set[str]:
+    """Return the packages that apt would install or remove, from the output of a simulation."""
     names = set()
     for line in simulation.splitlines():
         if line.startswith(("Inst ", "Purg ", "Remv ")):
@@ -76,46 +77,54 @@ def touched(simulation: str) -> set[str]:
 
 
 def by_state(states: str) -> tuple[set[str], set[str]]:
-    """Return the packages that are installed, even partly, and those with only settings left."""
-    present, left = set(), set()
+    """Return the installed packages, and the removed packages whose configuration files remain.
+
+    Partly installed packages count as installed.
+    """
+    present, with_configuration_only = set(), set()
     for line in states.splitlines():
         state, name = line.split()
         if state == "config-files":
-            left.add(name)
+            with_configuration_only.add(name)
         elif state != "not-installed":
             present.add(name)
-    return present, left
+    return present, with_configuration_only
 
 
-def unwanted(present: set[str], before: set[str], manual: set[str], run: Run) -> set[str]:
+def packages_to_remove(present: set[str], before: set[str], manual: set[str], run: Run) -> set[str]:
     """Return the packages that the site installed and that are not marked as manually installed.
 
-    If a package that stays needs some of them, returns those that apt considers unneeded. apt alone
-    is too cautious: it keeps packages that could replace a package from before, as gawk for mawk.
+    If a package that stays depends on one of them, returns only those that apt considers unneeded.
+    apt's answer is not used otherwise, because apt keeps packages that could replace an earlier
+    package: it keeps gawk because gawk could replace mawk.
     """
     installed = present - before - manual
-    if installed and not touched(run(*SIMULATE, "remove", *sorted(installed))) <= installed:
-        return touched(run(*SIMULATE, "autoremove")) - before
-    return installed
+    if not installed:
+        return set()
+    affected = simulated_packages(run(*SIMULATE, "remove", *sorted(installed)))
+    if affected <= installed:
+        return installed
+    return simulated_packages(run(*SIMULATE, "autoremove")) - before
 
 
 def finish_earlier_run(removing: set[str], run: Run) -> None:
-    """Finish what an interrupted run started, without which apt does nothing.
+    """Configure pending packages and restore the marks that an interrupted run lost.
 
-    Packages that cannot be configured are removed anyway.
+    apt refuses to work while packages are not configured. Packages whose configuration fails are
+    removed later in this run.
 
     Args:
         removing: The packages that the interrupted run was removing.
         run: Runs a command.
     """
     run("dpkg", "--configure", "--pending", check=False)
-    forgotten = removing & set(run(*MANUAL).split())
-    if forgotten:
-        run("apt-mark", "auto", *sorted(forgotten))
+    lost_marks = removing & set(run(*MANUAL).split())
+    if lost_marks:
+        run("apt-mark", "auto", *sorted(lost_marks))
 
 
 def remove(packages: list[str], note: Path, run: Run, verb: str) -> None:
-    """Remove packages, if any. Until they are removed, a note lists them.
+    """Remove packages. A note lists them until apt has removed them.
 
     Args:
         packages: Names of the packages.
@@ -157,10 +166,10 @@ def main() -> None:
 
     if not module.check_mode:
         finish_earlier_run(removing, run)
-    present, left = by_state(run(*STATES))
-    packages = unwanted(present, before, set(run(*MANUAL).split()) - removing, run)
+    present, with_configuration_only = by_state(run(*STATES))
+    packages = packages_to_remove(present, before, set(run(*MANUAL).split()) - removing, run)
     if purge:
-        packages |= left - before
+        packages |= with_configuration_only - before
     names = sorted(packages)
     if not module.check_mode:
         remove(names, note, run, "purge" if purge else "remove")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records the state of a host before a site, once."""
+"""Records the state of a host before the roles of a site change it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: footprint_record
-short_description: Record the state of a host before a site
+short_description: Record the state of a host before the first run
 description:
-  - Writes the installed packages, the manually installed ones among them, apt's package lists, the
-    enabled and the active units, the names of accounts and groups, and a copy of the host's
-    settings.
+  - Records the installed packages, the packages that are marked as manually installed, apt's
+    package lists, the enabled and active units, the names of users and groups, and a copy of the
+    host's settings.
   - Only root can read the record.
   - Does nothing if the record exists. An interrupted run leaves no incomplete record.
 options:
@@ -49,16 +49,16 @@ ACTIVE = ["systemctl", "list-units", "--state=active", "--plain", "--no-legend",
 
 
 def first_words(text: str) -> list[str]:
-    """Return the first word of each line that has one, sorted."""
-    first = []
-    for line in text.splitlines():
-        words = line.split()
-        first += words[:1]
-    return sorted(first)
+    """Return the first word of each non-empty line, sorted."""
+    return sorted(line.split()[0] for line in text.splitlines() if line.strip())
 
 
 def installed(text: str) -> list[str]:
-    """Return the names of installed packages, sorted and unique, from lines of state and name."""
+    """Return the sorted names of the installed packages, each once.
+
+    Args:
+        text: Lines of dpkg-query with the state and the name of a package.
+    """
     names = set()
     for line in text.splitlines():
         if line.startswith("installed "):
@@ -67,20 +67,20 @@ def installed(text: str) -> list[str]:
 
 
 def write(folder: Path, host: dict[str, list[str]], settings: Path) -> None:
-    """Write the record. Its folder appears when the record is complete."""
-    new = folder.with_name(f"{folder.name}.new")
-    if new.exists():
-        shutil.rmtree(new)
+    """Write the record to a temporary folder, and rename the folder when the record is complete."""
+    temporary = folder.with_name(f"{folder.name}.new")
+    if temporary.exists():
+        shutil.rmtree(temporary)
     folder.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    new.mkdir(mode=0o700)
-    (new / "host.json").write_text(json.dumps(host, indent=1), encoding="utf-8")
-    with tarfile.open(new / "settings.tar.gz", "w:gz", compresslevel=1) as archive:
+    temporary.mkdir(mode=0o700)
+    (temporary / "host.json").write_text(json.dumps(host, indent=1), encoding="utf-8")
+    with tarfile.open(temporary / "settings.tar.gz", "w:gz", compresslevel=1) as archive:
         archive.add(settings, arcname=str(settings).lstrip("/"))
-    new.rename(folder)
+    temporary.rename(folder)
 
 
 def accounts() -> list[str]:
-    """Return the names of all users and groups, sorted and unique."""
+    """Return the sorted names of all users and groups, each once."""
     names = set()
     for user in pwd.getpwall():
         names.add(user.pw_name)

@@ -21,9 +21,10 @@ DOCUMENTATION = r"""
 module: footprint_remove
 short_description: Remove everything that a role created on a host
 description:
-  - Removes everything that a role created on a host, and restores what it replaced, from the record
-    of role footprint. Missing parts are no error, so a partly configured host can be cleaned too.
-  - Without a record nothing is restored, and what the role replaced stays.
+  - Removes everything that a role created on a host, and restores from the record of role footprint
+    what the role replaced. Missing parts are no error, so a partly configured host can be cleaned
+    too.
+  - Without a record, restores nothing.
 options:
   record:
     description: Folder of the record.
@@ -35,20 +36,21 @@ options:
     default: false
   traces:
     description:
-      - The footprint, as lists by kind. Paths may be patterns, except those in V(replaced).
-      - V(units) return to their state before; V(reloads) are reloaded after a change.
-      - V(mounts) are unmounted with everything below them, V(tables) are nftables tables, by family
-        and name, V(users) are removed with their groups.
-      - V(own) are files and folders that only this role uses, V(folders) are removed only if they
-        are empty, innermost first.
-      - V(answers) are debconf answers to questions that packages ask before their data is removed,
-        as for debconf-set-selections.
-      - V(replaced) are files to restore, and folders whose owner and mode to restore.
+      - What the role leaves on a host, as lists by kind. Paths may be patterns, except in
+        V(replaced).
+      - V(units) are stopped and disabled unless they ran before. V(reloads) are units that are
+        reloaded after a change.
+      - V(mounts) are unmounted with everything below them. V(tables) are nftables tables by family
+        and name. V(users) are removed with their groups.
+      - V(own) lists files and folders that only this role uses. V(folders) are removed if they are
+        empty; list inner folders first.
+      - V(answers) are debconf answers in the format of debconf-set-selections. Packages ask these
+        questions before they remove their data.
+      - V(replaced) lists files to restore, and folders whose owner and mode to restore.
       - V(data) is removed only with O(remove_data).
-      - V(packages) are marked as automatically installed, except those that were manually installed
-        before.
-      - Accounts and package lists that existed before stay, and debconf answers of packages from
-        before do not change.
+      - V(packages) are marked as automatically installed, unless they were marked as manually
+        installed before.
+      - Earlier accounts and package lists stay. Debconf answers of earlier packages do not change.
     type: dict
     required: true
 author: Gridstead contributors
@@ -90,10 +92,11 @@ KINDS = (
     "packages",
     "answers",
 )
-TRIGGERS = (".socket", ".timer")
+TRIGGER_SUFFIXES = (".socket", ".timer")
 UNIT_FOLDERS = ("/etc/systemd/", "/etc/tmpfiles.d/")
 
 Run = Callable[..., str]
+# A step is the description of a change, and the function that makes it.
 Step = tuple[str, Callable[[], object]]
 
 
@@ -116,35 +119,35 @@ def states(text: str) -> list[dict[str, str]]:
     return units
 
 
-def stop_units(units: list[str], was: Record, run: Run) -> Iterator[Step]:
+def stop_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
     """Yield the steps that stop and disable units that did not run before."""
     if not units:
         return
-    shown = run("systemctl", "show", "--property=ActiveState,UnitFileState", *units)
-    for unit, now in zip(units, states(shown), strict=True):
+    output = run("systemctl", "show", "--property=ActiveState,UnitFileState", *units)
+    for unit, now in zip(units, states(output), strict=True):
         name = full_name(unit)
         is_active = now["ActiveState"] not in {"inactive", "failed"}
-        if is_active and name not in was.active:
+        if is_active and name not in before.active:
             yield f"{name} stopped", partial(run, "systemctl", "stop", unit)
-            # Processes that survive their daemon, for example the steps of jobs.
+            # Some processes survive their daemon, for example the steps of jobs.
             kill = partial(run, "systemctl", "kill", "--signal=KILL", unit, expected=(0, 1))
             yield f"{name} emptied", kill
-            # A unit that fails now would stay listed without a unit file.
+            # A failed unit remains known to systemd even if its unit file is removed.
             reset = partial(run, "systemctl", "reset-failed", unit, expected=(0, 1))
             yield f"{name} forgotten", reset
         if now["ActiveState"] == "failed":
             yield f"{name} forgotten", partial(run, "systemctl", "reset-failed", unit)
-        if now["UnitFileState"] == "enabled" and name not in was.enabled:
+        if now["UnitFileState"] == "enabled" and name not in before.enabled:
             yield f"{name} disabled", partial(run, "systemctl", "disable", unit)
 
 
-def enable_units(units: list[str], was: Record, run: Run) -> Iterator[Step]:
+def enable_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
     """Yield the steps that enable units again that were enabled before."""
-    known = [unit for unit in units if full_name(unit) in was.enabled]
-    if not known:
+    enabled_before = [unit for unit in units if full_name(unit) in before.enabled]
+    if not enabled_before:
         return
-    shown = states(run("systemctl", "show", "--property=UnitFileState", *known))
-    for unit, now in zip(known, shown, strict=True):
+    current_states = states(run("systemctl", "show", "--property=UnitFileState", *enabled_before))
+    for unit, now in zip(enabled_before, current_states, strict=True):
         if now["UnitFileState"] != "enabled":
             yield f"{full_name(unit)} enabled", partial(run, "systemctl", "enable", unit)
 
@@ -159,25 +162,25 @@ def unmount(points: list[str], mounted: str, run: Run) -> Iterator[Step]:
     """
     folders = tuple(f"{point}/" for point in points)
     for line in reversed(mounted.splitlines()):
-        place = line.split()[1]
-        if f"{place}/".startswith(folders):
-            yield f"{place} unmounted", partial(run, "umount", "--lazy", place)
+        mount_point = line.split()[1]
+        if f"{mount_point}/".startswith(folders):
+            yield f"{mount_point} unmounted", partial(run, "umount", "--lazy", mount_point)
 
 
 def drop_tables(tables: list[str], run: Run) -> Iterator[Step]:
     """Yield the steps that delete tables of nftables."""
     if not tables or shutil.which("nft") is None:
         return
-    present = run("nft", "list", "tables").splitlines()
+    present_tables = run("nft", "list", "tables").splitlines()
     for table in tables:
-        if f"table {table}" in present:
+        if f"table {table}" in present_tables:
             yield f"table {table} deleted", partial(run, "nft", "delete", "table", *table.split())
 
 
-def drop_users(users: list[str], was: Record, run: Run) -> Iterator[Step]:
+def drop_users(users: list[str], before: Record, run: Run) -> Iterator[Step]:
     """Yield the steps that remove accounts and their groups that did not exist before."""
     for name in users:
-        if name in was.accounts:
+        if name in before.accounts:
             continue
         if any(account.pw_name == name for account in pwd.getpwall()):
             yield f"account {name} removed", partial(run, "userdel", "--force", name)
@@ -186,7 +189,7 @@ def drop_users(users: list[str], was: Record, run: Run) -> Iterator[Step]:
             yield f"group {name} removed", partial(run, "groupdel", name)
 
 
-def existing(patterns: Iterable[str]) -> list[Path]:
+def existing_paths(patterns: Iterable[str]) -> list[Path]:
     """Return the existing paths that match, in their order, including broken links."""
     paths: list[Path] = []
     for pattern in patterns:
@@ -213,17 +216,17 @@ def restore(path: Path, member: tarfile.TarInfo, content: bytes) -> None:
     write_whole(path, content, mode=member.mode, owner=member.uid, group=member.gid)
 
 
-def return_files(paths: list[str], was: Record) -> Iterator[Step]:
+def restore_files(paths: list[str], before: Record) -> Iterator[Step]:
     """Yield the steps that restore replaced files, and remove those that did not exist before."""
-    if not was.exists:
+    if not before.exists:
         return
     for path in map(Path, paths):
-        before = was.file(str(path))
-        if before is None:
+        recorded = before.file(str(path))
+        if recorded is None:
             if path.is_file():
                 yield f"{path} removed", partial(remove, path)
-        elif not is_same(path, *before):
-            yield f"{path} as before", partial(restore, path, *before)
+        elif not is_same(path, *recorded):
+            yield f"{path} as before", partial(restore, path, *recorded)
 
 
 def is_same(path: Path, member: tarfile.TarInfo, content: bytes) -> bool:
@@ -251,60 +254,61 @@ def drop_paths(paths: Iterable[Path], folders: list[str]) -> Iterator[Step]:
             yield f"{folder} removed", folder.rmdir
 
 
-def release_packages(packages: list[str], was: Record, run: Run) -> Iterator[Step]:
+def mark_packages(packages: list[str], before: Record, run: Run) -> Iterator[Step]:
     """Yield the step that marks packages as automatically installed.
 
     Packages that were manually installed before the site keep their mark.
     """
-    if not was.exists or not packages:
+    if not before.exists or not packages:
         return
-    unwanted = sorted(set(packages) & set(run("apt-mark", "showmanual").split()) - was.manual)
-    if unwanted:
-        mark = partial(run, "apt-mark", "auto", *unwanted)
-        yield f"no longer wanted: {' '.join(unwanted)}", mark
+    manual_now = set(run("apt-mark", "showmanual").split())
+    to_mark = sorted(set(packages) & manual_now - before.manual)
+    if to_mark:
+        mark = partial(run, "apt-mark", "auto", *to_mark)
+        yield f"no longer wanted: {' '.join(to_mark)}", mark
 
 
-def answer(answers: list[str], was: Record, run: Run) -> Iterator[Step]:
+def answer_questions(answers: list[str], before: Record, run: Run) -> Iterator[Step]:
     """Yield the steps that answer debconf questions of packages whose data is removed too."""
     for line in answers:
         package, question, _, value = line.split()
-        if not was.exists or package in was.packages:
+        if not before.exists or package in before.packages:
             continue
-        shown = run("debconf-show", package)
-        if shown and f"* {question}: {value}" not in shown:
+        current_answers = run("debconf-show", package)
+        if current_answers and f"* {question}: {value}" not in current_answers:
             select = partial(run, "debconf-set-selections", text=line)
             yield f"{question} answered: {value}", select
 
 
 def stages(
-    traces: dict[str, list[str]], was: Record, run: Run, *, remove_data: bool
+    traces: dict[str, list[str]], before: Record, run: Run, *, remove_data: bool
 ) -> Iterator[Iterator[Step]]:
-    """Yield the stages of a removal, so that no stage needs what an earlier one has removed.
+    """Yield the stages of a removal. No stage needs anything that an earlier stage removes.
 
-    Each stage reads the state of the host when it starts, and so sees the changes of earlier ones.
+    Each stage reads the state of the host when it starts, after the changes of earlier stages.
     """
     # Sockets and timers stop first, because they would start their services again.
     triggers, others = [], []
     for unit in traces["units"]:
-        if unit.endswith(TRIGGERS):
+        if unit.endswith(TRIGGER_SUFFIXES):
             triggers.append(unit)
         else:
             others.append(unit)
-    yield stop_units(triggers, was, run)
-    yield stop_units(others, was, run)
+    yield stop_units(triggers, before, run)
+    yield stop_units(others, before, run)
     yield unmount(traces["mounts"], Path("/proc/self/mounts").read_text(encoding="utf-8"), run)
     yield drop_tables(traces["tables"], run)
-    yield drop_users(traces["users"], was, run)
-    yield return_files(traces["replaced"], was)
+    yield drop_users(traces["users"], before, run)
+    yield restore_files(traces["replaced"], before)
     patterns = traces["own"] + (traces["data"] if remove_data else [])
-    own = [path for path in existing(patterns) if path not in was.lists]
-    yield drop_paths(own, traces["folders"])
-    yield enable_units(traces["units"], was, run)
-    yield answer(traces["answers"] if remove_data else [], was, run)
-    yield release_packages(traces["packages"], was, run)
+    paths = [path for path in existing_paths(patterns) if path not in before.lists]
+    yield drop_paths(paths, traces["folders"])
+    yield enable_units(traces["units"], before, run)
+    yield answer_questions(traces["answers"] if remove_data else [], before, run)
+    yield mark_packages(traces["packages"], before, run)
 
 
-def notify(traces: dict[str, list[str]], changes: list[str], was: Record, run: Run) -> None:
+def notify(traces: dict[str, list[str]], changes: list[str], before: Record, run: Run) -> None:
     """Reload systemd and the remaining daemons after a change of their files."""
     text = "\n".join(changes)
     if any(folder in text for folder in UNIT_FOLDERS):
@@ -314,7 +318,7 @@ def notify(traces: dict[str, list[str]], changes: list[str], was: Record, run: R
     for unit in traces["reloads"]:
         run("systemctl", "try-reload-or-restart", unit)
     for unit in traces["units"]:
-        if full_name(unit) in was.active:
+        if full_name(unit) in before.active:
             run("systemctl", "restart", unit)
 
 
@@ -332,26 +336,26 @@ def main() -> None:
     traces, changes = module.params["traces"], []
 
     def run(*argv: str, expected: tuple[int, ...] = (0,), text: str | None = None) -> str:
-        # Links for other init systems belong to the packages.
+        # systemctl must not change the links of other init systems, which belong to packages.
         environment = {"SYSTEMCTL_SKIP_SYSV": "1"}
         code, out, err = module.run_command(list(argv), data=text, environ_update=environment)
         if code not in expected:
-            answer_text = err.strip() or out.strip()
-            message = f"could not {' '.join(argv)}: {answer_text}"
+            output = err.strip() or out.strip()
+            message = f"could not run {' '.join(argv)}: {output}"
             module.fail_json(msg=message, changes=changes)
         return out
 
-    was = Record(Path(module.params["record"]))
-    for stage in stages(traces, was, run, remove_data=module.params["remove_data"]):
-        for change, act in stage:
+    before = Record(Path(module.params["record"]))
+    for stage in stages(traces, before, run, remove_data=module.params["remove_data"]):
+        for change, make_change in stage:
             changes.append(change)
             if not module.check_mode:
-                act()
+                make_change()
     if not module.check_mode:
-        notify(traces, changes, was, run)
+        notify(traces, changes, before, run)
     kept: list[str] = []
     if not module.params["remove_data"]:
-        kept = [pattern for pattern in traces["data"] if existing([pattern])]
+        kept = [pattern for pattern in traces["data"] if existing_paths([pattern])]
     module.exit_json(changed=bool(changes), changes=changes, kept=kept)
 
 

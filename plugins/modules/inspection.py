@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks units, files and the output of commands on a host. Changes nothing.
 
-The entry point ``verify`` of a role is one call of this module, because a site has a dozen roles on
-each of many hosts, and each call costs a round trip. All checks run, also after a failed one.
+The entry point ``verify`` of a role calls this module once for all its checks, because each call
+costs a round trip per host. All checks run, even if one fails.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ DOCUMENTATION = """
 module: inspection
 short_description: Check units, files and the output of commands
 description:
-  - Changes nothing. Runs all checks, and fails at the end if any of them failed. The message lists
-    the failed checks.
+  - Changes nothing. Runs all checks, and fails at the end if a check failed. The message lists the
+    failed checks.
 options:
   units:
     type: list
@@ -41,8 +41,8 @@ options:
     description:
       - Commands that must succeed. The output must match every pattern of C(expect) and no pattern
         of C(refuse).
-      - C(what) is what the command checks, C(who) must act if the check fails (C(operator) of the
-        provider, or the operator of the C(grid)), C(hint) is what they can do. The command is
+      - C(what) describes the check. C(who) must act if the check fails, the C(operator) of the
+        provider or the operator of the C(grid). C(hint) is what this person can do. The command is
         repeated for C(wait_s) seconds until the check succeeds.
 """
 EXAMPLES = """
@@ -56,15 +56,15 @@ RETURN = """
 looks:
   type: list
   returned: always
-  description: The checks, with what was wrong and who must act.
+  description: All checks with their results, and who must act if a check failed.
 """
 
-STARTS_NOT = {"disabled", "masked"}
-RUNS = {"active", "reloading", "refreshing"}
+DISABLED_STATES = {"disabled", "masked"}
+RUNNING_STATES = {"active", "reloading", "refreshing"}
 COMMAND_TIMEOUT_S = 30
 PAUSE_S = 0.5
-STARTING_S = 10
-SEEN_MAX = 500
+START_TIMEOUT_S = 10
+OUTPUT_MAX_CHARS = 500
 UNIT_PROPERTIES = ("LoadState", "ActiveState", "SubState", "UnitFileState")
 
 
@@ -76,7 +76,7 @@ class Check(NamedTuple):
         ok: Whether the check succeeded.
         seen: What was wrong; empty if the check succeeded.
         who: Who must act if the check failed: ``operator`` or ``grid``.
-        hint: What they can do; empty if the check succeeded or there is no hint.
+        hint: What this person can do; empty if the check succeeded or there is no hint.
     """
 
     what: str
@@ -91,7 +91,7 @@ def units(names: list[str]) -> list[Check]:
 
     Waits up to 10 s for units that are starting.
     """
-    end = time.monotonic() + STARTING_S
+    end = time.monotonic() + START_TIMEOUT_S
     while True:
         states = properties(names)
         is_starting = any(state.get("ActiveState") == "activating" for state in states)
@@ -126,51 +126,50 @@ def unit(name: str, state: dict[str, str]) -> Check:
     """Return a check of a unit, from its properties."""
     hint = (
         f"Read `journalctl --unit={name}` on this host."
-        " `gridstead provider apply` starts what should run."
+        " `gridstead provider apply` starts stopped units."
     )
     what = f"{name} runs, now and after a boot"
     active_state = state.get("ActiveState", "")
     if state.get("LoadState") != "loaded":
-        seen = f"it is {state.get('LoadState')}"
-    elif active_state not in RUNS:
-        seen = f"it is {active_state} ({state.get('SubState')})"
-    elif state.get("UnitFileState") in STARTS_NOT:
-        seen = f"it is {state['UnitFileState']}"
+        fault = f"it is {state.get('LoadState')}"
+    elif active_state not in RUNNING_STATES:
+        fault = f"it is {active_state} ({state.get('SubState')})"
+    elif state.get("UnitFileState") in DISABLED_STATES:
+        fault = f"it is {state['UnitFileState']}"
     else:
         return Check(what, ok=True)
-    return Check(what, ok=False, seen=seen, hint=hint)
+    return Check(what, ok=False, seen=fault, hint=hint)
 
 
 def file(expected: dict[str, Any]) -> Check:
     """Return a check of a file: that it exists and has the owner, group and mode."""
     path = expected["path"]
-    asked, what = {}, f"{path} exists"
+    required, what = {}, f"{path} exists"
     for key in ("owner", "group", "mode"):
         if expected.get(key):
-            asked[key] = expected[key]
+            required[key] = expected[key]
             what += f" {key} {expected[key]}"
     hint = "`gridstead provider apply` writes the file again."
     try:
         status = os.stat(path)  # noqa: PTH116 - one call, and no object for each file
     except OSError as err:
         return Check(what, ok=False, seen=str(err.strerror), hint=hint)
-    present = {
+    actual = {
         "owner": name_of(pwd.getpwuid, status.st_uid),
         "group": name_of(grp.getgrgid, status.st_gid),
         "mode": f"{status.st_mode & 0o7777:04o}",
     }
-    wrong = []
-    for key, value in asked.items():
-        seen = present[key]
-        if seen != value:
-            wrong.append(f"{key} is {seen}")
-    return Check(what, ok=not wrong, seen=", ".join(wrong), hint=hint if wrong else "")
+    faults = []
+    for key, value in required.items():
+        if actual[key] != value:
+            faults.append(f"{key} is {actual[key]}")
+    return Check(what, ok=not faults, seen=", ".join(faults), hint=hint if faults else "")
 
 
-def name_of(ask: Any, number: int) -> str:  # noqa: ANN401 - two functions of the standard library
-    """Return the name of a user or group, or its number if it has none."""
+def name_of(look_up: Any, number: int) -> str:  # noqa: ANN401 - two functions of the standard library
+    """Return the name of a user or group, or its number if it has no name."""
     try:
-        return str(ask(number)[0])
+        return str(look_up(number)[0])
     except KeyError:
         return str(number)
 
@@ -183,20 +182,20 @@ def command(expected: dict[str, Any]) -> Check:
     what = expected["what"]
     end = time.monotonic() + (expected.get("wait_s") or 0)
     while True:
-        seen = objection(expected)
-        if not seen:
+        fault = output_fault(expected)
+        if not fault:
             return Check(what, ok=True)
         if time.monotonic() >= end:
             who, hint = expected["who"], expected["hint"]
-            return Check(what, ok=False, seen=seen, who=who, hint=hint)
+            return Check(what, ok=False, seen=fault, who=who, hint=hint)
         time.sleep(PAUSE_S)
 
 
-def objection(expected: dict[str, Any]) -> str:
+def output_fault(expected: dict[str, Any]) -> str:
     """Run a command and return what is wrong with its output; empty if nothing is."""
     program = expected["argv"][0]
     code, text = run(expected["argv"])
-    output = f'"{text.strip()[-SEEN_MAX:]}"'
+    output = f'"{text.strip()[-OUTPUT_MAX_CHARS:]}"'
     if code != 0:
         return f"{program} exited {code}: {output}"
     patterns = expected["expect"]
@@ -230,20 +229,18 @@ def run(argv: list[str]) -> tuple[int, str]:
     except OSError as err:
         return 127, str(err.strerror)
     except subprocess.TimeoutExpired:
-        return 124, f"no end within {COMMAND_TIMEOUT_S} s"
+        return 124, f"not finished within {COMMAND_TIMEOUT_S} s"
     if result.returncode == 0:
         return 0, result.stdout
     return result.returncode, result.stdout + result.stderr
 
 
-def sentence(checks: list[Check]) -> str:
+def failure_message(checks: list[Check]) -> str:
     """Return the failed checks on one line; empty if none failed."""
-    wrong = []
-    for check in checks:
-        clause = f"{check.what}: {check.seen}"
-        if not check.ok:
-            wrong.append(clause)
-    return f"{len(wrong)} of {len(checks)} checks failed: {'; '.join(wrong)}" if wrong else ""
+    failed = [f"{check.what}: {check.seen}" for check in checks if not check.ok]
+    if not failed:
+        return ""
+    return f"{len(failed)} of {len(checks)} checks failed: {'; '.join(failed)}"
 
 
 def main() -> None:
@@ -272,7 +269,7 @@ def main() -> None:
     checks += map(file, params["files"])
     checks += map(command, params["commands"])
     looks = [check._asdict() for check in checks]
-    message = sentence(checks)
+    message = failure_message(checks)
     if message:
         module.fail_json(msg=message, looks=looks)
     module.exit_json(changed=False, looks=looks)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads which packages a host has, and how old apt's lists are, in a tenth of a second.
+"""Reads the installed packages of a host and the age of apt's package lists.
 
-ansible.builtin.package_facts opens apt's whole cache, with a library that a bare Debian does not
-have.
+This takes a tenth of a second. ansible.builtin.package_facts is slower, because it opens apt's
+whole cache, and it needs a library that a minimal Debian does not have.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ module: installed_packages
 short_description: Read the installed packages and the age of apt's lists
 description:
   - Runs dpkg-query and changes nothing.
-  - The fact is flatter than that of ansible.builtin.package_facts, because Ansible copies it for
+  - The fact is smaller than that of ansible.builtin.package_facts, because Ansible copies it for
     each task.
 options: {}
 """
@@ -37,12 +37,12 @@ ansible_facts:
     packages: {type: dict, description: The version of each installed package.}
     package_lists_age:
       type: int
-      description: Seconds since apt last updated its lists; since 1970 if never.
+      description: Seconds since apt updated its lists. If it never did, seconds since 1970.
 """
 
 STATES = ("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Package} ${Version}\n")
-# apt changes the first on every update; apt-get changes only the second.
-UPDATES = (Path("/var/lib/apt/periodic/update-success-stamp"), Path("/var/lib/apt/lists"))
+# apt modifies the first path on every update. apt-get modifies only the second path.
+UPDATE_PATHS = (Path("/var/lib/apt/periodic/update-success-stamp"), Path("/var/lib/apt/lists"))
 
 
 def packages_of(states: str) -> dict[str, str]:
@@ -55,12 +55,12 @@ def packages_of(states: str) -> dict[str, str]:
     return packages
 
 
-def newest(places: tuple[Path, ...]) -> int:
-    """Return the latest time of change of the paths, in seconds since 1970; 0 if none exists."""
+def newest_change(paths: tuple[Path, ...]) -> int:
+    """Return the latest modification of the paths as Unix time; 0 if no path exists."""
     latest = 0
-    for place in places:
-        if place.exists():
-            latest = max(latest, int(place.stat().st_mtime))
+    for path in paths:
+        if path.exists():
+            latest = max(latest, int(path.stat().st_mtime))
     return latest
 
 
@@ -72,7 +72,7 @@ def main() -> None:
     ).stdout
     facts: dict[str, Any] = {
         "packages": packages_of(states),
-        "package_lists_age": int(time.time()) - newest(UPDATES),
+        "package_lists_age": int(time.time()) - newest_change(UPDATE_PATHS),
     }
     module.exit_json(changed=False, ansible_facts=facts)
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates the private keys of a host, and signing requests for the certificates that it needs.
+"""Creates the private keys of a host, and signing requests for its missing certificates.
 
-One call of the module replaces three tasks for each certificate: a site has a dozen certificates,
-and a run without changes should cost one round trip per host. The module does not sign: the key of
-the authority is never copied to a host.
+One call of the module handles all certificates of a host, so it costs one round trip. The module
+does not sign, because the key of the authority is never copied to a host.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ options:
   authority:
     type: str
     required: true
-    description: Certificate of the authority in PEM, followed by those of other authorities that
-      the host trusts.
+    description: Certificate of the authority in PEM, followed by the certificates of other
+      authorities that the host trusts.
   certificates:
     type: list
     elements: dict
@@ -47,13 +46,13 @@ options:
   renew_before_days:
     type: int
     required: true
-    description: A certificate that expires earlier is requested again.
+    description: A certificate is requested again this number of days before it expires.
   new_keys:
     type: bool
     default: false
     description:
-      - Whether all certificates are requested again, with new keys. A new key is C(NAME.key.next)
-        until its certificate is installed.
+      - Whether all certificates are requested again with new keys. The file of a new key is
+        C(NAME.key.next) until its certificate is installed.
 """
 EXAMPLES = """
 - name: Create the private keys
@@ -76,12 +75,12 @@ KEY_MODE = "0640"
 
 
 def general_names(names: list[str]) -> list[x509.GeneralName]:
-    """Return names written as ``DNS:name`` or ``IP:address`` in X.509 form, in the same order."""
-    kinds = {"DNS": x509.DNSName, "IP": lambda text: x509.IPAddress(ipaddress.ip_address(text))}
+    """Return names of the form ``DNS:name`` or ``IP:address`` as X.509 names, in order."""
+    types = {"DNS": x509.DNSName, "IP": lambda text: x509.IPAddress(ipaddress.ip_address(text))}
     converted = []
     for name in names:
-        kind, _, text = name.partition(":")
-        converted.append(kinds[kind](text))
+        name_type, _, text = name.partition(":")
+        converted.append(types[name_type](text))
     return converted
 
 
@@ -164,12 +163,12 @@ def ensure_key(
         key = serialization.load_pem_private_key(content, password=None)
     else:
         key = ec.generate_private_key(ec.SECP256R1())
-        form = (
+        encoding = (
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
-        content = key.private_bytes(*form)
+        content = key.private_bytes(*encoding)
     return key, ensure_file(module, path, content, owner, group, KEY_MODE)
 
 
@@ -179,14 +178,14 @@ def ensure_certificate(
     """Return the request for a certificate, None if it is valid, and whether anything changed."""
     options, directory = module.params, Path(module.params["directory"])
     name, owner, group = certificate["name"], certificate["owner"], certificate["group"]
-    waiting = ".next" if options["new_keys"] else ""
-    key, key_changed = ensure_key(module, directory / f"{name}.key{waiting}", owner, group)
+    suffix = ".next" if options["new_keys"] else ""
+    key, key_changed = ensure_key(module, directory / f"{name}.key{suffix}", owner, group)
     path = directory / f"{name}.crt"
     access_changed = set_access(module, path, owner, group, CERTIFICATE_MODE)
     names = options["subject_alt_names"]
     if options["new_keys"]:
-        # Also if the certificate already belongs to the new key: an interrupted run has installed
-        # the certificate but not the key.
+        # The certificate may already belong to the new key, if an interrupted run installed the
+        # certificate but not the key.
         reason = "its key is new"
     elif path.exists():
         end = dt.datetime.now(dt.UTC) + dt.timedelta(days=options["renew_before_days"])

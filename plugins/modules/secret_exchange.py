@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replaces secrets on the machine that runs Ansible. An interrupted exchange can be continued.
+"""Replaces secrets on the machine that runs Ansible. A later run continues an interrupted exchange.
 
-Each secret is a file. While hosts may still have the old secret, the file ``NAME.old`` retains it
-and shows that an exchange is in progress: the module then does not create another new secret.
+Each secret is a file. While hosts may still use the old secret, the file ``NAME.old`` contains it.
+This file also means that an exchange is in progress, so the module creates no further secret.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ DOCUMENTATION = """
 module: secret_exchange
 short_description: Replace secrets that are files
 description:
-  - C(begun) moves the old secret to C(NAME.old) and creates an alphanumeric one of the same
-    length.
+  - C(begun) copies the old secret to C(NAME.old) and replaces it by an alphanumeric secret of the
+    same length.
   - C(ended) removes the old secret.
   - A secret without a file is stored elsewhere, for example in Ansible Vault. The module does not
     change it.
@@ -43,29 +43,29 @@ elsewhere: {type: list, returned: always, description: Names of the secrets that
 ALPHABET = string.ascii_letters + string.digits
 
 
-def old(path: Path) -> Path:
-    """Return the path of the old secret."""
+def old_path(path: Path) -> Path:
+    """Return the path of the copy of the old secret."""
     return path.with_name(f"{path.name}.old")
 
 
 def begin(path: Path, *, check: bool) -> bool:
     """Replace the secret, unless ``check``; return whether this call starts the exchange."""
-    if old(path).exists() and path.read_bytes() != old(path).read_bytes():
+    if old_path(path).exists() and path.read_bytes() != old_path(path).read_bytes():
         return False
     if not check:
-        now = path.read_bytes()
-        write_whole(old(path), now)
-        new = "".join(secrets.choice(ALPHABET) for _ in now.strip())
-        write_whole(path, f"{new}\n".encode())
+        old_secret = path.read_bytes()
+        write_whole(old_path(path), old_secret)
+        new_secret = "".join(secrets.choice(ALPHABET) for _ in old_secret.strip())
+        write_whole(path, f"{new_secret}\n".encode())
     return True
 
 
 def end(path: Path, *, check: bool) -> bool:
-    """Remove the old secret, unless ``check``; return whether there was one."""
-    is_left = old(path).exists()
+    """Remove the old secret, unless ``check``; return whether there was an old secret."""
+    exists = old_path(path).exists()
     if not check:
-        old(path).unlink(missing_ok=True)
-    return is_left
+        old_path(path).unlink(missing_ok=True)
+    return exists
 
 
 def main() -> None:
@@ -78,13 +78,13 @@ def main() -> None:
             "state": {"choices": ["begun", "ended"], "required": True},
         },
     )
-    act = begin if module.params["state"] == "begun" else end
+    change_secret = begin if module.params["state"] == "begun" else end
     new, elsewhere = [], []
     for name in module.params["names"]:
         path = Path(module.params["folder"], name)
         if not path.exists():
             elsewhere.append(path.name)
-        elif act(path, check=module.check_mode):
+        elif change_secret(path, check=module.check_mode):
             new.append(path.name)
     module.exit_json(changed=bool(new), new=new, elsewhere=elsewhere)
 

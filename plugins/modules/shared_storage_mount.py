@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the mounts of the shared storage.
 
-State ``spare`` checks that no job would lose files if the storage is mounted again. State
-``answer`` waits until the storage is mounted and answers.
+With ``must: spare`` the module checks that no job would lose open files if the storage is mounted
+again. With ``must: answer`` it waits until the storage is mounted and its server answers.
 
-A path is available if it is a mount point and its server answers. A path that is not mounted, or
-whose server no longer has the file system (ESTALE, ENOTCONN), contains no open files, so mounting
-it again is safe. A path that does not answer may recover, with all open files of jobs. The module
-starts a program for each path, because a request to a server that is down may block for ever.
+Mounting a path again is safe if it is not mounted, or if its server no longer has the file system
+(ESTALE, ENOTCONN), because then no file is open. If the server only does not answer, it may
+recover, and jobs keep their open files. The module starts a program for each path, because a
+request to a server that is down may block forever.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = """
 module: shared_storage_mount
 short_description: Check the mount of the shared storage
-description: Changes nothing. Fails if the check fails; the message says who must do what.
+description: Changes nothing. Fails if the check fails. The message says who must act and how.
 options:
   paths: {type: list, elements: path, required: true, description: Mount points of the file system.}
-  made_of: {type: path, required: true, description: File with the parameters of the mount.}
+  made_of: {type: path, required: true, description: File with the new parameters of the mount.}
   in_force:
     type: path
     required: true
-    description: Copy of C(made_of) with which the mount was started. It does not exist while
+    description: Copy of C(made_of) from the time of the mount. The copy does not exist while
       nothing is mounted.
   must:
     type: str
@@ -42,11 +42,11 @@ options:
   wait_s:
     type: int
     default: 150
-    description: Seconds to wait for the storage; a stop may take 90.
+    description: Seconds to wait for the storage. Unmounting may take 90 of them.
   answer_s:
     type: int
     default: 20
-    description: Seconds to wait for an answer; a busy server needs less.
+    description: Seconds to wait for an answer of the server. A busy server answers earlier.
 """
 EXAMPLES = """
 - name: Wait for the file system
@@ -66,8 +66,8 @@ troubles:
 MOUNTS = Path("/proc/self/mounts")
 STEP_DAEMONS = ["pgrep", "--full", "--list-full", r"^slurmstepd: \["]
 NOT_MOUNTED = "not mounted"
-# ESTALE and ENOTCONN, as programs print them.
-DEAD = {NOT_MOUNTED, "Stale file handle", "Transport endpoint is not connected"}
+# The messages of ESTALE and ENOTCONN, and of a path that is not mounted.
+WITHOUT_OPEN_FILES = {NOT_MOUNTED, "Stale file handle", "Transport endpoint is not connected"}
 PAUSE_S = 0.5
 
 
@@ -76,19 +76,19 @@ def text_of(path: str) -> str:
     return Path(path).read_text(encoding="utf-8") if Path(path).is_file() else ""
 
 
-def places_of(text: str) -> list[str]:
-    """Return the mount points of a mount with these parameters.
+def mount_points_of(text: str) -> list[str]:
+    """Return the mount points in the parameters of a mount; an empty text has none.
 
     Example:
         >>> directories = '[{"name": "home", "path": "/home"}]'
-        >>> places_of('["mount -t nfs4 a:/ /srv/shared", ' + directories + ', false, []]')
+        >>> mount_points_of('["mount -t nfs4 a:/ /srv/shared", ' + directories + ', false, []]')
         ['/srv/shared', '/home']
     """
     if not text:
         return []
     command, directories, *_ = json.loads(text)
-    places = [command.split()[-1]]
-    return places + [directory["path"] for directory in directories]
+    main_mount_point = command.split()[-1]
+    return [main_mount_point, *[directory["path"] for directory in directories]]
 
 
 def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:
@@ -99,7 +99,7 @@ def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:
     troubles, processes = {}, {}
     for path in paths:
         if path in mounted:
-            processes[path] = ask(path)
+            processes[path] = start_query(path)
         else:
             troubles[path] = NOT_MOUNTED
     end = time.monotonic() + answer_s
@@ -115,7 +115,7 @@ def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:
     return troubles
 
 
-def ask(path: str) -> subprocess.Popen[str]:
+def start_query(path: str) -> subprocess.Popen[str]:
     """Start a program that queries the server of a path, and bypasses the kernel's cache."""
     return subprocess.Popen(
         ["stat", "--cached=never", "--", path],
@@ -128,9 +128,9 @@ def ask(path: str) -> subprocess.Popen[str]:
 
 
 def jobs(module: AnsibleModule) -> list[str]:
-    """Return the jobs of this host, by the titles of their step daemons."""
+    """Return the titles of the step daemons on this host, which contain the ids of the jobs."""
     code, text, err = module.run_command(STEP_DAEMONS)
-    if code > 1:  # 1: there are none
+    if code > 1:  # pgrep exits with 1 if no process matches
         module.fail_json(msg=f"could not look for jobs: {err.strip()}")
     return [line.partition("slurmstepd: ")[2] for line in text.splitlines()]
 
@@ -138,25 +138,24 @@ def jobs(module: AnsibleModule) -> list[str]:
 def spare(module: AnsibleModule) -> None:
     """Fail if a job may have files open on a present or a future mount point."""
     running = jobs(module)
-    present = places_of(text_of(module.params["in_force"]))
-    paths = list(dict.fromkeys([*present, *module.params["paths"]]))
-    # Without jobs no path is queried: a program that waits for an answer would block the unmount.
-    troubles = troubles_of(paths, module.params["answer_s"]) if running else {}
-    if running and any(troubles.get(path) not in DEAD for path in paths):
+    old_paths = mount_points_of(text_of(module.params["in_force"]))
+    paths = list(dict.fromkeys([*old_paths, *module.params["paths"]]))
+    if not running:
+        # Paths are not queried: a program that waits for an answer would block the unmount.
+        module.exit_json(changed=False, troubles={})
+    troubles = troubles_of(paths, module.params["answer_s"])
+    if any(troubles.get(path) not in WITHOUT_OPEN_FILES for path in paths):
         message = (
             "The shared storage was not mounted again, because these jobs would lose their open"
-            f" files: {', '.join(running)}. Wait until they end or cancel them, and run this again;"
-            " playbooks/drain.yml prevents new jobs."
+            f" files: {', '.join(running)}. Run playbooks/drain.yml to prevent new jobs, wait until"
+            " the jobs end or cancel them, and run this playbook again."
         )
         module.fail_json(troubles=troubles, msg=message)
     module.exit_json(changed=False, troubles=troubles)
 
 
-def missing(module: AnsibleModule) -> dict[str, str]:
-    """Return what is wrong with each path.
-
-    The old mount is not queried if its parameters have changed, because it is about to be replaced.
-    """
+def mount_troubles(module: AnsibleModule) -> dict[str, str]:
+    """Return what is wrong with each path that is not available with the new parameters."""
     if text_of(module.params["made_of"]) != text_of(module.params["in_force"]):
         return dict.fromkeys(module.params["paths"], "not mounted with the new parameters")
     return troubles_of(module.params["paths"], module.params["answer_s"])
@@ -165,19 +164,19 @@ def missing(module: AnsibleModule) -> dict[str, str]:
 def answer(module: AnsibleModule) -> None:
     """Fail if the storage is not available within ``wait_s`` seconds."""
     end = time.monotonic() + module.params["wait_s"]
-    troubles = missing(module)
+    troubles = mount_troubles(module)
     while troubles and time.monotonic() < end:
         time.sleep(PAUSE_S)
-        troubles = missing(module)
+        troubles = mount_troubles(module)
     if not troubles:
         module.exit_json(changed=False, troubles={})
-    listed = ", ".join(f"{path}: {why}" for path, why in troubles.items())
+    trouble_list = ", ".join(f"{path}: {trouble}" for path, trouble in troubles.items())
     message = (
-        f"The shared storage is not available after {module.params['wait_s']} s ({listed}). The"
-        " operator of its server must check that the server runs and accepts this host; journalctl"
-        " --unit=gridstead-shared-storage on this host shows the output of mount. If the server"
-        " works, systemctl restart gridstead-shared-storage mounts the storage again. Then run this"
-        " again."
+        f"The shared storage is not available after {module.params['wait_s']} s ({trouble_list})."
+        " The operator of its server must check that the server runs and accepts this host;"
+        " journalctl --unit=gridstead-shared-storage on this host shows the output of mount. If"
+        " the server works, systemctl restart gridstead-shared-storage mounts the storage again."
+        " Then run this playbook again."
     )
     module.fail_json(troubles=troubles, msg=message)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create QOS and accounts in Slurm's accounting and set their limits.
+"""Creates QOS and accounts in Slurm's accounting and sets their limits.
 
 The module reads the present settings once and changes only the settings that differ. slurmdbd
-forwards each change to slurmctld at once: no reconfigure is needed, and running jobs continue.
+forwards each change to slurmctld immediately. No reconfigure is needed, and running jobs continue.
 """
 
 from __future__ import annotations
@@ -62,17 +62,22 @@ Rows = dict[str, dict[str, str]]
 
 
 class Accounting:
-    """Slurm's accounting, accessed with sacctmgr, which has all names in lower case."""
+    """Access to Slurm's accounting with sacctmgr, which prints all names in lower case."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self._module = module
         self.changes: list[str] = []
 
     def show(self, *words: str, fields: list[str]) -> Rows:
-        """Return the rows of a listing by their first field. A row is a dictionary by field."""
+        """Return the rows of ``sacctmgr show`` by their first field. A row has its values by field.
+
+        Args:
+            words: The arguments of ``sacctmgr show``.
+            fields: The fields to print.
+        """
         options = ["--noheader", "--parsable2"]
         argv = ["sacctmgr", *options, "show", *words, f"format={','.join(fields)}"]
-        # In check mode on a new host there is no accounting yet, so everything is new.
+        # In check mode on a new host sacctmgr fails. Then there are no rows.
         _, out, _ = self._module.run_command(argv, check_rc=not self._module.check_mode)
         rows = {}
         for line in out.splitlines():
@@ -101,8 +106,8 @@ class Accounting:
         for name, values in by_name.items():
             if values is None:
                 continue
-            present = rows.get(name, dict.fromkeys(QOS, ""))
-            words = _words(settings(QOS, values, present))
+            current = rows.get(name, dict.fromkeys(QOS, ""))
+            words = _words(settings(QOS, values, current))
             if words:
                 where = ("where", f"name={name}")
                 description = f"qos {name}: {' '.join(words)}"
@@ -110,7 +115,8 @@ class Accounting:
 
     def set_accounts(self, requested: list[dict[str, Any]], cluster: str) -> None:
         """Create missing accounts, and set the settings of each account that has settings."""
-        filters, fields = ("association", f"cluster={cluster}", "user="), ["Account", *ACCOUNT]
+        filters = ("association", f"cluster={cluster}", "user=")
+        fields = ["Account", *ACCOUNT]
         rows = self.show(*filters, fields=fields)
         accounts = []
         is_missing = False
@@ -133,10 +139,10 @@ class Accounting:
 
     def _set_limits(self, account: dict[str, Any], rows: Rows, cluster: str) -> None:
         name = account["name"]
-        # An account without QOS of its own inherits the QOS of its parent.
+        # An account whose QOS are not set inherits the QOS of its parent.
         inherited = {"QOS": rows.get(ROOT, {}).get("QOS", "")}
-        present = rows.get(name, {**dict.fromkeys(ACCOUNT, ""), **inherited})
-        words = _words(settings(ACCOUNT, {**inherited, **account["settings"]}, present))
+        current = rows.get(name, {**dict.fromkeys(ACCOUNT, ""), **inherited})
+        words = _words(settings(ACCOUNT, {**inherited, **account["settings"]}, current))
         if words:
             where = ("where", f"name={name}", cluster)
             description = f"account {name}: {' '.join(words)}"

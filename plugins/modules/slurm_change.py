@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute the cost of a change of Slurm's configuration.
+"""Computes the cost of a change of Slurm's configuration.
 
 The module compares the new files with the configuration that the daemons last loaded, not with the
-files on disk. Therefore a run repairs an earlier run that was interrupted before the daemons loaded
-the files, or whose reconfigure Slurm refused.
+files on disk. Therefore a run also applies the changes of an earlier run that was interrupted
+before the daemons loaded the files, or whose reconfigure failed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the installed Slurm, the version after an upgrade, and the daemons with a replaced program.
+"""Reads the installed version of Slurm, the version after an upgrade, and outdated daemons.
 
-apt itself simulates the upgrade. A daemon runs a replaced program if the file of its program was
-deleted, so a run also finds the daemons that an interrupted run has not restarted.
+apt simulates the upgrade. A daemon is outdated if the file of its program was deleted. Therefore a
+run also finds the daemons that an interrupted run has not restarted.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = """
 module: slurm_release
 short_description: Compute the changes of an upgrade of Slurm on a host
-description: Updates apt's package lists if C(refresh) is set. Changes nothing else.
+description: Changes nothing, except that it updates apt's package lists with O(refresh).
 options:
   source:
     description: The source package of Slurm's packages.
     type: str
     required: true
   units:
-    description: The units of Slurm's daemons. Some may not exist.
+    description: The units of Slurm's daemons. Units that do not exist are ignored.
     type: list
     elements: str
     required: true
@@ -69,14 +69,14 @@ problem:
   returned: always
 """
 
-SIMULATED = re.compile(
+INSTALL_LINE = re.compile(
     r"^Inst (?P<name>\S+)(?: \[(?P<old>[^\]]+)\])? \((?P<new>\S+) ", re.MULTILINE
 )
-REMOVED = re.compile(r"^Remv (\S+)", re.MULTILINE)
+REMOVE_LINE = re.compile(r"^Remv (\S+)", re.MULTILINE)
 DELETED = " (deleted)"
-REMOVED_STATES = "nc"  # states of dpkg: not installed, and only configuration files
-INSTALLED_FORM = "${db:Status-Abbrev}|${source:Package}|${Package}|${Version}\\n"
-PROBLEM_MAX = 500
+REMOVED_STATES = "nc"  # dpkg: n is not installed, c is only configuration files
+PACKAGE_FORMAT = "${db:Status-Abbrev}|${source:Package}|${Package}|${Version}\\n"
+PROBLEM_MAX_CHARS = 500
 
 
 class Package(NamedTuple):
@@ -94,22 +94,25 @@ class Package(NamedTuple):
 
 
 def changes(text: str) -> tuple[list[Package], list[str]]:
-    """Return the packages that a simulation of apt-get installs and removes. Both are sorted."""
+    """Return the packages that apt-get would install and remove, from the output of a simulation.
+
+    Both lists are sorted.
+    """
     packages = set()
-    for match in SIMULATED.finditer(text):
+    for match in INSTALL_LINE.finditer(text):
         step = match.groupdict(default="")
         name, _, _ = step["name"].partition(":")
         packages.add(Package(name=name, old=step["old"], new=step["new"]))
-    return sorted(packages), sorted(set(REMOVED.findall(text)))
+    return sorted(packages), sorted(set(REMOVE_LINE.findall(text)))
 
 
 def lowest(versions: list[str]) -> str:
     """Return the lowest of some Debian versions, or an empty text if there is no version."""
-    least = ""
+    result = ""
     for version in versions:
-        if not least or run(["dpkg", "--compare-versions", version, "lt", least])[0] == 0:
-            least = version
-    return least
+        if not result or run(["dpkg", "--compare-versions", version, "lt", result])[0] == 0:
+            result = version
+    return result
 
 
 class Installed(NamedTuple):
@@ -117,24 +120,24 @@ class Installed(NamedTuple):
 
     Attributes:
         version: Version of the package.
-        configured: Whether dpkg has configured the package.
+        is_configured: Whether dpkg has configured the package.
     """
 
     version: str
-    configured: bool
+    is_configured: bool
 
 
 def installed(text: str, source: str) -> dict[str, Installed]:
     """Return the installed packages of a source package, by name, from the output of dpkg-query."""
     packages = {}
     for line in text.splitlines():
-        state, origin, name, version = line.split("|")
-        if origin == source and state[1] not in REMOVED_STATES:
-            packages[name] = Installed(version=version, configured=state[1] == "i")
+        state, source_of_package, name, version = line.split("|")
+        if source_of_package == source and state[1] not in REMOVED_STATES:
+            packages[name] = Installed(version=version, is_configured=state[1] == "i")
     return packages
 
 
-def after(packages: dict[str, Installed], newer: list[Package]) -> list[str]:
+def versions_after(packages: dict[str, Installed], newer: list[Package]) -> list[str]:
     """Return the versions that the installed packages have after an upgrade."""
     new_versions = {}
     for package in newer:
@@ -142,18 +145,18 @@ def after(packages: dict[str, Installed], newer: list[Package]) -> list[str]:
     return [new_versions.get(name, packages[name].version) for name in packages]
 
 
-def unfinished(packages: dict[str, Installed]) -> list[str]:
+def unconfigured(packages: dict[str, Installed]) -> list[str]:
     """Return the names of the packages that dpkg has not configured, sorted."""
-    return [name for name in sorted(packages) if not packages[name].configured]
+    return [name for name in sorted(packages) if not packages[name].is_configured]
 
 
-def stale(units: list[str]) -> list[str]:
+def outdated_units(units: list[str]) -> list[str]:
     """Return the units that run a replaced program, in the same order."""
     return [unit for unit in units if program(unit).endswith(DELETED)]
 
 
 def program(unit: str) -> str:
-    """Return the program of a unit's main process, as in /proc/PID/exe, or an empty text."""
+    """Return the target of /proc/PID/exe of a unit's main process; empty if there is no process."""
     pid = run(["systemctl", "show", "--property=MainPID", "--value", unit])[1].strip()
     if pid in {"", "0"}:
         return ""
@@ -164,8 +167,8 @@ def program(unit: str) -> str:
 
 
 def run(argv: list[str]) -> tuple[int, str]:
-    """Return the exit code and the stdout of a command. If it fails, also return its stderr."""
-    done = subprocess.run(
+    """Return the exit code and the stdout of a command, with the stderr appended if it fails."""
+    result = subprocess.run(
         argv,
         capture_output=True,
         text=True,
@@ -173,10 +176,10 @@ def run(argv: list[str]) -> tuple[int, str]:
         stdin=subprocess.DEVNULL,
         env={**os.environ, "LC_ALL": "C"},
     )
-    text = done.stdout
-    if done.returncode != 0:
-        text += done.stderr
-    return done.returncode, text
+    text = result.stdout
+    if result.returncode != 0:
+        text += result.stderr
+    return result.returncode, text
 
 
 def refresh() -> str:
@@ -184,36 +187,36 @@ def refresh() -> str:
     code, text = run(
         ["apt-get", "--quiet", "--option=DPkg::Lock::Timeout=60", "--error-on=any", "update"]
     )
-    return text.strip()[-PROBLEM_MAX:] if code else ""
+    return text.strip()[-PROBLEM_MAX_CHARS:] if code else ""
 
 
 def main() -> None:
     """Run the module."""
-    names = {"type": "list", "elements": "str", "required": True}
+    unit_names = {"type": "list", "elements": "str", "required": True}
     module = AnsibleModule(
         argument_spec={
             "source": {"required": True},
-            "units": names,
+            "units": unit_names,
             "refresh": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
     params = module.params
     problem = refresh() if params["refresh"] else ""
-    listing = run(["dpkg-query", "--show", f"--showformat={INSTALLED_FORM}"])[1]
+    listing = run(["dpkg-query", "--show", f"--showformat={PACKAGE_FORMAT}"])[1]
     packages = installed(listing, params["source"])
     code, text = run(["apt-get", "--simulate", "--only-upgrade", "install", *packages])
     if code != 0:
-        problem = problem or text.strip()[-PROBLEM_MAX:]
+        problem = problem or text.strip()[-PROBLEM_MAX_CHARS:]
     newer, removed = changes(text) if packages and code == 0 else ([], [])
     module.exit_json(
         changed=False,
         version=lowest([package.version for package in packages.values()]),
-        target=lowest(after(packages, newer)),
+        target=lowest(versions_after(packages, newer)),
         newer=[{"name": package.name, "from": package.old, "to": package.new} for package in newer],
         removed=removed,
-        unfinished=unfinished(packages),
-        stale=stale(params["units"]),
+        unfinished=unconfigured(packages),
+        stale=outdated_units(params["units"]),
         problem=problem,
     )
 

@@ -2,13 +2,13 @@
 """Writes Traefik's configuration after a test, and checks whether Traefik serves it.
 
 Traefik has no command that checks a configuration. It ignores an unknown static key, and keeps the
-old routes if a dynamic file is wrong. So the module writes nothing that has not passed two checks:
+old routes if a dynamic file is invalid. Therefore two checks precede every change of the files:
 
-Rule 1: each static key is one of the flags that the program lists.
-Rule 2: a second Traefik starts with the new files, on free ports of loopback, and neither its API
-nor its log reports an error of a route.
+1. Each static key is a flag in the output of ``traefik --help``.
+2. A second Traefik starts with the new files on free loopback ports. Its API and its log report no
+   error of a route.
 
-State ``live`` checks the ports of the running Traefik.
+State ``live`` checks the running Traefik instead.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ description:
 options:
   state: {choices: [present, live], default: present, description: Whether to write or to check.}
   binary: {type: path, required: true, description: Path of the program.}
-  account: {type: str, description: Account of the test run; by default that of the module.}
+  account: {type: str, description: User of the test run; by default the user of the module.}
   directory:
     type: path
     required: true
@@ -75,15 +75,15 @@ RETURN = """
 static_changed: {type: bool, returned: always, description: Whether Traefik must be restarted.}
 """
 
-STEP_S = 0.1
+PAUSE_S = 0.1
 
 
-class Wrong(Exception):
-    """A configuration that Traefik rejects, or does not serve."""
+class InvalidConfiguration(Exception):
+    """Traefik rejects a configuration, or does not serve it."""
 
 
 def free_addresses() -> Generator[str]:
-    """Yield loopback addresses with free ports. Each stays reserved until the next one is taken."""
+    """Yield loopback addresses with free ports, which stay reserved until the generator closes."""
     servers = []
     try:
         while True:
@@ -94,8 +94,8 @@ def free_addresses() -> Generator[str]:
             server.close()
 
 
-def ask(address: str, path: str) -> Any:  # noqa: ANN401 - JSON
-    """Return the answer of Traefik's API; None if it does not answer."""
+def query_api(address: str, path: str) -> Any:  # noqa: ANN401 - JSON
+    """Return the JSON answer of Traefik's API; None if Traefik does not answer."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"http://{address}/api/{path}", timeout=5) as answer:
@@ -108,23 +108,23 @@ def check_keys(binary: str, static: Mapping[str, Any]) -> None:
     """Check that Traefik has every static key.
 
     Raises:
-        Wrong: If it does not.
+        InvalidConfiguration: If Traefik does not have a key.
     """
     help_text = subprocess.run(
         [binary, "--help"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
-    wrong = key_faults(static, known_flags(help_text))
-    if wrong:
-        raise Wrong("; ".join(wrong))
+    faults = key_faults(static, known_flags(help_text))
+    if faults:
+        raise InvalidConfiguration("; ".join(faults))
 
 
 @contextmanager
 def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Popen[bytes]]]:
-    """Run a second Traefik with the new files and the site's own dynamic files.
+    """Run a second Traefik with the new files and the dynamic files that the operator added.
 
     Yields:
-        The address of its API, its log and its process. The process ends with the caller, also if
-        the caller is killed, for example with the run of the playbook.
+        The address of its API, its log and its process. If the caller is killed, the kernel kills
+        the process too.
     """
     with tempfile.TemporaryDirectory(prefix="traefik-trial-") as name:
         folder = Path(name)
@@ -151,16 +151,16 @@ def trial(options: Mapping[str, Any]) -> Iterator[tuple[str, Path, subprocess.Po
 
 def start(binary: str, folder: Path, account: str | None, log: Path) -> subprocess.Popen[bytes]:
     """Start Traefik with the files of a folder and return its process."""
-    who = {"user": account, "group": account, "extra_groups": []} if account else {}
+    identity = {"user": account, "group": account, "extra_groups": []} if account else {}
     argv = ["setpriv", "--pdeathsig=KILL", binary, f"--configFile={folder}/traefik.yml"]
     with log.open("wb") as stream:
-        return subprocess.Popen(argv, stdout=stream, stderr=stream, **who)
+        return subprocess.Popen(argv, stdout=stream, stderr=stream, **identity)
 
 
 def missing_authorities(dynamic: Mapping[str, Any]) -> list[str]:
-    """Return a line for each file of authorities that does not exist.
+    """Return a line for each missing file with certificate authorities.
 
-    Traefik reports no error for it, and trusts no server.
+    Traefik reports no error for such a file, but then trusts no server.
     """
     transports = dynamic.get("http", {}).get("serversTransports", {}).values()
     paths: list[str] = []
@@ -173,55 +173,58 @@ def check_trial(options: Mapping[str, Any]) -> None:
     """Check with a second Traefik that both documents are accepted and every route works.
 
     Raises:
-        Wrong: If it exits, reports an error, or does not load the routes in time.
+        InvalidConfiguration: If Traefik exits, reports an error, or does not load the routes in
+            time.
     """
-    until = time.monotonic() + options["timeout_s"]
+    end = time.monotonic() + options["timeout_s"]
     with trial(options) as (address, log, process):
-        rawdata, missing = {}, [f"Traefik did not answer within {options['timeout_s']} s"]
-        while missing and process.poll() is None and time.monotonic() < until:
+        rawdata = {}
+        missing = [f"Traefik did not answer within {options['timeout_s']} s"]
+        while missing and process.poll() is None and time.monotonic() < end:
             if log_errors(log.read_text(), of_files=True):
                 break
-            time.sleep(STEP_S)
-            answer = ask(address, "rawdata")
+            time.sleep(PAUSE_S)
+            answer = query_api(address, "rawdata")
             if answer is not None:
-                rawdata, missing = answer, missing_routes(answer, options["dynamic_document"])
+                rawdata = answer
+                missing = missing_routes(rawdata, options["dynamic_document"])
         errors = route_errors(rawdata) or log_errors(log.read_text())
-        wrong = missing_authorities(options["dynamic_document"]) or errors or missing
-    if wrong:
-        raise Wrong("; ".join(wrong))
+        faults = missing_authorities(options["dynamic_document"]) or errors or missing
+    if faults:
+        raise InvalidConfiguration("; ".join(faults))
 
 
 def check_live(options: Mapping[str, Any]) -> None:
-    """Check that the running Traefik serves both documents without an error, within the time-out.
+    """Check that the running Traefik serves both documents without an error within ``timeout_s``.
 
     Raises:
-        Wrong: If it does not.
+        InvalidConfiguration: If it does not.
     """
     static, dynamic = options["static_document"], options["dynamic_document"]
     address = static["entryPoints"][API]["address"]
-    until = time.monotonic() + options["timeout_s"]
+    end = time.monotonic() + options["timeout_s"]
     while True:
-        rawdata, entries = ask(address, "rawdata"), ask(address, "entrypoints")
+        rawdata, entries = query_api(address, "rawdata"), query_api(address, "entrypoints")
         if rawdata is None or entries is None:
-            wrong = [f"Traefik does not answer on {address}"]
+            faults = [f"Traefik does not answer on {address}"]
         else:
-            wrong = (
+            faults = (
                 missing_entry_points(entries, static)
                 + missing_routes(rawdata, dynamic)
                 + route_errors(rawdata)
             )
-        if not wrong:
+        if not faults:
             return
-        if time.monotonic() >= until:
-            raise Wrong("; ".join(wrong))
-        time.sleep(STEP_S)
+        if time.monotonic() >= end:
+            raise InvalidConfiguration("; ".join(faults))
+        time.sleep(PAUSE_S)
 
 
-def keep(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
-    """Write both files after the checks, and return the result of the module.
+def write_files(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
+    """Check both files, write them, and return the result of the module.
 
     Raises:
-        Wrong: If a check fails; no file changes.
+        InvalidConfiguration: If a check fails. Then no file changes.
     """
     directory = Path(options["directory"])
     texts = {
@@ -234,8 +237,9 @@ def keep(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, Any]:
         if before != text:
             changed.append(path)
             diff.append({"before": before, "after": text, "path": str(path)})
-    # In check mode the program may not be installed yet; then nothing can be tested.
-    if changed and (Path(options["binary"]).exists() or not check_mode):
+    # In check mode the program may not be installed yet. Then the files are not checked.
+    can_check = not check_mode or Path(options["binary"]).exists()
+    if changed and can_check:
         check_keys(options["binary"], options["static_document"])
         check_trial(options)
     if not check_mode:
@@ -268,8 +272,8 @@ def main() -> None:
         if module.params["state"] == "live":
             check_live(module.params)
             module.exit_json(changed=False, static_changed=False)
-        module.exit_json(**keep(module.params, check_mode=module.check_mode))
-    except Wrong as err:
+        module.exit_json(**write_files(module.params, check_mode=module.check_mode))
+    except InvalidConfiguration as err:
         module.fail_json(msg=f"Traefik's configuration: {err}")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the addresses of the wallets on a host, without passwords and without the command."""
+"""Reads the addresses of the wallets on a host from their key files. Needs no password."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ addresses:
 _ADDRESS = re.compile(r"(0x)?[0-9a-f]{40}")
 
 
-class NoWallet(Exception):
+class InvalidKeyFile(Exception):
     """A file contains no address."""
 
 
@@ -47,14 +47,14 @@ def address_of(keystore: Path) -> str:
     """Return the address of a V3 key file in lower case.
 
     Raises:
-        NoWallet: If the file contains no address.
+        InvalidKeyFile: If the file contains no address.
     """
     try:
         address = str(json.loads(keystore.read_bytes())["address"]).lower()
     except (ValueError, KeyError, TypeError) as err:
-        raise NoWallet(f"{keystore} is not a wallet") from err
+        raise InvalidKeyFile(f"{keystore} is not a key file of a wallet") from err
     if not _ADDRESS.fullmatch(address):
-        raise NoWallet(f"{keystore} is not a wallet")
+        raise InvalidKeyFile(f"{keystore} is not a key file of a wallet")
     return "0x" + address.removeprefix("0x")
 
 
@@ -73,10 +73,10 @@ def main() -> None:
             file = Path(module.params["folder"], f"{name}.json")
             if file.exists():
                 addresses[name] = address_of(file)
-    except NoWallet as err:
+    except InvalidKeyFile as err:
         module.fail_json(
-            msg=f"{err}: it contains no address. Restore the wallet from a backup:"
-            " docs/howto/backup.md."
+            msg=f"{err}: it contains no address. Restore the wallet from a backup, as"
+            " docs/howto/backup.md describes."
         )
     module.exit_json(changed=False, addresses=addresses)
 

@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how many submissions and fetches per second the Job Definition service answers.
 
-The service is a separate process on one core, with TLS on the loopback interface, a store on disk
-and a real chain (anvil with the contracts). The service answers a submission when it is durable. A
-fetch is a challenge, a signature and GetSBatch. The callers run on the other cores and reuse their
-connections. The exit code is 1 if a limit is missed.
+The service is a separate process on one core. It uses TLS on the loopback interface, a store on
+disk and a real chain (anvil with the contracts). The service answers a submission after it has
+stored the workflow on disk. A fetch consists of a Challenge call, a signature and a GetSBatch call.
+The callers run on the other cores and reuse their connections. The exit code is 1 if a measurement
+misses its limit.
 """
 
 import argparse
+import itertools
 import json
 import logging
 import os
@@ -42,17 +44,18 @@ from gridstead.workflow.parse import from_graphql  # noqa: E402
 from gridstead.workflow.render import render  # noqa: E402
 
 MIN_SUBMITS, MIN_FETCHES, MAX_RENDER_MS = 150, 300, 5.0
-JOBS = 5
+MATCHED_JOBS = 5
 STEPS = 20
-PROVIDER = 3  # index of a test wallet
-FULL_SPEED = {
+RENDERINGS = 200
+PROVIDER_WALLET = 3  # index of a test wallet
+UNLIMITED_SETTINGS = {
     "limits": {"requests_per_s": 100_000, "calls_per_s": 100_000, "upload_mib_per_hour": 100_000}
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Answered calls per second, and CPU time of the service for each call, in milliseconds."""
+    """The calls that the service answers per second, and its CPU time per call, in ms."""
 
     per_second: float
     cpu_ms: float
@@ -62,7 +65,7 @@ class Rate:
 
 
 def main():
-    """Run the benchmark and print the figures."""
+    """Run the benchmark, print the figures and return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -75,19 +78,21 @@ def main():
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     if options.as_caller:
-        return call(*options.as_caller)
-    render_ms = rendering()
+        return run_caller(*options.as_caller)
+    render_ms = median_render_time_ms()
     with tempfile.TemporaryDirectory(prefix="gridstead-bench-") as name:
         folder = Path(name)
         devnet = Devnet(folder)
-        service = DefinitionsProcess(folder, devnet, state_url=options.state_url, **FULL_SPEED)
+        service = DefinitionsProcess(
+            folder, devnet, state_url=options.state_url, **UNLIMITED_SETTINGS
+        )
         try:
             service.start()
             service.wait()
             os.sched_setaffinity(service.process.pid, {0})
             for thread in Path(f"/proc/{service.process.pid}/task").iterdir():
                 os.sched_setaffinity(int(thread.name), {0})
-            jobs = matched_jobs(devnet, service)
+            jobs = create_matched_jobs(devnet, service)
             pid = service.process.pid
             submits = measure_callers(
                 options, pid, "submit", service.url, service.authority.certificate
@@ -101,25 +106,28 @@ def main():
     return report(render_ms, submits, fetches)
 
 
-def rendering():
+def median_render_time_ms():
     """Return the median time to render a workflow with many steps, in milliseconds."""
-    steps = [{"name": f"step {n}", "run": {"command": f"echo {n}\nsleep 1"}} for n in range(STEPS)]
+    steps = []
+    for number in range(STEPS):
+        command = f"echo {number}\nsleep 1"
+        steps.append({"name": f"step {number}", "run": {"command": command}})
     workflow = from_graphql(wire_workflow(steps=steps))
-    times = []
-    for _ in range(200):
-        started = time.perf_counter()
-        render(workflow, secrets_beside=True, site=None)
-        times.append(1000 * (time.perf_counter() - started))
-    return statistics.median(times)
+    times_ms = []
+    for _ in range(RENDERINGS):
+        start_s = time.perf_counter()
+        render(workflow, secrets_beside=True, paths=None)
+        times_ms.append(1000 * (time.perf_counter() - start_s))
+    return statistics.median(times_ms)
 
 
-def matched_jobs(devnet, service):
-    """Return jobs that are matched with the provider, as (number, script id) pairs."""
+def create_matched_jobs(devnet, service):
+    """Create jobs that are matched with the provider; return (number, script id) pairs."""
     grid = RealGrid(devnet)
     grid.register()
     grid.approve()
     jobs = []
-    for _ in range(JOBS):
+    for _ in range(MATCHED_JOBS):
         script = submit_workflow(
             service.url, wire_workflow(enableLogging=True), ca=service.authority.certificate
         )
@@ -129,50 +137,53 @@ def matched_jobs(devnet, service):
     return jobs
 
 
-def measure_callers(options, service_pid, kind, *arguments):
-    """Return the rate of all callers, which run in separate processes."""
-    command = [sys.executable, __file__, "--as-caller", kind, str(options.seconds)]
+def measure_callers(options, service_pid, call_name, *arguments):
+    """Run all callers in separate processes and return their total rate."""
+    command = [sys.executable, __file__, "--as-caller", call_name, str(options.seconds)]
     command += map(str, arguments)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     callers = [subprocess.Popen(command, **pipes) for _ in range(options.callers)]
     for caller in callers:
-        caller.stdout.readline()  # the caller is ready
-    cpu_before = cpu_seconds(service_pid)
+        caller.stdout.readline()  # blocks until the caller is ready
+    cpu_before_s = cpu_seconds(service_pid)
     for caller in callers:
         caller.stdin.write(b"go\n")
         caller.stdin.flush()
-    answers = [json.loads(caller.communicate()[0]) for caller in callers]
     calls, per_second = 0, 0.0
-    for caller_calls, seconds in answers:
+    for caller in callers:
+        stdout, _ = caller.communicate()
+        caller_calls, seconds = json.loads(stdout)
         calls += caller_calls
         per_second += caller_calls / seconds
-    cpu_ms = 1000 * (cpu_seconds(service_pid) - cpu_before) / calls
-    return Rate(per_second=per_second, cpu_ms=cpu_ms)
+    cpu_s = cpu_seconds(service_pid) - cpu_before_s
+    return Rate(per_second=per_second, cpu_ms=1000 * cpu_s / calls)
 
 
 def cpu_seconds(pid):
     """Return the CPU time of a process, in seconds."""
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    _, _, fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
+    user_ticks, system_ticks = fields.split()[11:13]
+    return (int(user_ticks) + int(system_ticks)) / os.sysconf("SC_CLK_TCK")
 
 
-def call(kind, seconds, *arguments):
-    """Repeat a call until the time is over. This is the main function of a caller's process."""
-    others = os.sched_getaffinity(0) - {0}
-    os.sched_setaffinity(0, others or {0})
-    call_once = {"submit": submitter, "fetch": fetcher}[kind](*arguments)
+def run_caller(call_name, seconds, *arguments):
+    """Repeat a call for a number of seconds. This is the main function of a caller's process."""
+    cores_of_callers = os.sched_getaffinity(0) - {0}
+    os.sched_setaffinity(0, cores_of_callers or {0})
+    makers = {"submit": make_submit, "fetch": make_fetch}
+    call_once = makers[call_name](*arguments)
     call_once()
     print("ready", flush=True)
     sys.stdin.readline()
-    done, started = 0, time.monotonic()
-    while time.monotonic() - started < float(seconds):
+    calls, start_s = 0, time.monotonic()
+    while time.monotonic() - start_s < float(seconds):
         call_once()
-        done += 1
-    print(json.dumps([done, time.monotonic() - started]))
+        calls += 1
+    print(json.dumps([calls, time.monotonic() - start_s]))
     return 0
 
 
-def submitter(url, ca):
+def make_submit(url, ca):
     """Return a function that submits one workflow."""
     http = httpx.Client(verify=ssl.create_default_context(cafile=ca), trust_env=False)
     body = json.dumps({"query": SUBMIT, "variables": {"job": wire_workflow(enableLogging=True)}})
@@ -185,19 +196,16 @@ def submitter(url, ca):
     return call_once
 
 
-def fetcher(address, ca, jobs):
-    """Return a function that fetches one script."""
-    provider, customer = wallet(PROVIDER), wallet(PROVIDER + 1)
+def make_fetch(address, ca, jobs):
+    """Return a function that fetches one script. ``jobs`` is a JSON list of matched jobs."""
+    provider, customer = wallet(PROVIDER_WALLET), wallet(PROVIDER_WALLET + 1)
     channel = open_channel(GrpcPeer(address=address, ca=Path(ca)))
     auth, sbatch = AuthAPIStub(channel), SBatchAPIStub(channel)
     provider_address = bytes.fromhex(provider.address[2:])
-    matched = json.loads(jobs)
-    turn = 0
+    jobs_in_turn = itertools.cycle(json.loads(jobs))
 
     def call_once():
-        nonlocal turn
-        turn += 1
-        number, script = matched[turn % len(matched)]
+        number, script = next(jobs_in_turn)
         challenge = auth.Challenge(ChallengeRequest(provider_address=provider_address)).challenge
         request = GetSBatchRequest(
             batch_location_hash=script,

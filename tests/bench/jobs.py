@@ -3,8 +3,9 @@
 """Compare the throughput of the grid with plain Slurm: the same small jobs on the same lab.
 
 The time of plain Slurm ("straight") starts with the first submission to slurmrestd and ends with
-the last end in slurmdbd. The time of the grid starts with the first workflow that is sent to the
-Job Definition service and ends with the receipt of the last settlement. The report has each phase.
+the end time of the last job in slurmdbd. The time of the grid starts when the first workflow is
+sent to the Job Definition service and ends with the receipt of the last settlement. The report
+shows each phase.
 """
 
 import argparse
@@ -24,7 +25,7 @@ sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tools")]
 
 import lab_users  # noqa: E402
 from tests.e2e.conftest import GridClient, Lab, wait_until  # noqa: E402
-from tests.e2e.many_customers import join, one_step  # noqa: E402
+from tests.e2e.many_customers import connect, one_step  # noqa: E402
 
 from gridstead.adapters.chain.abi import artifact  # noqa: E402
 from gridstead.wiring.chain import open_chain  # noqa: E402
@@ -57,10 +58,10 @@ class Phase:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One run: its phases, and the CPU seconds of each systemd unit, by host and unit."""
+    """One run: its phases, and the CPU seconds of the systemd units by "host unit"."""
 
     phases: tuple[Phase, ...]
-    cpu: dict[str, float] = field(default_factory=dict)
+    cpu_s_by_unit: dict[str, float] = field(default_factory=dict)
 
     @property
     def seconds(self):
@@ -68,41 +69,41 @@ class Run:
 
 
 def main():
-    """Run the jobs in both ways and print the ratio."""
+    """Run the jobs through Slurm and through the grid; print the ratio, return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=JOBS)
+    parser.add_argument("--jobs", type=int, default=JOBS, help="number of jobs in each run")
     parser.add_argument(
         "--rounds", type=int, default=1, help="number of runs; the best run of each way counts"
     )
     options = parser.parse_args()
     lab = Lab(lab_users.lab_grid().folder)
     grid = GridClient(lab)
-    member = join(grid.customer("bench", CREDITS * options.jobs * (options.rounds + 1)))
+    connection = connect(grid.customer("bench", CREDITS * options.jobs * (options.rounds + 1)))
     workflow = one_step("true", memory_mb=MEMORY_MB)
     report_progress("warm-up: the customer's account, caches and connections")
-    through_grid(lab, member, [workflow] * 4)
-    straight, ours = [], []
+    run_through_grid(lab, connection, [workflow] * 4)
+    slurm_runs, grid_runs = [], []
     for _ in range(options.rounds):
-        with profiled(lab, straight):
-            phases = through_slurm(lab, member.customer.address, workflow, options.jobs)
-            straight.append(Run(phases=phases))
-        with profiled(lab, ours):
-            phases = through_grid(lab, member, [workflow] * options.jobs)
-            ours.append(Run(phases=phases))
+        with measure_cpu_time(lab, slurm_runs):
+            phases = run_through_slurm(lab, connection.customer.address, workflow, options.jobs)
+            slurm_runs.append(Run(phases=phases))
+        with measure_cpu_time(lab, grid_runs):
+            phases = run_through_grid(lab, connection, [workflow] * options.jobs)
+            grid_runs.append(Run(phases=phases))
     supervisor = tomllib.loads(lab.run("control", "cat", "/etc/gridstead/supervisor.toml").stdout)
-    return report(options, supervisor["chain"]["confirmations"], straight, ours)
+    return report(options, supervisor["chain"]["confirmations"], slurm_runs, grid_runs)
 
 
 @contextlib.contextmanager
-def profiled(lab, runs):
-    """Add the CPU seconds to the run that the body appends."""
+def measure_cpu_time(lab, runs):
+    """Add the CPU seconds of the ``with`` block to the run that the block appends to ``runs``."""
     before = cpu_seconds(lab)
     yield
     after = cpu_seconds(lab)
     for unit, total in after.items():
         spent = total - before.get(unit, 0.0)
         if spent >= MIN_CPU_SHOWN_S:
-            runs[-1].cpu[unit] = spent
+            runs[-1].cpu_s_by_unit[unit] = spent
 
 
 def cpu_seconds(lab):
@@ -114,7 +115,10 @@ def cpu_seconds(lab):
     seconds = {}
     for host in HOSTS:
         for block in lab.sh(host, script).split("\n\n"):
-            properties = dict(line.split("=", 1) for line in block.split())
+            properties = {}
+            for line in block.split():
+                name, _, value = line.partition("=")
+                properties[name] = value
             usage = properties.get("CPUUsageNSec", "")
             if usage.isdigit():
                 unit = properties["Id"].removesuffix(".service")
@@ -122,7 +126,7 @@ def cpu_seconds(lab):
     return seconds
 
 
-def through_slurm(lab, address, workflow, jobs):
+def run_through_slurm(lab, address, workflow, jobs):
     """Run the jobs in plain Slurm and return the phases."""
     report_progress(f"{jobs} jobs straight to slurmrestd")
     contract = f"0x{secrets.token_hex(20)}"
@@ -150,54 +154,71 @@ def through_slurm(lab, address, workflow, jobs):
         lab.run("controller", *python, input=json.dumps(task), timeout=TIMEOUT_S).stdout
     )
 
-    def records():
-        own = [
-            record for record in slurm_records(lab, start_s) if contract in record["admincomment"]
-        ]
-        completed = [record for record in own if record["state"] == "COMPLETED"]
-        return own if len(own) == len(completed) == jobs else None
+    def completed_records():
+        records, completed = [], 0
+        for record in slurm_records(lab, start_s):
+            if contract in record["admincomment"]:
+                records.append(record)
+                completed += record["state"] == "COMPLETED"
+        all_completed = len(records) == jobs and completed == jobs
+        return records if all_completed else None
 
-    return slurm_phases(wait_until(records, timeout=TIMEOUT_S), start_s)
+    return slurm_phases(wait_until(completed_records, timeout=TIMEOUT_S), start_s)
 
 
-def through_grid(lab, member, workflows):
+def run_through_grid(lab, connection, workflows):
     """Run the jobs through the grid and return the phases."""
     report_progress(f"{len(workflows)} jobs through the grid")
-    chain = open_chain(member.settings.chain)
+    chain = open_chain(connection.settings.chain)
     first_block, start_s = chain.ledger.head().number + 1, time.time()
-    numbers = set(member.submit(workflows, credits_=CREDITS))
+    numbers = set(connection.submit(workflows, credits_=CREDITS))
     wait_until(
-        lambda: len(logs(chain, first_block, ["JobSettled"])) >= len(numbers),
+        lambda: len(log_entries(chain, first_block, ["JobSettled"])) >= len(numbers),
         timeout=TIMEOUT_S,
         every=POLL_S,
     )
-    end_s = time.time() - start_s
-    times = job_history(chain, first_block, numbers)
-    assert all(len(times[name]) == len(numbers) for name in EVENTS)
-    names = {f"0x{number:064x}" for number in numbers}
-    records = [record for record in slurm_records(lab, start_s) if record["jobname"] in names]
-    assert sorted(record["jobname"] for record in records) == sorted(names), "each job ran once"
-    assert {record["state"] for record in records} == {"COMPLETED"}
-    on_chain = [phase(f"chain: {name}", times[name].values(), start_s) for name in EVENTS]
-    seen = Phase(name="last receipt seen", first=end_s, last=end_s)
-    return (*on_chain, *slurm_phases(records, start_s), seen)
+    duration_s = time.time() - start_s
+    phases = []
+    for event, times in job_history(chain, first_block, numbers).items():
+        assert len(times) == len(numbers)
+        phases.append(phase_from_times(f"chain: {event}", times.values(), start_s))
+    phases += slurm_phases(records_of_jobs(lab, start_s, numbers), start_s)
+    phases.append(Phase(name="last receipt seen", first=duration_s, last=duration_s))
+    return tuple(phases)
+
+
+def records_of_jobs(lab, since, numbers):
+    """Return slurmdbd's records of the grid's jobs. Fails unless each job completed once."""
+    job_names = sorted(f"0x{number:064x}" for number in numbers)
+    records = []
+    for record in slurm_records(lab, since):
+        if record["jobname"] in job_names:
+            assert record["state"] == "COMPLETED"
+            records.append(record)
+    names_of_records = sorted(record["jobname"] for record in records)
+    assert names_of_records == job_names, "each job ran once"
+    return records
 
 
 def job_history(chain, first_block, numbers):
     """Return the time of each event of each job, by event name and job number (Unix seconds)."""
-    names = {event.topic: name for name, event in artifact("MetaScheduler").events.items()}
-    entries = logs(chain, first_block, EVENTS)
-    blocks = {entry["blockNumber"] for entry in entries}
-    times = {block: chain.ledger.block(int(block, 16)).timestamp for block in blocks}
-    history = {name: {} for name in EVENTS}
+    entries = log_entries(chain, first_block, EVENTS)
+    block_times = {}
+    for block in {entry["blockNumber"] for entry in entries}:
+        block_times[block] = chain.ledger.block(int(block, 16)).timestamp
+    history = {}
+    times_by_topic = {}
+    for name in EVENTS:
+        history[name] = {}
+        times_by_topic[artifact("MetaScheduler").events[name].topic] = history[name]
     for entry in entries:
         number = int(entry["topics"][1], 16)
         if number in numbers:
-            history[names[entry["topics"][0]]][number] = times[entry["blockNumber"]]
+            times_by_topic[entry["topics"][0]][number] = block_times[entry["blockNumber"]]
     return history
 
 
-def logs(chain, first_block, names):
+def log_entries(chain, first_block, names):
     """Return the contracts' log entries of these events since a block."""
     events = artifact("MetaScheduler").events
     log_filter = {
@@ -217,8 +238,12 @@ def slurm_records(lab, since):
         "TZ=UTC SLURM_TIME_FORMAT=%s sacct -a -n -X -D --parsable2 "
         f"-S uts{int(since)} -E now+1day -o {','.join(fields)}",
     )
-    records = [dict(zip(fields, line.split("|"), strict=True)) for line in text.splitlines()]
-    return [record for record in records if int(record["submit"]) >= int(since)]
+    records = []
+    for line in text.splitlines():
+        record = dict(zip(fields, line.split("|"), strict=True))
+        if int(record["submit"]) >= int(since):
+            records.append(record)
+    return records
 
 
 def slurm_phases(records, start_s):
@@ -226,44 +251,51 @@ def slurm_phases(records, start_s):
     phases = []
     for field_name in SLURM_TIMES:
         times = [int(record[field_name]) for record in records]
-        phases.append(phase(f"slurm: {field_name}", times, start_s))
+        phases.append(phase_from_times(f"slurm: {field_name}", times, start_s))
     return tuple(phases)
 
 
-def phase(name, times, start_s):
-    """Return a phase from Unix times."""
+def phase_from_times(name, times, start_s):
+    """Return a phase from the Unix times at which jobs reached its state."""
     return Phase(name=name, first=min(times) - start_s, last=max(times) - start_s)
 
 
-def report(options, confirmations, straight, ours):
-    """Print the phases of each run, the machine, and the ratio of the best runs."""
-    for title, runs in (("straight", straight), ("grid", ours)):
-        for run in runs:
-            print(f"\n{title}: seconds since the first submission")
-            print(f"{'':24} {'first job':>10} {'last job':>10}")
-            for run_phase in run.phases:
-                first_s = max(0.0, run_phase.first)
-                print(f"{run_phase.name:24} {first_s:10.1f} {run_phase.last:10.1f}")
-            units = [f"{unit} {spent:.1f}" for unit, spent in by_cpu_time(run)]
-            print("CPU seconds: " + ", ".join(units))
-    best_straight, best_ours = (min(run.seconds for run in runs) for runs in (straight, ours))
+def print_run(title, run):
+    """Print the phases and the CPU seconds of a run."""
+    print(f"\n{title}: seconds since the first submission")
+    print(f"{'':24} {'first job':>10} {'last job':>10}")
+    for phase in run.phases:
+        first_s = max(0.0, phase.first)
+        print(f"{phase.name:24} {first_s:10.1f} {phase.last:10.1f}")
+    units = [f"{unit} {cpu_s:.1f}" for unit, cpu_s in units_by_cpu_time(run)]
+    print("CPU seconds: " + ", ".join(units))
+
+
+def report(options, confirmations, slurm_runs, grid_runs):
+    """Print each run, the machine and the ratio of the best runs; return the exit code."""
+    for run in slurm_runs:
+        print_run("straight", run)
+    for run in grid_runs:
+        print_run("grid", run)
+    best_slurm_s = min(run.seconds for run in slurm_runs)
+    best_grid_s = min(run.seconds for run in grid_runs)
     load = os.getloadavg()
     print(f"\nmachine: {os.cpu_count()} cores, {platform.machine()}, load {load[0]:.1f}")
     print(
         f"jobs {options.jobs}, rounds {options.rounds}, confirmations {confirmations}, "
         "one block per second, 30 M gas per block"
     )
-    ratio = best_straight / best_ours
+    ratio = best_slurm_s / best_grid_s
     print(
-        f"straight {best_straight:.1f} s, grid {best_ours:.1f} s, "
+        f"straight {best_slurm_s:.1f} s, grid {best_grid_s:.1f} s, "
         f"ratio {ratio:.2f} (at least {MIN_RATIO})"
     )
     return 0 if ratio >= MIN_RATIO else 1
 
 
-def by_cpu_time(run):
+def units_by_cpu_time(run):
     """Return the units and their CPU seconds, the largest first."""
-    return sorted(run.cpu.items(), key=lambda item: -item[1])
+    return sorted(run.cpu_s_by_unit.items(), key=lambda item: -item[1])
 
 
 def report_progress(line):

@@ -18,7 +18,7 @@ MAX_RATIO = 0.25
 RUNS = 5
 
 
-def seconds(name, *arguments):
+def time_lab_command(name, *arguments):
     """Run a command of the lab tool and return its duration, in seconds."""
     start_s = time.monotonic()
     argv = [sys.executable, str(LAB), name, "--lab", "bench", *arguments]
@@ -27,7 +27,7 @@ def seconds(name, *arguments):
 
 
 def main():
-    """Run the benchmark and print the figures."""
+    """Run the benchmark, print the figures and return the exit code."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -38,21 +38,22 @@ def main():
         help="number of labs, in sequence (default %(default)s)",
     )
     runs = parser.parse_args().runs
-    seconds("image")
+    time_lab_command("image")
     rows = []
     try:
         for number in range(runs):
-            rows.append([seconds("up"), seconds("up"), seconds("down")])
+            rows.append([time_lab_command("up"), time_lab_command("up"), time_lab_command("down")])
             times = ", ".join(f"{time_s:.2f} s" for time_s in rows[-1])
             print(f"{number + 1} of {runs}: {times}", file=sys.stderr)
     finally:
-        seconds("down")
-    first, again, down = (statistics.median(column) for column in zip(*rows, strict=True))
+        time_lab_command("down")
+    first_up_s, second_up_s, down_s = map(statistics.median, zip(*rows, strict=True))
+    ratio = second_up_s / first_up_s
     print(
-        f"up {first:.2f} s, again {again:.2f} s (ratio {again / first:.2f}, at most {MAX_RATIO}), "
-        f"down {down:.2f} s"
+        f"up {first_up_s:.2f} s, again {second_up_s:.2f} s "
+        f"(ratio {ratio:.2f}, at most {MAX_RATIO}), down {down_s:.2f} s"
     )
-    return 0 if again <= MAX_RATIO * first else 1
+    return 0 if second_up_s <= MAX_RATIO * first_up_s else 1
 
 
 if __name__ == "__main__":

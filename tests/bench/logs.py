@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure the logger: throughput, delay of a follower, added time of a job, memory per stream.
+"""Measure the logger: throughput, delay of a follower, time added to a job, memory per stream.
 
 The logger is a separate process with TLS on the loopback interface and encrypted logs on disk. It
-acknowledges lines when they are durable. The writers are processes that send the same calls as a
-job's log writer: chunks of 64 KiB, 4 MiB in a call. The exit code is 1 if a limit is missed.
+acknowledges lines after it has written them to disk. The writers are processes that send the same
+calls as a job's log writer: chunks of 64 KiB, 4 MiB per call. The exit code is 1 if a measurement
+misses its limit.
 """
 
 import argparse
@@ -41,19 +42,19 @@ MIB = 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 CHUNKS_PER_CALL = 64
 LINE = b"2026-11-21 01:00:00 step 1234 of 9999, loss 0.12345, 99 tokens a second, " + b"x" * 25
-MIN_WRITE = 50.0  # MB/s
-MAX_FOLLOW_S = 0.2
-MAX_ADDED_S = 0.5
-SAMPLES = 100
+MIN_WRITE_MB_PER_S = 50.0
+MAX_FOLLOWER_DELAY_S = 0.2
+MAX_TIME_ADDED_S = 0.5
+FOLLOWED_LINES = 100
 FOLLOWERS = 500
 BROWSERS = 200
-PORTAL = "https://portal.example"
-JOBS = 20
-ENDS = 5
-CLOSED = "localhost:1"  # no process listens on this port
+PORTAL_ORIGIN = "https://portal.example"
+ONE_LINE_JOBS = 20
+ENDED_JOBS = 5
+CLOSED_ADDRESS = "localhost:1"  # no process listens on this port
 
 
-def chunk(sequence: int) -> Chunk:
+def full_chunk(sequence: int) -> Chunk:
     """Return a full chunk of lines."""
     data = b"\n".join([LINE] * (CHUNK_BYTES // (len(LINE) + 1)))
     return Chunk(
@@ -61,16 +62,13 @@ def chunk(sequence: int) -> Chunk:
     )
 
 
-def write(address: str, ca: Path, access: WriteAccess, count: int) -> None:
-    """Write chunks after a line on stdin. This is the main function of a writer's process."""
+def run_writer(address: str, ca: Path, access: WriteAccess, count: int) -> None:
+    """Wait for a line on stdin, then write chunks. This is the main function of a writer."""
     client = LoggerClient(GrpcPeer(address=address, ca=ca))
     sys.stdin.readline()
     for first in range(1, count + 1, CHUNKS_PER_CALL):
-        client.write(
-            access,
-            [chunk(n) for n in range(first, min(first + CHUNKS_PER_CALL, count + 1))],
-            timeout_s=60,
-        )
+        end = min(first + CHUNKS_PER_CALL, count + 1)
+        client.write(access, list(map(full_chunk, range(first, end))), timeout_s=60)
 
 
 def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
@@ -95,48 +93,53 @@ def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
             )
         )
     time.sleep(2 * writers)  # the writers import their modules
-    started = time.monotonic()
+    start_s = time.monotonic()
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
-    codes = [process.wait() for process in processes]
-    if any(codes):
+    failed = False
+    for process in processes:
+        failed |= process.wait() != 0
+    if failed:
         raise SystemExit("bench: a writer failed")
-    return writers * count * len(chunk(1).data) / 1e6 / (time.monotonic() - started)
+    megabytes = writers * count * len(full_chunk(1).data) / 1e6
+    return megabytes / (time.monotonic() - start_s)
 
 
-def latency(logger: LoggerProcess) -> list[float]:
+def follower_delays(logger: LoggerProcess) -> list[float]:
     """Return the delays until a follower receives a line, in seconds."""
     owner = Wallet()
     log = log_of(owner.address)
     client = LoggerClient(logger.peer)
     access = WriteAccess(owner=log.owner, log_name=log.name, token=logger.token(log))
     delays: list[float] = []
-    done = threading.Event()
+    received_all = threading.Event()
 
     def follow() -> None:
         request = LogQuery(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
         for lines in LoggerClient(logger.peer).read(request, now=int(time.time()), sign=owner.sign):
             delays.append((time.time_ns() - lines.timestamp_ns) / 1e9)
-            if len(delays) == SAMPLES:
-                done.set()
+            if len(delays) == FOLLOWED_LINES:
+                received_all.set()
                 return
 
     threading.Thread(target=follow, daemon=True).start()
     time.sleep(1)
-    for number in range(1, SAMPLES + 1):
+    for number in range(1, FOLLOWED_LINES + 1):
         client.write(
             access, [Chunk(data=LINE, timestamp_ns=time.time_ns(), writer=1, sequence=number)]
         )
         time.sleep(0.02)
-    if not done.wait(10):
-        raise SystemExit("bench: the follower missed lines")
+    if not received_all.wait(10):
+        raise SystemExit("bench: the follower did not receive all lines within 10 s")
     return delays
 
 
 def memory_per_stream(logger: LoggerProcess) -> tuple[float, float]:
-    """Return the logger's memory per open stream, in KiB: with one connection for each stream, and
-    with one connection for all streams.
+    """Return the logger's memory per open stream, in KiB.
+
+    The first figure is for streams with separate connections, the second for streams that share one
+    connection.
     """
     client = LoggerClient(logger.peer)
     owners = [Wallet() for _ in range(FOLLOWERS)]
@@ -144,18 +147,20 @@ def memory_per_stream(logger: LoggerProcess) -> tuple[float, float]:
         log = log_of(owner.address)
         access = WriteAccess(owner=log.owner, log_name=log.name, token=logger.token(log))
         client.write(access, [Chunk(data=LINE, timestamp_ns=1)])
-    before = resident(logger)
-    own = [follow_with(LoggerClient(logger.peer), owner) for owner in owners]
-    between = resident(logger)
-    shared = [follow_with(client, owner) for owner in owners]
-    after = resident(logger)
-    for stream in own + shared:
+    before_kib = resident_memory_kib(logger)
+    streams = [open_stream(LoggerClient(logger.peer), owner) for owner in owners]
+    with_separate_kib = resident_memory_kib(logger)
+    streams += [open_stream(client, owner) for owner in owners]
+    with_shared_kib = resident_memory_kib(logger)
+    for stream in streams:
         stream.close()
-    return (between - before) / FOLLOWERS, (after - between) / FOLLOWERS
+    separate_kib = (with_separate_kib - before_kib) / FOLLOWERS
+    shared_kib = (with_shared_kib - with_separate_kib) / FOLLOWERS
+    return separate_kib, shared_kib
 
 
-def follow_with(client: LoggerClient, owner: Wallet) -> Iterator[Lines]:
-    """Return an open stream, after its first line."""
+def open_stream(client: LoggerClient, owner: Wallet) -> Iterator[Lines]:
+    """Open a stream of an owner's log, read its first line and return the stream."""
     log = log_of(owner.address)
     request = LogQuery(owner=log.owner, log_name=log.name, log_identity=log.log_identity)
     stream = client.read(request, now=int(time.time()), sign=owner.sign)
@@ -163,27 +168,34 @@ def follow_with(client: LoggerClient, owner: Wallet) -> Iterator[Lines]:
     return stream
 
 
-def added(node: Node, access: dict[str, str]) -> list[float]:
-    """Return the added time of a job with logging, in seconds, for several one-line jobs.
+def times_added_to_jobs(node: Node, access: dict[str, str]) -> list[float]:
+    """Return the time that logging adds to each of several one-line jobs, in seconds.
 
     A job is the complete rendered script of a workflow. A fake srun starts its task immediately, so
     that the job ends before its writer has started.
     """
-    without, with_ = [], []
-    for _ in range(JOBS):
-        for logging, times in ((False, without), (True, with_)):
-            started = time.monotonic()
-            code, output = node.run(workflow("echo one", enableLogging=logging), **access)
-            times.append(time.monotonic() - started)
-            if (code, output.splitlines()[0]) != (0, "one"):
-                raise SystemExit(f"bench: a job ended with {code}: {output}")
-    return [seconds - statistics.median(without) for seconds in with_]
+    times_without_logging, times_with_logging = [], []
+    for _ in range(ONE_LINE_JOBS):
+        times_without_logging.append(job_time(node, access, logging=False))
+        times_with_logging.append(job_time(node, access, logging=True))
+    median_s = statistics.median(times_without_logging)
+    return [time_s - median_s for time_s in times_with_logging]
+
+
+def job_time(node: Node, access: dict[str, str], *, logging: bool) -> float:
+    """Run a one-line job and return its duration, in seconds."""
+    start_s = time.monotonic()
+    code, output = node.run(workflow("echo one", enableLogging=logging), **access)
+    duration_s = time.monotonic() - start_s
+    if code != 0 or output.splitlines()[0] != "one":
+        raise SystemExit(f"bench: a job ended with {code}: {output}")
+    return duration_s
 
 
 def memory_per_browser(logger: LoggerProcess, port: int) -> float:
     """Return the logger's memory per browser stream, in KiB, with separate connections."""
     tls = ssl.create_default_context(cafile=logger.peer.ca)
-    before = resident(logger)
+    before_kib = resident_memory_kib(logger)
     connections = []
     for _ in range(BROWSERS):
         owner, now = Wallet(), int(time.time())
@@ -200,37 +212,39 @@ def memory_per_browser(logger: LoggerProcess, port: int) -> float:
             b"POST /logger.v1alpha1.LoggerAPI/Read HTTP/1.1\r\n"
             b"Host: localhost\r\nContent-Length: %d\r\n"
             b"Content-Type: application/grpc-web-text\r\nOrigin: %s\r\n\r\n%s"
-            % (len(body), PORTAL.encode(), body)
+            % (len(body), PORTAL_ORIGIN.encode(), body)
         )
         if not connection.recv(4096).startswith(b"HTTP/1.1 200"):
-            raise SystemExit("bench: a browser was refused")
+            raise SystemExit("bench: the logger refused the request of a browser")
         connections.append(connection)
-    after = resident(logger)
+    after_kib = resident_memory_kib(logger)
     for connection in connections:
         connection.close()
-    return (after - before) / BROWSERS
+    return (after_kib - before_kib) / BROWSERS
 
 
-def ends(logger: LoggerProcess, folder: Path, lines: int) -> float:
+def median_writer_end_s(logger: LoggerProcess, folder: Path, lines: int) -> float:
     """Return the median time from the end of the output to the end of the writer, in seconds."""
     times = []
-    for _ in range(ENDS):
+    for _ in range(ENDED_JOBS):
         access_file = logger.access_file(folder / "access", log_of(Wallet().address))
         writer = subprocess.Popen(
-            [sys.executable, "-m", "gridstead.cli.log_writer", access_file], stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL, env={"PYTHONPATH": "control"},
-        )  # fmt: skip
+            [sys.executable, "-m", "gridstead.cli.log_writer", access_file],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env={"PYTHONPATH": "control"},
+        )
         time.sleep(1.0)
         writer.stdin.write((LINE + b"\n") * lines)
         writer.stdin.close()
-        ended = time.monotonic()
+        output_end_s = time.monotonic()
         writer.wait()
-        times.append(time.monotonic() - ended)
+        times.append(time.monotonic() - output_end_s)
         shutil.rmtree(folder / "spool")
     return statistics.median(times)
 
 
-def node_at(folder: Path) -> Node:
+def node_with_log_writer(folder: Path) -> Node:
     """Return a fake node with the real log writer."""
     folder.mkdir()
     node = Node(folder)
@@ -242,8 +256,8 @@ def node_at(folder: Path) -> Node:
     return node
 
 
-def access_to(logger: LoggerProcess, address: str) -> dict[str, str]:
-    """Return a job's environment variables for a logger at this address."""
+def logger_environment(logger: LoggerProcess, address: str) -> dict[str, str]:
+    """Return the environment variables of a job that logs to this address."""
     log = log_of(Wallet().address)
     return {
         "GRIDSTEAD_LOGGER_URL": address,
@@ -254,11 +268,14 @@ def access_to(logger: LoggerProcess, address: str) -> dict[str, str]:
     }
 
 
-def resident(logger: LoggerProcess) -> float:
-    """Return the resident memory of the idle logger process, in KiB."""
+def resident_memory_kib(logger: LoggerProcess) -> float:
+    """Return the resident memory of the logger process after a short idle time, in KiB."""
     time.sleep(3)
     status = Path(f"/proc/{logger.process.pid}/status").read_text()
-    return float(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+    for line in status.splitlines():
+        if line.startswith("VmRSS"):
+            return float(line.split()[1])
+    raise SystemExit("bench: /proc does not show the memory of the logger process")
 
 
 def main() -> int:
@@ -269,7 +286,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.as_writer:
         address, ca, owner, name, token, count = options.as_writer
-        write(address, Path(ca), WriteAccess(owner=owner, log_name=name, token=token), int(count))
+        access = WriteAccess(owner=owner, log_name=name, token=token)
+        run_writer(address, Path(ca), access, int(count))
         return 0
     with tempfile.TemporaryDirectory() as name:
         return measure(Path(name), options.mib)
@@ -277,42 +295,50 @@ def main() -> int:
 
 def measure(folder: Path, mib: int) -> int:
     """Print all figures and return an exit status."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        web_port = free.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        web_port = server.getsockname()[1]
     logger = LoggerProcess(
         folder,
         max_log_mib=4096,
-        web_origins=json.dumps([PORTAL]),
+        web_origins=json.dumps([PORTAL_ORIGIN]),
         web_listen=f'"127.0.0.1:{web_port}"',
     )
     logger.start()
     logger.wait()
-    single, double = (throughput(logger, writers=writers, mib=mib) for writers in (1, 2))
-    print(f"write: one writer {single:.0f} MB/s, two {double:.0f} MB/s (at least {MIN_WRITE:.0f})")
-    delays = latency(logger)
-    print(f"follow: {summary(delays)} (at most {MAX_FOLLOW_S * 1000:.0f})")
-    node = node_at(folder / "node")
-    reachable, absent = (
-        added(node, access_to(logger, address)) for address in (logger.peer.address, CLOSED)
-    )
-    print(f"added to a one-line job: {summary(reachable)} (at most {MAX_ADDED_S * 1000:.0f})")
-    print(f"without a logger: {summary(absent)} (at most {MAX_ADDED_S * 1000:.0f})")
-    for lines in (1, 100_000):
-        delay_ms = ends(logger, folder, lines) * 1000
-        print(f"a job with {lines} lines at its end ends {delay_ms:.0f} ms later")
-    own, shared = memory_per_stream(logger)
+    one_writer = throughput(logger, writers=1, mib=mib)
+    two_writers = throughput(logger, writers=2, mib=mib)
     print(
-        f"memory per open stream: {own:.0f} KiB with separate connections, "
-        f"{shared:.0f} KiB with one connection"
+        f"write: one writer {one_writer:.0f} MB/s, two {two_writers:.0f} MB/s "
+        f"(at least {MIN_WRITE_MB_PER_S:.0f})"
+    )
+    delays = follower_delays(logger)
+    print(f"follow: {summary(delays)} (at most {MAX_FOLLOWER_DELAY_S * 1000:.0f})")
+    node = node_with_log_writer(folder / "node")
+    with_logger = times_added_to_jobs(node, logger_environment(logger, logger.peer.address))
+    without_logger = times_added_to_jobs(node, logger_environment(logger, CLOSED_ADDRESS))
+    max_added_ms = MAX_TIME_ADDED_S * 1000
+    print(f"added to a one-line job: {summary(with_logger)} (at most {max_added_ms:.0f})")
+    print(f"without a logger: {summary(without_logger)} (at most {max_added_ms:.0f})")
+    for lines in (1, 100_000):
+        delay_ms = median_writer_end_s(logger, folder, lines) * 1000
+        print(f"a job with {lines} lines at its end ends {delay_ms:.0f} ms later")
+    separate_kib, shared_kib = memory_per_stream(logger)
+    print(
+        f"memory per open stream: {separate_kib:.0f} KiB with separate connections, "
+        f"{shared_kib:.0f} KiB with one connection"
     )
     print(f"memory per open stream of a browser: {memory_per_browser(logger, web_port):.0f} KiB")
     logger.kill()
-    quick = max(delays) <= MAX_FOLLOW_S and max(reachable + absent) <= MAX_ADDED_S
-    return 0 if quick and min(single, double) >= MIN_WRITE else 1
+    passed = (
+        max(delays) <= MAX_FOLLOWER_DELAY_S
+        and max(with_logger + without_logger) <= MAX_TIME_ADDED_S
+        and min(one_writer, two_writers) >= MIN_WRITE_MB_PER_S
+    )
+    return 0 if passed else 1
 
 
 def summary(seconds: list[float]) -> str:
-    """Return median and maximum of a sample as text."""
+    """Return the median and the maximum of times as text."""
     median, longest = statistics.median(seconds) * 1000, max(seconds) * 1000
     return f"median {median:.0f} ms, longest of {len(seconds)} {longest:.0f} ms"
 

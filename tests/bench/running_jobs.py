@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tests.devnet import COIN, Devnet
 from tests.fakes.ledger import HARDWARE, PRICES, SMALL
 
@@ -17,9 +19,9 @@ from gridstead.domain.transactions.calls import ClaimJobs, Match, Register, SetR
 from gridstead.domain.transactions.outbox import Fees
 
 BLOCK_GAS = 30_000_000
-BATCH = 50
-SECONDS = 30
-SCRIPT = "abcdefghijklmnopqrstuv"
+JOBS_PER_TRANSACTION = 50
+RUN_TIME_S = 30
+SCRIPT_ID = "abcdefghijklmnopqrstuv"
 ESCROW = 100 * COIN
 FEES = Fees(max_fee=100 * 10**9, tip=10**9)
 REQUEST_GAS, REGISTER_GAS, CLAIM_GAS = 400_000, 10**6, 9_000_000
@@ -48,12 +50,13 @@ class BusyChain:
         self.ledger = ChainLedger(self.node, self.contracts)
 
     def close(self):
+        """Stop the chain."""
         self.devnet.close()
 
-    def running_jobs(self, count):
+    def create_running_jobs(self, count):
         """Create running jobs and return the calls that settle the jobs."""
         devnet, grid = self.devnet, self.contracts
-        self.act(
+        self.send_batches(
             self.provider,
             [[Register(hardware=HARDWARE, prices=PRICES, labels=())]],
             gas=REGISTER_GAS,
@@ -61,75 +64,69 @@ class BusyChain:
         devnet.as_admin.approve_provider(self.provider.address)
         self.anvil.rpc("evm_setAutomine", False)
         self.report_progress(f"requesting {count} jobs")
-        self.request(count)
+        self.request_jobs(count)
         self.report_progress("matching, claiming and starting the jobs")
-        ids = list(map(grid.job_id, range(1, count + 1)))
-        job_keys = [JobKey(job_id=job_id, batch_location_hash=SCRIPT) for job_id in ids]
-        self.act(
-            devnet.operator,
-            in_batches(
-                [Match(job_key=job_key, provider=self.provider.address) for job_key in job_keys]
-            ),
+        job_ids = list(map(grid.job_id, range(1, count + 1)))
+        job_keys = [JobKey(job_id=job_id, batch_location_hash=SCRIPT_ID) for job_id in job_ids]
+        matches = [Match(job_key=job_key, provider=self.provider.address) for job_key in job_keys]
+        self.send_batches(devnet.operator, in_batches(matches))
+        claims = math.ceil(count / JOBS_PER_TRANSACTION)
+        self.send_batches(
+            self.provider, [[ClaimJobs(limit=JOBS_PER_TRANSACTION)]] * claims, gas=CLAIM_GAS
         )
-        self.act(self.provider, [[ClaimJobs(limit=BATCH)]] * -(-count // BATCH), gas=CLAIM_GAS)
         now = self.ledger.head().timestamp
-        self.act(
-            self.provider,
-            in_batches([SetRunning(job_key=job_key, started_at=now) for job_key in job_keys]),
-        )
-        self.anvil.rpc("evm_increaseTime", 2 * SECONDS)
+        starts = [SetRunning(job_key=job_key, started_at=now) for job_key in job_keys]
+        self.send_batches(self.provider, in_batches(starts))
+        self.anvil.rpc("evm_increaseTime", 2 * RUN_TIME_S)
         self.anvil.mine()
-        jobs = self.ledger.jobs(ids, at_block=self.ledger.head())
+        jobs = self.ledger.jobs(job_ids, at_block=self.ledger.head())
         assert {job.state for job in jobs.values()} == {JobState.RUNNING}
-        fields = {"state": JobState.FINISHED, "seconds": SECONDS, "exit_code": 0, "error": ""}
-        calls = []
-        for job_key in job_keys:
-            evidence = f"0x{job_key.job_id.number:064x}"
-            calls.append(Settle(job_key=job_key, evidence=evidence, **fields))
-        return calls
+        return list(map(settlement, job_keys))
 
-    def request(self, count):
-        """Request jobs as the customer."""
+    def request_jobs(self, count):
+        """Request jobs as the customer, in blocks of up to REQUESTS_PER_BLOCK requests."""
         grid, customer = self.contracts.meta_scheduler, self.devnet.customer
-        job_request = JobRequest(resources=SMALL, batch_location_hash=SCRIPT, escrow=ESCROW)
+        job_request = JobRequest(resources=SMALL, batch_location_hash=SCRIPT_ID, escrow=ESCROW)
         payload = Payload(
             to=grid.address, data=grid.data("requestNewJob", *to_arguments(job_request)), gas=None
         )
         shared = {"chain_id": self.contracts.chain_id, "gas": REQUEST_GAS, "fees": FEES}
-        first = self.nonce(customer)
-        for start in range(first, first + count, REQUESTS_PER_BLOCK):
-            end = min(start + REQUESTS_PER_BLOCK, first + count)
-            fields = [to_fields(payload, nonce=nonce, **shared) for nonce in range(start, end)]
-            self.send([customer.sign_transaction(transaction).raw for transaction in fields])
-            self.mine_until(customer, end)
+        signed_transactions = []
+        first_nonce = self.nonce(customer)
+        for nonce in range(first_nonce, first_nonce + count):
+            fields = to_fields(payload, nonce=nonce, **shared)
+            signed_transactions.append(customer.sign_transaction(fields).raw)
+            if len(signed_transactions) == REQUESTS_PER_BLOCK or nonce + 1 == first_nonce + count:
+                self.send(signed_transactions)
+                self.mine_until(customer, nonce + 1)
+                signed_transactions.clear()
 
-    def act(self, wallet, batches, *, gas=None):
-        """Send a transaction for each batch of calls, one in a block."""
+    def send_batches(self, wallet, batches, *, gas=None):
+        """Send a transaction for each batch of calls, one transaction in a block."""
         nonce = self.nonce(wallet)
-        for raw in self.signed(
-            ChainAccount(self.node, self.contracts, wallet), batches, nonce, gas=gas
-        ):
+        account = ChainAccount(self.node, self.contracts, wallet)
+        for signed_transaction in self.sign_batches(account, batches, nonce, gas=gas):
             nonce += 1
-            self.send([raw])
+            self.send([signed_transaction])
             self.mine_until(wallet, nonce)
 
-    def signed(self, account, batches, nonce, *, gas=None):
+    def sign_batches(self, account, batches, nonce, *, gas=None):
         """Return a signed transaction (bytes) for each batch; ``nonce`` is the first nonce."""
         limits = [gas] * len(batches) if gas else account.gas(batches, available_gas=BLOCK_GAS)
-        return [
-            account.sign(batch, entry_ids=(), nonce=nonce + place, gas=limit, fees=FEES).raw
-            for place, (batch, limit) in enumerate(zip(batches, limits, strict=True))
-        ]
+        signed_transactions = []
+        for batch, limit in zip(batches, limits, strict=True):
+            signed = account.sign(batch, entry_ids=(), nonce=nonce, gas=limit, fees=FEES)
+            signed_transactions.append(signed.raw)
+            nonce += 1
+        return signed_transactions
 
-    def send(self, raws):
+    def send(self, signed_transactions):
         """Send signed transactions to the node without a pause."""
-        for start in range(0, len(raws), SENT_AT_ONCE):
-            requests = [
-                ("eth_sendRawTransaction", [raw]) for raw in raws[start : start + SENT_AT_ONCE]
-            ]
-            answers = self.node.batch(requests)
-            refused = [answer for answer in answers if isinstance(answer, RpcError)]
-            assert not refused, refused[0]
+        for start in range(0, len(signed_transactions), SENT_AT_ONCE):
+            batch = signed_transactions[start : start + SENT_AT_ONCE]
+            requests = [("eth_sendRawTransaction", [transaction]) for transaction in batch]
+            for answer in self.node.batch(requests):
+                assert not isinstance(answer, RpcError), answer
 
     def mine_until(self, wallet, nonce):
         """Mine blocks until the wallet's next nonce has this value."""
@@ -137,13 +134,25 @@ class BusyChain:
             if self.nonce(wallet) >= nonce:
                 return
             self.anvil.mine()
-        raise AssertionError(f"transactions of {wallet.address} are not mined")
+        raise AssertionError(f"the chain does not mine the transactions of {wallet.address}")
 
     def nonce(self, wallet):
         """Return a wallet's next nonce."""
         return int(self.node.ask("eth_getTransactionCount", wallet.address, "latest"), 16)
 
 
-def in_batches(calls, size=BATCH):
+def settlement(job_key):
+    """Return the call that settles a finished job."""
+    return Settle(
+        job_key=job_key,
+        state=JobState.FINISHED,
+        seconds=RUN_TIME_S,
+        exit_code=0,
+        error="",
+        evidence=f"0x{job_key.job_id.number:064x}",
+    )
+
+
+def in_batches(calls, size=JOBS_PER_TRANSACTION):
     """Return the calls in batches."""
     return [calls[start : start + size] for start in range(0, len(calls), size)]

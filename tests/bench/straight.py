@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Submit the same job many times to plain Slurm, as SlurmUser on the controller.
 
-Standard input is JSON. Each job has a job key with a contract that does not exist, because the
-job_submit plugin refuses a wallet's job without a job key. The program prints the Unix time of the
-first submission.
+The program reads JSON from stdin and prints the Unix time of the first submission. The job_submit
+plugin refuses a wallet's job without a job key. Each job therefore has a job key, with the address
+of a contract that does not exist.
 """
 
 import json
@@ -18,7 +18,7 @@ from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.supervisor.submission import GridUser, Script, Submission
 
-task = json.load(sys.stdin)
+parameters = json.load(sys.stdin)
 slurm = LocalSlurm(
     runner=LocalRunner(),
     socket=Path("/run/slurmrestd/slurmrestd.socket"),
@@ -27,19 +27,17 @@ slurm = LocalSlurm(
     account="grid",
     homes=Path("/home/ldap-users"),
 )
-submissions = [
-    Submission(
-        job_key=JobKey(
-            job_id=JobId(chain_id=1, contract=task["contract"], number=number),
-            batch_location_hash="straight",
-        ),
-        user=GridUser(address=task["address"], uid=task["uid"], gid=task["gid"]),
-        resources=Resources(**task["resources"]),
-        time_limit_min=task["time_limit_min"],
-        script=Script(text=task["script"]),
+submissions = []
+for number in range(1, parameters["jobs"] + 1):
+    job_id = JobId(chain_id=1, contract=parameters["contract"], number=number)
+    submission = Submission(
+        job_key=JobKey(job_id=job_id, batch_location_hash="straight"),
+        user=GridUser(address=parameters["address"], uid=parameters["uid"], gid=parameters["gid"]),
+        resources=Resources(**parameters["resources"]),
+        time_limit_min=parameters["time_limit_min"],
+        script=Script(text=parameters["script"]),
     )
-    for number in range(1, task["jobs"] + 1)
-]
+    submissions.append(submission)
 print(time.time(), flush=True)
 for submission in submissions:
     slurm.submit(submission)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check that the time to read and render a workflow grows linearly with the size of its file.
 
-Each kind of file is read and rendered at a quarter of the largest size and at the largest size. The
-exit code is 1 if the larger file takes much more than four times as long.
+The benchmark reads and renders each kind of file at a quarter of the maximum size and at the
+maximum size. The exit code is 1 if the larger file takes much more than four times as long.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gridstead.workflow.render import render  # noqa: E402
 KEY = "A" * 43 + "="
 RESOURCES = "resources: {tasks: 9, cpusPerTask: 1, memPerCpu: 1}\n"
 STEPS = "steps:\n- run: {command: x}\n"
-RUN = "- run: {command: x, network: pasta, customNetworkInterfaces: ["
-END = "{vnet: {name: n, address: 10.0.0.2/8}}, "
+STEP_WITH_INTERFACES = "- run: {command: x, network: pasta, customNetworkInterfaces: ["
+INTERFACE = "{vnet: {name: n, address: 10.0.0.2/8}}, "
 LONG_COMMENT = " # long" * 100 + "\n"
 TUNNEL = f"{{wireguard: {{privateKey: '{KEY}'}}}}, "
 NETWORK = "virtualNetworks: [{name: n, gatewayAddress: 10.0.0.1/8}]\n"
@@ -33,28 +33,30 @@ MAX_RATIO = 9  # for four times the size: 4 is linear, 16 is quadratic
 RUNS = 5
 
 
-def nested(depth):
+def nested_steps(depth):
+    """Return a list of steps that contain steps, as YAML."""
     text = "[{}]"
     for _ in range(depth):
         text = f"[{{steps: {text}}}, {{}}, {{}}, {{}}]"
     return text
 
 
-FILES = {
+# The beginning of each kind of file, the part that it repeats with a number, and its end.
+PARTS_OF_FILES = {
     "unknown keys": (STEPS, "k%d: 1\n", ""),
-    "keys almost right": (STEPS, "enableLogginh%d: 1\n", ""),
-    "keys in a wrong place": ("steps:\n", "- {network: %d}\n", ""),
-    "keys twice": (STEPS, "a: %d\n", ""),
+    "misspelled keys": (STEPS, "enableLogginh%d: 1\n", ""),
+    "misplaced keys": ("steps:\n", "- {network: %d}\n", ""),
+    "duplicate keys": (STEPS, "a: %d\n", ""),
     "errors in lists": ("steps:\n", "- steps: [{a%d: 1}, {a: 1}, {a: 1}, {a: 1}, {a: 1}]\n", ""),
     "anchors": (STEPS, "a%d: &a 1\n", ""),
-    "keys that are marked": (STEPS, "? a%d\n", ""),
+    "explicit keys": (STEPS, "? a%d\n", ""),
     "tags of tags": ("", "%%TAG !a%d! b\n", ""),
     "escapes": ('steps: [{run: {command: "', "\\x41%d", '"}}]\n'),
     "items": ("steps: [{for: {parallel: false, items: [", "a%d, ",
               "], steps: [{run: {command: x}}]}}]\n"),
     "variables": (STEPS + "env: [", "{key: a%d, value: b}, ", "]\n"),
     "digits": (STEPS + "a: ", "%d", "x\n"),
-    "steps in steps": ("steps: [", f"{{name: s%d, steps: {nested(12)}}}, ", "]\n"),
+    "steps in steps": ("steps: [", f"{{name: s%d, steps: {nested_steps(12)}}}, ", "]\n"),
     "handles": (
         "steps:\n",
         "- {launch: {handleName: h%d, steps: [{run: {command: x}}]}, dependsOn: [h0]}\n",
@@ -62,46 +64,54 @@ FILES = {
     ),
     "ends of a network": (
         NETWORK + "steps:\n",
-        RUN + "{vnet: {name: n, address: 10.1.0.%d/8}}, " + END * 15 + "]}" + LONG_COMMENT,
+        STEP_WITH_INTERFACES
+        + "{vnet: {name: n, address: 10.1.0.%d/8}}, " + INTERFACE * 15 + "]}" + LONG_COMMENT,
         "",
     ),
-    "tunnels": ("steps:\n", RUN + TUNNEL * 16 + "]} #%d\n", ""),
+    "tunnels": ("steps:\n", STEP_WITH_INTERFACES + TUNNEL * 16 + "]} #%d\n", ""),
 }  # fmt: skip
 
 
 def file_text(kind, size):
-    """Return the text of a file of this kind and about this size (bytes)."""
-    head, part, tail = FILES[kind]
-    parts, length = [head if kind == "tags of tags" else RESOURCES + head], len(RESOURCES + head)
+    """Return the text of a file of this kind and approximately this size (bytes)."""
+    head, part, tail = PARTS_OF_FILES[kind]
+    if kind != "tags of tags":
+        head = RESOURCES + head
+    parts, length = [head], len(head)
     while length < size - 2000:
-        parts.append(part % (len(parts) % 250 if "ends" in kind else len(parts)))
+        number = len(parts)
+        if kind == "ends of a network":
+            number %= 250  # the number is a byte of an IP address
+        parts.append(part % number)
         length += len(parts[-1])
     return "".join((*parts, tail))
 
 
-def seconds(text):
+def cpu_seconds(text):
     """Return the CPU seconds to render or refuse a text. A very long error adds 10 s."""
     started = time.process_time()
     try:
         render(parse_workflow(text))
     except InvalidWorkflow as err:
         elapsed_s = time.process_time() - started
-        return elapsed_s + 10 if len(str(err)) > MAX_ERROR_CHARACTERS else elapsed_s
+        if len(str(err)) > MAX_ERROR_CHARACTERS:
+            elapsed_s += 10
+        return elapsed_s
     return time.process_time() - started
 
 
-def shortest(text):
+def shortest_cpu_seconds(text):
     """Return the shortest time of several runs, in seconds."""
-    return min(seconds(text) for _ in range(RUNS))
+    return min(cpu_seconds(text) for _ in range(RUNS))
 
 
 def main() -> int:
     """Measure each kind; return 1 if the time of one kind grows too fast."""
     print(f"{'kind of file':<24}{'quarter':>12}{'whole':>12}{'ratio':>8}")
     worst = 0.0
-    for kind in FILES:
-        quarter = shortest(file_text(kind, MAX_BYTES // 4))
-        whole = shortest(file_text(kind, MAX_BYTES))
+    for kind in PARTS_OF_FILES:
+        quarter = shortest_cpu_seconds(file_text(kind, MAX_BYTES // 4))
+        whole = shortest_cpu_seconds(file_text(kind, MAX_BYTES))
         print(f"{kind:<24}{1e3 * quarter:>9.1f} ms{1e3 * whole:>9.1f} ms{whole / quarter:>8.1f}")
         worst = max(worst, whole / quarter)
     print(f"largest ratio {worst:.1f}, at most {MAX_RATIO}")

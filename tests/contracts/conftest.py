@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A local chain and the compiled contracts, for the tests of ``contracts/``."""
 
+import itertools
 import json
 import os
 import shutil
@@ -19,16 +20,16 @@ CHAIN_ID = 179188
 BLOCK_GAS_LIMIT = 30_000_000
 
 
-def _tool(name):
-    """Return the path of a program: that of this checkout, else the one in the PATH.
+def _find_tool(name):
+    """Return the path of a program in this checkout, or else in PATH.
 
-    If it is missing, the test fails in CI and is skipped elsewhere.
+    If the program is missing, the test fails in CI and is skipped elsewhere.
     """
     installed = sorted(CONTRACTS.glob(f"node_modules/@foundry-rs/{name}-*/bin/{name}"))
     installed += ROOT.glob(f".venv/{name}/bin/{name}")
     path = installed[0] if installed else shutil.which(name)
     if path is None:
-        message = f"{name} is not installed (make setup)"
+        message = f"{name} is not installed; run make setup"
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
@@ -42,19 +43,19 @@ def contracts_dir():
 
 @pytest.fixture(scope="session")
 def forge_path():
-    return _tool("forge")
+    return _find_tool("forge")
 
 
 @pytest.fixture(scope="session")
 def slither():
-    return _tool("slither")
+    return _find_tool("slither")
 
 
 @pytest.fixture(scope="session")
 def forge(forge_path):
-    """Return a function that runs forge in contracts/ and returns the finished process.
+    """Return a function that runs forge in contracts/ and returns the result of the process.
 
-    Its keyword arguments are added to the environment.
+    The function adds its keyword arguments to the environment.
     """
 
     def run(*arguments, **environment):
@@ -71,10 +72,11 @@ def forge(forge_path):
 
 
 @pytest.fixture(scope="session")
-def exceptions():
+def read_exceptions():
     """Return a function that returns the entries of a table of contracts/exceptions.toml."""
     document = tomllib.loads((CONTRACTS / "exceptions.toml").read_text())
-    assert all(entry["reason"] for entries in document.values() for entry in entries)
+    for entry in itertools.chain.from_iterable(document.values()):
+        assert entry["reason"], entry
 
     def read(table):
         return document.get(table, [])
@@ -83,10 +85,10 @@ def exceptions():
 
 
 @pytest.fixture(scope="session")
-def compiled(forge):
-    """Return a function that reads a compiled contract; also one of the forge tests."""
-    built = forge("build", "--quiet")
-    assert built.returncode == 0, built.stderr
+def read_compiled(forge):
+    """Return a function that reads the ABI and the bytecode of a compiled contract or test."""
+    result = forge("build", "--quiet")
+    assert result.returncode == 0, result.stderr
 
     def read(file, name):
         document = json.loads((CONTRACTS / "out" / file / f"{name}.json").read_text())
@@ -96,7 +98,7 @@ def compiled(forge):
 
 
 @pytest.fixture(scope="session")
-def artifact():
+def read_artifact():
     """Return a function that reads an artifact of the Python package."""
 
     def read(name):
@@ -107,7 +109,7 @@ def artifact():
 
 @pytest.fixture(scope="session")
 def chain():
-    """Return web3 on a new chain that mines each transaction at once."""
+    """Return a web3 client of a new chain that mines each transaction immediately."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -119,7 +121,7 @@ def chain():
         "--gas-limit",
         str(BLOCK_GAS_LIMIT),
     ]
-    anvil = subprocess.Popen([_tool("anvil"), "--silent", "--prune-history", *arguments])
+    anvil = subprocess.Popen([_find_tool("anvil"), "--silent", "--prune-history", *arguments])
     web3 = Web3(HTTPProvider(f"http://127.0.0.1:{port}", request_kwargs={"timeout": 30}))
     try:
         deadline = time.monotonic() + 20
@@ -134,13 +136,13 @@ def chain():
 
 @pytest.fixture(scope="session")
 def deploy(chain):
-    """Return a function that deploys a contract from the first account, and returns it."""
+    """Return a function that deploys a contract as the first account and returns the contract."""
 
-    def create(abi, bytecode, *arguments):
+    def deploy_contract(abi, bytecode, *arguments):
         factory = chain.eth.contract(abi=abi, bytecode=bytecode)
         transaction = factory.constructor(*arguments).transact({"from": chain.eth.accounts[0]})
         receipt = chain.eth.wait_for_transaction_receipt(transaction)
         assert receipt.status == 1
         return chain.eth.contract(address=receipt.contractAddress, abi=abi)
 
-    return create
+    return deploy_contract

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the gas of the contracts' calls on a real chain: the gas used in the receipt.
+"""Measurements of the gas of the contracts' calls on a real chain, from the receipts.
 
-Rule: a figure depends only on the contracts, so the arguments of calls are fixed: addresses of
-anvil's accounts, a script's id of 22 characters, no labels, an evidence hash without zero bytes.
+The figures must depend only on the contracts. The arguments of the calls are therefore fixed: the
+addresses of anvil's accounts, a script id of 22 characters, no labels, and an evidence hash without
+zero bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from eth_utils import keccak
 
-LOCK = 1000 * 10**18
+ESCROW = 1000 * 10**18
 BATCH = 50
 UNLIMITED = 2**256 - 1
 CANCELLED, FINISHED, RUNNING = 4, 5, 3
@@ -22,9 +23,9 @@ HARDWARE = (1, [1], [64], [10**6])
 LABELS = [("os", "linux")]
 EVIDENCE = keccak(text="accounting record")
 STEPS = ("request", "match", "claim", "start", "end")
-# A queue's slot holds four ids, so each fourth entry pays for a new one: a later call is the mean
-# of four.
-LATER = 4
+# A storage slot of a queue holds four ids, so each fourth entry pays for a new slot. The figure of
+# a later call is therefore the mean of four calls.
+LATER_JOBS = 4
 
 Figures = dict[str, int]
 
@@ -41,27 +42,29 @@ class GasGrid:
         self.providers = create("ProviderManager")
         self.jobs = create("JobRepository")
         self.queues = create("ProviderJobQueues", self.jobs.address)
-        others = (create("Constants"), self.providers, self.queues, self.jobs)
+        other_contracts = (create("Constants"), self.providers, self.queues, self.jobs)
         self.contract = create(
-            "MetaScheduler", self.credit.address, *(other.address for other in others)
+            "MetaScheduler", self.credit.address, *(other.address for other in other_contracts)
         )
         self.meta = self.contract.functions
         self._connect()
 
     def _connect(self) -> None:
         role = self.jobs.functions.METASCHEDULER_ROLE().call()
-        own_role = self.providers.functions.METASCHEDULER_CONTRACT_ROLE().call()
-        self.spend(self.admin, self.jobs.functions.grantRole(role, self.contract.address))
-        self.spend(self.admin, self.providers.functions.grantRole(own_role, self.contract.address))
-        self.spend(self.admin, self.queues.functions.transferOwnership(self.contract.address))
-        self.spend(self.admin, self.meta.grantRole(role, self.matcher))
+        contract_role = self.providers.functions.METASCHEDULER_CONTRACT_ROLE().call()
+        self.send(self.admin, self.jobs.functions.grantRole(role, self.contract.address))
+        self.send(
+            self.admin, self.providers.functions.grantRole(contract_role, self.contract.address)
+        )
+        self.send(self.admin, self.queues.functions.transferOwnership(self.contract.address))
+        self.send(self.admin, self.meta.grantRole(role, self.matcher))
         for customer in (self.customer, self.newcomer):
-            self.spend(self.admin, self.credit.functions.transfer(customer, 10**5 * 10**18))
-        self.spend(self.customer, self.credit.functions.approve(self.contract.address, UNLIMITED))
-        self.spend(self.provider, self.providers.functions.register(HARDWARE, PRICES, LABELS))
-        self.spend(self.admin, self.providers.functions.approve(self.provider))
+            self.send(self.admin, self.credit.functions.transfer(customer, 10**5 * 10**18))
+        self.send(self.customer, self.credit.functions.approve(self.contract.address, UNLIMITED))
+        self.send(self.provider, self.providers.functions.register(HARDWARE, PRICES, LABELS))
+        self.send(self.admin, self.providers.functions.approve(self.provider))
 
-    def spend(self, sender: str, call) -> int:
+    def send(self, sender: str, call) -> int:
         """Mine a call in a separate block, and return the gas used."""
         receipt = self.chain.eth.wait_for_transaction_receipt(
             call.transact({"from": sender, "gas": 20_000_000})
@@ -69,93 +72,103 @@ class GasGrid:
         assert receipt.status == 1
         return receipt.gasUsed
 
-    def newest(self, count: int = 1) -> list[bytes]:
-        """Return the ids of the last jobs requested, oldest first."""
+    def newest_job_ids(self, count: int = 1) -> list[bytes]:
+        """Return the ids of the jobs that were requested last, oldest first."""
         last = self.jobs.functions.jobIdCounter().call()
         return [number.to_bytes(32, "big") for number in range(last - count + 1, last + 1)]
 
     def now(self) -> int:
-        """Return the time of the last block, in seconds since 1970."""
+        """Return the Unix time of the last block."""
         return self.chain.eth.get_block("latest").timestamp
 
     def pass_time(self, seconds: int) -> None:
-        """Set the next block's time to this many seconds later."""
+        """Advance the time of the next block by a number of seconds."""
         self.chain.provider.make_request("evm_increaseTime", [seconds])
 
     def mine(self, blocks: int) -> None:
         """Mine empty blocks."""
         self.chain.provider.make_request("anvil_mine", [hex(blocks)])
 
-    # One job, with the calls of the published ABI.
+    # The steps of one job, with the calls of DeepSquare 1.2.
 
     def request(self) -> int:
-        """Return the gas of a request by the known customer."""
-        return self.spend(self.customer, self.meta.requestNewJob(DEFINITION, LOCK, NAME, True))
+        """Return the gas of a request by the customer."""
+        return self.send(self.customer, self.meta.requestNewJob(DEFINITION, ESCROW, NAME, True))
 
     def match(self) -> int:
         """Return the gas of matching the last job to the provider."""
-        return self.spend(self.matcher, self.meta.metaSchedule(self.newest()[0], self.provider))
+        return self.send(
+            self.matcher, self.meta.metaSchedule(self.newest_job_ids()[0], self.provider)
+        )
 
     def claim(self) -> int:
         """Return the gas of claiming the job."""
-        return self.spend(self.provider, self.meta.claimNextJob())
+        return self.send(self.provider, self.meta.claimNextJob())
 
     def start(self) -> int:
         """Return the gas of starting the job."""
-        return self.spend(
-            self.provider, self.meta.providerSetJobStatus(self.newest()[0], RUNNING, 0, "", 0)
+        return self.send(
+            self.provider,
+            self.meta.providerSetJobStatus(self.newest_job_ids()[0], RUNNING, 0, "", 0),
         )
 
     def end(self) -> int:
         """Return the gas of settling the job after a minute."""
         self.pass_time(60)
-        return self.spend(
-            self.provider, self.meta.providerSetJobStatus(self.newest()[0], FINISHED, 1, "", 0)
+        return self.send(
+            self.provider,
+            self.meta.providerSetJobStatus(self.newest_job_ids()[0], FINISHED, 1, "", 0),
         )
 
-    def take_to(self, step: str) -> bytes:
-        """Create a job, make the steps up to this one, and return its id."""
+    def create_job_in_step(self, step: str) -> bytes:
+        """Create a job, make the steps up to this step, and return the id of the job."""
         for name in STEPS[: STEPS.index(step) + 1]:
             getattr(self, name)()
-        return self.newest()[0]
+        return self.newest_job_ids()[0]
 
     def sign_permit(self, owner: str, deadline: int) -> tuple[int, bytes, bytes]:
         """Return the owner's signature of a permit for the escrow, as v, r and s."""
-        names = ("owner", "spender", "value", "nonce", "deadline")
-        kinds = ("address", "address", "uint256", "uint256", "uint256")
         nonce = self.credit.functions.nonces(owner).call()
-        values = (owner, self.contract.address, str(LOCK), str(nonce), str(deadline))
+        message = {
+            "owner": owner,
+            "spender": self.contract.address,
+            "value": str(ESCROW),
+            "nonce": str(nonce),
+            "deadline": str(deadline),
+        }
         domain = {
             "name": "Credit",
             "version": "1",
             "chainId": self.chain.eth.chain_id,
             "verifyingContract": self.credit.address,
         }
-        kinds_of_domain = ("string", "string", "uint256", "address")
         document = {
             "types": {
-                "EIP712Domain": [
-                    {"name": n, "type": k} for n, k in zip(domain, kinds_of_domain, strict=True)
-                ],
-                "Permit": [{"name": n, "type": k} for n, k in zip(names, kinds, strict=True)],
+                "EIP712Domain": _members(domain, "string", "string", "uint256", "address"),
+                "Permit": _members(message, "address", "address", "uint256", "uint256", "uint256"),
             },
             "primaryType": "Permit",
             "domain": domain,
-            "message": dict(zip(names, values, strict=True)),
+            "message": message,
         }
         answer = self.chain.provider.make_request("eth_signTypedData_v4", [owner, document])
         signature = bytes.fromhex(answer["result"].removeprefix("0x"))
         return signature[64], signature[:32], signature[32:64]
 
 
+def _members(names: Iterable[str], *types: str) -> list[dict[str, str]]:
+    """Return the members of a type of EIP-712."""
+    return [{"name": name, "type": type_} for name, type_ in zip(names, types, strict=True)]
+
+
 def measure_job(grid: GasGrid) -> tuple[Figures, Figures]:
-    """Return the gas of each step, for the first job of a customer and provider and a later job."""
+    """Return the gas of each step for the first job of a customer and provider, and later jobs."""
     first = _measure_steps(grid)
     totals = dict.fromkeys(STEPS, 0)
-    for _ in range(LATER):
+    for _ in range(LATER_JOBS):
         for step, gas in _measure_steps(grid).items():
             totals[step] += gas
-    return first, {step: total // LATER for step, total in totals.items()}
+    return first, {step: total // LATER_JOBS for step, total in totals.items()}
 
 
 def _measure_steps(grid: GasGrid) -> Figures:
@@ -163,129 +176,132 @@ def _measure_steps(grid: GasGrid) -> Figures:
 
 
 def measure_batches(grid: GasGrid) -> Figures:
-    """Return the gas of each step per job; all steps except the requests in batches of 50."""
+    """Return the gas of each step per job. All steps except the requests are in batches."""
     requests = sum(grid.request() for _ in range(BATCH))
-    ids = grid.newest(BATCH)
+    ids = grid.newest_job_ids(BATCH)
     meta, provider = grid.meta, grid.provider
     gas = {"request": requests}
-    gas["match"] = grid.spend(
+    gas["match"] = grid.send(
         grid.matcher, meta.metaScheduleMany([(job, provider, UNLIMITED) for job in ids])
     )
-    gas["claim"] = grid.spend(provider, meta.claimJobs(BATCH))
+    gas["claim"] = grid.send(provider, meta.claimJobs(BATCH))
     now = grid.now()
-    gas["start"] = grid.spend(provider, meta.setRunningMany([(job, now) for job in ids]))
+    gas["start"] = grid.send(provider, meta.setRunningMany([(job, now) for job in ids]))
     grid.pass_time(60)
-    ends = [(job, FINISHED, 60, 0, "", keccak(job)) for job in ids]
-    gas["end"] = grid.spend(provider, meta.settleMany(ends))
-    assert {grid.jobs.functions.get(job).call()[1] for job in ids} == {FINISHED}
+    settlements = [(job, FINISHED, 60, 0, "", keccak(job)) for job in ids]
+    gas["end"] = grid.send(provider, meta.settleMany(settlements))
+    for job in ids:
+        _, state, *_ = grid.jobs.functions.get(job).call()
+        assert state == FINISHED
     return {step: used // BATCH for step, used in gas.items()}
 
 
-def measure_others(grid: GasGrid) -> Figures:
-    """Return the gas of the other calls: the mean of four later calls, or of a single call."""
-    figures = {name: _measure_later(grid, measure) for name, measure in OTHERS.items()}
-    for name, measure in ONCE.items():
+def measure_other_calls(grid: GasGrid) -> Figures:
+    """Return the gas of the other calls: the mean of later calls, or the gas of a single call."""
+    figures = {name: _mean_gas(grid, measure) for name, measure in REPEATED_CALLS.items()}
+    for name, measure in SINGLE_CALLS.items():
         figures[name] = measure(grid)
     return figures
 
 
-def _measure_later(grid: GasGrid, measure: Callable[[GasGrid], int]) -> int:
-    return sum([measure(grid) for _ in range(1 + LATER)][1:]) // LATER
+def _mean_gas(grid: GasGrid, measure: Callable[[GasGrid], int]) -> int:
+    measure(grid)  # the first call, which is not a part of the mean
+    total = sum(measure(grid) for _ in range(LATER_JOBS))
+    return total // LATER_JOBS
 
 
-def _permit(grid: GasGrid) -> int:
+def _request_with_permit(grid: GasGrid) -> int:
     deadline = grid.now() + 3600
     signed = grid.sign_permit(grid.newcomer, deadline)
-    return grid.spend(
+    return grid.send(
         grid.newcomer,
-        grid.meta.requestNewJobWithPermit(DEFINITION, LOCK, NAME, True, deadline, *signed),
+        grid.meta.requestNewJobWithPermit(DEFINITION, ESCROW, NAME, True, deadline, *signed),
     )
 
 
-def _on_job(step: str, sender: str, call: str, *arguments: object) -> Callable[[GasGrid], int]:
+def _call_on_job(step: str, sender: str, call: str, *arguments: object) -> Callable[[GasGrid], int]:
     """Return a function that measures one call on a job that has reached a step."""
 
     def measure(grid: GasGrid) -> int:
-        job = grid.take_to(step)
-        return grid.spend(getattr(grid, sender), getattr(grid.meta, call)(job, *arguments))
+        job = grid.create_job_in_step(step)
+        return grid.send(getattr(grid, sender), getattr(grid.meta, call)(job, *arguments))
 
     return measure
 
 
-def _expire(step: str, seconds: int, blocks: int) -> Callable[[GasGrid], int]:
+def _expire_in_step(step: str, seconds: int, blocks: int) -> Callable[[GasGrid], int]:
     def measure(grid: GasGrid) -> int:
-        job = grid.take_to(step)
+        job = grid.create_job_in_step(step)
         grid.pass_time(seconds)
         grid.mine(blocks)
-        return grid.spend(grid.newcomer, grid.meta.expireJob(job))
+        return grid.send(grid.newcomer, grid.meta.expireJob(job))
 
     return measure
 
 
-def _our_start(grid: GasGrid) -> int:
-    job = grid.take_to("claim")
-    return grid.spend(grid.provider, grid.meta.setJobRunning(job, grid.now()))
+def _set_running(grid: GasGrid) -> int:
+    job = grid.create_job_in_step("claim")
+    return grid.send(grid.provider, grid.meta.setJobRunning(job, grid.now()))
 
 
-def _our_settlement(grid: GasGrid) -> int:
-    job = grid.take_to("start")
+def _settle(grid: GasGrid) -> int:
+    job = grid.create_job_in_step("start")
     grid.pass_time(90)
-    return grid.spend(grid.provider, grid.meta.settleJob(job, FINISHED, 90, 0, "", EVIDENCE))
+    return grid.send(grid.provider, grid.meta.settleJob(job, FINISHED, 90, 0, "", EVIDENCE))
 
 
 def _delegated_top_up(grid: GasGrid) -> int:
-    job = grid.take_to("start")
-    grid.pass_time(
-        45 * 60
-    )  # The escrow pays for 70 minutes. A slice can be added if at most 30 remain.
-    return grid.spend(grid.provider, grid.meta.topUpJobDelegate(job))
+    job = grid.create_job_in_step("start")
+    # The escrow pays for 70 minutes. A slice can be added if at most 30 minutes remain.
+    grid.pass_time(45 * 60)
+    return grid.send(grid.provider, grid.meta.topUpJobDelegate(job))
 
 
-def _claim_of(call: str) -> Callable[[GasGrid], int]:
-    return lambda grid: grid.spend(grid.provider, getattr(grid.meta, call)())
+def _claim_with(call: str) -> Callable[[GasGrid], int]:
+    return lambda grid: grid.send(grid.provider, getattr(grid.meta, call)())
 
 
 def _register(grid: GasGrid) -> int:
-    return grid.spend(grid.candidate, grid.providers.functions.register(HARDWARE, PRICES, LABELS))
+    return grid.send(grid.candidate, grid.providers.functions.register(HARDWARE, PRICES, LABELS))
 
 
 def _approve(grid: GasGrid) -> int:
-    return grid.spend(grid.admin, grid.providers.functions.approve(grid.candidate))
+    return grid.send(grid.admin, grid.providers.functions.approve(grid.candidate))
 
 
 def _set_prices(grid: GasGrid) -> int:
-    return grid.spend(grid.provider, grid.providers.functions.setPrices((1, 2, 3)))
+    return grid.send(grid.provider, grid.providers.functions.setPrices((1, 2, 3)))
 
 
 def _withdraw(grid: GasGrid) -> int:
-    return grid.spend(grid.admin, grid.meta.withdrawAdmin(grid.meta.accruedFees().call()))
+    return grid.send(grid.admin, grid.meta.withdrawAdmin(grid.meta.accruedFees().call()))
 
 
 DAY = 86_400
-# The order matters: a call that claims from a queue follows the one that fills the queue.
-OTHERS: dict[str, Callable[[GasGrid], int]] = {
-    "requestNewJobWithPermit": _permit,
-    "cancelJob, pending": _on_job("request", "customer", "cancelJob"),
-    "cancelJob, matched": _on_job("match", "customer", "cancelJob"),
-    "cancelJob, claimed": _on_job("claim", "customer", "cancelJob"),
-    "cancelJob, running": _on_job("start", "customer", "cancelJob"),
-    "claimNextCancellingJob": _claim_of("claimNextCancellingJob"),
-    "topUpJob": _on_job("start", "customer", "topUpJob", LOCK),
-    "claimNextTopUpJob": _claim_of("claimNextTopUpJob"),
+# The order matters: a call that claims from a queue is after the call that fills the queue.
+REPEATED_CALLS: dict[str, Callable[[GasGrid], int]] = {
+    "requestNewJobWithPermit": _request_with_permit,
+    "cancelJob, pending": _call_on_job("request", "customer", "cancelJob"),
+    "cancelJob, matched": _call_on_job("match", "customer", "cancelJob"),
+    "cancelJob, claimed": _call_on_job("claim", "customer", "cancelJob"),
+    "cancelJob, running": _call_on_job("start", "customer", "cancelJob"),
+    "claimNextCancellingJob": _claim_with("claimNextCancellingJob"),
+    "topUpJob": _call_on_job("start", "customer", "topUpJob", ESCROW),
+    "claimNextTopUpJob": _claim_with("claimNextTopUpJob"),
     "topUpJobDelegate": _delegated_top_up,
-    "setDelegateSpendingAuthority": _on_job(
+    "setDelegateSpendingAuthority": _call_on_job(
         "request", "customer", "setDelegateSpendingAuthority", False
     ),
-    "refuseJob, claimed": _on_job("claim", "provider", "refuseJob"),
-    "timeoutJob, claimed": _on_job("claim", "matcher", "timeoutJob"),
-    "panicJob, running": _on_job("start", "matcher", "panicJob", "node lost"),
-    "setJobRunning": _our_start,
-    "settleJob": _our_settlement,
-    "expireJob, matched": _expire("match", 0, 11),
-    "expireJob, claimed": _expire("claim", 8 * DAY, 1),
-    "expireJob, running": _expire("start", 9 * DAY, 1),
+    "refuseJob, claimed": _call_on_job("claim", "provider", "refuseJob"),
+    "timeoutJob, claimed": _call_on_job("claim", "matcher", "timeoutJob"),
+    "panicJob, running": _call_on_job("start", "matcher", "panicJob", "node lost"),
+    "setJobRunning": _set_running,
+    "settleJob": _settle,
+    "expireJob, matched": _expire_in_step("match", 0, 11),
+    "expireJob, claimed": _expire_in_step("claim", 8 * DAY, 1),
+    "expireJob, running": _expire_in_step("start", 9 * DAY, 1),
 }
-ONCE: dict[str, Callable[[GasGrid], int]] = {
+SINGLE_CALLS: dict[str, Callable[[GasGrid], int]] = {
     "register": _register,
     "approve": _approve,
     "setPrices": _set_prices,

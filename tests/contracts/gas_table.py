@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renders and parses contracts/gas.md."""
+"""The page contracts/gas.md: functions that render and parse it."""
 
 from __future__ import annotations
 
-# The gas of the contracts of DeepSquare 1.2 for the same steps; the last figure is an estimate.
-REFERENCE = {
+# The gas of the contracts of DeepSquare 1.2 for the same steps. The last figure is an estimate.
+DEEPSQUARE_GAS = {
     "request": 635_000,
     "match": 293_000,
     "claim": 205_000,
@@ -46,11 +46,13 @@ Table = dict[str, tuple[int, ...]]
 def render(
     first: dict[str, int], later: dict[str, int], batched: dict[str, int], others: dict[str, int]
 ) -> str:
-    """Return the page."""
-    columns = (REFERENCE, first, later, batched)
+    """Return the text of the page."""
+    columns = (DEEPSQUARE_GAS, first, later, batched)
     rows = []
     for step, (single, batch) in CALLS.items():
-        calls = f"`{single}` or `{batch}`" if single != batch else f"`{single}`"
+        calls = f"`{single}`"
+        if single != batch:
+            calls += f" or `{batch}`"
         figures = [column[step] for column in columns]
         rows.append(_row(step, calls, *figures))
     sums = [sum(column.values()) for column in columns]
@@ -61,14 +63,16 @@ def render(
 
 
 def parse(page: str) -> Table:
-    """Return the figures of each row of a page by the row's name, without those of DeepSquare."""
+    """Return the figures of each row by the name of the row, except the figures of DeepSquare."""
     table = {}
     for line in page.splitlines():
-        cells = [cell.strip().replace(",", "") for cell in line.strip("|").split("|")]
-        numbers = tuple(int(cell) for cell in cells if cell.isdigit())
-        if numbers:
-            name = line.strip("|").split("|")[0].strip()
-            table[name] = numbers[1:] if len(numbers) > len(LIMITS) else numbers
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        digits = [cell.replace(",", "") for cell in cells]
+        numbers = tuple(map(int, filter(str.isdigit, digits)))
+        if not numbers:
+            continue
+        has_figure_of_deepsquare = len(numbers) > len(LIMITS)
+        table[cells[0]] = numbers[1:] if has_figure_of_deepsquare else numbers
     return table
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The domain and the contracts have the same table of transitions and the same exact formulas."""
+"""The domain and the contracts have the same table of transitions and the same formulas."""
 
+import itertools
 import random
 
 import pytest
@@ -26,8 +27,8 @@ SAMPLES = 200
 
 
 @pytest.fixture(scope="module")
-def solidity(compiled, deploy):
-    return deploy(*compiled("LibraryCaller.sol", "LibraryCaller")).functions
+def solidity(read_compiled, deploy):
+    return deploy(*read_compiled("LibraryCaller.sol", "LibraryCaller")).functions
 
 
 @pytest.fixture
@@ -35,16 +36,15 @@ def numbers():
     return random.Random(20261120)
 
 
-def any_number(numbers, bits):
-    """Return a number of a random bit length, so that small numbers are as likely as large ones."""
+def draw_number(numbers, bits):
+    """Return a number with a random bit length of up to ``bits``."""
     return numbers.getrandbits(numbers.randint(1, bits))
 
 
+@pytest.mark.parametrize("to_state", JobState)
 @pytest.mark.parametrize("from_state", JobState)
-def test_transition_table_is_the_same(solidity, from_state):
-    python = [is_legal(from_state, to_state) for to_state in JobState]
-
-    assert python == [solidity.isLegal(from_state, to_state).call() for to_state in JobState]
+def test_transition_table_is_the_same(solidity, from_state, to_state):
+    assert solidity.isLegal(from_state, to_state).call() == is_legal(from_state, to_state)
 
 
 def expected_refusal(from_state, to_state):
@@ -56,7 +56,7 @@ def expected_refusal(from_state, to_state):
 
 
 @pytest.mark.parametrize("from_state", JobState)
-def test_contract_refuses_exactly_the_illegal_transitions(solidity, from_state):
+def test_contract_refuses_only_illegal_transitions(solidity, from_state):
     for to_state in JobState:
         if is_legal(from_state, to_state):
             solidity.check(from_state, to_state).call()
@@ -64,37 +64,38 @@ def test_contract_refuses_exactly_the_illegal_transitions(solidity, from_state):
         with pytest.raises(ContractLogicError) as refused:
             solidity.check(from_state, to_state).call()
 
-        assert reason(bytes.fromhex(refused.value.data[2:])) == expected_refusal(
-            from_state, to_state
-        )
+        refusal = reason(bytes.fromhex(refused.value.data[2:]))
+        assert refusal == expected_refusal(from_state, to_state)
 
 
 def test_cost_is_the_same(solidity, numbers):
     for _ in range(SAMPLES):
-        seconds, price = any_number(numbers, 64), any_number(numbers, 96)
+        seconds, price = draw_number(numbers, 64), draw_number(numbers, 96)
 
         assert cost_floor(seconds, price) == solidity.costDown(seconds, price).call()
 
 
 def test_price_is_the_same(solidity, numbers):
     for _ in range(SAMPLES):
-        gpus, memory, cpus, tasks = (any_number(numbers, bits) for bits in (20, 19, 10, 10))
-        gpu, cpu, mb = (any_number(numbers, bits) for bits in (72, 72, 56))
+        gpus, memory = draw_number(numbers, 20), draw_number(numbers, 19)
+        cpus, tasks = draw_number(numbers, 10), draw_number(numbers, 10)
+        gpu_price, cpu_price = draw_number(numbers, 72), draw_number(numbers, 72)
+        memory_price = draw_number(numbers, 56)
         resources = Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)
-        prices = Prices(gpu_per_min=gpu, cpu_per_min=cpu, memory_mb_per_min=mb)
+        prices = Prices(
+            gpu_per_min=gpu_price, cpu_per_min=cpu_price, memory_mb_per_min=memory_price
+        )
 
-        python = price_per_minute(resources, prices)
-
-        assert python == solidity.pricePerMinute(gpus, memory, cpus, tasks, (gpu, cpu, mb)).call()
+        solidity_prices = (gpu_price, cpu_price, memory_price)
+        expected = solidity.pricePerMinute(gpus, memory, cpus, tasks, solidity_prices).call()
+        assert price_per_minute(resources, prices) == expected
 
 
 def test_bill_is_divided_the_same_way(solidity, numbers):
     for _ in range(SAMPLES):
-        escrow, seconds, price = (
-            any_number(numbers, 128),
-            any_number(numbers, 32),
-            any_number(numbers, 96),
-        )
+        escrow = draw_number(numbers, 128)
+        seconds = draw_number(numbers, 32)
+        price = draw_number(numbers, 96)
         cut = numbers.randint(0, 100)
 
         bill = settle(escrow=escrow, seconds=seconds, price_per_min=price, fee_percent=cut)
@@ -105,14 +106,20 @@ def test_bill_is_divided_the_same_way(solidity, numbers):
 
 
 def escrows_and_prices(numbers):
-    """Yield escrows and prices: random ones, and ones near the longest time and whole minutes."""
+    """Yield pairs of escrow and price.
+
+    Some escrows are random. The others pay for nearly the longest time or nearly whole minutes, or
+    are extreme values.
+    """
     for _ in range(SAMPLES):
-        price = any_number(numbers, 96)
-        yield any_number(numbers, 128), price
+        price = draw_number(numbers, 96)
+        yield draw_number(numbers, 128), price
         longest = min(MAX_PAID_MINUTES * price, 2**128 - 2)
-        yield from ((max(0, longest + more), price) for more in (-1, 0, 1))
-        yield max(0, numbers.randint(1, 10**6) * price + numbers.choice([-1, 0, 1])), price
-    yield from ((escrow, price) for escrow in (0, 1, 2**128 - 1) for price in (0, 1, 2**96 - 1))
+        for escrow in (longest - 1, longest, longest + 1):
+            yield max(0, escrow), price
+        whole_minutes = numbers.randint(1, 10**6) * price
+        yield max(0, whole_minutes + numbers.choice([-1, 0, 1])), price
+    yield from itertools.product((0, 1, 2**128 - 1), (0, 1, 2**96 - 1))
 
 
 def test_paid_minutes_are_the_same(solidity, numbers):
@@ -125,23 +132,24 @@ def test_paid_seconds_are_the_same(solidity, numbers):
         assert paid_seconds_ceil(escrow, price) == solidity.paidSecondsUp(escrow, price).call()
 
 
-def near(numbers, bound):
+def draw_near(numbers, bound):
     return numbers.choice(
-        [0, 1, max(0, bound - 1), bound, bound + 1, 2**64 - 1, any_number(numbers, 64)]
+        [0, 1, max(0, bound - 1), bound, bound + 1, 2**64 - 1, draw_number(numbers, 64)]
     )
 
 
 def test_the_same_resources_are_valid(solidity, numbers):
-    seen = set()
+    results = set()
     for _ in range(5 * SAMPLES):
-        gpus, tasks = near(numbers, MAX_GPUS), numbers.choice([0, 1, 7, any_number(numbers, 22)])
-        cpus = near(numbers, MAX_CPUS // max(1, tasks))
-        memory = near(numbers, MAX_MEMORY_MB // max(1, tasks * cpus))
+        gpus, tasks = (
+            draw_near(numbers, MAX_GPUS),
+            numbers.choice([0, 1, 7, draw_number(numbers, 22)]),
+        )
+        cpus = draw_near(numbers, MAX_CPUS // max(1, tasks))
+        memory = draw_near(numbers, MAX_MEMORY_MB // max(1, tasks * cpus))
         resources = Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)
 
-        assert (
-            resources.is_valid
-            == solidity.isValid((gpus, memory, cpus, tasks, "", 0, [], [])).call()
-        )
-        seen.add(resources.is_valid)
-    assert seen == {True, False}
+        definition = (gpus, memory, cpus, tasks, "", 0, [], [])
+        assert solidity.isValid(definition).call() == resources.is_valid
+        results.add(resources.is_valid)
+    assert results == {True, False}

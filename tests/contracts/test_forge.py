@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The forge tests pass, and the sources are formatted and lint-free."""
+"""Tests that the forge tests pass, and that the sources are formatted and lint-free."""
 
 
 def test_forge_tests_pass(forge):
-    done = forge("test")
+    result = forge("test")
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
 
 
 def test_sources_are_formatted(forge):
-    done = forge("fmt", "--check")
+    result = forge("fmt", "--check")
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
 
 
 def test_linter_reports_nothing(forge):
-    done = forge("lint", "src")
+    result = forge("lint", "src")
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")

@@ -7,16 +7,16 @@
 import os
 
 import pytest
-from tests.contracts.gas_grid import GasGrid, measure_batches, measure_job, measure_others
+from tests.contracts.gas_grid import GasGrid, measure_batches, measure_job, measure_other_calls
 from tests.contracts.gas_table import LIMITS, parse, render
 
-GROWTH = 1.02
+MAX_GROWTH_FACTOR = 1.02
 
 
 @pytest.fixture(scope="module")
-def figures(chain, deploy, artifact):
+def figures(chain, deploy, read_artifact):
     def create(name, *arguments):
-        document = artifact(name)
+        document = read_artifact(name)
         return deploy(document["abi"], document["bytecode"], *arguments)
 
     grid = GasGrid(chain, create)
@@ -25,12 +25,12 @@ def figures(chain, deploy, artifact):
         "first": first,
         "later": later,
         "batched": measure_batches(grid),
-        "others": measure_others(grid),
+        "others": measure_other_calls(grid),
     }
 
 
 @pytest.fixture(scope="module")
-def measured(figures, contracts_dir):
+def measured_table(figures, contracts_dir):
     page = render(**figures)
     if os.environ.get("GRIDSTEAD_GAS") == "write":
         print(f"\n{page}")
@@ -38,19 +38,19 @@ def measured(figures, contracts_dir):
     return parse(page)
 
 
-@pytest.mark.parametrize("kind", LIMITS)
-def test_job_of_a_known_customer_stays_within_the_limit(figures, kind):
-    assert sum(figures[kind].values()) <= LIMITS[kind]
+@pytest.mark.parametrize("column", LIMITS)
+def test_job_of_a_known_customer_stays_within_the_limit(figures, column):
+    assert sum(figures[column].values()) <= LIMITS[column]
 
 
-def test_no_figure_exceeds_the_page(measured, contracts_dir):
+def test_no_figure_exceeds_the_page(measured_table, contracts_dir):
     """If a call may use more gas, `make gas` updates the page."""
     written = parse((contracts_dir / "gas.md").read_text())
 
-    assert written.keys() == measured.keys()
+    assert written.keys() == measured_table.keys()
     grown = []
-    for row, figures in measured.items():
+    for row, figures in measured_table.items():
         for before, now in zip(written[row], figures, strict=True):
-            if now > before * GROWTH:
+            if now > before * MAX_GROWTH_FACTOR:
                 grown.append((row, before, now))
     assert grown == []

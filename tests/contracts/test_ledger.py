@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A ledger model in Python and the contracts agree exactly on every call of random sequences.
 
-``GRIDSTEAD_LEDGER_SEQUENCES`` is the number of sequences (100), ``GRIDSTEAD_LEDGER_SEED`` the first
-seed. A failure prints the seed that repeats its sequence.
+``GRIDSTEAD_LEDGER_SEQUENCES`` is the number of sequences (default 100), and
+``GRIDSTEAD_LEDGER_SEED`` is the first seed. A failure prints the seed of its sequence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from tests.contracts.ledger import meta_scheduler, providers, records, steps
 from tests.contracts.ledger.campaign import Campaign
-from tests.contracts.ledger.coverage import gaps
+from tests.contracts.ledger.coverage import coverage_gaps
 from tests.contracts.ledger.replay import Disagreement
 from tests.devnet import Anvil
 
@@ -22,7 +22,7 @@ from gridstead.domain.jobs.billing import Bill, paid_seconds_ceil, settle
 
 SEQUENCES = int(os.environ.get("GRIDSTEAD_LEDGER_SEQUENCES", "100"))
 SEED = int(os.environ.get("GRIDSTEAD_LEDGER_SEED", "20261120"))
-ENOUGH_FOR_COVERAGE = 100
+MIN_SEQUENCES_FOR_COVERAGE = 100
 SECONDS_PER_SEQUENCE = 6
 
 
@@ -35,8 +35,8 @@ def _with_fee_rounded_up(**terms: int) -> Bill:
     bill = settle(**terms)
     if bill.cost * terms["fee_percent"] % 100 == 0:
         return bill
-    more = min(1, bill.provider)
-    return replace(bill, fee=bill.fee + more, provider=bill.provider - more)
+    added_fee = min(1, bill.provider)
+    return replace(bill, fee=bill.fee + added_fee, provider=bill.provider - added_fee)
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +57,12 @@ def test_model_and_contracts_agree_on_every_call(campaign):
     replay = campaign.replay
     refusals = replay.refusals.total()
     print(f"{SEQUENCES} sequences from seed {SEED}: {replay.calls} calls, {refusals} refusals")
-    if SEQUENCES >= ENOUGH_FOR_COVERAGE:
-        assert gaps(replay) == {}
+    if SEQUENCES >= MIN_SEQUENCES_FOR_COVERAGE:
+        assert coverage_gaps(replay) == {}
 
 
 WRONG_RULES = {
-    "a fee is rounded up": (steps, "divide", _with_fee_rounded_up),
+    "a fee is rounded up": (steps, "divide_escrow", _with_fee_rounded_up),
     "a deadline is rounded down": (
         steps,
         "paid_seconds_ceil",
@@ -70,7 +70,7 @@ WRONG_RULES = {
     ),
     "a cancelled job may run to its paid end": (
         steps,
-        "awaited_end",
+        "latest_end",
         lambda job: job.started_at + paid_seconds_ceil(job.escrow, job.price),
     ),
     "a finished job may run again": (records, "is_legal", lambda start, end: end != start),
@@ -88,8 +88,8 @@ WRONG_RULES = {
     "a queue skips no stale entry": (records, "is_live", lambda *_: True),
 }
 
-# The seed of a sequence that detects the wrong rule; it is played first.
-SHOWN_BY = {
+# The seed of a sequence that detects the wrong rule. The test plays this sequence first.
+DETECTING_SEEDS = {
     "a fee is rounded up": 20261128,
     "a deadline is rounded down": 20261157,
     "a cancelled job may run to its paid end": 20261189,
@@ -103,9 +103,9 @@ SHOWN_BY = {
 
 @pytest.mark.parametrize("rule", WRONG_RULES)
 def test_wrong_rule_of_the_model_is_detected(campaign, monkeypatch, rule):
-    """If any rule of the model is wrong, some sequence detects it."""
-    module, name, wrong = WRONG_RULES[rule]
-    monkeypatch.setattr(module, name, wrong)
+    """A wrong rule in the model causes a disagreement in at least one sequence."""
+    module, name, wrong_function = WRONG_RULES[rule]
+    monkeypatch.setattr(module, name, wrong_function)
 
     with pytest.raises(Disagreement, match="GRIDSTEAD_LEDGER_SEED="):
-        _play(campaign, (SHOWN_BY[rule], *range(SEED, SEED + ENOUGH_FOR_COVERAGE)))
+        _play(campaign, (DETECTING_SEEDS[rule], *range(SEED, SEED + MIN_SEQUENCES_FOR_COVERAGE)))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mutation operators make each kind of change, and only valid ones."""
+"""Tests that each mutation operator makes its changes, and that all changes are valid Solidity."""
 
 import pytest
 from contracts.mutation.campaign import Change, describe
 from contracts.mutation.operators import mutants_of
 
-FRAME = """// a < b
+CONTRACT = """// a < b
 import {A, B} from "./C.sol";
 
 contract C {
@@ -19,15 +19,15 @@ contract C {
 
 
 def mutate(body, head=""):
-    """Return the body of a function after each mutation."""
-    source = FRAME % (head, body)
+    """Return the mutated bodies of a function, one for each mutant of its body."""
+    source = CONTRACT % (head, body)
     before, after = source.split(body, maxsplit=1)
-    changed = [mutant.apply(source) for mutant in mutants_of(source)]
-    return {
-        mutated.removeprefix(before).removesuffix(after).strip()
-        for mutated in changed
-        if mutated.startswith(before)
-    }
+    bodies = set()
+    for mutant in mutants_of(source):
+        mutated = mutant.apply(source)
+        if mutated.startswith(before):
+            bodies.add(mutated.removeprefix(before).removesuffix(after).strip())
+    return bodies
 
 
 @pytest.mark.parametrize(
@@ -52,20 +52,19 @@ def mutate(body, head=""):
         ('emit Told("x", a); // a < b', {"// a < b", 'emit Told(a, "x"); // a < b'}),
     ],
 )
-def test_every_operator_makes_its_mutants(body, mutations):
+def test_operators_make_the_expected_mutants(body, mutations):
     assert mutate(body) == mutations
 
 
 def test_access_modifier_is_removed():
-    source = FRAME % (" onlyOwner", "        g();")
+    source = CONTRACT % (" onlyOwner", "        g();")
 
-    assert source.replace(" onlyOwner", " ") in {
-        mutant.apply(source) for mutant in mutants_of(source)
-    }
+    mutated_sources = [mutant.apply(source) for mutant in mutants_of(source)]
+    assert source.replace(" onlyOwner", " ") in mutated_sources
 
 
 def test_change_is_described_by_its_lines():
-    source = FRAME % ("", "        x =\n            a < b;")
+    source = CONTRACT % ("", "        x =\n            a < b;")
     mutant = next(mutated for mutated in mutants_of(source) if mutated.new == "<=")
 
     assert describe("C.sol", source, mutant) == Change("C.sol", 9, "a < b;", "a <= b;")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of DeepSquare 1.2 find every function, event and error with the same selectors."""
+"""Tests that the contracts have every function, event and error of the ABI of DeepSquare 1.2."""
 
 from pathlib import Path
 
@@ -15,11 +15,12 @@ EVERY_CONTRACT = (
     "ProviderJobQueues",
     "ProviderManager",
 )
-# Errors of the library Tools: our contracts revert with them in the same cases.
-RAISED_BY = {"Tools": ("JobRepository",)}
+# Library Tools of DeepSquare 1.2 defines errors. Our contracts define the same errors.
+CONTRACTS_WITH_ERRORS_OF = {"Tools": ("JobRepository",)}
 
 
-def published():
+def published_rows():
+    """Yield the rows of the table: contract, type, selector or topic, signature and details."""
     contract = ""
     for line in TABLE.read_text().splitlines():
         if line.startswith("["):
@@ -40,6 +41,7 @@ def to_types(parameters):
 
 
 def to_entry(entry):
+    """Return an entry of an ABI as in the table, or None for a constructor."""
     if entry["type"] == "constructor":
         return None
     signature = entry["name"] + to_types(entry["inputs"])
@@ -56,26 +58,31 @@ def to_entry(entry):
             raise AssertionError(kind)
 
 
-@pytest.mark.parametrize(("contract", "entry"), [(row[0], list(row[1:])) for row in published()])
-def test_published_entry_exists(artifact, contract, entry):
-    names = RAISED_BY.get(contract, (contract,))
+@pytest.mark.parametrize(
+    ("contract", "entry"), [(row[0], list(row[1:])) for row in published_rows()]
+)
+def test_published_entry_exists(read_artifact, contract, entry):
+    names = CONTRACTS_WITH_ERRORS_OF.get(contract, (contract,))
 
-    assert any(entry == to_entry(own) for name in names for own in artifact(name)["abi"])
+    entries = []
+    for name in names:
+        entries += map(to_entry, read_artifact(name)["abi"])
+    assert entry in entries
 
 
 @pytest.mark.parametrize("name", EVERY_CONTRACT)
-def test_no_function_is_overloaded(artifact, name):
-    """Clients and our adapter find functions by name."""
-    names = [entry["name"] for entry in artifact(name)["abi"] if entry["type"] == "function"]
+def test_no_function_is_overloaded(read_artifact, name):
+    """Our adapter and other clients select functions by their names."""
+    names = [entry["name"] for entry in read_artifact(name)["abi"] if entry["type"] == "function"]
 
     assert sorted(set(names)) == sorted(names)
 
 
-def test_no_event_has_a_published_topic_with_other_indexes(artifact):
-    topics = {row[2]: row[4] for row in published() if row[1] == "event"}
+def test_no_event_has_a_published_topic_with_other_indexes(read_artifact):
+    topics = {row[2]: row[4] for row in published_rows() if row[1] == "event"}
 
     for name in EVERY_CONTRACT:
-        for entry in artifact(name)["abi"]:
+        for entry in read_artifact(name)["abi"]:
             if entry["type"] == "event":
                 _, topic, _, marks = to_entry(entry)
                 assert topics.get(topic, marks) == marks

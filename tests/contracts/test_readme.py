@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The invariants of contracts/README.md are numbered without gaps, and each names its tests."""
+"""Tests of contracts/README.md: numbered invariants and faults, each with the names of tests."""
 
 import re
 
-MINIMUM = 25
+MIN_INVARIANTS = 25
 FIXED_FAULTS = 13
-# An item of a numbered list ends before the next item or a blank line.
+# An item of a numbered list ends at the next item or at a blank line.
 INVARIANT = re.compile(r"^(\d+)\. (.*?)(?=^\d+\. |^$)", re.MULTILINE | re.DOTALL)
 
 
@@ -15,22 +15,22 @@ def forge_tests(contracts_dir):
     return set(re.findall(r"function ((?:test|testFuzz|invariant)_\w+)\(", text))
 
 
-def page(contracts_dir):
+def readme_text(contracts_dir):
     return (contracts_dir / "README.md").read_text()
 
 
 def invariants(contracts_dir):
-    return INVARIANT.findall(page(contracts_dir))
+    return INVARIANT.findall(readme_text(contracts_dir))
 
 
 def test_every_named_test_exists(contracts_dir):
-    named = set(re.findall(r"`((?:test|testFuzz|invariant)_\w+)`", page(contracts_dir)))
+    named = set(re.findall(r"`((?:test|testFuzz|invariant)_\w+)`", readme_text(contracts_dir)))
 
     assert sorted(named - forge_tests(contracts_dir)) == []
 
 
 def test_every_named_file_exists(contracts_dir):
-    named = set(re.findall(r"`((?:src|test|tests)/[\w/.]+)`", page(contracts_dir)))
+    named = set(re.findall(r"`((?:src|test|tests)/[\w/.]+)`", readme_text(contracts_dir)))
 
     in_contracts = {name for name in named if (contracts_dir / name).exists()}
     in_repository = {name for name in named if (contracts_dir.parent / name).exists()}
@@ -43,7 +43,7 @@ def test_invariants_are_numbered_and_name_a_test(contracts_dir):
     texts = [text for _, text in items]
 
     assert numbers == list(range(1, len(numbers) + 1))
-    assert len(numbers) >= MINIMUM
+    assert len(numbers) >= MIN_INVARIANTS
     assert [text for text in texts if not re.search(r"`(test|testFuzz|invariant)_", text)] == []
 
 
@@ -56,7 +56,7 @@ def test_every_campaign_is_named_by_an_invariant(contracts_dir):
 
 
 def test_every_fixed_fault_names_a_test(contracts_dir):
-    rows = re.findall(r"^\| (\d+) [^|]+\| (.+) \|$", page(contracts_dir), re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) [^|]+\| (.+) \|$", readme_text(contracts_dir), re.MULTILINE)
 
     assert [int(number) for number, _ in rows] == list(range(1, FIXED_FAULTS + 1))
     assert [number for number, tests in rows if not re.search(r"`(test|testFuzz)_", tests)] == []

@@ -33,10 +33,10 @@ import lab_users  # noqa: E402
 
 CREDIT = 10**18
 COLD = {"CANCELLED", "FINISHED", "FAILED", "OUT_OF_CREDITS", "PANICKED"}
-SLOWDOWN = 3  # timeouts allow for a machine that shares its host with other machines
-# Prints the remains of a Slurm job on a node: files, sockets, mounts, processes. It ignores empty
-# control groups (cgroup v1), which Slurm sometimes does not remove.
-TRACES = """
+SLOWDOWN = 3  # factor of the timeouts, for a machine that shares its hardware with others
+# Prints what a Slurm job has left on a node: files, sockets, mounts and processes. Empty cgroups of
+# version 1 are ignored, because Slurm sometimes does not remove them.
+PRINT_LEFTOVERS = """
 find /tmp /dev/shm -maxdepth 1 -name '*{name}*' -o -name 'gridstead.*'
 find /var/lib/slurm -maxdepth 3 -regextype posix-extended \\
   -regex '.*/(job0*|[a-z0-9_]+_)?{id}([.].*)?'
@@ -44,8 +44,9 @@ grep -E 'job_container/[^/]+/{id}(/| )' /proc/self/mounts || test $? = 1
 grep -lsE '/job_{id}/' /proc/[0-9]*/cgroup || test $? -le 2
 grep -lszx SLURM_JOB_ID={id} /proc/[0-9]*/environ || test $? -le 2
 """
-# Runs on the storage host, because root on the nodes cannot list the users' folders.
-FOLDERS = "find /opt/cache/shared -maxdepth 2 -name '*{name}*'"
+# Prints a job's folders on the shared storage. Runs on the storage host, because root on the nodes
+# cannot list the users' folders.
+PRINT_FOLDERS = "find /opt/cache/shared -maxdepth 2 -name '*{name}*'"
 
 # Prints the state of a Slurm job, its accounting records and the last log lines, for a failed test.
 JOB_REPORT = """
@@ -96,7 +97,7 @@ class Lab:
         ssh = ["ssh", "-F", str(self.folder / "ssh_config")]
         ssh += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60"]
         ssh += ["-o", f"ControlPath={self.folder}/e2e-%C", host, shlex.join(argv)]
-        # ssh would set our own stdin to non-blocking, and Ansible refuses such a stdin.
+        # Do not pass our stdin to ssh. ssh makes it non-blocking, which Ansible refuses.
         stdin = {"input": input} if input is not None else {"stdin": subprocess.DEVNULL}
         return subprocess.run(
             ssh, check=check, capture_output=True, text=True, timeout=timeout, **stdin
@@ -124,25 +125,30 @@ class Lab:
             f"--name={name} -o {fields}",
         )
         names = fields.split(",")
-        return [dict(zip(names, line.split("|"), strict=True)) for line in text.splitlines()]
+        records = []
+        for line in text.splitlines():
+            record = dict(zip(names, line.split("|"), strict=True))
+            records.append(record)
+        return records
 
-    def check_nothing_is_left(self, number, *, timeout=20):
-        """Assert that an ended job leaves nothing on nodes and storage after a short time."""
+    def check_no_leftovers(self, number, *, timeout=20):
+        """Assert that an ended job soon has no leftovers on the nodes and the storage."""
         name = f"0x{number:064x}"
-        script = TRACES.format(name=name, id=self.sacct(name)[-1]["jobid"])
-        end = time.monotonic() + SLOWDOWN * timeout
-        folders = FOLDERS.format(name=name)
+        script = PRINT_LEFTOVERS.format(name=name, id=self.sacct(name)[-1]["jobid"])
+        deadline = time.monotonic() + SLOWDOWN * timeout
+        folders = PRINT_FOLDERS.format(name=name)
         while True:
-            remains = self.sh("compute1", script) + self.sh("compute2", script)
-            remains += self.sh("infra", folders)
-            if not remains:
+            leftovers = self.sh("compute1", script) + self.sh("compute2", script)
+            leftovers += self.sh("infra", folders)
+            if not leftovers:
                 return
-            assert time.monotonic() < end, remains
+            assert time.monotonic() < deadline, leftovers
             time.sleep(0.5)
 
     def billed_seconds(self, record):
-        """Return the billed seconds of an ended record: until slurmdbd's end, or until the end that
-        the node reported, if it is earlier.
+        """Return the billed seconds of an accounting record of an ended job.
+
+        The billed time ends at slurmdbd's end, or at the node's reported end if that is earlier.
         """
         query = (
             "SELECT MAX(at) FROM report "
@@ -153,40 +159,39 @@ class Lab:
             f"import sqlite3, sys; rows = {database}.execute({query!r}, sys.argv[1:]); "
             "print(rows.fetchone()[0] or '')"
         )
-        start, end = record["start"], record["end"]
+        start, deadline = record["start"], record["end"]
         if not start.isdigit():
             return 0
-        argv = ["python3", "-c", script, record["jobid"], start, end]
+        argv = ["python3", "-c", script, record["jobid"], start, deadline]
         reported_end = self.run(self.controller, *argv).stdout.strip()
-        return min(int(record["elapsedraw"]), int(reported_end or end) - int(start))
+        return min(int(record["elapsedraw"]), int(reported_end or deadline) - int(start))
 
     def wait_ended(self, name, *, timeout=60):
-        """Return slurmdbd's ended records of a job name, once at least one exists."""
+        """Wait for slurmdbd's records of ended jobs with a job name and return the records."""
 
-        def ended():
-            records = self.sacct(name)
-            return [record for record in records if has_ended(record)]
+        def ended_records():
+            return list(filter(has_ended, self.sacct(name)))
 
-        return wait_until(ended, timeout=timeout)
+        return wait_until(ended_records, timeout=timeout)
 
 
 def has_ended(record):
-    """Return whether a record of slurmdbd is of an ended job."""
+    """Return whether the job of a record of slurmdbd has ended."""
     return record["end"].isdigit() and record["state"] not in {"RUNNING", "PENDING"}
 
 
 class GridClient:
-    """Access to the grid for its users."""
+    """A client of the lab's grid that acts as any user."""
 
     def __init__(self, lab):
         self.lab = lab
-        self.where = lab_users.LabGrid(folder=lab.folder)
-        self._connected = {}
-        self.admin = lab_users.administrator(self.where)
-        self.provider = self._approved()
+        self.lab_grid = lab_users.LabGrid(folder=lab.folder)
+        self._connections = {}
+        self.admin = lab_users.administrator(self.lab_grid)
+        self.provider = self._approve_provider()
 
-    def _approved(self):
-        def joined():
+    def _approve_provider(self):
+        def joined_provider():
             for provider in json.loads(self.admin.run("provider", "list", "--json").stdout):
                 if "waits" in provider["state"]:
                     self.admin.run("provider", "approve", provider["address"])
@@ -194,42 +199,42 @@ class GridClient:
                     return provider["address"]
             return None
 
-        return wait_until(joined, timeout=90)
+        return wait_until(joined_provider, timeout=90)
 
     def customer(self, name, credits_=10_000):
         """Return a customer with a wallet that has at least ``credits_`` credits."""
-        return lab_users.customer(self.where, name, credits_=credits_)
+        return lab_users.customer(self.lab_grid, name, credits_=credits_)
 
     def close(self):
         """Close the connections to the chain."""
-        for member in self._connected.values():
-            member.close()
+        for connection in self._connections.values():
+            connection.close()
 
-    def _as(self, user):
-        """Return a user's connection to the grid. A `gridstead` command for each call would be too
-        slow.
+    def _connection_of(self, user):
+        """Return a user's connection to the grid.
+
+        The methods use connections because a `gridstead` command for each call would be too slow.
         """
         settings = user.settings.read_text()
-        if settings not in self._connected:
-            self._connected[settings] = many_customers.join(user)
-        return self._connected[settings]
+        if settings not in self._connections:
+            self._connections[settings] = many_customers.connect(user)
+        return self._connections[settings]
 
     def balance(self, address):
-        """Return a wallet's credits, wei."""
-        return self._as(self.admin).customer.balance(address)
+        """Return a wallet's credits, in wei."""
+        return self._connection_of(self.admin).customer.balance(address)
 
     def submit(self, user, command, *, credits_=100, tasks=1, cpus=1, memory_mb=64, logging=False):
         """Submit a one-step workflow and return the job's number."""
-        workflow = many_customers.one_step(command, memory_mb=memory_mb, cpus=cpus) | {
-            "enableLogging": logging
-        }
+        workflow = many_customers.one_step(command, memory_mb=memory_mb, cpus=cpus)
+        workflow["enableLogging"] = logging
         workflow["resources"]["tasks"] = tasks
-        (number,) = self._as(user).submit([workflow], credits_=credits_)
+        (number,) = self._connection_of(user).submit([workflow], credits_=credits_)
         return number
 
     def job(self, user, number):
         """Return a job with the fields of `gridstead job get --json`."""
-        return to_json(self._as(user).jobs([number])[number])
+        return to_json(self._connection_of(user).jobs([number])[number])
 
     def wait(self, user, number, *states, timeout=90):
         """Wait until the job is in one of these states and return the job.
@@ -237,7 +242,7 @@ class GridClient:
         The test fails if the job reaches another cold state.
         """
 
-        def reached():
+        def job_in_state():
             job = self.job(user, number)
             if job["state"] in states:
                 return job
@@ -247,24 +252,23 @@ class GridClient:
             return None
 
         try:
-            return wait_until(reached, timeout=timeout)
+            return wait_until(job_in_state, timeout=timeout)
         except AssertionError as error:
-            error.add_note(
-                self.lab.sh(
-                    self.lab.controller, JOB_REPORT.format(name=f"0x{number:064x}"), check=False
-                )
-            )
+            report = JOB_REPORT.format(name=f"0x{number:064x}")
+            error.add_note(self.lab.sh(self.lab.controller, report, check=False))
             raise
 
     def history(self, user, number):
         """Return the events of `gridstead job history --json`, oldest first."""
-        return [to_record(event) for event in self._as(user).customer.job_history(number)]
+        return [
+            to_record(event) for event in self._connection_of(user).customer.job_history(number)
+        ]
 
     def check_money(self, user, number, *, seconds=None):
-        """Assert that a cold job's cost matches Slurm's start and end, and that the fee is exact.
+        """Assert that the cost of an ended job matches its billed time, and that its fee is exact.
 
         Args:
-            seconds: The expected billed time. None: the billed time of the last accounting record.
+            seconds: The billed time. The default is the billed time of the last accounting record.
         """
         job = self.job(user, number)
         history = self.history(user, number)
@@ -278,25 +282,26 @@ class GridClient:
         if job["state"] == "PANICKED":
             seconds = 0
         bill = billing_oracle.bill(job["escrow_wei"], seconds, job["price_per_min_wei"])
-        billed = (job["cost_wei"], ends[0]["cost"])
-        assert billed == (bill.cost, bill.cost), f"the cost does not match {seconds} s: {history}"
+        assert job["cost_wei"] == bill.cost, f"the cost does not match {seconds} s: {history}"
+        assert ends[0]["cost"] == bill.cost, f"the cost does not match {seconds} s: {history}"
         assert ends[0]["fee"] == bill.fee
         return job
 
 
 def wait_until(probe, *, timeout, every=0.5):
-    """Return the probe's first true answer.
+    """Call a probe until it returns a true value, and return this value.
 
     Args:
-        timeout: The longest time on an otherwise idle machine, s. The test fails after ``SLOWDOWN``
+        timeout: The longest time on an idle machine, in seconds. The test fails after ``SLOWDOWN``
             times this time.
+        every: The time between two calls, in seconds.
     """
-    end = time.monotonic() + SLOWDOWN * timeout
+    deadline = time.monotonic() + SLOWDOWN * timeout
     while True:
         answer = probe()
         if answer:
             return answer
-        assert time.monotonic() < end, f"no answer after {timeout} s; last answer {answer!r}"
+        assert time.monotonic() < deadline, f"no answer after {timeout} s; last answer {answer!r}"
         time.sleep(every)
 
 
@@ -308,7 +313,7 @@ def pytest_runtest_makereport(item):
     if not report.failed or not lab:
         return report
     for node in lab.group("slurm_compute"):
-        # The test may have failed because this host does not answer.
+        # The node does not answer if its failure is the reason for the failed test.
         with contextlib.suppress(subprocess.TimeoutExpired):
             errors = lab.sh(node, NODE_ERRORS, check=False, timeout=20)
             report.sections.append((f"errors on {node}", errors))
@@ -317,7 +322,7 @@ def pytest_runtest_makereport(item):
 
 @pytest.fixture(scope="session")
 def lab():
-    """The running lab."""
+    """Return the running lab."""
     folder = lab_users.lab_grid().folder
     if not (folder / "state.json").exists():
         pytest.fail(f"no lab in {folder}; run `make up` first")
@@ -326,14 +331,14 @@ def lab():
 
 @pytest.fixture(scope="session")
 def grid(lab):
-    """The grid on the running lab, with an approved provider."""
+    """Return a client of the grid on the running lab, which has an approved provider."""
     with contextlib.closing(GridClient(lab)) as client:
         yield client
 
 
 @pytest.fixture
-def stopped(lab):
-    """A context manager that stops a unit of a host and starts it again afterwards."""
+def stop_unit(lab):
+    """Return a context manager that stops a unit of a host and starts it again afterwards."""
 
     @contextlib.contextmanager
     def unit_stopped(host, unit):

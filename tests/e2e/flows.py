@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of network flows of the running lab."""
+"""Functions that read the table of network flows of the running lab."""
 
 import json
 import subprocess
@@ -8,8 +8,8 @@ import sys
 from tests.e2e.conftest import CHECKOUT
 
 
-def table(lab, folder):
-    """Return the flows and the groups, with the values that the roles receive."""
+def read_flow_table(lab, folder):
+    """Return the flows and the groups of the lab, with the values of the roles' variables."""
     table_file = folder / "table.json"
     content = "{{ {'flows': base_flows, 'groups': base_groups} | to_json }}"
     variables = {
@@ -26,24 +26,26 @@ def table(lab, folder):
     return json.loads(table_file.read_text())
 
 
-def listed(lab, table, source, host, port, protocol="tcp"):
+def matching_flows(lab, table, source, host, port, protocol="tcp"):
     """Return the flows that allow connections from a source to a port of a host.
 
     Args:
-        source: A host of the lab, or None for a machine outside of the site.
+        source: The name of a host of the lab, or None for a machine outside of the site.
     """
-    sources = {name for name, hosts in table["groups"].items() if source in hosts}
+    groups = table["groups"]
+    sources = {name for name, hosts in groups.items() if source in hosts}
     sources |= {"anyone", lab.address(source) if source else lab.gateway}
     allowed = []
     for flow in table["flows"]:
-        leads_to_host = any(host in table["groups"][group] for group in flow["to"])
+        leads_to_host = any(host in groups[group] for group in flow["to"])
         if not leads_to_host or not sources.intersection(flow["from"]):
             continue
-        allowed += [flow for ports in flow.get(protocol, []) if in_range(port, ports)]
+        if any(is_in_range(port, ports) for ports in flow.get(protocol, [])):
+            allowed.append(flow)
     return allowed
 
 
-def in_range(port, ports):
-    """Return whether a port is in a range "first-last", or is the single port."""
+def is_in_range(port, ports):
+    """Return whether a port is in a range "first-last", or equals a single port."""
     first, _, last = str(ports).partition("-")
     return int(first) <= port <= int(last or first)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many jobs at once: customers in the test process, without a `gridstead` command per job."""
+"""Connections of customers to the grid, which submit many jobs without `gridstead` commands."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """A customer with a connection to the grid."""
+class GridConnection:
+    """A customer's connection to the grid."""
 
     settings: ClientSettings
     chain: OpenChain
@@ -43,24 +43,26 @@ class Member:
     def submit(
         self, workflows: Sequence[dict[str, object]], *, credits_: int = 100
     ) -> tuple[int, ...]:
-        """Store the scripts, request all jobs at once and return their numbers, in order."""
+        """Store the scripts, request all jobs in one call and return their numbers in order."""
         with ThreadPoolExecutor(UPLOADS_AT_ONCE) as pool:
-            stored = list(pool.map(self._store, workflows))
+            scripts = list(pool.map(self._store, workflows))
         escrow = credits_ * CREDIT
         if self.customer.allowance() < escrow * len(workflows):
             self.customer.allow(escrow * len(workflows))
-        pairs = zip(workflows, stored, strict=True)
-        requests = [_request(workflow, script, escrow) for workflow, script in pairs]
+        workflows_and_scripts = zip(workflows, scripts, strict=True)
+        requests = [
+            _request(workflow, script, escrow) for workflow, script in workflows_and_scripts
+        ]
         return self.customer.request_jobs(requests)
 
     def jobs(self, numbers: Iterable[int]) -> dict[int, Job]:
-        """Return the jobs by number, at the newest block."""
+        """Return the jobs in the newest block, by number."""
         job_ids = map(self.chain.contracts.job_id, numbers)
         jobs = self.ledger.jobs(job_ids, at_block=self.ledger.head())
         return {job_id.number: job for job_id, job in jobs.items()}
 
     def wait_cold(self, numbers: Iterable[int], *, timeout: float) -> dict[int, Job]:
-        """Return the jobs by number, once all of them are in a cold state."""
+        """Wait until all jobs are in a cold state and return the jobs by number."""
         numbers, deadline = tuple(numbers), time.monotonic() + timeout
         while True:
             jobs = self.jobs(numbers)
@@ -72,36 +74,36 @@ class Member:
             )
             time.sleep(POLL_S)
 
-    def ends(self, number: int) -> list[HistoryEvent]:
+    def end_events(self, number: int) -> list[HistoryEvent]:
         """Return the settlements and refunds of a job."""
-        ends = {"JobSettled", "JobRefunded"}
-        return [event for event in self.customer.job_history(number) if event.event in ends]
+        history = self.customer.job_history(number)
+        return [event for event in history if event.event in {"JobSettled", "JobRefunded"}]
 
     def _store(self, workflow: dict[str, object]) -> str:
         parsed = from_graphql(workflow).to_graphql()
         return submit_workflow(self.settings.job_definitions_url, parsed, ca=self.settings.ca_file)
 
 
-def join(person) -> Member:
+def connect(user) -> GridConnection:
     """Connect a user of the lab to the grid."""
-    settings = load(ClientSettings, person.settings)
+    settings = load(ClientSettings, user.settings)
     chain, wallet = open_chain(settings.chain), open_wallet(settings.wallet)
-    return Member(
+    return GridConnection(
         settings=settings, chain=chain, customer=Customer(chain.node, chain.contracts, wallet)
     )
 
 
-def submit_named(person, workflows: Mapping[str, dict[str, object]]) -> dict[str, int]:
-    """Submit a user's workflows and return the job number of each, by its name in ``workflows``."""
-    member = join(person)
+def submit_named(user, workflows: Mapping[str, dict[str, object]]) -> dict[str, int]:
+    """Submit a user's workflows and return the job numbers by the names in ``workflows``."""
+    connection = connect(user)
     try:
-        return dict(zip(workflows, member.submit(list(workflows.values())), strict=True))
+        return dict(zip(workflows, connection.submit(list(workflows.values())), strict=True))
     finally:
-        member.close()
+        connection.close()
 
 
 def records_of(lab, jobs: Mapping[int, Job]) -> dict[int, list[dict[str, str]]]:
-    """Return the accounting records of each job, by number. The job key assigns them."""
+    """Return the accounting records of each job, by the number in the job key."""
     names = ",".join(job.id.slurm_name for job in jobs.values())
     records: dict[int, list[dict[str, str]]] = {number: [] for number in jobs}
     for record in lab.sacct(names):

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 NAME, ANSWER = "somewhere.test", "192.0.2.77"
 
 
-class Names(socketserver.BaseRequestHandler):
-    """A DNS server that knows one name."""
+class DnsHandler(socketserver.BaseRequestHandler):
+    """The handler of a DNS server that knows one name."""
 
     def handle(self) -> None:
-        """Answer a query for an A record; other queries get no record."""
+        """Answer a query for the A record of the name. Other queries get an empty answer."""
         query, server_socket = self.request
         question = query[12 : query.index(b"\0", 12) + 5]
         is_a_query = question[-4:-2] == b"\0\1"
@@ -31,9 +31,9 @@ class Names(socketserver.BaseRequestHandler):
 
 
 @contextlib.contextmanager
-def running(address: str) -> Iterator[None]:
-    """Run the DNS server on an address."""
-    with socketserver.ThreadingUDPServer((address, 53), Names) as server:
+def run_name_server(address: str) -> Iterator[None]:
+    """Run the DNS server on an address during the ``with`` block."""
+    with socketserver.ThreadingUDPServer((address, 53), DnsHandler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:

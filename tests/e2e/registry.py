@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Container registries on this machine's address in the lab's network, with certificates of the
+"""Container registries for jobs of the lab.
+
+The registries listen on this machine's address in the lab's network and use certificates of the
 lab's CA.
 """
 
@@ -33,12 +35,12 @@ PROGRAMS = (
     "/bin/echo",
     "/bin/sleep",
 )
-MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
-PART = (
+MANIFEST_MEDIA_TYPE = "application/vnd.docker.distribution.manifest.v2+json"
+PART_MEDIA_TYPES = (
     "application/vnd.docker.container.image.v1+json",
     "application/vnd.docker.image.rootfs.diff.tar.gzip",
 )
-STARTS_WITHIN_S = 15
+START_TIMEOUT_S = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,19 +49,22 @@ class Registry:
 
     Attributes:
         host: Address and port.
-        log: Its log file, with one line for each request.
+        log: The log file, with one line for each request.
     """
 
     host: str
     log: Path
 
     def container(self, **fields: object) -> dict[str, object]:
-        """Return the workflow field that names the registry's image."""
+        """Return the workflow field ``container`` with the registry's image."""
         return {"registry": self.host, "image": IMAGE, **fields}
 
 
-def certify(lab, folder: Path) -> tuple[Path, Path]:
-    """Return certificate and key for this machine's address in the lab, issued by the lab's CA."""
+def issue_certificate(lab, folder: Path) -> tuple[Path, Path]:
+    """Issue a certificate of the lab's CA for this machine's address in the lab.
+
+    Returns the files of the certificate and of its key.
+    """
     pki, certificate, key = lab.secrets / "pki", folder / "server.crt", folder / "server.key"
     argv = ["openssl", "req", "-x509", "-CA", pki / "ca.crt", "-CAkey", pki / "ca.key"]
     argv += ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc"]
@@ -71,10 +76,13 @@ def certify(lab, folder: Path) -> tuple[Path, Path]:
 
 
 @contextlib.contextmanager
-def running(lab, folder: Path, *, locked: bool) -> Iterator[Registry]:
-    """Run a registry with a small image. If ``locked``, every request needs credentials."""
+def run_registry(lab, folder: Path, *, requires_login: bool) -> Iterator[Registry]:
+    """Run a registry with a small image during the ``with`` block.
+
+    If ``requires_login`` is true, every request needs credentials.
+    """
     folder.mkdir()
-    certificate, key = certify(lab, folder)
+    certificate, key = issue_certificate(lab, folder)
     tls = {"certificate": str(certificate), "key": str(key)}
     settings = {
         "version": "0.1",
@@ -82,7 +90,7 @@ def running(lab, folder: Path, *, locked: bool) -> Iterator[Registry]:
         "storage": {"filesystem": {"rootdirectory": str(folder / "images")}},
         "http": {"addr": f"{lab.gateway}:0", "tls": tls},
     }
-    if locked:
+    if requires_login:
         digest = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
         (folder / "htpasswd").write_text(f"{USER}:{digest}\n")
         settings["auth"] = {"htpasswd": {"realm": "tests", "path": str(folder / "htpasswd")}}
@@ -97,7 +105,7 @@ def running(lab, folder: Path, *, locked: bool) -> Iterator[Registry]:
         )
     try:
         registry = Registry(host=f"{lab.gateway}:{_port(process, log)}", log=log)
-        auth = (USER, PASSWORD) if locked else None
+        auth = (USER, PASSWORD) if requires_login else None
         trusted = ssl.create_default_context(cafile=str(lab.secrets / "pki/ca.crt"))
         with httpx.Client(
             base_url=f"https://{registry.host}/v2", auth=auth, verify=trusted
@@ -110,7 +118,7 @@ def running(lab, folder: Path, *, locked: bool) -> Iterator[Registry]:
 
 
 def _port(process: subprocess.Popen[bytes], log: Path) -> str:
-    deadline = time.monotonic() + STARTS_WITHIN_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         match = re.search(r"listening on [^ ]*:(\d+)", log.read_text())
         if match:
@@ -122,7 +130,7 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> str:
 
 def _push(client: httpx.Client) -> None:
     name, _, tag = IMAGE.partition(":")
-    files = _files()
+    files = _image_archive()
     packed = gzip.compress(files, 1)
     environment = ["PATH=/usr/bin:/bin", "OF_THE_IMAGE=yes"]
     config = {
@@ -136,25 +144,29 @@ def _push(client: httpx.Client) -> None:
         location = client.post(f"/{name}/blobs/uploads/").raise_for_status().headers["location"]
         query = {**httpx.URL(location).params, "digest": _digest(part)}
         client.put(location, params=query, content=part).raise_for_status()
-    described = [
+    descriptors = [
         {"mediaType": kind, "size": len(part), "digest": _digest(part)}
-        for kind, part in zip(PART, parts, strict=True)
+        for kind, part in zip(PART_MEDIA_TYPES, parts, strict=True)
     ]
     manifest = {
         "schemaVersion": 2,
-        "mediaType": MANIFEST,
-        "config": described[0],
-        "layers": described[1:],
+        "mediaType": MANIFEST_MEDIA_TYPE,
+        "config": descriptors[0],
+        "layers": descriptors[1:],
     }
     client.put(
-        f"/{name}/manifests/{tag}", content=json.dumps(manifest), headers={"content-type": MANIFEST}
+        f"/{name}/manifests/{tag}",
+        content=json.dumps(manifest),
+        headers={"content-type": MANIFEST_MEDIA_TYPE},
     ).raise_for_status()
 
 
-def _files() -> bytes:
-    """Return a tar archive of the image: some programs of this machine and their libraries."""
-    linked = subprocess.run(["ldd", *PROGRAMS], check=True, capture_output=True, text=True).stdout
-    libraries = sorted(set(re.findall(r"(/\S+) \(0x", linked)))
+def _image_archive() -> bytes:
+    """Return a tar archive with some programs of this machine and their libraries."""
+    ldd_output = subprocess.run(
+        ["ldd", *PROGRAMS], check=True, capture_output=True, text=True
+    ).stdout
+    libraries = sorted(set(re.findall(r"(/\S+) \(0x", ldd_output)))
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for folder in ("bin", "dev", "etc", "proc", "sys", "tmp", "var/tmp"):

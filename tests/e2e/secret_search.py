@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for secrets on the hosts of a lab: in running processes, in files and in command output.
+"""A search for secrets on the hosts of a lab: in processes, in files and in the output of commands.
 
 The search finds a secret as plain text, in base64 at each of the three alignments, URL-escaped and
-in hex. The hosts' processes are processes of this machine, so that /proc shows all of them.
+in hexadecimal digits. /proc shows the hosts' processes, because the hosts are containers on this
+machine.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from urllib.parse import quote
 
 LABS = Path("/var/lib/gridstead-lab/labs")
 PROC = Path("/proc")
-EVERY_S = 0.05
-STEP = re.compile(r"/job_(\d+)/step_(\w+)")
+POLL_S = 0.05
+JOB_AND_STEP = re.compile(r"/job_(\d+)/step_(\w+)")
 # The changed files of a host's disk (upper directory of the overlay), and its tmpfs mounts.
-ON_DISK, IN_MEMORY = "upper", ("run", "tmp", "dev/shm")
+DISK_FOLDER, MEMORY_FOLDERS = "upper", ("run", "tmp", "dev/shm")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,36 +32,39 @@ class Sighting:
     """A place where a secret was found.
 
     Attributes:
-        secret: The secret's name.
+        secret: The name of the secret.
         kind: ``environ``, ``cmdline``, ``file``, or the name of a command.
-        host: The host's name.
-        place: Slurm's ``job/step`` of a process (empty outside of jobs), or the path of a file.
-        what: The program's name.
+        host: The name of the host.
+        place: The path of a file, or Slurm's ``job/step`` of a process. It is empty for a process
+            that does not belong to a job.
+        program: The name of the process's program.
     """
 
     secret: str
     kind: str
     host: str
     place: str = ""
-    what: str = ""
+    program: str = ""
 
 
-def forms(secret: str) -> Iterator[bytes]:
-    """Yield the encodings of a secret that the search finds."""
+def encodings_of(secret: str) -> Iterator[bytes]:
+    """Yield the encodings of a secret for which the search looks."""
     raw = secret.encode()
     yield raw
     yield raw.hex().encode()
     yield raw.hex().upper().encode()
     yield quote(secret, safe="").encode()
-    # The first `start` characters also encode the bytes before the secret.
-    for lead, start in ((0, 0), (1, 2), (2, 3)):
-        text = base64.b64encode(bytes(lead) + raw)[start : (len(raw) + lead) * 8 // 6]
+    for preceding_bytes in range(3):
+        # The first characters also encode the bytes before the secret.
+        start = -(-preceding_bytes * 8 // 6)
+        end = (len(raw) + preceding_bytes) * 8 // 6
+        text = base64.b64encode(bytes(preceding_bytes) + raw)[start:end]
         yield text
         yield text.translate(bytes.maketrans(b"+/", b"-_"))
 
 
 class SecretSearch:
-    """A set of secrets and the places where they were found.
+    """A search for a set of secrets, which collects the places where it finds them.
 
     Args:
         lab: The running lab.
@@ -78,7 +82,7 @@ class SecretSearch:
 
     def add(self, name: str, text: str) -> None:
         """Add a secret to the search."""
-        self._names |= dict.fromkeys(forms(text), name)
+        self._names |= dict.fromkeys(encodings_of(text), name)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -93,37 +97,39 @@ class SecretSearch:
             thread.join()
 
     def search_output(self, kind: str, host: str, script: str) -> None:
-        """Search the output of a shell script on a host. The secrets are passed by stdin."""
+        """Search the output of a shell script on a host. The script gets the secrets on stdin."""
         search = '| { grep -aohF -f <(printf %s "$needles") || (($? == 1)); } | sort -u'
         matches = self._lab.sh(
-            host, f"needles=$(cat); {{ {script}; }} {search}", input=self._needles().decode()
+            host, f"needles=$(cat); {{ {script}; }} {search}", input=self._encodings().decode()
         )
-        self._note(matches.encode().splitlines(), kind, host)
+        self._add_sightings(matches.encode().splitlines(), kind, host)
 
     def search_files(self) -> None:
-        """Search all files that the hosts have written."""
+        """Search all files that the hosts have written to their disks and tmpfs mounts."""
         for host, init in self._inits().items():
-            self._search_folder(host, LABS / self._prefix / "hosts" / host / ON_DISK)
-            for name in IN_MEMORY:
+            self._search_folder(host, LABS / self._prefix / "hosts" / host / DISK_FOLDER)
+            for name in MEMORY_FOLDERS:
                 self._search_folder(host, PROC / init / "root" / name)
 
     def _search_folder(self, host: str, folder: Path) -> None:
         search = ["grep", "-raoF", "--null", "-f", "-", "--devices=skip", str(folder)]
         result = subprocess.run(
-            search, input=self._needles(), check=False, capture_output=True, env={"LC_ALL": "C"}
+            search, input=self._encodings(), check=False, capture_output=True, env={"LC_ALL": "C"}
         )
         for line in result.stdout.splitlines():
             path, _, form = line.partition(b"\0")
             place = path.decode(errors="replace").removeprefix(str(folder))
-            self._note([form], "file", host, place)
+            self._add_sightings([form], "file", host, place)
 
-    def _needles(self) -> bytes:
+    def _encodings(self) -> bytes:
         return b"\n".join(self._names)
 
-    def _note(self, encodings, kind: str, host: str, place: str = "", what: str = "") -> None:
-        self.sightings |= {
-            Sighting(self._names[form], kind, host, place, what) for form in encodings
-        }
+    def _add_sightings(
+        self, encodings, kind: str, host: str, place: str = "", program: str = ""
+    ) -> None:
+        for encoding in encodings:
+            sighting = Sighting(self._names[encoding], kind, host, place, program)
+            self.sightings.add(sighting)
 
     def _inits(self) -> dict[str, str]:
         """Return the process id of each host's init, by host."""
@@ -138,32 +144,35 @@ class SecretSearch:
         return hosts
 
     def _watch(self, stop: threading.Event) -> None:
-        known: dict[tuple[str, str], bytes] = {}
+        searched: dict[tuple[str, str], bytes] = {}
         other_processes: set[str] = set()
-        while not stop.wait(EVERY_S):
+        while not stop.wait(POLL_S):
             for process in PROC.glob("[0-9]*"):
                 if process.name in other_processes:
                     continue
                 with contextlib.suppress(OSError):  # the process has ended
-                    if not self._search_process(process, known):
+                    if not self._search_process(process, searched):
                         other_processes.add(process.name)
 
-    def _search_process(self, process: Path, known: dict[tuple[str, str], bytes]) -> bool:
+    def _search_process(self, process: Path, searched: dict[tuple[str, str], bytes]) -> bool:
         """Search a process and return whether it belongs to a host.
 
-        An environment or command line that has not changed is not searched again.
+        ``searched`` contains the environments and command lines of earlier searches. Unchanged ones
+        are not searched again.
         """
         cgroup = ""
         for kind in ("environ", "cmdline"):
             text = (process / kind).read_bytes()
-            if known.get((process.name, kind)) == text:
+            if searched.get((process.name, kind)) == text:
                 continue
             cgroup = cgroup or (process / "cgroup").read_text()
-            host, step = self._host.search(cgroup), STEP.search(cgroup)
+            host, step = self._host.search(cgroup), JOB_AND_STEP.search(cgroup)
             if not host:
                 return False
-            known[process.name, kind] = text
+            searched[process.name, kind] = text
             matches = [form for form in self._names if form in text]
-            what = (process / "comm").read_text().strip() if matches else ""
-            self._note(matches, kind, host[1], "/".join(step.groups()) if step else "", what)
+            program = (process / "comm").read_text().strip() if matches else ""
+            self._add_sightings(
+                matches, kind, host[1], "/".join(step.groups()) if step else "", program
+            )
         return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A customer who signs a job request in advance, so that a test chooses the request's block."""
+"""A customer who signs a job request in advance. The test decides when to send the request."""
 
 from tests.e2e.many_customers import CREDIT
 
@@ -17,34 +17,37 @@ FEES = Fees(max_fee=100 * 10**9, tip=10**9)
 RESOURCES = Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=64)
 
 
-class Signer:
-    """One customer, connected to the chain.
+class RequestSigner:
+    """A customer with a connection to the chain.
 
     Args:
         person: A user with a wallet and a settings file.
     """
 
-    def __init__(self, person):
-        self.person = person
-        self.address = person.address
-        self._settings = load(ClientSettings, person.settings)
+    def __init__(self, user):
+        self.user = user
+        self.address = user.address
+        self._settings = load(ClientSettings, user.settings)
         self._wallet = open_wallet(self._settings.wallet)
         self.chain = open_chain(self._settings.chain)
 
-    def request(self, workflow, *, credits_):
+    def sign_request(self, workflow, *, credits_):
         """Store a one-step workflow, approve the credits and return the signed request as hex."""
         Customer(self.chain.node, self.chain.contracts, self._wallet).allow(credits_ * CREDIT)
         script = submit_workflow(
             self._settings.job_definitions_url, workflow, ca=self._settings.ca_file
         )
-        request = JobRequest(
+        job_request = JobRequest(
             resources=RESOURCES, batch_location_hash=script, escrow=credits_ * CREDIT, name="signed"
         )
         contracts = self.chain.contracts
-        data = contracts.meta_scheduler.data("requestNewJob", *to_arguments(request))
+        data = contracts.meta_scheduler.data("requestNewJob", *to_arguments(job_request))
         nonce = int(self.chain.node.ask("eth_getTransactionCount", self.address, "latest"), 16)
         fields = to_fields(
             Payload(to=contracts.meta_scheduler.address, data=data, gas=None),
-            chain_id=contracts.chain_id, nonce=nonce, gas=REQUEST_GAS, fees=FEES,
-        )  # fmt: skip
+            chain_id=contracts.chain_id,
+            nonce=nonce,
+            gas=REQUEST_GAS,
+            fees=FEES,
+        )
         return self._wallet.sign_transaction(fields).raw

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workflows as Slurm jobs of the lab, without the chain: as a mapped user, with their secrets."""
+"""Slurm jobs of the lab that run workflows without the chain, as a wallet's user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEMORY_MB = 256
 NODES = ("compute1", "compute2")
 
 # Runs on the control host. Creates a user as the LDAP connector does.
-MAKE_USER = """
+CREATE_USER = """
 import sys
 from pathlib import Path
 from gridstead.adapters.users.directory import DirectoryAccess, LdapDirectory
@@ -37,14 +37,16 @@ LdapDirectory(access).ensure_users([sys.argv[1]])
 """
 
 
-def operator(lab, folder: Path) -> SshAccess:
-    """Return the operator's SSH access: with the lab's key, and with the host key pinned."""
+def operator_access(lab, folder: Path) -> SshAccess:
+    """Return SSH access to the operator's account, with the lab's key and a pinned host key."""
     login = lab.address("login")
-    pinned = [
-        line for line in (lab.folder / "known_hosts").read_text().splitlines() if login in line
-    ]
     known_hosts, key = folder / "known_hosts", lab.folder / "id_ed25519"
-    known_hosts.write_text("".join(f"{login} {' '.join(line.split()[1:])}\n" for line in pinned))
+    lines = ""
+    for line in (lab.folder / "known_hosts").read_text().splitlines():
+        if login in line:
+            _, host_key = line.split(maxsplit=1)
+            lines += f"{login} {host_key}\n"
+    known_hosts.write_text(lines)
     return SshAccess(
         endpoint=f"{login}:22",
         user="gridstead-operator",
@@ -53,27 +55,27 @@ def operator(lab, folder: Path) -> SshAccess:
     )
 
 
-def make_user(lab, scheduler, address: str) -> GridUser:
-    """Create the account of a wallet and return it, once the cluster accepts its jobs."""
-    lab.run("control", "/opt/gridstead/venv/bin/python", "-c", MAKE_USER, address)
+def create_user(lab, scheduler, address: str) -> GridUser:
+    """Create the user of a wallet, wait until the cluster accepts its jobs and return the user."""
+    lab.run("control", "/opt/gridstead/venv/bin/python", "-c", CREATE_USER, address)
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         gate = scheduler.check_gate(address)
         if gate.is_open:
             return gate.user
-        assert time.monotonic() < deadline, f"the cluster does not accept jobs yet: {gate.missing}"
+        assert time.monotonic() < deadline, f"the cluster does not accept jobs: {gate.missing}"
         time.sleep(0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class SubmittedJob:
     """A submitted Slurm job."""
 
     slurm_job_id: int
     job_key: JobKey
 
 
-class Ended(NamedTuple):
+class JobResult(NamedTuple):
     """The result of a job: its exit code and its output."""
 
     code: int
@@ -86,7 +88,7 @@ class SlurmJobs:
     def __init__(self, lab, access: SshAccess, address: str) -> None:
         self.lab = lab
         self.scheduler = SshScheduler(access, SystemClock())
-        self.user = make_user(lab, self.scheduler, address)
+        self.user = create_user(lab, self.scheduler, address)
         self.home = f"/home/ldap-users/{address}"
         lab.run("infra", "find", self.home, "-mindepth", "1", "-delete")  # from earlier runs
 
@@ -97,8 +99,8 @@ class SlurmJobs:
 
     def submit(
         self, *steps, nodes: str = "compute1", tasks: int = 2, minutes: int = 5, **fields
-    ) -> Running:
-        """Submit a workflow with these steps to the named nodes."""
+    ) -> SubmittedJob:
+        """Submit a workflow with these steps to nodes, which are separated by commas."""
         resources = {"tasks": tasks, "cpusPerTask": 1, "memPerCpu": MEMORY_MB, "gpus": 0}
         workflow = from_graphql({"resources": resources, "steps": steps, **fields})
         first, rest = render(workflow).split("\n", 1)
@@ -116,10 +118,10 @@ class SlurmJobs:
             time_limit_min=minutes,
             script=Script(text=text, environment=secrets_of(workflow)),
         )
-        return Running(slurm_job_id=self.scheduler.submit(submission), job_key=job_key)
+        return SubmittedJob(slurm_job_id=self.scheduler.submit(submission), job_key=job_key)
 
-    def wait(self, job: Running) -> Ended:
-        """Return the result of a job, once it has ended."""
+    def wait(self, job: SubmittedJob) -> JobResult:
+        """Wait until a job has ended and return its result."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             live = self.scheduler.list_jobs()
@@ -132,16 +134,18 @@ class SlurmJobs:
         output = self.lab.run(
             "infra", "cat", f"{self.home}/{job.job_key.job_id.slurm_name}.out"
         ).stdout
-        return Ended(code=os.waitstatus_to_exitcode(attempt.exit_code), output=output)
+        return JobResult(code=os.waitstatus_to_exitcode(attempt.exit_code), output=output)
 
-    def cancel(self, job: Running) -> None:
+    def cancel(self, job: SubmittedJob) -> None:
         """Cancel a job as its customer does."""
         self.scheduler.cancel(job.slurm_job_id, job_key=job.job_key)
 
-    def left(self) -> str:
-        """Return the customer's processes and the jobs' folders that still exist on the cluster."""
+    def leftovers(self) -> str:
+        """Return the customer's processes and folders of jobs that exist on the cluster."""
         uid = self.user.uid
         # pgrep exits with 1 if no process matches, and with more after an error.
         script = f"pgrep -u {uid} -a || (($? == 1)); find /tmp -maxdepth 1 -name 'gridstead.*'"
-        on_nodes = "".join(self.lab.sh(host, script) for host in NODES)
-        return on_nodes + self.lab.sh("infra", f"ls /opt/cache/shared/{uid}")
+        output = ""
+        for host in NODES:
+            output += self.lab.sh(host, script)
+        return output + self.lab.sh("infra", f"ls /opt/cache/shared/{uid}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A web server and an S3 store for jobs of the lab, in the test process.
 
-Both listen on this machine's address in the lab's network. moto provides the S3 store and refuses
-requests without its user's signature. moto has one state per process, so that only one store can
-run at a time.
+Both listen on this machine's address in the lab's network. moto provides the S3 store, which
+refuses requests without the signature of its user. The state of moto is global to the process, so
+only one store can run at a time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ POLICY = {
 
 
 class Store:
-    """The web server's files by path, and the bucket's URL and credentials."""
+    """The files of the web server by path, and a bucket with its endpoint and credentials."""
 
     def __init__(self, url: str, files: dict[str, bytes], endpoint: str) -> None:
         self.url, self.files, self.endpoint = url, files, endpoint
         iam = self.client("iam", "nobody", "nothing")
         iam.create_user(UserName=USER)
         iam.put_user_policy(UserName=USER, PolicyName="all", PolicyDocument=json.dumps(POLICY))
-        pair = iam.create_access_key(UserName=USER)["AccessKey"]
-        self.key, self.secret = pair["AccessKeyId"], pair["SecretAccessKey"]
+        access_key = iam.create_access_key(UserName=USER)["AccessKey"]
+        self.key, self.secret = access_key["AccessKeyId"], access_key["SecretAccessKey"]
         self._bucket = self.client("s3", self.key, self.secret)
         self._bucket.create_bucket(
             Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
@@ -57,7 +57,7 @@ class Store:
         return self._bucket.get_object(Bucket=BUCKET, Key=name)["Body"].read()
 
     def s3(self, path: str) -> dict[str, object]:
-        """Return the workflow field that names a path in the bucket."""
+        """Return a workflow field with the location of a path in the bucket."""
         location = {
             "region": REGION,
             "bucketUrl": f"s3://{BUCKET}",
@@ -68,8 +68,8 @@ class Store:
 
 
 @contextlib.contextmanager
-def running(address: str) -> Iterator[Store]:
-    """Run an empty store on an address."""
+def run_store(address: str) -> Iterator[Store]:
+    """Run an empty store on an address during the ``with`` block."""
     files: dict[str, bytes] = {}
     with _web(address, files) as url, _s3(address) as endpoint:
         store = Store(url, files, endpoint)
@@ -79,7 +79,7 @@ def running(address: str) -> Iterator[Store]:
 
 @contextlib.contextmanager
 def _web(address: str, files: dict[str, bytes]) -> Iterator[str]:
-    """Run a web server that serves files and stores uploads; yield its URL."""
+    """Run a web server that serves files and stores uploads. Yield its URL."""
 
     @Request.application
     def answer(request: Request) -> Response:
@@ -87,7 +87,8 @@ def _web(address: str, files: dict[str, bytes]) -> Iterator[str]:
             files[request.path] = request.get_data()
             return Response("stored")
         content = files.get(request.path)
-        return Response(content, 404 if content is None else 200)
+        status = 404 if content is None else 200
+        return Response(content, status)
 
     server = make_server(address, 0, answer, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
@@ -101,7 +102,7 @@ def _web(address: str, files: dict[str, bytes]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _s3(address: str) -> Iterator[str]:
-    """Run moto; yield its URL."""
+    """Run moto and yield its URL."""
     server = ThreadedMotoServer(address, 0, verbose=False)
     server.start()
     _, port = server.get_host_and_port()

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input to `gridstead`: one clear error, the exit code of its kind, and no changed state."""
+"""Tests of invalid input to `gridstead`: a clear error, its exit code, and no changed state."""
 
 import json
 import os
 import shutil
 import signal
 import subprocess
-import threading
 
 import pytest
 from tests.e2e import many_customers
@@ -14,24 +13,26 @@ from tests.e2e import many_customers
 pytestmark = pytest.mark.jobs
 
 INPUT, CONFIG, INTERRUPTED = 65, 78, 130
-GOOD = many_customers.one_step("true")
+VALID_WORKFLOW = many_customers.one_step("true")
 SCRIPTS = "/var/lib/gridstead/job-definitions/state.db"
 
 
 @pytest.fixture(scope="module")
-def someone(grid):
+def customer(grid):
     return grid.customer("careless")
 
 
 @pytest.fixture(scope="module")
-def poor(grid):
+def customer_without_credits(grid):
     return grid.customer("poor", credits_=0)
 
 
-def run(person, *arguments, text="", settings=None):
-    environment = person.environment | ({"GRIDSTEAD_CONFIG": str(settings)} if settings else {})
+def run(user, *arguments, text="", settings=None):
+    environment = dict(user.environment)
+    if settings:
+        environment["GRIDSTEAD_CONFIG"] = str(settings)
     return subprocess.run(
-        person.command(*arguments),
+        user.command(*arguments),
         env=environment,
         input=text,
         check=False,
@@ -42,24 +43,26 @@ def run(person, *arguments, text="", settings=None):
 
 
 def state_of(lab, grid, *people):
-    """Return the state that a submission changes: the users' jobs, credits and transactions, and
-    the number of stored scripts.
+    """Return the state that a submission changes.
+
+    The state consists of the users' jobs, credits and transactions, and of the number of stored
+    scripts.
     """
     query = "SELECT COUNT(*) FROM definitions"
     count = f"import sqlite3; print(*sqlite3.connect({SCRIPTS!r}).execute({query!r}).fetchone())"
     states = [lab.run("control", "python3", "-c", count).stdout]
-    for person in people:
-        member = many_customers.join(person)
-        customer, node = member.customer, member.chain.node
+    for user in people:
+        connection = many_customers.connect(user)
+        customer, node = connection.customer, connection.chain.node
         states += [customer.job_numbers(), customer.balance(), customer.allowance()]
-        states += [node.ask("eth_getTransactionCount", person.address, "pending")]
-        member.close()
+        states += [node.ask("eth_getTransactionCount", user.address, "pending")]
+        connection.close()
     return states
 
 
-def altered(person, tmp_path, **changes):
+def write_changed_settings(user, tmp_path, **changes):
     """Write a copy of the user's settings with replaced texts and return its path."""
-    text = person.settings.read_text()
+    text = user.settings.read_text()
     for before, after in changes.values():
         assert before in text
         text = text.replace(before, after)
@@ -68,45 +71,52 @@ def altered(person, tmp_path, **changes):
     return file
 
 
-def test_bad_input_is_reported_and_changes_no_state(lab, grid, someone, poor, tmp_path):
-    before = state_of(lab, grid, someone, poor)
-    good = json.dumps(GOOD)
+def test_bad_input_is_reported_and_changes_no_state(
+    lab, grid, customer, customer_without_credits, tmp_path
+):
+    before = state_of(lab, grid, customer, customer_without_credits)
+    good = json.dumps(VALID_WORKFLOW)
     wrong_password = tmp_path / "password"
     wrong_password.write_text("another\n")
-    keys = altered(someone, tmp_path, password=(str(someone.password), str(wrong_password)))
+    keys = write_changed_settings(
+        customer, tmp_path, password=(str(customer.password), str(wrong_password))
+    )
     keys = shutil.copy(keys, tmp_path / "wrong-key.toml")
-    typo = altered(someone, tmp_path, typo=("confirmations", "confirmation"))
+    typo = write_changed_settings(customer, tmp_path, typo=("confirmations", "confirmation"))
     submit = ("submit", "-", "--credits", "100")
-    long_name = json.dumps(GOOD | {"steps": [{"name": "x" * 2**20, "run": {"command": "true"}}]})
+    long_name = json.dumps(
+        VALID_WORKFLOW | {"steps": [{"name": "x" * 2**20, "run": {"command": "true"}}]}
+    )
     attempts = [
         (
             INPUT,
             "is not a known field",
-            run(someone, *submit, text=good.replace("memPerCpu", "memPerCpus")),
+            run(customer, *submit, text=good.replace("memPerCpu", "memPerCpus")),
         ),
         (
             INPUT,
             "must be at least 1, not -1",
-            run(someone, *submit, text=good.replace('"tasks": 1', '"tasks": -1')),
+            run(customer, *submit, text=good.replace('"tasks": 1', '"tasks": -1')),
         ),
-        (INPUT, "is larger than 256 KiB", run(someone, *submit, text=long_name)),
-        (INPUT, "33 bytes, at most 32", run(someone, *submit, "--name", "x" * 33, text=good)),
-        (INPUT, "is not valid YAML", run(someone, *submit, text=good + "]")),
-        (INPUT, "has only 0 credits", run(poor, *submit, text=good)),
-        (CONFIG, "cannot open wallet", run(someone, *submit, text=good, settings=keys)),
+        (INPUT, "is larger than 256 KiB", run(customer, *submit, text=long_name)),
+        (INPUT, "33 bytes, at most 32", run(customer, *submit, "--name", "x" * 33, text=good)),
+        (INPUT, "is not valid YAML", run(customer, *submit, text=good + "]")),
+        (INPUT, "has only 0 credits", run(customer_without_credits, *submit, text=good)),
+        (CONFIG, "cannot open wallet", run(customer, *submit, text=good, settings=keys)),
         (
             CONFIG,
             "confirmation: unknown key, did you mean",
-            run(someone, *submit, text=good, settings=typo),
+            run(customer, *submit, text=good, settings=typo),
         ),
     ]
 
-    for code, message, done in attempts:
-        assert (done.returncode, done.stdout) == (code, ""), done.stderr
-        assert done.stderr.startswith("error: ")
-        assert message in done.stderr
-        assert "Traceback" not in done.stderr
-    assert state_of(lab, grid, someone, poor) == before
+    for code, message, result in attempts:
+        assert result.returncode == code, result.stderr
+        assert result.stdout == ""
+        assert result.stderr.startswith("error: ")
+        assert message in result.stderr
+        assert "Traceback" not in result.stderr
+    assert state_of(lab, grid, customer, customer_without_credits) == before
 
 
 def test_check_config_reports_a_typo_in_a_services_settings(lab):
@@ -118,40 +128,44 @@ def test_check_config_reports_a_typo_in_a_services_settings(lab):
     bad = lab.run("control", gridstead, "check-config", "supervisor", "--config", file, check=False)
 
     lab.run("control", "rm", file)
-    assert good.stdout == "/etc/gridstead/supervisor.toml: good\n"
+    assert good.stdout == "/etc/gridstead/supervisor.toml: valid\n"
     assert bad.returncode == CONFIG
     assert "tik_s: unknown key" in bad.stderr
     assert "Traceback" not in bad.stderr
 
 
-def test_an_interrupted_watch_does_not_stop_the_job(grid, someone):
-    # The tests may run in the background of a shell, which makes its children ignore SIGINT.
+def test_an_interrupted_watch_does_not_stop_the_job(grid, customer):
+    # A shell makes its background processes ignore SIGINT, and the tests may run in the background.
     command = [
         "env",
         "--default-signal=INT",
-        *someone.command("submit", "-", "--credits", "100", "--name", "watched", "--watch"),
+        *customer.command("submit", "-", "--credits", "100", "--name", "watched", "--watch"),
     ]
     workflow = json.dumps(many_customers.one_step("echo seen; sleep 8") | {"enableLogging": True})
-    seen, lines = threading.Event(), []
+    is_output_seen, lines = False, []
     with subprocess.Popen(
-        command, env=someone.environment | {"PYTHONUNBUFFERED": "1"}, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
+        command,
+        env=customer.environment | {"PYTHONUNBUFFERED": "1"},
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
         process.stdin.write(workflow)
         process.stdin.close()
         for line in process.stdout:
             lines.append(line)
             if line.strip() == "seen":
-                seen.set()
+                is_output_seen = True
                 break
         os.kill(process.pid, signal.SIGINT)
         errors = process.stderr.read()
-    number = json.loads(someone.run("job", "list", "--json").stdout)[-1]["number"]
+    number = json.loads(customer.run("job", "list", "--json").stdout)[-1]["number"]
 
-    assert seen.is_set(), lines
+    assert is_output_seen, lines
     assert process.returncode == INTERRUPTED
     assert f"job {number} is not affected" in errors
     assert "Traceback" not in errors
     assert "PENDING" in lines[0]
-    grid.wait(someone, number, "FINISHED")
-    grid.check_money(someone, number)
+    grid.wait(customer, number, "FINISHED")
+    grid.check_money(customer, number)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An unreachable chain and a chain reorganisation: the services recover and repeat no action."""
+"""Tests of an unreachable chain and of a chain reorg: the services recover and repeat no action."""
 
 import contextlib
 import time
 
 import pytest
 from tests import billing_oracle
-from tests.e2e.conftest import CREDIT, wait_until
+from tests.e2e.conftest import CREDIT, has_ended, wait_until
 from tests.e2e.many_customers import one_step
-from tests.e2e.signer import Signer
+from tests.e2e.signer import RequestSigner
 
 pytestmark = pytest.mark.chain
 
@@ -26,8 +26,8 @@ table inet e2e_chain_gone {
 
 
 @pytest.fixture
-def unreachable(lab):
-    """A context manager that makes the chain's RPC port unreachable. Mining continues."""
+def block_chain(lab):
+    """Return a context manager that blocks the chain's RPC port. The chain continues to mine."""
 
     @contextlib.contextmanager
     def chain_unreachable():
@@ -41,11 +41,11 @@ def unreachable(lab):
 
 
 @pytest.fixture
-def by_hand(grid):
-    """A context manager in which only the test mines blocks."""
+def mine_manually(grid):
+    """Return a context manager that stops the mining of blocks at intervals."""
 
     @contextlib.contextmanager
-    def mining_by_hand(node):
+    def interval_mining_stopped(node):
         node.ask("evm_setIntervalMining", 0)
         try:
             yield
@@ -54,24 +54,24 @@ def by_hand(grid):
             node.ask("evm_setTime", int(time.time()))
             node.ask("evm_setIntervalMining", 1)
 
-    return mining_by_hand
+    return interval_mining_stopped
 
 
 @pytest.fixture
-def signer(grid):
-    """A function that returns a customer who signs requests in advance."""
+def make_signer(grid):
+    """Return a function that returns a customer who signs requests in advance."""
     with contextlib.ExitStack() as stack:
 
         def connect(name):
-            customer = Signer(grid.customer(name))
+            customer = RequestSigner(grid.customer(name))
             stack.callback(customer.chain.node.close)
             return customer
 
         yield connect
 
 
-def restarts(lab):
-    """Return how often systemd has restarted each service that follows the chain."""
+def restart_counts(lab):
+    """Return the number of restarts by systemd of each service that follows the chain."""
     counts = {}
     for name in FOLLOWERS:
         show = ("systemctl", "show", "-P", "NRestarts", f"gridstead-{name}")
@@ -84,46 +84,46 @@ def records_of(lab, name, address):
 
 
 def ended_record(lab, name, address, *, timeout=60):
-    """Return the only accounting record of a customer's job, once the job has ended."""
+    """Wait until a customer's job has ended and return its only accounting record."""
 
-    def ended():
-        records = records_of(lab, name, address)
-        return [
-            record for record in records if record["end"].isdigit() and record["state"] != "RUNNING"
-        ]
+    def ended_records():
+        return list(filter(has_ended, records_of(lab, name, address)))
 
-    (record,) = wait_until(ended, timeout=timeout)
+    (record,) = wait_until(ended_records, timeout=timeout)
     return record
 
 
-def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(grid, lab, unreachable):
-    someone = grid.customer("patient")
-    before = restarts(lab)
-    running = grid.submit(someone, "sleep 20")
-    grid.wait(someone, running, "RUNNING")
-    requested = grid.submit(someone, "sleep 1")
+def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(grid, lab, block_chain):
+    customer = grid.customer("patient")
+    before = restart_counts(lab)
+    running = grid.submit(customer, "sleep 20")
+    grid.wait(customer, running, "RUNNING")
+    requested = grid.submit(customer, "sleep 1")
 
-    with unreachable():
+    with block_chain():
         outage_end = time.monotonic() + OUTAGE_S
-        record = ended_record(lab, f"0x{running:064x}", someone.address)
+        record = ended_record(lab, f"0x{running:064x}", customer.address)
         time.sleep(outage_end - time.monotonic())
 
     assert record["state"] == "COMPLETED"
     for number in (running, requested):
-        job = grid.wait(someone, number, "FINISHED")
+        job = grid.wait(customer, number, "FINISHED")
         scripts = [record["admincomment"].split("/")[-1] for record in lab.sacct(job["id"])]
         assert scripts.count(job["batch_location_hash"]) == 1
-        assert grid.check_money(someone, number)["cost_wei"] > 0
-    assert restarts(lab) == before
+        assert grid.check_money(customer, number)["cost_wei"] > 0
+    assert restart_counts(lab) == before
 
 
-def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer, by_hand):
-    """The reorg removes five blocks with a request, its match and its claim. The job already runs
-    in Slurm.
+def test_a_reorg_can_assign_the_job_number_to_another_customer(
+    grid, lab, make_signer, mine_manually
+):
+    """The reorg removes five blocks with a request, its match and its claim.
+
+    The job is already running in Slurm.
     """
-    first, second = (signer(name) for name in ("loser", "winner"))
-    dropped_request = first.request(one_step("sleep 300"), credits_=100)
-    kept_request = second.request(one_step("sleep 2"), credits_=100)
+    first, second = make_signer("loser"), make_signer("winner")
+    dropped_request = first.sign_request(one_step("sleep 300"), credits_=100)
+    kept_request = second.sign_request(one_step("sleep 2"), credits_=100)
     addresses = (first.address, second.address)
     credits_before = {address: grid.balance(address) for address in addresses}
     earned_before = grid.balance(grid.provider)
@@ -131,7 +131,7 @@ def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer
     start_block = ledger.head().number + REORG_BLOCKS
     wait_until(lambda: ledger.head().number >= start_block, timeout=30)
 
-    with by_hand(node):
+    with mine_manually(node):
         request = node.ask("eth_sendRawTransaction", dropped_request)
         node.ask("evm_mine")
         number = job_number(ledger)
@@ -148,12 +148,12 @@ def test_a_reorg_that_gives_the_job_number_to_another_customer(grid, lab, signer
     assert job_number(ledger) == number
     lost = ended_record(lab, name, first.address)
     assert lost["state"].startswith("CANCELLED")
-    job = grid.wait(second.person, number, "FINISHED")
+    job = grid.wait(second.user, number, "FINISHED")
     won = ended_record(lab, name, second.address)
     assert won["state"] == "COMPLETED"
     assert won["admincomment"].split("/")[-1] == job["batch_location_hash"]
     assert lost["admincomment"].split("/")[-1] != job["batch_location_hash"]
-    grid.check_money(second.person, number, seconds=lab.billed_seconds(won))
+    grid.check_money(second.user, number, seconds=lab.billed_seconds(won))
     assert grid.balance(first.address) == credits_before[first.address]
     assert grid.balance(second.address) == credits_before[second.address] - job["cost_wei"]
     assert grid.balance(grid.provider) == earned_before + billing_oracle.earned(job["cost_wei"])

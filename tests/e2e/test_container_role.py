@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role container_runtime with a package mirror for Apptainer, and with packages of Enroot.
+"""Tests of role container_runtime with a package mirror for Apptainer and packages of Enroot.
 
-The lab itself uses neither. The tests run the role on the login host: they build a mirror from the
-installed Apptainer, remove Apptainer and install it again from the mirror.
+The lab's inventory uses neither. The tests run the role on the login host. They build a mirror from
+the installed Apptainer, remove Apptainer and install it again from the mirror.
 """
 
 import base64
@@ -17,10 +17,10 @@ from tests.e2e.conftest import CHECKOUT
 pytestmark = pytest.mark.hosts
 
 PORT = 8451
-PLACE = "/var/tmp/mirror"
+MIRROR_FOLDER = "/var/tmp/mirror"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SOURCES = "/etc/apt/sources.list.d"
-PLAY = """\
+ROLE_PLAY = """\
 - hosts: login
   gather_facts: false
   tasks:
@@ -28,9 +28,9 @@ PLAY = """\
     - ansible.builtin.import_role: {name: gridstead.site.container_runtime, tasks_from: install}
 """
 
-# Builds packages of the installed Apptainer, of a curl version that must not be installed, and of a
+# Builds packages of the installed Apptainer, of a newer curl that apt must not install, and of a
 # substitute for Enroot.
-PACK = r"""
+BUILD_PACKAGES = r"""
 mkdir -p "$1"/debian/{pool,dists/sid/main/binary-amd64} "$1"/{apptainer,curl,enroot}/DEBIAN; cd "$1"
 dpkg -L apptainer | while read -r file; do
   if [ -f "$file" ] || [ -L "$file" ]; then cp -a --parents "$file" apptainer; fi
@@ -65,14 +65,14 @@ printf ' %s %s main/binary-amd64/Packages\n' "$checksum" \
 
 
 class Mirror(NamedTuple):
-    """A package mirror and its version of Apptainer."""
+    """A package mirror with its version of Apptainer."""
 
     url: str
     version: str
 
 
-def signed(text, folder):
-    """Return a text with its signature, and the public key in base64."""
+def sign(text, folder):
+    """Sign a text with a new key. Return the signed text, and the public key in base64."""
     environment = {"PATH": os.environ["PATH"], "GNUPGHOME": str(folder)}
 
     def gpg(*arguments, **options):
@@ -85,25 +85,26 @@ def signed(text, folder):
         ).stdout
 
     gpg("--passphrase", "", "--quick-generate-key", "tests <tests@x>", "ed25519", "sign")
-    inline = gpg("--clearsign", input=text.encode()).decode()
+    signed_release = gpg("--clearsign", input=text.encode()).decode()
     key = base64.b64encode(gpg("--export")).decode()
     subprocess.run(["gpgconf", "--kill", "gpg-agent"], env=environment, check=True)
-    return inline, key
+    return signed_release, key
 
 
 @pytest.fixture(scope="module")
 def mirror(lab, tmp_path_factory):
-    """A mirror on the login host, after Apptainer has been removed from the host."""
+    """Create a mirror on the login host and remove Apptainer from the host."""
     version = lab.sh("login", "dpkg-query -W -f='${Version}' apptainer")
-    release = lab.run("login", "bash", "-euc", PACK, "bash", PLACE).stdout
-    inline, key = signed(release, tmp_path_factory.mktemp("gpg", numbered=True))
-    lab.run("login", "tee", f"{PLACE}/debian/dists/sid/InRelease", input=inline)
+    release = lab.run("login", "bash", "-euc", BUILD_PACKAGES, "bash", MIRROR_FOLDER).stdout
+    signed_release, key = sign(release, tmp_path_factory.mktemp("gpg", numbered=True))
+    lab.run("login", "tee", f"{MIRROR_FOLDER}/debian/dists/sid/InRelease", input=signed_release)
     lab.sh(
         "login",
-        f"mv {SOURCES}/0000lab.list {PLACE}; cp --remove-destination {KEYRING} {PLACE}/keyring; "
-        f"base64 -d >{PLACE}/tests.gpg; mount --bind {PLACE}/tests.gpg {KEYRING}; "
+        f"mv {SOURCES}/0000lab.list {MIRROR_FOLDER}; "
+        f"cp --remove-destination {KEYRING} {MIRROR_FOLDER}/keyring; "
+        f"base64 -d >{MIRROR_FOLDER}/tests.gpg; mount --bind {MIRROR_FOLDER}/tests.gpg {KEYRING}; "
         "apt-get -qq purge -y apptainer >&2; "
-        f"systemd-run --quiet --unit=test-mirror --working-directory={PLACE} "
+        f"systemd-run --quiet --unit=test-mirror --working-directory={MIRROR_FOLDER} "
         f"python3 -m http.server {PORT}",
         input=key,
     )
@@ -113,58 +114,65 @@ def mirror(lab, tmp_path_factory):
         f"""systemctl stop test-mirror; umount {KEYRING}; dpkg --purge enroot
         rm -f {SOURCES}/gridstead-apptainer.sources /etc/apt/preferences.d/gridstead-apptainer.pref
         rm -rf /var/cache/gridstead/container_runtime /var/lib/apt/lists/127.0.0.1*
-        mv {PLACE}/0000lab.list {SOURCES}
-        dpkg-query -W apptainer || dpkg --install {PLACE}/debian/pool/apptainer.deb
-        rm -r {PLACE}""",
+        mv {MIRROR_FOLDER}/0000lab.list {SOURCES}
+        dpkg-query -W apptainer || dpkg --install {MIRROR_FOLDER}/debian/pool/apptainer.deb
+        rm -r {MIRROR_FOLDER}""",
     )
 
 
 @pytest.fixture(scope="module")
-def role(mirror, tmp_path_factory):
-    """A function that runs the role with packages of Enroot and returns exit code and output."""
+def run_role(mirror, tmp_path_factory):
+    """Return a function that runs the role and returns the exit code and the output.
+
+    The argument of the function is the list of Enroot's packages.
+    """
     play = tmp_path_factory.mktemp("play") / "play.yml"
-    play.write_text(PLAY)
+    play.write_text(ROLE_PLAY)
 
     def run(packages):
         variables = {
             "container_runtime_mirror": mirror.url,
             "container_runtime_enroot_packages": packages,
         }
-        done = subprocess.run(
+        result = subprocess.run(
             ["ansible-playbook", play, "-e", repr(variables)],
             cwd=CHECKOUT,
             capture_output=True,
             text=True,
             check=False,
         )
-        return done.returncode, done.stdout
+        return result.returncode, result.stdout
 
     return run
 
 
-def versions(lab, package):
-    """Return the installed version of a package, and the version that an upgrade would install."""
+def installed_and_candidate(lab, package):
+    """Return the installed version and the candidate version of a package in apt."""
     policy = lab.sh("login", f"apt-cache policy {package}")
     return tuple(re.findall(r"^  (?:Installed|Candidate): (\S+)", policy, re.MULTILINE))
 
 
-def test_the_role_installs_apptainer_from_the_mirror_and_enroot_by_checksum(lab, mirror, role):
-    """The first run fails after it configured the mirror; the second run uses the mirror."""
-    checksum = lab.sh("login", f"sha256sum {PLACE}/enroot.deb")[:64]
-    curl = versions(lab, "curl")[0]
+def test_the_role_installs_apptainer_from_the_mirror_and_enroot_by_checksum(lab, mirror, run_role):
+    """The first run configures the mirror and then fails. The second run uses the mirror."""
+    checksum = lab.sh("login", f"sha256sum {MIRROR_FOLDER}/enroot.deb")[:64]
+    curl = installed_and_candidate(lab, "curl")[0]
 
-    code, output = role([{"url": f"file://{PLACE}/enroot.deb", "checksum": f"sha256:{'0' * 64}"}])
+    code, output = run_role(
+        [{"url": f"file://{MIRROR_FOLDER}/enroot.deb", "checksum": f"sha256:{'0' * 64}"}]
+    )
 
     assert code != 0
     assert "The checksum for" in output
-    assert versions(lab, "apptainer") == (mirror.version, mirror.version)
-    assert versions(lab, "curl") == (curl, curl)  # the mirror has 99
-    assert versions(lab, "enroot") == ()
+    assert installed_and_candidate(lab, "apptainer") == (mirror.version, mirror.version)
+    assert installed_and_candidate(lab, "curl") == (curl, curl)  # the mirror has 99
+    assert installed_and_candidate(lab, "enroot") == ()
 
     lab.sh("login", "apt-get -qq purge -y apptainer >&2; rm /var/lib/apt/lists/127.0.0.1*")
-    code, output = role([{"url": f"file://{PLACE}/enroot.deb", "checksum": f"sha256:{checksum}"}])
+    code, output = run_role(
+        [{"url": f"file://{MIRROR_FOLDER}/enroot.deb", "checksum": f"sha256:{checksum}"}]
+    )
 
     assert code == 0, output
-    assert versions(lab, "apptainer") == (mirror.version, mirror.version)
+    assert installed_and_candidate(lab, "apptainer") == (mirror.version, mirror.version)
     assert "apptainer version" in lab.sh("login", "apptainer --version")
     assert lab.run("login", "cat", "/usr/share/enroot/from-a-package").stdout == "here\n"

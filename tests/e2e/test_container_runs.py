@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps in containers on the lab's Slurm: images of a registry and of the node, and the
-container's environment.
+"""Tests of steps in containers on the lab's Slurm.
 
-Host compute1 has Apptainer, which the role installed. During these tests, compute2 has no
-Apptainer. Its Enroot is a substitute, which runs the command without a container and records its
-arguments.
+The images are from a registry or on the node. Host compute1 has Apptainer, which the role
+installed. During these tests, compute2 has no Apptainer. It has a substitute for Enroot, which runs
+the command without a container and records its arguments.
 """
 
 import json
 
 import pytest
 from tests.e2e import registry as registries
-from tests.e2e.slurm_jobs import NODES, SlurmJobs, operator
+from tests.e2e.slurm_jobs import NODES, SlurmJobs, operator_access
 from tests.unit.workflow.runtimes import ENROOT
 
 pytestmark = pytest.mark.slurm
 
 X11 = "/tmp/.X11-unix"
-HOSTED = "/opt/software/registry-1.docker.io/tests/hosted:1"
-ENROOT_HERE = f"#!/usr/bin/python3 -IS\nimport os\nhome = os.path.expanduser('~')\n{ENROOT}"
-TRAPPED = "trap 'echo trapped; exit 0' 2; echo . >\"$READY\"; while true; do sleep 0.1; done"
-WAITING = "i=0; until [ -e $READY ]; do sleep 0.1; i=$((i + 1)); [ $i -lt 300 ] || exit 9; done"
-EXPECTED = """\
+HOSTED_IMAGE_FOLDER = "/opt/software/registry-1.docker.io/tests/hosted:1"
+ENROOT_SUBSTITUTE = f"#!/usr/bin/python3 -IS\nimport os\nhome = os.path.expanduser('~')\n{ENROOT}"
+TRAP_SIGNAL = "trap 'echo trapped; exit 0' 2; echo . >\"$READY\"; while true; do sleep 0.1; done"
+WAIT_FOR_TRAP = (
+    "i=0; until [ -e $READY ]; do sleep 0.1; i=$((i + 1)); [ $i -lt 300 ] || exit 9; done"
+)
+EXPECTED_OUTPUT = """\
 {user.uid} {user.gid} / yes a,b 'c' $d
 /deepsquare/output
 from inside
@@ -34,7 +35,7 @@ writable
 read-only
 entry point: a b c $HOME
 """
-UNPACKED = r"""
+CREATE_IMAGE = r"""
     mkdir -p "$1"/{bin,dev,etc,proc,sys,tmp,var/tmp}
     for file in /bin/sh $(ldd /bin/sh | grep -o '/[^ ]*'); do
       install -D -m 755 "$file" "$1$file"
@@ -50,14 +51,14 @@ def run(command, **fields):
 
 @pytest.fixture(scope="module")
 def jobs(lab, tmp_path_factory):
-    jobs = SlurmJobs(lab, operator(lab, tmp_path_factory.mktemp("ssh")), f"0x{'ab' * 20}")
+    jobs = SlurmJobs(lab, operator_access(lab, tmp_path_factory.mktemp("ssh")), f"0x{'ab' * 20}")
     yield jobs
     jobs.close()
 
 
 @pytest.fixture(scope="module")
-def trusted(lab):
-    """The nodes trust the lab's CA, as at a site with private registries."""
+def trust_lab_ca(lab):
+    """Make the nodes trust the lab's CA, as at a site with private registries."""
     for host in NODES:
         lab.run(host, "cp", "/etc/gridstead/pki/ca.crt", "/etc/ssl/certs/tests.pem")
     yield
@@ -67,36 +68,42 @@ def trusted(lab):
 
 @pytest.fixture(scope="module")
 def runtimes(lab):
-    """The container runtimes of the nodes, and an unpacked image on compute1."""
+    """Set up the container runtimes of the nodes, and an unpacked image on compute1."""
     lab.run(
-        "compute2", "install", "-m", "755", "/dev/stdin", "/usr/local/bin/enroot", input=ENROOT_HERE
+        "compute2",
+        "install",
+        "-m",
+        "755",
+        "/dev/stdin",
+        "/usr/local/bin/enroot",
+        input=ENROOT_SUBSTITUTE,
     )
     lab.sh("compute2", "mv /usr/bin/apptainer /usr/bin/apptainer.away")
-    lab.run("compute1", "bash", "-euc", UNPACKED, "bash", HOSTED)
+    lab.run("compute1", "bash", "-euc", CREATE_IMAGE, "bash", HOSTED_IMAGE_FOLDER)
     yield
     lab.sh("compute2", "rm /usr/local/bin/enroot; mv /usr/bin/apptainer.away /usr/bin/apptainer")
     lab.sh("compute1", "rm -r /opt/software")
 
 
 @pytest.fixture(scope="module")
-def registry(lab, trusted, tmp_path_factory):
+def public_registry(lab, trust_lab_ca, tmp_path_factory):
     folder = tmp_path_factory.mktemp("open") / "registry"
-    with registries.running(lab, folder, locked=False) as server:
+    with registries.run_registry(lab, folder, requires_login=False) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def locked(lab, trusted, tmp_path_factory):
+def private_registry(lab, trust_lab_ca, tmp_path_factory):
     folder = tmp_path_factory.mktemp("locked") / "registry"
-    with registries.running(lab, folder, locked=True) as server:
+    with registries.run_registry(lab, folder, requires_login=True) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def started(jobs, runtimes, registry, locked):
+def submitted_jobs(jobs, runtimes, public_registry, private_registry):
     """Submit the jobs and return them."""
 
-    def inside(command, *, of=registry, container=None, **fields):
+    def in_container(command, *, of=public_registry, container=None, **fields):
         return run(command, container=of.container(**(container or {})), **fields)
 
     home = [{"hostDir": jobs.home, "containerDir": "/mine", "options": "rw"}]
@@ -107,114 +114,127 @@ def started(jobs, runtimes, registry, locked):
     hosted = {"image": "tests/hosted:1", "deepsquareHosted": True}
     ids = 'echo "$(id -u) $(id -g)"'
     write_etc = "echo . 2>&- >/mnt/hostname || echo read-only"
-    read_only_root = inside("echo . 2>&- >/written", container={"readOnlyRootFS": True})
+    read_only_root = in_container("echo . 2>&- >/written", container={"readOnlyRootFS": True})
     submitted = {
         "sees": jobs.submit(
-            inside('echo "$(id -u) $(id -g) $PWD $OF_THE_IMAGE $OWN"', env=own),
-            inside('echo "$PWD"; echo from inside >"$DEEPSQUARE_OUTPUT/file"',
-                   workDir="/deepsquare/output"),
+            in_container('echo "$(id -u) $(id -g) $PWD $OF_THE_IMAGE $OWN"', env=own),
+            in_container('echo "$PWD"; echo from inside >"$DEEPSQUARE_OUTPUT/file"',
+                         workDir="/deepsquare/output"),
             run('cat "$DEEPSQUARE_OUTPUT/file"'),
-            inside(f"cat /mnt/hostname; {write_etc}", container={"mounts": etc}),
-            inside("echo from a mount >/mine/from-a-mount", container={"mounts": home}),
-            inside('echo from home >"$HOME/from-home"', container={"mountHome": True}),
+            in_container(f"cat /mnt/hostname; {write_etc}", container={"mounts": etc}),
+            in_container("echo from a mount >/mine/from-a-mount", container={"mounts": home}),
+            in_container('echo from home >"$HOME/from-home"', container={"mountHome": True}),
             run("cat ~/from-a-mount ~/from-home"),
-            inside(f"ls {jobs.home} 2>&- || echo no home"),
-            inside("echo . >/written && echo writable"),
+            in_container(f"ls {jobs.home} 2>&- || echo no home"),
+            in_container("echo . >/written && echo writable"),
             {**read_only_root, "catch": [run("echo read-only")]},
-            inside("a 'b c' $HOME", shell="ENTRYPOINT"),
+            in_container("a 'b c' $HOME", shell="ENTRYPOINT"),
         ),
         "seems": jobs.submit(
-            inside(ids, mapUid=0, mapGid=0),
+            in_container(ids, mapUid=0, mapGid=0),
             run(ids, mapUid=5, mapGid=6),
             run(f"mkdir -p {X11} && echo . >{X11}/X0"),
-            inside(f"ls {X11}", container={"x11": True}),
-            inside(f"ls {X11} 2>&- || echo no screen"),
+            in_container(f"ls {X11}", container={"x11": True}),
+            in_container(f"ls {X11} 2>&- || echo no screen"),
         ),
         "hosted": jobs.submit(run("read -r it </etc/hosted; echo $it", container=hosted)),
-        "locked": jobs.submit(inside("echo opened", of=locked, container=access), run("env")),
-        "refused": jobs.submit(inside("echo never", of=locked, container=wrong_access)),
+        "locked": jobs.submit(
+            in_container("echo opened", of=private_registry, container=access), run("env")
+        ),
+        "refused": jobs.submit(
+            in_container("echo never", of=private_registry, container=wrong_access)
+        ),
         "enroot": jobs.submit(
-            inside('echo "$PWD $OWN"', of=locked, container={**access, "mounts": etc},
-                   workDir="/usr", env=own),
+            in_container('echo "$PWD $OWN"', of=private_registry,
+                         container={**access, "mounts": etc}, workDir="/usr", env=own),
             nodes="compute2",
         ),
         "missing": jobs.submit(
-            inside("echo never", container={"apptainer": True}), nodes="compute2"
+            in_container("echo never", container={"apptainer": True}), nodes="compute2"
         ),
     }  # fmt: skip
     for node in NODES:
-        trap = inside(TRAPPED, container={"mountHome": True})
+        trap = in_container(TRAP_SIGNAL, container={"mountHome": True})
         submitted[f"signal on {node}"] = jobs.submit(
             {"launch": {"steps": [trap], "signalOnParentStepExit": 2}},
-            run(WAITING),
+            run(WAIT_FOR_TRAP),
             nodes=node,
             env=[{"key": "READY", "value": f"{jobs.home}/{node}"}],
         )
     return submitted
 
 
-def step_output(ended):
-    """Return the output of a job's steps, without messages of gridstead and srun."""
-    lines = ended.output.splitlines(keepends=True)
+def step_output(result):
+    """Return the output of a job's steps, without the messages of gridstead and srun."""
+    lines = result.output.splitlines(keepends=True)
     messages = ("gridstead: fetching", "srun: error")
     return "".join(line for line in lines if not line.startswith(messages))
 
 
-def test_a_container_from_a_registry_has_the_right_environment(jobs, started):
-    ended = jobs.wait(started["sees"])
+def test_a_container_from_a_registry_has_the_right_environment(jobs, submitted_jobs):
+    result = jobs.wait(submitted_jobs["sees"])
 
-    assert (ended.code, step_output(ended)) == (0, EXPECTED.format(user=jobs.user))
-    assert ended.output.count("fetching") == 1
-
-
-def test_user_ids_are_mapped_and_x11_is_mounted(jobs, started):
-    ended = jobs.wait(started["seems"])
-
-    assert (ended.code, step_output(ended)) == (0, "0 0\n5 6\nX0\nno screen\n")
+    assert result.code == 0
+    assert step_output(result) == EXPECTED_OUTPUT.format(user=jobs.user)
+    assert result.output.count("fetching") == 1
 
 
-def test_an_image_on_the_node_starts(jobs, started):
-    assert jobs.wait(started["hosted"]) == (0, "hosted\n")
+def test_user_ids_are_mapped_and_x11_is_mounted(jobs, submitted_jobs):
+    result = jobs.wait(submitted_jobs["seems"])
+
+    assert result.code == 0
+    assert step_output(result) == "0 0\n5 6\nX0\nno screen\n"
 
 
-def test_a_protected_image_needs_the_right_password(jobs, started):
-    right, wrong = jobs.wait(started["locked"]), jobs.wait(started["refused"])
+def test_an_image_on_the_node_starts(jobs, submitted_jobs):
+    assert jobs.wait(submitted_jobs["hosted"]) == (0, "hosted\n")
 
-    assert (right.code, step_output(right).splitlines()[0]) == (0, "opened")
+
+def test_a_protected_image_needs_the_right_password(jobs, submitted_jobs):
+    right, wrong = jobs.wait(submitted_jobs["locked"]), jobs.wait(submitted_jobs["refused"])
+
+    assert right.code == 0
+    assert step_output(right).splitlines()[0] == "opened"
     assert registries.PASSWORD not in right.output
-    assert (wrong.code, "never" in wrong.output) == (255, False)
+    assert wrong.code == 255
+    assert "never" not in wrong.output
     assert "authentication required" in wrong.output
 
 
-def test_a_node_with_enroot_uses_enroot(lab, jobs, started, locked):
-    ended = jobs.wait(started["enroot"])
+def test_a_node_with_enroot_uses_enroot(lab, jobs, submitted_jobs, private_registry):
+    result = jobs.wait(submitted_jobs["enroot"])
 
-    assert (ended.code, step_output(ended)) == (0, "/usr a,b 'c' $d\n")
+    assert result.code == 0
+    assert step_output(result) == "/usr a,b 'c' $d\n"
     log = lab.run("infra", "cat", f"{jobs.home}/enroot").stdout
     calls = [json.loads(line) for line in log.splitlines()]
-    fetched = next(call for call in calls if locked.host in call["words"][-1])
-    assert fetched["words"][-1] == f"docker://{registries.USER}@{locked.host}#{registries.IMAGE}"
-    machine = locked.host.partition(":")[0]
+    fetch = next(call for call in calls if private_registry.host in call["words"][-1])
+    assert (
+        fetch["words"][-1]
+        == f"docker://{registries.USER}@{private_registry.host}#{registries.IMAGE}"
+    )
+    machine = private_registry.host.partition(":")[0]
     netrc = f"machine {machine} login {registries.USER} password {registries.PASSWORD}\n"
-    assert fetched["access"] == netrc
+    assert fetch["access"] == netrc
     starts = [call["words"] for call in calls if call["words"][0] == "start"]
     start = next(words for words in starts if "/etc:/mnt:ro" in words)
     assert "--rw" in start
 
 
-def test_a_step_fails_on_a_node_without_apptainer(jobs, started):
-    assert jobs.wait(started["missing"]) == (127, "gridstead: this node has no apptainer\n")
+def test_a_step_fails_on_a_node_without_apptainer(jobs, submitted_jobs):
+    assert jobs.wait(submitted_jobs["missing"]) == (127, "gridstead: this node has no apptainer\n")
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_a_signal_reaches_the_command_in_a_container(jobs, started, node):
-    ended = jobs.wait(started[f"signal on {node}"])
+def test_a_signal_reaches_the_command_in_a_container(jobs, submitted_jobs, node):
+    result = jobs.wait(submitted_jobs[f"signal on {node}"])
 
-    assert (ended.code, step_output(ended)) == (0, "trapped\n")
+    assert result.code == 0
+    assert step_output(result) == "trapped\n"
 
 
-def test_ended_jobs_leave_nothing(lab, jobs, started):
-    for job in started.values():
+def test_ended_jobs_leave_nothing(lab, jobs, submitted_jobs):
+    for job in submitted_jobs.values():
         jobs.wait(job)
 
-    assert jobs.left() == ""
+    assert jobs.leftovers() == ""

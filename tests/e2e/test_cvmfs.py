@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A signed CVMFS repository: a replica on infra, a mount on a compute node, and jobs that run from
-an image in it.
+"""Tests of a signed CVMFS repository with a replica, a mount, and jobs that use an image in it.
 
-The publisher runs on this machine. The fixture removes everything that role cvmfs installed.
+The publisher runs on this machine. The replica is on infra and the mount on a compute node. A
+fixture removes all objects that role cvmfs installed.
 """
 
 import json
@@ -14,8 +14,8 @@ import pytest
 from cvmfs.tests.publisher import DAY_S, Mode, Publisher, Symlink
 from cvmfs.tests.stratum0 import Stratum0
 from tests.e2e.conftest import CHECKOUT, wait_until
-from tests.e2e.slurm_jobs import SlurmJobs, operator
-from tests.e2e.test_container_runs import UNPACKED, run
+from tests.e2e.slurm_jobs import SlurmJobs, operator_access
+from tests.e2e.test_container_runs import CREATE_IMAGE, run
 
 pytestmark = pytest.mark.slurm
 
@@ -23,9 +23,9 @@ NAME = "images.example.org"
 REPLICA, NODE = "infra", "compute1"
 HOSTS = (REPLICA, NODE)
 IMAGE = {"image": "tests/signed:1", "deepsquareHosted": True}
-PLACE = ("registry-1.docker.io", "tests", "signed:1")
-GREET = {"run": {"command": "read -r it </etc/hosted; echo $it", "container": IMAGE}}
-REMOVE = r"""
+IMAGE_PATH = ("registry-1.docker.io", "tests", "signed:1")
+PRINT_GREETING = {"run": {"command": "read -r it </etc/hosted; echo $it", "container": IMAGE}}
+REMOVE_CVMFS = r"""
 systemctl list-units --all --plain --no-legend 'gridstead-cvmfs*' | while read -r unit _; do
     systemctl disable --quiet --now "$unit"
 done
@@ -38,29 +38,29 @@ userdel gridstead-cvmfs
 """
 
 
-def tree_of(folder):
+def folder_tree(folder):
     """Return a folder as the tree that a publisher accepts."""
-    return {path.name: node_of(path) for path in folder.iterdir()}
+    return {path.name: tree_node(path) for path in folder.iterdir()}
 
 
-def node_of(path):
+def tree_node(path):
     if path.is_symlink():
         return Symlink(str(path.readlink()))
     if path.is_dir():
-        return Mode(tree_of(path), path.stat().st_mode & 0o7777)
+        return Mode(folder_tree(path), path.stat().st_mode & 0o7777)
     return Mode(path.read_bytes(), path.stat().st_mode & 0o7777)
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory):
-    """The folder of a small unpacked image."""
+    """Return the folder of a small unpacked image."""
     folder = tmp_path_factory.mktemp("image") / "signed"
-    subprocess.run(["bash", "-euc", UNPACKED, "bash", folder], check=True)
+    subprocess.run(["bash", "-euc", CREATE_IMAGE, "bash", folder], check=True)
     return folder
 
 
 class Software:
-    """A repository with the image, and the role that installs replica and mount."""
+    """A publisher of a repository with the image, and the role that sets up replica and mount."""
 
     def __init__(self, lab, folder, image):
         self.image = image
@@ -73,8 +73,8 @@ class Software:
         """Publish the image with another greeting."""
         self.greeting = f"{greeting}\n"
         (self.image / "etc/hosted").write_text(self.greeting)
-        registry, owner, name = PLACE
-        self.publisher.publish({registry: {owner: {name: node_of(self.image)}}})
+        registry, owner, name = IMAGE_PATH
+        self.publisher.publish({registry: {owner: {name: tree_node(self.image)}}})
         self.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
 
     def apply_role(self, *options):
@@ -94,11 +94,11 @@ class Software:
             "-e",
             json.dumps(variables),
         ]
-        done = subprocess.run(
+        result = subprocess.run(
             [*argv, *options], cwd=CHECKOUT, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stdout[-3000:]
-        recap = re.findall(r"^(\S+) +: .*changed=(\d+)", done.stdout, re.MULTILINE)
+        assert result.returncode == 0, result.stdout[-3000:]
+        recap = re.findall(r"^(\S+) +: .*changed=(\d+)", result.stdout, re.MULTILINE)
         return {host: int(count) for host, count in recap}
 
 
@@ -108,12 +108,15 @@ def software(lab, image, tmp_path_factory):
     yield repository
     repository.stratum0.close()
     for host in HOSTS:
-        lab.sh(host, REMOVE)
+        lab.sh(host, REMOVE_CVMFS)
 
 
 @pytest.fixture(scope="module")
 def installed(lab, software):
-    """The changes of the role on hosts without CVMFS: first in check mode, then in a real run."""
+    """Run the role on hosts without CVMFS, first in check mode and then normally.
+
+    Returns the number of changed tasks of each host in both runs.
+    """
     counts = [software.apply_role("--check"), software.apply_role()]
     wait_until(
         lambda: lab.run(NODE, "findmnt", f"/cvmfs/{NAME}", check=False).returncode == 0, timeout=60
@@ -123,7 +126,7 @@ def installed(lab, software):
 
 @pytest.fixture(scope="module")
 def jobs(lab, tmp_path_factory):
-    jobs = SlurmJobs(lab, operator(lab, tmp_path_factory.mktemp("ssh")), f"0x{'c5' * 20}")
+    jobs = SlurmJobs(lab, operator_access(lab, tmp_path_factory.mktemp("ssh")), f"0x{'c5' * 20}")
     yield jobs
     jobs.close()
 
@@ -131,7 +134,8 @@ def jobs(lab, tmp_path_factory):
 def test_the_role_predicts_its_changes_and_is_idempotent(software, installed):
     predicted, changed = installed
 
-    assert set(predicted) == set(changed) == set(HOSTS)
+    assert set(predicted) == set(HOSTS)
+    assert set(changed) == set(HOSTS)
     assert all(predicted.values())
     assert software.apply_role() == dict.fromkeys(HOSTS, 0)
 
@@ -146,12 +150,12 @@ def test_the_cvmfs_client_has_no_capabilities(lab, installed):
 
 
 def test_a_job_runs_from_a_signed_image_and_from_its_next_revision(lab, software, installed, jobs):
-    assert jobs.wait(jobs.submit(GREET)) == (0, software.greeting)
+    assert jobs.wait(jobs.submit(PRINT_GREETING)) == (0, software.greeting)
 
-    path = "/".join((f"/cvmfs/{NAME}", *PLACE, "etc/hosted"))
+    path = "/".join((f"/cvmfs/{NAME}", *IMAGE_PATH, "etc/hosted"))
     software.publish("signed again")
     wait_until(lambda: lab.run(NODE, "cat", path).stdout == "signed again\n", timeout=30)
-    reader = jobs.submit(GREET)
+    reader = jobs.submit(PRINT_GREETING)
     writer = jobs.submit(run(f"echo mine 2>&- >{path} || echo read-only"))
 
     assert jobs.wait(reader) == (0, "signed again\n")
@@ -159,11 +163,11 @@ def test_a_job_runs_from_a_signed_image_and_from_its_next_revision(lab, software
 
 
 def test_a_node_runs_cached_software_while_the_replica_is_down(
-    lab, software, installed, jobs, stopped
+    lab, software, installed, jobs, stop_unit
 ):
-    assert jobs.wait(jobs.submit(GREET)) == (0, software.greeting)
+    assert jobs.wait(jobs.submit(PRINT_GREETING)) == (0, software.greeting)
 
-    with stopped(REPLICA, "gridstead-cvmfs"):
+    with stop_unit(REPLICA, "gridstead-cvmfs"):
         lab.run(NODE, "systemctl", "restart", f"gridstead-cvmfs-mount@{NAME}")
 
-        assert jobs.wait(jobs.submit(GREET)) == (0, software.greeting)
+        assert jobs.wait(jobs.submit(PRINT_GREETING)) == (0, software.greeting)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a running cluster: changes of Slurm's configuration, a new node and drained nodes.
+"""Tests of changes of a running cluster: Slurm's configuration, a new node and drained nodes.
 
-A job runs during all changes. The new node is a host that the fixture adds to the lab and removes.
+A job runs during all changes. A fixture adds the new node to the lab and removes it.
 """
 
+import itertools
 import json
 import os
 import re
@@ -12,28 +13,28 @@ import time
 
 import pytest
 from tests.e2e.conftest import CHECKOUT, wait_until
-from tests.e2e.slurm_jobs import SlurmJobs, operator
+from tests.e2e.slurm_jobs import SlurmJobs, operator_access
 
-NEW = "compute3"
-OLD = ("compute1", "compute2")
-SITE = {
+NEW_NODE = "compute3"
+OLD_NODES = ("compute1", "compute2")
+LAB_SLURM_SETTINGS = {
     "DefMemPerCPU": 32,
     "HealthCheckInterval": 10,
     "SlurmdParameters": "config_overrides",
 }  # the lab's own settings
 UNKNOWN_JOB = 99_999_999  # a job id that Slurm never used
-HOSTNAME = {"run": {"command": "hostname", "resources": {"tasks": 2}}}
+HOSTNAME_STEP = {"run": {"command": "hostname", "resources": {"tasks": 2}}}
 # Applies the controller's part of the role.
-CONTROLLER = """\
+CONTROLLER_PLAY = """\
 - hosts: slurm_controller
   gather_facts: false
   tasks:
     - ansible.builtin.import_role: {name: gridstead.site.slurm}
       vars: {slurm_components: [controller]}
 """
-# Applies the parts of site.yml that remove the new node from the hosts that add_node.yml
-# configured. add_node.yml does not configure the other compute hosts.
-FORGET = """\
+# Applies the parts of site.yml that remove the new node from the configuration of the other hosts.
+# The other compute hosts are excluded, because add_node.yml does not configure them.
+FORGET_NODE_PLAYS = """\
 - hosts: all:!slurm_compute
   gather_subset: [min]
   tasks:
@@ -49,22 +50,22 @@ FORGET = """\
 """
 
 
-def play(*arguments, check=True, **variables):
-    """Run a playbook and return its output, which ends with the recap."""
+def run_playbook(*arguments, check=True, **variables):
+    """Run a playbook and return its output."""
     argv = ["ansible-playbook", *arguments, "-e", json.dumps(variables)]
-    done = subprocess.run(
+    result = subprocess.run(
         argv, cwd=CHECKOUT, check=False, capture_output=True, text=True, env=os.environ
     )
-    assert not check or done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert not check or result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 @pytest.fixture(scope="module")
 def configure(tmp_path_factory):
-    """A function that configures the controller with changed variables, or with the site's own."""
+    """Return a function that configures the controller. Its arguments replace role variables."""
     file = tmp_path_factory.mktemp("play") / "controller.yml"
-    file.write_text(CONTROLLER)
-    return lambda **changes: play(str(file), "--tags", "slurm_configure", **changes)
+    file.write_text(CONTROLLER_PLAY)
+    return lambda **changes: run_playbook(str(file), "--tags", "slurm_configure", **changes)
 
 
 def hosts_of(output):
@@ -73,18 +74,15 @@ def hosts_of(output):
 
 
 class Daemons:
-    """The Slurm daemons of the cluster."""
+    """A reader of the state of the cluster's Slurm daemons."""
 
     def __init__(self, lab):
         self.lab = lab
 
-    def starts(self):
-        """Return the invocation id of each daemon's unit, which only a restart changes."""
-        units = [
-            ("controller", "slurmctld"),
-            *((host, "slurmd") for host in OLD),
-            ("login", "sackd"),
-        ]
+    def invocation_ids(self):
+        """Return the invocation id of each daemon's unit. Only a restart changes the id."""
+        units = [("controller", "slurmctld"), ("login", "sackd")]
+        units += itertools.product(OLD_NODES, ["slurmd"])
         show = "systemctl show --property InvocationID --value"
         ids = {}
         for host, unit in units:
@@ -117,18 +115,23 @@ def daemons(lab):
 
 @pytest.fixture(scope="module")
 def jobs(lab, tmp_path_factory):
-    jobs = SlurmJobs(lab, operator(lab, tmp_path_factory.mktemp("ssh")), f"0x{'d2' * 20}")
+    jobs = SlurmJobs(lab, operator_access(lab, tmp_path_factory.mktemp("ssh")), f"0x{'d2' * 20}")
     yield jobs
     jobs.close()
 
 
 @pytest.fixture(scope="module")
-def running(lab, jobs):
-    """A job on the old nodes that runs until a file exists. Its output has a line per start."""
+def running_job(lab, jobs):
+    """Start a job on the old nodes that runs until a file exists.
+
+    Its output has a line for each start of a task.
+    """
     command = 'echo $$ "$(hostname)"; until test -e "$HOME/enough"; do sleep 0.5; done; echo end'
     lab.run("infra", "rm", "-f", f"{jobs.home}/enough")
     job = jobs.submit(
-        {"run": {"command": command, "resources": {"tasks": 2}}}, nodes=",".join(OLD), minutes=60
+        {"run": {"command": command, "resources": {"tasks": 2}}},
+        nodes=",".join(OLD_NODES),
+        minutes=60,
     )
     started = f"grep -c compute {jobs.home}/{job.job_key.job_id.slurm_name}.out"
 
@@ -141,69 +144,74 @@ def running(lab, jobs):
 
 @pytest.fixture(scope="module")
 def new_node(lab, tmp_path_factory):
-    lab.tool("add", NEW, "--like", "compute2")
-    yield NEW
-    lab.tool("remove", NEW)
+    lab.tool("add", NEW_NODE, "--like", "compute2")
+    yield NEW_NODE
+    lab.tool("remove", NEW_NODE)
     file = tmp_path_factory.mktemp("play") / "forget.yml"
-    file.write_text(FORGET)
+    file.write_text(FORGET_NODE_PLAYS)
     wheel = str(next((CHECKOUT / "dist").glob("gridstead-*.whl")))
     requirements = str(CHECKOUT / "requirements/control.txt")
-    play(str(file), control_plane_requirements=requirements, control_plane_wheel=wheel)
+    run_playbook(str(file), control_plane_requirements=requirements, control_plane_wheel=wheel)
 
 
-def test_a_changed_comment_causes_no_reconfigure(lab, daemons, running, configure):
-    before = daemons.starts()
+def test_a_changed_comment_causes_no_reconfigure(lab, daemons, running_job, configure):
+    before = daemons.invocation_ids()
     lab.sh("controller", "echo '# a comment' >>/etc/slurm/slurm.conf")
 
     output = configure()
 
     assert "Reconfigure Slurm" not in output
     assert "# a comment" not in lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout
-    assert daemons.starts() == before
+    assert daemons.invocation_ids() == before
 
 
-def test_parameters_limits_and_nodes_need_a_reconfigure(lab, daemons, running, configure):
-    before = daemons.starts()
+def test_parameters_limits_and_nodes_need_a_reconfigure(lab, daemons, running_job, configure):
+    before = daemons.invocation_ids()
     node = {"CPUs": 64, "RealMemory": 2400, "Gres": "gpu:2"}
     main = {"Nodes": "ALL", "Default": "YES", "State": "UP"}
     main |= {"DefaultTime": "10", "MaxTime": "6-00:00:00"}
 
     output = configure(
-        slurm_node=node, slurm_partitions={"main": main}, slurm_config_site=SITE | {"KillWait": 7}
+        slurm_node=node,
+        slurm_partitions={"main": main},
+        slurm_config_site=LAB_SLURM_SETTINGS | {"KillWait": 7},
     )
 
     assert "KillWait, node compute1, node compute2, partition main: reconfigure" in output
-    for host in ("controller", "login", *OLD):
+    for host in ("controller", "login", *OLD_NODES):
         assert daemons.setting(host, "KillWait") == "7 sec", host
     assert daemons.show("compute1", "RealMemory") == "2400"
     assert set(daemons.nodes().values()) == {"mixed"}
-    assert daemons.starts() == before
+    assert daemons.invocation_ids() == before
 
 
-def test_other_parameters_restart_only_slurmctld(daemons, running, configure):
-    before = daemons.starts()
+def test_other_parameters_restart_only_slurmctld(daemons, running_job, configure):
+    before = daemons.invocation_ids()
 
-    configure(slurm_config_site=SITE | {"CommunicationParameters": "keepaliveinterval=60"})
+    configure(
+        slurm_config_site=LAB_SLURM_SETTINGS | {"CommunicationParameters": "keepaliveinterval=60"}
+    )
 
-    after = daemons.starts()
-    assert {unit for unit in before if after[unit] != before[unit]} == {"slurmctld@controller"}
+    after = daemons.invocation_ids()
+    restarted = [unit for unit in before if after[unit] != before[unit]]
+    assert restarted == ["slurmctld@controller"]
     assert daemons.setting("compute1", "CommunicationParameters") == "keepaliveinterval=60"
     configure()
     assert daemons.setting("compute1", "CommunicationParameters") == "(null)"
 
 
-def test_a_change_that_would_end_a_job_is_refused(lab, running, configure):
+def test_a_change_that_would_end_a_job_is_refused(lab, running_job, configure):
     node = {"CPUs": 60, "RealMemory": 2500, "Gres": "gpu:2"}
     partitions = {"other": {"Nodes": "ALL", "Default": "YES", "State": "UP"}}
     before = lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout
 
     output = configure(slurm_node=node, slurm_partitions=partitions, check=False)
 
-    assert f"Slurm would end the jobs {running.slurm_job_id}" in " ".join(output.split())
+    assert f"Slurm would end the jobs {running_job.slurm_job_id}" in " ".join(output.split())
     assert lab.run("controller", "cat", "/etc/slurm/slurm.conf").stdout == before
 
 
-def test_an_unfit_node_is_drained_until_its_checks_pass(lab, daemons, running):
+def test_an_unfit_node_is_drained_until_its_checks_pass(lab, daemons, running_job):
     checks, flag = "/etc/slurm/gridstead-checks.json", "/run/fit"
     checks_before = json.loads(lab.run("compute2", "cat", checks).stdout)
     checks_after = [*checks_before, {"what": "a file", "argv": ["test", "-e", flag]}]
@@ -221,8 +229,8 @@ def test_an_unfit_node_is_drained_until_its_checks_pass(lab, daemons, running):
         )
 
 
-def test_a_node_drained_for_an_unkillable_job_resumes_after_the_job(lab, daemons, running):
-    job, notes = running.slurm_job_id, "/run/gridstead-check-node/unkillable"
+def test_a_node_drained_for_an_unkillable_job_resumes_after_the_job(lab, daemons, running_job):
+    job, notes_folder = running_job.slurm_job_id, "/run/gridstead-check-node/unkillable"
     (program,) = re.findall(
         r"UnkillableStepProgram += (\S+)", lab.sh("controller", "scontrol show config")
     )
@@ -238,68 +246,71 @@ def test_a_node_drained_for_an_unkillable_job_resumes_after_the_job(lab, daemons
             timeout=60,
         )
 
-        lab.sh("compute2", f"mv {notes}/{job} {notes}/{UNKNOWN_JOB}")
+        lab.sh("compute2", f"mv {notes_folder}/{job} {notes_folder}/{UNKNOWN_JOB}")
         wait_until(lambda: daemons.nodes()["compute2"] == "mixed", timeout=60)
-        wait_until(lambda: not lab.sh("compute2", f"ls {notes}"), timeout=60)
+        wait_until(lambda: not lab.sh("compute2", f"ls {notes_folder}"), timeout=60)
     finally:
-        lab.sh("compute2", f"rm -f {notes}/*")
+        lab.sh("compute2", f"rm -f {notes_folder}/*")
 
 
-def test_a_new_node_joins_without_changes_on_the_other_nodes(daemons, running, jobs, new_node):
-    before = daemons.starts()
+def test_a_new_node_joins_without_changes_on_the_other_nodes(daemons, running_job, jobs, new_node):
+    before = daemons.invocation_ids()
     start_s = time.monotonic()
 
-    output = play("playbooks/add_node.yml")
+    output = run_playbook("playbooks/add_node.yml")
 
     seconds = time.monotonic() - start_s
-    assert hosts_of(output) & {*OLD, NEW} == {NEW}
-    assert daemons.nodes()[NEW] == "idle"
-    assert daemons.starts() == before
-    assert jobs.wait(jobs.submit(HOSTNAME, nodes=NEW)).output.split()[-2:] == [NEW, NEW]
-    assert jobs.wait(jobs.submit(HOSTNAME, nodes=f"compute1,{NEW}")).code == 0
-    print(f"{NEW} joined in {seconds:.0f} s")
+    assert hosts_of(output) & {*OLD_NODES, NEW_NODE} == {NEW_NODE}
+    assert daemons.nodes()[NEW_NODE] == "idle"
+    assert daemons.invocation_ids() == before
+    assert jobs.wait(jobs.submit(HOSTNAME_STEP, nodes=NEW_NODE)).output.split()[-2:] == [
+        NEW_NODE,
+        NEW_NODE,
+    ]
+    assert jobs.wait(jobs.submit(HOSTNAME_STEP, nodes=f"compute1,{NEW_NODE}")).code == 0
+    print(f"{NEW_NODE} joined in {seconds:.0f} s")
 
 
 def test_nodes_drain_and_resume(daemons, jobs, new_node):
-    job = jobs.submit({"run": {"command": "sleep 8; echo done"}}, nodes=NEW, tasks=1)
-    wait_until(lambda: daemons.nodes()[NEW] != "idle", timeout=30)
+    job = jobs.submit({"run": {"command": "sleep 8; echo done"}}, nodes=NEW_NODE, tasks=1)
+    wait_until(lambda: daemons.nodes()[NEW_NODE] != "idle", timeout=30)
 
-    refused = play(
+    refused_output = run_playbook(
         "playbooks/drain.yml", nodes="compute9,compute[1-2]", reason="new disks", check=False
     )
-    drained = play("playbooks/drain.yml", "-e", f"nodes={NEW} reason='new disks'", wait_s=60)
+    drain_output = run_playbook(
+        "playbooks/drain.yml", "-e", f"nodes={NEW_NODE} reason='new disks'", wait_s=60
+    )
 
     assert "Slurm has no node compute9. Its nodes are compute1, compute2, compute3." in " ".join(
-        refused.split()
+        refused_output.split()
     )
-    assert "changed=1" in drained
-    assert daemons.nodes()[NEW] == "drained"
-    assert daemons.reason(NEW) == "new disks"
+    assert "changed=1" in drain_output
+    assert daemons.nodes()[NEW_NODE] == "drained"
+    assert daemons.reason(NEW_NODE) == "new disks"
     assert jobs.wait(job).output.endswith("done\n")
-    assert "changed=0" in play("playbooks/drain.yml", nodes=NEW, reason="new disks")
+    assert "changed=0" in run_playbook("playbooks/drain.yml", nodes=NEW_NODE, reason="new disks")
 
-    play("playbooks/drain.yml", nodes=NEW, state="resume")
+    run_playbook("playbooks/drain.yml", nodes=NEW_NODE, state="resume")
 
-    assert daemons.nodes()[NEW] == "idle"
+    assert daemons.nodes()[NEW_NODE] == "idle"
 
 
-def test_drain_stops_waiting_after_its_limit_and_the_running_job_started_once(
-    lab, daemons, jobs, running
-):
-    output = play(
-        "playbooks/drain.yml", nodes=",".join(OLD), reason="new disks", wait_s=1, check=False
+def test_a_drain_that_times_out_does_not_restart_the_running_job(lab, daemons, jobs, running_job):
+    output = run_playbook(
+        "playbooks/drain.yml", nodes=",".join(OLD_NODES), reason="new disks", wait_s=1, check=False
     )
 
-    assert f"1 jobs still run after 1 s: {running.slurm_job_id} of" in " ".join(output.split())
-    assert {daemons.nodes()[host] for host in OLD} == {"draining"}
+    assert f"1 jobs still run after 1 s: {running_job.slurm_job_id} of" in " ".join(output.split())
+    assert {daemons.nodes()[host] for host in OLD_NODES} == {"draining"}
 
-    play("playbooks/drain.yml", nodes="compute[1-2]", state="resume")
+    run_playbook("playbooks/drain.yml", nodes="compute[1-2]", state="resume")
     lab.run("infra", "touch", f"{jobs.home}/enough")
 
-    ended = jobs.wait(running)
-    assert ended.code == 0
+    result = jobs.wait(running_job)
+    assert result.code == 0
     hosts = []
-    for line in ended.output.splitlines():
+    for line in result.output.splitlines():
         hosts += line.split()[1:]
-    assert sorted(hosts) == list(OLD)
-    assert ended.output.count("end") == 2
+    assert sorted(hosts) == list(OLD_NODES)
+    assert result.output.count("end") == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory of the running lab: access rules, and the delay until hosts know a new user."""
+"""Tests of the lab's directory: access rules, and how soon hosts know a new user."""
 
 import json
 import secrets
@@ -11,15 +11,15 @@ from tests.e2e.conftest import wait_until
 pytestmark = pytest.mark.hosts
 
 SERVER = "infra"
-CLIENTS = ("controller", "login", "compute1", "compute2", "infra")
+HOSTS_WITH_USERS = ("controller", "login", "compute1", "compute2", "infra")
 SUFFIX = "dc=gridstead,dc=internal"
 PEOPLE = f"ou=people,{SUFFIX}"
 MANAGER = ["-QY", "EXTERNAL", "-H", "ldapi://%2Frun%2Fslapd-gridstead.socket"]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ1nG2n0aXU0c0pGl5nWm3cO4m5yqj1lG8kq0m3o2c7P test"
 
-# Runs on the directory's host. Performs one operation with one account and prints "done", the
-# values of a search, or the error's name.
-PROBE = """
+# Runs on the directory's host. Performs one operation with one account. Prints "done", the entries
+# of a search, or the name of the error.
+OPERATION_PROGRAM = """
 import json, sys
 import ldap
 task = json.loads(sys.argv[1])
@@ -66,17 +66,20 @@ class Account:
         if name:
             self._password = (Path(lab.secrets) / f"directory-{name}").read_text().strip()
 
-    def do(self, *action):
+    def perform(self, *action):
         """Return the directory's answer to an operation."""
         task = json.dumps({"uri": self._uri, "account": self._dn, "do": action})
-        # The password is passed by standard input, so that it is not on a command line.
-        answer = self._lab.run(SERVER, "python3", "-c", PROBE, task, input=self._password)
+        # A password on the command line would be visible to other users, so pass it on stdin.
+        answer = self._lab.run(
+            SERVER, "python3", "-c", OPERATION_PROGRAM, task, input=self._password
+        )
         return json.loads(answer.stdout)
 
 
-def user(address, **changed):
-    """Return the attributes of a user that the connector writes, with changes. None removes an
-    attribute.
+def user_attributes(address, **changed):
+    """Return the attributes that the connector writes for a user, with changes.
+
+    The value None removes an attribute.
     """
     classes = ["top", "nsPerson", "nsAccount", "nsOrgPerson", "posixAccount", "ldapPublicKey"]
     attributes = {
@@ -92,7 +95,7 @@ def user(address, **changed):
     return {name: values for name, values in attributes.items() if values is not None}
 
 
-def dn(address):
+def dn_of(address):
     return f"uid={address},{PEOPLE}"
 
 
@@ -102,26 +105,26 @@ def connector(lab):
 
 
 @pytest.fixture
-def reader(lab):
+def sssd_account(lab):
     return Account(lab, "sssd")
 
 
 @pytest.fixture
 def address(lab):
-    """The address of a new wallet. The fixture removes the wallet's entry afterwards."""
+    """Return the address of a new wallet, and remove the wallet's entry after the test."""
     new_address = f"0x{secrets.token_hex(20)}"
     yield new_address
-    lab.run(SERVER, "ldapdelete", *MANAGER, dn(new_address), check=False)
+    lab.run(SERVER, "ldapdelete", *MANAGER, dn_of(new_address), check=False)
 
 
 @pytest.fixture
-def known(connector, address):
-    """The address of a wallet with an entry."""
-    assert connector.do("add", dn(address), user(address)) == "done"
+def known_address(connector, address):
+    """Return the address of a wallet that has an entry."""
+    assert connector.perform("add", dn_of(address), user_attributes(address)) == "done"
     return address
 
 
-ANOTHER = "0x" + "b" * 40
+OTHER_ADDRESS = "0x" + "b" * 40
 ACCOUNT_ONLY = ("gidNumber", "homeDirectory", "loginShell")
 OTHER_ENTRIES = {
     "root": ("uid=root,{people}", {"uid": ["root"], "homeDirectory": ["/root"]}),
@@ -130,10 +133,10 @@ OTHER_ENTRIES = {
         {"uid": ["alice"], "homeDirectory": ["/home/ldap-users/alice"]},
     ),
     "a second name": (None, {"uid": ["{address}", "slurm"]}),
-    "another wallet's name": (None, {"uid": ["{address}", ANOTHER, "root"]}),
+    "another wallet's name": (None, {"uid": ["{address}", OTHER_ADDRESS, "root"]}),
     "user number 0": (None, {"uidNumber": ["0"]}),
     "a user number in range": (None, {"uidNumber": ["300000"]}),
-    "the number that asks for one": (None, {"uidNumber": ["-1"]}),
+    "the user number that requests a new number": (None, {"uidNumber": ["-1"]}),
     "group root": (None, {"gidNumber": ["0"]}),
     "another group": (None, {"gidNumber": ["100001"]}),
     "home of root": (None, {"homeDirectory": ["/root"]}),
@@ -180,18 +183,18 @@ OTHER_ENTRIES = {
 @pytest.mark.parametrize("case", OTHER_ENTRIES)
 def test_connector_cannot_add_an_entry_with(connector, address, case):
     pattern, changed = OTHER_ENTRIES[case]
-    words = {"address": address, "people": PEOPLE, "suffix": SUFFIX, "dn": dn(address)}
-    name = (pattern or dn("{address}")).format(**words)
+    words = {"address": address, "people": PEOPLE, "suffix": SUFFIX, "dn": dn_of(address)}
+    name = (pattern or dn_of("{address}")).format(**words)
     attributes = {}
     for key, values in changed.items():
         attributes[key] = values and [value.format(**words) for value in values]
 
-    answer = connector.do("add", name, user(address, **attributes))
+    answer = connector.perform("add", name, user_attributes(address, **attributes))
 
     assert answer in {"INSUFFICIENT_ACCESS", "NO_SUCH_OBJECT"}, f"the directory answered {answer}"
 
 
-CHANGES = {
+ENTRY_CHANGES = {
     "user number": ("MOD_REPLACE", "uidNumber", ["0"]),
     "group": ("MOD_REPLACE", "gidNumber", ["0"]),
     "home": ("MOD_REPLACE", "homeDirectory", ["/root"]),
@@ -210,19 +213,27 @@ CHANGES = {
 }
 
 
-def test_connector_cannot_change_an_entry(connector, known):
-    answers = {name: connector.do("modify", dn(known), *change) for name, change in CHANGES.items()}
+def test_connector_cannot_change_an_entry(connector, known_address):
+    answers = {
+        name: connector.perform("modify", dn_of(known_address), *change)
+        for name, change in ENTRY_CHANGES.items()
+    }
 
-    assert dict.fromkeys(CHANGES, "INSUFFICIENT_ACCESS") == answers
-
-
-def test_connector_cannot_remove_or_rename_an_entry(connector, known):
-    assert connector.do("delete", dn(known)) == "INSUFFICIENT_ACCESS"
-    assert connector.do("rename", dn(known), f"uid={ANOTHER}", PEOPLE) == "INSUFFICIENT_ACCESS"
-    assert connector.do("passwd", dn(known), "secret-of-mine") == "INSUFFICIENT_ACCESS"
+    assert set(answers.values()) == {"INSUFFICIENT_ACCESS"}, answers
 
 
-def test_connector_cannot_touch_groups_accounts_or_the_server(connector):
+def test_connector_cannot_remove_or_rename_an_entry(connector, known_address):
+    assert connector.perform("delete", dn_of(known_address)) == "INSUFFICIENT_ACCESS"
+    assert (
+        connector.perform("rename", dn_of(known_address), f"uid={OTHER_ADDRESS}", PEOPLE)
+        == "INSUFFICIENT_ACCESS"
+    )
+    assert (
+        connector.perform("passwd", dn_of(known_address), "secret-of-mine") == "INSUFFICIENT_ACCESS"
+    )
+
+
+def test_connector_cannot_change_groups_accounts_or_the_server(connector):
     itself = f"uid=connector,ou=services,{SUFFIX}"
     everything = '(targetattr="*")(version 3.0; acl "x"; allow (all) userdn="ldap:///anyone";)'
     refused = [
@@ -238,63 +249,82 @@ def test_connector_cannot_touch_groups_accounts_or_the_server(connector):
         ("delete", PEOPLE),
     ]
 
-    answers = [connector.do(*action) for action in refused]
-
-    assert ["INSUFFICIENT_ACCESS"] * len(refused) == answers
-
-
-def test_reader_cannot_write(reader, address):
-    assert reader.do("add", dn(address), user(address)) == "INSUFFICIENT_ACCESS"
-    assert reader.do("modify", PEOPLE, "MOD_ADD", "description", ["mine"]) == "INSUFFICIENT_ACCESS"
+    for action in refused:
+        assert connector.perform(*action) == "INSUFFICIENT_ACCESS", action
 
 
-def test_reader_sees_no_service_account(reader):
-    assert reader.do("search", f"ou=services,{SUFFIX}", "(objectClass=*)", ["*"]) == []
+def test_reader_cannot_write(sssd_account, address):
+    assert (
+        sssd_account.perform("add", dn_of(address), user_attributes(address))
+        == "INSUFFICIENT_ACCESS"
+    )
+    assert (
+        sssd_account.perform("modify", PEOPLE, "MOD_ADD", "description", ["mine"])
+        == "INSUFFICIENT_ACCESS"
+    )
+
+
+def test_reader_sees_no_service_account(sssd_account):
+    assert sssd_account.perform("search", f"ou=services,{SUFFIX}", "(objectClass=*)", ["*"]) == []
 
 
 def test_anonymous_access_is_refused(lab):
-    assert Account(lab, None).do("search", SUFFIX, "(objectClass=*)", ["*"]) == "INAPPROPRIATE_AUTH"
+    assert (
+        Account(lab, None).perform("search", SUFFIX, "(objectClass=*)", ["*"])
+        == "INAPPROPRIATE_AUTH"
+    )
 
 
 def test_port_without_tls_is_closed(lab):
     anonymous = Account(lab, None, f"ldap://{SERVER}")
-    assert anonymous.do("search", SUFFIX, "(objectClass=*)", ["*"]) == "SERVER_DOWN"
+    assert anonymous.perform("search", SUFFIX, "(objectClass=*)", ["*"]) == "SERVER_DOWN"
 
 
-def test_the_server_assigns_a_uid_number_to_a_new_user(connector, known):
+def test_the_server_assigns_a_uid_number_to_a_new_user(connector, known_address):
     names = ["uidNumber", "gidNumber", "sshPublicKey"]
-    (entry,) = connector.do("search", PEOPLE, f"(uid={known})", names)
+    (entry,) = connector.perform("search", PEOPLE, f"(uid={known_address})", names)
 
     assert 200001 <= int(entry["uidNumber"][0]) <= 999999
-    assert (entry["gidNumber"], entry["sshPublicKey"]) == (["100000"], [KEY])
+    assert entry["gidNumber"] == ["100000"]
+    assert entry["sshPublicKey"] == [KEY]
 
 
-def test_a_second_entry_of_a_wallet_is_refused_in_any_case(connector, known):
-    upper_case = "0x" + known[2:].upper()
+def test_a_second_entry_of_a_wallet_is_refused(connector, known_address):
+    upper_case = "0x" + known_address[2:].upper()
 
-    assert connector.do("add", dn(known), user(known)) == "ALREADY_EXISTS"
-    assert connector.do("add", dn(upper_case), user(upper_case)) == "ALREADY_EXISTS"
-    two_names = user(ANOTHER, uid=[ANOTHER, known])
-    assert connector.do("add", dn(ANOTHER), two_names) == "CONSTRAINT_VIOLATION"
+    assert (
+        connector.perform("add", dn_of(known_address), user_attributes(known_address))
+        == "ALREADY_EXISTS"
+    )
+    assert (
+        connector.perform("add", dn_of(upper_case), user_attributes(upper_case)) == "ALREADY_EXISTS"
+    )
+    two_names = user_attributes(OTHER_ADDRESS, uid=[OTHER_ADDRESS, known_address])
+    assert connector.perform("add", dn_of(OTHER_ADDRESS), two_names) == "CONSTRAINT_VIOLATION"
 
 
-def test_every_host_knows_a_new_user_immediately(lab, known):
+def test_every_host_knows_a_new_user_immediately(lab, known_address):
     answers = {
-        host: lab.run(host, "getent", "passwd", known, check=False).stdout.strip()
-        for host in CLIENTS
+        host: lab.run(host, "getent", "passwd", known_address, check=False).stdout.strip()
+        for host in HOSTS_WITH_USERS
     }
 
     assert len(set(answers.values())) == 1, answers
     name, _, uid, gid, _, home, shell = answers["login"].split(":")
-    assert (name, gid, home, shell) == (known, "100000", f"/home/ldap-users/{known}", "/bin/bash")
+    assert (name, gid, home, shell) == (
+        known_address,
+        "100000",
+        f"/home/ldap-users/{known_address}",
+        "/bin/bash",
+    )
     assert 200001 <= int(uid) <= 999999
-    assert lab.run("login", "id", "-gn", known).stdout.strip() == "grid-users"
+    assert lab.run("login", "id", "-gn", known_address).stdout.strip() == "grid-users"
 
 
-def test_a_user_that_was_looked_up_too_early_is_known_soon(lab, connector, address):
+def test_a_host_soon_knows_a_user_that_it_looked_up_before_the_creation(lab, connector, address):
     assert lab.run("login", "getent", "passwd", address, check=False).returncode == 2
 
-    connector.do("add", dn(address), user(address))
+    connector.perform("add", dn_of(address), user_attributes(address))
 
     wait_until(
         lambda: lab.run("login", "getent", "passwd", address, check=False).returncode == 0,
@@ -302,12 +332,12 @@ def test_a_user_that_was_looked_up_too_early_is_known_soon(lab, connector, addre
     )
 
 
-def test_key_of_a_user_reaches_sshd(lab, known):
-    assert lab.run("login", "sss_ssh_authorizedkeys", known).stdout.strip() == KEY
+def test_sshd_receives_the_key_of_a_user(lab, known_address):
+    assert lab.run("login", "sss_ssh_authorizedkeys", known_address).stdout.strip() == KEY
 
 
 def test_only_root_can_read_the_directorys_password(lab):
-    for host in CLIENTS:
+    for host in HOSTS_WITH_USERS:
         answer = lab.run(
             host, "runuser", "-u", "nobody", "--", "cat", "/etc/sssd/sssd.conf", check=False
         )

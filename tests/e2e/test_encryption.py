@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traffic between hosts uses TLS, except for flows whose entry in the table gives a reason."""
+"""Tests that traffic between hosts uses TLS, except for flows with a reason in the flow table."""
 
 import ipaddress
 import json
@@ -11,8 +11,9 @@ from tests.e2e import flows
 
 pytestmark = pytest.mark.site
 
-# Attempts a TLS handshake with each place. Prints the TLS version, "closed" or "no TLS" for each.
-SHAKE = """
+# Attempts a TLS handshake with each target (address, port and timeout in seconds). Prints the TLS
+# version, "closed" or "no TLS" for each target.
+HANDSHAKE_PROGRAM = """
 import json, socket, ssl, sys
 from concurrent.futures import ThreadPoolExecutor
 context = ssl.create_default_context()
@@ -34,13 +35,13 @@ with ThreadPoolExecutor(32) as pool:
 
 
 @pytest.fixture(scope="module")
-def table(lab, tmp_path_factory):
-    return flows.table(lab, tmp_path_factory.mktemp("flows"))
+def flow_table(lab, tmp_path_factory):
+    return flows.read_flow_table(lab, tmp_path_factory.mktemp("flows"))
 
 
 @pytest.fixture(scope="module")
 def open_ports(lab):
-    """The listening ports of each host, by host: protocol, number, program."""
+    """Return the protocol, number and program of each listening port, by host."""
 
     def ports(host):
         listing = lab.sh(host, "ss --no-header --tcp --udp --listening --numeric --processes")
@@ -57,28 +58,31 @@ def open_ports(lab):
         return dict(zip(lab.hosts, pool.map(ports, lab.hosts), strict=True))
 
 
-def is_plain(lab, table, source, host, port, protocol):
-    """Return whether the table gives a reason why a flow from a source to a port has no TLS."""
-    return any("plain" in flow for flow in flows.listed(lab, table, source, host, port, protocol))
+def has_reason(lab, flow_table, source, host, port, protocol):
+    """Return whether the table contains a reason for a flow without TLS to a port."""
+    return any(
+        "plain" in flow
+        for flow in flows.matching_flows(lab, flow_table, source, host, port, protocol)
+    )
 
 
-def handshakes(lab, table, source, places):
+def handshake_results(lab, flow_table, source, targets):
     """Return the result of a TLS handshake from a source with each place.
 
     Args:
         source: A host of the lab, or None for this machine, which is outside of the site.
     """
     targets = []
-    for host, port in places:
-        timeout_s = 15 if flows.listed(lab, table, source, host, port) else 1.5
+    for host, port in targets:
+        timeout_s = 15 if flows.matching_flows(lab, flow_table, source, host, port) else 1.5
         targets.append((lab.address(host), port, timeout_s))
     text = json.dumps(targets)
     if source:
-        output = lab.run(source, "python3", "-c", SHAKE, input=text).stdout
+        output = lab.run(source, "python3", "-c", HANDSHAKE_PROGRAM, input=text).stdout
     else:
-        argv = ["python3", "-c", SHAKE]
+        argv = ["python3", "-c", HANDSHAKE_PROGRAM]
         output = subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
-    return dict(zip(places, json.loads(output), strict=True))
+    return dict(zip(targets, json.loads(output), strict=True))
 
 
 def ports_of(open_ports, protocol, source):
@@ -89,16 +93,16 @@ def ports_of(open_ports, protocol, source):
                 yield host, port, program
 
 
-def test_every_reachable_tcp_port_uses_tls_or_has_a_reason(lab, table, open_ports):
+def test_every_reachable_tcp_port_uses_tls_or_has_a_reason(lab, flow_table, open_ports):
     """The test tries every listening port from every other host and from outside of the site."""
     sources = (*lab.hosts, None)
 
     def results_from(source):
-        places = []
+        targets = []
         for host, port, _ in ports_of(open_ports, "tcp", source):
-            if not is_plain(lab, table, source, host, port, "tcp"):
-                places.append((host, port))
-        return handshakes(lab, table, source, places)
+            if not has_reason(lab, flow_table, source, host, port, "tcp"):
+                targets.append((host, port))
+        return handshake_results(lab, flow_table, source, targets)
 
     with ThreadPoolExecutor() as pool:
         results = dict(zip(sources, pool.map(results_from, sources), strict=True))
@@ -115,12 +119,12 @@ def test_every_reachable_tcp_port_uses_tls_or_has_a_reason(lab, table, open_port
     assert tls_ports >= {443, 636, 6830, 8443, 8444, 8445, 8446, 8447, 9443}
 
 
-def test_every_reachable_udp_port_has_a_reason(lab, table, open_ports):
+def test_every_reachable_udp_port_has_a_reason(lab, flow_table, open_ports):
     without_reason = set()
     for source in (*lab.hosts, None):
         for host, port, program in ports_of(open_ports, "udp", source):
-            is_open = flows.listed(lab, table, source, host, port, "udp")
-            if is_open and not is_plain(lab, table, source, host, port, "udp"):
+            is_open = flows.matching_flows(lab, flow_table, source, host, port, "udp")
+            if is_open and not has_reason(lab, flow_table, source, host, port, "udp"):
                 without_reason.add((host, port, program))
 
     assert without_reason == set()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The firewall of every host: it allows the flows of the table and rejects all others."""
+"""Tests that the firewall of each host allows the flows of the table and rejects all others."""
 
+import itertools
 import json
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +12,19 @@ from tests.e2e.conftest import CHECKOUT, wait_until
 
 pytestmark = pytest.mark.site
 
-RULES = "/etc/gridstead/firewall.nft"
+RULES_FILE = "/etc/gridstead/firewall.nft"
 UNDO_TIMER = "gridstead-firewall-undo.timer"
 SHORT_TIMER = "[Timer]\nOnActiveSec=\nOnActiveSec=15\n"  # instead of two minutes
-UNLISTED = (3306, 6820, 9419, 9999, 40000)  # 9999 and 40000 are open to jobs between compute nodes
-LISTENING = ("journalctl", "--unit=flows-listen", "--output=cat", "--boot")
-# Listens on each port that is still free, until it is stopped. The kernel accepts the connections.
-LISTEN = """
+UNLISTED_PORTS = (
+    3306,
+    6820,
+    9419,
+    9999,
+    40000,
+)  # 9999 and 40000 are open to jobs between compute nodes
+READ_LISTEN_LOG = ("journalctl", "--unit=flows-listen", "--output=cat", "--boot")
+# Listens on each free port until the unit is stopped. The kernel accepts the connections.
+LISTEN_PROGRAM = """
 import socket, sys, time
 listeners = []
 for port in sys.argv[2:]:
@@ -32,7 +39,7 @@ for port in sys.argv[2:]:
 print("listens", flush=True)
 time.sleep(600)
 """
-REACH = """
+CONNECT_PROGRAM = """
 import json, socket, sys
 from concurrent.futures import ThreadPoolExecutor
 def reach(place):
@@ -48,7 +55,7 @@ with ThreadPoolExecutor(32) as pool:
 
 @pytest.fixture(scope="module")
 def table(lab, tmp_path_factory):
-    return flows.table(lab, tmp_path_factory.mktemp("flows"))
+    return flows.read_flow_table(lab, tmp_path_factory.mktemp("flows"))
 
 
 def is_listed(lab, table, source, host, port):
@@ -57,56 +64,68 @@ def is_listed(lab, table, source, host, port):
     Args:
         source: A host of the lab, or None for a machine outside of the site.
     """
-    return flows.listed(lab, table, source, host, port) != []
+    return flows.matching_flows(lab, table, source, host, port) != []
 
 
 @pytest.fixture(scope="module")
 def ports(lab, table):
-    """The ports of the table, the ends of its ranges, and unlisted ports. All hosts listen on all
-    of these ports.
+    """Return the ports of the table, the ends of its ranges, and unlisted ports.
+
+    All hosts listen on all of these ports.
     """
-    tested = {*UNLISTED}
+    tested = {*UNLISTED_PORTS}
     for flow in table["flows"]:
         for ports in flow.get("tcp", []):
-            tested |= {int(end) for end in str(ports).split("-")}
+            tested.update(map(int, str(ports).split("-")))
     tested = sorted(tested)
     for host in lab.hosts:
-        argv = ["python3", "-c", LISTEN, lab.address(host), *map(str, tested)]
+        argv = ["python3", "-c", LISTEN_PROGRAM, lab.address(host), *map(str, tested)]
         lab.run(host, "systemd-run", "--quiet", "--collect", "--unit=flows-listen", *argv)
     for host in lab.hosts:
-        wait_until(lambda host=host: "listens" in lab.run(host, *LISTENING).stdout, timeout=30)
+        wait_until(
+            lambda host=host: "listens" in lab.run(host, *READ_LISTEN_LOG).stdout, timeout=30
+        )
     yield tested
     for host in lab.hosts:
         lab.run(host, "systemctl", "stop", "flows-listen")
 
 
-def places(lab, table, source, ports):
-    """Return each place that a source tries to reach: host, port, whether the table lists it."""
-    others = [host for host in lab.hosts if host != source]
+def targets_of(lab, table, source, ports):
+    """Return the targets to which a source tries to connect.
+
+    A target consists of the host, the port, and whether the table allows the connection.
+    """
     targets = []
-    for host in others:
-        targets += [(host, port, is_listed(lab, table, source, host, port)) for port in ports]
+    for host, port in itertools.product(lab.hosts, ports):
+        if host != source:
+            targets.append((host, port, is_listed(lab, table, source, host, port)))
     return targets
 
 
 def to_input(lab, targets):
-    """Return the input of the program REACH: address, port and timeout (s) of each place."""
-    return json.dumps(
-        [(lab.address(host), port, 15 if listed else 1.5) for host, port, listed in targets]
-    )
+    """Return the input of CONNECT_PROGRAM: address, port and timeout (s) of each target."""
+    connections = []
+    for host, port, is_allowed in targets:
+        timeout_s = 15 if is_allowed else 1.5
+        connections.append((lab.address(host), port, timeout_s))
+    return json.dumps(connections)
 
 
-def differences(targets, output):
-    """Return the places that are reachable but not listed, or listed but not reachable."""
-    results = zip(targets, json.loads(output), strict=True)
-    return [target for target, reachable in results if target[2] != reachable]
+def wrong_targets(targets, output):
+    """Return the targets that are reachable but not allowed, or allowed but not reachable."""
+    wrong = []
+    for target, is_reachable in zip(targets, json.loads(output), strict=True):
+        _, _, is_allowed = target
+        if is_allowed != is_reachable:
+            wrong.append(target)
+    return wrong
 
 
 def test_hosts_reach_only_the_listed_ports(lab, table, ports):
     def differences_from(host):
-        targets = places(lab, table, host, ports)
-        program = lab.run(host, "python3", "-c", REACH, input=to_input(lab, targets))
-        return differences(targets, program.stdout)
+        targets = targets_of(lab, table, host, ports)
+        program = lab.run(host, "python3", "-c", CONNECT_PROGRAM, input=to_input(lab, targets))
+        return wrong_targets(targets, program.stdout)
 
     with ThreadPoolExecutor() as pool:
         results = dict(zip(lab.hosts, pool.map(differences_from, lab.hosts), strict=True))
@@ -117,24 +136,24 @@ def test_hosts_reach_only_the_listed_ports(lab, table, ports):
 
 
 def test_machines_outside_reach_only_the_public_ports(lab, table, ports):
-    targets = places(lab, table, None, ports)
+    targets = targets_of(lab, table, None, ports)
 
     program = subprocess.run(
-        ["python3", "-c", REACH],
+        ["python3", "-c", CONNECT_PROGRAM],
         input=to_input(lab, targets),
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert differences(targets, program.stdout) == []
+    assert wrong_targets(targets, program.stdout) == []
     assert {port for _, port, listed in targets if listed} >= {22, 443, 8443}
     assert not is_listed(lab, table, None, "controller", 6817)
 
 
 def test_rules_that_lock_ansible_out_are_removed(lab):
-    """The SSH connection that installs the rules stays open. Only our own table is removed."""
-    lab.sh("db", f"cp -a {RULES} /run/firewall.nft; nft add table inet somebody")
+    """The SSH connection that installs the rules stays open. The timer removes only our table."""
+    lab.sh("db", f"cp -a {RULES_FILE} /run/firewall.nft; nft add table inet somebody")
     lab.run("db", "systemctl", "edit", "--runtime", "--stdin", UNDO_TIMER, input=SHORT_TIMER)
     argv = [
         "ansible-playbook",
@@ -145,18 +164,18 @@ def test_rules_that_lock_ansible_out_are_removed(lab):
     ]
     argv += ["--extra-vars", json.dumps({"gridstead_ssh_from": ["192.0.2.9"]})]
     try:
-        run = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+        result = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
         wait_until(
-            lambda: lab.run("db", "test", "-e", RULES, check=False).returncode == 1, timeout=30
+            lambda: lab.run("db", "test", "-e", RULES_FILE, check=False).returncode == 1, timeout=30
         )
 
-        assert "Stop the timer that removes the new firewall rules" in run.stdout
-        assert "unreachable=1" in run.stdout
+        assert "Stop the timer that removes the new firewall rules" in result.stdout
+        assert "unreachable=1" in result.stdout
         assert lab.sh("db", "nft list tables").splitlines() == ["table inet somebody"]
     finally:
         lab.sh(
             "db",
-            f"systemctl revert {UNDO_TIMER}; mv /run/firewall.nft {RULES}; "
+            f"systemctl revert {UNDO_TIMER}; mv /run/firewall.nft {RULES_FILE}; "
             "systemctl restart gridstead-firewall",
         )
 

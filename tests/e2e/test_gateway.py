@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway of the running lab: the route of every service, and the refused clients."""
+"""Tests of the lab's gateway: the routes of the services, and the clients that it refuses."""
 
 import contextlib
 import http.client
@@ -26,9 +26,9 @@ DOMAIN = "gridstead.internal"
 HTTPS, GRPC, LDAPS, METRICS, API = 443, 9443, 636, 8082, 8081
 MAX_EXPOSURE = 2.0  # of `systemd-analyze security`; 10 is a service without restrictions
 
-# Programs for a host of the site, with the services' Python: SEARCH asks the directory for its own
-# identity, KEYS asks the supervisor for the authorized keys.
-SEARCH = f"""
+# These programs run on a host of the site with the services' Python. The first prints the identity
+# under which the directory knows the client. The second prints the supervisor's authorized keys.
+WHO_AM_I_PROGRAM = f"""
 import ssl, sys
 from ldap3 import Connection, Server, Tls
 name = "ldap.{DOMAIN}"
@@ -39,7 +39,7 @@ account = "uid=sssd,ou=services,dc=gridstead,dc=internal"
 with Connection(server, account, sys.stdin.read(), auto_bind=True) as connection:
     print(connection.extend.standard.who_am_i())
 """
-KEYS = f"""
+FETCH_KEYS_PROGRAM = f"""
 import grpc
 from gridstead.proto.supervisor_pb2 import FetchAuthorizedKeysRequest
 from gridstead.proto.supervisor_pb2_grpc import SshAPIStub
@@ -52,13 +52,13 @@ with grpc.secure_channel("{HOST}:{GRPC}", credentials, options) as channel:
 
 
 class Gateway:
-    """A client of the gateway, outside of the site, that uses the site's names."""
+    """A client of the gateway on this machine, which is outside of the site."""
 
     def __init__(self, lab):
         self.address = lab.address(HOST)
         self.ca = lab.secrets / "pki/ca.crt"
 
-    def shake(self, port, name):
+    def open_tls(self, port, name):
         """Return a TLS connection to a port of the gateway, with a server name."""
         plain = socket.create_connection((self.address, port), timeout=10)
         try:
@@ -69,11 +69,11 @@ class Gateway:
             plain.close()
             raise
 
-    def ask(self, method, name, path, body=None, *, port=HTTPS):
+    def request(self, method, name, path, body=None, *, port=HTTPS):
         """Return status and text of an HTTP response."""
         connection = http.client.HTTPSConnection(name)
         with contextlib.closing(connection):
-            connection.sock = self.shake(port, name)
+            connection.sock = self.open_tls(port, name)
             connection.request(method, path, body)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
@@ -91,7 +91,7 @@ def gateway(lab):
 
 
 def test_the_job_definition_service_answers_graphql(gateway):
-    status, text = gateway.ask(
+    status, text = gateway.request(
         "POST",
         f"job-definitions.{DOMAIN}",
         "/graphql",
@@ -118,7 +118,7 @@ def test_the_logger_refuses_a_reader_without_a_signature(gateway):
 
 
 def test_the_queue_is_public(gateway):
-    status, text = gateway.ask("GET", f"queue.{DOMAIN}", "/pending")
+    status, text = gateway.request("GET", f"queue.{DOMAIN}", "/pending")
 
     assert status == 200
     assert isinstance(json.loads(text), dict)
@@ -127,13 +127,18 @@ def test_the_queue_is_public(gateway):
 def test_the_directory_answers_with_its_own_certificate(lab):
     password = (lab.secrets / "directory-sssd").read_text().strip()
 
-    answer = lab.run("login", "/opt/gridstead/venv/bin/python", "-c", SEARCH, input=password)
+    answer = lab.run(
+        "login", "/opt/gridstead/venv/bin/python", "-c", WHO_AM_I_PROGRAM, input=password
+    )
 
     assert answer.stdout.strip() == "dn: uid=sssd,ou=services,dc=gridstead,dc=internal"
 
 
 def test_login_hosts_fetch_the_supervisors_keys(lab):
-    assert "ssh-ed25519" in lab.run("login", "/opt/gridstead/venv/bin/python", "-c", KEYS).stdout
+    assert (
+        "ssh-ed25519"
+        in lab.run("login", "/opt/gridstead/venv/bin/python", "-c", FETCH_KEYS_PROGRAM).stdout
+    )
 
 
 def test_http_is_redirected_to_https(gateway):
@@ -150,13 +155,13 @@ def test_http_is_redirected_to_https(gateway):
 @pytest.mark.parametrize("port", [HTTPS, GRPC, LDAPS, METRICS])
 def test_an_unknown_server_name_is_refused(gateway, port):
     with pytest.raises(OSError, match=r"UNRECOGNIZED_NAME|EOF|reset"):
-        gateway.shake(port, f"other.{DOMAIN}")
+        gateway.open_tls(port, f"other.{DOMAIN}")
 
 
 def test_a_foreign_address_reaches_neither_directory_nor_keys_nor_metrics(gateway):
     """This machine is not a host of the site."""
     with pytest.raises(OSError, match=r"EOF|reset"):
-        gateway.shake(LDAPS, f"ldap.{DOMAIN}")
+        gateway.open_tls(LDAPS, f"ldap.{DOMAIN}")
     with (
         gateway.channel(f"supervisor.{DOMAIN}") as channel,
         pytest.raises(grpc.RpcError) as refusal,
@@ -164,11 +169,11 @@ def test_a_foreign_address_reaches_neither_directory_nor_keys_nor_metrics(gatewa
         SshAPIStub(channel).FetchAuthorizedKeys(FetchAuthorizedKeysRequest(), timeout=10)
 
     assert refusal.value.code() == grpc.StatusCode.PERMISSION_DENIED
-    assert gateway.ask("GET", HOST, "/metrics", port=METRICS) == (403, "Forbidden")
+    assert gateway.request("GET", HOST, "/metrics", port=METRICS) == (403, "Forbidden")
 
 
 def test_operator_endpoints_have_no_route(gateway):
-    assert gateway.ask("GET", f"job-definitions.{DOMAIN}", "/metrics")[0] == 404
+    assert gateway.request("GET", f"job-definitions.{DOMAIN}", "/metrics")[0] == 404
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((gateway.address, API), timeout=10)
 
@@ -190,11 +195,14 @@ def test_the_gateway_has_only_the_capability_to_bind_ports(lab):
     assert float(measured.partition("traefik.service:")[2].split()[0]) <= MAX_EXPOSURE, measured
 
 
-def play(host, *tasks, folder, variables):
-    """Run tasks on one host and return exit code and output.
+def run_tasks(host, *tasks, folder, variables):
+    """Run tasks on one host and return the exit code and the output.
 
     Args:
-        tasks: Tasks, or names of entry points of role traefik.
+        host: The name of the host.
+        tasks: Ansible tasks, or names of entry points of role traefik.
+        folder: The folder for the playbook.
+        variables: The variables of the playbook.
     """
     play_tasks = []
     for task in tasks:
@@ -206,15 +214,15 @@ def play(host, *tasks, folder, variables):
     file = folder / "play.yml"
     file.write_text(json.dumps([{"hosts": host, "gather_facts": False, "tasks": play_tasks}]))
     argv = ["ansible-playbook", file, "-e", json.dumps(variables)]
-    done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout
+    result = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    return result.returncode, result.stdout
 
 
 def test_an_unknown_traefik_key_stops_the_role_before_it_writes(lab, tmp_path):
     files = "stat -c '%i %Y' /etc/traefik/traefik.yml /etc/traefik/dynamic/gridstead.yml"
     before = lab.sh(HOST, files)
 
-    code, output = play(
+    code, output = run_tasks(
         HOST,
         "configure",
         folder=tmp_path,
@@ -227,7 +235,7 @@ def test_an_unknown_traefik_key_stops_the_role_before_it_writes(lab, tmp_path):
 
 
 def test_the_role_installs_traefik_from_an_archive_by_checksum(lab, tmp_path):
-    """The host is not a gateway, and the archive has a small program."""
+    """The host is not a gateway. The archive contains a small program instead of Traefik."""
     lab.sh(
         "db",
         "cd /var/tmp; printf '#!/bin/sh\\necho small\\n' >traefik; chmod 755 traefik; "
@@ -241,12 +249,12 @@ def test_the_role_installs_traefik_from_an_archive_by_checksum(lab, tmp_path):
     ]
 
     wrong = archive | {"traefik_archive_checksum": f"sha256:{'0' * 64}"}
-    code, output = play("db", "install", folder=tmp_path, variables=wrong)
+    code, output = run_tasks("db", "install", folder=tmp_path, variables=wrong)
     assert code != 0
     assert "The checksum for" in output
 
     right = archive | {"traefik_archive_checksum": f"sha256:{digest}"}
-    code, output = play("db", "validate", "install", *call, folder=tmp_path, variables=right)
+    code, output = run_tasks("db", "validate", "install", *call, folder=tmp_path, variables=right)
     lab.sh(
         "db",
         "userdel traefik; rm -r /var/tmp/traefik /var/tmp/traefik.tar.gz /usr/local/bin/traefik "

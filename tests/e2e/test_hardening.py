@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exposure of each of our services, as `systemd-analyze security` rates it."""
+"""Tests of the services' exposure, as `systemd-analyze security` rates it."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,9 +7,16 @@ import pytest
 
 pytestmark = pytest.mark.site
 
-BUDGET = 20  # tenths: 2.0 of 10
-CONTROL = ("anvil", "job-definitions", "ldap-connector", "logger", "meta-scheduler", "supervisor")
-EXPECTED = {
+EXPOSURE_BUDGET = 20  # in tenths, 2.0 of 10
+CONTROL_SERVICES = (
+    "anvil",
+    "job-definitions",
+    "ldap-connector",
+    "logger",
+    "meta-scheduler",
+    "supervisor",
+)
+EXPECTED_UNITS = {
     "controller": {"gridstead-agent.service", "slurmrestd.service"},
     "infra": {
         "gridstead-directory-backup.service",
@@ -17,22 +24,24 @@ EXPECTED = {
         "gridstead-user-directories.service",
     },
     "login": {"gridstead-authorized-keys.service"},
-    "control": {f"gridstead-{name}.service" for name in CONTROL} | {"traefik.service"},
+    "control": {f"gridstead-{name}.service" for name in CONTROL_SERVICES} | {"traefik.service"},
 }
-EVERYWHERE = {"gridstead-firewall.service", "gridstead-firewall-undo.service"}
-# These units must mount in the host's namespace, so that other processes see the mount. They cannot
-# use a private mount namespace.
-MOUNTS = {"gridstead-shared-storage.service", "gridstead-cvmfs-mount@.service"}
-LIST = ("systemctl", "list-unit-files", "--no-legend", "--plain", "gridstead-*.service")
-RATE = ("systemd-analyze", "security", "--no-pager", f"--threshold={BUDGET}")
+UNITS_OF_ALL_HOSTS = {"gridstead-firewall.service", "gridstead-firewall-undo.service"}
+# Other processes must see the mounts of these units, so the units cannot use a private mount
+# namespace.
+MOUNT_UNITS = {"gridstead-shared-storage.service", "gridstead-cvmfs-mount@.service"}
+LIST_UNITS = ("systemctl", "list-unit-files", "--no-legend", "--plain", "gridstead-*.service")
+RATE_UNIT = ("systemd-analyze", "security", "--no-pager", f"--threshold={EXPOSURE_BUDGET}")
 
 
 def exposed_units(lab, host):
-    """Return the host's units whose exposure is above the budget."""
-    installed = {line.split()[0] for line in lab.run(host, *LIST).stdout.splitlines()}
-    units = (installed | EVERYWHERE | EXPECTED.get(host, set())) - MOUNTS
+    """Return the units of a host that exceed the exposure budget."""
+    installed = {line.split()[0] for line in lab.run(host, *LIST_UNITS).stdout.splitlines()}
+    units = (installed | UNITS_OF_ALL_HOSTS | EXPECTED_UNITS.get(host, set())) - MOUNT_UNITS
     return [
-        unit for unit in sorted(units) if lab.run(host, *RATE, unit, check=False).returncode != 0
+        unit
+        for unit in sorted(units)
+        if lab.run(host, *RATE_UNIT, unit, check=False).returncode != 0
     ]
 
 

@@ -5,20 +5,20 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def someone(grid):
+def customer(grid):
     return grid.customer("host-failure")
 
 
-def test_a_job_whose_host_fails_is_panicked_and_costs_nothing(grid, lab, someone):
-    number = grid.submit(someone, "sleep 300")
-    grid.wait(someone, number, "RUNNING")
+def test_a_job_whose_host_fails_is_panicked_and_costs_nothing(grid, lab, customer):
+    number = grid.submit(customer, "sleep 300")
+    grid.wait(customer, number, "RUNNING")
     host = lab.sh("controller", f"squeue -h -n 0x{number:064x} -o %N").strip()
     lab.tool("kill", host)
     try:
-        grid.wait(someone, number, "PANICKED", timeout=180)
+        grid.wait(customer, number, "PANICKED", timeout=180)
     finally:
         lab.tool("start", host)
     is_idle = f"sinfo -h -n {host} -o %t | grep -qx idle"
     lab.sh("controller", f"for i in $(seq 240); do {is_idle} && exit; sleep 0.5; done; exit 1")
 
-    assert grid.check_money(someone, number)["cost_wei"] == 0
+    assert grid.check_money(customer, number)["cost_wei"] == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two customers with forty jobs at once, with and without reports of starts and ends."""
+"""Tests with forty simultaneous jobs of two customers, with and without reports of job events."""
 
 import json
 import secrets
@@ -13,86 +13,94 @@ from tests.e2e import many_customers
 CHECKOUT = Path(__file__).resolve().parents[2]
 JOBS_EACH = 20
 CREDITS = 100
-SETTLED_WITHIN_S = 240
-REPORTS = "/var/lib/gridstead/agent/reports.db"
+SETTLEMENT_TIMEOUT_S = 240
+REPORTS_DATABASE = "/var/lib/gridstead/agent/reports.db"
 TAGS = "slurm_plugins_configure,slurm_configure"
-SPOOL = "/var/spool/gridstead"
+SPOOL_FOLDER = "/var/spool/gridstead"
 
 
 @pytest.fixture(scope="module")
-def members(grid):
+def connections(grid):
     names = ("first-of-crowd", "second-of-crowd")
-    connected = []
+    open_connections = []
     for name in names:
         user = grid.customer(name, credits_=3 * JOBS_EACH * CREDITS)
-        connected.append(many_customers.join(user))
-    yield connected
-    for member in connected:
-        member.close()
+        open_connections.append(many_customers.connect(user))
+    yield open_connections
+    for connection in open_connections:
+        connection.close()
 
 
-def addresses(grid, members):
-    """Return each address that can own credits in these tests: users, provider, contracts."""
-    deployment = json.loads((grid.where.chain / "deployment.json").read_text())
-    customers = [member.customer.address for member in members]
+def addresses(grid, connections):
+    """Return the addresses that can own credits: the users, the provider and the contracts."""
+    deployment = json.loads((grid.lab_grid.chain / "deployment.json").read_text())
+    customers = [connection.customer.address for connection in connections]
     return [*customers, grid.provider, grid.admin.address, *deployment["contracts"].values()]
 
 
-def balances(grid, members):
-    return {address: members[0].customer.balance(address) for address in addresses(grid, members)}
+def balances(grid, connections):
+    return {
+        address: connections[0].customer.balance(address)
+        for address in addresses(grid, connections)
+    }
 
 
-def run_jobs(members):
-    """Submit the jobs of all members at once and wait until they have ended.
+def run_jobs(connections):
+    """Submit the jobs of all customers at the same time and wait until they have ended.
 
     Returns:
-        The folder of the trace files, and the jobs by number of each member.
+        The folder of the trace files, and the jobs by number for each customer.
     """
     folder = f"crowd-{secrets.token_hex(4)}"
     trace = f"mkdir -p ~/{folder}; echo $SLURM_JOB_ID >>~/{folder}/"
     workflows = [
         many_customers.one_step(f"{trace}{number}; sleep 3") for number in range(JOBS_EACH)
     ]
-    numbers = [member.submit(workflows, credits_=CREDITS) for member in members]
-    pairs = zip(members, numbers, strict=True)
-    return folder, [
-        member.wait_cold(own_numbers, timeout=SETTLED_WITHIN_S) for member, own_numbers in pairs
-    ]
+    numbers = [connection.submit(workflows, credits_=CREDITS) for connection in connections]
+    jobs = []
+    for connection, numbers_of_customer in zip(connections, numbers, strict=True):
+        ended_jobs = connection.wait_cold(numbers_of_customer, timeout=SETTLEMENT_TIMEOUT_S)
+        jobs.append(ended_jobs)
+    return folder, jobs
 
 
-def check_runs(lab, member, jobs, folder):
+def check_runs(lab, connection, jobs, folder):
     """Assert that each job has one accounting record of the wallet's user and one trace file.
 
     Returns:
         The accounting records by job number.
     """
-    user = member.customer.address
-    runs = {}
+    user = connection.customer.address
+    records = {}
     for number, attempts in many_customers.records_of(lab, jobs).items():
         (attempt,) = attempts
-        assert (attempt["user"], attempt["state"]) == (user, "COMPLETED")
-        runs[number] = attempt
+        assert attempt["user"] == user
+        assert attempt["state"] == "COMPLETED"
+        records[number] = attempt
     traces = lab.sh("infra", f"cd /home/ldap-users/{user}/{folder}; grep -c . * | sort -t: -n")
     assert traces.split() == [f"{number}:1" for number in range(JOBS_EACH)]
-    return runs
+    return records
 
 
-def check_money(lab, member, jobs, runs):
-    """Assert that each job is settled once, by Slurm's start and end.
+def check_money(lab, connection, jobs, records):
+    """Assert that each job is settled once, with a bill for the time between its start and end.
 
     Returns:
         The sum of the costs and the sum of the fees, in wei.
     """
     total = fees = 0
     for number, job in jobs.items():
-        (end,) = member.ends(number)
+        (end,) = connection.end_events(number)
         cost, fee = job.final_cost, end.numbers["fee"]
-        assert (job.state.name, job.exit_code) == ("FINISHED", 0)
-        if cost != bill(job, int(runs[number]["elapsedraw"])):
-            assert cost == bill(job, lab.billed_seconds(runs[number]))
+        assert job.state.name == "FINISHED"
+        assert job.exit_code == 0
+        if cost != bill(job, int(records[number]["elapsedraw"])):
+            assert cost == bill(job, lab.billed_seconds(records[number]))
         assert end.event == "JobSettled"
-        assert (end.numbers["cost"], fee) == (cost, billing_oracle.fee(cost))
-        total, fees = total + cost, fees + fee
+        assert end.numbers["cost"] == cost
+        assert fee == billing_oracle.fee(cost)
+        total += cost
+        fees += fee
     assert total > 0
     return total, fees
 
@@ -101,40 +109,41 @@ def bill(job, seconds):
     return billing_oracle.cost(seconds, job.price_per_min)
 
 
-def check_jobs(lab, grid, members):
-    before = balances(grid, members)
+def check_jobs(lab, grid, connections):
+    before = balances(grid, connections)
 
-    folder, outcomes = run_jobs(members)
+    folder, outcomes = run_jobs(connections)
 
-    after = balances(grid, members)
+    after = balances(grid, connections)
     expected, costs, fees = {}, 0, 0
-    for member, jobs in zip(members, outcomes, strict=True):
-        runs = check_runs(lab, member, jobs, folder)
-        cost, fee = check_money(lab, member, jobs, runs)
-        expected[member.customer.address] = -cost
+    for connection, jobs in zip(connections, outcomes, strict=True):
+        records = check_runs(lab, connection, jobs, folder)
+        cost, fee = check_money(lab, connection, jobs, records)
+        expected[connection.customer.address] = -cost
         costs, fees = costs + cost, fees + fee
-    expected |= {grid.provider: costs - fees, grid.where.contract: fees}
+    expected |= {grid.provider: costs - fees, grid.lab_grid.contract: fees}
     differences = {address: after[address] - before[address] for address in before}
     assert {address: wei for address, wei in differences.items() if wei} == expected
     assert sum(differences.values()) == 0
 
 
-def reports(lab):
-    """Return the number of reports that the agent ever stored, and the list of its spool files."""
+def stored_reports(lab):
+    """Return the number of reports that the agent has stored, and the list of its spool files."""
     query = "SELECT seq FROM sqlite_sequence"
-    count = f"import sqlite3; print(sqlite3.connect({REPORTS!r}).execute({query!r}).fetchone())"
+    database = f"sqlite3.connect({REPORTS_DATABASE!r})"
+    count = f"import sqlite3; print({database}.execute({query!r}).fetchone())"
     stored = lab.run("controller", "python3", "-c", count).stdout
-    return stored, lab.run("controller", "ls", "-l", SPOOL).stdout
+    return stored, lab.run("controller", "ls", "-l", SPOOL_FOLDER).stdout
 
 
-def apply_role(*, reports_come):
-    """Apply the roles with or without the plugins' reports. The nodes receive the configuration
-    from the controller.
+def apply_role(*, with_reports):
+    """Apply the roles with or without the plugins' reports.
+
+    The nodes receive the configuration from the controller.
     """
-    # This run does not configure the operator account of the login hosts, so that it does not need
-    # the operator's public key.
+    # Without a key, the run does not configure the operator account of the login hosts.
     variables = json.dumps(
-        {"slurm_plugins_reports": reports_come, "slurm_operator_authorized_key": ""}
+        {"slurm_plugins_reports": with_reports, "slurm_operator_authorized_key": ""}
     )
     command = [
         "ansible-playbook",
@@ -146,30 +155,30 @@ def apply_role(*, reports_come):
         "-e",
         variables,
     ]
-    done = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.fixture
-def no_reports(lab):
+def disable_reports(lab):
     try:
-        apply_role(reports_come=False)
+        apply_role(with_reports=False)
         yield
     finally:
-        apply_role(reports_come=True)
+        apply_role(with_reports=True)
 
 
-def test_forty_jobs_at_once_each_run_once_and_are_paid(lab, grid, members):
-    stored, _ = reports(lab)
+def test_forty_simultaneous_jobs_run_once_and_are_paid(lab, grid, connections):
+    stored, _ = stored_reports(lab)
 
-    check_jobs(lab, grid, members)
+    check_jobs(lab, grid, connections)
 
-    assert reports(lab)[0] != stored
+    assert stored_reports(lab)[0] != stored
 
 
-def test_forty_jobs_are_paid_without_reports(lab, grid, members, no_reports):
-    before = reports(lab)
+def test_forty_jobs_are_paid_without_reports(lab, grid, connections, disable_reports):
+    before = stored_reports(lab)
 
-    check_jobs(lab, grid, members)
+    check_jobs(lab, grid, connections)
 
-    assert reports(lab) == before
+    assert stored_reports(lab) == before

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paid MPI jobs on two nodes, and paid jobs with GPUs.
+"""Tests of paid MPI jobs on two nodes and of paid jobs with GPUs.
 
-The lab's GPUs are GRES without devices. The jobs run at the same time, and each step writes its
-observations to its customer's home.
+The lab's GPUs are GRES without devices. The jobs run at the same time. Each step writes its
+observations to files in its customer's home.
 """
 
 import json
@@ -23,12 +23,12 @@ PRICES = Prices(
     cpu_per_min=95 * CREDIT // 100,
     memory_mb_per_min=8 * CREDIT // 100_000,
 )
-OPEN_MPI = """
+OPEN_MPI_PROGRAM = """
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 print(world.rank, world.size, MPI.Get_processor_name(), world.allreduce(world.rank + 1))
 """
-MPICH = """
+MPICH_PROGRAM = """
 import ctypes, socket
 mpi, world, integer, add = ctypes.CDLL("libmpich.so.12"), 0x44000000, 0x4C000405, 0x58000003
 rank, size, own, total = (ctypes.c_int() for _ in range(4))
@@ -40,9 +40,9 @@ mpi.MPI_Allreduce(ctypes.byref(own), ctypes.byref(total), 1, integer, add, world
 print(rank.value, size.value, socket.gethostname(), total.value)
 mpi.MPI_Finalize()
 """
-# Both nodes are containers on one machine. Without these settings, MPI tries to use shared memory
-# between the nodes.
-OVER_TCP = {"UCX_TLS": "tcp", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"}
+# Both nodes are containers on one machine. Without these variables, MPI uses shared memory between
+# the nodes, which fails.
+TCP_VARIABLES = {"UCX_TLS": "tcp", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"}
 TWO_NODES = {"tasks": 2, "cpusPerTask": 40, "memPerCpu": 16, "gpus": 0}  # a node has 64 threads
 NODES = {"compute1", "compute2"}
 
@@ -51,21 +51,21 @@ def variables(pairs):
     return [{"key": key, "value": value} for key, value in pairs.items()]
 
 
-def mpi(kind, program):
+def mpi_step(kind, program):
     command = f"python3 - <<'PROGRAM' >~/{kind}.$SLURM_PROCID\n{program}PROGRAM\n"
     return {"run": {"command": command, "mpi": kind, "resources": {"tasks": 2}}}
 
 
 # Writes Slurm's description of the job and the step, and the step's environment.
-RECORD = """
+RECORD_RESOURCES = """
 scontrol --oneliner show job "$SLURM_JOB_ID" >~/NAME.job
 scontrol --oneliner show step "$SLURM_JOB_ID.$SLURM_STEP_ID" >~/NAME.step
 env >~/NAME.env
 """
 
 
-def record(name):
-    return RECORD.replace("NAME", name)
+def record_resources(name):
+    return RECORD_RESOURCES.replace("NAME", name)
 
 
 def workflow(resources, *steps, **fields):
@@ -73,34 +73,38 @@ def workflow(resources, *steps, **fields):
 
 
 @pytest.fixture(scope="module")
-def someone(grid):
+def customer(grid):
     return grid.customer("mpi-and-gpu")
 
 
 @pytest.fixture(scope="module")
-def started(someone):
+def submitted_jobs(customer):
     """Submit the jobs and return their numbers."""
-    part = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 40}
-    return many_customers.submit_named(someone, {
+    part_of_job = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 40}
+    return many_customers.submit_named(customer, {
         "mpi": workflow(
-            TWO_NODES, mpi("pmix_v4", OPEN_MPI), mpi("pmi2", MPICH), mpi("none", OPEN_MPI),
-            env=variables(OVER_TCP),
+            TWO_NODES,
+            mpi_step("pmix_v4", OPEN_MPI_PROGRAM),
+            mpi_step("pmi2", MPICH_PROGRAM),
+            mpi_step("none", OPEN_MPI_PROGRAM),
+            env=variables(TCP_VARIABLES),
         ),
         "resources": workflow(
             {"tasks": 2, "cpusPerTask": 2, "memPerCpu": 60, "gpus": 0},
-            {"run": {"command": record("whole"), "resources": {"tasks": 2}}},
-            {"run": {"command": record("free"), "resources": {"tasks": 2},
+            {"run": {"command": record_resources("whole"), "resources": {"tasks": 2}}},
+            {"run": {"command": record_resources("free"), "resources": {"tasks": 2},
                      "disableCpuBinding": True}},
-            {"run": {"command": record("part"), "resources": part}},
+            {"run": {"command": record_resources("part"), "resources": part_of_job}},
             {"run": {"command": "pwd >~/place; id -u >>~/place; id -g >>~/place",
                      "workDir": "/tmp/made/here", "mapUid": 0, "mapGid": 7}},
         ),
         "gpus": workflow(
             {"tasks": 2, "cpusPerTask": 1, "memPerCpu": 60, "gpus": 3},
-            {"run": {"command": record("gpu"), "resources": {"tasks": 1, "gpusPerTask": 2}}},
-            {"run": {"command": record("none")}},
+            {"run": {"command": record_resources("gpu"),
+                     "resources": {"tasks": 1, "gpusPerTask": 2}}},
+            {"run": {"command": record_resources("none")}},
         ),
-        "too many gpus": workflow(part | {"gpus": 5}, {"run": {"command": "true"}}),
+        "too many gpus": workflow(part_of_job | {"gpus": 5}, {"run": {"command": "true"}}),
     })  # fmt: skip
 
 
@@ -110,13 +114,13 @@ def read_files(lab, user, *names):
     return lab.run("infra", "cat", *(f"{home}/{name}" for name in names)).stdout
 
 
-def fields(text):
+def parse_fields(text):
     """Return the output of scontrol or env as a dictionary."""
     return dict(re.findall(r"(?:^|\s)([\w/:]+)=(\S*)", text))
 
 
 def mpi_results(lab, user, kind):
-    """Return rank, size, sum and host of each process of a step."""
+    """Return the rank, the size, the sum and the host of each process of a step."""
     results = []
     for line in read_files(lab, user, f"{kind}.0", f"{kind}.1").splitlines():
         rank, size, host, total = line.split()
@@ -124,62 +128,68 @@ def mpi_results(lab, user, kind):
     return results
 
 
-def test_mpi_processes_on_two_nodes_communicate_by_pmix_and_pmi2(grid, lab, someone, started):
-    grid.wait(someone, started["mpi"], "FINISHED")
+def test_mpi_processes_on_two_nodes_communicate_by_pmix_and_pmi2(
+    grid, lab, customer, submitted_jobs
+):
+    grid.wait(customer, submitted_jobs["mpi"], "FINISHED")
 
     for kind in ("pmix_v4", "pmi2"):
-        results = mpi_results(lab, someone, kind)
-        assert [result[:3] for result in results] == [("0", "2", "3"), ("1", "2", "3")], kind
-        assert {host for _, _, _, host in results} == NODES, kind
-    separate = mpi_results(lab, someone, "none")
+        results = mpi_results(lab, customer, kind)
+        ranks, sizes, sums, hosts = zip(*results, strict=True)
+        assert ranks == ("0", "1"), kind
+        assert sizes == ("2", "2"), kind
+        assert sums == ("3", "3"), kind
+        assert set(hosts) == NODES, kind
+    separate = mpi_results(lab, customer, "none")
     assert [result[:3] for result in separate] == [("0", "1", "1")] * 2
 
 
-def test_a_job_and_its_steps_get_the_requested_resources(grid, lab, someone, started):
-    grid.wait(someone, started["resources"], "FINISHED")
+def test_a_job_and_its_steps_get_the_requested_resources(grid, lab, customer, submitted_jobs):
+    grid.wait(customer, submitted_jobs["resources"], "FINISHED")
 
     def recorded(name):
-        return fields(read_files(lab, someone, name))
+        return parse_fields(read_files(lab, customer, name))
 
     job, environment = recorded("whole.job"), recorded("whole.env")
     assert (job["NumTasks"], job["CPUs/Task"]) == ("2", "2")
     assert (job["NumCPUs"], job["MinMemoryCPU"]) == ("4", "60M")
-    whole, part = recorded("whole.step"), recorded("part.step")
+    whole, part_of_job = recorded("whole.step"), recorded("part.step")
     assert (whole["Tasks"], whole["TRES"]) == ("2", "cpu=4,mem=240M,node=1")
-    assert (part["Tasks"], part["TRES"]) == ("1", "cpu=1,mem=40M,node=1")
+    assert (part_of_job["Tasks"], part_of_job["TRES"]) == ("1", "cpu=1,mem=40M,node=1")
     names = ("NTASKS", "CPUS_PER_TASK", "MEM_PER_CPU", "GPUS", "CPUS", "MEM")
     assert [environment[name] for name in names] == ["2", "2", "60", "0", "4", "240"]
     assert [environment[name] for name in ("SLURM_NTASKS", "SLURM_CPUS_PER_TASK")] == ["2", "2"]
     assert environment["SLURM_CPU_BIND_TYPE"] == "mask_cpu:"
     assert recorded("free.env")["SLURM_CPU_BIND_TYPE"] == "none"
-    assert read_files(lab, someone, "place").split() == ["/tmp/made/here", "0", "7"]
+    assert read_files(lab, customer, "place").split() == ["/tmp/made/here", "0", "7"]
 
 
-def test_a_job_with_gpus_gets_and_pays_for_the_gpus(grid, lab, someone, started):
-    grid.wait(someone, started["gpus"], "FINISHED")
+def test_a_job_with_gpus_gets_and_pays_for_the_gpus(grid, lab, customer, submitted_jobs):
+    grid.wait(customer, submitted_jobs["gpus"], "FINISHED")
 
-    job_fields, environment = (
-        fields(read_files(lab, someone, "gpu.job")),
-        fields(read_files(lab, someone, "gpu.env")),
-    )
-    assert (job_fields["TresPerJob"], job_fields["NumNodes"]) == ("gres/gpu:3", "2")
+    job_fields = parse_fields(read_files(lab, customer, "gpu.job"))
+    environment = parse_fields(read_files(lab, customer, "gpu.env"))
+    assert job_fields["TresPerJob"] == "gres/gpu:3"
+    assert job_fields["NumNodes"] == "2"
     assert "gres/gpu=3" in job_fields["AllocTRES"].split(",")
-    assert "gres/gpu=2" in fields(read_files(lab, someone, "gpu.step"))["TRES"].split(",")
+    assert "gres/gpu=2" in parse_fields(read_files(lab, customer, "gpu.step"))["TRES"].split(",")
     names = ("GPUS", "SLURM_GPUS_ON_NODE", "SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES")
     assert [environment[name] for name in names] == ["3", "2", "0,1", "0,1"]
-    without_gpus = fields(read_files(lab, someone, "none.env"))
+    without_gpus = parse_fields(read_files(lab, customer, "none.env"))
     assert not without_gpus.keys() & {"SLURM_STEP_GPUS", "CUDA_VISIBLE_DEVICES"}
-    job = grid.check_money(someone, started["gpus"])
+    job = grid.check_money(customer, submitted_jobs["gpus"])
     resources = Resources(gpus=3, tasks=2, cpus_per_task=1, memory_per_cpu_mb=60)
     assert job["price_per_min_wei"] == billing_oracle.price(resources, PRICES)
 
 
-def test_a_job_with_too_many_gpus_waits_with_a_reason_and_costs_nothing(grid, someone, started):
-    number = started["too many gpus"]
+def test_a_job_with_too_many_gpus_waits_with_a_reason_and_costs_nothing(
+    grid, customer, submitted_jobs
+):
+    number = submitted_jobs["too many gpus"]
 
     def reason():
-        return json.loads(someone.run("job", "get", str(number), "--json").stdout)["waits_because"]
+        return json.loads(customer.run("job", "get", str(number), "--json").stdout)["waits_because"]
 
     assert wait_until(reason, timeout=30) == "no provider can run it: 1 too small"
-    someone.run("job", "cancel", str(number))
-    assert grid.wait(someone, number, "CANCELLED")["cost_wei"] == 0
+    customer.run("job", "cancel", str(number))
+    assert grid.wait(customer, number, "CANCELLED")["cost_wei"] == 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps with private networks on the lab's Slurm: routes, name servers, tunnels and networks
-between steps.
+"""Tests of steps with private networks on the lab's Slurm.
 
-The tunnels use wireguard-go if the kernel has no WireGuard. The servers outside of the site,
-including the bore server, run in the test process.
+The tests check routes, name servers, tunnels and networks between steps. The tunnels use
+wireguard-go if the kernel has no WireGuard. The servers outside of the site, including the bore
+server, run in the test process.
 """
 
 import re
@@ -13,28 +13,28 @@ import pytest
 from tests.e2e import name_server
 from tests.e2e import store as stores
 from tests.e2e.conftest import wait_until
-from tests.e2e.slurm_jobs import SlurmJobs, operator
+from tests.e2e.slurm_jobs import SlurmJobs, operator_access
 from tests.fakes.bore_server import TOKEN, URL, BoreServer
 
 pytestmark = pytest.mark.slurm
 
-KINDS = ["slirp4netns", "pasta"]
-POLL = "for i in {1..100}; do curl -sf -m 2 %s && exit; sleep 0.2; done; exit 9"
-IMAGE = r"""
+NETWORKS = ["slirp4netns", "pasta"]
+POLL_URL = "for i in {1..100}; do curl -sf -m 2 %s && exit; sleep 0.2; done; exit 9"
+CREATE_IMAGE = r"""
     mkdir -p image/{bin,dev,etc,proc,sys,tmp,var/tmp,deepsquare}
     for file in /bin/sh $(ldd /bin/sh | grep -o '/[^ ]*'); do
       install -D -m 755 "$file" "image$file"
     done
     mksquashfs image small.sqsh -quiet -no-progress -all-root
 """
-SMALL = {"image": "/small.sqsh"}
-INTERFACES = "ip -o link | cut -d: -f2"
-SERVE = """\
+SMALL_CONTAINER = {"image": "/small.sqsh"}
+LIST_INTERFACES = "ip -o link | cut -d: -f2"
+SERVE_PAGE = """\
 mkdir web; echo "from a step on $SLURMD_NODENAME" >web/index.html
 cd web; exec python3 -m http.server 8000"""
-WAITING = "for i in {1..100}; do [ -e ready ] && exit; sleep 0.1; done; exit 9"
-TRAPPED = "trap 'echo trapped; exit 0' 2; touch ready; while true; do sleep 0.1; done"
-ONE_PAGE = """\
+WAIT_FOR_TRAP = "for i in {1..100}; do [ -e ready ] && exit; sleep 0.1; done; exit 9"
+TRAP_SIGNAL = "trap 'echo trapped; exit 0' 2; touch ready; while true; do sleep 0.1; done"
+PAGE_SERVER_PROGRAM = """\
 import http.server
 class Page(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -50,21 +50,21 @@ def run(command, network="pasta", *interfaces, **fields):
 
 @pytest.fixture(scope="module")
 def jobs(lab, tmp_path_factory):
-    jobs = SlurmJobs(lab, operator(lab, tmp_path_factory.mktemp("ssh")), f"0x{'ab' * 20}")
+    jobs = SlurmJobs(lab, operator_access(lab, tmp_path_factory.mktemp("ssh")), f"0x{'ab' * 20}")
     yield jobs
     jobs.close()
 
 
 @pytest.fixture(scope="module")
-def web(lab):
-    with stores.running(lab.gateway) as server:
+def web_server(lab):
+    with stores.run_store(lab.gateway) as server:
         server.files["/hello"] = b"from outside\n"
         yield server
 
 
 @pytest.fixture(scope="module")
-def names(lab):
-    with name_server.running(lab.gateway):
+def name_server_address(lab):
+    with name_server.run_name_server(lab.gateway):
         yield lab.gateway
 
 
@@ -77,7 +77,7 @@ def bore(lab):
 
 @pytest.fixture(scope="module")
 def tunnel(lab):
-    """The tunnel interface of a step. Its peer is the login host, which runs a web server."""
+    """Return the tunnel interface of a step. Its peer is the login host with a web server."""
     lab.sh(
         "login",
         """umask 077; cd /run
@@ -106,10 +106,10 @@ def tunnel(lab):
 
 
 @pytest.fixture(scope="module")
-def started(lab, jobs, web, names, bore, tunnel):
+def submitted_jobs(lab, jobs, web_server, name_server_address, bore, tunnel):
     """Submit the jobs and return them."""
     unanswering = lab.address("db")
-    show = f"id -u; {INTERFACES}; curl -s {web.url}/hello"
+    show = f"id -u; {LIST_INTERFACES}; curl -s {web_server.url}/hello"
     resolve = f"RES_OPTIONS=timeout:1 getent hosts {name_server.NAME}; cat /etc/resolv.conf"
     route = {"boreAddress": f"{lab.gateway}:{bore.port}", "targetPort": 8080, "secret": TOKEN}
     ends = [{"vnet": {"name": "ours", "address": f"10.9.0.{number}/24"}} for number in (2, 3)]
@@ -117,22 +117,24 @@ def started(lab, jobs, web, names, bore, tunnel):
         "nodes": "compute1,compute2",
         "virtualNetworks": [{"name": "ours", "gatewayAddress": "10.9.0.1/24"}],
     }
-    download = f"{INTERFACES}; {POLL % 'http://10.8.0.1:8000'}"
-    meet = f'echo "to a step on $SLURMD_NODENAME"; {POLL % "http://10.9.0.2:8000"}'
+    download = f"{LIST_INTERFACES}; {POLL_URL % 'http://10.8.0.1:8000'}"
+    meet = f'echo "to a step on $SLURMD_NODENAME"; {POLL_URL % "http://10.9.0.2:8000"}'
     read_interfaces = "while read -r line; do echo $line; done </proc/net/dev"
-    trapped = {"launch": {"steps": [run(TRAPPED)], "signalOnParentStepExit": 2}}
+    trapped = {"launch": {"steps": [run(TRAP_SIGNAL)], "signalOnParentStepExit": 2}}
     submitted = {}
-    for kind in KINDS:
-        submitted[kind] = jobs.submit(run(show, kind), run(resolve, kind, dns=[unanswering, names]))
-        submitted[f"tunnel by {kind}"] = jobs.submit(run(download, kind, tunnel))
-    serve_page = f"python3 -c {shlex.quote(ONE_PAGE)}"
+    for network in NETWORKS:
+        submitted[network] = jobs.submit(
+            run(show, network), run(resolve, network, dns=[unanswering, name_server_address])
+        )
+        submitted[f"tunnel by {network}"] = jobs.submit(run(download, network, tunnel))
+    serve_page = f"python3 -c {shlex.quote(PAGE_SERVER_PROGRAM)}"
     submitted["bore"] = jobs.submit(run(serve_page, "slirp4netns", {"bore": route}))
     submitted["container"] = jobs.submit(
-        run(IMAGE, "host"), run(read_interfaces, container=SMALL, shell="/bin/sh")
+        run(CREATE_IMAGE, "host"), run(read_interfaces, container=SMALL_CONTAINER, shell="/bin/sh")
     )
-    submitted["signal"] = jobs.submit(trapped, run(WAITING, "host"))
+    submitted["signal"] = jobs.submit(trapped, run(WAIT_FOR_TRAP, "host"))
     submitted["met"] = jobs.submit(
-        {"launch": {"steps": [run(SERVE, "pasta", ends[0])]}},
+        {"launch": {"steps": [run(SERVE_PAGE, "pasta", ends[0])]}},
         run(meet, "slirp4netns", ends[1]),
         **meeting,
     )
@@ -142,59 +144,64 @@ def started(lab, jobs, web, names, bore, tunnel):
     return submitted
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_network_has_a_route_and_tries_every_name_server(lab, jobs, started, web, kind):
-    ended = jobs.wait(started[kind])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_network_has_a_route_and_tries_every_name_server(
+    lab, jobs, submitted_jobs, web_server, network
+):
+    result = jobs.wait(submitted_jobs[network])
 
     servers = "".join(f"nameserver {address}\n" for address in (lab.address("db"), lab.gateway))
-    (entry,) = re.findall(f"{name_server.ANSWER} +{name_server.NAME}\n", ended.output)
-    assert ended == (0, f"{jobs.user.uid}\n lo\n net0\nfrom outside\n{entry}{servers}")
+    (entry,) = re.findall(f"{name_server.ANSWER} +{name_server.NAME}\n", result.output)
+    assert result == (0, f"{jobs.user.uid}\n lo\n net0\nfrom outside\n{entry}{servers}")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_step_downloads_through_a_tunnel(jobs, started, kind):
-    assert jobs.wait(started[f"tunnel by {kind}"]) == (0, " lo\n net0\n wg0\nthrough the tunnel\n")
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_step_downloads_through_a_tunnel(jobs, submitted_jobs, network):
+    assert jobs.wait(submitted_jobs[f"tunnel by {network}"]) == (
+        0,
+        " lo\n net0\n wg0\nthrough the tunnel\n",
+    )
 
 
-def test_bore_forwards_a_connection_to_the_step(jobs, started, bore):
-    with bore.visit() as channel:
+def test_bore_forwards_a_connection_to_the_step(jobs, submitted_jobs, bore):
+    with bore.connect_visitor() as channel:
         channel.sendall(b"GET /page HTTP/1.0\r\n\r\n")
         answer = b"".join(iter(lambda: channel.recv(4096), b""))
-    ended = jobs.wait(started["bore"])
+    result = jobs.wait(submitted_jobs["bore"])
 
     assert answer.endswith(b"\r\n\r\nthe page")
-    assert ended.code == 0
-    assert URL.decode().strip() in ended.output
+    assert result.code == 0
+    assert URL.decode().strip() in result.output
     assert bore.tokens == [TOKEN]
 
 
-def test_a_container_uses_the_steps_network(jobs, started):
-    ended = jobs.wait(started["container"])
+def test_a_container_uses_the_steps_network(jobs, submitted_jobs):
+    result = jobs.wait(submitted_jobs["container"])
 
-    assert ended.code == 0
-    assert set(re.findall(r"(?m)^(\w+): \d", ended.output)) == {"lo", "net0"}
-
-
-def test_a_signal_reaches_the_command_in_a_network(jobs, started):
-    assert jobs.wait(started["signal"]) == (0, "trapped\n")
+    assert result.code == 0
+    assert set(re.findall(r"(?m)^(\w+): \d", result.output)) == {"lo", "net0"}
 
 
-def test_steps_on_two_nodes_connect_in_a_virtual_network(jobs, started):
-    ended = jobs.wait(started["met"])
-
-    assert ended.code == 0
-    assert set(re.findall(r"a step on (\w+)", ended.output)) == {"compute1", "compute2"}
-    assert "from a step" in ended.output
+def test_a_signal_reaches_the_command_in_a_network(jobs, submitted_jobs):
+    assert jobs.wait(submitted_jobs["signal"]) == (0, "trapped\n")
 
 
-def test_ended_and_cancelled_jobs_leave_nothing(lab, jobs, started):
+def test_steps_on_two_nodes_connect_in_a_virtual_network(jobs, submitted_jobs):
+    result = jobs.wait(submitted_jobs["met"])
+
+    assert result.code == 0
+    assert set(re.findall(r"a step on (\w+)", result.output)) == {"compute1", "compute2"}
+    assert "from a step" in result.output
+
+
+def test_ended_and_cancelled_jobs_leave_nothing(lab, jobs, submitted_jobs):
     wait_until(
         lambda: lab.run("infra", "test", "-e", f"{jobs.home}/runs", check=False).returncode == 0,
         timeout=60,
     )
 
-    jobs.cancel(started["cancelled"])
+    jobs.cancel(submitted_jobs["cancelled"])
 
-    for job in started.values():
+    for job in submitted_jobs.values():
         jobs.wait(job)
-    wait_until(lambda: jobs.left() == "", timeout=20)
+    wait_until(lambda: jobs.leftovers() == "", timeout=20)

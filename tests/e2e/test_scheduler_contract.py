@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of port Scheduler, for the agent and for SSH on the lab's Slurm."""
+"""The contract tests of port Scheduler, for the agent and for SSH on the lab's Slurm."""
 
 import time
 
@@ -7,7 +7,7 @@ import pytest
 from tests.adapters.slurm.cluster import RealCluster
 from tests.adapters.slurm.real_contract import *  # noqa: F403
 from tests.adapters.slurm.scheduler_contract import *  # noqa: F403
-from tests.e2e.slurm_jobs import make_user, operator
+from tests.e2e.slurm_jobs import create_user, operator_access
 
 from gridstead.adapters.channel import GrpcPeer, open_channel
 from gridstead.adapters.clock import SystemClock
@@ -21,7 +21,7 @@ CUSTOMER = f"0x{'c' * 40}"
 PKI = "/etc/gridstead/pki"
 
 
-def copy(lab, host, source, target):
+def copy_file(lab, host, source, target):
     target.write_text(lab.run(host, "cat", source).stdout)
     target.chmod(0o600)
     return target
@@ -29,14 +29,14 @@ def copy(lab, host, source, target):
 
 @pytest.fixture(scope="module")
 def open_agent(lab, tmp_path_factory):
-    """A function that connects to the agent with a certificate of a host."""
+    """Return a function that connects to the agent with a certificate of a host."""
     folder = tmp_path_factory.mktemp("pki")
-    ca = copy(lab, "control", f"{PKI}/ca.crt", folder / "ca.crt")
+    ca = copy_file(lab, "control", f"{PKI}/ca.crt", folder / "ca.crt")
     channels = []
 
     def connect(host, name):
-        certificate = copy(lab, host, f"{PKI}/{name}.crt", folder / f"{name}.crt")
-        key = copy(lab, host, f"{PKI}/{name}.key", folder / f"{name}.key")
+        certificate = copy_file(lab, host, f"{PKI}/{name}.crt", folder / f"{name}.crt")
+        key = copy_file(lab, host, f"{PKI}/{name}.key", folder / f"{name}.key")
         peer = GrpcPeer(
             address=f"{lab.address('controller')}:6830", ca=ca, certificate=certificate, key=key
         )
@@ -55,7 +55,7 @@ def agent(open_agent):
 
 @pytest.fixture(scope="module")
 def access(lab, tmp_path_factory):
-    return operator(lab, tmp_path_factory.mktemp("ssh"))
+    return operator_access(lab, tmp_path_factory.mktemp("ssh"))
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def ssh(access):
 
 @pytest.fixture(scope="module")
 def user(lab, agent):
-    return make_user(lab, agent, CUSTOMER)
+    return create_user(lab, agent, CUSTOMER)
 
 
 @pytest.fixture(params=["agent", "ssh"])

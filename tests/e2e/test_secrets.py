@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The site's secrets are only in files that no other account can read."""
+"""Tests that the site's secrets are only in files that no other account can read."""
 
 import json
 import subprocess
@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from tests.e2e.conftest import CHECKOUT
 
-MIN_LENGTH = 20  # characters; shorter lines of a file are not secret
-PUBLIC = {"ca.crt", "deployment.json"}
+MIN_LENGTH = 20  # shorter lines (characters) of a file are not secret
+PUBLIC_FILES = {"ca.crt", "deployment.json"}
 # Roles that write passwords and a key. The test changes their files before it runs the playbook.
-PLAYBOOK = """
+WRITE_SECRETS_PLAYBOOK = """
 - name: Write the secrets again
   hosts: login:db
   gather_subset: [min]
@@ -27,14 +27,14 @@ PLAYBOOK = """
       slurm_components: [accounting]
       when: inventory_hostname == 'db'
 """
-CHANGED = (
+CHANGED_FILES = (
     ("login", "/etc/munge/munge.key"),
     ("login", "/etc/sssd/sssd.conf"),
     ("db", "/etc/slurm/slurmdbd.conf"),
 )
-# Runs on a host. Prints the world-readable files and command lines that contain a secret, and
-# whether the journal contains one.
-SEARCH = """
+# Runs on a host. Prints the world-readable files and the command lines that contain a secret, and
+# "the journal" if the journal contains a secret.
+SEARCH_PROGRAM = """
 import json, os, subprocess, sys
 from pathlib import Path
 secrets = [secret.encode() for secret in json.load(sys.stdin)]
@@ -74,41 +74,43 @@ def public_half(key):
 
 @pytest.fixture(scope="module")
 def secrets(lab):
-    """The secret lines of all files in the inventory's folder of secrets."""
-    texts = {path: path.read_text() for path in lab.secrets.rglob("*") if path.is_file()}
-    public_files = {path for path in texts if path.name in PUBLIC or path.suffix == ".address"}
-    public = [texts[path] for path in public_files]
+    """Return the secret lines of all files in the inventory's folder of secrets."""
+    text_by_file = {path: path.read_text() for path in lab.secrets.rglob("*") if path.is_file()}
+    public_files = {
+        path for path in text_by_file if path.name in PUBLIC_FILES or path.suffix == ".address"
+    }
+    public = [text_by_file[path] for path in public_files]
     # The file of a private key also contains the public key.
-    public += [public_half(text) for path, text in texts.items() if path.suffix == ".key"]
-    files = [text for path, text in texts.items() if path not in public_files]
-    lines = {line.strip() for text in files for line in text.splitlines()}
+    public += [public_half(text) for path, text in text_by_file.items() if path.suffix == ".key"]
+    secret_texts = [text for path, text in text_by_file.items() if path not in public_files]
+    lines = {line.strip() for text in secret_texts for line in text.splitlines()}
     secret_lines = []
     for line in sorted(lines):
         is_public = line.startswith("-----") or any(line in text for text in public)
         if len(line) >= MIN_LENGTH and not is_public:
             secret_lines.append(line)
-    assert len(secret_lines) >= len(files)
+    assert len(secret_lines) >= len(secret_texts)
     return secret_lines
 
 
-def contained(secrets, text):
+def secrets_in(secrets, text):
     """Return the secrets that a text contains."""
     return [secret for secret in secrets if secret in text]
 
 
 def test_the_output_of_a_run_that_writes_secrets_contains_none(lab, secrets, tmp_path):
-    """The run uses -vvv and --diff, as for a support request."""
+    """The run uses -vvv and --diff. Operators attach such output to support requests."""
     playbook = tmp_path / "secrets.yml"
-    playbook.write_text(PLAYBOOK)
-    for host, path in CHANGED:
+    playbook.write_text(WRITE_SECRETS_PLAYBOOK)
+    for host, path in CHANGED_FILES:
         lab.run(host, "sh", "-c", f"echo '# changed' >>{path}")
 
     argv = ["ansible-playbook", "-vvv", "--diff", str(playbook)]
-    done = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    result = subprocess.run(argv, cwd=CHECKOUT, capture_output=True, text=True, check=False)
 
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert contained(secrets, done.stdout + done.stderr) == []
-    for host, path in CHANGED:
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert secrets_in(secrets, result.stdout + result.stderr) == []
+    for host, path in CHANGED_FILES:
         assert lab.run(host, "grep", "--count", "# changed", path, check=False).stdout == "0\n"
 
 
@@ -120,13 +122,13 @@ def test_the_output_of_site_yml_contains_no_secret(lab, secrets):
         )
     output = log.read_text()
 
-    assert contained(secrets, output) == []
+    assert secrets_in(secrets, output) == []
     assert output.count("module_args:") > 200
 
 
 def test_no_secret_is_in_a_file_that_every_user_can_read(lab, secrets):
     def search(host):
-        return lab.run(host, "python3", "-c", SEARCH, input=json.dumps(secrets)).stdout
+        return lab.run(host, "python3", "-c", SEARCH_PROGRAM, input=json.dumps(secrets)).stdout
 
     with ThreadPoolExecutor() as pool:
         results = [json.loads(output) for output in pool.map(search, lab.hosts)]

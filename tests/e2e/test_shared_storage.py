@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared storage of the running lab: mounts, root access and the firewall against users."""
+"""Tests of the lab's shared storage: mounts, access of root, and the firewall against users."""
 
 import secrets
 import time
@@ -11,19 +11,19 @@ pytestmark = pytest.mark.hosts
 SERVER = "infra"
 CLIENTS = ("controller", "login", "compute1", "compute2", "infra")
 USER_HOSTS = ("login", "compute1")
-PLACES = (
+MOUNT_POINTS = (
     "/srv/shared",
     "/home/ldap-users",
     "/opt/cache/shared",
     "/opt/cache/persistent",
     "/opt/cache/world-tmp",
 )
-PORTS = (9419, 9420, 9421, 9422)
-MOUNT_PORTS = (9421, 9422)  # the other ports are for programs on the server
+STORAGE_PORTS = (9419, 9420, 9421, 9422)
+PORTS_FOR_MOUNTS = (9421, 9422)  # the other ports are for programs on the server
 # The user nobody.
-USER = "65534"
+NOBODY_UID = "65534"
 
-CONNECT = """
+CONNECT_PROGRAM = """
 import os, socket, sys
 uid, host, port = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 os.setgroups([])
@@ -37,13 +37,21 @@ except OSError as error:
 
 
 def connect(lab, host, uid, target, port):
-    """Connect to a port as a user of a host; return "connected" or the error's name."""
-    return lab.run(host, "python3", "-c", CONNECT, str(uid), target, str(port)).stdout.strip()
-
-
-def as_user(lab, host, *argv):
+    """Connect to a port as a user of a host. Return "connected" or the name of the error."""
     return lab.run(
-        host, "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *argv, check=False
+        host, "python3", "-c", CONNECT_PROGRAM, str(uid), target, str(port)
+    ).stdout.strip()
+
+
+def run_as_nobody(lab, host, *argv):
+    return lab.run(
+        host,
+        "setpriv",
+        f"--reuid={NOBODY_UID}",
+        f"--regid={NOBODY_UID}",
+        "--clear-groups",
+        *argv,
+        check=False,
     )
 
 
@@ -52,10 +60,12 @@ def name():
     return f"e2e-{secrets.token_hex(6)}"
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_storage_is_mounted_everywhere(lab, place):
+@pytest.mark.parametrize("mount_point", MOUNT_POINTS)
+def test_storage_is_mounted_everywhere(lab, mount_point):
     for host in CLIENTS:
-        listing = lab.run(host, "findmnt", "--noheadings", "--output", "SOURCE,OPTIONS", place)
+        listing = lab.run(
+            host, "findmnt", "--noheadings", "--output", "SOURCE,OPTIONS", mount_point
+        )
         source = listing.stdout
         assert source.startswith("mfs#")
         assert "nosuid" in source
@@ -63,16 +73,15 @@ def test_storage_is_mounted_everywhere(lab, place):
 
 
 def test_top_directories_belong_to_root(lab):
-    modes = {
-        place: lab.run("login", "stat", "-c", "%U %a", place).stdout.strip() for place in PLACES
-    }
-
-    assert dict.fromkeys(PLACES, "root 755") | {"/opt/cache/world-tmp": "root 1777"} == modes
+    for mount_point in MOUNT_POINTS:
+        owner_and_mode = lab.run("login", "stat", "-c", "%U %a", mount_point).stdout.strip()
+        expected = "root 1777" if mount_point == "/opt/cache/world-tmp" else "root 755"
+        assert owner_and_mode == expected, mount_point
 
 
 def test_a_file_from_one_host_is_visible_on_all_hosts(lab, name):
     path = f"/opt/cache/world-tmp/{name}"
-    as_user(lab, "compute1", "sh", "-c", f"echo hello > {path}")
+    run_as_nobody(lab, "compute1", "sh", "-c", f"echo hello > {path}")
 
     try:
         for host in CLIENTS:
@@ -81,15 +90,15 @@ def test_a_file_from_one_host_is_visible_on_all_hosts(lab, name):
         lab.run(SERVER, "rm", "-f", path)
 
 
-def test_root_creates_user_directories_on_the_storage_host_only(lab, name):
+def test_only_root_of_the_storage_host_creates_user_directories(lab, name):
     path = f"/home/ldap-users/{name}"
     refused = {host: lab.run(host, "mkdir", path, check=False).returncode for host in USER_HOSTS}
-    lab.run(SERVER, "install", "-d", "-m", "0700", "-o", USER, "-g", USER, path)
+    lab.run(SERVER, "install", "-d", "-m", "0700", "-o", NOBODY_UID, "-g", NOBODY_UID, path)
     lab.run(SERVER, "install", "-d", "-m", "0700", "-o", "300001", "-g", "100000", f"{path}/deeper")
 
     try:
         assert dict.fromkeys(USER_HOSTS, 1) == refused
-        assert lab.run("login", "stat", "-c", "%u %a", path).stdout.strip() == f"{USER} 700"
+        assert lab.run("login", "stat", "-c", "%u %a", path).stdout.strip() == f"{NOBODY_UID} 700"
     finally:
         lab.run(SERVER, "rm", "-rf", path)
 
@@ -109,33 +118,33 @@ def test_root_of_a_compute_host_cannot_read_a_users_file(lab, name):
         lab.run(SERVER, "rm", "-rf", path)
 
 
-@pytest.mark.parametrize("port", PORTS)
+@pytest.mark.parametrize("port", STORAGE_PORTS)
 def test_users_cannot_connect_to_the_storage(lab, port):
     for host in USER_HOSTS:
-        assert connect(lab, host, USER, SERVER, port) == "ConnectionRefusedError", host
-    expected = "connected" if port in MOUNT_PORTS else "ConnectionRefusedError"
+        assert connect(lab, host, NOBODY_UID, SERVER, port) == "ConnectionRefusedError", host
+    expected = "connected" if port in PORTS_FOR_MOUNTS else "ConnectionRefusedError"
     assert connect(lab, "login", 0, SERVER, port) == expected
 
 
 def test_users_cannot_connect_to_the_relay_of_the_mount(lab):
-    """The relay forwards commands with the rights of the mount, for any user that they name."""
+    """The relay forwards commands with the rights of the mount, on behalf of any user."""
     for host in USER_HOSTS:
         listening = lab.sh(host, "ss --no-header --listening --tcp --numeric --processes")
         relays = [line.split()[3] for line in listening.splitlines() if "mfsmount" in line]
         assert relays, f"{host} has no relay: has MooseFS changed?"
         for address, port in (relay.rsplit(":", 1) for relay in relays):
-            assert connect(lab, host, USER, address, port) == "ConnectionRefusedError"
+            assert connect(lab, host, NOBODY_UID, address, port) == "ConnectionRefusedError"
             assert connect(lab, host, 0, address, port) == "connected"
 
 
 def test_hosts_that_are_not_clients_cannot_connect(lab):
-    for port in PORTS:
+    for port in STORAGE_PORTS:
         assert connect(lab, "db", 0, SERVER, port) == "ConnectionRefusedError", port
 
 
 def test_only_root_can_read_the_passwords(lab):
-    assert as_user(lab, "login", "cat", "/etc/gridstead/storage.cfg").returncode != 0
-    assert as_user(lab, SERVER, "cat", "/etc/mfs/mfsexports.cfg").returncode != 0
+    assert run_as_nobody(lab, "login", "cat", "/etc/gridstead/storage.cfg").returncode != 0
+    assert run_as_nobody(lab, SERVER, "cat", "/etc/mfs/mfsexports.cfg").returncode != 0
 
 
 def test_a_file_lock_excludes_other_hosts(lab, name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider verify` and `plan` on the lab's site. One test stops a daemon briefly."""
+"""Tests of `gridstead provider verify` and `plan` on the lab's site. One test stops a daemon."""
 
 import json
 import os
@@ -12,12 +12,15 @@ import pytest
 import yaml
 from tests.e2e.conftest import CHECKOUT
 
-CONTROLLER = ("--limit", "controller", "--tags", "slurm_configure")
+CONTROLLER_OPTIONS = ("--limit", "controller", "--tags", "slurm_configure")
 
 
 @pytest.fixture
-def provider(tmp_path):
-    """A function that runs `gridstead provider` and returns its exit code and its JSON output."""
+def run_provider(tmp_path):
+    """Return a function that runs `gridstead provider` and returns its exit code and output.
+
+    The output is parsed from JSON.
+    """
 
     def run(*arguments):
         argv = [
@@ -37,8 +40,8 @@ def provider(tmp_path):
 
 
 @pytest.fixture
-def inventory(tmp_path):
-    """A function that copies the lab's inventory and adds settings of Slurm."""
+def make_inventory(tmp_path):
+    """Return a function that copies the lab's inventory and adds settings of Slurm."""
 
     def with_settings(**settings):
         folder = tmp_path / "inventory"
@@ -60,17 +63,18 @@ def inventory(tmp_path):
 
 
 @pytest.mark.site
-def test_verify_checks_every_host_and_finds_no_fault(provider, lab):
-    code, report = provider("verify")
+def test_verify_checks_every_host_and_finds_no_fault(run_provider, lab):
+    code, report = run_provider("verify")
 
-    assert (code, report["findings"]) == (0, [])
+    assert code == 0
+    assert report["findings"] == []
     assert sorted(report["hosts"]) == sorted(lab.hosts)
 
 
-def test_verify_reports_only_the_stopped_daemon(provider, lab):
+def test_verify_reports_only_the_stopped_daemon(run_provider, lab):
     lab.run("compute2", "systemctl", "stop", "munge")
     try:
-        code, report = provider("verify", "--limit", "compute2")
+        code, report = run_provider("verify", "--limit", "compute2")
     finally:
         lab.run("compute2", "systemctl", "start", "munge")
 
@@ -83,17 +87,24 @@ def test_verify_reports_only_the_stopped_daemon(provider, lab):
 
 
 @pytest.mark.site
-def test_plan_of_an_unchanged_site_is_empty(provider):
-    code, plan = provider("plan", *CONTROLLER)
+def test_plan_of_an_unchanged_site_is_empty(run_provider):
+    code, plan = run_provider("plan", *CONTROLLER_OPTIONS)
 
-    assert (code, plan["changes"], plan["effects"], plan["drains"]) == (0, [], [], [])
+    assert code == 0
+    assert plan["changes"] == []
+    assert plan["effects"] == []
+    assert plan["drains"] == []
 
 
 @pytest.mark.site
-def test_plan_shows_the_reconfiguration_for_a_changed_slurm_parameter(provider, inventory, lab):
+def test_plan_shows_the_reconfiguration_for_a_changed_slurm_parameter(
+    run_provider, make_inventory, lab
+):
     before = lab.sh("controller", "cat /etc/slurm/slurm.conf")
 
-    code, plan = provider("plan", "--inventory", inventory(KillWait=6), *CONTROLLER)
+    code, plan = run_provider(
+        "plan", "--inventory", make_inventory(KillWait=6), *CONTROLLER_OPTIONS
+    )
 
     assert code == 0
     (change,) = [entry for entry in plan["changes"] if "/etc/slurm/slurm.conf" in entry["targets"]]

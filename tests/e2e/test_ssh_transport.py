@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SSH access: the supervisor's SSH transport to Slurm, and its key for wallet users."""
+"""Tests of SSH access: the supervisor's SSH transport to Slurm, and its key for wallet users."""
 
 import subprocess
 
@@ -8,21 +8,21 @@ from tests.e2e.conftest import wait_until
 
 SETTINGS = "/etc/gridstead/supervisor.toml"
 UNIT = "gridstead-supervisor"
-KEYS = "/etc/gridstead/supervisor_authorized_keys"
-FETCH = [
+KEYS_FILE = "/etc/gridstead/supervisor_authorized_keys"
+FETCH_KEYS = [
     "gridstead", "authorized-keys", "fetch",
-    "--endpoint", "control:8446", "--ca", "/etc/gridstead/pki/ca.crt", "--output", KEYS,
+    "--endpoint", "control:8446", "--ca", "/etc/gridstead/pki/ca.crt", "--output", KEYS_FILE,
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def someone(grid):
+def customer(grid):
     return grid.customer("ssh")
 
 
 @pytest.fixture
-def over_ssh(lab):
-    """Configure the supervisor to reach Slurm over SSH."""
+def use_ssh_transport(lab):
+    """Configure the supervisor to use the SSH transport, and restore its settings afterwards."""
     lab.sh(
         "control",
         f"""sed -i.before 's/^transport = "agent"$/transport = "ssh"/' {SETTINGS}
@@ -35,14 +35,14 @@ def over_ssh(lab):
 
 
 @pytest.fixture(scope="module")
-def wallet_user(grid, lab, someone):
-    """The address of a customer who has an account on the login host after a job."""
-    number = grid.submit(someone, "true")
-    grid.wait(someone, number, "FINISHED")
+def wallet_user(grid, lab, customer):
+    """Return the address of a customer who has run a job, and so has a user on the login host."""
+    number = grid.submit(customer, "true")
+    grid.wait(customer, number, "FINISHED")
     wait_until(
-        lambda: lab.run("login", "test", "-s", KEYS, check=False).returncode == 0, timeout=60
+        lambda: lab.run("login", "test", "-s", KEYS_FILE, check=False).returncode == 0, timeout=60
     )
-    return someone.address
+    return customer.address
 
 
 def log_in(lab, user, *command):
@@ -55,41 +55,43 @@ def log_in(lab, user, *command):
     return lab.run("control", *argv, f"{user}@login", *command, check=False)
 
 
-def test_jobs_run_and_are_settled_over_ssh(grid, lab, someone, stopped, over_ssh):
-    with stopped("controller", "gridstead-agent"):
-        finished = grid.submit(someone, 'sleep 2; id -un >"$HOME/over-ssh"')
-        failed = grid.submit(someone, "sleep 1; exit 3")
-        cancelled = grid.submit(someone, "sleep 300")
-        grid.wait(someone, cancelled, "RUNNING")
-        someone.run("job", "cancel", str(cancelled))
-        grid.wait(someone, finished, "FINISHED")
-        grid.wait(someone, failed, "FAILED")
-        grid.wait(someone, cancelled, "CANCELLED")
+def test_jobs_run_and_are_settled_over_ssh(grid, lab, customer, stop_unit, use_ssh_transport):
+    with stop_unit("controller", "gridstead-agent"):
+        finished = grid.submit(customer, 'sleep 2; id -un >"$HOME/over-ssh"')
+        failed = grid.submit(customer, "sleep 1; exit 3")
+        cancelled = grid.submit(customer, "sleep 300")
+        grid.wait(customer, cancelled, "RUNNING")
+        customer.run("job", "cancel", str(cancelled))
+        grid.wait(customer, finished, "FINISHED")
+        grid.wait(customer, failed, "FAILED")
+        grid.wait(customer, cancelled, "CANCELLED")
 
-    job = grid.check_money(someone, finished)
-    written = lab.run("infra", "cat", f"/home/ldap-users/{someone.address}/over-ssh").stdout
-    assert written.strip() == someone.address
-    assert grid.check_money(someone, failed)["exit_code"] == 3
-    assert grid.check_money(someone, cancelled)["cost_wei"] > 0
+    job = grid.check_money(customer, finished)
+    written = lab.run("infra", "cat", f"/home/ldap-users/{customer.address}/over-ssh").stdout
+    assert written.strip() == customer.address
+    assert grid.check_money(customer, failed)["exit_code"] == 3
+    assert grid.check_money(customer, cancelled)["cost_wei"] > 0
     (record,) = lab.sacct(job["id"])
-    assert record["user"] == someone.address
+    assert record["user"] == customer.address
 
 
 def test_the_supervisors_key_runs_a_command_as_a_wallet_user(lab, wallet_user):
-    done = log_in(lab, wallet_user, "id", "-un")
+    result = log_in(lab, wallet_user, "id", "-un")
 
-    assert (done.returncode, done.stdout.strip()) == (0, wallet_user), done.stderr
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == wallet_user
 
 
 def test_the_supervisors_key_allows_no_terminal_and_no_forwarding(lab, wallet_user):
-    done = log_in(lab, wallet_user, "echo", "$SSH_TTY")
+    result = log_in(lab, wallet_user, "echo", "$SSH_TTY")
 
-    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == ""
     line = lab.run("login", "/usr/lib/gridstead/ssh/gridstead-authorized-keys", wallet_user).stdout
     assert line.startswith("restrict ssh-ed25519 ")
 
 
-def test_an_authorized_keys_file_of_a_job_grants_no_access(grid, lab, someone, tmp_path):
+def test_an_authorized_keys_file_of_a_job_grants_no_access(grid, lab, customer, tmp_path):
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     public_key = key.with_suffix(".pub").read_text().strip()
@@ -97,9 +99,9 @@ def test_an_authorized_keys_file_of_a_job_grants_no_access(grid, lab, someone, t
         f"mkdir -p -m 700 ~/.ssh; (umask 077; echo '{public_key}' >~/.ssh/authorized_keys); "
         "cat ~/.ssh/authorized_keys"
     )
-    grid.wait(someone, grid.submit(someone, command), "FINISHED")
+    grid.wait(customer, grid.submit(customer, command), "FINISHED")
     argv = ["ssh", "-F", lab.folder / "ssh_config", "-i", key, "-o", "BatchMode=yes"]
-    argv += ["-l", someone.address]
+    argv += ["-l", customer.address]
 
     for host in lab.hosts:
         login = subprocess.run([*argv, host, "id"], check=False, capture_output=True, text=True)
@@ -109,29 +111,29 @@ def test_an_authorized_keys_file_of_a_job_grants_no_access(grid, lab, someone, t
 
 
 def test_the_supervisors_key_does_not_open_root(lab, wallet_user):
-    done = log_in(lab, "root", "id")
+    result = log_in(lab, "root", "id")
 
-    assert done.returncode == 255
-    assert "Permission denied" in done.stderr
+    assert result.returncode == 255
+    assert "Permission denied" in result.stderr
 
 
-def test_a_login_host_retains_its_keys_while_the_supervisor_is_down(lab, stopped, wallet_user):
-    before = lab.run("login", "cat", KEYS).stdout
-    with stopped("control", UNIT):
-        done = lab.run("login", *FETCH, check=False)
+def test_a_login_host_retains_its_keys_while_the_supervisor_is_down(lab, stop_unit, wallet_user):
+    before = lab.run("login", "cat", KEYS_FILE).stdout
+    with stop_unit("control", UNIT):
+        result = lab.run("login", *FETCH_KEYS, check=False)
 
-        assert done.returncode == 75
-        assert "could not fetch keys from control:8446" in done.stderr
-        assert lab.run("login", "cat", KEYS).stdout == before
+        assert result.returncode == 75
+        assert "could not fetch keys from control:8446" in result.stderr
+        assert lab.run("login", "cat", KEYS_FILE).stdout == before
         assert log_in(lab, wallet_user, "true").returncode == 0
 
 
 def test_the_timers_service_restores_the_supervisors_key(lab, wallet_user):
     expected = lab.run("control", "cat", "/etc/gridstead/ssh/supervisor.pub").stdout
-    lab.run("login", "rm", KEYS)
+    lab.run("login", "rm", KEYS_FILE)
 
     lab.run("login", "systemctl", "start", "gridstead-authorized-keys.service")
 
-    assert lab.run("login", "cat", KEYS).stdout == expected
+    assert lab.run("login", "cat", KEYS_FILE).stdout == expected
     timer = lab.run("login", "systemctl", "is-active", "gridstead-authorized-keys.timer")
     assert timer.stdout.strip() == "active"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A supervisor that is killed at each failpoint of a job's path. The job runs once, is settled once
-and has the right cost.
+"""Tests that kill the supervisor at each failpoint in the life of a job.
 
-Each job appends a line to a trace file in its customer's home at its start and at its end. It waits
-for another file between the two lines, so that the test decides when the job ends.
+Each job must run once, be settled once and have the right cost. A job appends a line to a trace
+file in its customer's home at its start and at its end. Between the two lines it waits for another
+file, which the test creates to end the job.
 """
 
 import contextlib
@@ -16,25 +16,25 @@ from tests.e2e.conftest import wait_until
 pytestmark = pytest.mark.chain
 
 UNIT = "gridstead-supervisor"
-DROP_IN = f"/run/systemd/system/{UNIT}.service.d/crash.conf"
-STATE = "/var/lib/gridstead/supervisor/state.db"
+DROP_IN_FILE = f"/run/systemd/system/{UNIT}.service.d/crash.conf"
+STATE_DATABASE = "/var/lib/gridstead/supervisor/state.db"
 
-# In this order, pending work of an earlier job does not reach the failpoint of a later job.
-BEFORE_START = [
+# The order matters: pending work of an earlier job must not reach the failpoint of a later job.
+FAILPOINTS_BEFORE_START = [
     "before_SetRunning",
     "before_ClaimJobs",
     "claimed",
     "before_submit",
     "submitted",
 ]
-AT_END = [
+FAILPOINTS_AT_END = [
     "before_Settle",
     "transaction_stored",
     "transaction_sent",
     "receipt_seen",
     "outcome_stored",
 ]
-NEEDS_IDLE = {"receipt_seen", "outcome_stored"}
+FAILPOINTS_FOR_IDLE_SUPERVISOR = {"receipt_seen", "outcome_stored"}
 
 
 @dataclass(frozen=True)
@@ -42,67 +42,71 @@ class Run:
     """A grid job and the name of its trace file."""
 
     number: int
-    trace: str
+    trace_file: str
 
 
-class Crashes:
-    """Submits jobs and kills the supervisor while they run."""
+class CrashBench:
+    """A test bench that submits jobs and kills the supervisor while the jobs run."""
 
     def __init__(self, lab, grid):
         self.lab = lab
         self.grid = grid
-        self.someone = grid.customer("crashes")
-        self.home = f"/home/ldap-users/{self.someone.address}"
+        self.customer = grid.customer("crashes")
+        self.home = f"/home/ldap-users/{self.customer.address}"
 
     def submit(self):
-        """Submit a job that runs until it is released."""
-        trace = f"crash-{secrets.token_hex(4)}"
+        """Submit a job that runs until ``release`` is called."""
+        trace_file = f"crash-{secrets.token_hex(4)}"
         command = (
-            f'cd "$HOME"; echo start >>{trace}; '
-            f"until sleep 1; [ -e {trace}.go ]; do :; done; echo end >>{trace}"
+            f'cd "$HOME"; echo start >>{trace_file}; '
+            f"until sleep 1; [ -e {trace_file}.go ]; do :; done; echo end >>{trace_file}"
         )
-        return Run(number=self.grid.submit(self.someone, command), trace=trace)
+        return Run(number=self.grid.submit(self.customer, command), trace_file=trace_file)
 
     def release(self, run):
-        """Let a job end."""
-        self.lab.run("infra", "touch", f"{self.home}/{run.trace}.go")
+        """Create the file for which a job waits."""
+        self.lab.run("infra", "touch", f"{self.home}/{run.trace_file}.go")
 
     def lines(self, run):
         """Return the words of a job's trace file."""
-        return self.lab.run("infra", "cat", f"{self.home}/{run.trace}", check=False).stdout.split()
+        return self.lab.run(
+            "infra", "cat", f"{self.home}/{run.trace_file}", check=False
+        ).stdout.split()
 
     @contextlib.contextmanager
-    def dying_at(self, failpoint):
-        """Kill the supervisor at a failpoint that the body reaches; start it after the body."""
+    def killed_at(self, failpoint):
+        """Kill the supervisor at a failpoint that the ``with`` block reaches, and start it again.
+
+        The supervisor must reach the failpoint during the block.
+        """
         drop_in = f"[Service]\nRestart=no\nEnvironment=GRIDSTEAD_FAILPOINT={failpoint}\n"
         self.lab.sh(
             "control",
-            f"mkdir -p $(dirname {DROP_IN}); cat >{DROP_IN}; "
+            f"mkdir -p $(dirname {DROP_IN_FILE}); cat >{DROP_IN_FILE}; "
             f"systemctl daemon-reload; systemctl restart {UNIT}",
             input=drop_in,
         )
         try:
             yield
-            wait_until(self.is_dead, timeout=90, every=0.2)
+            wait_until(self.was_killed, timeout=90, every=0.2)
         finally:
             self.lab.sh(
-                "control", f"rm {DROP_IN}; systemctl daemon-reload; systemctl restart {UNIT}"
+                "control", f"rm {DROP_IN_FILE}; systemctl daemon-reload; systemctl restart {UNIT}"
             )
 
-    def is_dead(self):
+    def was_killed(self):
         """Return whether the supervisor was killed and has not been started again."""
-        shown = self.lab.sh(
+        result_and_state = self.lab.sh(
             "control", f"systemctl show {UNIT} -p Result -p ActiveState --value"
         ).split()
-        return sorted(shown) == ["failed", "signal"]
+        return sorted(result_and_state) == ["failed", "signal"]
 
-    def wait_idle(self):
+    def wait_until_idle(self):
         """Wait until the supervisor has no pending transaction."""
         query = """SELECT (SELECT count(*) FROM transactions WHERE closed = 0)
             + (SELECT count(*) FROM outbox WHERE state IN ('queued', 'sent', 'mined'))"""
-        script = (
-            f"import sqlite3; print(sqlite3.connect({STATE!r}).execute({query!r}).fetchone()[0])"
-        )
+        database = f"sqlite3.connect({STATE_DATABASE!r})"
+        script = f"import sqlite3; print({database}.execute({query!r}).fetchone()[0])"
         wait_until(
             lambda: self.lab.run("control", "python3", "-c", script).stdout.strip() == "0",
             timeout=60,
@@ -110,70 +114,71 @@ class Crashes:
 
     def check(self, run):
         """Assert that a job ran once, is settled once, and that its cost matches Slurm's record."""
-        self.grid.wait(self.someone, run.number, "FINISHED")
-        job = self.grid.check_money(self.someone, run.number)
+        self.grid.wait(self.customer, run.number, "FINISHED")
+        job = self.grid.check_money(self.customer, run.number)
 
-        history = self.grid.history(self.someone, run.number)
+        history = self.grid.history(self.customer, run.number)
         events = [event["event"] for event in history]
         assert events.count("JobSettled") == 1
         assert self.lines(run) == ["start", "end"]
         (record,) = self.lab.sacct(job["id"])
-        assert (record["user"], record["state"]) == (self.someone.address, "COMPLETED")
+        assert (record["user"], record["state"]) == (self.customer.address, "COMPLETED")
         assert job["cost_wei"] > 0
 
 
 @pytest.fixture(scope="module")
 def crashes(lab, grid):
-    return Crashes(lab, grid)
+    return CrashBench(lab, grid)
 
 
 @pytest.fixture(scope="module")
-def running(crashes):
-    """A running job for each failpoint at the end of the path, by failpoint. None of the jobs has
-    pending transactions.
-    """
-    runs = {failpoint: crashes.submit() for failpoint in AT_END}
+def running_jobs(crashes):
+    """Start a job for each failpoint at the end of a job. Return the running jobs by failpoint."""
+    runs = {failpoint: crashes.submit() for failpoint in FAILPOINTS_AT_END}
     for run in runs.values():
-        crashes.grid.wait(crashes.someone, run.number, "RUNNING")
+        crashes.grid.wait(crashes.customer, run.number, "RUNNING")
     return runs
 
 
 @pytest.fixture(scope="module")
-def interrupted(crashes):
-    """A job for each failpoint before the start, by failpoint, after the supervisor died there."""
+def interrupted_jobs(crashes):
+    """Submit a job for each failpoint before the start, at which the supervisor is killed.
+
+    Returns the jobs by failpoint.
+    """
     runs = {}
-    for failpoint in BEFORE_START:
-        with crashes.dying_at(failpoint):
+    for failpoint in FAILPOINTS_BEFORE_START:
+        with crashes.killed_at(failpoint):
             run = crashes.submit()
         crashes.release(run)
         runs[failpoint] = run
     return runs
 
 
-@pytest.mark.parametrize("failpoint", BEFORE_START)
+@pytest.mark.parametrize("failpoint", FAILPOINTS_BEFORE_START)
 def test_a_supervisor_killed_before_the_start_runs_and_settles_the_job_once(
-    crashes, interrupted, failpoint
+    crashes, interrupted_jobs, failpoint
 ):
-    crashes.check(interrupted[failpoint])
+    crashes.check(interrupted_jobs[failpoint])
 
 
 def test_a_supervisor_killed_while_a_job_runs_settles_it_once(crashes):
     run = crashes.submit()
-    crashes.grid.wait(crashes.someone, run.number, "RUNNING")
+    crashes.grid.wait(crashes.customer, run.number, "RUNNING")
     crashes.lab.run("control", "systemctl", "kill", "--signal=KILL", UNIT)
     crashes.release(run)
 
     crashes.check(run)
 
 
-@pytest.mark.parametrize("failpoint", AT_END)
-def test_a_supervisor_killed_after_the_end_settles_the_job_once(crashes, running, failpoint):
-    if failpoint in NEEDS_IDLE:
-        crashes.wait_idle()
-    with crashes.dying_at(failpoint):
-        crashes.release(running[failpoint])
+@pytest.mark.parametrize("failpoint", FAILPOINTS_AT_END)
+def test_a_supervisor_killed_after_the_end_settles_the_job_once(crashes, running_jobs, failpoint):
+    if failpoint in FAILPOINTS_FOR_IDLE_SUPERVISOR:
+        crashes.wait_until_idle()
+    with crashes.killed_at(failpoint):
+        crashes.release(running_jobs[failpoint])
 
-    crashes.check(running[failpoint])
+    crashes.check(running_jobs[failpoint])
 
 
 def test_a_job_that_starts_and_ends_while_the_supervisor_is_down_is_settled_once(crashes, lab):

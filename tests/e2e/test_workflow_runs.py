@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of step in a paid job on the lab's Slurm: its effects, its order and its clean-up.
+"""Tests of every kind of step in a paid job: its effects, its order and its clean-up.
 
-The jobs run at the same time. Each job writes its observations to its output, which it uploads to a
-store in the test process.
+The jobs run at the same time. Each job writes its observations to its output and uploads the output
+to a store in the test process.
 """
 
 import io
@@ -16,8 +16,8 @@ from tests.e2e import store as stores
 
 pytestmark = pytest.mark.jobs
 
-APPEND = '>>"$DEEPSQUARE_OUTPUT/said"'
-IMAGE = textwrap.dedent(r"""
+APPEND_TO_OUTPUT = '>>"$DEEPSQUARE_OUTPUT/said"'
+CREATE_IMAGE = textwrap.dedent(r"""
     set -e
     mkdir -p "$STORAGE_PATH"/image/{bin,dev,etc,proc,sys,tmp,var/tmp,deepsquare}
     for file in /bin/sh /bin/cat $(ldd /bin/sh /bin/cat | grep -o ' /[^ ]*\|^\s*/[^ :]* '); do
@@ -34,7 +34,7 @@ def run(command, **fields):
 
 
 def append(text):
-    return run(f"echo {text} {APPEND}")
+    return run(f"echo {text} {APPEND_TO_OUTPUT}")
 
 
 def in_container(command, **fields):
@@ -42,13 +42,13 @@ def in_container(command, **fields):
     return {"run": {"command": command, "container": container}}
 
 
-def signalled(number):
-    """Return steps that end a launched step with a signal. The launched step traps the signal.
+def steps_with_signal(number):
+    """Return a launched step that traps a signal, and a step whose end sends the signal.
 
-    srun itself would end the step before its trap runs.
+    srun must not end the launched step before its trap has run.
     """
     waiting = (
-        f"trap 'echo signal {number} {APPEND}; exit 0' {number}; touch at.{number}; "
+        f"trap 'echo signal {number} {APPEND_TO_OUTPUT}; exit 0' {number}; touch at.{number}; "
         "while true; do sleep 0.1; done"
     )
     launched = {"signalOnParentStepExit": number, "steps": [run(waiting)]}
@@ -61,28 +61,29 @@ def signalled(number):
 
 
 SET_LATER = 'echo LATER=set >>"$DEEPSQUARE_ENV"'
-MEET = """\
+WAIT_FOR_OTHER_ITEM = """\
 touch "met.$item"
 for i in {1..100}; do [ -e met.a -a -e met.b ] && exit; sleep 0.1; done; exit 9"""
 CONSTRUCTS = [
-    {"name": "environment", **run(f'echo "$GREETING, $OWN" {APPEND}; {SET_LATER}',
+    {"name": "environment", **run(f'echo "$GREETING, $OWN" {APPEND_TO_OUTPUT}; {SET_LATER}',
                                   env=[{"key": "OWN", "value": "a,b 'c' $d"}])},
     append('"later $LATER"'),
-    run(f'cat "$DEEPSQUARE_INPUT"/folder/inside {APPEND}'),
+    run(f'cat "$DEEPSQUARE_INPUT"/folder/inside {APPEND_TO_OUTPUT}'),
     {"for": {"parallel": False, "items": ["x,y", "it's"], "steps": [
         {"for": {"parallel": False, "range": {"begin": 2, "end": 0, "increment": -1}, "steps": [
             append('"loop $item $index"')]}}]}},
-    {"for": {"parallel": True, "items": ["a", "b"], "steps": [run(MEET)]}},
+    {"for": {"parallel": True, "items": ["a", "b"], "steps": [run(WAIT_FOR_OTHER_ITEM)]}},
     {**run("exit 7"), "catch": [append('"caught $DEEPSQUARE_ERROR_CODE"')],
      "finally": [append("finally")]},
     {"if": "1 -eq 2", **append("never")},
-    {"launch": {"handleName": "first", "steps": [run(f"sleep 1; echo launched {APPEND}")]}},
+    {"launch": {"handleName": "first",
+                "steps": [run(f"sleep 1; echo launched {APPEND_TO_OUTPUT}")]}},
     {"dependsOn": ["first"], **append("depends")},
-    *(signalled(number) for number in (1, 2, 15)),
+    *(steps_with_signal(number) for number in (1, 2, 15)),
     run('echo "task $SLURM_PROCID of $SLURM_NTASKS" >"task.$SLURM_PROCID"', resources={"tasks": 2}),
-    run(f"cat task.0 task.1 {APPEND}"),
+    run(f"cat task.0 task.1 {APPEND_TO_OUTPUT}"),
 ]  # fmt: skip
-EXPECTED = """\
+EXPECTED_OUTPUT = """\
 hello, a,b 'c' $d
 later set
 from the web
@@ -105,7 +106,7 @@ task 1 of 2
 
 # Words in the output of each template of `gridstead workflow init`. test_module_runs.py tests the
 # template of a module.
-TEMPLATES = {
+WORDS_OF_TEMPLATES = {
     "hello-world": ["Hello, world! I am 0x"],
     "for-loop": ["red has 3 ", "green has 5 ", "blue has 4 "],
     "gpu": ["this node has no NVIDIA driver"],
@@ -115,14 +116,14 @@ TEMPLATES = {
 
 
 @pytest.fixture(scope="module")
-def someone(grid):
+def customer(grid):
     return grid.customer("constructs")
 
 
 @pytest.fixture(scope="module")
 def store(lab):
-    with stores.running(lab.gateway) as server:
-        server.files["/in.tar.gz"] = packed("folder/inside", b"from the web\n")
+    with stores.run_store(lab.gateway) as server:
+        server.files["/in.tar.gz"] = archive_with("folder/inside", b"from the web\n")
         server.put("in/number", b"41")
         server.put("in/below/unit", b"apples")
         server.put("input/poem", b"one\ntwo\n")
@@ -130,13 +131,13 @@ def store(lab):
 
 
 @pytest.fixture(scope="module")
-def started(someone, store):
+def submitted_jobs(customer, store):
     """Submit the jobs and return their numbers."""
 
     def web(name):
         return {"http": {"url": f"{store.url}/{name}"}}
 
-    return many_customers.submit_named(someone, {
+    return many_customers.submit_named(customer, {
         "constructs": workflow(
             *CONSTRUCTS, input=web("in.tar.gz"), output=web("constructs"),
             env=[{"key": "GREETING", "value": "hello"}],
@@ -148,13 +149,14 @@ def started(someone, store):
             input=store.s3("/in/"), output=store.s3("/out/"), continuousOutputSync=True,
         ),
         "container": workflow(
-            run(IMAGE),
-            in_container(f'echo "in a container: $GREETING" {APPEND}; '
-                         f'read -r line </etc/passwd; echo "$line" {APPEND}; '
-                         f"echo . >/written && test ! -e /home && echo writable {APPEND}"),
+            run(CREATE_IMAGE),
+            in_container(f'echo "in a container: $GREETING" {APPEND_TO_OUTPUT}; '
+                         f'read -r line </etc/passwd; echo "$line" {APPEND_TO_OUTPUT}; '
+                         f"echo . >/written && test ! -e /home && "
+                         f"echo writable {APPEND_TO_OUTPUT}"),
             {**in_container("echo . >/written", readOnlyRootFS=True),
              "catch": [append("read-only")]},
-            in_container(f'while read -r line; do echo "mounted $line" {APPEND}; done '
+            in_container(f'while read -r line; do echo "mounted $line" {APPEND_TO_OUTPUT}; done '
                          "</mnt/os-release",
                          mounts=[{"hostDir": "/usr/lib", "containerDir": "/mnt", "options": "ro"}]),
             output=web("container"), env=[{"key": "GREETING", "value": "$x 'y'"}],
@@ -167,9 +169,10 @@ def started(someone, store):
 
 
 @pytest.fixture(scope="module")
-def templates(someone, store, tmp_path_factory):
-    """Submit every template, unchanged except for the store's address and keys, and return the
-    jobs' numbers.
+def template_jobs(customer, store, tmp_path_factory):
+    """Submit every template and return the numbers of the jobs.
+
+    The function changes only the address and the keys of the store in the templates.
     """
     location = store.s3("")["s3"]
     replacements = {
@@ -180,17 +183,17 @@ def templates(someone, store, tmp_path_factory):
         "https://s3.example.com": location["endpointUrl"],
     }
     folder, workflows = tmp_path_factory.mktemp("templates"), {}
-    for name in TEMPLATES:
+    for name in WORDS_OF_TEMPLATES:
         file = folder / f"{name}.yaml"
-        someone.run("workflow", "init", "--template", name, "--output", str(file))
+        customer.run("workflow", "init", "--template", name, "--output", str(file))
         text = file.read_text()
         for placeholder, value in replacements.items():
             text = text.replace(placeholder, str(value))
         workflows[name] = yaml.safe_load(text)
-    return many_customers.submit_named(someone, workflows)
+    return many_customers.submit_named(customer, workflows)
 
 
-def packed(name, content):
+def archive_with(name, content):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         info = tarfile.TarInfo(name)
@@ -207,43 +210,46 @@ def workflow(*steps, **fields):
     }
 
 
-def test_steps_run_in_the_workflows_order(grid, lab, someone, store, started):
-    grid.wait(someone, started["constructs"], "FINISHED")
+def test_steps_run_in_the_workflows_order(grid, lab, customer, store, submitted_jobs):
+    grid.wait(customer, submitted_jobs["constructs"], "FINISHED")
 
-    assert store.files["/constructs"].decode() == EXPECTED
-    lab.check_nothing_is_left(started["constructs"])
+    assert store.files["/constructs"].decode() == EXPECTED_OUTPUT
+    lab.check_no_leftovers(submitted_jobs["constructs"])
 
 
-def test_input_and_output_use_an_s3_store(grid, lab, someone, store, started):
-    grid.wait(someone, started["store"], "FINISHED")
+def test_input_and_output_use_an_s3_store(grid, lab, customer, store, submitted_jobs):
+    grid.wait(customer, submitted_jobs["store"], "FINISHED")
 
     assert store.get("out/count of all") == b"42 apples\n"
-    lab.check_nothing_is_left(started["store"])
+    lab.check_no_leftovers(submitted_jobs["store"])
 
 
-def test_a_container_starts_from_an_image_that_the_job_built(grid, lab, someone, store, started):
-    grid.wait(someone, started["container"], "FINISHED")
+def test_a_container_starts_from_an_image_that_the_job_built(
+    grid, lab, customer, store, submitted_jobs
+):
+    grid.wait(customer, submitted_jobs["container"], "FINISHED")
 
     lines = store.files["/container"].decode().splitlines()
     assert lines[:4] == ["in a container: $x 'y'", "root:x:0:0::/:/bin/sh", "writable", "read-only"]
     assert 'mounted NAME="Debian GNU/Linux"' in lines
-    lab.check_nothing_is_left(started["container"])
+    lab.check_no_leftovers(submitted_jobs["container"])
 
 
-def test_a_failed_step_ends_the_job_after_its_finally_steps(grid, lab, someone, started):
-    job = grid.wait(someone, started["fails"], "FAILED")
+def test_a_failed_step_ends_the_job_after_its_finally_steps(grid, lab, customer, submitted_jobs):
+    job = grid.wait(customer, submitted_jobs["fails"], "FAILED")
 
     assert job["exit_code"] == 5
-    file = f"/home/ldap-users/{someone.address}/finally-ran"
-    lab.run("login", "runuser", "-u", someone.address, "--", "test", "-e", file)
-    lab.check_nothing_is_left(started["fails"])
+    file = f"/home/ldap-users/{customer.address}/finally-ran"
+    lab.run("login", "runuser", "-u", customer.address, "--", "test", "-e", file)
+    lab.check_no_leftovers(submitted_jobs["fails"])
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
-def test_a_workflow_template_runs_unchanged(grid, someone, store, templates, name):
-    grid.wait(someone, templates[name], "FINISHED")
+@pytest.mark.parametrize("name", WORDS_OF_TEMPLATES)
+def test_a_workflow_template_runs_unchanged(grid, customer, store, template_jobs, name):
+    grid.wait(customer, template_jobs[name], "FINISHED")
 
-    output = someone.run("job", "logs", str(templates[name])).stdout
-    assert [words for words in TEMPLATES[name] if words not in output] == []
+    output = customer.run("job", "logs", str(template_jobs[name])).stdout
+    for words in WORDS_OF_TEMPLATES[name]:
+        assert words in output
     if name == "s3":
         assert store.get("output/lines.txt").startswith(b"2 ")

@@ -23,13 +23,13 @@ class FakeAccount:
     The class remembers all signed transactions, so a later instance can send their raw bytes.
     """
 
-    signed: dict[str, tuple[Call, ...]] = {}  # noqa: RUF012 - raw bytes mean the same everywhere
+    signed: dict[str, tuple[Call, ...]] = {}  # noqa: RUF012 - all instances share the dictionary
 
     def __init__(self, ledger: FakeLedger, address: str) -> None:
         self._ledger = ledger
         self.address = address
         self.sent: list[Transaction] = []
-        self.max_calls = 1000  # a transaction with more calls is refused
+        self.max_calls = 1000  # the chain refuses a transaction with more calls
         self.pool_size = 1000  # transactions that the pool can hold
         self.payable_count = 1000  # pending transactions that the wallet can pay for
 
@@ -75,19 +75,19 @@ class FakeAccount:
             return Reply(result=SendResult.NONCE_USED)
         if len(self.signed[transaction.raw]) > self.max_calls:
             return Reply(result=SendResult.REFUSED, message="exceeds block gas limit")
-        place = self.address, transaction.nonce
-        waiting = self._ledger.pool.get(place)
-        if waiting is None:
+        key = self.address, transaction.nonce
+        pending = self._ledger.pool.get(key)
+        if pending is None:
             size = len(self._ledger.pool)
             if size >= self.payable_count:
                 return Reply(result=SendResult.CANNOT_PAY, message="insufficient funds")
             if size >= self.pool_size:
                 return Reply(result=SendResult.RETRY_LATER, message="txpool is full")
-        elif self._is_underpriced(transaction, waiting[0]):
+        elif self._is_underpriced(transaction, pending[0]):
             return Reply(result=SendResult.UNDERPRICED)
-        self._ledger.pool[place] = transaction, self.signed[transaction.raw]
+        self._ledger.pool[key] = transaction, self.signed[transaction.raw]
         return Reply(result=SendResult.ACCEPTED)
 
-    def _is_underpriced(self, transaction: Transaction, waiting: Transaction) -> bool:
-        is_same = waiting.hash == transaction.hash
-        return not is_same and transaction.fees.max_fee * 10 < waiting.fees.max_fee * 11
+    def _is_underpriced(self, transaction: Transaction, pending: Transaction) -> bool:
+        is_same = pending.hash == transaction.hash
+        return not is_same and transaction.fees.max_fee * 10 < pending.fees.max_fee * 11

@@ -32,9 +32,10 @@ class FakeSlurm:
         return self._scheduler.submit(submission)
 
     def find(self, slurm_job_id: int) -> Attempt | None:
-        return next(
-            (job for job in self.list_jobs().attempts if job.slurm_job_id == slurm_job_id), None
-        )
+        for attempt in self.list_jobs().attempts:
+            if attempt.slurm_job_id == slurm_job_id:
+                return attempt
+        return None
 
     def cancel(self, slurm_job_id: int) -> None:
         job = self.find(slurm_job_id)
@@ -123,11 +124,11 @@ class FakeSpool:
 
 
 class FakeMunge:
-    """Port MungeOpener. A valid credential is ``uid life payload``."""
+    """Port MungeOpener. A valid credential is ``uid lifetime payload``, lifetime in seconds."""
 
     def open(self, credential: bytes) -> MungeCredential:
         uid, _, rest = credential.partition(b" ")
-        life, _, payload = rest.partition(b" ")
-        if not uid.isdigit() or not life.isdigit():
+        lifetime_s, _, payload = rest.partition(b" ")
+        if not uid.isdigit() or not lifetime_s.isdigit():
             raise NotAllowed("refused a MUNGE credential")
-        return MungeCredential(payload=payload, uid=int(uid), life_s=int(life))
+        return MungeCredential(payload=payload, uid=int(uid), life_s=int(lifetime_s))

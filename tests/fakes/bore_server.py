@@ -16,7 +16,12 @@ TIMEOUT_S = 10
 
 
 class BoreServer(paramiko.ServerInterface):
-    """Serves one client after the other and opens a port for a client with the token."""
+    """A server that serves one client at a time and opens a port for a client with the token.
+
+    Attributes:
+        tokens: The tokens that the clients sent.
+        forwards: The addresses and ports that the clients requested to forward.
+    """
 
     def __init__(self, address="127.0.0.1"):
         self.key = paramiko.ECDSAKey.generate()
@@ -37,7 +42,8 @@ class BoreServer(paramiko.ServerInterface):
                 return
             transport = paramiko.Transport(connection)
             transport.add_server_key(self.key)
-            self.transports.append(transport)  # the handlers of the client's requests read it
+            # The handlers below use the transport, so add it before the server starts.
+            self.transports.append(transport)
             transport.start_server(server=self)
 
     def get_allowed_auths(self, _username):
@@ -66,10 +72,10 @@ class BoreServer(paramiko.ServerInterface):
         self.transports[-1].accept(TIMEOUT_S).sendall(URL)
         self.ready.set()
 
-    def visit(self):
-        """Return a connection to the open port.
+    def connect_visitor(self):
+        """Return a visitor's connection to the open port.
 
-        Retry until the client has learned that the port is open.
+        Retries until the client accepts the connection. Fails after TIMEOUT_S.
         """
         assert self.ready.wait(TIMEOUT_S)
         deadline = time.monotonic() + TIMEOUT_S
@@ -82,17 +88,20 @@ class BoreServer(paramiko.ServerInterface):
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
 
-    def drop(self):
+    def disconnect(self):
+        """Close the connection of the current client."""
         self.ready.clear()
         self.transports[-1].close()
 
-    def deafen(self):
+    def stop_listening(self):
+        """Refuse new connections."""
         if self.listener.fileno() >= 0:
             self.listener.shutdown(socket.SHUT_RDWR)
             self.listener.close()
 
     def stop(self):
-        self.deafen()
+        """Stop the server and close all connections."""
+        self.stop_listening()
         self._thread.join(TIMEOUT_S)
         for transport in self.transports:
             transport.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate authority for tests, created at run time."""
+"""A certificate authority for tests, with a new key for each test run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _name(common_name: str) -> x509.Name:
 
 @dataclass
 class Authority:
-    """Issues certificates and writes them to a folder."""
+    """A certificate authority that writes its certificates and keys to a folder."""
 
     folder: Path
     name: str = "ca"
@@ -33,17 +33,17 @@ class Authority:
     )
 
     def __post_init__(self) -> None:
-        own = self._builder(self.name, self.key).add_extension(
+        builder = self._builder(self.name, self.key).add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
         )
         self.certificate = self.folder / f"{self.name}.crt"
-        self._write(self.certificate, own)
+        self._write(self.certificate, builder)
 
     def issue(self, common_name: str, *hosts: str) -> TlsFiles:
-        """Issue a certificate with this common name for localhost and other hosts."""
+        """Issue a certificate with this common name for localhost and ``hosts``."""
         key = ec.generate_private_key(ec.SECP256R1())
-        names: list[x509.GeneralName] = [x509.DNSName(host) for host in ("localhost", *hosts)]
-        names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
+        names: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        names += map(x509.DNSName, ("localhost", *hosts))
         builder = self._builder(common_name, key).add_extension(
             x509.SubjectAlternativeName(names), critical=False
         )

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chain in memory: blocks, the state after each block, and a pool of transactions.
 
-A subclass implements ``apply``, which changes the state for a call, and ``is_mistaken``, which
-returns whether a call must not be mined. ``reorg(n)`` replaces the last n blocks. ``down = True``
-makes the endpoint unreachable.
+A subclass implements ``apply`` and ``is_mistaken``. ``apply`` changes the state for a call.
+``is_mistaken`` returns whether the contracts must never receive a call.
 """
 
 from __future__ import annotations
@@ -23,20 +22,26 @@ from gridstead.errors import ChainUnavailable, TransactionReverted
 
 @dataclass
 class State:
-    """The state of the wallets after a block; copied for every block."""
+    """The state of the wallets after a block."""
 
     nonces: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     receipts: dict[str, Receipt] = field(default_factory=dict)
 
 
 class FakeChain:
-    """A chain of blocks. ``mistaken`` lists the mined calls that must not have been mined."""
+    """A chain of blocks in memory.
+
+    Attributes:
+        down: While it is true, every query raises ChainUnavailable.
+        pool: The pending transactions and their calls, by wallet and nonce.
+        mistaken_calls: The mined calls for which ``is_mistaken`` returns True.
+    """
 
     def __init__(self, clock: FakeClock, state: State) -> None:
         self.clock = clock
         self.down = False
         self.pool: dict[tuple[str, int], tuple[Transaction, tuple[Call, ...]]] = {}
-        self.mistaken: list[Call] = []
+        self.mistaken_calls: list[Call] = []
         self._forks = 0
         self._events: list[ChainEvent] = []
         self._state = state
@@ -48,7 +53,9 @@ class FakeChain:
 
     def block(self, number: int) -> Block | None:
         self._answer()
-        return self._history[number][0] if 0 <= number < len(self._history) else None
+        if not 0 <= number < len(self._history):
+            return None
+        return self._history[number][0]
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         self._at(end)
@@ -58,6 +65,7 @@ class FakeChain:
         return tuple(events)
 
     def mine(self, count: int = 1) -> Block:
+        """Mine blocks with the pending transactions; return the last block."""
         for _ in range(count):
             self._include()
             number = len(self._history)
@@ -71,7 +79,10 @@ class FakeChain:
         return self._history[-1][0]
 
     def reorg(self, depth: int, *, length: int | None = None) -> None:
-        """Replace the last blocks with empty ones."""
+        """Replace the last ``depth`` blocks by ``length`` blocks without their events.
+
+        ``length`` is ``depth`` by default.
+        """
         assert 0 < depth < len(self._history)
         del self._history[-depth:]
         self._state = copy.deepcopy(self._history[-1][1])
@@ -79,7 +90,7 @@ class FakeChain:
         self.mine(depth if length is None else length)
 
     def _include(self) -> None:
-        """Apply the transactions of the pool that have the next nonce of their wallet."""
+        """Apply the pending transactions that have the next nonce of their wallet."""
         for wallet, nonce in sorted(self.pool):
             if nonce != self._state.nonces[wallet]:
                 continue
@@ -100,7 +111,7 @@ class FakeChain:
         for call in calls:
             job_key = getattr(call, "job_key", None)
             if self.is_mistaken(call):
-                self.mistaken.append(call)
+                self.mistaken_calls.append(call)
             try:
                 self.apply(wallet, call)
             except TransactionReverted as error:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of the grid's contracts on a state in memory.
 
-They define who may make a call, which credits move, and which events are emitted. A contract knows
-the state, and the number and time of the block that it runs in.
+The rules define who may make a call, which credits a call moves, and which events a call emits.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ ESCROW = "escrow"
 FEES = "fees"
 FEE_PERCENT = 20
 
+# The real events of these kinds do not carry these fields.
 _HIDDEN_FIELDS = {
     ChainEventKind.JOB_REQUESTED: {"provider"},
     ChainEventKind.JOB_TRANSITION: {"customer", "provider"},
@@ -57,7 +57,15 @@ class GridState(State):
 
 @dataclass
 class Contracts:
-    """The contracts in the next block; calls change its state and emit events."""
+    """The contracts in the next block.
+
+    Attributes:
+        state: The state, which calls change.
+        events: The events of the block, to which calls append.
+        block: The number of the block.
+        now: The time of the block (Unix seconds).
+        timeouts: The timeouts of the contracts.
+    """
 
     state: GridState
     events: list[ChainEvent]
@@ -66,7 +74,11 @@ class Contracts:
     timeouts: Timeouts
 
     def apply(self, wallet: str, call: Call) -> None:
-        """Make a provider's or the meta-scheduler's call."""
+        """Make a call of a provider or of the meta-scheduler.
+
+        Raises:
+            TransactionReverted: If the contracts revert the call.
+        """
         match call:
             case Register():
                 self._register(wallet, call)
@@ -123,7 +135,7 @@ class Contracts:
         self.state.jobs[number] = replace(job, escrow=job.escrow + amount)
         self.state.top_up[job.provider].append(number)
 
-    # The effects of the other calls.
+    # Calls of providers and of the meta-scheduler.
 
     def _register(self, wallet: str, call: Register) -> None:
         labels = tuple(sorted(call.labels, key=lambda label: label.key))
@@ -181,10 +193,12 @@ class Contracts:
     def _expire(self, number: int) -> None:
         job = self.state.jobs[number]
         end = expiry(job, self.timeouts, claimed_at=self.state.claimed_at.get(number))
-        is_match = job.state is JobState.META_SCHEDULED
-        if end is None or (self.block if is_match else self.now) <= end:
+        is_unclaimed = job.state is JobState.META_SCHEDULED
+        # The expiry of a match is a block number, all other expiries are times.
+        current = self.block if is_unclaimed else self.now
+        if end is None or current <= end:
             raise _revert("expireJob", "NotExpired", str(int(job.state)), str(end))
-        if is_match:
+        if is_unclaimed:
             self._return_to_queue(job)
             return
         self.state.cancelling[job.provider].append(number)
@@ -201,8 +215,9 @@ class Contracts:
         job = self._provider_job(wallet, number, "settleJob")
         if call.state not in COLD:
             raise _revert("settleJob", "RunningColdStatusOnly")
-        billed = job.state is JobState.RUNNING and call.state is not JobState.PANICKED
-        seconds = min(call.seconds, self.now - job.started_at) if billed else 0
+        seconds = 0
+        if job.state is JobState.RUNNING and call.state is not JobState.PANICKED:
+            seconds = min(call.seconds, self.now - job.started_at)
         self._end(number, call.state, seconds, exit_code=call.exit_code, error=call.error)
 
     def _end(
@@ -227,9 +242,9 @@ class Contracts:
             raise _revert("job", "InvalidJob")
         if not is_legal(job.state, state):
             raise _revert("job", "InvalidTransition", job.state.name, state.name)
-        moved = replace(job, state=state, state_block=self.block)
-        self._emit(ChainEventKind.JOB_TRANSITION, moved)
-        return moved
+        changed_job = replace(job, state=state, state_block=self.block)
+        self._emit(ChainEventKind.JOB_TRANSITION, changed_job)
+        return changed_job
 
     def _provider_job(self, wallet: str, number: int, call: str) -> Job:
         job = self.state.jobs.get(number)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """In-memory fakes for the tests of the Job Definition service and the logger.
 
-They are a script store, a log store, a ledger with one job, and a wallet.
+The fakes are a script store, a module source, a log store, a ledger with one job, and a wallet.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def job_id(number: int) -> JobId:
 
 @dataclass
 class MemoryScripts:
-    """Ports ScriptStore and TakenNonces."""
+    """Ports ScriptStore and TakenNonces. The keys of ``records`` are batch location hashes."""
 
     records: dict[str, str] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     ends: dict[str, int | None] = field(default_factory=dict)
-    named: set[ScriptUse] = field(default_factory=set)
-    taken: dict[str, int] = field(default_factory=dict)
+    current_uses: set[ScriptUse] = field(default_factory=set)
+    taken_nonces: dict[str, int] = field(default_factory=dict)
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
         if batch_location_hash not in self.records:
@@ -63,52 +63,62 @@ class MemoryScripts:
 
     def use(self, uses: Iterable[ScriptUse]) -> None:
         for use in uses:
-            name = use.batch_location_hash
-            if name in self.records:
-                self.owners[name] = self.owners[name] or use.customer
-                if self.owners[name] == use.customer:
-                    self.named.add(use)
-                    self.ends[name] = None
+            script = use.batch_location_hash
+            if script not in self.records:
+                continue
+            if not self.owners[script]:
+                self.owners[script] = use.customer
+            if self.owners[script] == use.customer:
+                self.current_uses.add(use)
+                self.ends[script] = None
 
     def uses(self) -> tuple[ScriptUse, ...]:
-        return tuple(sorted(self.named, key=lambda use: (use.job_id, use.batch_location_hash)))
+        return tuple(
+            sorted(self.current_uses, key=lambda use: (use.job_id, use.batch_location_hash))
+        )
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
         for use in uses:
-            self.named.discard(use)
-            name = use.batch_location_hash
-            is_named = any(other.batch_location_hash == name for other in self.named)
-            if name in self.ends and self.ends[name] is None and not is_named:
-                self.ends[name] = ends_at
+            self.current_uses.discard(use)
+            script = use.batch_location_hash
+            used_scripts = {other.batch_location_hash for other in self.current_uses}
+            is_kept_forever = script in self.ends and self.ends[script] is None
+            if is_kept_forever and script not in used_scripts:
+                self.ends[script] = ends_at
 
     def sweep(self, now: int) -> int:
-        self.taken = {nonce: end for nonce, end in self.taken.items() if end >= now}
-        ended = [name for name, end in self.ends.items() if end is not None and end < now]
-        for name in ended:
-            del self.records[name], self.owners[name], self.ends[name]
-        return len(ended)
+        for nonce, end in list(self.taken_nonces.items()):
+            if end < now:
+                del self.taken_nonces[nonce]
+        expired = [script for script, end in self.ends.items() if end is not None and end < now]
+        for script in expired:
+            del self.records[script], self.owners[script], self.ends[script]
+        return len(expired)
 
     def reseal(self, *, after: str) -> Resealed:
         return Resealed(count=0, unreadable=(), last=None)
 
     def holdings(self) -> Holdings:
-        unused = [name for name, end in self.ends.items() if end is not None]
-        size = sum(len(self.records[name]) for name in unused)
-        return Holdings(scripts=len(self.records), unused=len(unused), unused_bytes=size)
+        unused, unused_bytes = 0, 0
+        for script, end in self.ends.items():
+            if end is not None:
+                unused += 1
+                unused_bytes += len(self.records[script])
+        return Holdings(scripts=len(self.records), unused=unused, unused_bytes=unused_bytes)
 
     def exclusive(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def take(self, nonce: str, *, ends_at: int) -> bool:
-        if nonce in self.taken:
+        if nonce in self.taken_nonces:
             return False
-        self.taken[nonce] = ends_at
+        self.taken_nonces[nonce] = ends_at
         return True
 
 
 @dataclass
 class MemoryModules:
-    """Port Modules: the texts of modules by source."""
+    """Port Modules: ``texts`` holds the texts of modules by source, ``requested`` the requests."""
 
     texts: dict[str, str] = field(default_factory=dict)
     requested: list[str] = field(default_factory=list)
@@ -125,7 +135,7 @@ class MemoryModules:
 
 @dataclass
 class MemoryLogs:
-    """Port LogSink; ``synced`` is the number of chunks that would survive a power cut."""
+    """Port LogSink; ``synced`` is the number of chunks of each log that are durable."""
 
     max_bytes: int = 10**6
     logs: dict[LogId, list[StoredChunk]] = field(default_factory=dict)
@@ -162,8 +172,10 @@ class MemoryLogs:
         return tuple(self.logs.get(log, [])[after:])
 
     def newest(self, owner: str, name: str) -> LogId | None:
-        logs = [log for log in self.logs if (log.owner, log.name) == (owner, name)]
-        return logs[-1] if logs else None
+        for log in reversed(self.logs):
+            if log.owner == owner and log.name == name:
+                return log
+        return None
 
     def names(self, owner: str) -> tuple[str, ...]:
         return tuple(sorted({log.name for log in self.logs if log.owner == owner}))
@@ -186,7 +198,9 @@ class Wallet:
 
     def sign(self, message: bytes) -> bytes:
         signature = bytes(self.account.sign_message(encode_defunct(primitive=message)).signature)
-        return signature[:-1] + bytes([signature[-1] - 27]) if self.low_v else signature
+        if self.low_v:
+            return signature[:-1] + bytes([signature[-1] - 27])
+        return signature
 
 
 class OneJobLedger:
@@ -238,7 +252,7 @@ def new_keeper(
     cursor: Cursor | None = None,
     unused_bytes: int = 10**9,
 ) -> ScriptKeeper:
-    """Return a keeper that retains a script for an hour, or for a day if no job names it."""
+    """Return a keeper that retains a script for an hour after its jobs, or a day without jobs."""
     retention = Retention(after_end_s=3600, unused_s=86_400, unused_bytes=unused_bytes)
     follower = Follower(ledger, cursor or MemoryCursor())
     return ScriptKeeper(
@@ -275,14 +289,19 @@ def matched_job(
     """Return a job that the chain has matched to the provider."""
     return Job(
         id=job_id(5),
-        state=state, customer=customer, provider=provider, batch_location_hash=batch_location_hash,
+        state=state,
+        customer=customer,
+        provider=provider,
+        batch_location_hash=batch_location_hash,
         resources=Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=64),
-        escrow=10**18, submitted_at=1_800_000_000, state_block=6,
-    )  # fmt: skip
+        escrow=10**18,
+        submitted_at=1_800_000_000,
+        state_block=6,
+    )
 
 
 def wire_workflow(**changes: object) -> dict[str, object]:
-    """Return a small workflow in its GraphQL form."""
+    """Return a small workflow in its GraphQL form, with changed top-level fields."""
     resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
     return {
         "resources": resources,

@@ -14,14 +14,15 @@ from tests.fakes.certificates import Authority
 
 from gridstead.adapters.channel import GrpcPeer
 
-START_S = 120.0
+START_TIMEOUT_S = 120.0
 KEY = "a-key-of-the-tests-that-seals-stored-scripts"
 _MAIN = "from gridstead.cli.main import main; main()"
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
+    """Return a TCP port of the loopback interface that no process uses."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
         return port
 
 
@@ -33,7 +34,7 @@ class DefinitionsProcess:
         devnet: The chain.
         state_url: URL of the store; empty for an SQLite file in the folder.
         keys: Content of the storage key file.
-        tables: More tables of the settings, by name.
+        tables: Additional or replaced tables of the settings, by name.
     """
 
     def __init__(
@@ -87,14 +88,20 @@ class DefinitionsProcess:
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _MAIN, "job-definitions", "run", "--config", self._config],
-                stdout=output, stderr=output, env={"PYTHONPATH": "control"},
-            )  # fmt: skip
+                stdout=output,
+                stderr=output,
+                env={"PYTHONPATH": "control"},
+            )
 
     def wait(self) -> None:
-        """Wait until the process listens on both ports."""
-        deadline = time.monotonic() + START_S
+        """Wait until the process listens on both ports.
+
+        Raises:
+            AssertionError: If the process ends or does not listen in time, with its output.
+        """
+        deadline = time.monotonic() + START_TIMEOUT_S
         for port in (self.http_port, self.grpc_port):
-            while not _listens(port):
+            while not _is_listening(port):
                 if time.monotonic() > deadline or self.process.poll() is not None:
                     raise AssertionError(self.output.read_text())
                 time.sleep(0.02)
@@ -108,10 +115,10 @@ class DefinitionsProcess:
     def stop(self) -> int:
         """Stop the process with SIGTERM, as systemd does, and return its exit code."""
         self.process.terminate()
-        return self.process.wait(START_S)
+        return self.process.wait(START_TIMEOUT_S)
 
 
-def _listens(port: int) -> bool:
+def _is_listening(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:

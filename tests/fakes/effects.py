@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records a function's effects on the machine: file writes, new processes and connections."""
+"""A recorder of a function's effects on the machine: file writes, new processes and connections."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-EVENTS = (
+_AUDIT_EVENTS = (
     "subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn",
     "os.spawn", "os.startfile", "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link",
     "os.symlink", "os.chmod", "os.chown", "os.truncate", "os.kill", "os.putenv", "os.unsetenv",
     "socket.connect", "socket.bind", "socket.getaddrinfo", "pty.spawn", "ctypes.dlopen",
     "webbrowser.open",
 )  # fmt: skip
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _recordings: list[list[str]] = []
 
 
 def _hook(event: str, arguments: tuple[object, ...]) -> None:
-    is_effect = event in EVENTS or (event == "open" and _writes(arguments))
+    is_effect = event in _AUDIT_EVENTS or (event == "open" and _opens_for_writing(arguments))
     if _recordings and is_effect:
         _recordings[-1].append(f"{event} {arguments[0]!r}")
 
 
-def _writes(arguments: tuple[object, ...]) -> bool:
+def _opens_for_writing(arguments: tuple[object, ...]) -> bool:
     flags = arguments[2]
-    return isinstance(flags, int) and bool(flags & _WRITES)
+    return isinstance(flags, int) and bool(flags & _WRITE_FLAGS)
 
 
 sys.addaudithook(_hook)
 
 
 @contextmanager
-def watched() -> Iterator[list[str]]:
-    """Yield a list that receives each effect until the context ends."""
+def record_effects() -> Iterator[list[str]]:
+    """Yield a list to which each effect is added until the context ends."""
     _recordings.append([])
     try:
         yield _recordings[-1]

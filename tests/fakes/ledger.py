@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid's contracts in memory: port Ledger, and the acts of customers and providers.
+"""The grid's contracts in memory: port Ledger, and the calls of customers and providers.
 
-Each act mines a block of its own while ``automine`` is True. In a service test,
+While ``automine`` is True, each call is mined in a separate block. In the test of a service,
 ``deliver(outbox, wallet)`` replaces the sender. The tests of the sender use
-``account.FakeAccount``, whose transactions wait in ``pool``. ``mistaken`` lists the calls that were
-mined for another job than the one of their job key.
+``account.FakeAccount``, whose transactions are pending in ``pool``. ``mistaken_calls`` lists the
+mined calls that changed a job with a different job key.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ class FakeLedger(FakeChain):
         self.constants = TIMEOUTS
         self.mine()
 
-    # The port; FakeChain implements the part that needs no contracts.
+    # Port Ledger. FakeChain implements the methods that do not use the contracts.
 
     def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> dict[JobId, Job]:
-        requested = set(job_ids)
+        requested_ids = set(job_ids)
         jobs = sorted(self._at(at_block).jobs.items())
-        return {job.id: job for _, job in jobs if job.id in requested}
+        return {job.id: job for _, job in jobs if job.id in requested_ids}
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
         state = self._at(at_block)
@@ -91,16 +91,16 @@ class FakeLedger(FakeChain):
     # Calls.
 
     def act(self, wallet: str, call: Call) -> None:
-        """Make a call in a block of its own.
+        """Make a call in a separate block.
 
         Raises:
-            TransactionReverted: If the contracts revert the call; nothing changed.
+            TransactionReverted: If the contracts revert the call. The state is then unchanged.
         """
         self.apply(wallet, call)
-        self._done()
+        self._mine_if_automatic()
 
     def deliver(self, outbox: MemoryOutbox, wallet: str) -> None:
-        """Make all open calls of an outbox in one block; each entry is then FINAL or REJECTED."""
+        """Make all open calls of an outbox in one block and mark each entry FINAL or REJECTED."""
         for entry in outbox.open_entries():
             change = EntryChange(entry_id=entry.id, state=SendState.FINAL)
             try:
@@ -115,7 +115,7 @@ class FakeLedger(FakeChain):
         self._contracts().apply(wallet, call)
 
     def is_mistaken(self, call: Call) -> bool:
-        """Return whether a call would affect another job than the one of its job key."""
+        """Return whether the job with the number of the call's job key has another job key."""
         job_key = getattr(call, "job_key", None)
         if job_key is None:
             return False
@@ -132,17 +132,17 @@ class FakeLedger(FakeChain):
             timeouts=self.constants,
         )
 
-    def _done(self) -> None:
+    def _mine_if_automatic(self) -> None:
         if self.automine:
             self.mine()
 
-    # Acts of customers, providers and administrators.
+    # Calls of customers, providers and administrators.
 
     def job_id(self, number: int) -> JobId:
         return JobId(chain_id=self.chain_id, contract=self.contract, number=number)
 
     def job(self, number: int) -> Job:
-        """Return a job in its present state."""
+        """Return a job in its current state."""
         return self._state.jobs[number]
 
     def mint(self, address: str, amount: int) -> None:
@@ -154,17 +154,18 @@ class FakeLedger(FakeChain):
     def add_provider(
         self, address: str, hardware: Hardware = HARDWARE, prices: Prices = PRICES, labels=()
     ) -> Provider:
+        """Register and approve a provider."""
         self.act(address, Register(hardware=hardware, prices=prices, labels=tuple(labels)))
         self.approve(address)
         return self._state.providers[address]
 
     def approve(self, address: str) -> None:
         self._contracts().approve(address)
-        self._done()
+        self._mine_if_automatic()
 
     def ban(self, address: str) -> None:
         self._contracts().ban(address)
-        self._done()
+        self._mine_if_automatic()
 
     def request(
         self,
@@ -175,7 +176,7 @@ class FakeLedger(FakeChain):
         resources: Resources = SMALL,
         **fields,
     ) -> Job:
-        """Request a job; the customer receives the credits for it first."""
+        """Mint the escrow for the customer and request a job."""
         number = len(self._state.jobs) + 1
         self.mint(customer, escrow)
         job = Job(
@@ -191,7 +192,7 @@ class FakeLedger(FakeChain):
             **fields,
         )
         self._contracts().request(job)
-        self._done()
+        self._mine_if_automatic()
         return job
 
     def match(self, number: int, provider: str) -> Job:
@@ -202,6 +203,7 @@ class FakeLedger(FakeChain):
         self.act(provider, ClaimJobs(limit=limit))
 
     def run(self, number: int, started_at: int | None = None) -> Job:
+        """Report a job as running since a Unix time, by default since the next block."""
         job = self.job(number)
         if started_at is None:
             started_at = self._next_time()
@@ -236,11 +238,12 @@ class FakeLedger(FakeChain):
 
     def cancel(self, number: int) -> Job:
         self._contracts().cancel(number)
-        self._done()
+        self._mine_if_automatic()
         return self.job(number)
 
     def top_up(self, number: int, amount: int) -> Job:
+        """Mint credits for the customer and add them to the escrow of a job."""
         self.mint(self.job(number).customer, amount)
         self._contracts().top_up(number, amount)
-        self._done()
+        self._mine_if_automatic()
         return self.job(number)

@@ -16,7 +16,7 @@ from gridstead.domain.jobs.ids import JobId, JobKey
 from gridstead.domain.logs.access import WritePermit, write_token
 from gridstead.domain.logs.log import LogId, log_identity_of
 
-START_S = 120.0
+START_TIMEOUT_S = 120.0
 _MAIN = "from gridstead.cli.main import main; main()"
 
 
@@ -28,27 +28,38 @@ def log_of(owner: str, number: int = 7, batch_location_hash: str = "script") -> 
 
 
 class LoggerProcess:
-    """The logger process, with its files in a folder."""
+    """The logger process, with its files in an existing folder.
+
+    Args:
+        folder: Folder of the certificate, keys, settings, output and logs.
+        settings: More settings of the service, as TOML values by name.
+    """
 
     def __init__(self, folder: Path, **settings: object) -> None:
         self.authority = Authority(folder)
         files = self.authority.issue("logger")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.port = server.getsockname()[1]
         self.key = b"k" * 32
         self.storage = folder / "storage"
         self.storage.mkdir()
         for name in ("token-key", "storage-key"):
             (folder / name).write_bytes(self.key)
         self._config = folder / "logger.toml"
-        lines = {
-            "listen": f"127.0.0.1:{self.port}", "storage_directory": self.storage,
-            "log_token_key_file": folder / "token-key", "storage_key_file": folder / "storage-key",
-        }  # fmt: skip
-        text = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
-        text += "".join(f"{name} = {value}\n" for name, value in settings.items())
-        tls = f'certificate_file = "{files.certificate}"\nkey_file = "{files.key}"\n'
-        self._config.write_text(f"{text}[tls]\n{tls}")
+        lines = [
+            f'listen = "127.0.0.1:{self.port}"',
+            f'storage_directory = "{self.storage}"',
+            f'log_token_key_file = "{folder}/token-key"',
+            f'storage_key_file = "{folder}/storage-key"',
+        ]
+        for name, value in settings.items():
+            lines.append(f"{name} = {value}")
+        lines += [
+            "[tls]",
+            f'certificate_file = "{files.certificate}"',
+            f'key_file = "{files.key}"',
+        ]
+        self._config.write_text("\n".join(lines) + "\n")
         self._output = folder / "output"
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -69,16 +80,22 @@ class LoggerProcess:
         return path
 
     def start(self, *runner: str) -> None:
-        """Start the process, through the command ``runner`` if given; do not wait for the port."""
+        """Start the process, with the prefix command ``runner``; do not wait for the port."""
         with self._output.open("ab") as output:
             self.process = subprocess.Popen(
                 [*runner, sys.executable, "-c", _MAIN, "logger", "run", "--config", self._config],
-                stdout=output, stderr=output, env={"PYTHONPATH": "control"},
-            )  # fmt: skip
+                stdout=output,
+                stderr=output,
+                env={"PYTHONPATH": "control"},
+            )
 
     def wait(self) -> None:
-        """Wait until the process listens."""
-        deadline = time.monotonic() + START_S
+        """Wait until the process listens.
+
+        Raises:
+            AssertionError: If the process does not listen in time, with its output.
+        """
+        deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()

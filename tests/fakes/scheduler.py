@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slurm in memory, with faults that a real Slurm cannot produce on demand.
 
-Jobs start and end only by the methods ``start`` and ``end``, and the test moves the clock. The fake
-copies these properties of Slurm: slurmctld forgets an ended job after MinJobAge. slurmdbd learns of
-a change ``dbd_delay_s`` later, and of the AdminComment only at the end of the job. A crash loses
-the last seconds of slurmctld's state, leaves the rows of lost jobs in slurmdbd, and lets slurmctld
-assign the ids of lost jobs again.
+A test starts and ends jobs with the methods ``start`` and ``end``, and moves the clock. The fake
+copies these properties of Slurm:
+
+- slurmctld forgets an ended job after MinJobAge.
+- slurmdbd receives a change ``dbd_delay_s`` later, and the AdminComment only at the end of the job.
+- A crash loses the last seconds of slurmctld's state. slurmdbd keeps the rows of the lost jobs, and
+  slurmctld assigns the ids of the lost jobs again.
 """
 
 from __future__ import annotations
@@ -37,19 +39,19 @@ History = list[tuple[int, Attempt]]
 
 
 class FakeScheduler:
-    """A Slurm whose clock and jobs the test controls.
+    """A Slurm with a clock and jobs that the test controls.
 
     Attributes:
-        submissions: Every submission that was queued, in order.
-        dbd_delay_s: Seconds until slurmdbd learns of a change.
+        submissions: The queued submissions, in order.
+        dbd_delay_s: Seconds until slurmdbd receives a change.
         down: While it is true, every call raises SchedulerUnavailable and has no effect.
-        reject: While it is not empty, every submission is rejected with this reason.
-        reject_leaves_record: Whether a rejection leaves a FAILED record that never started, as in
-            Slurm when no node can ever run the job.
-        lose_answers: How many of the next submissions are queued but raise SchedulerUnavailable.
-        users: The accounts that resolve; ``gate`` creates missing accounts unless ``resolve_all``
-            is false.
-        missing: By address, what the gate reports as missing.
+        reject: The reason with which every submission is rejected. If empty, none is rejected.
+        reject_leaves_record: Whether a rejected job has a FAILED record without a start time. Slurm
+            writes such a record if no node can ever run the job.
+        lose_answers: The number of next submissions that are queued but raise SchedulerUnavailable.
+        users: The users of the host, by address.
+        resolve_all: Whether ``gate`` creates a missing user.
+        missing: The objects that ``gate`` reports as missing, by address.
     """
 
     def __init__(self, clock: Clock, *, hardware: Hardware | None = None) -> None:
@@ -70,7 +72,7 @@ class FakeScheduler:
         self.users: dict[str, GridUser] = {}
         self.missing: dict[str, tuple[str, ...]] = {}
 
-    # The port.
+    # Port Scheduler.
 
     def submit(self, submission: Submission) -> int:
         self._answer()
@@ -106,12 +108,12 @@ class FakeScheduler:
     def list_jobs(self) -> LiveSample:
         self._answer()
         now = self._clock.now()
-        listed: list[Attempt] = []
+        attempts: list[Attempt] = []
         for history in self._history.values():
             job = history[-1][1]
             if job.ended_at is None or now - job.ended_at < MIN_JOB_AGE_S:
-                listed.append(job)
-        return LiveSample(taken_at=now, attempts=tuple(listed))
+                attempts.append(job)
+        return LiveSample(taken_at=now, attempts=tuple(attempts))
 
     def list_records(self, job_ids: Iterable[JobId], *, since: int) -> AccountingSample:
         return self.list_records_by_name([job_id.slurm_name for job_id in job_ids], since=since)
@@ -162,19 +164,19 @@ class FakeScheduler:
         exit_code: int = 0,
         suspended_s: int = 0,
     ) -> None:
-        """End a job now, in any end state of Slurm; a queued job gets no start time."""
+        """End a job now in an end state of Slurm. A queued job ends without a start time."""
         assert check_state(state, source="test") in END_STATES
         ended = replace(self.attempt(slurm_job_id), state=state, ended_at=self._clock.now())
         self._change(replace(ended, exit_code=exit_code, suspended_s=suspended_s))
 
     def rename(self, slurm_job_id: int, name: str) -> None:
-        """Change the job's name, as its user may do."""
+        """Change the job's name, as the job's user may do."""
         self._change(replace(self.attempt(slurm_job_id), name=name))
 
     def crash(self) -> None:
         """Kill slurmctld and start it again.
 
-        The changes of the last seconds are lost. A job that was queued in them is forgotten.
+        The changes of the last SAVE_MAX_WAIT_S are lost, including the jobs queued in that time.
         """
         saved_until = self._clock.now() - SAVE_MAX_WAIT_S
         for slurm_job_id, history in list(self._history.items()):
@@ -185,8 +187,8 @@ class FakeScheduler:
                 del self._history[slurm_job_id]
                 self._next_id = min(self._next_id, slurm_job_id)
 
-    def impostor(self, *, name: str, job_key: JobKey | None, user: str) -> int:
-        """Queue a job that is not from a submission of the grid."""
+    def queue_foreign_job(self, *, name: str, job_key: JobKey | None, user: str) -> int:
+        """Queue a job that the grid did not submit."""
         slurm_job_id = self._next_id
         self._next_id += 1
         now = self._clock.now()
@@ -202,13 +204,17 @@ class FakeScheduler:
         return slurm_job_id
 
     def attempt(self, slurm_job_id: int) -> Attempt:
-        """Return a job in slurmctld's present state."""
+        """Return a job as slurmctld currently knows it."""
         return self._history[slurm_job_id][-1][1]
 
     def attempts(self, *, where: Callable[[Attempt], bool] = lambda _: True) -> tuple[Attempt, ...]:
-        """Return all jobs that slurmctld did not lose in a crash, by Slurm job id."""
-        current = (history[-1][1] for _, history in sorted(self._history.items()))
-        return tuple(job for job in current if where(job))
+        """Return the jobs that slurmctld knows and for which ``where`` is true, by Slurm job id."""
+        jobs: list[Attempt] = []
+        for _, history in sorted(self._history.items()):
+            job = history[-1][1]
+            if where(job):
+                jobs.append(job)
+        return tuple(jobs)
 
     # Helpers.
 
@@ -231,10 +237,10 @@ class FakeScheduler:
         )
 
     def _find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
-        history = self._history.get(slurm_job_id)
-        if history is None or history[-1][1].job_key != job_key or not history[-1][1].is_alive:
+        if slurm_job_id not in self._history:
             return None
-        return history[-1][1]
+        attempt = self.attempt(slurm_job_id)
+        return attempt if attempt.job_key == job_key and attempt.is_alive else None
 
     def _change(self, attempt: Attempt) -> None:
         now = self._clock.now()
@@ -243,13 +249,13 @@ class FakeScheduler:
 
 
 def _accounted(attempt: Attempt) -> Attempt:
-    return replace(
-        attempt, time_limit_min=None, job_key=None if attempt.is_alive else attempt.job_key
-    )
+    """Return a job as slurmdbd reports it."""
+    job_key = None if attempt.is_alive else attempt.job_key
+    return replace(attempt, time_limit_min=None, job_key=job_key)
 
 
 class FakeReports:
-    """Port Reports; the test adds the reports."""
+    """Port Reports; the test adds the reports. ``pull`` returns at most ``batch_size`` reports."""
 
     def __init__(self) -> None:
         self._reports: list[NodeReport] = []

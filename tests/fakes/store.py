@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journal, cursor, outbox and transactions in memory.
+"""The stores in memory: journal, cursor, outbox and transactions.
 
-They pass the same contract tests as the real stores.
+These fakes pass the same contract tests as the real stores.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
 from gridstead.domain.transactions.calls import Call
 from gridstead.domain.transactions.outbox import EntryChange, OutboxEntry, SendState, Transaction
 
-OPEN = {SendState.QUEUED, SendState.SENT, SendState.MINED}
+OPEN_STATES = {SendState.QUEUED, SendState.SENT, SendState.MINED}
+HISTORY_BLOCKS = 64
 
 
 @dataclass
@@ -42,12 +43,12 @@ class MemoryJournal:
 
     def open_entries(self) -> tuple[JournalEntry, ...]:
         closed_at: dict[JobKey, int] = {}
-        for place, entry in enumerate(self.stored):
+        for index, entry in enumerate(self.stored):
             if entry.kind is EntryKind.CLOSED:
-                closed_at[entry.job_key] = place
+                closed_at[entry.job_key] = index
         entries: list[JournalEntry] = []
-        for place, entry in enumerate(self.stored):
-            if place > closed_at.get(entry.job_key, -1):
+        for index, entry in enumerate(self.stored):
+            if index > closed_at.get(entry.job_key, -1):
                 entries.append(entry)
         return tuple(entries)
 
@@ -66,7 +67,7 @@ class MemoryCursor:
 
     def save(self, block: Block) -> None:
         below = [saved for saved in self.saved if saved.number < block.number]
-        self.saved = [*below, block][-64:]
+        self.saved = [*below, block][-HISTORY_BLOCKS:]
 
     def history(self) -> tuple[Block, ...]:
         return tuple(reversed(self.saved))
@@ -95,7 +96,7 @@ class MemoryOutbox:
             self.put(key, call)
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
-        return tuple(entry for entry in self.stored if entry.state in OPEN)
+        return tuple(entry for entry in self.stored if entry.state in OPEN_STATES)
 
     def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
         return tuple(entry for entry in self.stored if entry.id > after)
@@ -107,11 +108,16 @@ class MemoryOutbox:
                 transactions.append(transaction)
         return tuple(sorted(transactions, key=lambda transaction: transaction.nonce))
 
-    def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
-        queued = [entry.id for entry in self.stored if entry.state is SendState.QUEUED][:most]
-        others = {SendState.SENT, SendState.MINED}
-        entries = self.open_entries()
-        return tuple(entry for entry in entries if entry.state in others or entry.id in queued)
+    def next_entries(self, max_queued: int) -> tuple[OutboxEntry, ...]:
+        entries: list[OutboxEntry] = []
+        queued = 0
+        for entry in self.open_entries():
+            if entry.state is SendState.QUEUED:
+                queued += 1
+                if queued > max_queued:
+                    continue
+            entries.append(entry)
+        return tuple(entries)
 
     def add(self, account: str, *transactions: Transaction) -> None:
         reopened = {(account, transaction.nonce) for transaction in transactions} & self.closed
@@ -120,14 +126,14 @@ class MemoryOutbox:
         for transaction in transactions:
             self.signed.append((account, transaction))
             for entry_id in transaction.entry_ids:
-                if self.stored[entry_id - 1].state in OPEN:
+                if self.stored[entry_id - 1].state in OPEN_STATES:
                     self._change(EntryChange(entry_id=entry_id, state=SendState.SENT))
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
         sent = set(hashes)
-        for place, (owner, transaction) in enumerate(self.signed):
+        for index, (owner, transaction) in enumerate(self.signed):
             if owner == account and transaction.hash in sent:
-                self.signed[place] = (owner, replace(transaction, sent_at=sent_at))
+                self.signed[index] = (owner, replace(transaction, sent_at=sent_at))
 
     def record(
         self,
@@ -140,11 +146,12 @@ class MemoryOutbox:
         for change in changes:
             self._change(change)
         nonces = set(withdrawn)
-        for place, (owner, transaction) in enumerate(self.signed):
+        for index, (owner, transaction) in enumerate(self.signed):
             if owner == account and transaction.nonce in nonces:
-                self.signed[place] = (owner, replace(transaction, withdrawn=True))
-        self.closed |= {(account, nonce) for nonce in closed}
+                self.signed[index] = (owner, replace(transaction, withdrawn=True))
+        for nonce in closed:
+            self.closed.add((account, nonce))
 
     def _change(self, change: EntryChange) -> None:
-        place = change.entry_id - 1
-        self.stored[place] = replace(self.stored[place], state=change.state, reason=change.reason)
+        index = change.entry_id - 1
+        self.stored[index] = replace(self.stored[index], state=change.state, reason=change.reason)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labs with two small hosts."""
+"""Fixtures that create labs with two small hosts."""
 
 import json
 import os
@@ -22,38 +22,48 @@ HOSTS = {
 
 @dataclass(frozen=True)
 class Lab:
-    """A lab, controlled by the commands of the lab tool."""
+    """A lab that the tests control with the commands of the lab tool."""
 
     names: names.Names
     topology: Path
 
     def command(self, name, *arguments):
+        """Return the command line of a command of the lab tool."""
         return [sys.executable, str(LAB), name, "--lab", self.names.lab, *arguments]
 
     def run(self, *arguments, check=True):
-        done = subprocess.run(
-            self.command(*arguments), capture_output=True, text=True, check=False, env=_clean()
+        """Run a command of the lab tool; fail if ``check`` is true and the command fails."""
+        result = subprocess.run(
+            self.command(*arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment_without_lab(),
         )
-        assert not check or done.returncode == 0, done.stdout + done.stderr
-        return done
+        if check:
+            assert result.returncode == 0, result.stdout + result.stderr
+        return result
 
     def up(self):
         return self.run("up", "--topology", str(self.topology))
 
-    def start_up(self):
-        """Start `up` in the background."""
+    def start_up_in_background(self):
+        """Start `up` in the background and return its process."""
         argv = self.command("up", "--topology", str(self.topology))
         return subprocess.Popen(
-            argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_clean()
+            argv,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment_without_lab(),
         )
 
-    def on(self, host, line):
+    def run_on_host(self, host, line):
         return self.run("exec", host, "--", line, check=False)
 
 
 @pytest.fixture
 def make_lab(tmp_path):
-    """A function that returns a lab with a name. Every lab is removed at the end."""
+    """Return a function that returns a lab with a name. The fixture removes all its labs."""
     labs = []
 
     def make(name):
@@ -72,7 +82,8 @@ def lab(make_lab):
     return make_lab(f"test{os.getpid()}")
 
 
-def _clean():
+def environment_without_lab():
+    """Return the environment without the variables that select a lab."""
     environment = dict(os.environ)
     for name in os.environ:
         if name.startswith("GRIDSTEAD_LAB"):

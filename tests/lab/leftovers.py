@@ -1,31 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A search of the machine for the remains of a lab."""
+"""A search for the objects that a removed lab left on the machine."""
 
 import os
 import subprocess
 from pathlib import Path
 
 
-def traces(lab_names):
-    """Return every object on this machine that has a lab's prefix.
+def find_remains(lab_names):
+    """Return a text for each object on this machine that contains the prefix of a lab.
 
+    The objects are mounts, interfaces, network namespaces, tables, cgroups, files and processes.
     The search does not use the lab tool.
     """
     prefix = lab_names.prefix
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     for command in ("ip -o link", "ip netns", "nft list tables"):
         lines += _output(*command.split()).splitlines()
-    remains = [line for line in lines if prefix in line]
+    leftovers = [line for line in lines if prefix in line]
     for folder, pattern in (
         ("/sys/fs/cgroup", f"*/{prefix}*"),
         ("/sys/fs/cgroup", f"{prefix}*"),
         ("/var/lib/gridstead-lab", f"*/*{prefix}*"),
         ("/run/systemd/nspawn", f"*/*{prefix}*"),
     ):
-        remains += [str(path) for path in Path(folder).glob(pattern)]
+        leftovers += [str(path) for path in Path(folder).glob(pattern)]
     if lab_names.state.exists():
-        remains.append(str(lab_names.state))
-    return remains + _processes(prefix)
+        leftovers.append(str(lab_names.state))
+    return leftovers + _processes(prefix)
 
 
 def _processes(prefix):
@@ -34,12 +35,13 @@ def _processes(prefix):
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            words = (entry / "cmdline").read_bytes() + (entry / "cgroup").read_bytes()
-            marked = f"GRIDSTEAD_LAB={prefix}".encode() in (entry / "environ").read_bytes()
+            text = (entry / "cmdline").read_bytes() + (entry / "cgroup").read_bytes()
+            environment = (entry / "environ").read_bytes()
         except OSError:
             continue
-        if prefix.encode() in words or marked:
-            processes.append(f"{entry.name} {words!r}")
+        is_marked = f"GRIDSTEAD_LAB={prefix}".encode() in environment
+        if is_marked or prefix.encode() in text:
+            processes.append(f"{entry.name} {text!r}")
     return processes
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image layer is complete or absent. Needs root, the machine's mirror and the base layer."""
+"""Tests that an image layer is complete or absent.
+
+The tests need root, the machine's package mirror and the base layer.
+"""
 
 import dataclasses
 import os
@@ -10,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.lab.leftovers import traces
+from tests.lab.leftovers import find_remains
 
 from gridstead_lab import image, inputs
 
@@ -26,7 +29,7 @@ image.ensure(image_inputs, lab_names, print)
 pytestmark = pytest.mark.skipif("CI" not in os.environ and os.geteuid() != 0, reason="needs root")
 
 
-def _start(lab):
+def _start_build(lab):
     checkout = lab.names.checkout
     return subprocess.Popen(
         [sys.executable, "-c", BUILD, str(checkout), lab.names.lab, "acl"],
@@ -35,14 +38,14 @@ def _start(lab):
     )
 
 
-def test_down_removes_a_killed_build_and_the_next_build_completes(lab):
+def test_down_removes_a_killed_build_so_that_the_next_build_completes(lab):
     machine_inputs = inputs.read_inputs(lab.names.checkout)
     image_inputs = dataclasses.replace(machine_inputs, packages=("jq", "acl"), lock="")
     folder = image.layers(image_inputs)[1].folder
     build_folder = lab.names.build(folder.name)
     assert not folder.exists()
 
-    build = _start(lab)
+    build = _start_build(lab)
     while not (build_folder / "upper/var/lib/dpkg").exists():
         assert build.poll() is None
         time.sleep(0.05)
@@ -51,18 +54,19 @@ def test_down_removes_a_killed_build_and_the_next_build_completes(lab):
     lab.run("down")
 
     assert not folder.exists()
-    assert traces(lab.names) == []
-    assert not [pid for pid in Path("/proc").glob("[0-9]*") if _uses(pid, build_folder)]
+    assert find_remains(lab.names) == []
+    for process in Path("/proc").glob("[0-9]*"):
+        assert not _uses_folder(process, build_folder)
 
-    assert _start(lab).wait() == 0
+    assert _start_build(lab).wait() == 0
 
     assert (folder / "usr/bin/jq").exists()
-    assert traces(lab.names) == []
+    assert find_remains(lab.names) == []
     subprocess.run(["rm", "-r", str(folder), f"{folder}.log"], check=True)
 
 
-def _uses(process, folder):
-    """Return whether a process names a folder in its command line or its mounts."""
+def _uses_folder(process, folder):
+    """Return whether a process has a folder in its command line or its mounts."""
     try:
         text = (process / "cmdline").read_bytes() + (process / "mountinfo").read_bytes()
     except OSError:

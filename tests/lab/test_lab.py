@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab tool with real hosts. Needs root, systemd-nspawn and the image."""
+"""Tests of the lab tool with real hosts. They need root, systemd-nspawn and the image."""
 
 import json
 import os
@@ -10,14 +10,14 @@ import subprocess
 import time
 
 import pytest
-from tests.lab.leftovers import traces
+from tests.lab.leftovers import find_remains
 
 pytestmark = pytest.mark.skipif(
     "CI" not in os.environ and (os.geteuid() != 0 or shutil.which("systemd-nspawn") is None),
     reason="needs root and systemd-nspawn",
 )
-EAT = "python3 -c 'b = bytearray({mb} * 2**20); print(len(b))'"
-BURN = """python3 -c '
+ALLOCATE_MEMORY = "python3 -c 'b = bytearray({mb} * 2**20); print(len(b))'"
+USE_TWO_CORES = """python3 -c '
 import os, time
 for _ in range(2): pid = os.fork()
 end = time.monotonic() + 2
@@ -26,134 +26,141 @@ if pid: os.wait(); print(sum(os.times()[:4]))
 '"""
 
 
-def test_a_wrong_topology_changes_nothing_and_exits_1(lab):
+def test_up_with_an_invalid_topology_fails_without_changes(lab):
     lab.topology.write_text("{}")
 
-    done = lab.run("up", "--topology", str(lab.topology), check=False)
+    result = lab.run("up", "--topology", str(lab.topology), check=False)
 
-    assert done.returncode == 1
-    assert "topology has no hosts" in done.stderr
-    assert traces(lab.names) == []
+    assert result.returncode == 1
+    assert "topology has no hosts" in result.stderr
+    assert find_remains(lab.names) == []
 
 
 def test_down_without_a_lab_succeeds_without_output(lab):
-    done = lab.run("down")
+    result = lab.run("down")
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert result.stdout == ""
+    assert result.stderr == ""
 
 
 def test_up_starts_hosts_with_different_identities(lab):
     lab.up()
 
     for host in ("left", "right"):
-        done = lab.on(
+        result = lab.run_on_host(
             host, "hostname; systemctl is-system-running --wait; stat -c %a /dev/fuse /dev/net/tun"
         )
-        assert done.stdout.split() == [host, "running", "666", "666"], done.stderr
-    left, right = (lab.on(host, "cat /etc/machine-id /etc/ssh/*.pub") for host in ("left", "right"))
+        assert result.stdout.split() == [host, "running", "666", "666"], result.stderr
+    print_identity = "cat /etc/machine-id /etc/ssh/*.pub"
+    left = lab.run_on_host("left", print_identity)
+    right = lab.run_on_host("right", print_identity)
     assert left.stdout != right.stdout
 
 
 def test_a_second_up_changes_nothing(lab):
     lab.up()
     before = json.loads(lab.run("status", "--json").stdout)
-    start_time = "cat /proc/sys/kernel/random/boot_id /proc/1/stat"
-    boots = lab.on("left", start_time).stdout
+    print_start_time = "cat /proc/sys/kernel/random/boot_id /proc/1/stat"
+    start_time = lab.run_on_host("left", print_start_time).stdout.split()[23]
 
     lab.up()
 
     after = json.loads(lab.run("status", "--json").stdout)
     assert before["hosts"].keys() == after["hosts"].keys()
-    assert lab.on("left", start_time).stdout.split()[23] == boots.split()[23]
+    assert lab.run_on_host("left", print_start_time).stdout.split()[23] == start_time
 
 
 def test_up_with_other_hosts_is_refused(lab):
     lab.up()
 
-    done = lab.run("up", "--topology", str(lab.topology), "--hosts", "left", check=False)
+    result = lab.run("up", "--topology", str(lab.topology), "--hosts", "left", check=False)
 
-    assert done.returncode == 1
-    assert "is up from another topology" in done.stderr
+    assert result.returncode == 1
+    assert "is up from another topology" in result.stderr
 
 
-def test_the_kernel_ends_a_process_that_exceeds_the_memory_limit(lab):
+def test_the_kernel_kills_a_process_that_exceeds_the_memory_limit(lab):
     lab.up()
 
-    assert lab.on("left", EAT.format(mb=100)).stdout.strip() == str(100 * 2**20)
-    assert lab.on("left", EAT.format(mb=300)).returncode != 0
-    assert lab.on("left", "systemctl is-system-running --wait").stdout.strip() == "running"
+    assert lab.run_on_host("left", ALLOCATE_MEMORY.format(mb=100)).stdout.strip() == str(
+        100 * 2**20
+    )
+    assert lab.run_on_host("left", ALLOCATE_MEMORY.format(mb=300)).returncode != 0
+    assert lab.run_on_host("left", "systemctl is-system-running --wait").stdout.strip() == "running"
 
 
 def test_cpu_time_is_limited(lab):
     lab.up()
 
-    used = float(lab.on("left", BURN).stdout.split()[0])
+    cpu_s = float(lab.run_on_host("left", USE_TWO_CORES).stdout.split()[0])
 
-    assert used < 2 * 0.5 * 1.5
+    assert cpu_s < 2 * 0.5 * 1.5
 
 
 def test_a_compute_host_can_limit_its_own_jobs(lab):
     lab.up()
     line = (
         "set -e; mkdir /cgv1/memory/job; echo 20M > /cgv1/memory/job/memory.limit_in_bytes;"
-        " echo $$ > /cgv1/memory/job/cgroup.procs; " + EAT.format(mb=60)
+        " echo $$ > /cgv1/memory/job/cgroup.procs; " + ALLOCATE_MEMORY.format(mb=60)
     )
 
-    assert lab.on("left", line).returncode != 0
-    assert lab.on("right", "ls /cgv1").returncode != 0
+    assert lab.run_on_host("left", line).returncode != 0
+    assert lab.run_on_host("right", "ls /cgv1").returncode != 0
 
 
-def test_a_killed_host_stops_and_starts_again_with_its_disk(lab):
+def test_a_killed_host_keeps_its_disk(lab):
     lab.up()
-    lab.on("left", "touch /srv/kept; sync")
+    lab.run_on_host("left", "touch /srv/kept; sync")
 
     lab.run("kill", "left")
 
     states = json.loads(lab.run("status", "--json").stdout)["hosts"]
-    assert (states["left"]["running"], states["right"]["running"]) == (False, True)
+    assert not states["left"]["running"]
+    assert states["right"]["running"]
 
     lab.run("start", "left")
 
-    assert lab.on("left", "ls /srv").stdout.split() == ["kept"]
-    assert lab.on("left", EAT.format(mb=300)).returncode != 0
+    assert lab.run_on_host("left", "ls /srv").stdout.split() == ["kept"]
+    assert lab.run_on_host("left", ALLOCATE_MEMORY.format(mb=300)).returncode != 0
 
 
-def test_a_host_is_added_to_a_running_lab_and_removed_again(lab):
+def test_a_running_lab_can_get_and_lose_a_host(lab):
     lab.up()
 
     lab.run("add", "third", "--like", "left")
 
     states = json.loads(lab.run("status", "--json").stdout)["hosts"]
-    assert (states["third"]["running"], states["third"]["groups"]) == (True, ["one"])
-    assert lab.on("third", "hostname; ls /cgv1").stdout.split()[:2] == ["third", "cpu"]
+    assert states["third"]["running"]
+    assert states["third"]["groups"] == ["one"]
+    assert lab.run_on_host("third", "hostname; ls /cgv1").stdout.split()[:2] == ["third", "cpu"]
     assert "third" in lab.run("add", "third", "--like", "left", check=False).stderr
     assert lab.up().stdout.endswith("is up: left right third\n")
 
     lab.run("remove", "third")
 
-    assert [trace for trace in traces(lab.names) if "third" in trace] == []
+    assert "third" not in "\n".join(find_remains(lab.names))
     assert lab.run("exec", "third", "--", "true", check=False).returncode == 1
 
 
 def test_exec_returns_the_exit_code_and_passes_the_arguments(lab):
     lab.up()
 
-    assert lab.on("right", "exit 7").returncode == 7
+    assert lab.run_on_host("right", "exit 7").returncode == 7
     assert lab.run("exec", "right", "--", "echo", "a  b", "$HOME").stdout == "a  b $HOME\n"
 
 
-def test_down_removes_everything_and_a_second_down_prints_nothing(lab):
+def test_down_removes_everything(lab):
     lab.up()
-    assert traces(lab.names)
+    assert find_remains(lab.names)
 
     lab.run("down")
 
-    assert traces(lab.names) == []
+    assert find_remains(lab.names) == []
     assert lab.run("down").stdout == ""
 
 
 def test_down_after_a_killed_up_removes_everything(lab):
-    """The test kills `up` at eight times, which are spread over its whole duration."""
+    """The test kills `up` at eight times, one in each eighth of its duration."""
     start_s = time.monotonic()
     lab.up()
     duration_s = time.monotonic() - start_s
@@ -161,16 +168,16 @@ def test_down_after_a_killed_up_removes_everything(lab):
     rng = random.Random(2)
 
     for part in range(8):
-        run = lab.start_up()
+        run = lab.start_up_in_background()
         time.sleep(duration_s * (part + rng.random()) / 8)
         run.send_signal(signal.SIGKILL)
         run.wait()
         lab.run("down")
 
-        assert traces(lab.names) == [], f"killed in part {part} of {duration_s:.1f} s"
+        assert find_remains(lab.names) == [], f"killed in part {part} of {duration_s:.1f} s"
 
 
-def test_down_and_up_are_complete_after_a_killed_down(lab):
+def test_down_and_up_succeed_after_a_killed_down(lab):
     rng = random.Random(3)
 
     for part in range(4):
@@ -181,14 +188,14 @@ def test_down_and_up_are_complete_after_a_killed_down(lab):
         run.wait()
         if part % 2:
             lab.up()
-            assert lab.on("left", "hostname").stdout == "left\n"
+            assert lab.run_on_host("left", "hostname").stdout == "left\n"
         lab.run("down")
 
-        assert traces(lab.names) == [], f"killed in part {part}"
+        assert find_remains(lab.names) == [], f"killed in part {part}"
 
 
 def test_up_after_a_reboot_creates_the_hosts_again(lab):
-    """A reboot removes the kernel's objects and leaves the files."""
+    """A reboot removes the objects in the kernel but not the files."""
     lab.up()
     state = (lab.names.state / "state.json").read_text()
     lab.run("down")
@@ -197,11 +204,11 @@ def test_up_after_a_reboot_creates_the_hosts_again(lab):
 
     lab.up()
 
-    assert lab.on("left", "hostname").stdout == "left\n"
+    assert lab.run_on_host("left", "hostname").stdout == "left\n"
 
 
-def test_up_after_a_killed_up_is_complete(lab):
-    run = lab.start_up()
+def test_up_succeeds_after_a_killed_up(lab):
+    run = lab.start_up_in_background()
     while not lab.names.run.exists():
         time.sleep(0.01)
     run.send_signal(signal.SIGKILL)
@@ -209,13 +216,13 @@ def test_up_after_a_killed_up_is_complete(lab):
 
     lab.up()
 
-    assert lab.on("right", "hostname").stdout == "right\n"
+    assert lab.run_on_host("right", "hostname").stdout == "right\n"
 
 
-def test_down_ends_a_running_up_and_marked_programs_only(lab):
+def test_down_kills_only_the_processes_of_the_lab(lab):
     unrelated = subprocess.Popen(["sleep", "60"])
     marked = subprocess.Popen(["sleep", "60"], env=os.environ | {"GRIDSTEAD_LAB": lab.names.prefix})
-    run = lab.start_up()
+    run = lab.start_up_in_background()
     while not lab.names.run.exists():
         time.sleep(0.01)
 
@@ -224,19 +231,19 @@ def test_down_ends_a_running_up_and_marked_programs_only(lab):
     assert run.wait(5) == -signal.SIGKILL
     assert marked.wait(5) == -signal.SIGKILL
     assert unrelated.poll() is None
-    assert traces(lab.names) == []
+    assert find_remains(lab.names) == []
     unrelated.kill()
     unrelated.wait()
 
 
-def test_a_lab_with_the_same_prefix_is_not_changed(lab):
+def test_a_lab_of_another_owner_is_not_changed(lab):
     lab.names.run.mkdir(parents=True)
     lab.names.owner.write_text("lab other of /somewhere")
 
     for command in ("up", "down"):
-        done = lab.run(command, check=False)
-        assert done.returncode == 1
-        assert "belongs to lab other of /somewhere" in done.stderr
+        result = lab.run(command, check=False)
+        assert result.returncode == 1
+        assert "belongs to lab other of /somewhere" in result.stderr
 
     lab.names.owner.unlink()
 
@@ -244,34 +251,26 @@ def test_a_lab_with_the_same_prefix_is_not_changed(lab):
 def test_down_ends_persistent_ssh_connections(lab):
     lab.up()
     lab.names.sockets.mkdir()
-    keep = (
-        "-o",
-        "ControlMaster=yes",
-        "-o",
-        "ControlPersist=60",
-        "-o",
-        f"ControlPath={lab.names.sockets}/kept",
-    )
-    subprocess.run(
-        ["ssh", "-F", str(lab.names.state / "ssh_config"), *keep, "left", "true"], check=True
-    )
-    assert [trace for trace in traces(lab.names) if "ssh: " in trace]
+    ssh = ["ssh", "-F", str(lab.names.state / "ssh_config")]
+    ssh += ["-o", "ControlMaster=yes", "-o", "ControlPersist=60"]
+    ssh += ["-o", f"ControlPath={lab.names.sockets}/kept"]
+    subprocess.run([*ssh, "left", "true"], check=True)
+    assert "ssh: " in "\n".join(find_remains(lab.names))
 
     lab.run("down")
 
-    assert traces(lab.names) == []
+    assert find_remains(lab.names) == []
 
 
-def test_down_removes_only_one_of_two_labs(make_lab):
+def test_down_does_not_remove_another_lab(make_lab):
     first, second = make_lab(f"test{os.getpid()}a"), make_lab(f"test{os.getpid()}b")
     first.up()
     second.up()
-    networks = {
-        json.loads(lab.run("status", "--json").stdout)["network"] for lab in (first, second)
-    }
+    first_state = json.loads(first.run("status", "--json").stdout)
+    second_state = json.loads(second.run("status", "--json").stdout)
 
     first.run("down")
 
-    assert len(networks) == 2
-    assert traces(first.names) == []
-    assert second.on("left", "hostname").stdout == "left\n"
+    assert first_state["network"] != second_state["network"]
+    assert find_remains(first.names) == []
+    assert second.run_on_host("left", "hostname").stdout == "left\n"

@@ -21,7 +21,10 @@ def plugins_dir():
 
 @pytest.fixture(scope="session")
 def tool():
-    """A function that returns the path of a program; without it, the test fails in CI or skips."""
+    """A function that returns the path of a program. If it is missing, the test is skipped.
+
+    In CI the test fails instead.
+    """
 
     def find(name):
         path = shutil.which(name)
@@ -37,7 +40,7 @@ def tool():
 
 @pytest.fixture(scope="session")
 def spank_plugin(tool, tmp_path_factory):
-    """The path of gridstead.so, built from a copy of the sources, as on a host."""
+    """The path of gridstead.so, which is built from a copy of the sources as on a host."""
     sources = tmp_path_factory.mktemp("plugin") / "spank"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
     installed = sources.parent / "installed"
@@ -48,17 +51,17 @@ def spank_plugin(tool, tmp_path_factory):
 @pytest.fixture(scope="session")
 def spank_programs(tool, tmp_path_factory):
     """The directory of the C test programs."""
-    out = tmp_path_factory.mktemp("programs")
-    build(tool, SPANK_TESTS, f"OUT={out}")
-    return out
+    folder = tmp_path_factory.mktemp("programs")
+    build(tool, SPANK_TESTS, f"OUT={folder}")
+    return folder
 
 
 def build(tool, directory, *arguments):
     tool("gcc")
-    done = subprocess.run(
+    result = subprocess.run(
         [tool("make"), "-C", directory, *arguments], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.fixture(scope="session", params=["lua5.1", "lua5.4"])
@@ -72,14 +75,14 @@ def lua(lua_program):
     """A function that runs Lua code with the fake slurmctld and returns the output."""
 
     def run(text):
-        done = subprocess.run(
+        result = subprocess.run(
             [lua_program, "-"],
             input=LUA_SLURM.read_bytes() + text.encode("utf-8", "surrogateescape"),
             capture_output=True,
             check=False,
             timeout=30,
         )
-        assert (done.returncode, done.stderr) == (0, b"")
-        return done.stdout.decode()
+        assert (result.returncode, result.stderr) == (0, b"")
+        return result.stdout.decode()
 
     return run

@@ -45,25 +45,25 @@ NOT_WALLETS = [
 
 @pytest.mark.parametrize("user", NOT_WALLETS)
 def test_other_users_get_no_key(keys, user):
-    done = keys(user)
+    result = keys(user)
 
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 def test_missing_user_is_an_error(plugins_dir):
     program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
 
-    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    result = subprocess.run([program], capture_output=True, text=True, check=False)
 
-    assert done.returncode != 0
-    assert done.stdout == ""
+    assert result.returncode != 0
+    assert result.stdout == ""
 
 
 def test_a_missing_file_is_an_error(keys):
-    done = keys(WALLET, content=None)
+    result = keys(WALLET, content=None)
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "cannot read" in done.stderr
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "cannot read" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -81,16 +81,16 @@ def test_a_missing_file_is_an_error(keys):
     ],
 )
 def test_a_line_without_a_plain_key_is_skipped(keys, line):
-    done = keys(WALLET, content=f"{line}\n{KEY}\n")
+    result = keys(WALLET, content=f"{line}\n{KEY}\n")
 
-    assert (done.returncode, done.stdout) == (0, f"restrict {KEY}\n")
+    assert (result.returncode, result.stdout) == (0, f"restrict {KEY}\n")
 
 
 def test_a_wallet_gets_the_supervisors_key_with_restrictions(keys):
     assert keys(WALLET).stdout == f"restrict {KEY}\n"
 
 
-def test_last_line_needs_no_newline(keys):
+def test_the_last_line_may_end_without_a_newline(keys):
     assert keys(WALLET, content=f"{KEY}\n{KEY}").stdout == f"restrict {KEY}\nrestrict {KEY}\n"
 
 
@@ -98,26 +98,26 @@ def test_the_output_is_valid_for_sshd(tool, keys, tmp_path):
     generate = [tool("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "supervisor"]
     subprocess.run([*generate, "-f", tmp_path / "id"], check=True)
 
-    done = keys(WALLET, content=(tmp_path / "id.pub").read_text())
-    listed = subprocess.run(
+    result = keys(WALLET, content=(tmp_path / "id.pub").read_text())
+    listing = subprocess.run(
         [tool("ssh-keygen"), "-l", "-f", "-"],
-        input=done.stdout,
+        input=result.stdout,
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert "supervisor (ED25519)" in listed.stdout
+    assert "supervisor (ED25519)" in listing.stdout
 
 
-def test_shellcheck_finds_no_fault(tool, plugins_dir):
+def test_shellcheck_reports_nothing(tool, plugins_dir):
     program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
 
-    done = subprocess.run(
+    result = subprocess.run(
         [tool("shellcheck"), program], capture_output=True, text=True, check=False
     )
 
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (result.returncode, result.stdout) == (0, "")
 
 
 def test_the_program_is_executable(plugins_dir):

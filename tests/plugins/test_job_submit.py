@@ -8,8 +8,8 @@ import pytest
 from gridstead.domain.jobs.ids import parse_job_key
 
 SUCCESS, ERROR = "0", "-1"
-ROOT, SLURM, WALLET, PERSON = 0, 64030, 200001, 1000
-GRID = 100000
+ROOT, SLURM, WALLET, LOCAL_USER = 0, 64030, 200001, 1000
+GID = 100000
 CONTRACT = "0x" + "a1" * 20
 JOB_ID = "0x" + "00" * 31 + "2f"
 JOB_KEY = f"179188/{CONTRACT}/{JOB_ID}/k3J-x_9Az"
@@ -93,21 +93,21 @@ def modify(call_plugin):
 
 @pytest.mark.parametrize("caller", [200001, 555555, 999999])
 def test_wallet_cannot_submit_even_with_a_job_key(submit, caller):
-    response = submit(caller=caller, uid=caller, gid=GRID, admin_comment=JOB_KEY)
+    response = submit(caller=caller, uid=caller, gid=GID, admin_comment=JOB_KEY)
 
     assert response.code == ERROR
     assert "through the grid only" in response.user
 
 
-@pytest.mark.parametrize("caller", [1, PERSON, 61000, 200000, 1000000, 65534])
+@pytest.mark.parametrize("caller", [1, LOCAL_USER, 61000, 200000, 1000000, 65534])
 def test_other_callers_cannot_submit(submit, caller):
-    assert submit(caller=caller, uid=caller, gid=GRID, comment=JOB_KEY).code == ERROR
+    assert submit(caller=caller, uid=caller, gid=GID, comment=JOB_KEY).code == ERROR
 
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
-@pytest.mark.parametrize("uid", [0, SLURM, PERSON, 200000, 1000000, 4294967294])
+@pytest.mark.parametrize("uid", [0, SLURM, LOCAL_USER, 200000, 1000000, 4294967294])
 def test_uid_outside_the_wallets_is_refused(submit, caller, uid):
-    response = submit(caller=caller, uid=uid, gid=GRID, admin_comment=JOB_KEY)
+    response = submit(caller=caller, uid=uid, gid=GID, admin_comment=JOB_KEY)
 
     assert response.code == ERROR
     assert f"cannot submit for uid {uid}" in response.user
@@ -155,12 +155,12 @@ def test_the_supervisor_rejects_the_same_job_keys(text):
 )
 def test_plugin_and_supervisor_accept_the_same_job_keys(submit, job_key):
     assert parse_job_key(job_key) is not None
-    assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=job_key).code == SUCCESS
+    assert submit(caller=SLURM, uid=WALLET, gid=GID, admin_comment=job_key).code == SUCCESS
 
 
 @pytest.mark.parametrize("comment", BAD_JOB_KEYS)
 def test_a_comment_without_a_job_key_is_refused(submit, comment):
-    response = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=comment)
+    response = submit(caller=ROOT, uid=WALLET, gid=GID, comment=comment)
 
     assert response.code == ERROR
     assert "must carry the job key" in response.user
@@ -168,18 +168,18 @@ def test_a_comment_without_a_job_key_is_refused(submit, comment):
 
 @pytest.mark.parametrize("admin_comment", BAD_JOB_KEYS)
 def test_an_admin_comment_without_a_job_key_is_refused(submit, admin_comment):
-    assert submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=admin_comment).code == ERROR
+    assert submit(caller=SLURM, uid=WALLET, gid=GID, admin_comment=admin_comment).code == ERROR
 
 
 def test_bad_admin_comment_is_not_replaced_by_a_good_comment(submit):
-    response = submit(caller=ROOT, uid=WALLET, gid=GRID, admin_comment="mine", comment=JOB_KEY)
+    response = submit(caller=ROOT, uid=WALLET, gid=GID, admin_comment="mine", comment=JOB_KEY)
 
     assert response.code == ERROR
     assert response.admin_comment == "mine"
 
 
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
-@pytest.mark.parametrize(("uid", "gid"), [(61000, 0), (61000, GRID), (61001, 61001)])
+@pytest.mark.parametrize(("uid", "gid"), [(61000, 0), (61000, GID), (61001, 61001)])
 def test_extra_account_needs_its_own_gid(submit, caller, uid, gid):
     assert submit(caller=caller, uid=uid, gid=gid).code == ERROR
 
@@ -192,26 +192,24 @@ def test_extra_account_is_accepted_without_a_job_key(submit, caller):
 @pytest.mark.parametrize("caller", [ROOT, SLURM])
 @pytest.mark.parametrize("uid", [200001, 999999])
 def test_a_job_key_in_the_admin_comment_is_accepted_unchanged(submit, caller, uid):
-    response = submit(caller=caller, uid=uid, gid=GRID, admin_comment=JOB_KEY, comment="a note")
+    response = submit(caller=caller, uid=uid, gid=GID, admin_comment=JOB_KEY, comment="a note")
 
     assert (response.code, response.admin_comment, response.comment) == (SUCCESS, JOB_KEY, "a note")
     assert (response.user, response.log) == ("", "")
 
 
 def test_job_key_in_the_comment_becomes_the_admin_comment(submit):
-    response = submit(caller=ROOT, uid=WALLET, gid=GRID, comment=JOB_KEY)
+    response = submit(caller=ROOT, uid=WALLET, gid=GID, comment=JOB_KEY)
 
     assert (response.code, response.admin_comment, response.comment) == (SUCCESS, JOB_KEY, "")
 
 
-def test_a_site_without_settings_uses_the_default_ids(submit):
-    assert (
-        submit(caller=SLURM, uid=WALLET, gid=GRID, admin_comment=JOB_KEY, site="").code == SUCCESS
-    )
+def test_without_site_settings_the_default_ids_apply(submit):
+    assert submit(caller=SLURM, uid=WALLET, gid=GID, admin_comment=JOB_KEY, site="").code == SUCCESS
     assert submit(caller=SLURM, uid=61000, gid=61001, site="").code == ERROR
 
 
-@pytest.mark.parametrize("caller", [WALLET, 999999, PERSON, 61000, "nil", "{}", '"0"', "0 / 0"])
+@pytest.mark.parametrize("caller", [WALLET, 999999, LOCAL_USER, 61000, "nil", "{}", '"0"', "0 / 0"])
 def test_other_callers_cannot_modify(modify, caller):
     response = modify(caller)
 
@@ -241,12 +239,12 @@ def test_an_unreadable_request_is_an_error(call_plugin, request_text, caller):
     response = call_plugin(f"slurm_job_submit({request_text}, nil, {caller})")
 
     assert response.code == ERROR
-    assert "could not check the request" in response.user
+    assert "the request is refused, because it could not be checked" in response.user
     assert "gridstead: job_submit: couldn't check a request" in response.log
 
 
 def test_a_read_only_request_is_an_error(call_plugin):
-    request = f'setmetatable({{ user_id = {WALLET}, group_id = {GRID}, comment = "{JOB_KEY}" }},'
+    request = f'setmetatable({{ user_id = {WALLET}, group_id = {GID}, comment = "{JOB_KEY}" }},'
     request += ' { __newindex = function() error("read only") end })'
 
     assert call_plugin("slurm_job_submit(request, nil, 0)", request=request).code == ERROR
@@ -288,14 +286,14 @@ def test_a_missing_log_is_an_error(call_plugin, entry):
 )
 def test_a_bug_in_the_plugin_is_an_error_for_every_caller(call_plugin, source, body):
     broken = source
-    for head in (
+    for function_head in (
         "local function check_submission(request, caller_uid)",
         "local function check_modification(caller_uid)",
     ):
-        assert head in broken
-        broken = broken.replace(head, f"{head}\n   do {body} end")
+        assert function_head in broken
+        broken = broken.replace(function_head, f"{function_head}\n   do {body} end")
 
-    request = f'{{ user_id = {WALLET}, group_id = {GRID}, admin_comment = "{JOB_KEY}" }}'
+    request = f'{{ user_id = {WALLET}, group_id = {GID}, admin_comment = "{JOB_KEY}" }}'
     for caller in (ROOT, SLURM, WALLET):
         for call in (
             f"slurm_job_submit(request, nil, {caller})",

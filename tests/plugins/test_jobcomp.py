@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job completion plugin: one line of JSON for each record, with any text in the fields."""
+"""The job completion plugin writes one line of JSON for each record, whatever texts a job has."""
 
 import json
 import subprocess
@@ -105,7 +105,8 @@ def complete(lua, source, spool):
     return run
 
 
-def lines(spool):
+def read_records(spool):
+    """Return the records in the spool file."""
     data = spool.read_bytes()
     assert data.endswith(b"\n")
     return [json.loads(line) for line in data.decode().split("\n")[:-1]]
@@ -170,14 +171,14 @@ def test_a_record_after_a_partial_write_starts_a_new_line(complete, spool):
 def test_a_record_has_the_fields_of_the_job(complete, spool):
     assert complete(JOB) == ""
 
-    assert lines(spool) == [RECORD]
+    assert read_records(spool) == [RECORD]
 
 
 def test_records_are_appended(complete, spool):
     complete(JOB, JOB | {"job_id": 4712})
     complete(JOB | {"job_id": 4713})
 
-    assert [record["slurm_job_id"] for record in lines(spool)] == [4711, 4712, 4713]
+    assert [record["slurm_job_id"] for record in read_records(spool)] == [4711, 4712, 4713]
 
 
 def test_a_renamed_spool_file_is_created_again(complete, spool):
@@ -187,7 +188,7 @@ def test_a_renamed_spool_file_is_created_again(complete, spool):
         between=f"os.rename({lua_value(str(spool))}, {lua_value(str(spool) + '.1')})",
     )
 
-    assert [record["slurm_job_id"] for record in lines(spool)] == [4712]
+    assert [record["slurm_job_id"] for record in read_records(spool)] == [4712]
 
 
 def test_a_record_is_appended_with_one_write_call(tool, lua_program, source, spool, tmp_path):
@@ -205,29 +206,32 @@ def test_a_record_is_appended_with_one_write_call(tool, lua_program, source, spo
 
     writes = [line for line in trace.read_text().splitlines() if line.startswith("write(")]
     assert len(writes) == 1
-    assert [len(record["job_name"]) for record in lines(spool)] == [256]
+    (record,) = read_records(spool)
+    assert len(record["job_name"]) == 256
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
 def test_a_hostile_name_does_not_change_other_fields(complete, spool, name):
     complete(JOB | {"name": name})
 
-    (record,) = lines(spool)
+    (record,) = read_records(spool)
     expected = RECORD | {"job_name": record["job_name"], "truncated": len(name) > 256}
-    assert expected == record
+    assert record == expected
 
 
 @pytest.mark.parametrize("name", ['a"b\\c\n\x7f', "", "plain"])
 def test_ascii_text_is_unchanged(complete, spool, name):
     complete(JOB | {"name": name})
 
-    assert [name] == [record["job_name"] for record in lines(spool)]
+    (record,) = read_records(spool)
+    assert record["job_name"] == name
 
 
 def test_a_non_ascii_byte_becomes_the_replacement_character(complete, spool):
     complete(JOB | {"name": b"na\xc3\xafve \xff"})
 
-    assert [record["job_name"] for record in lines(spool)] == ["na\ufffd\ufffdve \ufffd"]
+    (record,) = read_records(spool)
+    assert record["job_name"] == "na\ufffd\ufffdve \ufffd"
 
 
 def test_long_fields_are_truncated_and_marked(complete, spool):
@@ -241,7 +245,7 @@ def test_long_fields_are_truncated_and_marked(complete, spool):
         }
     )
 
-    (record,) = lines(spool)
+    (record,) = read_records(spool)
     assert record["truncated"]
     assert (len(record["nodes"]), len(record["admin_comment"])) == (1024, 256)
     assert spool.stat().st_size < 16384
@@ -250,7 +254,7 @@ def test_long_fields_are_truncated_and_marked(complete, spool):
 def test_unset_numbers_are_null(complete, spool):
     complete(JOB | {"exit_code": 4294967294, "start_time": None})
 
-    (record,) = lines(spool)
+    (record,) = read_records(spool)
     assert record["exit_code"] is None
     assert record["start_s"] is None
 
@@ -262,5 +266,5 @@ def test_every_record_is_one_line_of_json(complete, spool, name, comment, nodes)
 
     complete(JOB | {"name": name, "admin_comment": comment, "nodes": nodes})
 
-    (record,) = lines(spool)
-    assert set(RECORD) == set(record)
+    (record,) = read_records(spool)
+    assert set(record) == set(RECORD)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SPANK plugin without Slurm: its modules, and the plugin in a fake slurmstepd."""
+"""The SPANK plugin without Slurm: unit tests of its modules, and runs in a fake slurmstepd."""
 
 import re
 import shutil
@@ -20,9 +20,9 @@ VALGRIND = ["--quiet", "--error-exitcode=99", "--leak-check=full", "--show-leak-
 class Run:
     """The result of the fake slurmstepd: return values, duration and exits of child processes."""
 
-    returned: list[str]
-    took_ms: int
-    left: list[tuple[str, int]]
+    return_values: list[str]
+    duration_ms: int
+    child_exits: list[tuple[str, int]]
 
 
 @pytest.fixture
@@ -38,20 +38,24 @@ def stepd(spank_programs, spank_plugin):
     def run(*options, context="remote", step=BATCH, munge="ok", wrapper=(), linked=False):
         program = "stepd_sanitized" if linked else "stepd"
         plugin = "-" if linked else spank_plugin
-        done = subprocess.run(
+        result = subprocess.run(
             [*wrapper, spank_programs / program, plugin, context, str(step), munge, *options],
             capture_output=True,
             text=True,
             check=False,
             timeout=60,
         )
-        assert done.stderr == ""
-        assert done.returncode == 0
-        lines = [line.split() for line in done.stdout.splitlines()]
+        assert result.stderr == ""
+        assert result.returncode == 0
+        returned, duration, *exits = result.stdout.splitlines()
+        child_exits = []
+        for line in exits:
+            _, kind, number = line.split()
+            child_exits.append((kind, int(number)))
         return Run(
-            returned=next(words[1:] for words in lines if words[0] == "returned"),
-            took_ms=int(next(words[1] for words in lines if words[0] == "took_ms")),
-            left=[(words[1], int(words[2])) for words in lines if words[0] == "left"],
+            return_values=returned.split()[1:],
+            duration_ms=int(duration.split()[1]),
+            child_exits=child_exits,
         )
 
     return run
@@ -61,49 +65,49 @@ def address(receiver):
     return "agent={}:{}".format(*receiver.getsockname())
 
 
-def received(receiver, count):
+def receive(receiver, count):
     return sorted(receiver.recv(65536).decode() for _ in range(count))
 
 
 @pytest.mark.parametrize("part", ["report", "options"])
 def test_module_passes_under_valgrind(tool, spank_programs, part):
-    done = subprocess.run(
+    result = subprocess.run(
         [tool("valgrind"), *VALGRIND, spank_programs / f"test_{part}"],
         capture_output=True,
         text=True,
         check=False,
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("part", ["report", "options"])
 def test_module_passes_under_sanitizers(spank_programs, part):
-    done = subprocess.run(
+    result = subprocess.run(
         [spank_programs / f"test_{part}_sanitized"], capture_output=True, text=True, check=False
     )
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_a_hanging_munge_causes_no_delay_and_is_ended_by_sigalrm(stepd, agent):
     run = stepd(address(agent), munge="hang")
 
-    assert run.took_ms < 500
-    assert run.left == [("signal", SIGALRM)] * 2
+    assert run.duration_ms < 500
+    assert run.child_exits == [("signal", SIGALRM)] * 2
 
 
 def test_a_hanging_munge_is_ended_under_sanitizers(stepd, agent):
     run = stepd(address(agent), munge="hang", linked=True)
 
-    assert run.left == [("signal", SIGALRM)] * 2
+    assert run.child_exits == [("signal", SIGALRM)] * 2
 
 
 def test_a_failing_munge_returns_success(stepd, agent):
     run = stepd(address(agent), munge="fail")
 
-    assert run.returned == ["0", "0"]
-    assert run.left == [("exit", 0)] * 2
+    assert run.return_values == ["0", "0"]
+    assert run.child_exits == [("exit", 0)] * 2
 
 
 def test_an_absent_agent_returns_success(stepd):
@@ -113,30 +117,30 @@ def test_an_absent_agent_returns_success(stepd):
 
     run = stepd(option)
 
-    assert run.returned == ["0", "0"]
-    assert run.left == [("exit", 0)] * 2
+    assert run.return_values == ["0", "0"]
+    assert run.child_exits == [("exit", 0)] * 2
 
 
 @pytest.mark.parametrize("options", [(), ("colour=blue",), ("agent=controller:6831",)])
 def test_unusable_options_return_success(stepd, options):
     run = stepd(*options)
 
-    assert run.returned == ["0", "0"]
-    assert run.left == [("exit", 0)] * 2
+    assert run.return_values == ["0", "0"]
+    assert run.child_exits == [("exit", 0)] * 2
 
 
 def test_nothing_happens_outside_slurmstepd(stepd, agent):
     run = stepd(address(agent), context="local")
 
-    assert run.returned == ["0", "0"]
-    assert run.left == []
+    assert run.return_values == ["0", "0"]
+    assert run.child_exits == []
 
 
 @pytest.mark.parametrize("step", [0, 7, 4294967290])
 def test_ordinary_steps_are_not_reported(stepd, agent, step):
     run = stepd(address(agent), step=step)
 
-    assert run.left == []
+    assert run.child_exits == []
 
 
 @pytest.mark.parametrize(("step", "word"), [(BATCH, "batch"), (EXTERN, "extern")])
@@ -145,27 +149,28 @@ def test_start_and_end_reports_are_credentials_valid_for_one_minute(stepd, agent
 
     stepd(address(agent), step=step)
 
-    end, start = received(agent, 2)
-    form = rf"SEALED:60:gridstead1 {{}} 4711 200001 {word} {re.escape(node)} (\d+) (\d+)"
-    started = re.fullmatch(form.format("start"), start)
-    ended = re.fullmatch(form.format("end"), end)
+    end, start = receive(agent, 2)
+    pattern = rf"CREDENTIAL:60:gridstead1 {{}} 4711 200001 {word} {re.escape(node)} (\d+) (\d+)"
+    started = re.fullmatch(pattern.format("start"), start)
+    ended = re.fullmatch(pattern.format("end"), end)
     assert started
     assert ended
-    assert started[1] == ended[1] == started[2]
+    assert started[1] == started[2]
+    assert ended[1] == started[1]
     assert int(ended[1]) <= int(ended[2])
 
 
 def test_a_report_is_sent_despite_an_unknown_option(stepd, agent):
     stepd("colour=blue", address(agent))
 
-    assert len(received(agent, 2)) == 2
+    assert len(receive(agent, 2)) == 2
 
 
 @pytest.mark.parametrize("munge", ["ok", "fail", "hang"])
 def test_plugin_is_clean_under_valgrind(tool, stepd, agent, munge):
-    """Valgrind ends a faulty process with code 99.
+    """Valgrind ends a process with an error with code 99.
 
-    Valgrind is slow, so that SIGALRM may end a process without a fault.
+    Valgrind is slow, so SIGALRM may end a process that has no error.
     """
     run = stepd(
         address(agent),
@@ -173,29 +178,29 @@ def test_plugin_is_clean_under_valgrind(tool, stepd, agent, munge):
         wrapper=[tool("valgrind"), *VALGRIND, "--child-silent-after-fork=no"],
     )
 
-    assert len(run.left) == 2
+    assert len(run.child_exits) == 2
     allowed = {("signal", SIGALRM)}
     if munge != "hang":
         allowed.add(("exit", 0))
-    assert set(run.left) <= allowed
+    assert set(run.child_exits) <= allowed
 
 
 @pytest.mark.parametrize("munge", ["ok", "fail"])
 def test_plugin_is_clean_under_sanitizers(stepd, agent, munge):
     run = stepd(address(agent), munge=munge, linked=True)
 
-    assert run.left == [("exit", 0)] * 2
+    assert run.child_exits == [("exit", 0)] * 2
 
 
 def test_the_plugin_exports_only_the_symbols_that_slurm_needs(tool, spank_plugin):
-    done = subprocess.run(
+    result = subprocess.run(
         [tool("nm"), "--dynamic", "--defined-only", spank_plugin],
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert sorted(line.split()[-1] for line in done.stdout.splitlines()) == [
+    assert sorted(line.split()[-1] for line in result.stdout.splitlines()) == [
         "plugin_name",
         "plugin_type",
         "plugin_version",
@@ -206,30 +211,30 @@ def test_the_plugin_exports_only_the_symbols_that_slurm_needs(tool, spank_plugin
 
 
 def test_plugin_is_hardened(tool, spank_plugin):
-    done = subprocess.run(
+    result = subprocess.run(
         [tool("readelf"), "--wide", "--dynamic", "--program-headers", spank_plugin],
         capture_output=True,
         text=True,
         check=True,
     )
 
-    assert "GNU_RELRO" in done.stdout
-    assert "BIND_NOW" in done.stdout
-    assert re.search(r"GNU_STACK.* RW ", done.stdout)
+    assert "GNU_RELRO" in result.stdout
+    assert "BIND_NOW" in result.stdout
+    assert re.search(r"GNU_STACK.* RW ", result.stdout)
 
 
-def test_a_second_build_has_nothing_to_do(tool, spank_plugin):
+def test_a_second_build_changes_nothing(tool, spank_plugin):
     sources = spank_plugin.parent.parent / "spank"
-    done = subprocess.run(
+    result = subprocess.run(
         [tool("make"), "--question", "-C", sources, "install", f"PREFIX={spank_plugin.parent}"],
         check=False,
     )
 
-    assert done.returncode == 0
+    assert result.returncode == 0
 
 
 def test_a_downgraded_host_gets_the_plugin_of_the_older_slurm(tool, tmp_path):
-    """Slurm refuses the newer plugin, although the older plugin has the older file time."""
+    """Slurm refuses the newer plugin, so make must not compare only the times of the files."""
     sources, installed = tmp_path / "spank", tmp_path / "installed"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
 

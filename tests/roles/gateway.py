@@ -55,7 +55,7 @@ class Gateway:
 
     def query_api(self, path: str) -> Any:
         """Return the answer of Traefik's API for a path."""
-        return configuration.ask(f"127.0.0.1:{self.ports['traefik']}", path)
+        return configuration.query_api(f"127.0.0.1:{self.ports['traefik']}", path)
 
     def read_access_log(self) -> list[dict[str, Any]]:
         """Return the entries of the access log."""

@@ -65,7 +65,7 @@ def test_only_the_owner_can_read_an_archive(archive):
 def test_an_archive_with_a_missing_part_is_not_finished(unfinished):
     (unfinished / "slurm.age").unlink()
 
-    with pytest.raises(manifest.Refusal, match="expected"):
+    with pytest.raises(manifest.Refusal, match="but must contain"):
         manifest.write_manifest(unfinished, HEAD, PARTS, lambda: 0)
 
     assert unfinished.exists()
@@ -112,7 +112,7 @@ def test_a_newer_format_is_refused(archive):
 
 
 def test_an_archive_of_another_site_is_refused(archive):
-    assert "is of site mysite, not of other" in refusal(archive, "other")
+    assert "is of site mysite, not of site other" in refusal(archive, "other")
 
 
 def test_a_missing_part_is_refused(archive):
@@ -124,7 +124,7 @@ def test_a_missing_part_is_refused(archive):
 def test_a_part_with_a_changed_byte_is_refused(archive):
     (archive / "slurm.age").write_text("sealed slurN")
 
-    assert refusal(archive).endswith("is damaged: part slurm has another checksum")
+    assert refusal(archive).endswith("is damaged: the checksum of part slurm is wrong")
 
 
 def test_a_truncated_part_is_refused(archive):

@@ -34,7 +34,7 @@ RUNNING = {
 def what_to_do(properties, reads=(), rereads=(), **options):
     """Return the commands of systemctl and the reasons for a daemon."""
     defaults = {"reads": reads, "rereads": rereads, "restart": False, "reload": False}
-    return daemon.what_to_do(properties, defaults | options)
+    return daemon.plan_commands(properties, defaults | options)
 
 
 def show_output(properties):

@@ -195,8 +195,8 @@ def test_a_ruv_has_the_generation_and_the_last_change_of_each_supplier():
     """Recorded with 389ds 3.1.2. A supplier without changes has no last change."""
     expected = {"generation": "6b022651000000010000", "csns": {"1": "6b022670000000010000"}}
 
-    assert info.vector(RUV) == expected
-    assert info.vector([]) == {"generation": "", "csns": {}}
+    assert info.parse_vector(RUV) == expected
+    assert info.parse_vector([]) == {"generation": "", "csns": {}}
 
 
 # Recorded with 389ds 3.1.2: replication works; replication after the other supplier was killed.
@@ -218,7 +218,7 @@ STUCK = (
     ("statuses", "stuck"), [([], False), ([GREEN], False), ([STUCK], True), ([GREEN, STUCK], True)]
 )
 def test_a_supplier_that_retries_to_send_changes_is_stuck(statuses, stuck):
-    assert info.stuck(statuses) is stuck
+    assert info.is_stuck(statuses) is stuck
 
 
 def test_a_supplier_must_have_the_others_entries():
@@ -229,14 +229,14 @@ def test_a_supplier_must_have_the_others_entries():
     no_changes = {"generation": "a", "csns": {}}
     pending = "changes made on supplier 1 have not arrived"
 
-    assert info.objection(state("6b02"), state("6b02")) == ""
-    assert info.objection(state("6b03"), state("6b02")) == ""
-    assert info.objection(state("6b02"), state("6b0a")) == pending
-    assert info.objection(no_changes, state("6b02")) == pending
-    assert info.objection(state("6b02"), state("6b02", generation="b")).startswith(
+    assert info.replication_fault(state("6b02"), state("6b02")) == ""
+    assert info.replication_fault(state("6b03"), state("6b02")) == ""
+    assert info.replication_fault(state("6b02"), state("6b0a")) == pending
+    assert info.replication_fault(no_changes, state("6b02")) == pending
+    assert info.replication_fault(state("6b02"), state("6b02", generation="b")).startswith(
         "their data has different origins"
     )
-    assert info.objection(state("6b02"), {}) == ""
+    assert info.replication_fault(state("6b02"), {}) == ""
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def read_supplier(monkeypatch):
     def read(names, other=None, *, deleted=(), csn="6b02"):
         ruv = ["{replicageneration} a", f"{{replica 1 ldap://l:0}} 6b01 {csn}"]
         results = {
-            info.VECTOR: [("", {"nsds50ruv": ruv})],
+            info.VECTOR_FILTER: [("", {"nsds50ruv": ruv})],
             "(objectClass=nsTombstone)": [("", {"nscpentrydn": [dn]}) for dn in deleted],
             "(objectClass=*)": [(dn, {}) for dn in (*names, "cn=repl keep alive 1,dc=x")],
         }
@@ -282,7 +282,10 @@ def test_an_entry_that_was_never_replicated_is_missing(read_supplier):
     own = read_supplier(["dc=x", "uid=0xc"], other)
 
     assert own["lacks"] == ["uid=0xa", "uid=0xb"]
-    assert info.objection(own, other) == "2 entries of the other never arrived, uid=0xa among them"
+    assert (
+        info.replication_fault(own, other)
+        == "2 entries of the other supplier never arrived, for example uid=0xa"
+    )
 
 
 def test_a_deleted_entry_is_not_missing(read_supplier):
@@ -299,7 +302,7 @@ def test_entries_of_pending_changes_are_not_missing(read_supplier):
     own = read_supplier(["dc=x"], other)
 
     assert "lacks" not in own
-    assert info.objection(own, other) == "changes made on supplier 1 have not arrived"
+    assert info.replication_fault(own, other) == "changes made on supplier 1 have not arrived"
 
 
 class FakeSupplier:

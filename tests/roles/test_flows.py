@@ -9,7 +9,7 @@ import yaml
 from ansible.errors import AnsibleError, AnsibleFilterError
 from ansible_collections.gridstead.site.plugins.filter import flows
 from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.settings import (
-    PROGRAMS,
+    FIXED_PORTS,
 )
 from tests.roles import flows_page
 from tests.roles.catalogue import ROOT, Role
@@ -40,13 +40,13 @@ def rules(host="ash", networks=None, **changes):
         ({"from": ["node"]}, '"node" is not a group, an address'),
         ({"from": ["192.0.2.1/24"]}, "a network or anyone"),
         ({"from": ["anyone", "node"]}, '"node" is not a group, an address'),
-        ({"from": "nodes"}, "from is a list"),
+        ({"from": "nodes"}, "from must be a list"),
         ({"tcp": [0]}, "is not a port from 1 to 65535"),
         ({"udp": ["2000-1000"]}, "is not a port from 1 to 65535"),
         ({"tcp": ["https"]}, '"https" is not a port'),
         ({"tcp": [True]}, '"True" is not a port'),
         ({"what": 'a "quote'}, "what must have 1 to 100"),
-        ({"sctp": [1]}, "not sctp"),
+        ({"sctp": [1]}, "unknown key sctp"),
         ({"plain": " "}, "plain must explain why"),
     ],
 )
@@ -212,6 +212,6 @@ def test_every_network_port_is_in_the_table():
         for group in flow["to"]:
             opened |= {(group, str(port)) for port in flow.get("tcp", [])}
 
-    for group, program, first, last in PROGRAMS:
+    for group, program, first, last in FIXED_PORTS:
         for port in set(range(first, last + 1)) - local_ports:
             assert (group, str(port)) in opened, program

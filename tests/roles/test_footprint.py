@@ -125,11 +125,11 @@ def test_a_replaced_file_is_restored_with_its_mode(etc, make_record):
     file.write_text("of the site")
     file.chmod(0o644)
 
-    assert perform(remove.return_files([str(file)], before)) == [f"{file} as before"]
+    assert perform(remove.restore_files([str(file)], before)) == [f"{file} as before"]
 
     assert file.read_text() == "before"
     assert file.stat().st_mode & 0o777 == 0o640
-    assert perform(remove.return_files([str(file)], before)) == []
+    assert perform(remove.restore_files([str(file)], before)) == []
 
 
 def test_a_removed_file_is_restored_with_its_folder(etc, make_record):
@@ -140,7 +140,7 @@ def test_a_removed_file_is_restored_with_its_folder(etc, make_record):
     file.unlink()
     file.parent.rmdir()
 
-    perform(remove.return_files([str(file)], before))
+    perform(remove.restore_files([str(file)], before))
 
     assert file.read_bytes() == b"\0key"
 
@@ -152,18 +152,18 @@ def test_a_folder_gets_its_old_mode_and_retains_its_files(etc, make_record):
     folder.chmod(0o751)
     (folder / "other").touch()
 
-    assert perform(remove.return_files([str(folder)], before)) == [f"{folder} as before"]
+    assert perform(remove.restore_files([str(folder)], before)) == [f"{folder} as before"]
 
     assert folder.stat().st_mode & 0o777 == 0o711
     assert (folder / "other").exists()
-    assert perform(remove.return_files([str(folder)], before)) == []
+    assert perform(remove.restore_files([str(folder)], before)) == []
 
 
 def test_a_file_that_did_not_exist_before_is_removed(etc, make_record):
     before = make_record()
     (etc / "slurm.conf").write_text("ours")
 
-    assert perform(remove.return_files([str(etc / "slurm.conf")], before)) == [
+    assert perform(remove.restore_files([str(etc / "slurm.conf")], before)) == [
         f"{etc}/slurm.conf removed"
     ]
     assert not (etc / "slurm.conf").exists()
@@ -173,8 +173,8 @@ def test_without_a_record_files_and_packages_are_retained(tmp_path, etc):
     (etc / "hosts").write_text("ours")
     no_record = remove.Record(tmp_path / "none")
 
-    assert perform(remove.return_files([str(etc / "hosts")], no_record)) == []
-    assert perform(remove.release_packages(["munge"], no_record, Commands())) == []
+    assert perform(remove.restore_files([str(etc / "hosts")], no_record)) == []
+    assert perform(remove.mark_packages(["munge"], no_record, Commands())) == []
 
 
 def test_files_folders_and_dangling_links_are_removed(tmp_path):
@@ -184,7 +184,7 @@ def test_files_folders_and_dangling_links_are_removed(tmp_path):
     (tmp_path / "a.toml").touch()
     patterns = [str(tmp_path / name) for name in ("own", "link", "*.toml", "absent")]
 
-    assert len(perform(remove.drop_paths(remove.existing(patterns), []))) == 3
+    assert len(perform(remove.drop_paths(remove.existing_paths(patterns), []))) == 3
     assert list(tmp_path.iterdir()) == []
 
 
@@ -311,12 +311,12 @@ def test_only_packages_of_the_site_get_debconf_answers_to_remove_data(make_recor
     lines = ["mariadb-server mariadb-server/remove boolean true", "munge munge/remove boolean true"]
     before = make_record()
 
-    assert perform(remove.answer(lines, before, commands)) == [
+    assert perform(remove.answer_questions(lines, before, commands)) == [
         "mariadb-server/remove answered: true"
     ]
     assert commands.calls == ["debconf-show mariadb-server", "debconf-set-selections"]
     commands.outputs["debconf-show"] = "* mariadb-server/remove: true\n"
-    assert perform(remove.answer(lines, before, commands)) == []
+    assert perform(remove.answer_questions(lines, before, commands)) == []
 
 
 def test_only_changes_are_reported():
@@ -344,7 +344,7 @@ def test_packages_that_were_automatic_before_are_marked_automatic(make_record):
     commands = Commands(apt_mark="munge\nslurmd\nsudo\nother\n")
 
     changes = perform(
-        remove.release_packages(["munge", "slurmd", "sudo", "absent"], make_record(), commands)
+        remove.mark_packages(["munge", "slurmd", "sudo", "absent"], make_record(), commands)
     )
 
     assert changes == ["no longer wanted: munge slurmd"]
@@ -360,7 +360,7 @@ def test_new_packages_are_removed_unless_they_were_installed_manually():
     installed_before = {"mawk", "orphan"}
     manual = {"vim"}
 
-    unwanted = packages.unwanted(installed, installed_before, manual, commands)
+    unwanted = packages.packages_to_remove(installed, installed_before, manual, commands)
 
     assert unwanted == {"slurmd", "gawk"}
     assert commands.calls[0].endswith("--simulate remove gawk slurmd")
@@ -377,7 +377,7 @@ def test_a_new_package_that_is_still_needed_is_retained():
 
     installed = {"orphan", "slurmd", "library"}
 
-    assert packages.unwanted(installed, {"orphan"}, set(), Apt()) == {"slurmd"}
+    assert packages.packages_to_remove(installed, {"orphan"}, set(), Apt()) == {"slurmd"}
 
 
 def test_a_half_installed_package_is_recorded():

@@ -72,7 +72,7 @@ def test_a_starting_unit_is_checked_again(monkeypatch):
 
 
 def test_a_unit_that_never_finishes_its_start_is_reported(monkeypatch):
-    monkeypatch.setattr(inspection, "STARTING_S", 0)
+    monkeypatch.setattr(inspection, "START_TIMEOUT_S", 0)
     monkeypatch.setattr(
         inspection, "properties", lambda _names: [RUNNING | {"ActiveState": "activating"}]
     )
@@ -136,7 +136,8 @@ def test_a_command_that_does_not_end_is_reported(monkeypatch):
     monkeypatch.setattr(inspection, "COMMAND_TIMEOUT_S", 0.1)
 
     assert (
-        inspection.command(command("sleep", "60")).seen == 'sleep exited 124: "no end within 0.1 s"'
+        inspection.command(command("sleep", "60")).seen
+        == 'sleep exited 124: "not finished within 0.1 s"'
     )
 
 
@@ -173,6 +174,6 @@ def test_the_message_names_only_the_faults():
         inspection.Check("c", ok=False, seen="y"),
     ]
 
-    assert inspection.sentence(checks) == "2 of 3 checks failed: b: x; c: y"
-    assert inspection.sentence(checks[:1]) == ""
-    assert os.linesep not in inspection.sentence(checks)
+    assert inspection.failure_message(checks) == "2 of 3 checks failed: b: x; c: y"
+    assert inspection.failure_message(checks[:1]) == ""
+    assert os.linesep not in inspection.failure_message(checks)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gridstead.site.plugins.module_utils.inventory_check import roles
-from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.form import type_fault
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.value_types import (
+    type_fault,
+)
 from tests.roles.inventories import Inventory
 
 WRONG_TYPES = [

@@ -12,7 +12,7 @@ from tests.roles.content import imported_playbooks, named
 
 plays = load(ROOT / "tools/plays.py")
 TABLE = yaml.safe_load((ROOT / "meta/site.yml").read_text())
-GENERATED = plays.generated(TABLE)
+GENERATED = plays.generated_files(TABLE)
 
 
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
@@ -46,7 +46,7 @@ def test_a_new_group_of_a_role_is_in_its_play_its_check_and_its_teardown():
     table = copy.deepcopy(TABLE)
     named("Run the gateway", plays.plays_of(table))["hosts"].append("grid")
 
-    files = {path.name: yaml.safe_load(text) for path, text in plays.generated(table).items()}
+    files = {path.name: yaml.safe_load(text) for path, text in plays.generated_files(table).items()}
 
     (play,) = files["gateway.yml"]
     assert play["hosts"] == "gateway:grid"

@@ -65,9 +65,10 @@ def test_missing_parts_are_reported_before_any_host(archive):
     output = restore(archive.parent, archive_site="mysite")
 
     assert (
-        "lacks control_plane-control of host control, control_plane-controller of host controller,"
+        "does not contain control_plane-control of host control,"
+        " control_plane-controller of host controller,"
         " control_plane-infra of host infra, directory of host infra, secrets of host localhost;"
-        " it has database, slurm"
+        " it contains database, slurm"
     ) in output
 
 
@@ -92,7 +93,8 @@ def test_an_archive_without_a_required_part_is_refused(archive, required, missin
     content = manifest.read_manifest(archive, "mysite")
 
     with pytest.raises(
-        manifest.Refusal, match=f" lacks {missing}; it has database, slurm[.] Restore with"
+        manifest.Refusal,
+        match=f" does not contain {missing}; it contains database, slurm[.] Restore with",
     ):
         manifest.check_parts(archive, content, required)
 

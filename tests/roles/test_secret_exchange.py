@@ -25,7 +25,7 @@ def test_the_new_secret_has_the_old_length_and_the_old_secret_is_retained(path):
     assert new != OLD
     assert len(new) == len(OLD)
     assert new.strip().isalnum()
-    assert exchange.old(path).read_text() == OLD
+    assert exchange.old_path(path).read_text() == OLD
 
 
 def test_only_the_owner_can_read_the_files(path):
@@ -42,11 +42,11 @@ def test_a_running_exchange_retains_its_new_secret(path):
     assert not exchange.begin(path, check=False)
 
     assert path.read_text() == new
-    assert exchange.old(path).read_text() == OLD
+    assert exchange.old_path(path).read_text() == OLD
 
 
 def test_an_exchange_interrupted_before_the_new_secret_continues(path):
-    exchange.old(path).write_text(OLD)
+    exchange.old_path(path).write_text(OLD)
 
     assert exchange.begin(path, check=False)
 

@@ -12,7 +12,9 @@ from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.inv
     Host,
     Inventory,
 )
-from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.vaulted import secrets
+from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.vault_secrets import (
+    secrets,
+)
 from tests.roles.catalogue import ROOT
 from tests.roles.inventories import copy_inventory
 

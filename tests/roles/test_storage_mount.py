@@ -70,7 +70,7 @@ def test_a_working_mount_is_retained_while_a_job_runs(check_mount, stat):
     result = check_mount("spare", stat={ROOT: SUCCEEDS, HOME: SUCCEEDS} | stat)
 
     assert result["failed"]
-    assert "lose their open files: [12.batch]. Wait" in result["msg"]
+    assert "lose their open files: [12.batch]. Run playbooks/drain.yml" in result["msg"]
 
 
 def test_without_jobs_the_mount_is_not_probed(check_mount, tmp_path):

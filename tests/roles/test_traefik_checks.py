@@ -223,8 +223,8 @@ def test_every_service_that_listens_has_a_route_or_a_reason(templar):
 
 
 def test_valid_files_are_written_once(options, folder):
-    first = configuration.keep(options, check_mode=False)
-    second = configuration.keep({**options, "binary": "/nonexistent"}, check_mode=False)
+    first = configuration.write_files(options, check_mode=False)
+    second = configuration.write_files({**options, "binary": "/nonexistent"}, check_mode=False)
 
     assert first["changed"]
     assert first["static_changed"]
@@ -244,12 +244,16 @@ def test_routes_with_acme_are_tested_without_a_request_to_the_ca(site: LoadedInv
         **ACME,
     )
 
-    assert configuration.keep(module_options(folder, static, dynamic), check_mode=False)["changed"]
+    assert configuration.write_files(module_options(folder, static, dynamic), check_mode=False)[
+        "changed"
+    ]
 
 
 def test_check_mode_writes_nothing(options, folder):
-    without_traefik = configuration.keep({**options, "binary": "/nonexistent"}, check_mode=True)
-    with_traefik = configuration.keep(options, check_mode=True)
+    without_traefik = configuration.write_files(
+        {**options, "binary": "/nonexistent"}, check_mode=True
+    )
+    with_traefik = configuration.write_files(options, check_mode=True)
 
     assert without_traefik["changed"]
     assert with_traefik["changed"]
@@ -352,8 +356,8 @@ def test_invalid_files_are_refused_and_the_old_files_retained(
     (folder / "dynamic/gridstead.yml").write_text("old")
     make_invalid(options["static_document"], options["dynamic_document"])
 
-    with pytest.raises(configuration.Wrong) as refusal:
-        configuration.keep(options, check_mode=False)
+    with pytest.raises(configuration.InvalidConfiguration) as refusal:
+        configuration.write_files(options, check_mode=False)
 
     assert message in str(refusal.value)
     assert (folder / "traefik.yml").read_text() == "old"
@@ -366,8 +370,8 @@ def test_other_dynamic_files_are_tested_with_the_roles_file(options, folder):
         "http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}"
     )
 
-    with pytest.raises(configuration.Wrong, match="router b@file"):
-        configuration.keep(options, check_mode=False)
+    with pytest.raises(configuration.InvalidConfiguration, match="router b@file"):
+        configuration.write_files(options, check_mode=False)
 
 
 @pytest.fixture
@@ -390,7 +394,9 @@ def test_the_live_check_accepts_the_written_configuration(options, gateway):
 def test_the_live_check_reports_a_route_that_is_not_served(options, gateway):
     options["dynamic_document"]["http"]["routers"]["a"]["rule"] = "Host(`other.test`)"
 
-    with pytest.raises(configuration.Wrong, match=r"^router a is not served as configured$"):
+    with pytest.raises(
+        configuration.InvalidConfiguration, match=r"^router a is not served as configured$"
+    ):
         configuration.check_live(live_options(options, gateway))
 
 
@@ -399,7 +405,8 @@ def test_the_live_check_reports_an_entry_point_that_needs_a_restart(options, gat
     changed["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
 
     with pytest.raises(
-        configuration.Wrong, match=r"^entry point websecure is not :1; restart Traefik$"
+        configuration.InvalidConfiguration,
+        match=r"^entry point websecure is not :1; restart Traefik$",
     ):
         configuration.check_live(changed)
 
@@ -413,7 +420,7 @@ def test_the_live_check_reports_a_later_error(options, gateway):
         gateway.read_log,
     )
 
-    with pytest.raises(configuration.Wrong, match="router b@file"):
+    with pytest.raises(configuration.InvalidConfiguration, match="router b@file"):
         configuration.check_live(live_options(options, gateway))
 
 
@@ -421,5 +428,5 @@ def test_the_live_check_reports_that_traefik_does_not_answer(options, gateway):
     gateway.process.kill()
     gateway.process.wait()
 
-    with pytest.raises(configuration.Wrong, match="does not answer"):
+    with pytest.raises(configuration.InvalidConfiguration, match="does not answer"):
         configuration.check_live(live_options(options, gateway))

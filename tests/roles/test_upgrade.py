@@ -90,16 +90,16 @@ def test_a_patch_release_on_all_hosts_is_accepted():
         ({"login": release_facts(version="")}, "login has no package of Slurm from Debian"),
         (
             {"db": release_facts(problem="E: Unmet dependencies.\n")},
-            "db: apt says: E: Unmet dependencies.",
+            "db: apt reports: E: Unmet dependencies.",
         ),
         ({"control": release_facts(removed=["slurmctld"])}, "control: apt would remove slurmctld"),
         (
             {"login": release_facts(target="24.11.4-1")},
-            f"login: Slurm would go back from {OLD} to 24.11.4-1",
+            f"login: Slurm would be downgraded from {OLD} to 24.11.4-1",
         ),
         (
             {"db": release_facts(target="26.11.0-1")},
-            "db: from 24.11 to 26.11 are more than 2 series",
+            "db: 26.11 is more than 2 series newer than 24.11",
         ),
         (
             {"compute2": release_facts(target=NEXT)},

@@ -190,7 +190,7 @@ def test_a_key_file_without_an_address_is_named(text, tmp_path):
     result = read_addresses(tmp_path, "supervisor")
 
     assert result["failed"]
-    assert f"{tmp_path}/supervisor.json is not a wallet" in result["msg"]
+    assert f"{tmp_path}/supervisor.json is not a key file of a wallet" in result["msg"]
 
 
 def read_addresses(folder, *names):

@@ -50,7 +50,7 @@ def ticks_that_stop_the_loop(calls, *, at_end_of_tick=lambda: None):
             os.kill(os.getpid(), signal.SIGTERM)
         at_end_of_tick()
 
-    return (Tick(name="tick", do=do, every_s=0.05),)
+    return (Tick(name="tick", function=do, interval_s=0.05),)
 
 
 def test_ticks_run_until_a_signal(calls):
@@ -75,7 +75,7 @@ def test_shutdown_interrupts_a_long_tick(calls):
         os.kill(os.getpid(), signal.SIGTERM)
         calls.append(interrupted.wait(TIMEOUT_S))
 
-    run((Tick(name="long", do=wait_for_interrupt, every_s=60),), interrupt=interrupted.set)
+    run((Tick(name="long", function=wait_for_interrupt, interval_s=60),), interrupt=interrupted.set)
 
     assert calls == [True]
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice A contract with one owner, who may transfer or renounce the ownership. Errors and events
-/// are those of OpenZeppelin 4.
+/// @notice A contract with one owner, who may transfer or renounce the ownership. It has the errors
+/// and events of OpenZeppelin 4.
 /// @dev The ownership is transferred either at once, as in OpenZeppelin, or by an offer that the
-/// new owner accepts. An offer to an address that nobody controls does not lose the contract.
+/// new owner accepts. With an offer, a wrong address does not make the contract unusable.
 abstract contract Owned {
     address public owner;
-    /// @notice The account that may accept the contract; 0 if it is not offered.
+    /// @notice The account that may accept the ownership; 0 if there is no offer.
     address public pendingOwner;
 
     event OwnershipTransferred(address indexed previousOwner, address indexed newOwner);
@@ -22,28 +22,28 @@ abstract contract Owned {
         _setOwner(msg.sender);
     }
 
-    /// @notice Offers the contract to `newOwner`, and replaces an earlier offer; the zero address
+    /// @notice Offers the ownership to `newOwner`. Replaces an earlier offer. The zero address
     /// withdraws the offer.
     function offerOwnership(address newOwner) external onlyOwner {
         pendingOwner = newOwner;
         emit OwnershipOffered(msg.sender, newOwner);
     }
 
-    /// @notice Accepts the contract that is offered to the caller.
+    /// @notice Accepts the ownership that was offered to the caller.
     function acceptOwnership() external {
         require(msg.sender == pendingOwner, "Ownable2Step: caller is not the new owner");
         _setOwner(msg.sender);
     }
 
-    /// @notice Transfers the contract to `newOwner` at once. Warning: a transfer to a wrong address
-    /// is permanent.
+    /// @notice Transfers the ownership to `newOwner` at once. Warning: a transfer to a wrong
+    /// address is irreversible.
     function transferOwnership(address newOwner) external onlyOwner {
         require(newOwner != address(0), "Ownable: new owner is the zero address");
         _setOwner(newOwner);
     }
 
-    /// @notice Renounces the ownership, so that the contract has no owner. Warning: this is
-    /// permanent.
+    /// @notice Renounces the ownership. The contract then has no owner. Warning: this is
+    /// irreversible.
     function renounceOwnership() external onlyOwner {
         _setOwner(address(0));
     }

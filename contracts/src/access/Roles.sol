@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice Roles of accounts. Functions, events and errors are those of OpenZeppelin 4's
-/// AccessControl, which clients decode.
-/// @dev DEFAULT_ADMIN_ROLE administers every role; the deployer has it first.
+/// @notice Roles of accounts, with the functions, events and errors of OpenZeppelin 4's
+/// AccessControl, which existing clients can decode.
+/// @dev DEFAULT_ADMIN_ROLE administers every role. The deployer initially has this role.
 abstract contract Roles {
     bytes32 public constant DEFAULT_ADMIN_ROLE = 0x00;
     bytes4 private constant ERC165_ID = 0x01ffc9a7;
@@ -43,7 +43,7 @@ abstract contract Roles {
         _revoke(role, account);
     }
 
-    /// @notice The role that may grant and revoke `role`: always DEFAULT_ADMIN_ROLE.
+    /// @notice The role that may grant and revoke a role: always DEFAULT_ADMIN_ROLE.
     function getRoleAdmin(bytes32) external pure returns (bytes32) {
         return DEFAULT_ADMIN_ROLE;
     }

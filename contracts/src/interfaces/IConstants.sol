@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice The numbers that the owner may change, each within bounds.
+/// @notice The constants of a grid. The owner may change each constant within its bounds.
 interface IConstants {
     /// @notice The minimum escrow of a new job, in wei of Credit.
     function minimumAmount() external view returns (uint256);
 
-    /// @notice Retained for existing clients; a cancellation has no fee.
+    /// @notice Retained for existing clients. A cancellation has no fee.
     function cancellationFeeMinute() external view returns (uint256);
 
-    /// @notice Retained for existing clients; a bill is capped at the elapsed time without slack.
+    /// @notice Retained for existing clients. A bill is limited to exactly the elapsed time.
     function billDurationDeltaMinute() external view returns (uint256);
 
     /// @notice The claim timeout: the blocks after which an unclaimed match can be expired.
     function claimJobTimeout() external view returns (uint64);
 
-    /// @notice The minutes that one delegated top-up pays for. It is allowed if at most so many
-    /// minutes remain.
+    /// @notice The minutes that one delegated top-up pays for. A delegated top-up is allowed if at
+    /// most this number of minutes remains.
     function topUpSliceDurationMin() external view returns (uint64);
 
     /// @notice The fee, in percent of the cost.
     function deepsquareCut() external view returns (uint256);
 
-    /// @notice The seconds after its claim after which a job that has not started can be expired.
+    /// @notice The number of seconds after its claim at which a job that has not started can be
+    /// expired.
     function startTimeout() external view returns (uint64);
 
-    /// @notice The seconds after its paid time after which an unsettled job can be expired.
+    /// @notice The number of seconds after its paid time at which an unsettled job can be expired.
     function settleGrace() external view returns (uint64);
 }

@@ -2,8 +2,8 @@
 pragma solidity 0.8.37;
 
 /// @notice The grid's token: an ERC-20 of 18 decimals with ERC-2612 permits, minted by its owner.
-/// @dev Reverts with the strings of OpenZeppelin 4, because the published ABI has no errors of this
-/// contract.
+/// @dev Reverts with the strings of OpenZeppelin 4, because the published ABI has no errors for
+/// this contract.
 interface ICredit {
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);

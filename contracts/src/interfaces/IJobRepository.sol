@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {Job, JobDefinition, JobId, JobStatus, JobTerms} from "../Types.sol";
 
 /// @notice Stores the records of all jobs and enforces their life cycle. It transfers no credits.
-/// Only MetaScheduler may write; the rights of other callers are checked there.
+/// Only MetaScheduler may write. MetaScheduler checks the rights of its callers.
 interface IJobRepository {
     event JobCreated(JobId _jobId);
     event JobTransitionEvent(JobId _jobId, JobStatus _from, JobStatus _to);
@@ -29,7 +29,8 @@ interface IJobRepository {
     /// claim.
     function setUnmatched(JobId jobId) external;
 
-    /// @notice Marks a matched job as claimed and returns the values for the provider.
+    /// @notice Marks a matched job as claimed and returns the values that the claim emits for the
+    /// provider.
     function setClaimed(JobId jobId)
         external
         returns (
@@ -64,15 +65,16 @@ interface IJobRepository {
     /// @notice Adds to the escrow. Returns whether no earlier top-up is pending.
     function addTopUp(JobId jobId, uint256 amount) external returns (bool isFirst);
 
-    /// @notice Clears the pending top-up and returns the escrow before and after it, and the price.
+    /// @notice Clears the pending top-up. Returns the escrow before and after the top-up, and the
+    /// price.
     function takeTopUp(JobId jobId)
         external
         returns (uint256 costBefore, uint256 costAfter, uint256 pricePerMinute);
 
-    /// @notice The whole record. Reverts with InvalidJob if the job does not exist.
+    /// @notice The complete record. Reverts with InvalidJob if the job does not exist.
     function get(JobId jobId) external view returns (Job memory);
 
-    /// @notice Several whole records. Reverts with InvalidJob if a job does not exist.
+    /// @notice Several complete records. Reverts with InvalidJob if a job does not exist.
     function getMany(JobId[] calldata jobIds) external view returns (Job[] memory);
 
     /// @notice The record without its strings. Reverts with InvalidJob if the job does not exist.
@@ -103,14 +105,14 @@ interface IJobRepository {
     /// getByCustomerPage.
     function getByCustomer(address customer) external view returns (JobId[] memory);
 
-    /// @notice At most `howMany` jobs of a customer from position `cursor`, and the position after
-    /// them.
+    /// @notice At most `howMany` jobs of a customer, starting at position `cursor`, and the
+    /// position after the last of them.
     function getByCustomerPage(address customer, uint256 cursor, uint256 howMany)
         external
         view
         returns (JobId[] memory jobIds, uint256 newCursor);
 
-    /// @notice The number of all jobs that a customer ever requested.
+    /// @notice The number of jobs that a customer has ever requested.
     function jobCountByCustomer(address customer) external view returns (uint256);
 
     /// @notice The id of the newest job, which is also the number of jobs.

@@ -24,8 +24,8 @@ interface IMetaScheduler {
     event JobRefusedEvent(JobId _jobId, address _providerAddr, address _customerAddr);
     event NewJobRequestEvent(JobId _jobId, address _customerAddr);
 
-    // Our own events. Their indexed fields let a provider or a customer read the events of its own
-    // jobs only.
+    // Events that DeepSquare 1.2 does not have. With their indexed fields a provider or a customer
+    // can read only the events of its own jobs.
     event JobRequested(JobId indexed jobId, address indexed customer, uint256 locked);
     event JobMatched(JobId indexed jobId, address indexed provider, uint256 pricePerMinute);
     event JobUnmatched(JobId indexed jobId, address indexed provider);
@@ -67,12 +67,12 @@ interface IMetaScheduler {
     error RunningColdStatusOnly(JobStatus current);
     error RunningScheduledStatusOnly(JobStatus current);
     // Errors of our own.
-    /// @notice The provider's price is above the highest price of the match. Both are per minute of
-    /// the whole job.
+    /// @notice The provider's price is above the maximum price of the match. Both are prices per
+    /// minute of the whole job.
     error PriceAboveLimit(uint256 price, uint256 limit);
-    /// @notice The job has not expired. `expiry` is a block number for META_SCHEDULED, else seconds
-    /// since 1970. For a PENDING job, which never expires, it is the largest number; its customer
-    /// can cancel it.
+    /// @notice The job has not expired. `expiry` is a block number for META_SCHEDULED, otherwise
+    /// seconds since 1970. A PENDING job never expires, so `expiry` is the largest uint256. Only
+    /// its customer can cancel it.
     error NotExpired(JobStatus current, uint256 expiry);
 
     // Functions for customers.
@@ -86,8 +86,8 @@ interface IMetaScheduler {
     ) external returns (JobId);
 
     /// @notice requestNewJob with a permit (ERC-2612) for exactly `lockedCredits` instead of an
-    /// earlier allowance. A permit that fails is ignored: it may have been used already, and then
-    /// the allowance suffices.
+    /// earlier allowance. A permit that fails is ignored, because it may have been used already. In
+    /// this case the allowance is sufficient.
     function requestNewJobWithPermit(
         JobDefinition calldata definition,
         uint256 lockedCredits,
@@ -99,9 +99,9 @@ interface IMetaScheduler {
         bytes32 s
     ) external returns (JobId);
 
-    /// @notice Ends a job that has not started, with a full refund, or requests its provider to end
-    /// a running job. In both cases the job is added to the cancelling queue of its provider, if it
-    /// has one.
+    /// @notice Ends a job that has not started, with a full refund, or requests the provider to end
+    /// a running job. In both cases a job with a provider is added to the cancelling queue of the
+    /// provider.
     function cancelJob(JobId jobId) external;
 
     /// @notice Adds credits of the caller to the escrow of a claimed or running job.
@@ -110,8 +110,8 @@ interface IMetaScheduler {
 
     /// @notice Adds the price of one slice to the escrow, from the customer's allowance, if at most
     /// one slice remains.
-    /// Warning: with this authority, the job's provider can spend the allowance slice by slice for
-    /// as long as it reports that the job runs. A request to cancel ends the authority
+    /// Warning: with this authority, the job's provider can spend the whole allowance, slice by
+    /// slice, while it reports that the job runs. A request to cancel ends the authority
     /// (NoSpendingAuthority), also for the customer.
     function topUpJobDelegate(JobId jobId) external;
 
@@ -149,7 +149,7 @@ interface IMetaScheduler {
     /// Succeeds if the queue is empty.
     function claimJobs(uint256 most) external returns (uint256 claimed);
 
-    /// @notice Refuses a claimed job that has not started; it becomes PENDING.
+    /// @notice Refuses a matched or claimed job that has not started. The job becomes PENDING.
     function refuseJob(JobId jobId) external;
 
     /// @notice refuseJob for each element. An invalid element is skipped and emits
@@ -165,10 +165,10 @@ interface IMetaScheduler {
     function setRunningMany(Start[] calldata starts) external;
 
     /// @notice Ends a job and pays its provider floor(seconds * price per minute / 60), at most the
-    /// escrow. The seconds are limited to those since its start. A job that never ran or that
+    /// escrow. The seconds are limited to the time since its start. A job that never ran or that
     /// PANICKED costs nothing.
-    /// @param evidence The hash of the accounting record that the bill is based on. It is emitted,
-    /// but not checked.
+    /// @param evidence The hash of the accounting record of the bill. The hash is emitted but not
+    /// checked.
     function settleJob(
         JobId jobId,
         uint8 status,
@@ -182,8 +182,8 @@ interface IMetaScheduler {
     /// BatchElementSkipped.
     function settleMany(Settlement[] calldata settlements) external;
 
-    /// @notice The published form of setJobRunning (the start is now) and of settleJob (in whole
-    /// minutes).
+    /// @notice The call of DeepSquare 1.2 for setJobRunning (with the current time as start) and
+    /// for settleJob (in whole minutes).
     function providerSetJobStatus(
         JobId jobId,
         uint8 nextJobStatus,
@@ -200,7 +200,8 @@ interface IMetaScheduler {
     function claimCancellations(uint256 most) external returns (uint256 claimed);
 
     /// @notice Removes the oldest top-up from the caller's queue. Reverts with NoJob if the queue
-    /// is empty. The emitted minutes add up to exactly those that the whole escrow pays for.
+    /// is empty. The sum of all emitted minutes is the number of minutes that the whole escrow pays
+    /// for.
     function claimNextTopUpJob() external;
 
     /// @notice Removes at most `most` top-ups, oldest first, and emits an event for each.
@@ -222,9 +223,9 @@ interface IMetaScheduler {
     /// @notice Transfers accrued fees to the caller. The escrow cannot be withdrawn.
     function withdrawAdmin(uint256 amount) external;
 
-    /// @notice The fees that have accrued and are not withdrawn.
+    /// @notice The accrued fees that have not been withdrawn.
     function accruedFees() external view returns (uint256);
 
-    /// @notice The version of this ABI. Plain DeepSquare 1.2 does not have this function.
+    /// @notice The version of this ABI. The contracts of DeepSquare 1.2 do not have this function.
     function version() external view returns (string memory);
 }

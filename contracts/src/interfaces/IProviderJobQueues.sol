@@ -4,9 +4,9 @@ pragma solidity 0.8.37;
 import {JobId} from "../Types.sol";
 import {IJobRepository} from "./IJobRepository.sol";
 
-/// @notice Three first-in-first-out queues per provider: jobs to claim, to cancel and to extend.
-/// Shapes: an entry becomes stale when its job changes state. Stale entries count in the sizes and
-/// are skipped by a pop. One call skips at most a fixed number of them.
+/// @notice Three first-in-first-out queues per provider: jobs to claim, to cancel and to extend. An
+/// entry becomes stale when its job changes its state. The sizes include stale entries. A pop skips
+/// stale entries, but at most a fixed number in one call.
 interface IProviderJobQueues {
     /// @notice The kinds of queues.
     enum Kind {
@@ -23,12 +23,12 @@ interface IProviderJobQueues {
     /// @notice Removes the first live entry, and at most 64 stale entries before it. Only the owner
     /// (MetaScheduler) may call it.
     /// @return jobId The job, or 0 if no live entry was found.
-    /// @return isExhausted Whether the queue is empty now. If `jobId` is 0 and the queue is not
+    /// @return isExhausted Whether the queue is now empty. If `jobId` is 0 and the queue is not
     /// empty, another call continues the search.
     function pop(Kind kind, address provider) external returns (JobId jobId, bool isExhausted);
 
     /// @notice At most `most` live entries, oldest first. A job that was refused and matched again
-    /// may be listed twice; it can be claimed once.
+    /// may be listed twice, but can be claimed only once.
     function peek(Kind kind, address provider, uint256 most)
         external
         view
@@ -37,13 +37,13 @@ interface IProviderJobQueues {
     /// @notice The repository that decides which entries are live.
     function jobs() external view returns (IJobRepository);
 
-    /// @notice Entries of the queue, with stale ones.
+    /// @notice The number of entries of the queue, including stale entries.
     function getClaimableJobQueueSize(address provider) external view returns (uint256 length);
 
-    /// @notice Entries of the queue, with stale ones.
+    /// @notice The number of entries of the queue, including stale entries.
     function getCancellingJobQueueSize(address provider) external view returns (uint256 length);
 
-    /// @notice Entries of the queue, with stale ones.
+    /// @notice The number of entries of the queue, including stale entries.
     function getTopUpJobQueueSize(address provider) external view returns (uint256 length);
 
     /// @notice Whether a claim finds a job, or at least removes stale entries.

@@ -4,9 +4,9 @@ pragma solidity 0.8.37;
 import {Label, Provider, ProviderHardware, ProviderPrices} from "../Types.sol";
 
 /// @notice The providers, with their hardware and prices. A provider registers itself, and an
-/// account with METASCHEDULER_ROLE approves it. A change of hardware or labels needs a new
-/// approval; until then the old record stays active.
-/// @dev No view reverts for an unknown address; it returns a record of zeros.
+/// account with METASCHEDULER_ROLE approves it. A change of hardware or labels requires a new
+/// approval. Until the approval, the old record remains active.
+/// @dev No view reverts for an unknown address. The views return a record of zeros.
 interface IProviderManager {
     event ProviderWaitingForApproval(address addr);
     event ProviderApproved(address addr);
@@ -29,8 +29,8 @@ interface IProviderManager {
     error NoProvider();
     error WaitingApprovalOnly();
 
-    /// @notice Requests approval of the caller's hardware, prices and labels; replaces an earlier
-    /// request.
+    /// @notice Requests the approval of the caller's hardware, prices and labels. Replaces an
+    /// earlier request.
     function register(
         ProviderHardware calldata hardware,
         ProviderPrices calldata prices,
@@ -47,11 +47,11 @@ interface IProviderManager {
     /// @notice Makes the waiting record of `provider` the active one.
     function approve(address provider) external;
 
-    /// @notice Removes a provider. It gets no new jobs, but may end its existing jobs.
+    /// @notice Removes a provider. The provider gets no new jobs, but may end its existing jobs.
     function remove(address provider) external;
 
-    /// @notice Bans a provider. It gets no new jobs, may end its existing jobs, and cannot register
-    /// again.
+    /// @notice Bans a provider. The provider gets no new jobs and cannot register again, but may
+    /// end its existing jobs.
     function ban(address provider) external;
 
     /// @notice Lifts a ban.

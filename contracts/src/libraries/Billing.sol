@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice The cost of a job. Amounts are rounded down, so that the customer never pays more than
-/// the exact cost, and the three shares of an escrow (customer, provider, fee) add up to it
-/// exactly.
-/// @dev The arguments are within the bounds of Definitions.sol: a price per minute is below 2^96
-/// and a time below
-/// 2^64, so no product overflows.
+/// @notice The cost of a job. Amounts are rounded down. Therefore the customer never pays more than
+/// the exact cost, and the three shares of an escrow (customer, provider, fee) add up to the
+/// escrow.
+/// @dev No product overflows, because a price per minute is below 2^96 (Definitions.sol) and a time
+/// is below 2^64.
 library Billing {
-    /// @notice Ten years: the longest time that an escrow pays for. It represents "unlimited" if
-    /// the price is 0.
+    /// @notice Ten years, the maximum time that an escrow pays for. If the price is 0, an escrow
+    /// pays for this time.
     uint64 internal constant MAX_MINUTES = 5_256_000;
     uint256 private constant SECONDS_PER_MINUTE = 60;
     uint256 private constant PERCENT = 100;
 
-    /// @notice The cost of a time in seconds at a price per minute.
+    /// @notice The cost of `time` seconds at a price per minute.
     function costDown(uint256 time, uint256 pricePerMinute) internal pure returns (uint256) {
         return time * pricePerMinute / SECONDS_PER_MINUTE;
     }
 
-    /// @notice The fee, which is `cutPercent` of a cost; the provider receives the rest.
+    /// @notice The fee: `cutPercent` percent of a cost. The provider receives the rest.
     function feeDown(uint256 cost, uint256 cutPercent) internal pure returns (uint256) {
         return cost * cutPercent / PERCENT;
     }
@@ -31,9 +30,9 @@ library Billing {
         return bought > MAX_MINUTES ? MAX_MINUTES : uint64(bought);
     }
 
-    /// @notice The seconds after which an amount is used up, rounded up, at most MAX_MINUTES.
-    /// @dev Rounded up in favour of the provider, because it is used for a deadline of the provider
-    /// only.
+    /// @notice The seconds that an amount pays for, rounded up, at most MAX_MINUTES.
+    /// @dev Rounded up in favour of the provider, because only a deadline of the provider uses the
+    /// result.
     function paidSecondsUp(uint256 amount, uint256 pricePerMinute) internal pure returns (uint256) {
         uint256 longest = MAX_MINUTES * SECONDS_PER_MINUTE;
         if (pricePerMinute == 0) return longest;

@@ -4,11 +4,11 @@ pragma solidity 0.8.37;
 import {Affinity, JobDefinition, Label, ProviderPrices} from "../Types.sol";
 
 /// @notice The bounds of job definitions and of prices, and the price of a job.
-/// @dev The bounds are generous: a million CPUs, half an exabyte of memory, 4,722 credits per CPU
-/// and minute. They are chosen so that a job's price per minute always fits into 96 bits:
-/// 2^20 * 2^72 + 2^39 * 2^56 + 2^20 * 2^72 < 2^96. Strings are bounded because a claim emits all of
-/// them: without bounds, the claim of a few huge jobs would not fit into a block. Ids of scripts
-/// have 22 characters today; earlier, the field had addresses of scripts.
+/// @dev The bounds are large: a million CPUs, half an exabyte of memory, 4,722 credits per CPU and
+/// minute. With these bounds the price per minute of a job always fits into 96 bits: 2^20 * 2^72 +
+/// 2^39 * 2^56 + 2^20 * 2^72 < 2^96. Strings are bounded because a claim emits all strings of a
+/// job. Without bounds, the claim of a few jobs might not fit into a block. Ids of scripts have 22
+/// characters. In earlier versions this field contained the address of a script.
 library Definitions {
     uint256 internal constant MAX_GPUS = 1 << 20;
     uint256 internal constant MAX_CPUS = 1 << 20;
@@ -20,13 +20,15 @@ library Definitions {
     uint256 internal constant MAX_UNIT_PRICE = type(uint72).max;
     uint256 internal constant MAX_MEMORY_PRICE = type(uint56).max;
 
-    /// @notice Whether a job's resources are above 0 and, like its strings, within the bounds.
+    /// @notice Whether the job's resources are above 0, and its resources and strings are within
+    /// the bounds.
     function isValid(JobDefinition calldata definition) internal pure returns (bool) {
         uint256 tasks = definition.ntasks;
         uint256 cpusPerTask = definition.cpusPerTask;
         uint256 memPerCpu = definition.memPerCpu;
         if (tasks == 0 || cpusPerTask == 0 || memPerCpu == 0) return false;
-        // Each factor is below 2^64, so neither product can overflow before it is compared.
+        // Each factor is below 2^64, and a product is compared before the next multiplication.
+        // Therefore no product overflows.
         return definition.gpus <= MAX_GPUS && tasks * cpusPerTask <= MAX_CPUS
             && tasks * cpusPerTask * memPerCpu <= MAX_MEMORY_MB
             && definition.storageType <= MAX_STORAGE_TYPE
@@ -34,7 +36,7 @@ library Definitions {
             && areBounded(definition.uses, definition.affinity);
     }
 
-    /// @notice Whether the number and the lengths of a job's labels are within the bounds.
+    /// @notice Whether the number and the lengths of the job's labels are within the bounds.
     function areBounded(Label[] calldata uses, Affinity[] calldata affinity)
         internal
         pure

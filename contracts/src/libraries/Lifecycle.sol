@@ -3,14 +3,14 @@ pragma solidity 0.8.37;
 
 import {JobStatus} from "../Types.sol";
 
-/// @notice The legal transitions of a job. A test compares the Python table
-/// `gridstead.domain.jobs.lifecycle` with this one for all pairs of states.
+/// @notice The legal transitions of a job. A test compares this table with the Python table
+/// `gridstead.domain.jobs.lifecycle` for all pairs of states.
 library Lifecycle {
     error InvalidTransition(JobStatus from, JobStatus to);
     error JobHotStatusOnly(JobStatus current);
     error SameStatusError();
 
-    /// @notice Whether the job has ended and its escrow has been paid out.
+    /// @notice Whether the state is cold: the job has ended, and its escrow has been paid out.
     function isCold(JobStatus status) internal pure returns (bool) {
         return status >= JobStatus.CANCELLED;
     }

@@ -14,8 +14,8 @@ import {
 } from "../Types.sol";
 
 /// @notice The storage layout of a job.
-/// @dev Values that are written together share a slot: a transition writes one slot, a match one
-/// more, and so on.
+/// @dev Values that are written together share a slot: a transition writes slot 0, a match also
+/// writes slot 1, and so on.
 struct Record {
     // Slot 0: written by every transition.
     address customer;
@@ -40,12 +40,12 @@ struct Record {
     uint40 claimTime;
     uint40 startTime;
     uint40 endTime;
-    bool hasExitCode; // A report before the end had an exit code.
+    bool hasExitCode; // An earlier report contained an exit code.
     // Slot 4: written by top-ups, cancellations and failures.
     uint128 pendingTopUp;
     int64 exitCode;
     uint40 cancelRequestTime;
-    // One slot each; a string of up to 31 bytes needs no second slot.
+    // Each value has its own slot. A string of up to 31 bytes requires no second slot.
     bytes32 name;
     string batchLocationHash;
     string lastError;
@@ -76,7 +76,7 @@ library Records {
         }
     }
 
-    /// @notice The definition as it was requested.
+    /// @notice The definition from the job request.
     function toDefinition(Record storage record)
         internal
         view
@@ -94,7 +94,7 @@ library Records {
         }
     }
 
-    /// @notice The record as the struct that views return.
+    /// @notice Converts the record to the struct that the views return.
     function toJob(Record storage record, JobId jobId) internal view returns (Job memory job) {
         job.jobId = jobId;
         job.status = record.status;

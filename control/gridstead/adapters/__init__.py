@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outside world, outbound. Each adapter translates foreign words and errors once."""
+"""The outbound adapters. They implement the ports and convert values and errors of libraries."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gRPC channels: TLS with a pinned CA, and a client certificate if the peer requires one."""
+"""Opens gRPC channels over TLS, with a given CA and an optional client certificate."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from gridstead.errors import ConfigError
 
 _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # The timeout of one attempt: a TLS handshake over a long distance takes time.
+    # The minimum is also the timeout of an attempt. A TLS handshake over a long distance is slow.
     ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 2000),
     ("grpc.enable_http_proxy", 0),
-    ("grpc.max_receive_message_length", 64 * 1024 * 1024),  # a listing of 100,000 jobs
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),  # a list of 100,000 jobs
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcPeer:
-    """A peer's address, and the files of the TLS connection.
+    """The address of a gRPC server, and the files of the TLS connection to it.
 
     Attributes:
         address: ``host:port``.
-        ca: PEM file of the peer's CA; None for the system's CAs.
-        certificate: PEM file of the client certificate; None if the peer requires none.
-        key: PEM file of the client's private key.
+        ca: PEM file of the CA of the peer. None for the CAs of the system.
+        certificate: PEM file of the client certificate. None if the peer does not require one.
+        key: PEM file of the private key of the client certificate.
     """
 
     address: str
@@ -38,7 +38,7 @@ class GrpcPeer:
 
 
 def open_channel(peer: GrpcPeer) -> grpc.Channel:
-    """Return a channel to the peer; the first call connects it.
+    """Return a channel to the peer. The channel connects at the first call.
 
     Raises:
         ConfigError: If a file cannot be read.
@@ -56,5 +56,5 @@ def _read(path: Path | None) -> bytes | None:
         return None
     try:
         return path.read_bytes()
-    except OSError as err:
-        raise ConfigError(f"could not read {path}", detail=err.strerror) from err
+    except OSError as error:
+        raise ConfigError(f"could not read {path}", detail=error.strerror) from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead contracts`: commands that change a set of contracts. All commands are idempotent."""
+"""`gridstead contracts`: the commands that change deployed contracts. They are idempotent."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from gridstead.errors import InvalidInput
 
 app = typer.Typer()
 
-Account = Annotated[
+AccountAddress = Annotated[
     str,
-    typer.Argument(metavar="ADDRESS", help="A wallet; a mixed-case address is checked (EIP-55)."),
+    typer.Argument(
+        metavar="ADDRESS",
+        help="Address of a wallet. The checksum of a mixed-case address is checked (EIP-55).",
+    ),
 ]
-Successor = Annotated[
-    Path, typer.Option("--admin-keystore", help="The new administrator's wallet.")
+NewAdminKeystore = Annotated[
+    Path, typer.Option("--admin-keystore", help="Key file of the new administrator's wallet.")
 ]
 
 
@@ -36,29 +39,34 @@ def _range_text(constant: Constant) -> str:
     return f"{minimum} to {maximum}"
 
 
-_CONSTANTS = "\n".join(
-    f"  {constant.name}: {constant.meaning}; {_range_text(constant)}" for constant in CONSTANTS
-)
+def _constant_line(constant: Constant) -> str:
+    return f"  {constant.name}: {constant.meaning}; {_range_text(constant)}"
+
+
+_CONSTANTS_HELP = "\n".join(map(_constant_line, CONSTANTS))
 
 
 @app.command()
 @expanded()
 def grant(
     role: Annotated[str, typer.Argument(metavar="ROLE", help="admin or matcher.")],
-    address: Account,
+    address: AccountAddress,
     grid: GridOptions,
     sender: SenderOptions,
 ) -> None:
     """Grant a role to a wallet in every contract that has the role.
 
-    The role matcher is for the wallet of the meta-scheduler service: it matches jobs and approves
-    providers. The role admin grants roles, closes the set and withdraws fees. To replace the
-    administrator, use hand-over instead. A contract in which the wallet already has the role is
-    left unchanged.
+    The role matcher is for the wallet of the meta-scheduler service. It matches jobs and approves
+    providers. The role admin grants roles, opens and closes the grid, and withdraws fees. To
+    replace the administrator, use hand-over instead. A contract in which the wallet already has the
+    role is not changed.
     """
-    granted, account = parse_role(role), parse_recipient(address)
+    granted_role = parse_role(role)
+    account = parse_recipient(address)
     sender.carry_out(
-        grid, lambda state, me: plans.grant(state, me, granted, account), accounts=(account,)
+        grid,
+        lambda state, admin: plans.grant(state, admin, granted_role, account),
+        accounts=(account,),
     )
 
 
@@ -66,30 +74,37 @@ def grant(
 @expanded()
 def revoke(
     role: Annotated[str, typer.Argument(metavar="ROLE", help="admin, matcher or contract.")],
-    address: Account,
+    address: AccountAddress,
     grid: GridOptions,
     sender: SenderOptions,
 ) -> None:
     """Revoke a role of a wallet in every contract.
 
-    With the role admin, contracts that are offered to the wallet are no longer offered. The last
-    admin of a contract cannot lose the role. The role contract is that of MetaScheduler in the
-    other contracts; status reports if another account has it.
+    If the role is admin, the command also withdraws the offers of contracts to the wallet. The last
+    admin of a contract cannot lose the role. The role contract belongs to MetaScheduler, which has
+    it in the other contracts. `status` reports if another account has it.
     """
-    revoked, account = parse_role(role, Role), parse_address(address)
+    revoked_role = parse_role(role, Role)
+    account = parse_address(address)
     sender.carry_out(
-        grid, lambda state, me: plans.revoke(state, me, revoked, account), accounts=(account,)
+        grid,
+        lambda state, admin: plans.revoke(state, admin, revoked_role, account),
+        accounts=(account,),
     )
 
 
 @app.command(
     "set-constant",
-    help=f"Set a constant of the grid and print its old and new value.\n\n\b\n{_CONSTANTS}",
+    help=f"Set a constant of the grid and print its old and new value.\n\n\b\n{_CONSTANTS_HELP}",
 )
 @expanded(without={"first_block"})
 def set_constant(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="One of the names above.")],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="A number, in the unit above.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the constant: one of the names above.")
+    ],
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="New value: a number in the unit above.")
+    ],
     grid: GridOptions,
     sender: SenderOptions,
 ) -> None:
@@ -98,7 +113,7 @@ def set_constant(
     number = _parse_value(constant, value)
     sender.carry_out(
         grid,
-        lambda state, me: plans.set_constant(state, me, constant, number),
+        lambda state, admin: plans.set_constant(state, admin, constant, number),
         constant=constant,
     )
 
@@ -106,15 +121,15 @@ def set_constant(
 @app.command("open")
 @expanded(without={"first_block"})
 def open_(grid: GridOptions, sender: SenderOptions) -> None:
-    """Open a closed set, so that it accepts new jobs again."""
-    sender.carry_out(grid, lambda state, me: plans.set_open(state, me, is_open=True))
+    """Open a closed grid: it accepts new jobs again."""
+    sender.carry_out(grid, lambda state, admin: plans.set_open(state, admin, is_open=True))
 
 
 @app.command()
 @expanded(without={"first_block"})
 def close(grid: GridOptions, sender: SenderOptions) -> None:
-    """Close a set, so that it accepts no new jobs. The jobs that it has continue."""
-    sender.carry_out(grid, lambda state, me: plans.set_open(state, me, is_open=False))
+    """Close a grid: it accepts no new jobs. Its present jobs continue."""
+    sender.carry_out(grid, lambda state, admin: plans.set_open(state, admin, is_open=False))
 
 
 @app.command()
@@ -122,31 +137,31 @@ def close(grid: GridOptions, sender: SenderOptions) -> None:
 def seal(grid: GridOptions, sender: SenderOptions) -> None:
     """Remove the admin of JobRepository permanently. This is irreversible.
 
-    Afterwards nobody can grant a second contract the right to write job records, which would give
-    it access to the escrow. MetaScheduler continues to write them. All other commands continue to
-    work, including hand-over and take-over.
+    Afterwards nobody can grant another contract the right to write job records, with which it could
+    take the escrow. MetaScheduler keeps this right. All other commands continue to work, including
+    hand-over and take-over.
     """
     sender.carry_out(grid, plans.seal)
 
 
 @app.command("hand-over")
 @expanded()
-def hand_over(address: Account, grid: GridOptions, sender: SenderOptions) -> None:
-    """Step 1 of 2 to replace the administrator: grant the new wallet your rights.
+def hand_over(address: AccountAddress, grid: GridOptions, sender: SenderOptions) -> None:
+    """Replace the administrator, step 1 of 2: grant your rights to the new wallet.
 
-    The new wallet becomes an admin, and the contracts that your wallet owns are offered to it. Your
-    wallet keeps its rights until step 2, take-over.
+    The new wallet becomes an admin. The contracts that your wallet owns are offered to the new
+    wallet. Your wallet keeps its rights until step 2, take-over.
     """
     new_owner = parse_recipient(address)
     sender.carry_out(
-        grid, lambda state, me: plans.hand_over(state, me, new_owner), accounts=(new_owner,)
+        grid, lambda state, admin: plans.hand_over(state, admin, new_owner), accounts=(new_owner,)
     )
 
 
 @app.command("take-over")
-@expanded(instead={"admin_keystore": Successor})
+@expanded(instead={"admin_keystore": NewAdminKeystore})
 def take_over(grid: GridOptions, sender: SenderOptions) -> None:
-    """Step 2 of 2 to replace the administrator, as the new administrator.
+    """Replace the administrator, step 2 of 2: run it with the wallet of the new administrator.
 
     The new wallet accepts the contracts that are offered to it, and revokes the role of the old
     administrator.
@@ -155,9 +170,11 @@ def take_over(grid: GridOptions, sender: SenderOptions) -> None:
 
 
 def _parse_value(constant: Constant, text: str) -> int:
+    """Return the new value of a constant. Amounts are converted from credits to wei."""
     if constant.unit == "wei":
         return parse_credits(text)
-    if not (text.isascii() and text.isdecimal()) or len(text) > len(str(2**256)):
+    is_number = text.isascii() and text.isdecimal()
+    if not is_number or len(text) > len(str(2**256)):
         hint = f"Give a whole number from {_range_text(constant)}, without the unit."
         raise InvalidInput(f"invalid {constant.name} {text[:80]!r}", hint=hint)
     return int(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead authorized-keys`: the supervisor's SSH keys on login hosts."""
+"""`gridstead authorized-keys`: fetches the supervisor's public SSH keys for a login host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gridstead.cli.output import console
+from gridstead.cli.output import stdout_console
 from gridstead.wiring.users.authorized_keys import fetch as fetch_keys
 
 app = typer.Typer(no_args_is_help=True)
@@ -18,18 +18,20 @@ app.callback()(lambda: None)
 @app.command()
 def fetch(
     endpoint: Annotated[
-        str, typer.Option("--endpoint", help="The supervisor's SshAPI, as host:port.")
+        str, typer.Option("--endpoint", help="Address of the supervisor's SshAPI, as host:port.")
     ],
     ca: Annotated[
-        Path, typer.Option("--ca", help="PEM file of the CA of the supervisor's certificate.")
+        Path,
+        typer.Option("--ca", help="PEM file of the CA that signed the supervisor's certificate."),
     ],
     output: Annotated[
         Path,
         typer.Option(
-            "--output", help="File to write the keys to; unchanged if they cannot be fetched."
+            "--output", help="File to write. It is not changed if the keys cannot be fetched."
         ),
     ],
 ) -> None:
-    """Fetch the public keys with which the supervisor logs in as a wallet's user."""
+    """Fetch the public keys that let the supervisor log in as the user of a wallet."""
     changed = fetch_keys(endpoint, ca, output)
-    console.print(f"{output}: {'changed' if changed else 'unchanged'}")
+    state = "changed" if changed else "unchanged"
+    stdout_console.print(f"{output}: {state}")

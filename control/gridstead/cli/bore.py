@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gridstead-bore SERVER PORT`: exposes a port of this host on a bore server, for every client.
 
-It runs next to a task, in the task's network. SERVER is ``host:port``. The token is the first line
-of the standard input, because every user can read a command line; an empty line means no token. The
-command runs until it is killed, and reconnects when a connection ends.
+It runs next to a task, in the network namespace of the task. SERVER is ``host:port``. The first
+line of the standard input is the token, or empty if the server needs no token. The token is not an
+argument, because every user of the host can read a command line. The program runs until it is
+killed, and reconnects when the connection ends.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from gridstead.adapters.jobs.bore import BoreTunnel, forward
 from gridstead.adapters.logs.stream import write_all
 from gridstead.errors import GridsteadError
 
-PAUSE_S = 10.0
-_STDOUT, _STDERR = 1, 2
+RECONNECT_S = 10.0
+_STDOUT = 1
+_STDERR = 2
 
 
 def main() -> None:
@@ -28,14 +30,14 @@ def main() -> None:
     bore = BoreTunnel(
         host=host.strip("[]"), port=int(port), target_port=int(sys.argv[2]), token=token
     )
-    # The errors of paramiko that matter are reported below.
+    # Without a handler, paramiko would print its errors itself. They are printed below.
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
     while True:
         try:
             forward(bore, partial(write_all, _STDOUT))
-        except GridsteadError as err:
-            write_all(_STDERR, f"gridstead: {err}\n".encode())
-        time.sleep(PAUSE_S)
+        except GridsteadError as error:
+            write_all(_STDERR, f"gridstead: {error}\n".encode())
+        time.sleep(RECONNECT_S)
 
 
 if __name__ == "__main__":

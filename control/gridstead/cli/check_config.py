@@ -9,51 +9,60 @@ import typer
 
 from gridstead.cli.client import settings_file
 from gridstead.cli.options import Json, ServiceConfig, settings_path
-from gridstead.cli.output import emit_done
+from gridstead.cli.output import emit_result
 from gridstead.config import SERVICES, ClientSettings, Settings, load
-from gridstead.distributions import KNOWN, SETTINGS, installed, not_installed
+from gridstead.distributions import (
+    DISTRIBUTION_OF,
+    SETTINGS_GROUP,
+    installed_entry_points,
+    not_installed_error,
+)
 from gridstead.errors import InvalidInput
 
 CLIENT = "client"
-NAMES = (CLIENT, *sorted({*SERVICES, *installed(SETTINGS)}))
+SETTINGS_FILES = (CLIENT, *sorted({*SERVICES, *installed_entry_points(SETTINGS_GROUP)}))
 
 
 def settings_models() -> dict[str, type[Settings]]:
-    """Return the models of all settings files by name, also those of other distributions."""
-    return {name: _model_of(name) for name in NAMES}
+    """Return the models of all settings files by name, including those of other distributions."""
+    return {name: _model_of(name) for name in SETTINGS_FILES}
 
 
 def check_config(
-    service: Annotated[str, typer.Argument(metavar="SERVICE", help=f"One of: {', '.join(NAMES)}.")],
+    service: Annotated[
+        str, typer.Argument(metavar="SERVICE", help=f"One of: {', '.join(SETTINGS_FILES)}.")
+    ],
     config: ServiceConfig = None,
     as_json: Json = False,
 ) -> None:
     """Check the settings file of a service, or of the client.
 
-    The command contacts no other program and changes nothing.
+    The command reads only this file. It contacts no other program and changes nothing.
     """
     model = _model_of(service)
     path = settings_file(config) if service == CLIENT else settings_path(service, config)
     load(model, path)
     record = {"service": service, "file": str(path), "good": True}
-    emit_done(record, f"{path}: good", as_json=as_json)
+    emit_result(record, f"{path}: valid", as_json=as_json)
 
 
 def _model_of(name: str) -> type[Settings]:
     """Return the model of a settings file.
 
     Raises:
-        InvalidInput: If there is no such settings file.
-        ConfigError: If a distribution of this project provides it and is not installed.
+        InvalidInput: If no settings file has this name.
+        ConfigError: If the file belongs to a distribution that is not installed.
     """
     if name == CLIENT:
         return ClientSettings
     if name in SERVICES:
         return SERVICES[name]
-    entry_point = installed(SETTINGS).get(name)
+    entry_point = installed_entry_points(SETTINGS_GROUP).get(name)
     if entry_point is not None:
         model: type[Settings] = entry_point.load()
         return model
-    if name in KNOWN:
-        raise not_installed(name)
-    raise InvalidInput(f"unknown service {name[:80]!r}", hint=f"Give one of: {', '.join(NAMES)}.")
+    if name in DISTRIBUTION_OF:
+        raise not_installed_error(name)
+    raise InvalidInput(
+        f"unknown service {name[:80]!r}", hint=f"Give one of: {', '.join(SETTINGS_FILES)}."
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that the commands of a grid user share: settings, clients of the grid, output of a job."""
+"""Code that the commands of a grid user share: their settings, and the access to the grid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.errors import ConfigError, InvalidInput
 
-if TYPE_CHECKING:  # slow to import, and many commands and their --help do not use the chain
+if TYPE_CHECKING:  # These imports are slow, and many commands do not use the chain.
     from gridstead.adapters.chain.customer import Customer
     from gridstead.adapters.chain.ledger import ChainLedger
     from gridstead.adapters.chain.wallet import Wallet
@@ -23,7 +23,14 @@ if TYPE_CHECKING:  # slow to import, and many commands and their --help do not u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridClient:
-    """The settings, wallet and clients of a grid user at a terminal."""
+    """The settings and the wallet of a grid user, and the access to the contracts.
+
+    Attributes:
+        settings: The settings of the user.
+        wallet: The wallet of the user.
+        customer: The calls that the user sends to the contracts.
+        ledger: The reader of jobs and providers.
+    """
 
     settings: ClientSettings
     wallet: Wallet
@@ -31,7 +38,7 @@ class GridClient:
     ledger: ChainLedger
 
     def job(self, number: int) -> Job:
-        """Return a job at the newest block.
+        """Return a job as of the newest block.
 
         Raises:
             InvalidInput: If the job does not exist.
@@ -46,8 +53,11 @@ class GridClient:
 
 
 def waiting_reason(client: GridClient, job: Job) -> str | None:
-    """Return why a pending job has no provider, None if unknown or not pending."""
-    from gridstead.adapters.matching.queue_view import pending_reason  # noqa: PLC0415 - see above
+    """Return why a pending job has no provider.
+
+    Returns None if the job is not pending or the reason is unknown.
+    """
+    from gridstead.adapters.matching.queue_view import pending_reason  # noqa: PLC0415 - slow import
 
     url = client.settings.queue_url
     if job.state is not JobState.PENDING or url is None:
@@ -56,7 +66,7 @@ def waiting_reason(client: GridClient, job: Job) -> str | None:
 
 
 def settings_file(config: Path | None) -> Path:
-    """Return the path of the user's settings file.
+    """Return the path of the user's settings file: the given path, or the default.
 
     Raises:
         ConfigError: If the file does not exist.
@@ -65,7 +75,7 @@ def settings_file(config: Path | None) -> Path:
     path = config or Path(default).expanduser()
     if not path.exists():
         hint = (
-            f"Give --config FILE or set ${CONFIG_VARIABLE};"
+            f"Give --config FILE or set ${CONFIG_VARIABLE}."
             " docs/reference/settings.md describes the client's settings."
         )
         raise ConfigError(f"cannot read {path}", detail="it does not exist", hint=hint)
@@ -73,9 +83,9 @@ def settings_file(config: Path | None) -> Path:
 
 
 def open_client(config: Path | None) -> GridClient:
-    """Return the clients of the user in the settings file."""
-    from gridstead.config import ClientSettings, load  # noqa: PLC0415 - see above
-    from gridstead.wiring.client import open_customer  # noqa: PLC0415 - see above
+    """Return the access to the grid that the user's settings file describes."""
+    from gridstead.config import ClientSettings, load  # noqa: PLC0415 - slow import
+    from gridstead.wiring.client import open_customer  # noqa: PLC0415 - slow import
 
     settings = load(ClientSettings, settings_file(config))
     wallet, customer, ledger = open_customer(settings)
@@ -83,7 +93,7 @@ def open_client(config: Path | None) -> GridClient:
 
 
 def parse_job_number(text: str) -> int:
-    """Return a job number.
+    """Return the job number that a text contains.
 
     Raises:
         InvalidInput: If the text is not a decimal or hexadecimal number, or is out of range.
@@ -101,24 +111,26 @@ def parse_job_number(text: str) -> int:
 
 
 def exit_code(job: Job) -> int:
-    """Return the job's exit code as in a shell: 128 plus the signal if a signal ended it."""
-    code, signal = job.exit_code >> 8, job.exit_code & 0x7F
+    """Return the exit code of a job as a shell does: 128 plus the signal if a signal ended it."""
+    code = job.exit_code >> 8
+    signal = job.exit_code & 0x7F
     if code == 0 and signal:
         return 128 + signal
     return code
 
 
 def cost_so_far(job: Job, now: int) -> int:
-    """Return the job's cost, wei: the final cost, or the cost of a running job until now."""
+    """Return the cost of a job until now, in wei. For an ended job, this is the final cost."""
     if job.state in COLD:
         return job.final_cost
     if job.state is not JobState.RUNNING:
         return 0
-    return min(job.escrow, cost_floor(max(0, now - job.started_at), job.price_per_min))
+    running_s = max(0, now - job.started_at)
+    return min(job.escrow, cost_floor(running_s, job.price_per_min))
 
 
 def to_json(job: Job) -> dict[str, object]:
-    """Return a job as JSON. Units: wei, Unix seconds, MB."""
+    """Return a job as a JSON object. Units: wei, Unix seconds, MB."""
     resources = job.resources
     return {
         "number": job.id.number,

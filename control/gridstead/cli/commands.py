@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of `gridstead`. The module of a command is imported when the command is used.
+"""The commands of `gridstead`. The module of a command is imported only when the command is used.
 
-So `gridstead --help` and the commands that use no chain start quickly, and the client's commands
-run without the packages of a site.
+So `gridstead --help` and the commands that do not use the chain start quickly. The commands of the
+client run without the packages of a site.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from typing import Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from gridstead.distributions import COMMANDS, KNOWN, installed, not_installed, summary
+from gridstead.distributions import (
+    COMMANDS_GROUP,
+    DISTRIBUTION_OF,
+    installed_entry_points,
+    not_installed_error,
+    summary,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +30,9 @@ class OwnCommand:
     """A command of this distribution.
 
     Attributes:
-        help: One line for the list of commands. It is also the help of a group of commands.
-        target: Module and attribute: the Typer application of a group, or the function of a
-            command.
+        help: The line in the list of commands. It is also the help of a group of commands.
+        target: ``module:attribute``. The attribute is the Typer application of a group, or the
+            function of a command.
     """
 
     help: str
@@ -57,10 +63,10 @@ _CLIENT = {
         "gridstead.cli.submit:submit",
     ),
     "job": OwnCommand(
-        "List, show, cancel and top up jobs; read their output.", "gridstead.cli.job:app"
+        "List, show, cancel and top up jobs, and read their output.", "gridstead.cli.job:app"
     ),
     "credit": OwnCommand(
-        "Show and transfer credits, and set your allowance for the grid.",
+        "Show and transfer credits, and set how many of them the grid may use.",
         "gridstead.cli.credit:app",
     ),
     "provider": OwnCommand(
@@ -68,14 +74,15 @@ _CLIENT = {
         "gridstead.cli.provider:app",
     ),
     "contracts": OwnCommand(
-        "Administer the contracts of a grid.", "gridstead.cli.contracts_group:app"
+        "Deploy, check and administer the contracts of a grid.", "gridstead.cli.contracts_group:app"
     ),
-    "wallet": OwnCommand("Create and show wallets (key files).", "gridstead.cli.wallet:app"),
+    "wallet": OwnCommand("Create wallets and print their addresses.", "gridstead.cli.wallet:app"),
     "devnet": OwnCommand(
         "Set up a grid on a development chain (anvil).", "gridstead.cli.devnet:app"
     ),
     "authorized-keys": OwnCommand(
-        "Manage the supervisor's SSH keys on a login host.", "gridstead.cli.authorized_keys:app"
+        "Fetch the supervisor's public SSH keys for a login host.",
+        "gridstead.cli.authorized_keys:app",
     ),
     "check-config": OwnCommand(
         "Check the settings file of a service, or of the client.",
@@ -86,13 +93,13 @@ _SERVICES = {
     name: OwnCommand(text, f"gridstead.cli.service:{name.replace('-', '_')}")
     for name, text in SERVICES.items()
 }
-OWN = MappingProxyType(_CLIENT | _SERVICES)
+OWN_COMMANDS = MappingProxyType(_CLIENT | _SERVICES)
 
 
 class Commands(MutableMapping[str, Any]):
     """The commands by name: those of this distribution, then those of other distributions.
 
-    The names are known without the modules. The look-up of a command imports its module.
+    Iteration over the names imports no module of a command. Access to a command imports its module.
     """
 
     def __init__(self) -> None:
@@ -117,50 +124,52 @@ class Commands(MutableMapping[str, Any]):
 
     @staticmethod
     def summaries() -> dict[str, str]:
-        """Return a line on each command. Imports no module of a command."""
-        lines = {name: own.help for name, own in OWN.items()}
-        for name, entry_point in installed(COMMANDS).items():
+        """Return the line on each command for the list. Imports no module of a command."""
+        lines = {name: command.help for name, command in OWN_COMMANDS.items()}
+        for name, entry_point in installed_entry_points(COMMANDS_GROUP).items():
             lines.setdefault(name, summary(entry_point))
         return lines
 
 
 class GridsteadGroup(TyperGroup):
-    """The `gridstead` command."""
+    """The `gridstead` command, which imports its subcommands only when they are used."""
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - attributes of click
         super().__init__(**attributes)
-        self._own_commands = Commands()
-        self.commands = self._own_commands
+        self._lazy_commands = Commands()
+        self.commands = self._lazy_commands
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - as above
-        """Write the list of commands, without an import of their modules."""
-        lines = self._own_commands.summaries()
-        listed = {name: TyperCommand(name, help=text) for name, text in lines.items()}
-        TyperGroup(commands=cast("dict[str, Any]", listed)).format_commands(ctx, formatter)
+        """Write the list of commands without importing their modules."""
+        lines = self._lazy_commands.summaries()
+        placeholders = {name: TyperCommand(name, help=text) for name, text in lines.items()}
+        group = TyperGroup(commands=cast("dict[str, Any]", placeholders))
+        group.format_commands(ctx, formatter)
 
 
 def _load(name: str) -> Any:  # noqa: ANN401 - a command of Typer's copy of click
-    """Return a command.
+    """Import the module of a command and return the command.
 
     Raises:
-        KeyError: If there is no such command.
-        ConfigError: If a distribution of this project provides the command and is not installed.
+        KeyError: If no command has this name.
+        ConfigError: If the command belongs to a distribution that is not installed.
     """
-    own = OWN.get(name)
-    if own is None:
+    own_command = OWN_COMMANDS.get(name)
+    if own_command is None:
         return _as_command(name, _load_installed(name))
-    module, _, attribute = own.target.partition(":")
+    module, _, attribute = own_command.target.partition(":")
     command = _as_command(name, getattr(importlib.import_module(module), attribute))
-    command.help = command.help or own.help
+    command.help = command.help or own_command.help
     return command
 
 
 def _load_installed(name: str) -> object:
-    entry_point = installed(COMMANDS).get(name)
+    """Return the Typer application of a command of another distribution."""
+    entry_point = installed_entry_points(COMMANDS_GROUP).get(name)
     if entry_point is not None:
         return entry_point.load()
-    if name in KNOWN:
-        raise not_installed(name)
+    if name in DISTRIBUTION_OF:
+        raise not_installed_error(name)
     raise KeyError(name)
 
 

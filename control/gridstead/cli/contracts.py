@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead contracts`: commands that deploy and inspect a grid's contracts.
+"""`gridstead contracts deploy|status`: deploys and checks the contracts of a grid.
 
-The commands that change a set are in administration.py.
+The commands that change deployed contracts are in administration.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ AdminKeystore = Annotated[
 DeploymentFile = Annotated[
     Path,
     typer.Option(
-        "--deployment", help="File that records each step; an interrupted run continues from it."
+        "--deployment",
+        help="File that records each step. An interrupted run continues after the last step.",
     ),
 ]
 
@@ -40,36 +41,45 @@ def deploy(
     admin_password_file: AdminPassword,
     deployment: DeploymentFile,
     meta_scheduler: Annotated[
-        str, typer.Option("--meta-scheduler", help="Address of the wallet that matches jobs.")
+        str,
+        typer.Option(
+            "--meta-scheduler", help="Address of the meta-scheduler's wallet, which matches jobs."
+        ),
     ],
     supply: Annotated[
         str,
         typer.Option(
-            "--supply", help="Credits that the administrator receives when Credit is created."
+            "--supply",
+            help="Credits that the administrator receives when the Credit contract is created.",
         ),
     ] = "1000000",
     chain_id: ChainId = None,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Deploy a grid's contracts, grant the roles, and verify the set on the chain.
+    """Deploy the contracts of a grid, grant the roles, and check the result on the chain.
 
-    The command is idempotent: only the missing steps are sent. The last step is irreversible: it
-    seals JobRepository, so that nobody can grant a second contract the right to write job records
-    and so reach the escrow. This step is skipped if another account ever had a role there, or if
-    the node does not have the events that show it.
+    The command is idempotent: it sends only the missing steps.
+
+    The last step is irreversible: it seals JobRepository. Afterwards nobody can grant another
+    contract the right to write job records, with which it could take the escrow. The step is
+    skipped if another account ever had a role in JobRepository, or if the node cannot search the
+    events that would show it.
     """
-    operator, amount = parse_recipient(meta_scheduler), parse_credits(supply)
-    from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415 - takes a second to import
+    operator = parse_recipient(meta_scheduler)
+    amount = parse_credits(supply)
+    from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415 - slow import
     from gridstead.wiring.contracts.administration import ContractsLocation, find_set  # noqa: PLC0415
 
     admin = (admin_keystore, admin_password_file)
-    order = wiring.DeploymentRequest(admin=admin, path=deployment, operator=operator, supply=amount)
+    request = wiring.DeploymentRequest(
+        admin=admin, path=deployment, operator=operator, supply=amount
+    )
     node = wiring.check_chain(rpc_url, chain_id)
     if dry_run:
-        emit_plan(wiring.plan_deployment(node, order), as_json=as_json)
+        emit_plan(wiring.plan_deployment(node, request), as_json=as_json)
         return
-    deployed = wiring.deploy(node, order, tell=print_note)
+    deployed = wiring.deploy(node, request, tell=print_note)
     grid = find_set(ContractsLocation(rpc_url=rpc_url, deployment=deployment))
     state = grid.inspect(count_escrow=False, tell=print_note)
     diagnostics = check_contracts(state, expected=deployed.contracts)
@@ -84,15 +94,15 @@ def status(
     options: GridOptions,
     skip_escrow: Annotated[
         bool,
-        typer.Option("--skip-escrow", help="Do not add up the escrow of all jobs, which is slow."),
+        typer.Option("--skip-escrow", help="Do not sum the escrow of all jobs, which is slow."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Check a set of contracts and print its addresses, code, roles, owners and constants.
+    """Check the contracts of a grid, and print their addresses, code, roles, owners and constants.
 
-    The exit code is that of the most serious finding: 70 if the credits do not cover the escrow, 77
-    if an account has a right that it must not have, 76 if the code of a contract is not this
-    release's, 78 if a role or an owner is missing, 0 if there are only notes.
+    The most serious finding determines the exit code: 70 if the credits do not cover the escrow,
+    77 if an account has a right that it must not have, 76 if a contract has other code than in this
+    release, 78 if a role or an owner is missing, 0 if there are only notes.
     """
     grid = options.find()
     state = grid.inspect(count_escrow=not skip_escrow, tell=print_note)
@@ -102,12 +112,12 @@ def status(
 
 
 def parse_recipient(text: str) -> str:
-    """Return the address of an account that receives a right, lower case.
+    """Return the address of an account that will receive a right, in lower case.
 
     Raises:
         InvalidInput: If the address is mixed-case and its checksum is wrong (EIP-55).
     """
-    # Takes a second to import.
+    # The import takes a second.
     from gridstead.wiring.contracts.administration import parse_recipient as parse  # noqa: PLC0415
 
     return parse(text)

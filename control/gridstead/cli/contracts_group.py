@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead contracts`: the commands that read a set of contracts and those that change it."""
+"""`gridstead contracts`: joins the commands of contracts.py and administration.py in one group."""
 
 from __future__ import annotations
 

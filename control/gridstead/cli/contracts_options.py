@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that select a set of contracts, and the administrator's wallet."""
+"""Options that select the contracts of a grid, and the wallet of the administrator."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from gridstead.domain.contracts.administration import Change, Constant
 from gridstead.domain.contracts.deployment import GridState
 from gridstead.domain.jobs.ids import parse_address
 
-if TYPE_CHECKING:  # the chain's library takes a second to import
+if TYPE_CHECKING:  # The import takes a second.
     from gridstead.wiring.contracts.administration import GridContracts
 
-RpcUrl = Annotated[str, typer.Option("--rpc-url", help="URL of the node's JSON-RPC endpoint.")]
+RpcUrl = Annotated[str, typer.Option("--rpc-url", help="URL of a chain node's JSON-RPC endpoint.")]
 AdminPassword = Annotated[
-    Path, typer.Option("--admin-password-file", help="File with the password of the key file.")
+    Path,
+    typer.Option(
+        "--admin-password-file", help="File with the password of the administrator's key file."
+    ),
 ]
 ChainId = Annotated[
     int | None, typer.Option("--chain-id", min=1, help="Fail if the node has another chain id.")
@@ -35,15 +38,15 @@ DryRun = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridOptions:
-    """The options that select a set of contracts."""
+    """The options that select the contracts of a grid."""
 
     rpc_url: RpcUrl
     contract: Annotated[
-        str | None, typer.Option("--contract", help="Address of the MetaScheduler.")
+        str | None, typer.Option("--contract", help="Address of the MetaScheduler contract.")
     ] = None
     deployment: Annotated[
         Path | None,
-        typer.Option("--deployment", help="The deployment file, instead of --contract."),
+        typer.Option("--deployment", help="The file that deploy wrote, instead of --contract."),
     ] = None
     chain_id: ChainId = None
     first_block: Annotated[
@@ -51,25 +54,24 @@ class GridOptions:
         typer.Option(
             "--first-block",
             min=0,
-            help="First block of the set; needed if the node limits the search for events.",
+            help="First block of the contracts. Needed if the node limits the search for events.",
         ),
     ] = None
 
     def find(self) -> GridContracts:
-        """Return the set of contracts that the options name."""
-        # Takes a second to import.
+        """Return the contracts that the options select."""
+        # The import takes a second.
         from gridstead.wiring.contracts.administration import ContractsLocation, find_set  # noqa: PLC0415
 
         address = parse_address(self.contract) if self.contract is not None else None
-        return find_set(
-            ContractsLocation(
-                rpc_url=self.rpc_url,
-                chain_id=self.chain_id,
-                contract=address,
-                deployment=self.deployment,
-                first_block=self.first_block,
-            )
+        location = ContractsLocation(
+            rpc_url=self.rpc_url,
+            chain_id=self.chain_id,
+            contract=address,
+            deployment=self.deployment,
+            first_block=self.first_block,
         )
+        return find_set(location)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +93,13 @@ class SenderOptions:
         accounts: tuple[str, ...] = (),
         constant: Constant | None = None,
     ) -> None:
-        """Send the planned changes, unless it is a dry run, and print the result.
+        """Plan the changes, send them unless it is a dry run, and print the result.
 
         Args:
-            options: The set of contracts.
-            plan: Returns the changes, given the state of the set and the wallet's address.
-            accounts: Other accounts whose roles the plan reads.
-            constant: The constant that is set; None if no constant is set.
+            options: The options that select the contracts.
+            plan: Returns the changes for the state of the contracts and the wallet's address.
+            accounts: Further accounts whose roles the plan reads.
+            constant: The constant that the plan sets. None if it sets no constant.
         """
         address = keystore_address(self.admin_keystore)
         outcome = options.find().carry_out(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a set of contracts: as tables for people, or as one JSON document."""
+"""Prints the contracts of a grid: as tables, or as one JSON document."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from gridstead.domain.contracts.administration import CONSTANTS, Constant
 from gridstead.domain.contracts.deployment import Escrow, GridState, Holder, Ownership
 from gridstead.domain.diagnostic import Diagnostic, Severity, exit_code
 
-if TYPE_CHECKING:  # the chain's library takes a second to import
+if TYPE_CHECKING:  # The import takes a second.
     from gridstead.adapters.contracts.administrator import AdministrationResult, SentStep
     from gridstead.adapters.contracts.steps import TransactionStep
 
 Columns = tuple[str, ...]
 Rows = list[tuple[object, ...]]
 
-_SHOWN_BYTES = 1000
-_FEW_WEI = 10**6
+_MAX_PRINTED_BYTES = 1000  # of the data of a transaction
+_MAX_AMOUNT_IN_WEI = 10**6  # Larger amounts are printed in credits.
 _CONSTANTS = {constant.name: constant for constant in CONSTANTS}
 
 
 def constant_text(constant: Constant, value: int) -> str:
-    """Return a constant's value with its unit; wei are converted to credits."""
+    """Return the value of a constant with its unit. Large amounts are in credits, not in wei."""
     if constant.unit != "wei":
         return f"{value} {constant.unit}"
-    return f"{value} wei" if value < _FEW_WEI else f"{credits_text(value)} credits"
+    if value < _MAX_AMOUNT_IN_WEI:
+        return f"{value} wei"
+    return f"{credits_text(value)} credits"
 
 
 def emit_status(
@@ -38,7 +40,7 @@ def emit_status(
     extra: Mapping[str, object],
     as_json: bool,
 ) -> None:
-    """Print a set of contracts and what is wrong with it."""
+    """Print the state of the contracts and the findings of the checks."""
     if as_json:
         emit_json({**extra, **_to_json(state, diagnostics)})
         return
@@ -62,10 +64,10 @@ def emit_plan(steps: Sequence[TransactionStep], *, as_json: bool) -> None:
     for step in steps:
         recipient = step.to or f"creates {step.creates}"
         rows.append((step.nonce, recipient, _call(step), step.gas or "", step.title))
-    emit_table(("NONCE", "TO", "CALL", "GAS", "AFTERWARDS"), rows)
+    emit_table(("NONCE", "TO", "CALL", "GAS", "RESULT"), rows)
     for step in steps:
         size = (len(step.data) - 2) // 2
-        data = step.data if size <= _SHOWN_BYTES else f"{size} bytes of code and arguments"
+        data = step.data if size <= _MAX_PRINTED_BYTES else f"{size} bytes of code and arguments"
         print_line(f"{step.nonce}: {data}")
 
 
@@ -78,17 +80,18 @@ def emit_outcome(
         return
     old, new = _constant_values(outcome, constant)
     if constant is not None and old is not None and new is not None:
-        before, after = constant_text(constant, old), constant_text(constant, new)
-        print_line(f"{constant.name} is {after}, it was {before}")
+        old_text = constant_text(constant, old)
+        new_text = constant_text(constant, new)
+        print_line(f"{constant.name} is {new_text}, it was {old_text}")
     if dry_run:
         emit_plan(outcome.steps, as_json=False)
         return
     if not outcome.steps:
         print_line("nothing to change: no transaction was sent")
         return
-    for sent in outcome.done:
-        where = f"block {sent.block}, gas {sent.gas}, transaction {sent.hash}"
-        print_line(f"{sent.step.title} ({where})")
+    for sent in outcome.sent_steps:
+        details = f"block {sent.block}, gas {sent.gas}, transaction {sent.hash}"
+        print_line(f"{sent.step.title} ({details})")
 
 
 def _outcome_json(
@@ -96,15 +99,16 @@ def _outcome_json(
 ) -> dict[str, object]:
     document: dict[str, object] = {
         "dry_run": dry_run,
-        "changed": bool(outcome.done),
+        "changed": bool(outcome.sent_steps),
         "steps": _steps_json(outcome.steps),
-        "transactions": list(map(_sent_json, outcome.done)),
+        "transactions": list(map(_sent_json, outcome.sent_steps)),
     }
     if constant is not None:
         old, new = _constant_values(outcome, constant)
         document |= {"constant": constant.name, "unit": constant.unit, "old": old, "new": new}
-    roles = list(map(_holder_json, outcome.after.holders))
-    return document | {"roles": roles, "owners": list(map(_owner_json, outcome.after.owners))}
+    document["roles"] = list(map(_holder_json, outcome.after.holders))
+    document["owners"] = list(map(_owner_json, outcome.after.owners))
+    return document
 
 
 def _sent_json(sent: SentStep) -> dict[str, object]:
@@ -114,13 +118,14 @@ def _sent_json(sent: SentStep) -> dict[str, object]:
 def _constant_values(
     outcome: AdministrationResult, constant: Constant | None
 ) -> tuple[int | None, int | None]:
+    """Return the old and the new value of a constant. None if there is no such value."""
     if constant is None:
         return None, None
     return outcome.before.constants.get(constant.name), outcome.after.constants.get(constant.name)
 
 
 def _steps_json(steps: Iterable[TransactionStep]) -> list[dict[str, object]]:
-    from gridstead.adapters.contracts.steps import to_json  # noqa: PLC0415 - takes a second to import
+    from gridstead.adapters.contracts.steps import to_json  # noqa: PLC0415 - slow import
 
     return list(map(to_json, steps))
 
@@ -131,6 +136,7 @@ def _call(step: TransactionStep) -> str:
 
 
 def _summary(state: GridState) -> dict[str, object]:
+    """Return the lines above the tables, by their labels."""
     fees = "not counted" if state.fees is None else f"{credits_text(state.fees)} credits"
     summary: dict[str, object] = {
         "chain": state.chain_id,
@@ -143,18 +149,19 @@ def _summary(state: GridState) -> dict[str, object]:
     escrow = state.escrow
     if escrow is None:
         return summary
-    sum_ = "adds up" if escrow.surplus >= 0 else "DOES NOT ADD UP"
+    verdict = "covered" if escrow.surplus >= 0 else "NOT COVERED"
     text = (
-        f"{credits_text(escrow.balance)} credits for {escrow.hot_jobs} jobs"
-        f" with {credits_text(escrow.escrowed)} in escrow: {sum_}"
+        f"{credits_text(escrow.escrowed)} credits of {escrow.hot_jobs} jobs,"
+        f" {credits_text(escrow.balance)} credits in the contract: {verdict}"
     )
     return summary | {"escrow": text, "jobs": escrow.jobs}
 
 
 def _contracts(state: GridState) -> tuple[Columns, Rows]:
     rows: Rows = []
-    for placed in state.contracts:
-        rows.append((placed.contract, placed.address, placed.code.value, placed.code_hash or ""))
+    for contract in state.contracts:
+        code_hash = contract.code_hash or ""
+        rows.append((contract.contract, contract.address, contract.code.value, code_hash))
     return ("CONTRACT", "ADDRESS", "CODE", "CODE HASH"), rows
 
 
@@ -177,7 +184,7 @@ def _constants(state: GridState) -> tuple[Columns, Rows]:
         numbers = (value, constant.minimum, constant.maximum)
         texts = [constant_text(constant, number) for number in numbers]
         rows.append((name, *texts, constant.meaning))
-    return ("CONSTANT", "VALUE", "LEAST", "MOST", "MEANING"), rows
+    return ("CONSTANT", "VALUE", "MINIMUM", "MAXIMUM", "MEANING"), rows
 
 
 def _emit_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
@@ -225,7 +232,7 @@ def _escrow_json(escrow: Escrow | None) -> dict[str, object] | None:
 
 def _to_json(state: GridState, diagnostics: Sequence[Diagnostic]) -> dict[str, object]:
     code = exit_code(diagnostics)
-    contracts = [asdict(placed) | {"code": placed.code.value} for placed in state.contracts]
+    contracts = [asdict(contract) | {"code": contract.code.value} for contract in state.contracts]
     constants = [_constant_json(name, value) for name, value in state.constants.items()]
     return {
         "chain_id": state.chain_id,

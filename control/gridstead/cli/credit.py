@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead credit`: the credits of a wallet, and its allowance for the grid."""
+"""`gridstead credit`: shows and transfers credits, and sets the allowance of the grid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from gridstead.cli.client import open_client
 from gridstead.cli.options import Config, Json
-from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, parse_credits
+from gridstead.cli.output import credits_text, emit_json, emit_record, emit_result, parse_credits
 from gridstead.domain.jobs.ids import parse_address
 
 app = typer.Typer(no_args_is_help=True)
@@ -18,12 +18,16 @@ app = typer.Typer(no_args_is_help=True)
 @app.command()
 def balance(
     address: Annotated[
-        str | None, typer.Argument(metavar="[ADDRESS]", help="A wallet; default is your wallet.")
+        str | None,
+        typer.Argument(metavar="[ADDRESS]", help="Address of a wallet. Default: your wallet."),
     ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Print the credits of a wallet; for your own wallet also its allowance and its coins."""
+    """Print the credits of a wallet.
+
+    For your own wallet, also print the allowance of the grid, and the coins that pay for gas.
+    """
     requested = parse_address(address) if address else None
     client = open_client(config)
     wallet = requested or client.customer.address
@@ -36,46 +40,52 @@ def balance(
     if as_json:
         emit_json(record)
         return
-    shown: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for key, value in record.items():
         if key.endswith("_wei"):
-            shown[key.removesuffix("_wei")] = credits_text(int(str(value)))
+            fields[key.removesuffix("_wei")] = credits_text(int(str(value)))
         else:
-            shown[key] = value
-    emit_record(shown)
+            fields[key] = value
+    emit_record(fields)
 
 
 @app.command()
 def allow(
     credits_: Annotated[
-        str, typer.Argument(metavar="CREDITS", help="The new allowance; 0 revokes it.")
+        str, typer.Argument(metavar="CREDITS", help="The new allowance, in credits. 0 revokes it.")
     ],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Set your allowance: how many of your credits the grid may hold in escrow.
+    """Set the allowance: how many of your credits the grid may take into escrow.
 
-    `gridstead submit` raises the allowance itself if necessary.
+    You rarely need this command: `gridstead submit` raises the allowance if necessary.
     """
     amount = parse_credits(credits_)
     client = open_client(config)
     client.customer.allow(amount)
     record = {"address": client.customer.address, "allowance_wei": amount}
     sentence = f"the grid may hold {credits_text(amount)} credits in escrow"
-    emit_done(record, sentence, as_json=as_json)
+    emit_result(record, sentence, as_json=as_json)
 
 
 @app.command()
 def transfer(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The recipient's wallet.")],
-    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="Number of credits.")],
+    address: Annotated[
+        str,
+        typer.Argument(metavar="ADDRESS", help="Address of the wallet that receives the credits."),
+    ],
+    credits_: Annotated[
+        str, typer.Argument(metavar="CREDITS", help="Number of credits, for example 12.5.")
+    ],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
     """Transfer some of your credits to another wallet."""
-    recipient, amount = parse_address(address), parse_credits(credits_)
+    recipient = parse_address(address)
+    amount = parse_credits(credits_)
     client = open_client(config)
     client.customer.transfer(recipient, amount)
     record = {"address": recipient, "amount_wei": amount}
     sentence = f"transferred {credits_text(amount)} credits to {recipient}"
-    emit_done(record, sentence, as_json=as_json)
+    emit_result(record, sentence, as_json=as_json)

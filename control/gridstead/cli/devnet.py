@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead devnet`: a grid on a development chain, on which coins can be minted."""
+"""`gridstead devnet`: sets up a grid on a development chain, on which coins can be minted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gridstead.adapters.chain.keystore import keystore_address
 from gridstead.cli.contracts import AdminKeystore, DeploymentFile
 from gridstead.cli.contracts_options import AdminPassword, RpcUrl
 from gridstead.cli.options import Json
-from gridstead.cli.output import credits_text, emit_done, parse_credits, print_note
+from gridstead.cli.output import credits_text, emit_result, parse_credits, print_note
 from gridstead.domain.jobs.ids import parse_address
 
 app = typer.Typer(no_args_is_help=True)
@@ -32,23 +32,23 @@ def init(
     admin_password_file: AdminPassword,
     meta_scheduler_keystore: Annotated[
         Path,
-        typer.Option("--meta-scheduler-keystore", help="Key file of the wallet that matches jobs."),
+        typer.Option("--meta-scheduler-keystore", help="Key file of the meta-scheduler's wallet."),
     ],
     deployment: DeploymentFile,
     fund_keystore: Annotated[
         list[Path],
         typer.Option(
-            "--fund-keystore", help="Key file of a wallet that needs coins for gas; repeatable."
+            "--fund-keystore", help="Key file of a wallet that needs coins for gas. Repeatable."
         ),
     ],
     chain_id: ChainId = 179188,
     as_json: Json = False,
 ) -> None:
-    """Deploy the contracts and give the services coins for gas.
+    """Deploy the contracts of a grid and give the services coins for gas.
 
-    Prints "changed" if anything was changed.
+    The command is idempotent. It prints "changed" if it changed something.
     """
-    # Takes a second to import.
+    # The import takes a second.
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415
 
     admin = (admin_keystore, admin_password_file)
@@ -60,23 +60,28 @@ def init(
 
     node = wiring.check_chain(rpc_url, chain_id)
     admin_address = keystore_address(admin_keystore)
-    if wiring.mint_devnet_coins(node, admin_address, least=ADMIN_COINS // 2, amount=ADMIN_COINS):
+    if wiring.mint_devnet_coins(node, admin_address, minimum=ADMIN_COINS // 2, amount=ADMIN_COINS):
         note(f"{admin_address} has coins")
     operator = keystore_address(meta_scheduler_keystore)
-    order = wiring.DeploymentRequest(admin=admin, path=deployment, operator=operator, supply=SUPPLY)
-    wiring.deploy(node, order, tell=note, renew=True)
+    request = wiring.DeploymentRequest(
+        admin=admin, path=deployment, operator=operator, supply=SUPPLY
+    )
+    wiring.deploy(node, request, tell=note, renew=True)
     wallets = list(map(keystore_address, fund_keystore))
-    funded = wiring.fund(node, admin, wallets, least=GAS_COINS // 2, amount=GAS_COINS)
+    funded = wiring.fund(node, admin, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS)
     for address in funded:
         note(f"{address} has coins for gas")
     record = {"changed": bool(steps), "steps": steps}
-    emit_done(record, "changed" if steps else "nothing to do", as_json=as_json)
+    emit_result(record, "changed" if steps else "nothing to do", as_json=as_json)
 
 
 @app.command()
 def fund(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="A customer's wallet.")],
-    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="Credits to mint.")],
+    address: Annotated[
+        str,
+        typer.Argument(metavar="ADDRESS", help="Address of the wallet that receives the credits."),
+    ],
+    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="Number of credits to mint.")],
     rpc_url: RpcUrl,
     admin_keystore: AdminKeystore,
     admin_password_file: AdminPassword,
@@ -85,14 +90,15 @@ def fund(
     as_json: Json = False,
 ) -> None:
     """Mint credits for a wallet, and give it coins for gas."""
-    # Takes a second to import.
+    # The import takes a second.
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415
 
-    wallet, amount = parse_address(address), parse_credits(credits_)
+    wallet = parse_address(address)
+    amount = parse_credits(credits_)
     admin = (admin_keystore, admin_password_file)
     node = wiring.check_chain(rpc_url, chain_id)
-    wiring.fund(node, admin, [wallet], least=GAS_COINS // 2, amount=GAS_COINS)
+    wiring.fund(node, admin, [wallet], minimum=GAS_COINS // 2, amount=GAS_COINS)
     wiring.mint(node, admin, parse_address(contract), wallet, amount)
     record = {"address": wallet, "amount_wei": amount}
     sentence = f"minted {credits_text(amount)} credits for {wallet}, which has coins for gas"
-    emit_done(record, sentence, as_json=as_json)
+    emit_result(record, sentence, as_json=as_json)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead job`: show jobs, cancel them, read their output."""
+"""`gridstead job`: lists, shows, cancels and tops up jobs, and prints their output."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from gridstead.cli.job_output import (
     JobOutput,
     JobStream,
     OutputLine,
-    only,
-    show,
-    show_as_json,
-    show_raw,
+    filter_stream,
+    print_as_json,
+    print_escaped,
+    print_raw,
 )
 from gridstead.cli.options import Config, JobNumber, Json
 from gridstead.cli.output import (
     credits_text,
-    emit_done,
     emit_json,
     emit_record,
+    emit_result,
     emit_table,
     parse_credits,
 )
-from gridstead.cli.watch import INTERRUPTED, moment, wait_for_end
+from gridstead.cli.watch import INTERRUPTED, format_time, wait_for_end
 from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-_STATES = {
+_STATE_AFTER_EVENT = {
     "JobRequested": JobState.PENDING.name,
     "JobMatched": JobState.META_SCHEDULED.name,
     "JobUnmatched": JobState.PENDING.name,
@@ -66,15 +66,16 @@ def list_(config: Config = None, as_json: Json = False) -> None:
     now = int(time.time())
     rows = []
     for job_id, job in sorted(jobs.items()):
-        cost, escrow = credits_text(cost_so_far(job, now)), credits_text(job.escrow)
-        submitted = moment(job.submitted_at)
+        cost = credits_text(cost_so_far(job, now))
+        escrow = credits_text(job.escrow)
+        submitted = format_time(job.submitted_at)
         rows.append((job_id.number, job.name, job.state.name, submitted, cost, escrow))
     emit_table(("JOB", "NAME", "STATE", "SUBMITTED", "COST", "ESCROW"), rows)
 
 
 @app.command()
 def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Show one job."""
+    """Show the state, times, provider, cost and escrow of a job."""
     job_number = parse_job_number(number)
     client = open_client(config)
     job = client.job(job_number)
@@ -87,9 +88,9 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
         "state": job.state.name,
         "customer": job.customer,
         "provider": job.provider or "-",
-        "submitted": moment(job.submitted_at),
-        "started": moment(job.started_at),
-        "ended": moment(job.ended_at),
+        "submitted": format_time(job.submitted_at),
+        "started": format_time(job.started_at),
+        "ended": format_time(job.ended_at),
         "price per minute": credits_text(job.price_per_min),
         "cost": credits_text(cost_so_far(job, int(time.time()))),
         "escrow": credits_text(job.escrow),
@@ -106,7 +107,7 @@ def get(number: JobNumber, config: Config = None, as_json: Json = False) -> None
 
 @app.command()
 def history(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Show the history of a job: each event with its time and block."""
+    """Show each state change of a job on the chain, with its time and block."""
     job_number = parse_job_number(number)
     client = open_client(config)
     client.job(job_number)
@@ -117,12 +118,12 @@ def history(number: JobNumber, config: Config = None, as_json: Json = False) -> 
     rows = []
     for event in events:
         state = _state_after(event.event, event.numbers)
-        rows.append((state, moment(event.occurred_at), event.block))
+        rows.append((state, format_time(event.occurred_at), event.block))
     emit_table(("STATE", "TIME", "BLOCK"), rows)
 
 
 def to_record(event: HistoryEvent) -> dict[str, object]:
-    """Return a history event as JSON. Units: wei, Unix seconds."""
+    """Return a history event as a JSON object. Units: wei, Unix seconds."""
     record: dict[str, object] = {
         "event": event.event,
         "state": _state_after(event.event, event.numbers),
@@ -136,48 +137,52 @@ def to_record(event: HistoryEvent) -> dict[str, object]:
 
 
 def _state_after(event: str, numbers: Mapping[str, int]) -> str:
-    """Return the job's state after an event, or the event if it does not change the state."""
+    """Return the state of a job after an event.
+
+    Returns the name of the event if the event does not change the state.
+    """
     if event in {"JobSettled", "JobRefunded"}:
         return JobState(numbers["status"]).name
-    return _STATES.get(event, event)
+    return _STATE_AFTER_EVENT.get(event, event)
 
 
 @app.command()
 def cancel(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Cancel a job. The time that it has run is billed, the rest of its escrow is refunded."""
+    """Cancel a job. Its running time is billed, and the rest of its escrow is refunded."""
     job_number = parse_job_number(number)
     client = open_client(config)
     client.job(job_number)
     client.customer.cancel_job(job_number)
-    after = client.job(job_number)
+    job = client.job(job_number)
     sentence = f"job {job_number} is cancelled; its provider stops it"
-    if after.state is JobState.CANCELLED:
-        refund = credits_text(after.escrow - after.final_cost)
+    if job.state is JobState.CANCELLED:
+        refund = credits_text(job.escrow - job.final_cost)
         sentence = f"job {job_number} is cancelled; {refund} credits were refunded"
-    emit_done(to_json(after), sentence, as_json=as_json)
+    emit_result(to_json(job), sentence, as_json=as_json)
 
 
 @app.command()
 def topup(
     number: JobNumber,
-    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="Credits to add.")],
+    credits_: Annotated[str, typer.Argument(metavar="CREDITS", help="Number of credits to add.")],
     config: Config = None,
     as_json: Json = False,
 ) -> None:
     """Add credits to the escrow of a claimed or running job, so that it can run longer."""
-    job_number, amount = parse_job_number(number), parse_credits(credits_)
+    job_number = parse_job_number(number)
+    amount = parse_credits(credits_)
     client = open_client(config)
     client.job(job_number)
     if client.customer.allowance() < amount:
         client.customer.allow(amount)
     client.customer.top_up(job_number, amount)
     sentence = f"added {credits_text(amount)} credits to the escrow of job {job_number}"
-    emit_done(to_json(client.job(job_number)), sentence, as_json=as_json)
+    emit_result(to_json(client.job(job_number)), sentence, as_json=as_json)
 
 
 @app.command()
 def watch(number: JobNumber, config: Config = None, as_json: Json = False) -> None:
-    """Show a job's states, output and cost until it ends.
+    """Show the states, output and cost of a job until the job ends.
 
     Ctrl-C stops this command, but not the job.
     """
@@ -189,28 +194,35 @@ def watch(number: JobNumber, config: Config = None, as_json: Json = False) -> No
 def logs(
     number: JobNumber,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Print new output until the job has ended.")
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Continue to print new output until the job has ended."
+        ),
     ] = False,
     raw: Annotated[
         bool,
-        typer.Option("--raw", help="Do not escape control characters; your terminal runs them."),
+        typer.Option(
+            "--raw", help="Do not escape control characters. Your terminal interprets them."
+        ),
     ] = False,
-    stream: Annotated[JobStream | None, typer.Option(help="Print only this stream.")] = None,
+    stream: Annotated[
+        JobStream | None, typer.Option(help="Print only this stream of the job.")
+    ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Print a job's output, with control characters as escape sequences.
+    """Print the output of a job. Control characters are escaped.
 
-    Output is recorded only for a workflow with `enableLogging: true`.
+    Output is stored only if the workflow has `enableLogging: true`.
     """
     job_number = parse_job_number(number)
     client = open_client(config)
     job = client.job(job_number)
-    print_output: Callable[[OutputLine], None] = show_raw if raw else show
+    print_output: Callable[[OutputLine], None] = print_raw if raw else print_escaped
     if as_json:
-        print_output = show_as_json
+        print_output = print_as_json
     if stream:
-        print_output = only(stream, print_output)
+        print_output = filter_stream(stream, print_output)
     output = JobOutput(client, job, print_output)
     try:
         if follow and job.state not in COLD:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a job's output while it is written, in a separate thread."""
+"""Prints the output of a job, on request while the job writes it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gridstead.domain.jobs.job import Job
 from gridstead.domain.logs.log import Stream, log_of
 from gridstead.errors import GridsteadError, Transient
 
-if TYPE_CHECKING:  # takes a second to import
+if TYPE_CHECKING:  # The import takes a second.
     from gridstead.adapters.logs.client import Lines
 
 
@@ -29,8 +29,8 @@ class JobStream(StrEnum):
     STDERR = auto()
 
 
-_TO_STDERR = frozenset({Stream.STDERR, Stream.GRID})
-_OTHER = {JobStream.STDOUT: Stream.STDERR, JobStream.STDERR: Stream.STDOUT}
+_STREAMS_ON_STDERR = frozenset({Stream.STDERR, Stream.GRID})
+_HIDDEN_STREAM = {JobStream.STDOUT: Stream.STDERR, JobStream.STDERR: Stream.STDOUT}
 
 IDLE_TIMEOUT_S = 5.0
 RETRY_S = 1.0
@@ -42,10 +42,10 @@ class OutputLine:
     """A line of a job's output.
 
     Attributes:
-        number: Its number in the log, from 1.
-        data: The bytes that the job wrote, without the line end; any bytes are possible.
-        timestamp_ns: When it was written, nanoseconds since the epoch.
-        stream: The stream that it was written to.
+        number: The number of the line in the log, from 1.
+        data: The bytes that the job wrote, without the line end. They may be any bytes.
+        timestamp_ns: When the line was written, nanoseconds since the epoch.
+        stream: The stream to which the line was written.
     """
 
     number: int
@@ -55,32 +55,40 @@ class OutputLine:
 
     @property
     def text(self) -> str:
-        """The line as text; bytes that are not UTF-8 are replaced."""
+        """The line as text. Bytes that are not UTF-8 are replaced."""
         return self.data.decode(errors="replace")
 
 
 class JobOutput:
-    """Prints the lines of a job's output, each once and in order; continues after an outage.
+    """Prints the lines of a job's output, each line once and in order.
+
+    If the logger does not answer, it retries and continues after the last printed line.
 
     Args:
-        client: The job's customer.
+        client: The access of the job's customer to the grid.
         job: The job.
-        show: Prints a line.
+        print_output: Prints a line.
+
+    Attributes:
+        error: The last error, if no line was received since then.
     """
 
-    def __init__(self, client: GridClient, job: Job, show: Callable[[OutputLine], None]) -> None:
-        self._client, self._job = client, job
-        self._print = show
-        self._printing = threading.Lock()
-        self._stopped = False
-        self._shown = 0
-        self._resume = 0
-        self._received_at = 0.0
+    def __init__(
+        self, client: GridClient, job: Job, print_output: Callable[[OutputLine], None]
+    ) -> None:
+        self._client = client
+        self._job = job
+        self._print = print_output
+        self._print_lock = threading.Lock()
+        self._is_stopped = False
+        self._last_printed = 0  # the number of a line
+        self._resume_position = 0  # the position in the log after which reading continues
+        self._received_at = 0.0  # on the monotonic clock
         self.error: GridsteadError | None = None
 
     def start(self) -> None:
-        """Start to print lines as they are written."""
-        self._client.wallet.open()  # takes a second, so open it before the first line
+        """Start a thread that prints lines as the job writes them."""
+        self._client.wallet.open()  # Opening takes a second. Do it before the first line.
         threading.Thread(target=self._run, kwargs={"until_now": False}, daemon=True).start()
 
     def drain(self) -> None:
@@ -98,13 +106,15 @@ class JobOutput:
 
     def stop(self) -> None:
         """Stop printing. The threads end with the process."""
-        with self._printing:
-            self._stopped = True
+        with self._print_lock:
+            self._is_stopped = True
 
     def _run(self, *, until_now: bool) -> None:
-        while not self._stopped:
+        while not self._is_stopped:
             try:
-                for lines in read(self._client, self._job, after=self._resume, until_now=until_now):
+                for lines in read(
+                    self._client, self._job, after=self._resume_position, until_now=until_now
+                ):
                     self._show(lines)
             except Transient as error:
                 self.error = error
@@ -118,16 +128,16 @@ class JobOutput:
             time.sleep(RETRY_S)
 
     def _show(self, lines: Lines) -> None:
-        with self._printing:
+        with self._print_lock:
             for number, data in enumerate(lines.lines, lines.first):
-                if self._stopped or number <= self._shown:
+                if self._is_stopped or number <= self._last_printed:
                     continue
                 line = OutputLine(
                     number=number, data=data, timestamp_ns=lines.timestamp_ns, stream=lines.stream
                 )
                 self._print(line)
-                self._shown = number
-            self._resume = max(self._resume, lines.resume)
+                self._last_printed = number
+            self._resume_position = max(self._resume_position, lines.resume)
             self._received_at = time.monotonic()
             self.error = None
 
@@ -136,12 +146,13 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
     """Yield the lines of a job's output.
 
     Args:
-        client: The job's customer.
+        client: The access of the job's customer to the grid.
         job: The job.
-        after: The position after which to start; 0 for the beginning.
-        until_now: End after the lines that exist now; else wait for more lines forever.
+        after: The position in the log after which reading starts. 0 is the beginning.
+        until_now: Whether to end after the lines that exist now. Otherwise wait for more lines
+            without end.
     """
-    from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415 - takes a second to import
+    from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415 - slow import
     from gridstead.adapters.logs.client import LoggerClient, LogQuery  # noqa: PLC0415
 
     peer = client.settings.logger
@@ -160,38 +171,41 @@ def read(client: GridClient, job: Job, *, after: int, until_now: bool) -> Iterat
         logger.close()
 
 
-def only(
-    stream: JobStream, show_line: Callable[[OutputLine], None]
+def filter_stream(
+    stream: JobStream, print_output: Callable[[OutputLine], None]
 ) -> Callable[[OutputLine], None]:
-    """Return a function that prints a line unless it is of the job's other stream."""
+    """Return a function that prints a line unless the line belongs to the job's other stream."""
 
-    def show_if_selected(line: OutputLine) -> None:
-        if line.stream is not _OTHER[stream]:
-            show_line(line)
+    def print_if_selected(line: OutputLine) -> None:
+        if line.stream is not _HIDDEN_STREAM[stream]:
+            print_output(line)
 
-    return show_if_selected
+    return print_if_selected
 
 
-def show(line: OutputLine) -> None:
+def print_escaped(line: OutputLine) -> None:
     """Print a line with control characters escaped.
 
-    Lines of stderr and messages of the grid are printed on stderr.
+    Lines of the job's stderr and messages of the grid are printed on stderr.
     """
-    if line.stream in _TO_STDERR:
+    if line.stream in _STREAMS_ON_STDERR:
         print_note(line.text)
     else:
         print_line(line.text)
 
 
-def show_raw(line: OutputLine) -> None:
-    """Print a line unchanged; on stderr if it is of stderr or a message of the grid."""
-    stream = sys.stderr if line.stream in _TO_STDERR else sys.stdout
+def print_raw(line: OutputLine) -> None:
+    """Print the bytes of a line unchanged.
+
+    Lines of the job's stderr and messages of the grid are printed on stderr.
+    """
+    stream = sys.stderr if line.stream in _STREAMS_ON_STDERR else sys.stdout
     stream.buffer.write(line.data + b"\n")
     stream.buffer.flush()
 
 
-def show_as_json(line: OutputLine) -> None:
-    """Print a line as a JSON object on one line; the output as a whole may never end."""
+def print_as_json(line: OutputLine) -> None:
+    """Print a line as a JSON object on one line. The output as a whole may have no end."""
     record = {
         "line": line.text,
         "number": line.number,

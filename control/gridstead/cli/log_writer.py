@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gridstead-log-writer FILE [STDERR]`: copies a job's output to stdout and to the grid's logger.
 
-It runs next to a job, on the job's node. It reads the job's stdout from its standard input, and the
-job's stderr from the file descriptor STDERR. Without STDERR it reads both from the standard input,
-and cannot distinguish them. Output that the logger has not received is spooled in FILE's folder; a
-writer that is restarted after a kill continues with the spool. FILE has one value per line: the
-logger's ``host:port``, a CA file or nothing, the log's owner, its name, its token. Errors of the
-logger have no effect: the input is read to its end and the exit code is 0.
+It runs on the node of a job. It reads the job's stdout from its standard input, and the job's
+stderr from the file descriptor STDERR. Without STDERR it reads both from its standard input, and
+cannot distinguish them.
+
+FILE contains one value per line: the ``host:port`` of the logger, a CA file or an empty line, the
+owner of the log, its name, and its token. Output that the logger has not received is spooled in the
+folder of FILE. A writer that is restarted after a kill continues with the spool.
+
+Errors of the logger do not affect the job: the input is read to its end, and the exit code is 0.
 """
 
 from __future__ import annotations
@@ -21,40 +24,44 @@ from gridstead.adapters.logs.stream import LogSender, Send, pump, write_all
 from gridstead.domain.logs.log import Chunk, Stream
 from gridstead.errors import ConfigError
 
-_STDIN, _STDOUT = 0, 1
-_SPOOL = "spool"
-_LINES = 6  # five values, and the empty text after the last line end
+_STDIN = 0
+_STDOUT = 1
+_SPOOL_NAME = "spool"
+_LINES_OF_FILE = 6  # five values, and the empty text after the last line end
 
 
 def main() -> None:
     """Run until the input ends."""
     access_file = Path(sys.argv[1])
     try:
-        spool = Spool(access_file.with_name(_SPOOL))
+        spool = Spool(access_file.with_name(_SPOOL_NAME))
     except OSError as error:
         sys.exit(f"gridstead: cannot create the spool for the logger: {error}")
     sender = LogSender(spool, lambda: _connect(access_file))
     sender.start()
     pump(_sources(sys.argv[2:]), _STDOUT, spool)
-    lost = sender.finish()
-    if lost:
-        write_all(_STDOUT, b"gridstead: %d lines did not reach the logger\n" % lost)
-    os._exit(0)  # so that a stuck connection does not delay the end of the job
+    lost_lines = sender.finish()
+    if lost_lines:
+        write_all(_STDOUT, b"gridstead: %d lines did not reach the logger\n" % lost_lines)
+    os._exit(0)  # A normal exit would wait for a stuck connection and delay the end of the job.
 
 
-def _sources(stderr: Sequence[str]) -> Mapping[int, Stream]:
-    if not stderr:
+def _sources(arguments: Sequence[str]) -> Mapping[int, Stream]:
+    """Return the stream of the job that each file descriptor reads."""
+    if not arguments:
         return {_STDIN: Stream.UNKNOWN}
-    return {_STDIN: Stream.STDOUT, int(stderr[0]): Stream.STDERR}
+    return {_STDIN: Stream.STDOUT, int(arguments[0]): Stream.STDERR}
 
 
 def _connect(access_file: Path) -> Send:
-    # Imported here, in the sender's thread, so that the input is read while grpc is imported.
+    """Return a function that sends chunks to the logger that FILE names."""
+    # This runs in the thread of the sender. The import of grpc is slow. The main thread reads the
+    # input at the same time.
     from gridstead.adapters.channel import GrpcPeer  # noqa: PLC0415
     from gridstead.adapters.logs.client import LoggerClient, WriteAccess  # noqa: PLC0415
 
     values = access_file.read_text(encoding="utf-8").split("\n")
-    if len(values) != _LINES:
+    if len(values) != _LINES_OF_FILE:
         raise ConfigError(f"cannot send the output: {access_file} does not have 5 lines")
     address, ca, owner, log_name, token, _ = values
     if not (address and owner and log_name and token):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `gridstead` command: finds the command that was given, and converts errors to exit codes."""
+"""The `gridstead` command: runs a subcommand, and converts errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from gridstead.errors import ConfigError, GridsteadError
 
 HELP = """Run jobs on a decentralised HPC grid, or run a provider of one.
 
-To run a first job, with the grid and your wallet in ~/.config/gridstead/client.toml:
+To run a first job, describe the grid and your wallet in ~/.config/gridstead/client.toml, then:
 
 \b
   gridstead workflow init
   gridstead submit workflow.yaml --credits 100 --watch
 
-Every command has --help, and all except those of the services have --json. An error is printed on
-stderr: what failed, why, and what to do. Exit codes: 2 wrong usage, 65 invalid input, 69 refused,
-75 try again later, 76 unexpected answer of another program, 78 settings or keys, 130 interrupted.
-`gridstead contracts status` also uses 70 and 77.
+Every command has --help. All commands except those of the services have --json. An error message
+on stderr says what failed, why, and what to do. Exit codes: 2 wrong usage, 65 invalid input,
+69 request refused, 75 try again later, 76 unexpected answer of another program, 78 wrong settings
+or keys, 130 interrupted. `gridstead contracts status` also uses 70 and 77.
 """
 
 app = typer.Typer(
@@ -39,8 +39,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(is_given: bool) -> None:  # noqa: FBT001 - typer passes it by position
-    if is_given:
+def _print_version(is_requested: bool) -> None:  # noqa: FBT001 - typer passes it by position
+    if is_requested:
         try:
             print_line(f"gridstead {version('gridstead')}")
         except PackageNotFoundError:
@@ -63,10 +63,10 @@ def options(
 def main() -> None:
     """Run the command line.
 
-    An expected error is printed in up to three lines, without a traceback, and sets the exit code.
+    An expected error is printed without a traceback, and determines the exit code.
     """
     for stream in (sys.stdout, sys.stderr):
-        # Other users choose names; the encoding of the terminal may not have their characters.
+        # The encoding of the terminal may lack characters in names that other users have chosen.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -76,7 +76,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package.startswith("gridstead"):
-            raise  # a bug
+            raise  # A module of this project is missing: a bug.
         _exit(_not_installed(package))
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of options that several commands share: a dataclass whose fields are options.
+"""Groups of options that several commands share. A group is a dataclass whose fields are options.
 
-A command has a parameter of such a class and is decorated with ``expanded``. Typer reads the
-signature of a command. The decorator therefore changes the signature: the fields replace the
-parameter. Options without a default come first, otherwise their order is kept. The module of the
-class must import the names in its annotations at run time, not only for type checking.
+A command has a parameter whose type is the dataclass, and is decorated with ``expanded``. Typer
+reads the options of a command from its signature. The decorator therefore replaces the parameter in
+the signature by the fields. Options without a default come first. Otherwise the order is unchanged.
+
+The module of the dataclass must import the names in its annotations at run time, not only for type
+checking.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from typing import Any, get_type_hints
 def expanded(
     *, without: Collection[str] = (), instead: Mapping[str, object] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds the options of a command's groups to its signature.
+    """Return a decorator that replaces the groups in a command's signature by their options.
 
     Args:
-        without: Fields that are not options of this command; they have their default.
-        instead: Annotations that replace those of a field in this command, by field name.
+        without: Names of fields that are not options of this command. They have their default.
+        instead: For this command, the annotations that replace those of the fields, by field name.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -36,21 +38,21 @@ def expanded(
                 options[name] = _options(hint, without, instead or {})
 
         @functools.wraps(command)
-        def expand(**given: object) -> None:
+        def call_with_groups(**arguments: object) -> None:
             for name, group in groups.items():
-                values = {option: given.pop(option) for option in options[name]}
-                given[name] = group(**values)
-            command(**given)
+                values = {option: arguments.pop(option) for option in options[name]}
+                arguments[name] = group(**values)
+            command(**arguments)
 
-        flat: list[inspect.Parameter] = []
+        parameters: list[inspect.Parameter] = []
         for name, parameter in inspect.signature(command).parameters.items():
             if name in options:
-                flat += options[name].values()
+                parameters += options[name].values()
             else:
-                flat.append(parameter.replace(annotation=hints[name]))
-        flat.sort(key=lambda parameter: parameter.default is not inspect.Parameter.empty)
-        _set_signature(expand, flat)
-        return expand
+                parameters.append(parameter.replace(annotation=hints[name]))
+        parameters.sort(key=_has_default)
+        _set_signature(call_with_groups, parameters)
+        return call_with_groups
 
     return decorate
 
@@ -58,22 +60,29 @@ def expanded(
 def _options(
     group: type[Any], without: Collection[str], instead: Mapping[str, object]
 ) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a group's options by field name."""
     hints = get_type_hints(group, include_extras=True) | dict(instead)
     options: dict[str, inspect.Parameter] = {}
     for field in fields(group):
         if field.name in without:
             continue
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
         options[field.name] = inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            default=default,
             annotation=hints[field.name],
         )
     return options
 
 
+def _has_default(parameter: inspect.Parameter) -> bool:
+    return parameter.default is not inspect.Parameter.empty
+
+
 def _set_signature(command: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
-    named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    keyword_only = inspect.Parameter.KEYWORD_ONLY
+    named = [parameter.replace(kind=keyword_only) for parameter in parameters]
     command.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
     command.__annotations__["return"] = None

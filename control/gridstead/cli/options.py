@@ -14,19 +14,23 @@ Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help=f"Settings file; default ${CONFIG_VARIABLE} or ~/.config/gridstead/client.toml.",
+        help=f"Your settings file. Default: ${CONFIG_VARIABLE} or ~/.config/gridstead/client.toml.",
     ),
 ]
 ServiceConfig = Annotated[
     Path | None,
-    typer.Option("--config", help="Settings file; default /etc/gridstead/<service>.toml."),
+    typer.Option("--config", help="Settings file. Default: /etc/gridstead/<service>.toml."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 JobNumber = Annotated[
-    str, typer.Argument(metavar="JOB", help="Job number, decimal or hexadecimal with 0x.")
+    str,
+    typer.Argument(metavar="JOB", help="Number of the job: decimal, or hexadecimal such as 0x7."),
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Fail if a field is in a wrong place, instead of warning.")
+    bool,
+    typer.Option(
+        "--strict", help="Report a field in a wrong place as an error instead of a warning."
+    ),
 ]
 
 

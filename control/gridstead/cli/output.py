@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the output of the command line: tables, JSON, and errors on stderr.
 
-No text is interpreted as markup, because other users choose names, labels and errors.
+Text is never interpreted as markup, because names, labels and errors come from other users.
 """
 
 from __future__ import annotations
@@ -18,30 +18,29 @@ from rich.text import Text
 from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow
 
 WEI_PER_CREDIT = 10**18
-WIDE = 250  # characters per line of a table in a file or a pipe
-_LARGEST = 2**256 - 1
-
-_CREDITS = re.compile(r"([0-9]{1,60})(?:\.([0-9]{1,18}))?")
+WIDTH_WITHOUT_TERMINAL = 250  # characters in a line of a table that is written to a file or a pipe
+_MAX_WEI = 2**256 - 1  # the largest number that a contract can store
+_CREDITS_PATTERN = re.compile(r"([0-9]{1,60})(?:\.([0-9]{1,18}))?")
 
 
 def _console(*, stderr: bool) -> Console:
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else WIDE
+    width = None if stream.isatty() else WIDTH_WITHOUT_TERMINAL
     return Console(stderr=stderr, highlight=False, markup=False, width=width)
 
 
-console = _console(stderr=False)
-errors = _console(stderr=True)
+stdout_console = _console(stderr=False)
+stderr_console = _console(stderr=True)
 
 
 def print_line(text: str) -> None:
     """Print a line on stdout, without wrapping."""
-    console.print(printable(text), soft_wrap=True)
+    stdout_console.print(printable(text), soft_wrap=True)
 
 
 def print_note(text: str) -> None:
-    """Print a line on stderr, so that stdout has only the result."""
-    errors.print(printable(text), soft_wrap=True)
+    """Print a line on stderr. Only the result of a command is printed on stdout."""
+    stderr_console.print(printable(text), soft_wrap=True)
 
 
 def emit_json(value: object) -> None:
@@ -49,32 +48,33 @@ def emit_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
 
 
-def emit_done(record: Mapping[str, object], sentence: str, *, as_json: bool) -> None:
-    """Print the result of a command: a record as JSON, or a sentence."""
+def emit_result(record: Mapping[str, object], sentence: str, *, as_json: bool) -> None:
+    """Print the result of a command: the record as JSON, or the sentence."""
     if as_json:
         emit_json(record)
-        return
-    print_line(sentence)
+    else:
+        print_line(sentence)
 
 
 def emit_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table; cells are plain text."""
+    """Print a table. Cells are printed as plain text."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(printable(str(cell))) for cell in row))
-    console.print(table)
+        cells = [Text(printable(str(cell))) for cell in row]
+        table.add_row(*cells)
+    stdout_console.print(table)
 
 
 def emit_record(record: Mapping[str, object]) -> None:
-    """Print a record, one line per field."""
+    """Print a record with one line per field."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for key, value in record.items():
         table.add_row(key, Text(printable(str(value))))
-    console.print(table)
+    stdout_console.print(table)
 
 
 def emit_error(error: GridsteadError, *, as_json: bool = False) -> None:
@@ -85,7 +85,8 @@ def emit_error(error: GridsteadError, *, as_json: bool = False) -> None:
     print_note(f"error: {error.message}")
     if isinstance(error, InvalidWorkflow) and len(error.problems) > 1:
         for problem in error.problems:
-            print_note(f"  {problem}" + (f" ({problem.hint})" if problem.hint else ""))
+            hint = f" ({problem.hint})" if problem.hint else ""
+            print_note(f"  {problem}{hint}")
     elif error.detail:
         print_note(f"  {error.detail}")
     if error.hint:
@@ -103,21 +104,21 @@ def _error_json(error: GridsteadError) -> dict[str, object]:
     if isinstance(error, InvalidWorkflow):
         problems = []
         for problem in error.problems:
-            place = {"path": problem.path, "line": problem.line}
-            problems.append(place | {"reason": problem.reason, "hint": problem.hint})
+            location = {"path": problem.path, "line": problem.line}
+            problems.append(location | {"reason": problem.reason, "hint": problem.hint})
         document["problems"] = problems
     return document
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters escaped, except line ends and tabs."""
+    """Return a text with all control characters escaped except line ends and tabs."""
     return "".join(map(_printable_character, text))
 
 
 def _printable_character(character: str) -> str:
     if character.isprintable() or character in "\n\t":
         return character
-    return repr(character)[1:-1]
+    return repr(character)[1:-1]  # without the quotes
 
 
 def credits_text(wei: int) -> str:
@@ -134,13 +135,15 @@ def parse_credits(text: str) -> int:
         InvalidInput: If the text is not a number, is negative, has more than 18 decimals, or is
             larger than a contract can store.
     """
-    wei = _LARGEST + 1
-    match = _CREDITS.fullmatch(text.strip())
-    if match:
-        wei = int(match[1]) * WEI_PER_CREDIT + int((match[2] or "").ljust(18, "0"))
-    if wei > _LARGEST:
-        raise InvalidInput(
-            f"invalid amount of credits {text[:80]!r}",
-            hint="Give a number such as 100 or 0.5: not negative, with at most 18 decimals.",
-        )
+    invalid = InvalidInput(
+        f"invalid amount of credits {text[:80]!r}",
+        hint="Give a number such as 100 or 0.5: not negative, with at most 18 decimals.",
+    )
+    match = _CREDITS_PATTERN.fullmatch(text.strip())
+    if match is None:
+        raise invalid
+    fraction = match[2] or ""
+    wei = int(match[1]) * WEI_PER_CREDIT + int(fraction.ljust(18, "0"))
+    if wei > _MAX_WEI:
+        raise invalid
     return wei

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider`: the providers of the grid. The commands on your own site are in site.py."""
+"""`gridstead provider list|status|approve|remove`: shows and administers the providers of a grid.
+
+The commands that run Ansible on your own site are in site.py.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import typer
 from gridstead.cli import site
 from gridstead.cli.client import GridClient, open_client
 from gridstead.cli.options import Config, Json
-from gridstead.cli.output import credits_text, emit_done, emit_json, emit_record, emit_table
+from gridstead.cli.output import credits_text, emit_json, emit_record, emit_result, emit_table
 from gridstead.domain.jobs.ids import parse_address
 from gridstead.domain.jobs.job import Provider
 from gridstead.errors import InvalidInput
@@ -19,10 +22,13 @@ from gridstead.errors import InvalidInput
 app = typer.Typer(no_args_is_help=True)
 app.add_typer(site.app)
 
-Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="The provider's wallet.")]
+Address = Annotated[
+    str, typer.Argument(metavar="ADDRESS", help="Address of the provider's wallet.")
+]
 
 
 def _state(provider: Provider) -> str:
+    """Return the state of a provider's registration in words."""
     if provider.is_banned:
         return "banned"
     if provider.is_joined:
@@ -31,7 +37,8 @@ def _state(provider: Provider) -> str:
 
 
 def _to_json(provider: Provider) -> dict[str, object]:
-    hardware, prices = provider.hardware, provider.prices
+    hardware = provider.hardware
+    prices = provider.prices
     return {
         "address": provider.address,
         "state": _state(provider),
@@ -53,19 +60,20 @@ def _providers(client: GridClient) -> list[Provider]:
 
 @app.command("list")
 def list_(config: Config = None, as_json: Json = False) -> None:
-    """List all providers that ever registered."""
-    records = list(map(_to_json, _providers(open_client(config))))
+    """List all providers that have ever registered."""
+    providers = _providers(open_client(config))
+    records = list(map(_to_json, providers))
     if as_json:
         emit_json(records)
         return
-    keys = ("address", "state", "nodes", "cpus", "memory_mb", "gpus")
-    to_row = itemgetter(*keys)
-    emit_table(("ADDRESS", "STATE", "NODES", "CPUS", "MEMORY MB", "GPUS"), [*map(to_row, records)])
+    to_row = itemgetter("address", "state", "nodes", "cpus", "memory_mb", "gpus")
+    rows = list(map(to_row, records))
+    emit_table(("ADDRESS", "STATE", "NODES", "CPUS", "MEMORY MB", "GPUS"), rows)
 
 
 @app.command()
 def status(address: Address, config: Config = None, as_json: Json = False) -> None:
-    """Show the hardware, prices and labels of one provider."""
+    """Show the hardware, prices and labels of a provider."""
     wallet = parse_address(address)
     client = open_client(config)
     provider = client.ledger.providers([wallet], at_block=client.ledger.head()).get(wallet)
@@ -78,13 +86,13 @@ def status(address: Address, config: Config = None, as_json: Json = False) -> No
     if as_json:
         emit_json(record)
         return
-    shown: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for key, value in record.items():
         if key.endswith("_wei"):
-            shown[key.replace("_wei", " (credits)")] = credits_text(int(str(value)))
+            fields[key.replace("_wei", " (credits)")] = credits_text(int(str(value)))
         else:
-            shown[key] = value
-    emit_record(shown)
+            fields[key] = value
+    emit_record(fields)
 
 
 @app.command()
@@ -94,17 +102,17 @@ def approve(address: Address, config: Config = None, as_json: Json = False) -> N
     client = open_client(config)
     client.customer.approve_provider(wallet)
     record = {"address": wallet, "state": "joined"}
-    emit_done(record, f"provider {wallet} is approved", as_json=as_json)
+    emit_result(record, f"provider {wallet} is approved", as_json=as_json)
 
 
 @app.command()
 def remove(address: Address, config: Config = None, as_json: Json = False) -> None:
     """Remove a provider from the grid. Only for administrators of the grid.
 
-    The provider gets no new jobs, and may end the jobs that it has.
+    The provider gets no new jobs. It can still finish its present jobs.
     """
     wallet = parse_address(address)
     client = open_client(config)
     client.customer.remove_provider(wallet)
     record = {"address": wallet, "state": "not joined"}
-    emit_done(record, f"provider {wallet} is removed", as_json=as_json)
+    emit_result(record, f"provider {wallet} is removed", as_json=as_json)

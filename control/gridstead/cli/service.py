@@ -10,7 +10,7 @@ import typer
 
 from gridstead.cli.commands import SERVICES
 from gridstead.cli.options import ServiceConfig, settings_path
-from gridstead.config import SERVICES as MODELS
+from gridstead.config import SERVICES as SETTINGS_MODELS
 from gridstead.config import Service, load
 
 # The module that runs each service.
@@ -33,11 +33,11 @@ def add_run(
     """Add the run command of a service to its group of commands.
 
     Args:
-        app: The group.
-        service: Name of the service and of its settings file.
-        text: What the service does, as a sentence.
-        model: The model of its settings.
-        wiring: Module whose function ``run`` runs the service with its settings.
+        app: The group of commands.
+        service: The name of the service and of its settings file.
+        text: What the service does, as a sentence. It becomes the help.
+        model: The model of the service's settings.
+        wiring: The module whose function ``run`` runs the service. It receives the settings.
     """
 
     @app.command("run", help=f"{text} Runs until it is stopped, and logs JSON lines on stdout.")
@@ -51,7 +51,9 @@ def _group(service: str) -> typer.Typer:
     """Return the group of commands of a service of this distribution."""
     app = typer.Typer(no_args_is_help=True)
     app.callback()(lambda: None)
-    add_run(app, service, text=SERVICES[service], model=MODELS[service], wiring=WIRING[service])
+    add_run(
+        app, service, text=SERVICES[service], model=SETTINGS_MODELS[service], wiring=WIRING[service]
+    )
     return app
 
 

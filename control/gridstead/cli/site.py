@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead provider apply|verify|plan|drift|runs`: commands that run Ansible on your own site."""
+"""`gridstead provider apply|verify|plan|drift|runs`: runs Ansible on your own site."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import typer
 from gridstead.cli.options import Json
 from gridstead.cli.output import emit_json, emit_record, emit_table, print_line
 from gridstead.cli.site_progress import SiteProgress, interruptible
-from gridstead.cli.watch import INTERRUPTED, moment
+from gridstead.cli.watch import INTERRUPTED, format_time
 from gridstead.domain.diagnostic import exit_code
 from gridstead.domain.site.playbook import HostFinished, PlaybookRequest, RunOutcome, SitePlan
 from gridstead.domain.site.run_record import RunRecord
 from gridstead.domain.site.verification import Verification, to_report
 from gridstead.errors import ConfigError, InvalidInput
 
-if TYPE_CHECKING:  # Ansible is installed only on machines that run playbooks
+if TYPE_CHECKING:  # Ansible is installed only on hosts that run playbooks.
     from gridstead.ports.site import DriftMetrics
     from gridstead.services.site.site import RunObserver, SiteService
 
@@ -30,7 +30,9 @@ app = typer.Typer()
 
 Inventory = Annotated[
     str | None,
-    typer.Option("--inventory", "-i", help="Your inventory; default is the one in ansible.cfg."),
+    typer.Option(
+        "--inventory", "-i", help="Your inventory. Default: the inventory in ansible.cfg."
+    ),
 ]
 Limit = Annotated[
     str | None,
@@ -39,13 +41,16 @@ Limit = Annotated[
 Tags = Annotated[
     str | None,
     typer.Option(
-        "--tags", "-t", help="Run only tasks with these tags, comma-separated: slurm_configure."
+        "--tags",
+        "-t",
+        help="Run only tasks with these tags, comma-separated, such as slurm_configure.",
     ),
 ]
 Checkout = Annotated[
     Path | None,
     typer.Option(
-        "--checkout", help="Folder with the playbooks; default is the current or a parent folder."
+        "--checkout",
+        help="Folder with the playbooks. Default: the current folder or a parent of it.",
     ),
 ]
 
@@ -58,19 +63,21 @@ def apply(
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    r"""Configure your site as its inventory says: run site.yml, which also verifies the site.
+    r"""Configure your site as its inventory describes: run site.yml, which also verifies the site.
 
-    The command is idempotent. `gridstead provider plan` shows in advance what would change. Ctrl-C
-    ends the run after the current task; a second Ctrl-C interrupts the task. Run the command again
-    to continue.
+    The command is idempotent. To see in advance what it would change, use `gridstead provider
+    plan`. Ctrl-C ends the run after the current task. A second Ctrl-C interrupts the task. To
+    continue, run the command again.
 
     \b
       gridstead provider apply -i inventory/mine
       gridstead provider apply -i inventory/mine --limit compute3
     """
-    order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit, tags=tags)
-    with _opened(checkout, "apply") as (site, watch):
-        record = site.apply(order, watch)
+    request = PlaybookRequest(
+        playbook="", inventory=_inventory_path(inventory), limit=limit, tags=tags
+    )
+    with _open_site_for_run(checkout, "apply") as (site, observer):
+        record = site.apply(request, observer)
     if as_json:
         emit_json(asdict(record))
     else:
@@ -87,14 +94,14 @@ def verify(
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    """Check that your site works: services, open ports, keys, nodes. It changes nothing.
+    """Check that your site works: services, open ports, keys, nodes. The command changes nothing.
 
-    All checks are run, then all findings are printed, with who must act. The exit code is 78 if
-    there is a finding.
+    The command runs all checks and then prints all findings. Each finding has the person who must
+    act. The exit code is 78 if there is a finding.
     """
-    order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit)
-    with _opened(checkout, "verify") as (site, watch):
-        record, verification = site.verify(order, watch)
+    request = PlaybookRequest(playbook="", inventory=_inventory_path(inventory), limit=limit)
+    with _open_site_for_run(checkout, "verify") as (site, observer):
+        record, verification = site.verify(request, observer)
     if verification is not None:
         _emit_verification(verification, as_json=as_json)
     _exit_if_interrupted(record)
@@ -108,20 +115,26 @@ def show_plan(
     limit: Limit = None,
     tags: Tags = None,
     diff: Annotated[
-        bool, typer.Option("--diff", help="Show the changes of files, except of secret files.")
+        bool,
+        typer.Option(
+            "--diff", help="Also show the changed lines of files, except of files with secrets."
+        ),
     ] = False,
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    """Show what `apply` would change now. It changes nothing.
+    """Show what `apply` would change now. The command changes nothing.
 
-    The output has the files and services that would change on each host, the daemons that would be
-    restarted or reconfigured, the nodes that would be drained, and the jobs that run on them.
-    Changes that Ansible cannot detect in check mode are not shown, such as in a database.
+    The output lists the files and services that would change on each host, the daemons that would
+    be restarted or reconfigured, the nodes that must be drained first, and the jobs that run on
+    these nodes. Changes that Ansible cannot detect in check mode, such as changes in a database,
+    are not listed.
     """
-    order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit, tags=tags)
-    with _opened(checkout, "plan") as (site, watch):
-        record, site_plan = site.plan_site(order, watch)
+    request = PlaybookRequest(
+        playbook="", inventory=_inventory_path(inventory), limit=limit, tags=tags
+    )
+    with _open_site_for_run(checkout, "plan") as (site, observer):
+        record, site_plan = site.plan_site(request, observer)
     if site_plan is not None:
         if as_json:
             emit_json(_plan_json(site_plan))
@@ -137,24 +150,25 @@ def drift(
     metrics: Annotated[
         Path | None,
         typer.Option(
-            "--metrics", help="File NAME.prom to write, for node_exporter's textfile collector."
+            "--metrics",
+            help="File NAME.prom to write, for the textfile collector of node_exporter.",
         ),
     ] = None,
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    r"""Show the drift of your site: what `apply` would change. It changes nothing.
+    r"""Check your site for drift: list the tasks of `apply` that would change something.
 
-    The exit code is 78 if anything would change. Run it from a timer, for example every night; see
-    docs/howto/provider.md.
+    The command changes nothing. The exit code is 78 if something would change. Run it from a timer,
+    for example every night. docs/howto/provider.md describes this.
 
     \b
       gridstead provider drift -i inventory/mine \
         --metrics /var/lib/prometheus/node-exporter/gridstead_drift.prom
     """
-    order = PlaybookRequest(playbook="", inventory=_path(inventory), limit=limit)
-    with _opened(checkout, "drift") as (site, watch):
-        record, task_counts = site.drift(order, watch, _metrics(metrics))
+    request = PlaybookRequest(playbook="", inventory=_inventory_path(inventory), limit=limit)
+    with _open_site_for_run(checkout, "drift") as (site, observer):
+        record, task_counts = site.drift(request, observer, _metrics(metrics))
     if task_counts is not None:
         if as_json:
             emit_json({"tasks": task_counts, "changed": record.changed})
@@ -170,19 +184,16 @@ def drift(
 @app.command()
 def runs(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Show all fields of this run.")
+        str | None, typer.Argument(metavar="[RUN]", help="Show only this run, with all its fields.")
     ] = None,
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    """List your runs on your sites from this machine: time, commit, and outcome."""
+    """List the runs that you started on this machine, with time, commit and outcome."""
     records = _site(checkout).runs()
     if run is not None:
-        selected = [record for record in records if record.id == run]
-        if not selected:
-            hint = "Run `gridstead provider runs` to list the runs."
-            raise InvalidInput(f"there is no run {run[:80]!r}", hint=hint)
-        emit_json(asdict(selected[0]))
+        record = _find_run(records, run)
+        emit_json(asdict(record))
         return
     if as_json:
         emit_json(list(map(asdict, records)))
@@ -191,13 +202,21 @@ def runs(
     emit_table(columns, list(map(_row, records)))
 
 
+def _find_run(records: Iterable[RunRecord], run: str) -> RunRecord:
+    for record in records:
+        if record.id == run:
+            return record
+    hint = "Run `gridstead provider runs` to list the runs."
+    raise InvalidInput(f"there is no run {run[:80]!r}", hint=hint)
+
+
 def _row(record: RunRecord) -> tuple[object, ...]:
     circumstances = record.circumstances
     changes = sum(map(len, record.changed.values()))
     failed = ", ".join(failure.host for failure in record.failed)
     return (
         record.id,
-        moment(circumstances.started_at),
+        format_time(circumstances.started_at),
         circumstances.by,
         circumstances.commit,
         record.inventory or "",
@@ -207,10 +226,11 @@ def _row(record: RunRecord) -> tuple[object, ...]:
     )
 
 
-def _path(inventory: str | None) -> str | None:
-    """Return an inventory for Ansible, which runs in another folder.
+def _inventory_path(inventory: str | None) -> str | None:
+    """Return the inventory in the form that Ansible needs.
 
-    A path is made absolute; a comma-separated list of hosts is returned unchanged.
+    A path becomes absolute, because Ansible runs in another folder. A comma-separated list of hosts
+    is returned unchanged.
     """
     if inventory is None or "," in inventory:
         return inventory
@@ -227,7 +247,7 @@ def _site(checkout: Path | None) -> SiteService:
     if find_spec("ansible_runner") is None:
         hint = "Run `make setup` in the checkout, and use the gridstead command of its .venv."
         raise ConfigError("cannot run playbooks: ansible-runner is not installed", hint=hint)
-    from gridstead.wiring.site import open_site  # noqa: PLC0415 - needs Ansible, see above
+    from gridstead.wiring.site import open_site  # noqa: PLC0415 - needs Ansible
 
     return open_site(checkout)
 
@@ -235,16 +255,19 @@ def _site(checkout: Path | None) -> SiteService:
 def _metrics(path: Path | None) -> DriftMetrics | None:
     if path is None:
         return None
-    from gridstead.wiring.site import open_drift_metrics  # noqa: PLC0415 - needs Ansible, see above
+    from gridstead.wiring.site import open_drift_metrics  # noqa: PLC0415 - needs Ansible
 
     return open_drift_metrics(path)
 
 
 @contextmanager
-def _opened(checkout: Path | None, command: str) -> Iterator[tuple[SiteService, RunObserver]]:
+def _open_site_for_run(
+    checkout: Path | None, command: str
+) -> Iterator[tuple[SiteService, RunObserver]]:
+    """Yield the site, and an observer that shows the progress and stops the run on Ctrl-C."""
     site = _site(checkout)
-    from gridstead.ports.site import Stop  # noqa: PLC0415 - needs Ansible, see above
-    from gridstead.services.site.site import RunObserver  # noqa: PLC0415 - needs Ansible, see above
+    from gridstead.ports.site import Stop  # noqa: PLC0415 - needs Ansible
+    from gridstead.services.site.site import RunObserver  # noqa: PLC0415 - needs Ansible
 
     stop = Stop()
     with SiteProgress(command) as progress, interruptible(stop):
@@ -265,28 +288,34 @@ def _emit_verification(verification: Verification, *, as_json: bool) -> None:
     if as_json:
         emit_json(to_report(verification))
         return
-    checks, diagnostics = verification.checked, verification.diagnostics
+    checks = verification.check_count
+    diagnostics = verification.diagnostics
     if not diagnostics:
         print_line(f"{checks} checks passed on {len(verification.hosts)} hosts")
         return
     print_line(f"{len(diagnostics)} of {checks} checks failed")
     for diagnostic in diagnostics:
         action = f"{diagnostic.who}: {diagnostic.hint}" if diagnostic.hint else diagnostic.who
-        record = {"must be": diagnostic.what, "is": diagnostic.seen, "must act": action}
-        emit_record({"": ", ".join(diagnostic.where)} | record)
+        location = ", ".join(diagnostic.where)
+        emit_record(
+            {"": location, "must be": diagnostic.what, "is": diagnostic.actual, "must act": action}
+        )
 
 
 def _emit_drift(changed: Mapping[str, Iterable[str]]) -> None:
     rows = []
     for host, tasks in changed.items():
-        rows += [(host, task) for task in tasks]
+        for task in tasks:
+            rows.append((host, task))  # noqa: PERF401 - a nested comprehension is harder to read
     emit_table(("HOST", "TASK"), rows)
 
 
 def _plan_json(site_plan: SitePlan) -> Mapping[str, object]:
     jobs: dict[str, object] | None = None
     if site_plan.jobs is not None:
-        jobs = {host: list(map(asdict, on_host)) for host, on_host in site_plan.jobs.items()}
+        jobs = {}
+        for host, jobs_of_host in site_plan.jobs.items():
+            jobs[host] = list(map(asdict, jobs_of_host))
     return {
         "changes": list(map(_change_json, site_plan.changes)),
         "effects": list(map(asdict, site_plan.effects)),
@@ -309,7 +338,7 @@ def _emit_plan(site_plan: SitePlan, *, diff: bool) -> None:
         print_line("nothing would change")
         return
     rows = [(change.host, change.task, ", ".join(change.targets)) for change in site_plan.changes]
-    emit_table(("HOST", "TASK", "OF"), rows)
+    emit_table(("HOST", "TASK", "TARGETS"), rows)
     if diff:
         for change in site_plan.changes:
             _emit_diff(change)
@@ -324,8 +353,8 @@ def _emit_plan(site_plan: SitePlan, *, diff: bool) -> None:
         return
     for host, jobs in site_plan.jobs.items():
         if jobs:
-            listed = ", ".join(f"{job.id} of {job.user} until {job.ends_at}" for job in jobs)
-            print_line(f"{len(jobs)} jobs run on {host}: {listed}")
+            texts = [f"{job.id} of {job.user} until {job.ends_at}" for job in jobs]
+            print_line(f"{len(jobs)} jobs run on {host}: {', '.join(texts)}")
 
 
 def _emit_diff(change: HostFinished) -> None:

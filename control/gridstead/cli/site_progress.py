@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows the progress of a run on a site, and stops the run on Ctrl-C."""
+"""Shows the progress of a playbook run, and stops the run on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Self
 from rich.status import Status
 from rich.text import Text
 
-from gridstead.cli.output import errors, print_note, printable
+from gridstead.cli.output import print_note, printable, stderr_console
 from gridstead.domain.site.playbook import (
     HostFinished,
     PlaybookEvent,
@@ -24,30 +24,35 @@ from gridstead.domain.site.playbook import (
 )
 from gridstead.ports.site import Stop
 
-SHOWN = {TaskOutcome.CHANGED, TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
+PRINTED_OUTCOMES = {TaskOutcome.CHANGED, TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
 
 
 @dataclass(slots=True)
 class SiteProgress:
-    """Shows the progress of a run.
+    """Shows the progress of a playbook run.
 
-    On a terminal this is a live line with the play, the task, the number of hosts that have
-    finished the task, and the time. Otherwise it is a line per play.
+    A terminal shows a status line with the play, the task, the number of hosts that have finished
+    the task, and the duration. Without a terminal, the start of each play is printed. Tasks that
+    changed something or failed are printed in both cases.
 
     Attributes:
         command: The name of the command.
+        play: The name of the current play. Empty before the first play.
+        task: The current task. Empty before the first task of the play.
+        finished_hosts: The number of hosts that have finished the current task.
+        started_at: The start of the run, on the monotonic clock.
     """
 
     command: str
     play: str = ""
     task: str = ""
-    done: int = 0
-    since: float = field(default_factory=time.monotonic)
+    finished_hosts: int = 0
+    started_at: float = field(default_factory=time.monotonic)
     _status: Status | None = None
 
     def __enter__(self) -> Self:
-        if errors.is_terminal:
-            self._status = errors.status(self)
+        if stderr_console.is_terminal:
+            self._status = stderr_console.status(self)
             self._status.start()
         return self
 
@@ -56,11 +61,11 @@ class SiteProgress:
             self._status.stop()
 
     def __rich__(self) -> Text:
-        """Return the current line."""
-        minutes, seconds = divmod(int(time.monotonic() - self.since), 60)
+        """Return the text of the status line."""
+        minutes, seconds = divmod(int(time.monotonic() - self.started_at), 60)
         parts = [self.play or self.command]
         if self.task:
-            parts += [self.task, f"{self.done} hosts done"]
+            parts += [self.task, f"{self.finished_hosts} hosts done"]
         parts.append(f"{minutes}:{seconds:02}")
         return Text(printable(" · ".join(parts)))
 
@@ -68,14 +73,16 @@ class SiteProgress:
         """Show the progress that an event reports."""
         match event:
             case PlayStarted(name=name):
-                self.play, self.task = name, ""
+                self.play = name
+                self.task = ""
                 if self._status is None:
                     print_note(f"{self.command}: {name}")
             case TaskStarted(task=task):
-                self.task, self.done = str(task), 0
+                self.task = str(task)
+                self.finished_hosts = 0
             case HostFinished():
-                self.done += 1
-                if event.outcome in SHOWN:
+                self.finished_hosts += 1
+                if event.outcome in PRINTED_OUTCOMES:
                     print_note(f"{event.outcome:<11} {event.host}  {event.task}")
             case _:
                 pass
@@ -83,7 +90,7 @@ class SiteProgress:
 
 @contextmanager
 def interruptible(stop: Stop) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into requests to stop the run, inside the context."""
+    """Request a stop of the run on SIGINT and SIGTERM, as long as the context is open."""
 
     def handle_signal(_signal: int, _frame: FrameType | None) -> None:
         stop.request()
@@ -92,10 +99,11 @@ def interruptible(stop: Stop) -> Iterator[None]:
         else:
             print_note("interrupting the task")
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    previous = {number: signal.signal(number, handle_signal) for number in numbers}
+    previous_handlers = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        previous_handlers[number] = signal.signal(number, handle_signal)
     try:
         yield
     finally:
-        for number, handler in previous.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)

@@ -14,11 +14,11 @@ import typer
 
 from gridstead.cli.client import GridClient, exit_code, open_client, to_json
 from gridstead.cli.options import Config, Json, Strict
-from gridstead.cli.output import credits_text, emit_done, parse_credits, print_note
+from gridstead.cli.output import credits_text, emit_result, parse_credits, print_note
 from gridstead.cli.watch import INTERRUPTED
 from gridstead.cli.watch import watch as watch_job
 from gridstead.domain.jobs.billing import Resources
-from gridstead.domain.jobs.job import Affinity, Label
+from gridstead.domain.jobs.job import Affinity, Job, Label
 from gridstead.domain.jobs.lifecycle import JobState
 from gridstead.errors import InvalidInput
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from gridstead.adapters.chain.customer import JobRequest
     from gridstead.workflow.schema import Workflow
 
-NAME_BYTES = 32
+MAX_NAME_BYTES = 32
 
-_USE = re.compile(r"([^=<>!]+)=(.*)")
-_AFFINITY = re.compile(r"([^=<>!:]+)(<=|>=|==|!=|<|>|=|:in:)(.*)")
+_LABEL_PATTERN = re.compile(r"([^=<>!]+)=(.*)")
+_AFFINITY_PATTERN = re.compile(r"([^=<>!:]+)(<=|>=|==|!=|<|>|=|:in:)(.*)")
 
 
 def submit(
@@ -38,30 +38,41 @@ def submit(
     ],
     credits_: Annotated[
         str,
-        typer.Option("--credits", help="Credits to hold in escrow; unused credits are refunded."),
+        typer.Option(
+            "--credits",
+            help="Credits to hold in escrow: the most that the job can cost. The rest is refunded.",
+        ),
     ],
     name: Annotated[
         str | None,
-        typer.Option("--name", help="Job name, at most 32 bytes; default is the file's name."),
+        typer.Option(
+            "--name", help="Name of the job, at most 32 bytes. Default: the name of the file."
+        ),
     ] = None,
     uses: Annotated[
         list[str] | None,
-        typer.Option("--uses", help="Label that the provider must have, as key=value."),
+        typer.Option("--uses", help="Label that the provider must have, as key=value. Repeatable."),
     ] = None,
     affinity: Annotated[
         list[str] | None,
-        typer.Option("--affinity", help="Condition on a label, as key>=value or key:in:text."),
+        typer.Option(
+            "--affinity",
+            help="Condition on a label of the provider: key>=value or key:in:text. Repeatable.",
+        ),
     ] = None,
     watch: Annotated[
         bool,
         typer.Option(
             "--watch",
             "-w",
-            help="Show states, output and cost until the job ends; Ctrl-C does not stop the job.",
+            help="Show states, output and cost until the job ends. Ctrl-C does not stop the job.",
         ),
     ] = False,
     use_exit_code: Annotated[
-        bool, typer.Option("--exit-code", "-e", help="With --watch: exit with the job's exit code.")
+        bool,
+        typer.Option(
+            "--exit-code", "-e", help="Exit with the exit code of the job. Requires --watch."
+        ),
     ] = False,
     strict: Strict = False,
     config: Config = None,
@@ -69,12 +80,12 @@ def submit(
 ) -> None:
     """Submit a workflow: store its script, request a job, and hold credits in escrow.
 
-    The workflow, the options, your key and your credits are checked before anything is stored or
-    sent.
+    The command first checks the workflow, the options, your wallet and your credits. If a check
+    fails, it stores and sends nothing.
     """
     if use_exit_code and not watch:
         raise InvalidInput("--exit-code needs --watch", hint="Add --watch to wait for the job.")
-    # Takes long to import, and --help does not need it.
+    # The import is slow, and --help does not need it.
     from gridstead.cli.workflow_file import read_workflow  # noqa: PLC0415
 
     workflow = read_workflow(file, strict=strict)
@@ -84,31 +95,37 @@ def submit(
     client = open_client(config)
     number = _store_and_request(client, workflow, request)
     if watch:
-        ended = watch_job(client, number, as_json=as_json)
+        ended_job = watch_job(client, number, as_json=as_json)
         if use_exit_code:
-            failed = ended.state is not JobState.FINISHED
-            sys.exit(exit_code(ended) or int(failed))
+            sys.exit(_process_exit_code(ended_job))
         return
     sentence = (
         f"submitted job {number} with {credits_text(request.escrow)} credits in escrow\n"
         f"to watch it: gridstead job watch {number}"
     )
-    emit_done(to_json(client.job(number)), sentence, as_json=as_json)
+    emit_result(to_json(client.job(number)), sentence, as_json=as_json)
+
+
+def _process_exit_code(job: Job) -> int:
+    """Return the exit code of an ended job. Returns 1 if the job failed with the exit code 0."""
+    code = exit_code(job)
+    if code == 0 and job.state is not JobState.FINISHED:
+        return 1
+    return code
 
 
 def _request(
     workflow: Workflow, escrow: int, name: str, uses: Iterable[str], affinity: Iterable[str]
 ) -> JobRequest:
-    """Return the request for the job; the hash of its script is added later."""
-    # Takes a second to import.
+    """Return the request for a job. The hash of its script is added after the script is stored."""
+    # The import takes a second.
     from gridstead.adapters.chain.customer import JobRequest  # noqa: PLC0415
 
-    requested = workflow.resources
     resources = Resources(
-        gpus=requested.gpus,
-        tasks=requested.tasks,
-        cpus_per_task=requested.cpus_per_task,
-        memory_per_cpu_mb=requested.mem_per_cpu,
+        gpus=workflow.resources.gpus,
+        tasks=workflow.resources.tasks,
+        cpus_per_task=workflow.resources.cpus_per_task,
+        memory_per_cpu_mb=workflow.resources.mem_per_cpu,
     )
     return JobRequest(
         resources=resources,
@@ -122,10 +139,11 @@ def _request(
 
 def _store_and_request(client: GridClient, workflow: Workflow, request: JobRequest) -> int:
     """Store the workflow's script, request the job, and return its number."""
-    # Takes a second to import.
+    # The import takes a second.
     from gridstead.adapters.definitions.job_definitions import submit_workflow  # noqa: PLC0415
 
-    settings, customer = client.settings, client.customer
+    settings = client.settings
+    customer = client.customer
     client.wallet.open()
     _check_funds(client, request.escrow)
     try:
@@ -142,24 +160,26 @@ def _store_and_request(client: GridClient, workflow: Workflow, request: JobReque
 
 
 def _name(name: str | None, file: Path) -> str:
+    """Return the name of the job: the given name, or the start of the file's name."""
     if name is not None:
         return name
     stem = "" if str(file) == "-" else file.stem
-    return stem.encode(errors="replace")[:NAME_BYTES].decode(errors="ignore")
+    return stem.encode(errors="replace")[:MAX_NAME_BYTES].decode(errors="ignore")
 
 
 def _check_funds(client: GridClient, escrow: int) -> None:
-    """Check the escrow and the wallet's credits and coins.
+    """Check that the wallet can pay the escrow and the gas.
 
     Raises:
         InvalidInput: If the escrow is too low, or the wallet cannot pay for it or for gas.
     """
-    least, balance = client.customer.minimum_escrow(), client.customer.balance()
-    if escrow < least:
+    minimum = client.customer.minimum_escrow()
+    balance = client.customer.balance()
+    if escrow < minimum:
         raise InvalidInput(
             f"--credits {credits_text(escrow)} is less than the minimum escrow of a job",
-            detail=f"the minimum is {credits_text(least)}",
-            hint="Give more credits; unused credits are refunded.",
+            detail=f"the minimum is {credits_text(minimum)}",
+            hint="Give more credits. Unused credits are refunded.",
         )
     if balance < escrow:
         raise InvalidInput(
@@ -175,14 +195,14 @@ def _check_funds(client: GridClient, escrow: int) -> None:
 
 
 def _parse_label(text: str) -> Label:
-    match = _USE.fullmatch(text)
+    match = _LABEL_PATTERN.fullmatch(text)
     if match is None:
         raise InvalidInput(f"invalid --uses {text[:80]!r}", hint="Write key=value.")
     return Label(key=match[1], value=match[2])
 
 
 def _parse_affinity(text: str) -> Affinity:
-    match = _AFFINITY.fullmatch(text)
+    match = _AFFINITY_PATTERN.fullmatch(text)
     if match is None:
         raise InvalidInput(
             f"invalid --affinity {text[:80]!r}",

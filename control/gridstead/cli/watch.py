@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows one job until it ends: its states with their times, its output, its cost."""
+"""Shows a job until it ends: each state with its time, the output, and the cost."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from rich.text import Text
 
 from gridstead.cli.client import GridClient, cost_so_far, exit_code, to_json, waiting_reason
 from gridstead.cli.job_output import JobOutput
-from gridstead.cli.output import credits_text, emit_json, errors, print_line, print_note
+from gridstead.cli.output import credits_text, emit_json, print_line, print_note, stderr_console
 from gridstead.domain.jobs.job import Job
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.errors import Transient
 
 POLL_S = 0.5
-INTERRUPTED = 130
+INTERRUPTED = 130  # exit code after Ctrl-C, as in a shell
 
-MEANINGS = {
+STATE_DESCRIPTIONS = {
     JobState.PENDING: "waits for a provider",
     JobState.META_SCHEDULED: "matched to a provider",
     JobState.SCHEDULED: "claimed; waits in the cluster's queue",
@@ -33,20 +33,23 @@ MEANINGS = {
 }
 
 
-def clock(timestamp: float) -> str:
-    """Return the time of day, local time."""
+def format_time_of_day(timestamp: float) -> str:
+    """Return the local time of day of a Unix time."""
     return time.strftime("%H:%M:%S", time.localtime(timestamp))
 
 
-def moment(timestamp: float) -> str:
-    """Return date and time, local time; a dash for 0."""
+def format_time(timestamp: float) -> str:
+    """Return the local date and time of a Unix time. Returns a dash for 0."""
     if not timestamp:
         return "-"
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(timestamp))
 
 
 def watch(client: GridClient, number: int, *, as_json: bool) -> Job:
-    """Show a job until it has ended, and return it. Ctrl-C exits, but does not stop the job."""
+    """Show a job until it has ended, and return it.
+
+    With ``as_json``, only the ended job is printed. Ctrl-C ends the process, but not the job.
+    """
     output = JobOutput(client, client.job(number), lambda line: print_line(f"    {line.text}"))
     if not as_json:
         output.start()
@@ -71,7 +74,7 @@ def watch(client: GridClient, number: int, *, as_json: bool) -> Job:
 
 
 def wait_for_end(client: GridClient, number: int) -> None:
-    """Return when a job has ended; retries as long as the chain does not answer."""
+    """Wait until a job has ended. Retries if the chain does not answer."""
     while True:
         with suppress(Transient):
             if client.job(number).state in COLD:
@@ -80,8 +83,9 @@ def wait_for_end(client: GridClient, number: int) -> None:
 
 
 def _follow(client: GridClient, number: int, *, quiet: bool) -> Job:
-    seen: JobState | None = None
-    with Status("", console=errors, spinner="dots") as status:
+    """Wait until a job has ended, and return it. Print each new state unless ``quiet``."""
+    printed_state: JobState | None = None
+    with Status("", console=stderr_console, spinner="dots") as status:
         while True:
             try:
                 job = client.job(number)
@@ -89,10 +93,10 @@ def _follow(client: GridClient, number: int, *, quiet: bool) -> Job:
                 status.update(Text(f"{error.message}; retrying"))
                 time.sleep(POLL_S)
                 continue
-            if job.state is not seen:
-                seen = job.state
-                if not quiet:
-                    print_line(f"{clock(time.time())}  {job.state.name:<15} {MEANINGS[job.state]}")
+            if job.state is not printed_state and not quiet:
+                now = format_time_of_day(time.time())
+                print_line(f"{now}  {job.state.name:<15} {STATE_DESCRIPTIONS[job.state]}")
+                printed_state = job.state
             if job.state in COLD:
                 return job
             status.update(Text(_status(client, job)))
@@ -100,16 +104,19 @@ def _follow(client: GridClient, number: int, *, quiet: bool) -> Job:
 
 
 def _status(client: GridClient, job: Job) -> str:
-    if job.state is JobState.PENDING:
-        reason = waiting_reason(client, job)
-        return f"job {job.id.number}: {MEANINGS[job.state]}" + (f": {reason}" if reason else "")
-    spent = credits_text(cost_so_far(job, int(time.time())))
-    return f"job {job.id.number}: {MEANINGS[job.state]}, {spent} credits so far"
+    """Return the status line of a job that has not ended."""
+    description = f"job {job.id.number}: {STATE_DESCRIPTIONS[job.state]}"
+    if job.state is not JobState.PENDING:
+        cost = credits_text(cost_so_far(job, int(time.time())))
+        return f"{description}, {cost} credits so far"
+    reason = waiting_reason(client, job)
+    return f"{description}: {reason}" if reason else description
 
 
 def summary(job: Job) -> str:
     """Return a sentence with the job's final state, exit code and cost."""
     ended = f"job {job.id.number} is {job.state.name}, exit code {exit_code(job)}"
     reason = f" ({job.last_error})" if job.last_error else ""
-    cost, escrow = credits_text(job.final_cost), credits_text(job.escrow)
+    cost = credits_text(job.final_cost)
+    escrow = credits_text(job.escrow)
     return f"{ended}{reason}; cost {cost} of {escrow} credits; the rest was refunded"

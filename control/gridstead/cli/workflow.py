@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gridstead workflow`: creates, checks and renders workflows.
 
-The commands contact no other program, except the module hosts that are given as options.
+The commands run locally. They contact only the module hosts that are given as options.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from gridstead.cli.options import Json, Strict
-from gridstead.cli.output import emit_done, emit_json
+from gridstead.cli.output import emit_json, emit_result
 from gridstead.cli.workflow_file import read_workflow
 from gridstead.errors import InvalidInput
 from gridstead.workflow.json_schema import json_schema
@@ -29,22 +29,26 @@ File = Annotated[
     Path, typer.Argument(metavar="FILE", help="Workflow file (YAML), or - for standard input.")
 ]
 
-Hosts = Annotated[
+ModuleHosts = Annotated[
     list[str],
     typer.Option(
         "--module-host",
         metavar="HOST",
-        help="Host from which modules may be fetched; repeatable.",
+        help="Host from which modules may be fetched. Repeatable.",
     ),
 ]
-Authority = Annotated[
+ModuleCaFile = Annotated[
     Path | None,
-    typer.Option("--module-ca-file", metavar="FILE", help="CA file for these hosts (PEM)."),
+    typer.Option(
+        "--module-ca-file",
+        metavar="FILE",
+        help="PEM file of the CA that signed the certificates of these hosts.",
+    ),
 ]
 
 
 class Template(StrEnum):
-    """The workflow templates."""
+    """The templates of ``gridstead workflow init``."""
 
     HELLO_WORLD = "hello-world"
     FOR_LOOP = "for-loop"
@@ -58,39 +62,42 @@ class Template(StrEnum):
 def validate(
     file: File,
     strict: Strict = False,
-    module_host: Hosts = [],  # noqa: B006 # never changed
-    module_ca_file: Authority = None,
+    module_host: ModuleHosts = [],  # noqa: B006 # The list is never changed.
+    module_ca_file: ModuleCaFile = None,
     as_json: Json = False,
 ) -> None:
-    """Check a workflow and print all errors.
+    """Check a workflow file and print all errors.
 
-    With --module-host, its modules are fetched and checked too.
+    With --module-host, the modules of the workflow are also fetched and checked.
     """
     modules = _modules(module_host, module_ca_file) if module_host else None
     workflow = read_workflow(file, strict=strict, modules=modules)
-    emit_done({"valid": True, "workflow": workflow.to_graphql()}, f"{file}: valid", as_json=as_json)
+    emit_result(
+        {"valid": True, "workflow": workflow.to_graphql()}, f"{file}: valid", as_json=as_json
+    )
 
 
 @app.command()
 def render(
     file: File,
     strict: Strict = False,
-    module_host: Hosts = [],  # noqa: B006 # never changed
-    module_ca_file: Authority = None,
+    module_host: ModuleHosts = [],  # noqa: B006 # The list is never changed.
+    module_ca_file: ModuleCaFile = None,
     as_json: Json = False,
 ) -> None:
-    """Print the batch script that a provider runs for a workflow."""
+    """Print the batch script that a provider would run for a workflow."""
     modules = _modules(module_host, module_ca_file)
-    script = render_script(read_workflow(file, strict=strict, modules=modules))
+    workflow = read_workflow(file, strict=strict, modules=modules)
+    script = render_script(workflow)
     if as_json:
         emit_json({"script": script})
-        return
-    sys.stdout.write(script)
+    else:
+        sys.stdout.write(script)
 
 
 @app.command()
 def schema() -> None:
-    """Print the JSON Schema of workflows, for editors."""
+    """Print the JSON Schema of workflow files. Editors use it to check and complete workflows."""
     emit_json(json_schema())
 
 
@@ -100,7 +107,7 @@ def init(
         Template, typer.Option("--template", "-t", help="The template to copy.")
     ] = Template.HELLO_WORLD,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to create; it must not exist.")
+        Path, typer.Option("--output", "-o", help="File to create. It must not exist yet.")
     ] = Path("workflow.yaml"),
     as_json: Json = False,
 ) -> None:
@@ -113,12 +120,12 @@ def init(
     except OSError as error:
         raise InvalidInput(f"cannot write {output}", detail=str(error)) from error
     sentence = f"created {output}; to check it: gridstead workflow validate {output}"
-    emit_done({"file": str(output)}, sentence, as_json=as_json)
+    emit_result({"file": str(output)}, sentence, as_json=as_json)
 
 
 def _modules(hosts: list[str], ca_file: Path | None) -> Callable[[ModuleSource], str]:
-    """Return the function that fetches modules."""
-    # Takes long to import, and most workflows have no modules.
+    """Return a function that fetches a module from one of the hosts."""
+    # The import is slow, and most workflows have no modules.
     from gridstead.wiring.definitions.modules import open_modules  # noqa: PLC0415
 
     return open_modules(hosts, ca_file)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the workflow file of a command."""
+"""Reads a workflow file for the commands that take one."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ MAX_BYTES = 256 * 1024
 def read_workflow(
     path: Path, *, strict: bool = False, modules: Callable[[ModuleSource], str] | None = None
 ) -> Workflow:
-    """Return the workflow of a file.
+    """Return the workflow in a file.
 
     Args:
-        path: The file; ``-`` for standard input.
-        strict: Whether a field in a wrong place is an error, or a warning on stderr.
-        modules: Fetches a module, whose steps are then in the workflow; None not to fetch modules.
+        path: The file. ``-`` is the standard input.
+        strict: Whether a field in a wrong place is an error. Otherwise a warning is printed on
+            stderr.
+        modules: A function that fetches a module. The workflow then contains the steps of its
+            modules. None if modules are not fetched.
 
     Raises:
-        InvalidInput: If the file cannot be read, is not UTF-8, or breaks a rule.
+        InvalidInput: If the file cannot be read, is not UTF-8, or breaks a rule of workflows.
     """
     try:
         with sys.stdin.buffer if str(path) == "-" else path.open("rb") as file:

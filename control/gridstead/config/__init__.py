@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of the services. Each service has one TOML file, /etc/gridstead/<service>.toml.
 
-Unknown keys are errors. Secrets are paths. A setting without a meaningful default has none.
-docs/reference/settings.md is generated from these models. Each module has the settings of one file;
-tables.py has the tables that several files use, and values.py the types of values. Other packages
-import everything from here.
+Unknown keys are errors. A setting for a secret is the path of a file with the secret. A setting
+without a meaningful default is required. docs/reference/settings.md is generated from these models.
+
+Each module has the models of one file. tables.py has the tables that several files contain, and
+values.py has the types of values. Other packages import all names from this package.
 """
 
 from __future__ import annotations

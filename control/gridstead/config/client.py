@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a grid user's command line."""
+"""The settings of the commands of a grid user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.config.values import Settings, Url
 
 
 class ClientSettings(Settings):
-    """The settings of a grid user's command line."""
+    """The settings of the commands of a grid user."""
 
     chain: Chain
     wallet: Annotated[

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a settings file and reports every setting that is wrong."""
+"""Reads a settings file, and reports all invalid settings at once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from gridstead.config.values import Settings
 from gridstead.domain.diagnostic import Diagnostic
 from gridstead.errors import ConfigError
 
-SHOWN = 80  # maximum number of characters of a wrong value in a message
-HIDDEN_ADDRESS = "a value that is not shown because it may contain a key"
+MAX_VALUE_LENGTH = 80  # characters of an invalid value in a message
+HIDDEN_VALUE = "a value that is not shown because it may contain a key"
 
 AnySettings = TypeVar("AnySettings", bound="Settings")
 
@@ -27,25 +27,28 @@ def load(model: type[AnySettings], path: Path) -> AnySettings:
     """Return the settings of a file.
 
     Raises:
-        ConfigError: If the file cannot be read or a setting is wrong. The detail names every wrong
-            setting.
+        ConfigError: If the file cannot be read or a setting is invalid. The detail lists all
+            invalid settings.
     """
     try:
         return model.model_validate(tomllib.loads(path.read_text()))
     except OSError as error:
         raise ConfigError(f"cannot read {path}", detail=str(error)) from error
     except ValidationError as error:
-        lines = [f"{key_of(wrong)}: {wrong.text}" for wrong in _diagnostics(model, error)]
-        hint = "docs/reference/settings.md lists every key."
-        raise ConfigError(f"invalid settings in {path}", detail="; ".join(lines), hint=hint) from (
-            error
-        )
+        problem_texts = [
+            f"{key_of(problem)}: {problem.text}" for problem in _diagnostics(model, error)
+        ]
+        raise ConfigError(
+            f"invalid settings in {path}",
+            detail="; ".join(problem_texts),
+            hint="docs/reference/settings.md lists every key.",
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML", detail=str(error)) from error
 
 
 def problems(model: type[Settings], table: Mapping[str, object]) -> list[Diagnostic]:
-    """Return a diagnostic of every wrong setting of a table. The list is empty if all are right."""
+    """Return a diagnostic of each invalid setting of a table. Empty if all settings are valid."""
     try:
         model.model_validate(table)
     except ValidationError as error:
@@ -54,12 +57,12 @@ def problems(model: type[Settings], table: Mapping[str, object]) -> list[Diagnos
 
 
 def key_of(diagnostic: Diagnostic) -> str:
-    """Return the name of a wrong setting, for example ``chain.rpc_url``."""
+    """Return the key of the setting that a diagnostic describes, such as ``chain.rpc_url``."""
     return ".".join(diagnostic.where)
 
 
 def without_secret(address: str) -> str:
-    """Return the scheme, host and port of an address. The user, path and query may contain a key.
+    """Return the scheme, host and port of a URL. The user, path and query may contain an API key.
 
     >>> without_secret("https://rpc.grid.example:8545/v3/3f9c0ffee")
     'https://rpc.grid.example:8545/...'
@@ -68,10 +71,10 @@ def without_secret(address: str) -> str:
         parts = urlsplit(address)
         port = parts.port
     except ValueError:
-        return HIDDEN_ADDRESS
-    # A password may contain a slash. So the user may be in a part that is not the user of the URL.
+        return HIDDEN_VALUE
+    # A password with a slash ends the host part early. The user is then not in the user part.
     if not parts.scheme or not parts.hostname or "@" in address:
-        return HIDDEN_ADDRESS
+        return HIDDEN_VALUE
     origin = f"{parts.scheme}://{parts.hostname}"
     if port is not None:
         origin += f":{port}"
@@ -87,33 +90,35 @@ def _diagnostic(model: type[Settings], error: ErrorDetails) -> Diagnostic:
     if error["type"] == "missing":
         return Diagnostic(where=where, what="missing")
     if error["type"] == "extra_forbidden":
-        return Diagnostic(where=where, what=f"unknown key{_guess(model, error)}")
+        return Diagnostic(where=where, what=f"unknown key{_suggestion(model, error)}")
     what = error["msg"].removeprefix("Value error, ")
-    return Diagnostic(where=where, what=what, seen=_shown(error))
+    return Diagnostic(where=where, what=what, actual=_printable_value(error))
 
 
-def _guess(model: type[Settings], error: ErrorDetails) -> str:
-    """Return a question with the known key that is closest to an unknown one, or an empty text."""
+def _suggestion(model: type[Settings], error: ErrorDetails) -> str:
+    """Return a question with the key that is most similar to an unknown key, or an empty text."""
     *table, key = error["loc"]
-    close = difflib.get_close_matches(str(key), _keys(model, table), n=1)
-    return f", did you mean {close[0]}?" if close else ""
+    similar_keys = difflib.get_close_matches(str(key), _keys(model, table), n=1)
+    return f", did you mean {similar_keys[0]}?" if similar_keys else ""
 
 
-def _shown(error: ErrorDetails) -> str:
-    """Return a wrong value as it may be shown. Returns an empty text for a table."""
+def _printable_value(error: ErrorDetails) -> str:
+    """Return an invalid value as text without secrets. Return an empty text for a table."""
     value = error["input"]
     if isinstance(value, Mapping):
         return ""
-    key = next((key for key in reversed(error["loc"]) if isinstance(key, str)), "")
-    is_address = key.endswith(("url", "urls")) or "://" in repr(value)
-    return (without_secret(str(value)) if is_address else repr(value))[:SHOWN]
+    names = [part for part in error["loc"] if isinstance(part, str)]
+    key = names[-1] if names else ""
+    is_url = key.endswith(("url", "urls")) or "://" in repr(value)
+    text = without_secret(str(value)) if is_url else repr(value)
+    return text[:MAX_VALUE_LENGTH]
 
 
 def _keys(model: type[Settings], table: list[int | str]) -> list[str]:
     """Return the keys that a table of the settings may have."""
     for name in table:
         if isinstance(name, int):
-            continue  # The index of a table in an array of tables.
+            continue  # It is the index of a table in an array of tables.
         field = model.model_fields.get(str(name))
         annotations = () if field is None else (field.annotation, *get_args(field.annotation))
         table_type = next(filter(_is_table, annotations), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services that have a settings file."""
+"""The model of each service's settings file."""
 
 from __future__ import annotations
 

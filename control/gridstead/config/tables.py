@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables that the settings of several services have."""
+"""The tables that several settings files contain."""
 
 from __future__ import annotations
 

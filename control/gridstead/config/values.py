@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of the settings' values, and the base class of their tables."""
+"""The types of values in settings files, and the base class of tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from gridstead.domain.jobs.ids import is_address
 
 WEI_PER_CREDIT = 10**18
-WEI_DIGITS = 80
+WEI_DIGITS = 80  # precision of the conversion from credits to wei
 
 
 def _check_address(value: str) -> str:
@@ -25,7 +25,9 @@ def _check_address(value: str) -> str:
 
 def _check_endpoint(value: str) -> str:
     host, colon, port = value.rpartition(":")
-    if not (host and colon and port.isdigit() and 0 < int(port) < 65536) or "/" in host:
+    has_host = bool(host and colon) and "/" not in host
+    has_port = port.isdigit() and 0 < int(port) < 65536
+    if not has_host or not has_port:
         raise ValueError("must be an endpoint: host:port")
     return value
 
@@ -44,11 +46,9 @@ def _check_url(value: str) -> str:
 
 def _check_origin(value: str) -> str:
     parts = urlsplit(_check_url(value))
-    if (
-        value != f"{parts.scheme}://{parts.netloc}".lower()
-        or parts.scheme not in {"http", "https"}
-        or "@" in value
-    ):
+    is_origin = value == f"{parts.scheme}://{parts.netloc}".lower()
+    is_web = parts.scheme in {"http", "https"}
+    if not is_origin or not is_web or "@" in value:
         raise ValueError("must be an origin: http(s)://host:port in lower case, without a path")
     return value
 
@@ -61,16 +61,16 @@ def _check_network(value: str) -> str:
     return value
 
 
-def _form(name: str) -> Any:  # noqa: ANN401 - pydantic declares its FieldInfo so
-    """Name the form of a text. docs/reference/settings.md shows the name."""
+def _format(name: str) -> Any:  # noqa: ANN401 - pydantic declares its FieldInfo so
+    """Return a field with a named format. docs/reference/settings.md shows the name."""
     return Field(json_schema_extra={"format": name})
 
 
-Address = Annotated[str, AfterValidator(_check_address), _form("address")]
-Url = Annotated[str, AfterValidator(_check_url), _form("URL")]
-Origin = Annotated[str, AfterValidator(_check_origin), _form("origin")]
-Endpoint = Annotated[str, AfterValidator(_check_endpoint), _form("host:port")]
-Network = Annotated[str, AfterValidator(_check_network), _form("network")]
+Address = Annotated[str, AfterValidator(_check_address), _format("address")]
+Url = Annotated[str, AfterValidator(_check_url), _format("URL")]
+Origin = Annotated[str, AfterValidator(_check_origin), _format("origin")]
+Endpoint = Annotated[str, AfterValidator(_check_endpoint), _format("host:port")]
+Network = Annotated[str, AfterValidator(_check_network), _format("network")]
 PositiveInt = Annotated[int, Field(gt=0)]
 NaturalInt = Annotated[int, Field(ge=0)]
 Credits = Annotated[Decimal, Field(ge=0, decimal_places=18, max_digits=40)]
@@ -83,6 +83,6 @@ class Settings(BaseModel):
 
 
 def to_wei(amount: Decimal) -> int:
-    """Return credits as wei. Nothing is rounded: the settings allow at most 18 decimals."""
+    """Return an amount of credits in wei. It is not rounded, because it has at most 18 decimals."""
     with localcontext(prec=WEI_DIGITS):
         return int(amount * WEI_PER_CREDIT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One finding of a check, with the person who must act and what they can do.
+"""A diagnostic is one finding of a check, with the person who must act and what they can do.
 
 The checks of contracts, of a site and of settings return diagnostics.
 """
@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class Severity(Enum):
-    """How serious a diagnostic is, the most serious first. The value is a command's exit code."""
+    """How serious a diagnostic is, most serious first. The value is the exit code."""
 
     ESCROW = 70  # the escrow cannot pay everyone
     POWER = 77  # an account has an authority that no account should have
@@ -26,9 +26,9 @@ class Diagnostic:
     """Something that is wrong, or that an administrator should know.
 
     Attributes:
-        where: The place, from the outside in: host and role, a contract, or the keys of a setting.
-        what: What must be true, if ``seen`` reports what is there instead. Otherwise what is wrong.
-        seen: What is there instead. Empty if ``what`` reports it.
+        where: The place as a path: host and role, or a contract, or the keys of a setting.
+        what: What must be true, if ``actual`` is set. Otherwise what is wrong.
+        actual: What is true instead. Empty if ``what`` says it.
         who: Who must act: the ``operator`` of the provider, the operator of the ``grid``, or the
             ``administrator`` of the contracts.
         hint: What they can do, as a sentence. Empty if this is not known.
@@ -37,24 +37,24 @@ class Diagnostic:
 
     where: tuple[str, ...]
     what: str
-    seen: str = ""
+    actual: str = ""
     who: str = "operator"
     hint: str = ""
     severity: Severity = Severity.WIRING
 
     @property
     def text(self) -> str:
-        """The diagnostic without its place, in one line."""
-        return f"{self.what}, found {self.seen}" if self.seen else self.what
+        """The diagnostic in one line, without its place."""
+        return f"{self.what}, found {self.actual}" if self.actual else self.what
 
 
 def most_serious_first(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics sorted by severity. Equally serious ones keep their order."""
+    """Return the diagnostics sorted by severity. The sort is stable."""
     order = list(Severity)
     return tuple(sorted(diagnostics, key=lambda diagnostic: order.index(diagnostic.severity)))
 
 
 def exit_code(diagnostics: Iterable[Diagnostic]) -> int:
     """Return the exit code of the most serious diagnostic. Returns 0 if there are only notes."""
-    first = next(iter(most_serious_first(diagnostics)), None)
-    return 0 if first is None else first.severity.value
+    ordered = most_serious_first(diagnostics)
+    return ordered[0].severity.value if ordered else 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interfaces of the services to the outside world.
 
-A port documents guarantees. Its adapters and its fake give them, and one contract test per port
-checks both. Every method may raise the Transient error of its system. After such an error it is not
-known whether the operation took effect, unless the method documents it.
+A port documents guarantees. Its adapters and its fake fulfil them, and the same tests check both.
+Every method may raise the Transient error of its system. After such an error it is not known
+whether the operation took effect, unless the method documents it.
 
 Each module has the ports of one part of the outside world. Other packages import all ports from
 here.

@@ -29,7 +29,7 @@ class ScriptSource(Protocol):
 class ScriptStore(Protocol):
     """The rendered scripts of the Job Definition service. A stored script survives a crash.
 
-    A script expires at a time, unless a job names it.
+    A script that no job names has a time at which it expires.
     """
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
@@ -66,9 +66,9 @@ class ScriptStore(Protocol):
         ...
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
-        """Remove the information that jobs name scripts. Safe to repeat.
+        """Store that jobs no longer name scripts. Safe to repeat.
 
-        A script that no job names any more expires at ``ends_at``. Unit: Unix seconds.
+        A script that no job names then expires at ``ends_at``. Unit: Unix seconds.
         """
         ...
 
@@ -80,7 +80,7 @@ class ScriptStore(Protocol):
         ...
 
     def reseal(self, *, after: str) -> Resealed:
-        """Encrypt some of the records again that are not encrypted with the newest key.
+        """Encrypt some records that have an old key with the newest key.
 
         The records are processed in the order of their ids.
 
@@ -99,10 +99,10 @@ class ScriptStore(Protocol):
 
 
 class TakenNonces(Protocol):
-    """The challenges that were answered."""
+    """The nonces of used challenges."""
 
     def take(self, nonce: str, *, ends_at: int) -> bool:
-        """Return whether a nonce is new, and store it until a time. Unit: Unix seconds."""
+        """Store a nonce until a time, and return whether it was new. Unit: Unix seconds."""
         ...
 
 

@@ -12,7 +12,7 @@ class LogSink(Protocol):
     """Stores the output of jobs in chunks."""
 
     def append(self, log: LogId, chunk: Chunk) -> None:
-        """Append a chunk. Readers see it at once. A chunk that was appended before is ignored.
+        """Append a chunk. Readers see it at once. A repeated chunk is ignored.
 
         The chunk survives a crash of the service. After ``sync`` it also survives a crash of the
         host.

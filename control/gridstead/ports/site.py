@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of Ansible's playbooks and of the records of their runs."""
+"""Ports of Ansible playbooks, of run records, and of the drift metrics."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gridstead.domain.site.run_record import RunRecord
 
 @dataclass(slots=True)
 class Stop:
-    """A request to stop a run. A signal handler makes it.
+    """Requests of the user to stop a run. A signal handler counts them.
 
     Attributes:
-        requests: How often it was made. After the first request the run stops when the current
+        requests: The number of requests. After the first request the run stops when the current
             task has ended. The second request interrupts the task.
     """
 
     requests: int = 0
 
     def request(self) -> None:
-        """Request the stop, or request it again."""
+        """Add a request."""
         self.requests += 1
 
 
@@ -31,31 +31,32 @@ class Playbooks(Protocol):
     """The playbooks of a checkout."""
 
     def run(
-        self, order: PlaybookRequest, *, notify: Callable[[PlaybookEvent], None], stop: Stop
+        self, request: PlaybookRequest, *, notify: Callable[[PlaybookEvent], None], stop: Stop
     ) -> PlaybookRun:
         """Run a playbook to its end and return the result.
 
         Args:
-            order: What to run.
-            notify: Called with each event when it happens. The events of tasks with ``no_log`` are
-                omitted; only the result tells whether such a task changed anything.
-            stop: The request to stop. It is checked several times a second.
+            request: The playbook and its options.
+            notify: Called with each event when it happens. These events do not show whether a task
+                with ``no_log`` changed something. The events of the result show it.
+            stop: The requests to stop. They are checked several times a second.
 
-        Guarantee: after return no process of the run is running, and the run has left no files on
-        this machine. A process that cannot be killed is reported.
+        Guarantee: after return, no process of the run is running, and the run has left no files on
+        this machine. If a process cannot be killed, ``notify`` is called with its pid.
         """
         ...
 
 
 class DriftMetrics(Protocol):
-    """The metrics of how much a site differs from its inventory."""
+    """The metrics of the drift between a site and its inventory."""
 
     def publish(self, tasks: Mapping[str, int] | None, *, checked_at: int) -> None:
         """Replace the published metrics.
 
         Args:
-            tasks: How many tasks would change something, by host. None if the check failed.
-            checked_at: When the site was checked. Unit: s since 1970, UTC.
+            tasks: The number of tasks that would change something, by host. None if the check
+                failed.
+            checked_at: When the site was checked. Unit: Unix seconds.
 
         Raises:
             ConfigError: If the metrics cannot be written.
@@ -64,7 +65,7 @@ class DriftMetrics(Protocol):
 
 
 class RunRecords(Protocol):
-    """Records of runs."""
+    """The stored records of runs."""
 
     def add(self, record: RunRecord) -> None:
         """Store a record that only its owner can read."""
@@ -74,6 +75,6 @@ class RunRecords(Protocol):
         """Return all records, the newest first.
 
         Raises:
-            UnexpectedOutput: If a record does not have the form that ``add`` writes.
+            UnexpectedOutput: If a record does not have the format that ``add`` writes.
         """
         ...

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of a service's stored state: its journal, its cursor and its outbox."""
+"""Ports of the stored state of a service: journal, cursor, outbox and transactions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.domain.transactions.outbox import EntryChange, OutboxEntry, Trans
 
 
 class Outbox(Protocol):
-    """The calls that a wallet must make. A stored call survives any crash."""
+    """The contract calls that a wallet must send. A stored call survives any crash."""
 
     def put(self, key: str, call: Call) -> None:
         """Store a call to send. Does nothing while an entry with this key is open."""
@@ -24,23 +24,23 @@ class Outbox(Protocol):
         ...
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
-        """Return the entries whose call is not final, oldest first."""
+        """Return the entries that are not final or rejected, oldest first."""
         ...
 
 
 class Transactions(Protocol):
     """The signed transactions that carry the calls of an outbox, in the same database.
 
-    An *account* is a wallet on one chain: the hash of the chain's first block and the address.
-    Transactions of other accounts are never returned. So a transaction of an old chain is never
-    sent to a new one. A transaction that is signed for the new chain may have the same hash.
+    An *account* is a wallet on one chain: the hash of the chain's first block and the address. A
+    method returns only transactions of the given account. So a transaction of an old chain is never
+    sent to a new chain, although transactions of both chains may have the same hash.
     """
 
-    def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
-        """Return all SENT and MINED entries and the oldest QUEUED ones, oldest first.
+    def next_entries(self, max_queued: int) -> tuple[OutboxEntry, ...]:
+        """Return all SENT and MINED entries and the oldest QUEUED entries, oldest first.
 
         Args:
-            most: The maximum number of QUEUED entries.
+            max_queued: The maximum number of QUEUED entries.
         """
         ...
 
@@ -53,7 +53,7 @@ class Transactions(Protocol):
         ...
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
-        """Store when the node accepted these transactions of the account. Unit: Unix seconds."""
+        """Store the time at which the node accepted these transactions. Unit: Unix seconds."""
         ...
 
     def record(
@@ -69,8 +69,8 @@ class Transactions(Protocol):
         Args:
             account: The account.
             changes: The new states of entries.
-            withdrawn: Nonces whose transactions are withdrawn.
-            closed: Nonces that are closed.
+            withdrawn: The nonces whose transactions are withdrawn.
+            closed: The nonces that are closed, because a transaction with the nonce is final.
         """
         ...
 
@@ -87,9 +87,9 @@ class Journal(Protocol):
         ...
 
     def cancelled_entries(self) -> tuple[JournalEntry, ...]:
-        """Return the CANCELLED_BY_US entries of all jobs, also of closed ones.
+        """Return the CANCELLED_BY_US entries of all jobs, including closed jobs.
 
-        Shape: in the order of storage.
+        The entries are in the order of storage.
         """
         ...
 
@@ -98,16 +98,16 @@ class Cursor(Protocol):
     """The position of a reader of the chain."""
 
     def load(self) -> Block | None:
-        """Return the last block that was read. Returns None if none was read."""
+        """Return the last block that was read. Return None if no block was read."""
         ...
 
     def save(self, block: Block) -> None:
-        """Store a block and remove the stored blocks of the same or a greater height.
+        """Store a block, and remove stored blocks with the same or a greater number.
 
         The caller must first store everything that it read up to this block.
         """
         ...
 
     def history(self) -> tuple[Block, ...]:
-        """Return the last stored blocks, newest first, at most 64."""
+        """Return the last stored blocks, at most 64, newest first."""
         ...

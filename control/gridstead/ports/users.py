@@ -13,7 +13,7 @@ class Directory(Protocol):
     """The wallet users in the LDAP directory."""
 
     def ensure_users(self, addresses: Iterable[str]) -> tuple[str, ...]:
-        """Create the users that do not exist, and return the created ones. Safe to repeat."""
+        """Create the users that do not exist, and return their addresses. Idempotent."""
         ...
 
     def users(self) -> tuple[GridUser, ...]:

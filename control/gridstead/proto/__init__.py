@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wire formats. Messages are generated from the .proto files next to this one by `make proto`."""
+"""The gRPC messages and services. `make proto` generates them from this folder's .proto files."""

@@ -80,56 +80,56 @@ class ClusterAgentServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Submit(self, request, context):
-        """Queues one attempt for a wallet user. INVALID_ARGUMENT or FAILED_PRECONDITION: nothing is queued.
+        """Submits a job of a wallet user. After INVALID_ARGUMENT and FAILED_PRECONDITION no job is queued.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Cancel(self, request, context):
-        """Ends an attempt whose AdminComment is this job key; leaves anything else alone.
+        """Cancels a Slurm job whose AdminComment is this job key. Other jobs are not changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Extend(self, request, context):
-        """Raises an attempt's time limit, under the same condition.
+        """Raises the time limit of a Slurm job whose AdminComment is this job key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Live(self, request, context):
-        """All jobs that slurmctld lists.
+        """Returns all jobs that slurmctld lists.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Accounting(self, request, context):
-        """All records of slurmdbd under these names.
+        """Returns all records of slurmdbd with these job names.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Gate(self, request, context):
-        """Whether a customer can run here.
+        """Returns whether jobs of a customer can run on the cluster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Hardware(self, request, context):
-        """The cluster's nodes.
+        """Returns the nodes of the cluster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PullReports(self, request, context):
-        """What plugins said, by cursor; waits for the first.
+        """Returns the reports of Slurm plugins after a sequence number. Waits until there is one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

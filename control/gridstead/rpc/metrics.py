@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of a service as OpenMetrics text; names are fixed, labels come from closed sets."""
+"""Metrics of a service as OpenMetrics text. Labels have only a few possible values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A gauge that is read for each scrape.
+    """A gauge whose value is read at each scrape.
 
     Attributes:
         description: A full sentence.
@@ -57,7 +57,7 @@ class Metrics:
         )
 
     def counted(self, name: str, call: Callable[P, T]) -> Callable[P, T]:
-        """Return a wrapper of the call that counts its outcomes: ok, the error code, or bug."""
+        """Return a wrapper that counts a function's calls by outcome: ok, an error code, or bug."""
 
         def counted(*arguments: P.args, **named: P.kwargs) -> T:
             started = time.monotonic()

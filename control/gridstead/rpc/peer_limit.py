@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rate limit for each caller, by IP address; an IPv6 caller is its /64 network.
+"""Rate limits per caller. A caller is identified by its IPv4 address or its IPv6 /64 network.
 
-A trusted proxy names the caller in X-Forwarded-For. All callers that share another proxy count as
-one caller.
+A trusted proxy reports the address of the caller in X-Forwarded-For. All callers behind another
+proxy count as one caller.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class PeerLimit:
     Args:
         per_s: Rate at which a bucket is refilled.
         burst: Size of a bucket.
-        what: The name of what is limited, for the error message.
+        subject: What is limited, for the error message, such as ``calls``.
         proxies: Networks of trusted proxies.
         now: A monotonic clock, seconds.
     """
 
     def __init__(
-        self, *, per_s: float, burst: float, what: str,
+        self, *, per_s: float, burst: float, subject: str,
         proxies: tuple[Network, ...] = (), now: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._per_s = per_s
         self._burst = burst
-        self._what = what
+        self._subject = subject
         self._proxies = proxies
         self._now = now
         # By caller: (time of the last call, tokens left at that time).
@@ -68,15 +68,17 @@ class PeerLimit:
             filled_at, tokens = self._buckets.get(peer, (now, self._burst))
             tokens = min(self._burst, tokens + (now - filled_at) * self._per_s)
             is_allowed = amount <= tokens
-            self._buckets[peer] = (now, tokens - amount if is_allowed else tokens)
+            taken = amount if is_allowed else 0
+            self._buckets[peer] = (now, tokens - taken)
             self._buckets.move_to_end(peer)
             if len(self._buckets) > MAX_PEERS:
                 self._buckets.popitem(last=False)
         if not is_allowed:
             wait_s = (min(amount, self._burst) - tokens) / self._per_s
-            detail = f"{self._what} are limited for each caller"
             raise TooMuch(
-                "too many requests", detail=detail, hint=f"Try again in {max(1, round(wait_s))} s."
+                "too many requests",
+                detail=f"{self._subject} are limited for each caller",
+                hint=f"Try again in {max(1, round(wait_s))} s.",
             )
 
 
@@ -87,7 +89,8 @@ def caller_host(caller: RemoteCaller, proxies: Iterable[Network]) -> str:
     """
     if not is_in(caller.host, proxies):
         return caller.host
-    return ",".join(caller.forwarded).rpartition(",")[2].strip() or caller.host
+    _, _, last_address = ",".join(caller.forwarded).rpartition(",")
+    return last_address.strip() or caller.host
 
 
 def is_in(host: str, networks: Iterable[Network]) -> bool:
@@ -99,8 +102,9 @@ def is_in(host: str, networks: Iterable[Network]) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return any((mapped or address) in network for network in networks)
+    mapped_address = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    effective_address = mapped_address or address
+    return any(effective_address in network for network in networks)
 
 
 def to_peer(host: str) -> str:
@@ -124,6 +128,9 @@ def grpc_caller(peer: str, metadata: Iterable[tuple[str, str | bytes]]) -> Remot
         metadata: The metadata of the call.
     """
     _, _, address = unquote(peer).partition(":")
-    values = [value for key, value in metadata if key == FORWARDED]
-    forwarded = tuple(value for value in values if isinstance(value, str))
-    return RemoteCaller(address.rpartition(":")[0].strip("[]"), forwarded)
+    forwarded = []
+    for key, value in metadata:
+        if key == FORWARDED and isinstance(value, str):
+            forwarded.append(value)
+    host, _, _ = address.rpartition(":")
+    return RemoteCaller(host.strip("[]"), tuple(forwarded))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status routes of a web server: whether it is alive, whether it is ready, and its metrics."""
+"""The routes of a web server for monitoring: ``/health``, ``/ready`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -58,6 +58,5 @@ def status_routes(
 
 def caller_of(request: Request) -> RemoteCaller:
     """Return the caller of a request."""
-    return RemoteCaller(
-        request.client.host if request.client else "", tuple(request.headers.getlist(FORWARDED))
-    )
+    host = request.client.host if request.client else ""
+    return RemoteCaller(host, tuple(request.headers.getlist(FORWARDED)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TLS for the gRPC servers: certificates from files, and the allowed clients.
+"""TLS of the gRPC servers: certificates from files, and the clients that may call.
 
-Rule: a server without a client CA does not authenticate clients. With a client CA, a caller needs a
-certificate of that CA *and* a common name on a list.
+A server without a client CA accepts every client. With a client CA, a client needs a certificate of
+that CA, and the common name of the certificate must be on a list.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
 
 class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no types
-    """Refuses calls of clients whose certificate has another common name than those listed.
+    """Refuses calls of clients whose common name is not on a list.
 
     Args:
         names: The common names that may call.
@@ -74,16 +74,16 @@ class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no 
         continuation: Callable[[grpc.HandlerCallDetails], grpc.RpcMethodHandler | None],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler | None:
-        """Return the handler with the check in front."""
+        """Return a handler that checks the client's name before each call."""
         handler = continuation(handler_call_details)
         if handler is None:
             return None
         requests = "stream" if handler.request_streaming else "unary"
         responses = "stream" if handler.response_streaming else "unary"
-        kind = f"{requests}_{responses}"
-        new_handler = getattr(grpc, f"{kind}_rpc_method_handler")
-        guarded = self._guard(getattr(handler, kind))
-        return new_handler(guarded, handler.request_deserializer, handler.response_serializer)
+        method_type = f"{requests}_{responses}"
+        make_handler = getattr(grpc, f"{method_type}_rpc_method_handler")
+        guarded = self._guard(getattr(handler, method_type))
+        return make_handler(guarded, handler.request_deserializer, handler.response_serializer)
 
     def _guard(self, behaviour: Callable[[Any, grpc.ServicerContext], Any]) -> Callable[..., Any]:
         def call(request: object, context: grpc.ServicerContext) -> object:
@@ -113,7 +113,7 @@ def grpc_server(
 
 
 def add_health(server: grpc.Server) -> None:
-    """Add grpc.health.v1 to the server; it reports SERVING from the start on."""
+    """Add grpc.health.v1 to the server. It always reports SERVING."""
     servicer = health.HealthServicer()
     servicer.set("", health_pb2.HealthCheckResponse.SERVING)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)

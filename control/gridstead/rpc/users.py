@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SshAPI: returns the supervisor's public SSH key to login nodes."""
+"""The SshAPI server. It sends the supervisor's public SSH key to login nodes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ THREADS = 4
 
 
 class SshKeyServer:
-    """Serves SshAPI over TLS, without client authentication: a public key is not a secret.
+    """Serves SshAPI over TLS. Clients are not authenticated, because a public key is not a secret.
 
     Args:
         address: ``host:port``.
-        tls: The server's certificate.
-        authorized_keys: Returns one line of an authorized_keys file.
+        tls: The certificate of the server.
+        authorized_keys: Returns the key as a line of an authorized_keys file.
     """
 
     def __init__(self, address: str, tls: TlsFiles, *, authorized_keys: Callable[[], str]) -> None:
@@ -31,13 +31,13 @@ class SshKeyServer:
         self._tls = tls
 
     def start(self) -> int:
-        """Start the server and return the port."""
+        """Start the server and return its port."""
         port = bind(self._server, self._address, self._tls)
         self._server.start()
         return port
 
     def stop(self) -> None:
-        """Stop the server; calls in progress have a second to finish."""
+        """Stop the server. Calls in progress have one second to finish."""
         self._server.stop(grace=1).wait()
 
 
@@ -45,7 +45,7 @@ class _Servicer(SshAPIServicer):
     def __init__(self, authorized_keys: Callable[[], str]) -> None:
         self._authorized_keys = authorized_keys
 
-    def FetchAuthorizedKeys(  # noqa: N802 # the wire's name
+    def FetchAuthorizedKeys(  # noqa: N802 - a name of the protocol
         self, _request: FetchAuthorizedKeysRequest, _context: grpc.ServicerContext
     ) -> FetchAuthorizedKeysResponse:
         return FetchAuthorizedKeysResponse(authorized_keys=self._authorized_keys())

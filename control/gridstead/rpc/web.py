@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web server in its own thread."""
+"""A web server that runs in its own thread."""
 
 from __future__ import annotations
 
@@ -74,4 +74,4 @@ class WebServer:
         try:
             self._server.run()
         except SystemExit:
-            return  # uvicorn could not start; start() notices that the thread has ended
+            return  # uvicorn could not listen; start() detects that the thread has ended

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services, one module each. A service gathers data, asks the domain, acts through ports."""
+"""The services. A service reads through ports, lets the domain decide, and acts through ports."""

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failpoints are named points in a service where a test can end the process."""
+"""The default function for failpoints.
+
+A failpoint is a named point in a service at which a crash test can kill the process.
+"""
 
 from __future__ import annotations
 
 
 def ignore(_name: str) -> None:
-    """Do nothing at a failpoint; the default outside of tests."""
+    """Do nothing at a failpoint."""

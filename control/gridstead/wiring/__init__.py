@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The composition root: creates adapters and services from the settings, and makes no decisions."""
+"""The composition root: creates the adapters and services from the settings."""

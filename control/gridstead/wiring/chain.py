@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the chain of a service: its node, its contracts and its ledger."""
+"""Opens the chain of a service: the node, the contracts and the ledger."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ def open_chain(settings: config.Chain) -> OpenChain:
     """Return the chain of the settings.
 
     Raises:
-        ConfigError: If the endpoint serves another chain.
-        ChainUnavailable: If the endpoint does not answer, or if the chain ends before first_block.
+        ConfigError: If the endpoint serves another chain, or has no contracts of a grid at the
+            configured address.
+        ChainUnavailable: If the endpoint does not answer, or if the chain has no block
+            ``first_block`` yet.
     """
     node = Node(settings.rpc_url)
     try:

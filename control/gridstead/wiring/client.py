@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates the adapters of a grid user's command line."""
+"""Creates the adapters that the commands of a grid user need."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from gridstead.wiring.chain import open_chain
 
 
 def open_customer(settings: ClientSettings) -> tuple[Wallet, Customer, ChainLedger]:
-    """Return the user's wallet, its calls to the contracts, and the reader of the contracts."""
+    """Return the user's wallet, the sender of its calls, and the reader of the contracts."""
     wallet = lazy_wallet(settings.wallet.keystore_file, settings.wallet.password_file)
     chain = open_chain(settings.chain)
-    return (
-        wallet,
-        Customer(chain.node, chain.contracts, wallet, first_block=chain.first_block),
-        chain.ledger,
-    )
+    customer = Customer(chain.node, chain.contracts, wallet, first_block=chain.first_block)
+    return wallet, customer, chain.ledger

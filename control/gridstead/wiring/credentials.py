@@ -11,7 +11,7 @@ from gridstead.rpc.tls import TlsFiles
 
 
 def to_files(settings: Tls) -> TlsFiles:
-    """Return the certificate files of a server, with the CA of its clients for mutual TLS."""
+    """Return the certificate files of a server, and for mutual TLS the CA of its clients."""
     client_ca = settings.ca_file if isinstance(settings, MutualTls) else None
     return TlsFiles(
         certificate=settings.certificate_file, key=settings.key_file, client_ca=client_ca
@@ -19,7 +19,7 @@ def to_files(settings: Tls) -> TlsFiles:
 
 
 def read_key(path: Path) -> bytes:
-    """Return the key in a file, without the line end at its end.
+    """Return the key in a file, without trailing line ends.
 
     Raises:
         ConfigError: If the file cannot be read.

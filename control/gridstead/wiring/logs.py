@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the logger: `gridstead logger run`."""
+"""Creates and runs the logger, for `gridstead logger run`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gridstead.wiring.loop import Tick
 MIB = 1024 * 1024
 DAY_S = 24 * 3600
 SWEEP_S = 600.0
-MAX_FILES = 8192  # gRPC streams, connections of browsers and log files
+MAX_FILES = 8192  # for gRPC streams, connections of browsers and log files
 
 
 def run(settings: LoggerSettings) -> None:
@@ -42,7 +42,7 @@ def run(settings: LoggerSettings) -> None:
     )
     server = LoggerServer(settings.listen, to_files(settings.tls), service, _web(settings))
     server.start()
-    sweep = Tick(name="sweep", do=service.sweep, every_s=SWEEP_S)
+    sweep = Tick(name="sweep", function=service.sweep, interval_s=SWEEP_S)
     loop.run((sweep,), close=(logs.close, server.stop))
 
 

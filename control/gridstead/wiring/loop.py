@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the ticks of a service until a signal stops it.
 
-Rule 1: an expected failure (GridsteadError) ends one tick and is logged as one event.
-Rule 2: any other exception is a bug and ends the process. systemd restarts it, which the journal
-makes safe.
-Rule 3: the scheduler only triggers ticks, one instance at a time. It has no durable state.
-Rule 4: the scheduler uses the wall clock. If the clock is set back, all ticks become due at once.
-Otherwise no tick would run for that time.
+Rule 1: an expected error (GridsteadError) ends one tick and is logged as one event.
+Rule 2: any other exception is a bug and ends the process. systemd restarts the process, which then
+continues from its stored state.
+Rule 3: two calls of the same tick never run at the same time.
+Rule 4: if the wall clock is set back, all ticks become due at once. The scheduler uses the wall
+clock, and would otherwise call no tick until the clock reaches the old time again.
 """
 
 from __future__ import annotations
@@ -31,20 +31,26 @@ from gridstead.errors import GridsteadError
 log = structlog.get_logger()
 
 FAILPOINT = "GRIDSTEAD_FAILPOINT"
-# A dependency of eth-account raises the limit to 100,000 on import. Deeply nested input would then
-# overflow the stack of the process instead of raising an error.
+# A dependency of eth-account raises Python's limit to 100,000 when it is imported. Deeply nested
+# input would then overflow the stack of the process instead of raising an error.
 RECURSION_LIMIT = 1000
 CLOCK_CHECK_S = 1.0
-CLOCK_STEP_S = 0.5  # A smaller step delays a tick only a little.
+CLOCK_STEP_S = 0.5  # Smaller steps of the clock are ignored: they hardly delay a tick.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A function to call at an interval."""
+    """A function that a service calls again and again.
+
+    Attributes:
+        name: The name in log events.
+        function: The function.
+        interval_s: The time between two calls, seconds.
+    """
 
     name: str
-    do: Callable[[], None]
-    every_s: float
+    function: Callable[[], None]
+    interval_s: float
 
 
 def run(
@@ -57,16 +63,16 @@ def run(
 
     Args:
         ticks: The ticks.
-        interrupt: Called before the shutdown, to let a long tick end soon. The shutdown waits for
-            running ticks.
-        close: Functions that are called at the end.
+        interrupt: Called before the shutdown, which waits for running ticks. It should make a long
+            tick end soon.
+        close: Functions that are called after the last tick has ended.
 
     Raises:
         Exception: Any exception of a tick that is not a GridsteadError.
     """
     sys.setrecursionlimit(RECURSION_LIMIT)
     stopper = _Stopper()
-    scheduler = _scheduler_of(ticks)
+    scheduler = _create_scheduler(ticks)
     scheduler.add_listener(stopper.on_bug, EVENT_JOB_ERROR)
     clock = _ClockWatch(scheduler)
     scheduler.start()
@@ -84,17 +90,17 @@ def run(
         raise stopper.bugs[0]
 
 
-def _scheduler_of(ticks: tuple[Tick, ...]) -> BackgroundScheduler:
-    """Return a scheduler that calls each tick now and then at its interval."""
+def _create_scheduler(ticks: tuple[Tick, ...]) -> BackgroundScheduler:
+    """Return a scheduler that calls each tick at once, and then at its interval."""
     scheduler = BackgroundScheduler(
         timezone="UTC", job_defaults={"coalesce": True, "max_instances": 1}
     )
     now = datetime.now(UTC)
     for tick in ticks:
         scheduler.add_job(
-            _logging_failures(tick),
+            _log_errors_of(tick),
             "interval",
-            seconds=tick.every_s,
+            seconds=tick.interval_s,
             id=tick.name,
             misfire_grace_time=None,
             next_run_time=now,
@@ -105,8 +111,8 @@ def _scheduler_of(ticks: tuple[Tick, ...]) -> BackgroundScheduler:
 class _Stopper:
     """Stops the service on SIGTERM, on SIGINT and on a bug.
 
-    A signal handler interrupts the main thread at any place, also while it waits. SimpleQueue.put()
-    is safe in a signal handler, Event.set() is not.
+    A signal handler may interrupt the main thread at any line, also while the thread waits.
+    SimpleQueue.put() is safe in a signal handler. Event.set() is not.
     """
 
     def __init__(self) -> None:
@@ -124,7 +130,7 @@ class _Stopper:
         self._requests.put(None)
 
     def wait(self) -> bool:
-        """Return whether a stop is requested, after at most CLOCK_CHECK_S seconds."""
+        """Wait at most CLOCK_CHECK_S seconds for a request to stop. Return whether there is one."""
         try:
             self._requests.get(timeout=CLOCK_CHECK_S)
         except Empty:
@@ -133,7 +139,7 @@ class _Stopper:
 
 
 class _ClockWatch:
-    """Detects that the wall clock was set back. The scheduler does not detect it."""
+    """Detects that the wall clock was set back, which the scheduler does not detect."""
 
     def __init__(self, scheduler: BackgroundScheduler) -> None:
         self._scheduler = scheduler
@@ -141,10 +147,12 @@ class _ClockWatch:
 
     def check(self) -> None:
         """Make all ticks due if the clock was set back since the last call."""
-        before, self._offset_s = self._offset_s, self._clock_offset_s()
-        if self._offset_s > before - CLOCK_STEP_S:
+        previous_offset_s = self._offset_s
+        self._offset_s = self._clock_offset_s()
+        step_back_s = previous_offset_s - self._offset_s
+        if step_back_s < CLOCK_STEP_S:
             return
-        log.warning("clock_set_back", seconds=round(before - self._offset_s, 1))
+        log.warning("clock_set_back", seconds=round(step_back_s, 1))
         for job in self._scheduler.get_jobs():
             job.modify(next_run_time=datetime.now(UTC))
 
@@ -154,12 +162,12 @@ class _ClockWatch:
         return datetime.now(UTC).timestamp() - time.monotonic()
 
 
-def _logging_failures(tick: Tick) -> Callable[[], None]:
-    """Return a function that calls a tick and logs its expected failures."""
+def _log_errors_of(tick: Tick) -> Callable[[], None]:
+    """Return a function that calls a tick and logs its expected errors."""
 
     def run_tick() -> None:
         try:
-            tick.do()
+            tick.function()
         except GridsteadError as error:
             log.error(
                 "tick_failed", tick=tick.name, code=error.code, reason=str(error), hint=error.hint
@@ -173,21 +181,24 @@ def notify_systemd(state: str) -> None:
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
-        notify.connect("\0" + address[1:] if address.startswith("@") else address)
-        notify.sendall(state.encode())
+    if address.startswith("@"):
+        address = "\0" + address[1:]  # an abstract socket
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+        connection.connect(address)
+        connection.sendall(state.encode())
 
 
 def failpoint_from(environment: Mapping[str, str]) -> Callable[[str], None]:
     """Return the function that services call at each failpoint.
 
-    The function kills the process (SIGKILL) at the failpoint that GRIDSTEAD_FAILPOINT names. It
-    simulates a power failure. Otherwise it does nothing. Only crash tests set this variable.
+    At the failpoint that GRIDSTEAD_FAILPOINT names, the function kills the process with SIGKILL.
+    This simulates a power failure. At other failpoints it does nothing. Only crash tests set the
+    variable.
     """
-    enabled = environment.get(FAILPOINT)
+    enabled_name = environment.get(FAILPOINT)
 
     def failpoint(name: str) -> None:
-        if enabled is not None and name == enabled:
+        if name == enabled_name:
             os.kill(os.getpid(), signal.SIGKILL)
 
     return failpoint

@@ -35,8 +35,8 @@ def run(settings: MetaSchedulerSettings) -> None:
     )
     service = MetaScheduler(chain.ledger, follower, sending.outbox, confirmations=confirmations)
     ticks = (
-        loop.Tick(name="meta_scheduler", do=service.tick, every_s=settings.tick_s),
-        loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),
+        loop.Tick(name="meta_scheduler", function=service.tick, interval_s=settings.tick_s),
+        loop.Tick(name="sender", function=sending.sender.tick, interval_s=settings.tick_s),
     )
     close = [database.close]
     if settings.queue_view is not None:

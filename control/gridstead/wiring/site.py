@@ -22,17 +22,17 @@ def open_site(checkout: Path | None) -> SiteService:
     """Return the service of a site.
 
     Args:
-        checkout: The folder with the playbooks. None for the checkout of the current folder.
+        checkout: The folder with the playbooks. None to search the current folder and its parents.
     """
     folder = find_checkout(checkout)
-    caller = RunAuthor(by=f"{getpass.getuser()}@{socket.gethostname()}", commit=commit_of(folder))
-    return SiteService(
-        AnsiblePlaybooks(folder), RunRecordFiles(records_folder()), SystemClock(), caller
-    )
+    user = f"{getpass.getuser()}@{socket.gethostname()}"
+    author = RunAuthor(by=user, commit=commit_of(folder))
+    records = RunRecordFiles(records_folder())
+    return SiteService(AnsiblePlaybooks(folder), records, SystemClock(), author)
 
 
 def open_drift_metrics(path: Path) -> DriftMetrics:
-    """Return the metrics file that monitoring reads.
+    """Return the metrics file of the drift check.
 
     Raises:
         InvalidInput: If the path does not end in ``.prom``, or if its folder does not exist.
@@ -52,20 +52,20 @@ def find_checkout(checkout: Path | None) -> Path:
         checkout: The folder. None to search the current folder and its parents.
 
     Raises:
-        ConfigError: If there are no playbooks.
+        ConfigError: If no folder has playbooks.
     """
     current = Path.cwd()
     candidates = [checkout.resolve()] if checkout else [current, *current.parents]
     for folder in candidates:
         if (folder / APPLY).is_file():
             return folder
-    place = str(candidates[0]) if checkout else f"{candidates[0]} or its parents"
-    hint = "Run the command in a checkout of Gridstead, or specify it with --checkout."
-    raise ConfigError(f"no playbooks in {place}", hint=hint)
+    searched = str(candidates[0]) if checkout else f"{candidates[0]} or its parents"
+    hint = "Run the command in a checkout of Gridstead, or give its path with --checkout."
+    raise ConfigError(f"no playbooks in {searched}", hint=hint)
 
 
 def records_folder() -> Path:
-    """Return the folder with the run records of this user."""
+    """Return the folder of this user's run records. The default is in ``~/.local/state``."""
     state = os.environ.get("XDG_STATE_HOME")
     state_folder = Path(state) if state else Path.home() / ".local/state"
     return state_folder / "gridstead/runs"

@@ -42,13 +42,15 @@ def run(settings: AgentSettings) -> None:
         allowed_client=settings.allowed_client,
     )
     close = [reports.close, server.stop]
-    ticks = [loop.Tick(name="reports", do=intake.tick, every_s=REPORT_INTERVAL_S)]
+    ticks = [loop.Tick(name="reports", function=intake.tick, interval_s=REPORT_INTERVAL_S)]
     if settings.report_listen is not None:
         receiver = DatagramReceiver(settings.report_listen, intake.receive)
         receiver.start()
         close.append(receiver.stop)
         ticks.append(
-            loop.Tick(name="receiver", do=receiver.check, every_s=RECEIVER_CHECK_INTERVAL_S)
+            loop.Tick(
+                name="receiver", function=receiver.check, interval_s=RECEIVER_CHECK_INTERVAL_S
+            )
         )
     server.start()
     loop.run(tuple(ticks), close=tuple(close))

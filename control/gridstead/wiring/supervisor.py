@@ -77,9 +77,11 @@ def _ticks(settings: SupervisorSettings, database: Database) -> tuple[loop.Tick,
         chain.ledger, sending.outbox, slurm, provider=wallet.address, terms=_terms(settings)
     )
     return (
-        loop.Tick(name="sender", do=sending.sender.tick, every_s=settings.tick_s),
-        loop.Tick(name="supervisor", do=supervisor.tick, every_s=settings.tick_s),
-        loop.Tick(name="registration", do=registration.tick, every_s=REGISTRATION_INTERVAL_S),
+        loop.Tick(name="sender", function=sending.sender.tick, interval_s=settings.tick_s),
+        loop.Tick(name="supervisor", function=supervisor.tick, interval_s=settings.tick_s),
+        loop.Tick(
+            name="registration", function=registration.tick, interval_s=REGISTRATION_INTERVAL_S
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from gridstead.ports import Clock
 from gridstead.services.transactions.sender import Sender, SenderPorts
 from gridstead.wiring.chain import OpenChain
 
-BATCH = 50
+MAX_BATCH = 50  # calls in one transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +45,6 @@ def open_sending(
         transactions=outbox,
     )
     policy = DispatchPolicy(
-        confirmations=confirmations, batch=BATCH if chain.contracts.has_batches else 1
+        confirmations=confirmations, batch=MAX_BATCH if chain.contracts.has_batches else 1
     )
     return Sending(outbox=outbox, sender=Sender(ports, policy, failpoint=failpoint))

@@ -10,13 +10,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gridstead_cvmfs.adapters.catalogs import SqliteTreeCatalog
-from gridstead_cvmfs.adapters.disk import PART, write_part, writing
-from gridstead_cvmfs.domain.objects import ObjectKind, ObjectName, inflated, limited, verified
+from gridstead_cvmfs.adapters.disk import PART, write_errors_translated, write_part
+from gridstead_cvmfs.domain.objects import (
+    ObjectKind,
+    ObjectName,
+    inflate_pieces,
+    limit_pieces,
+    verify_pieces,
+)
 from gridstead_cvmfs.errors import StorageFull
 
 FOLDER_MODE = 0o700
 STALE_PART_S = 3600
-KEPT_FRACTION = 0.75  # of the maximum size, after an eviction
+FRACTION_AFTER_EVICTION = 0.75  # size of the cache after an eviction, of its maximum size
 
 
 class DiskContent:
@@ -51,10 +57,10 @@ class DiskCache:
         self._folder = folder
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        with writing(folder):
+        with write_errors_translated(folder):
             folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
             for part in folder.glob(f"*{PART}"):
-                # A killed client leaves its partial files.
+                # These are the partial files of a killed client.
                 if part.stat().st_mtime < time.time() - STALE_PART_S:
                     part.unlink(missing_ok=True)
             self._bytes = sum(size for _, size, _ in self._files())
@@ -72,10 +78,13 @@ class DiskCache:
         self, name: ObjectName, pieces: Iterable[bytes], *, packed: bool, limit: int
     ) -> DiskContent:
         """Add an object to the cache and return its content."""
-        checked = verified(name, pieces)
-        content = inflated(name, checked, limit=limit) if packed else limited(name, checked, limit)
+        content = verify_pieces(name, pieces)
+        if packed:
+            content = inflate_pieces(name, content, limit=limit)
+        else:
+            content = limit_pieces(name, content, limit)
         path = self._path(name)
-        with writing(self._folder):
+        with write_errors_translated(self._folder):
             part = write_part(self._folder, content)
             self._make_room(part)
             content_file = DiskContent(os.open(part, os.O_RDONLY | os.O_CLOEXEC))
@@ -85,10 +94,10 @@ class DiskCache:
 
     def catalog(self, name: ObjectName) -> SqliteTreeCatalog | None:
         """Return a catalog. None if the catalog is not in the cache."""
-        opened = self.open(name)
-        if opened is None:
+        content = self.open(name)  # also marks the catalog as recently used
+        if content is None:
             return None
-        opened.close()
+        content.close()
         return SqliteTreeCatalog(self._path(name), name)
 
     def _path(self, name: ObjectName) -> Path:
@@ -103,14 +112,14 @@ class DiskCache:
         size = part.stat().st_size
         if size > self._max_bytes:
             part.unlink()
-            detail = f"it has {size} bytes, the cache {self._max_bytes}"
+            detail = f"it has {size} bytes, and the cache at most {self._max_bytes}"
             raise StorageFull(
                 f"no room for an object in {self._folder}", detail=detail, hint="Raise cache_mib."
             )
         with self._lock:
             self._bytes += size
             if self._bytes > self._max_bytes:
-                target = int(self._max_bytes * KEPT_FRACTION) - size
+                target = int(self._max_bytes * FRACTION_AFTER_EVICTION) - size
                 self._evict(down_to=max(0, target), new_bytes=size)
 
     def _evict(self, *, down_to: int, new_bytes: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Catalogs for look-ups by path, stored decompressed in a client's cache."""
+"""Catalogs in a client's cache, which are decompressed and are queried by path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gridstead_cvmfs.domain.tree import (
     single_piece,
 )
 
-CACHE_SIZE = "PRAGMA cache_size = -256"  # KiB; small, because many catalogs are open at a time
+SET_CACHE_SIZE = "PRAGMA cache_size = -256"  # 256 KiB, because many catalogs are open at a time
 _COLUMNS = "name, mode, size, mtime, uid, gid, hardlinks, flags, hash, symlink"
 _ENTRY = f"SELECT {_COLUMNS} FROM catalog WHERE md5path_1 = ? AND md5path_2 = ?"  # noqa: S608 - constant text
 _ENTRIES = f"SELECT {_COLUMNS} FROM catalog WHERE parent_1 = ? AND parent_2 = ?"  # noqa: S608 - constant text
@@ -50,7 +50,7 @@ class SqliteTreeCatalog:
         self._nested: Mapping[str, ObjectName] | None = None
         self._database.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
         with sqlite_errors_translated(name):
-            self._database.execute(CACHE_SIZE)
+            self._database.execute(SET_CACHE_SIZE)
             require_tables(self._database, name, "catalog", "chunks")
 
     def entry(self, path: str) -> TreeEntry | None:
@@ -63,8 +63,12 @@ class SqliteTreeCatalog:
         """Return the entries of a directory, except hidden entries."""
         with self._query() as database:
             rows = database.execute(_ENTRIES, path_key(path)).fetchall()
-        entries = (parse_entry(Row(*row), path) for row in rows)
-        return tuple(entry for entry in entries if entry.name and not entry.is_hidden)
+        entries = []
+        for row in rows:
+            entry = parse_entry(Row(*row), path)
+            if entry.name and not entry.is_hidden:
+                entries.append(entry)
+        return tuple(entries)
 
     def pieces(self, path: str, entry: TreeEntry) -> tuple[Piece, ...]:
         """Return the pieces of a file, in order."""
@@ -92,8 +96,9 @@ class SqliteTreeCatalog:
             yield self._database
 
     def _parse(self, row: tuple[object, ...], path: str) -> TreeEntry:
-        """Return the entry of a row, named after its path.
+        """Return the entry of a row, with the last component of its path as name.
 
-        The root row of a nested catalog may lack the name that the parent catalog contains.
+        The root row of a nested catalog may have no name. Only the parent catalog has it then.
         """
-        return parse_entry(Row(*row)._replace(name=path.rpartition("/")[2]), parent_of(path))
+        name = path.rpartition("/")[2]
+        return parse_entry(Row(*row)._replace(name=name), parent_of(path))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Catalogs and histories: compressed SQLite files from a publisher who may have been deceived.
+"""Catalogs and histories, which are compressed SQLite files of a publisher.
 
-Rule 1: the decompressed size of a file is limited. Rule 2: only tables are read, never views.
-Rule 3: the number of steps of a query is limited.
+They may be harmful. Rule 1: the decompressed size of a file is limited. Rule 2: only tables are
+read, never views. Rule 3: the number of steps of a query is limited.
 """
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from gridstead_cvmfs.adapters.disk import PART, writing
+from gridstead_cvmfs.adapters.disk import PART, write_errors_translated
 from gridstead_cvmfs.adapters.objects import DiskObjects, blocks
-from gridstead_cvmfs.domain.objects import ObjectKind, ObjectName, from_digest, inflated, parse_hash
+from gridstead_cvmfs.domain.objects import (
+    ObjectKind,
+    ObjectName,
+    from_digest,
+    inflate_pieces,
+    parse_hash,
+)
 from gridstead_cvmfs.errors import RepositoryIncomplete, RepositoryUntrusted
 
-STEPS = 1_000_000  # virtual machine steps of SQLite between two calls of the progress handler
-MAX_PROGRESS_CALLS = 5_000  # several minutes
+STEPS_PER_PROGRESS_CALL = 1_000_000  # steps of SQLite's virtual machine
+MAX_PROGRESS_CALLS = 5_000  # these take several minutes
 MAX_TAGS = 100_000
 
 # Flags of a row: 4 is a file, 128 is a file whose content is not in the repository. Bits 8 to 10
@@ -50,7 +56,7 @@ class CompressedDatabases:
         with self._open(name) as database:
             yield SqliteCatalog(database, name)
 
-    def tagged(self, name: ObjectName) -> tuple[ObjectName, ...]:
+    def tagged_catalogs(self, name: ObjectName) -> tuple[ObjectName, ...]:
         """Return the root catalogs of the tags in a history."""
         with self._open(name) as database, sqlite_errors_translated(name):
             require_tables(database, name, "tags")
@@ -63,14 +69,14 @@ class CompressedDatabases:
     def _open(self, name: ObjectName) -> Iterator[sqlite3.Connection]:
         with tempfile.NamedTemporaryFile(suffix=PART, dir=self._objects.txn) as file:
             path = Path(file.name)
-            with writing(path):
-                for block in inflated(name, self._stored(name), limit=self._max_bytes):
+            with write_errors_translated(path):
+                for block in inflate_pieces(name, self._stored_blocks(name), limit=self._max_bytes):
                     file.write(block)
                 file.flush()
             with closing(connect(path, name)) as database:
                 yield database
 
-    def _stored(self, name: ObjectName) -> Iterator[bytes]:
+    def _stored_blocks(self, name: ObjectName) -> Iterator[bytes]:
         try:
             yield from blocks(self._objects.content(name))
         except OSError as error:
@@ -94,14 +100,16 @@ class SqliteCatalog:
         with sqlite_errors_translated(self.name):
             require_tables(self.database, self.name, "catalog", "chunks")
             for query, kind in ((_FILES, ObjectKind.FILE), (_CHUNKS, ObjectKind.CHUNK)):
-                for digest, code in self.database.execute(query):
-                    yield from_digest(digest, code, kind)
+                for digest, algorithm_number in self.database.execute(query):
+                    yield from_digest(digest, algorithm_number, kind)
 
     def nested(self) -> tuple[ObjectName, ...]:
         """Return the nested catalogs, one level down."""
         catalogs = [name for _, name in nested_catalogs(self.database, self.name)]
         with sqlite_errors_translated(self.name):
-            if _has_table(self.database, "bind_mountpoints"):  # catalogs shown at a second path
+            if _has_table(
+                self.database, "bind_mountpoints"
+            ):  # catalogs that are mounted at a second path
                 rows = self.database.execute("SELECT sha1 FROM bind_mountpoints").fetchall()
                 catalogs += [parse_hash(str(row[0]), ObjectKind.CATALOG) for row in rows]
         return tuple(dict.fromkeys(catalogs))
@@ -123,9 +131,9 @@ def connect(path: Path, name: ObjectName) -> sqlite3.Connection:
 
 
 def limit_queries(database: sqlite3.Connection) -> None:
-    """Set or renew the limit on the number of steps that the queries of a connection may use."""
+    """Set or renew the maximum number of steps for the queries of a connection."""
     calls = iter(range(MAX_PROGRESS_CALLS))
-    database.set_progress_handler(lambda: next(calls, None) is None, STEPS)
+    database.set_progress_handler(lambda: next(calls, None) is None, STEPS_PER_PROGRESS_CALL)
 
 
 def nested_catalogs(
@@ -167,7 +175,7 @@ def require_tables(database: sqlite3.Connection, name: ObjectName, *tables: str)
 
 @contextmanager
 def sqlite_errors_translated(name: ObjectName) -> Iterator[None]:
-    """Raise an error of SQLite as an error of the object.
+    """Translate an error of SQLite to an error of the object.
 
     Raises:
         RepositoryUntrusted: If SQLite reports an error.

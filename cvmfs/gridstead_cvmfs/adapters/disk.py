@@ -19,8 +19,8 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
-def writing(place: Path) -> Iterator[None]:
-    """Translate errors of writing to a place.
+def write_errors_translated(path: Path) -> Iterator[None]:
+    """Translate errors of writing to a file or folder.
 
     Raises:
         StorageFull: If the disk or the quota is full.
@@ -30,15 +30,15 @@ def writing(place: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in DISK_FULL:
-            hint = "Free space, or give the replica a larger disk. What was fetched is kept."
-            raise StorageFull(f"no room for {place}", detail=str(error), hint=hint) from error
-        raise ConfigError(f"cannot write {place}", detail=str(error)) from error
+            hint = "Free space, or give the replica a larger disk. Fetched objects are kept."
+            raise StorageFull(f"no room for {path}", detail=str(error), hint=hint) from error
+        raise ConfigError(f"cannot write {path}", detail=str(error)) from error
 
 
 def write_part(folder: Path, pieces: Iterable[bytes]) -> Path:
     """Write a new temporary file, sync it to the disk, and return its path.
 
-    If reading a piece fails, the temporary file is removed.
+    If iterating over the pieces fails, the temporary file is removed.
     """
     fd, name = tempfile.mkstemp(suffix=PART, dir=folder)
     try:
@@ -62,7 +62,7 @@ def replace_file(path: Path, content: bytes, *, folder: Path) -> None:
         content: The new content.
         folder: The folder of the temporary file, on the same file system as ``path``.
     """
-    with writing(path):
+    with write_errors_translated(path):
         write_part(folder, (content,)).replace(path)
         sync_folder(path.parent)
 

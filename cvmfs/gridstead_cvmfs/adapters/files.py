@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gridstead.errors import ConfigError
-from gridstead_cvmfs.adapters.disk import PART, replace_file, writing
+from gridstead_cvmfs.adapters.disk import PART, replace_file, write_errors_translated
 from gridstead_cvmfs.domain.objects import ObjectName, parse_path
 from gridstead_cvmfs.domain.replica import ReplicaState, Revision
 from gridstead_cvmfs.domain.signed_files import MANIFEST, WHITELIST
@@ -29,7 +29,7 @@ STATE = ".state"
 STATUS = ".cvmfs_status.json"
 LAST_SNAPSHOT = ".cvmfs_last_snapshot"
 IS_SNAPSHOTTING = ".cvmfs_is_snapshotting"
-VERSION = 1
+STATE_VERSION = 1
 
 
 class DiskFiles:
@@ -50,7 +50,7 @@ class DiskFiles:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Lock the replica against other processes, and remove partial files."""
-        with writing(self._lock):
+        with write_errors_translated(self._lock):
             self._lock.parent.mkdir(parents=True, exist_ok=True)
             self._txn.mkdir(parents=True, exist_ok=True)
             fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -66,7 +66,7 @@ class DiskFiles:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            detail = "another process pulls this replica or removes old objects"
+            detail = "another process pulls this replica or removes its old objects"
             raise ReplicaBusy(f"replica {self._name} is in use", detail=detail) from error
 
     def load(self) -> ReplicaState:
@@ -112,14 +112,14 @@ class DiskFiles:
             if self.signed_file(name) != signed_file.raw:
                 replace_file(self._folder / name, signed_file.raw, folder=self._txn)
 
-    def announce(self, since: int | None) -> None:
-        """Write the file that tells clients that a pull is running, or remove it."""
+    def announce(self, started_at: int | None) -> None:
+        """Write the file that reports a running pull to clients, or remove it."""
         path = self._folder / IS_SNAPSHOTTING
-        if since is None:
-            with writing(path):
+        if started_at is None:
+            with write_errors_translated(path):
                 path.unlink(missing_ok=True)
             return
-        replace_file(path, f"{_date(since)}\n".encode(), folder=self._txn)
+        replace_file(path, f"{_date(started_at)}\n".encode(), folder=self._txn)
 
 
 def _date(timestamp: int) -> str:
@@ -131,12 +131,12 @@ def _encode(state: ReplicaState) -> dict[str, Any]:
     record = asdict(state)
     for revision_record, revision in zip(record["revisions"], state.revisions, strict=True):
         revision_record["roots"] = [root.path for root in revision.roots]
-    return {"version": VERSION, **record}
+    return {"version": STATE_VERSION, **record}
 
 
 def _decode(record: dict[str, Any]) -> ReplicaState:
-    if record.pop("version") != VERSION:
-        raise ValueError("unknown version of the file")
+    if record.pop("version") != STATE_VERSION:
+        raise ValueError("the version of the file is unknown")
     revisions = []
     for revision_record in record.pop("revisions"):
         roots = tuple(map(_root, revision_record.pop("roots")))

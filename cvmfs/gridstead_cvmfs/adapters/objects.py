@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of a repository on disk, in the layout that any web server can serve.
+"""The objects of a repository on disk, in a layout that any web server can serve.
 
 The path of an object is ``data/<2 digits>/<38 digits>`` and a suffix.
 """
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from gridstead_cvmfs.adapters.disk import PART, sync_folder, write_part, writing
-from gridstead_cvmfs.domain.objects import BLOCK_BYTES, ObjectName, parse_path, verified
+from gridstead_cvmfs.adapters.disk import PART, sync_folder, write_errors_translated, write_part
+from gridstead_cvmfs.domain.objects import BLOCK_BYTES, ObjectName, parse_path, verify_pieces
 from gridstead_cvmfs.domain.replica import SweepResult
 from gridstead_cvmfs.errors import RepositoryUntrusted, StorageFull
 
@@ -24,14 +24,14 @@ class DiskObjects:
 
     Args:
         root: The folder of the repository.
-        min_free_bytes: The space that remains free on the disk.
+        min_free_bytes: The minimum of free space on the disk after a write.
     """
 
     def __init__(self, root: Path, *, min_free_bytes: int) -> None:
         self._root = root
         self.txn = root / "data" / "txn"
         self._min_free_bytes = min_free_bytes
-        # None means all folders: an earlier run may have been killed before its sync.
+        # Folders to sync. None means all, because an earlier run may have been killed.
         self._unsynced: set[Path] | None = None
         self._lock = threading.Lock()
 
@@ -56,7 +56,7 @@ class DiskObjects:
         return size
 
     def stage(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
-        """Store a catalog for ``place``."""
+        """Store a catalog temporarily."""
         part, size = self._write(name, pieces)
         part.replace(self._staged(name))
         return size
@@ -65,16 +65,18 @@ class DiskObjects:
         """Return whether a catalog is staged."""
         return self._staged(name).is_file()
 
-    def place(self, name: ObjectName) -> None:
+    def store_staged(self, name: ObjectName) -> None:
         """Make a staged catalog a stored object."""
         self.sync()
         self._move(self._staged(name), name)
 
     def sync(self) -> None:
-        """Make all stored objects survive a power cut."""
-        with self._lock, writing(self._root):
+        """Write all stored objects to the disk."""
+        with self._lock, write_errors_translated(self._root):
             data = self._root / "data"
-            folders = {data, *data.iterdir()} if self._unsynced is None else self._unsynced
+            folders = self._unsynced
+            if folders is None:
+                folders = {data, *data.iterdir()}
             for folder in folders:
                 sync_folder(folder)
             self._unsynced = set()
@@ -86,12 +88,12 @@ class DiskObjects:
 
     def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> SweepResult:
         """Remove all objects except ``keep``."""
-        marks = self.txn / f"marks{PART}"
-        with writing(self._root):
+        database_path = self.txn / f"marks{PART}"
+        with write_errors_translated(self._root):
             self.txn.mkdir(parents=True, exist_ok=True)
-            marks.unlink(missing_ok=True)
+            database_path.unlink(missing_ok=True)
         try:
-            with closing(sqlite3.connect(marks)) as database:
+            with closing(sqlite3.connect(database_path)) as database:
                 database.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
                 database.execute("CREATE TABLE kept (path TEXT PRIMARY KEY) WITHOUT ROWID")
                 database.executemany(
@@ -99,9 +101,9 @@ class DiskObjects:
                 )
                 return self._sweep(database, dry_run=dry_run)
         except sqlite3.OperationalError as error:
-            raise StorageFull(f"no room for {marks}", detail=str(error)) from error
+            raise StorageFull(f"no room for {database_path}", detail=str(error)) from error
         finally:
-            marks.unlink(missing_ok=True)
+            database_path.unlink(missing_ok=True)
 
     def _sweep(self, kept: sqlite3.Connection, *, dry_run: bool) -> SweepResult:
         kept_count = removed_count = removed_bytes = 0
@@ -114,7 +116,7 @@ class DiskObjects:
             removed_count += 1
             removed_bytes += path.stat().st_size
             if not dry_run:
-                with writing(path):
+                with write_errors_translated(path):
                     path.unlink()
         return SweepResult(kept=kept_count, removed=removed_count, removed_bytes=removed_bytes)
 
@@ -130,10 +132,10 @@ class DiskObjects:
         return self.txn / str(name)
 
     def _write(self, name: ObjectName, pieces: Iterable[bytes]) -> tuple[Path, int]:
-        with writing(self._root):
+        with write_errors_translated(self._root):
             self.txn.mkdir(parents=True, exist_ok=True)
             self._check_room()
-            part = write_part(self.txn, verified(name, pieces))
+            part = write_part(self.txn, verify_pieces(name, pieces))
             return part, part.stat().st_size
 
     def _check_room(self) -> None:
@@ -144,12 +146,12 @@ class DiskObjects:
             raise StorageFull(
                 f"no room for {self._root}",
                 detail=detail,
-                hint="Free space. What was fetched is kept.",
+                hint="Free space. Fetched objects are kept.",
             )
 
     def _move(self, part: Path, name: ObjectName) -> None:
         path = self._root / name.path
-        with writing(path):
+        with write_errors_translated(path):
             path.parent.mkdir(exist_ok=True)
             part.replace(path)
         with self._lock:
@@ -158,8 +160,8 @@ class DiskObjects:
 
 
 def _verify(name: ObjectName, pieces: Iterable[bytes]) -> None:
-    for _ in verified(name, pieces):
-        continue
+    for _ in verify_pieces(name, pieces):
+        pass
 
 
 def blocks(path: Path) -> Iterator[bytes]:

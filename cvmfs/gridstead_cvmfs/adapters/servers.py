@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several servers of one repository, which are queried in order.
 
-Rule: a server that did not answer is skipped for some seconds, so that not every reader waits for
-its timeout.
+A server that did not answer is skipped for some seconds, so that not every reader has to wait for
+a timeout.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Servers:
         """Return a small file from the first server that has it."""
         return self._query(lambda server: server.file(path))
 
-    def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
-        """Pass the bytes of an object to ``take``, from the first server with the right bytes."""
-        return self._query(lambda server: server.fetch(name, take))
+    def fetch(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
+        """Pass the bytes of an object to ``consume``, from the first server with valid bytes."""
+        return self._query(lambda server: server.fetch(name, consume))
 
     def _query(self, request: Callable[[HttpUpstream], T]) -> T:
         failures: list[GridsteadError] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RSA signatures in the forms of CVMFS.
+"""RSA signatures in the two formats of CVMFS.
 
 The master key signs the hash of the whitelist as text, in PKCS#1 type 1 padding without the
 identifier of a hash algorithm. The key of a certificate signs the hash of the manifest as text,
@@ -26,17 +26,18 @@ class RsaSignatures:
     """Implements port ``Signatures``.
 
     Args:
-        files: PEM files of the repository's master public keys. A signature by one key suffices.
+        files: PEM files of the repository's master public keys. One valid signature is enough.
     """
 
     def __init__(self, files: Iterable[Path]) -> None:
-        self._keys = tuple(map(_read, files))
+        self._keys = tuple(map(_read_key, files))
 
     def is_signed_by_master(self, signed_file: SignedFile) -> bool:
-        """Return whether one of the master keys made the signature of a file."""
-        return any(
-            _recovered(key, signed_file.signature) == signed_file.signed for key in self._keys
-        )
+        """Return whether a file is signed with one of the master keys."""
+        for key in self._keys:
+            if _recover_text(key, signed_file.signature) == signed_file.signed:
+                return True
+        return False
 
     def certificate(self, pem: bytes) -> RsaCertificate:
         """Return a certificate."""
@@ -62,13 +63,13 @@ class RsaCertificate:
         self._key = key
 
     def fingerprint(self, algorithm: Algorithm) -> str:
-        """Return the fingerprint in the form of whitelists."""
+        """Return the fingerprint as whitelists contain it."""
         hasher = new_hasher(algorithm)
         hasher.update(self._der)
         return bytes.fromhex(hasher.hexdigest()).hex(":").upper()
 
     def has_signed(self, signed_file: SignedFile) -> bool:
-        """Return whether the key of the certificate made the signature of a file."""
+        """Return whether a file is signed with the key of the certificate."""
         sha1 = hashes.SHA1()  # noqa: S303 - the format prescribes SHA-1
         try:
             self._key.verify(signed_file.signature, signed_file.signed, padding.PKCS1v15(), sha1)
@@ -77,7 +78,7 @@ class RsaCertificate:
         return True
 
 
-def _read(path: Path) -> rsa.RSAPublicKey:
+def _read_key(path: Path) -> rsa.RSAPublicKey:
     try:
         key = serialization.load_pem_public_key(path.read_bytes())
     except (OSError, ValueError, UnsupportedAlgorithm) as error:
@@ -87,7 +88,8 @@ def _read(path: Path) -> rsa.RSAPublicKey:
     return key
 
 
-def _recovered(key: rsa.RSAPublicKey, signature: bytes) -> bytes | None:
+def _recover_text(key: rsa.RSAPublicKey, signature: bytes) -> bytes | None:
+    """Return the bytes that were signed; None if the signature is invalid."""
     try:
         return key.recover_data_from_signature(signature, padding.PKCS1v15(), None)
     except (InvalidSignature, ValueError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The signed files that a client has stored, as an upstream for times when no server answers."""
+"""The signed files that a client stored earlier, which it reads while no server answers."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class CachedSignedFiles:
             raise RepositoryIncomplete(f"{path} is not stored")
         return signed_file
 
-    def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
-        """Pass the bytes of a stored certificate to ``take``."""
+    def fetch(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
+        """Pass the bytes of a stored certificate to ``consume``."""
         if not self._objects.has(name):
             raise RepositoryIncomplete(f"object {name} is not stored")
-        return take(blocks(self._objects.content(name)))
+        return consume(blocks(self._objects.content(name)))

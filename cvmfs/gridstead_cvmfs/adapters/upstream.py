@@ -2,7 +2,7 @@
 """A Stratum 0 over HTTP.
 
 Rule 1: the size and the duration of every answer are limited. Rule 2: redirects are not followed,
-and proxies from the environment are not used. Rule 3: this module does not check content.
+and proxies from the environment are not used. The callers check the content.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from gridstead_cvmfs.domain.objects import ObjectName
 from gridstead_cvmfs.domain.signed_files import MAX_SIGNED_FILE_BYTES
 from gridstead_cvmfs.errors import RepositoryIncomplete, RepositoryUnavailable, RepositoryUntrusted
 
-FIRST_WAIT_S = 0.5
+BACKOFF_S = 0.5  # the wait before attempt n + 1 is this time multiplied by 2**n
 MIN_BYTES_PER_S = 1024
-MISSING_CODES = (403, 404, 410)
+NO_CACHE_HEADERS = {"Cache-Control": "no-cache", "Pragma": "no-cache"}
+MISSING_STATUS_CODES = (403, 404, 410)
 
 T = TypeVar("T")
 
@@ -51,7 +52,7 @@ class HttpUpstream:
         url: The URL of the repository, without a slash at the end.
         limits: The limits of an answer.
         tls: The trusted certificates for an HTTPS URL.
-        wait: Waits for this number of seconds between attempts.
+        wait: Waits for a number of seconds between two attempts.
     """
 
     def __init__(
@@ -79,37 +80,39 @@ class HttpUpstream:
         self._client.close()
 
     def file(self, path: str) -> bytes:
-        """Return a small file. Caches in between must revalidate it."""
-        return self._attempt(path, b"".join, limit=MAX_SIGNED_FILE_BYTES, fresh=True)
+        """Return a small file. Caches on the way must revalidate it."""
+        return self._request_with_retries(
+            path, b"".join, limit=MAX_SIGNED_FILE_BYTES, bypass_caches=True
+        )
 
-    def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
-        """Pass the bytes of an object to ``take``."""
+    def fetch(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
+        """Pass the bytes of an object to ``consume``."""
         limit = self._limits.object_bytes
         try:
-            return self._attempt(name.path, take, limit=limit, fresh=False)
+            return self._request_with_retries(name.path, consume, limit=limit, bypass_caches=False)
         except RepositoryUntrusted:
-            return self._attempt(name.path, take, limit=limit, fresh=True)
+            return self._request_with_retries(name.path, consume, limit=limit, bypass_caches=True)
 
-    def _attempt(
-        self, path: str, take: Callable[[Iterable[bytes]], T], *, limit: int, fresh: bool
+    def _request_with_retries(
+        self, path: str, consume: Callable[[Iterable[bytes]], T], *, limit: int, bypass_caches: bool
     ) -> T:
         for attempt in range(1, self._limits.attempts):
             try:
-                return self._once(path, take, limit=limit, fresh=fresh)
+                return self._request(path, consume, limit=limit, bypass_caches=bypass_caches)
             except RepositoryUnavailable:
-                self._wait(FIRST_WAIT_S * 2**attempt)
-        return self._once(path, take, limit=limit, fresh=fresh)
+                self._wait(BACKOFF_S * 2**attempt)
+        return self._request(path, consume, limit=limit, bypass_caches=bypass_caches)
 
-    def _once(
-        self, path: str, take: Callable[[Iterable[bytes]], T], *, limit: int, fresh: bool
+    def _request(
+        self, path: str, consume: Callable[[Iterable[bytes]], T], *, limit: int, bypass_caches: bool
     ) -> T:
-        headers = {"Cache-Control": "no-cache", "Pragma": "no-cache"} if fresh else {}
+        headers = NO_CACHE_HEADERS if bypass_caches else {}
         url = f"{self._url}/{path}"
         with (
             _http_errors_translated(url),
             self._client.stream("GET", url, headers=headers) as response,
         ):
-            if response.status_code in MISSING_CODES:
+            if response.status_code in MISSING_STATUS_CODES:
                 raise RepositoryIncomplete(
                     f"{url} does not exist", detail=f"status {response.status_code}"
                 )
@@ -117,16 +120,17 @@ class HttpUpstream:
                 raise RepositoryUnavailable(
                     f"could not fetch {url}", detail=f"status {response.status_code}"
                 )
-            return take(self._bounded(response, url, limit))
+            return consume(self._limited_pieces(response, url, limit))
 
-    def _bounded(self, response: httpx.Response, url: str, limit: int) -> Iterator[bytes]:
+    def _limited_pieces(self, response: httpx.Response, url: str, limit: int) -> Iterator[bytes]:
         """Yield the pieces of an answer while it is within the limits of size and time."""
         started, size = time.monotonic(), 0
         for piece in response.iter_raw():
             size += len(piece)
             if size > limit:
                 raise RepositoryUntrusted(f"{url} is too large", detail=f"more than {limit} bytes")
-            if time.monotonic() - started > self._limits.timeout_s + size / MIN_BYTES_PER_S:
+            max_duration_s = self._limits.timeout_s + size / MIN_BYTES_PER_S
+            if time.monotonic() - started > max_duration_s:
                 raise RepositoryUnavailable(
                     f"could not fetch {url} in time", detail=f"{size} bytes received"
                 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CVMFS: read-only software trees, published by one server and copied by others.
+"""The domain of CVMFS: read-only software trees that one server publishes and others copy.
 
 This package parses and checks the files that a CVMFS server serves. It does no I/O and no logging,
 and uses no clock and no randomness.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object names. An object's name is the hash of its stored (compressed) bytes.
+"""Object names, and checks of objects. The name of an object is the hash of its stored bytes.
 
-Rule: a name is built from checked parts only, so its path never leaves the repository.
+Rule: a name is built only from checked parts, so its path never leaves the repository.
 Source: the format described in docs/explanation/cvmfs.md.
 """
 
@@ -19,14 +19,14 @@ from gridstead_cvmfs.errors import RepositoryUntrusted
 
 DIGEST_BYTES = 20
 BLOCK_BYTES = 1024 * 1024
-MAX_QUOTED = 80  # characters of a foreign value that an error quotes
+MAX_QUOTED = 80  # maximum number of characters of a server's value in an error message
 
 
 class Algorithm(Enum):
     """The hash algorithm of an object.
 
-    The value is the suffix of the digest in a name. The order is that of the algorithm numbers in
-    a catalog's flags.
+    The value is the suffix of the digest in a name. The position is the number of the algorithm in
+    the flags of a catalog.
     """
 
     SHA1 = ""
@@ -50,7 +50,7 @@ _PATH = re.compile(r"data/([0-9a-f]{2})/([0-9a-f]{38})(|-rmd160|-shake128)([CHMP
 
 
 class Hasher(Protocol):
-    """Computes a digest from bytes in several pieces."""
+    """Computes the digest of data that arrives in pieces."""
 
     def update(self, data: bytes, /) -> None:
         """Add the next piece."""
@@ -119,23 +119,24 @@ def parse_hash(text: str, kind: ObjectKind) -> ObjectName:
     return ObjectName(match[1], Algorithm(match[2]), kind)
 
 
-def from_digest(digest: object, code: int, kind: ObjectKind) -> ObjectName:
+def from_digest(digest: object, algorithm_number: int, kind: ObjectKind) -> ObjectName:
     """Return the object name in a row of a catalog.
 
     Args:
         digest: The value of the hash column.
-        code: The number of the algorithm, from 0.
+        algorithm_number: The number of the algorithm, from 0.
         kind: The type of the object.
 
     Raises:
         RepositoryUntrusted: If the digest is not a content hash, or the algorithm is unknown.
     """
     algorithms = tuple(Algorithm)
-    if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES or code >= len(algorithms):
+    is_known = algorithm_number < len(algorithms)
+    if not isinstance(digest, bytes) or len(digest) != DIGEST_BYTES or not is_known:
         raise RepositoryUntrusted(
-            f"{str(digest)[:MAX_QUOTED]!r} of algorithm {code} is not a content hash"
+            f"{str(digest)[:MAX_QUOTED]!r} of algorithm {algorithm_number} is not a content hash"
         )
-    return ObjectName(digest.hex(), algorithms[code], kind)
+    return ObjectName(digest.hex(), algorithms[algorithm_number], kind)
 
 
 def parse_path(path: str) -> ObjectName | None:
@@ -150,7 +151,7 @@ def parse_path(path: str) -> ObjectName | None:
     return ObjectName(match[1] + match[2], Algorithm(match[3]), ObjectKind(match[4]))
 
 
-def verified(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
+def verify_pieces(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the pieces of an object, and check their hash after the last piece.
 
     Raises:
@@ -162,7 +163,7 @@ def verified(name: ObjectName, pieces: Iterable[bytes]) -> Iterator[bytes]:
         size += len(piece)
         yield piece
     if hasher.hexdigest() != name.digest:
-        hint = "The server, or a cache or proxy in between, alters data; no part of it was kept."
+        hint = "The server, or a cache or proxy on the way, altered the data. It was discarded."
         raise RepositoryUntrusted(
             f"object {name} does not match its hash", detail=f"{size} bytes", hint=hint
         )
@@ -180,7 +181,7 @@ def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[by
         RepositoryUntrusted: If the object does not match its name, is not compressed, is
             truncated or is too large.
     """
-    packed = b"".join(verified(name, limited(name, pieces, limit)))
+    packed = b"".join(verify_pieces(name, limit_pieces(name, pieces, limit)))
     inflate = zlib.decompressobj()
     try:
         content = inflate.decompress(packed, limit)
@@ -193,7 +194,7 @@ def unpack(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> tuple[by
     return packed, content
 
 
-def inflated(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> Iterator[bytes]:
+def inflate_pieces(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> Iterator[bytes]:
     """Yield the decompressed content of an object.
 
     Args:
@@ -207,24 +208,24 @@ def inflated(name: ObjectName, pieces: Iterable[bytes], *, limit: int) -> Iterat
     inflate, size = zlib.decompressobj(), 0
     try:
         for piece in pieces:
-            left = piece
-            while left and not inflate.eof:
-                content = inflate.decompress(left, BLOCK_BYTES)
+            remaining = piece
+            while remaining and not inflate.eof:
+                content = inflate.decompress(remaining, BLOCK_BYTES)
                 size += len(content)
                 if size > limit:
                     raise RepositoryUntrusted(
                         f"object {name} is too large", detail=f"more than {limit} bytes unpacked"
                     )
                 yield content
-                left = inflate.unconsumed_tail
+                remaining = inflate.unconsumed_tail
     except zlib.error as error:
         raise RepositoryUntrusted(f"object {name} cannot be read", detail=str(error)) from error
     if not inflate.eof:
         raise RepositoryUntrusted(f"object {name} is truncated", detail=f"{size} bytes unpacked")
 
 
-def limited(name: ObjectName, pieces: Iterable[bytes], limit: int) -> Iterator[bytes]:
-    """Yield the pieces of an object, up to a maximum size.
+def limit_pieces(name: ObjectName, pieces: Iterable[bytes], limit: int) -> Iterator[bytes]:
+    """Yield the pieces of an object while their total size is within a limit in bytes.
 
     Raises:
         RepositoryUntrusted: If the pieces have more than ``limit`` bytes.

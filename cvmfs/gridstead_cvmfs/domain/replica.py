@@ -16,8 +16,8 @@ class Revision:
     Attributes:
         number: The revision number in the manifest.
         published_at: The time of publication. Unit: Unix seconds.
-        roots: The objects from which all content is reachable: catalog, certificate, and history
-            and metainfo if they exist.
+        roots: The objects from which all other objects are reachable: catalog, certificate, and,
+            if they exist, history and metainfo.
         superseded_at: When a newer revision replaced this one. Unit: Unix seconds. None while
             this revision is served.
     """
@@ -34,11 +34,12 @@ class ReplicaState:
 
     Attributes:
         revisions: Newest last. At most one is not superseded.
-        last_snapshot: When a pull last succeeded. Unit: Unix seconds. None for never.
-        last_sweep: When old objects were last removed. Unit: Unix seconds. None for never.
-        doubted: True if a sweep or a check was removing objects and may not have ended. Then a
-            stored catalog does not prove that the objects below the catalog are stored.
-        whitelist_expires_at: Unit: Unix seconds. None before the first pull.
+        last_snapshot: Time of the last successful pull. Unit: Unix seconds. None if there was none.
+        last_sweep: Time of the last sweep. Unit: Unix seconds. None if there was none.
+        doubted: Whether a sweep or a check was interrupted while it removed objects. Then a stored
+            catalog does not prove that the objects below it are stored.
+        whitelist_expires_at: Expiry of the whitelist. Unit: Unix seconds. None before the first
+            pull.
         failure: The error message of the last run. Empty if the last run succeeded.
     """
 
@@ -115,19 +116,17 @@ def make_current(state: ReplicaState, revision: Revision, *, now: int) -> Replic
     for older in state.revisions:
         if older.roots == revision.roots:
             continue
-        revisions.append(replace(older, superseded_at=now) if _is_current(older) else older)
+        if older.superseded_at is None:
+            revisions.append(replace(older, superseded_at=now))
+        else:
+            revisions.append(older)
     return replace(state, revisions=(*revisions, revision))
-
-
-def _is_current(revision: Revision) -> bool:
-    return revision.superseded_at is None
 
 
 def retain(state: ReplicaState, *, now: int, keep_s: int) -> ReplicaState:
     """Return the state without revisions that were superseded more than ``keep_s`` seconds ago.
 
-    Clients use a revision until they check for the next one, so a recently superseded revision is
-    still read.
+    Clients still read a recently superseded revision, until they check for a new revision.
     """
 
     def is_retained(revision: Revision) -> bool:

@@ -2,9 +2,9 @@
 """The two signed files of a repository: the manifest and the whitelist.
 
 The manifest contains the hash of the root catalog. The whitelist contains the certificates that
-may sign the manifest.
-A signed file consists of lines of text, a line `--`, the hash of the text, and a signature of that
-hash as raw bytes. This module parses signed files and does not trust them: trust.py checks them.
+may sign the manifest. A signed file consists of lines of text, a line `--`, the hash of the text,
+and a signature of that hash as raw bytes. This module only parses signed files, and trust.py checks
+them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SignedFile:
     Attributes:
         raw: The whole file, as served.
         lines: The lines of the text.
-        signed: What is signed: the hash, as text.
+        signed: The signed bytes, which are the hash as text.
         signature: The signature as raw bytes.
     """
 
@@ -53,7 +53,7 @@ class Manifest:
         signed_file: The file that contains the manifest.
         name: The name of the repository.
         revision: The revision number. It only increases.
-        published_at: Unit: Unix seconds. 0 if the manifest has no time.
+        published_at: Time of publication. Unit: Unix seconds. 0 if the manifest has no time.
         catalog: The root catalog.
         certificate: The certificate of the signer.
         history: The list of tagged revisions, which remain readable. None if there is no list.
@@ -79,8 +79,8 @@ class Whitelist:
     Attributes:
         signed_file: The file that contains the whitelist.
         name: The name of the repository.
-        issued_at: Unit: Unix seconds.
-        expires_at: Unit: Unix seconds.
+        issued_at: Time of the signature. Unit: Unix seconds.
+        expires_at: End of the validity. Unit: Unix seconds.
         fingerprints: The algorithm and the fingerprint of each certificate. A fingerprint is
             hexadecimal bytes separated by colons.
     """
@@ -92,29 +92,30 @@ class Whitelist:
     fingerprints: frozenset[tuple[Algorithm, str]]
 
 
-def parse_signed_file(raw: bytes, what: str) -> SignedFile:
+def parse_signed_file(raw: bytes, label: str) -> SignedFile:
     """Return a signed file.
 
     Args:
         raw: The bytes of the file.
-        what: The name of the file for error messages.
+        label: The name of the file in error messages.
 
     Raises:
         RepositoryUntrusted: If there is no signature, or the hash does not match the text.
     """
     text, end, rest = raw.partition(_END)
     signed, newline, signature = rest.partition(b"\n")
-    if not (end and newline and signature and _HASH_LINE.fullmatch(signed)):
-        raise RepositoryUntrusted(f"{what} is not a signed file", detail=f"{len(raw)} bytes")
+    is_complete = bool(end and newline and signature)
+    if not is_complete or not _HASH_LINE.fullmatch(signed):
+        raise RepositoryUntrusted(f"{label} is not a signed file", detail=f"{len(raw)} bytes")
     expected = parse_hash(signed.decode(), ObjectKind.FILE)
     hasher = new_hasher(expected.algorithm)
     hasher.update(text + b"\n")
     if hasher.hexdigest() != expected.digest:
-        raise RepositoryUntrusted(f"{what} was altered", detail="its hash does not match its text")
+        raise RepositoryUntrusted(f"{label} was altered", detail="its hash does not match its text")
     try:
         lines = tuple(text.decode().split("\n"))
     except UnicodeDecodeError as error:
-        raise RepositoryUntrusted(f"{what} is not text", detail=str(error)) from error
+        raise RepositoryUntrusted(f"{label} is not text", detail=str(error)) from error
     return SignedFile(raw=raw, lines=lines, signed=signed, signature=signature)
 
 
@@ -149,7 +150,7 @@ def parse_whitelist(raw: bytes) -> Whitelist:
 
     Raises:
         RepositoryUntrusted: If it is not a valid whitelist, or if it uses PKCS#7 or a chain of
-            CAs, which are not supported.
+            CAs. Both are not supported.
     """
     signed_file = parse_signed_file(raw, "whitelist")
     if (
@@ -183,9 +184,9 @@ def _fingerprints(lines: list[str]) -> frozenset[tuple[Algorithm, str]]:
     return frozenset(fingerprints)
 
 
-def _number(text: str, what: str) -> int:
+def _number(text: str, field: str) -> int:
     if not _NUMBER.fullmatch(text):
-        raise RepositoryUntrusted(f"manifest's {what} is not a number", detail=repr(text[:80]))
+        raise RepositoryUntrusted(f"manifest's {field} is not a number", detail=repr(text[:80]))
     return int(text)
 
 

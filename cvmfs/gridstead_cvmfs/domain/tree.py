@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The directory tree of a repository: entries, and the objects that contain their content.
 
-A path begins with a slash and does not end with one. The path of the root is empty. A catalog
-stores each row under the MD5 of its path. The rows are signed, but the signer may have been
-deceived, so this module checks every value.
+A path begins with a slash and does not end with a slash. The path of the root is empty. In a
+catalog, the key of a row is the MD5 of its path. The rows are signed, but the signer may have
+signed harmful data, so this module checks every value.
 Source: the format described in docs/explanation/cvmfs.md.
 """
 
@@ -64,7 +64,7 @@ class Piece:
         name: The name of the object.
         offset: The position of the piece in the file. Unit: bytes.
         size: The decompressed size. Unit: bytes.
-        packed: Whether the object is stored compressed.
+        packed: Whether the stored bytes are compressed.
     """
 
     name: ObjectName
@@ -84,7 +84,7 @@ class TreeEntry:
         mtime: Unit: Unix seconds.
         uid: The owner, as published.
         gid: The group, as published.
-        links: The number of hard links. For a directory, two plus the number of its directories.
+        links: The number of hard links. For a directory, two plus the number of its subdirectories.
         inode: The inode number. It is the same for all hard links of a file and in all revisions.
         flags: The flags of the row.
         digest: The hash of the content. None if there is no content, or if it has several pieces.
@@ -130,7 +130,7 @@ class TreeEntry:
 
 
 def path_key(path: str) -> tuple[int, int]:
-    """Return the two numbers under which a catalog stores a path."""
+    """Return the key of a path in a catalog: the two halves of its MD5 as signed integers."""
     first, second = struct.unpack("<qq", _md5(path))
     return first, second
 
@@ -271,9 +271,9 @@ def _text(value: object) -> str:
     return value
 
 
-def _number(value: object, what: str) -> int:
+def _number(value: object, column: str) -> int:
     if not isinstance(value, int) or not 0 <= value <= MAX_SIZE:
         raise RepositoryUntrusted(
-            f"{what} of an entry is not a valid number", detail=str(value)[:MAX_QUOTED]
+            f"{column} of an entry is not a valid number", detail=str(value)[:MAX_QUOTED]
         )
     return value

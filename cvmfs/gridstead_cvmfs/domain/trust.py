@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a repository's signed files, apart from their signatures.
+"""Checks of the names, times and order of a repository's signed files.
 
-A signed file is trusted only if its signatures and these checks pass.
+A signed file is trusted only if its signature is valid and these checks pass.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gridstead_cvmfs.domain.signed_files import Manifest, Whitelist
 from gridstead_cvmfs.errors import RepositoryUntrusted
 
-PUBLISHER_HINT = "Ask the publisher of the repository; this cannot be fixed on this machine."
+PUBLISHER_HINT = "Ask the publisher of the repository to fix this."
 ROLLBACK_HINT = (
     "If the publisher rolled back on purpose, run `gridstead cvmfs snapshot --allow-rollback`."
 )
@@ -67,7 +67,7 @@ def check_manifest(manifest: Manifest, *, name: str) -> None:
 
 
 def check_succession(
-    before: tuple[Manifest, Whitelist],
+    stored: tuple[Manifest, Whitelist],
     manifest: Manifest,
     whitelist: Whitelist,
     *,
@@ -79,7 +79,7 @@ def check_succession(
     whitelist. An older whitelist may contain signers that are no longer trusted.
 
     Args:
-        before: The manifest and the whitelist that are stored now.
+        stored: The stored manifest and whitelist.
         manifest: The new manifest.
         whitelist: The new whitelist.
         hint: What to do if the rollback is intended.
@@ -87,7 +87,7 @@ def check_succession(
     Raises:
         RepositoryUntrusted: If the new files are a rollback.
     """
-    stored_manifest, stored_whitelist = before
+    stored_manifest, stored_whitelist = stored
     name, revision = stored_manifest.name, stored_manifest.revision
     if manifest.revision < revision:
         message = f"revision {manifest.revision} of {name} is older than the stored {revision}"

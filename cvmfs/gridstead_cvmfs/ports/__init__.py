@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interfaces of the services to the outside world. Other packages import them from here.
+"""The interfaces between the services and the adapters. Other packages import them from here.
 
-A port documents guarantees. Its adapters give them.
+A port documents guarantees, and its adapters implement them.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of a CVMFS client that a replica does not have: the content cache and catalog look-ups."""
+"""Ports that only a CVMFS client uses: the content cache and catalog look-ups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead_cvmfs.domain.tree import Piece, TreeEntry
 class Content(Protocol):
     """The decompressed content of an object.
 
-    It remains readable until it is closed, also if the cache removes the object.
+    It remains readable until it is closed, even if the cache removes the object.
     """
 
     @property
@@ -60,8 +60,8 @@ class TreeCatalog(Protocol):
 class ContentCache(Protocol):
     """Decompressed objects of one repository on the local disk, up to a maximum size.
 
-    The least recently used objects are removed first, catalogs last. Several threads and several
-    processes may call any method.
+    The least recently used objects are removed first, and catalogs last. Several threads and
+    several processes may call any method.
 
     Guarantee: a cached object is complete and matches its name, also after a crash.
     """

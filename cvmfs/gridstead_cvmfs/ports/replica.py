@@ -30,14 +30,14 @@ class Upstream(Protocol):
         """
         ...
 
-    def fetch(self, name: ObjectName, take: Callable[[Iterable[bytes]], T]) -> T:
-        """Pass the bytes of an object to ``take``, and return the result of ``take``.
+    def fetch(self, name: ObjectName, consume: Callable[[Iterable[bytes]], T]) -> T:
+        """Pass the bytes of an object to ``consume``, and return its result.
 
-        If ``take`` raises RepositoryUntrusted, the object is fetched once more, without caches.
+        If ``consume`` raises RepositoryUntrusted, the object is fetched once more, without caches.
 
         Raises:
             RepositoryIncomplete: If the object does not exist.
-            RepositoryUntrusted: If the object is larger than the limit, or ``take`` rejects it
+            RepositoryUntrusted: If the object is larger than the limit, or ``consume`` rejects it
                 twice.
         """
         ...
@@ -47,11 +47,11 @@ class SigningCertificate(Protocol):
     """The certificate of the signer of a manifest."""
 
     def fingerprint(self, algorithm: Algorithm) -> str:
-        """Return the fingerprint in the form of whitelists: ``AB:CD:…`` in upper case."""
+        """Return the fingerprint as whitelists contain it: ``AB:CD:…`` in upper case."""
         ...
 
     def has_signed(self, signed_file: SignedFile) -> bool:
-        """Return whether the key of the certificate made the signature of a file."""
+        """Return whether a file is signed with the key of the certificate."""
         ...
 
 
@@ -59,7 +59,7 @@ class Signatures(Protocol):
     """Checks signatures with the master keys of a repository."""
 
     def is_signed_by_master(self, signed_file: SignedFile) -> bool:
-        """Return whether one of the master keys made the signature of a file."""
+        """Return whether a file is signed with one of the master keys."""
         ...
 
     def certificate(self, pem: bytes) -> SigningCertificate:
@@ -98,7 +98,7 @@ class ObjectStore(Protocol):
         ...
 
     def stage(self, name: ObjectName, pieces: Iterable[bytes]) -> int:
-        """Store a catalog for ``place`` and for ``Databases``; ``has`` ignores a staged catalog.
+        """Store a catalog temporarily, for ``store_staged`` and ``Databases``.
 
         Returns:
             The size of the stored catalog. Unit: bytes.
@@ -109,16 +109,16 @@ class ObjectStore(Protocol):
         """Return whether a catalog is staged. An interrupted run may have staged it."""
         ...
 
-    def place(self, name: ObjectName) -> None:
+    def store_staged(self, name: ObjectName) -> None:
         """Make a staged catalog a stored object, after a sync of all earlier writes."""
         ...
 
     def sync(self) -> None:
-        """Make all stored objects survive a power cut."""
+        """Write all stored objects to the disk, so that they survive a power failure."""
         ...
 
     def sweep(self, keep: Iterable[ObjectName], *, dry_run: bool) -> SweepResult:
-        """Remove all objects except ``keep``. If the iteration of ``keep`` raises, remove none."""
+        """Remove all objects except ``keep``. If iterating over ``keep`` fails, remove nothing."""
         ...
 
 
@@ -145,7 +145,7 @@ class Databases(Protocol):
         """Open a catalog, staged or stored."""
         ...
 
-    def tagged(self, name: ObjectName) -> tuple[ObjectName, ...]:
+    def tagged_catalogs(self, name: ObjectName) -> tuple[ObjectName, ...]:
         """Return the root catalogs of the tags in a history."""
         ...
 
@@ -168,7 +168,7 @@ class ReplicaFiles(Protocol):
         ...
 
     def save(self, state: ReplicaState) -> None:
-        """Save the state and the status files for clients, atomically. Survives a power cut."""
+        """Save the state and the status files atomically. The files survive a power failure."""
         ...
 
     def signed_file(self, name: str) -> bytes | None:
@@ -176,9 +176,9 @@ class ReplicaFiles(Protocol):
         ...
 
     def publish(self, signed_files: SignedFiles) -> None:
-        """Store the signed files, the manifest last. Survives a power cut."""
+        """Store the signed files, the manifest last. The files survive a power failure."""
         ...
 
-    def announce(self, since: int | None) -> None:
-        """Publish that a pull is running since this time (Unix seconds), or None that none runs."""
+    def announce(self, started_at: int | None) -> None:
+        """Publish the start of the running pull as Unix seconds. None means that no pull runs."""
         ...

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves the tree of a repository as a read-only file system over FUSE.
 
-Rule 1: every failure is EIO; the client logs the reason. Rule 2: the kernel checks permissions
-with the published owners and modes. Rule 3: operations that are not implemented (extended
-attributes, locks) return ENOSYS, so the kernel calls them only once.
+Rule 1: every failure is EIO, and the client logs the reason. Rule 2: the kernel checks permissions
+with the published owners and modes. Rule 3: extended attributes and locks are not implemented and
+return ENOSYS, so the kernel requests them only once.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-# Only fuse3 accepts a descriptor of an open device.
+# Unlike older versions, fuse3 accepts the descriptor of an open device.
 os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")
 import mfusepy
 
 from gridstead.errors import GridsteadError
 from gridstead_cvmfs.domain.tree import TreeEntry, parent_of
 
-KERNEL_CACHE_S = 1  # how long the kernel caches attributes and names
+KERNEL_CACHE_S = 1  # the time for which the kernel caches attributes and names
 BLOCK_BYTES = 512
 PREFERRED_BYTES = 128 * 1024
 THREADS = 16
@@ -54,7 +54,7 @@ class Files(Protocol):
 
 
 class Operations:
-    """The operations that libfuse calls. libfuse answers all others with ENOSYS.
+    """The operations that libfuse calls. For all other operations, libfuse returns ENOSYS.
 
     Args:
         files: The served files.
@@ -149,7 +149,8 @@ def _directory_attributes(entry: TreeEntry) -> dict[str, int]:
 
 
 def _attributes(entry: TreeEntry) -> dict[str, int]:
-    device = 0 if entry.is_file or entry.is_directory or entry.is_link else entry.size
+    is_device = not (entry.is_file or entry.is_directory or entry.is_link)
+    device = entry.size if is_device else 0
     size = 0 if device else entry.size
     return {
         "st_mode": entry.mode,
@@ -160,7 +161,7 @@ def _attributes(entry: TreeEntry) -> dict[str, int]:
         "st_rdev": device,
         "st_size": size,
         "st_blksize": PREFERRED_BYTES,
-        "st_blocks": -(-size // BLOCK_BYTES),
+        "st_blocks": (size + BLOCK_BYTES - 1) // BLOCK_BYTES,  # rounded up
         "st_atime": entry.mtime * NS,
         "st_mtime": entry.mtime * NS,
         "st_ctime": entry.mtime * NS,

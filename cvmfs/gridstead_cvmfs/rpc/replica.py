@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves replicas to CVMFS clients over HTTP.
 
-Rule 1: a path must match a closed list or a strict pattern, so that no path leaves a replica.
-Rule 2: there are no directory listings, no Last-Modified and no ETag; an object's name identifies
-its content. Rule 3: objects may be cached for days, changing files for a minute, and errors not
-at all.
+Rule 1: a path must be in a fixed list or match a strict pattern, so that no path leaves a replica.
+Rule 2: there are no directory listings, no Last-Modified and no ETag, because the name of an object
+identifies its content. Rule 3: caches may keep objects for days and changing files for a minute,
+and may not keep errors.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def make_app(options: ReplicaServerOptions) -> Starlette:
     """
     names = frozenset(options.names)
 
-    def file(request: Request) -> Response:
+    def serve_file(request: Request) -> Response:
         name, path = request.path_params["name"], request.path_params["path"]
         # A route also matches a path that ends with a newline.
         is_exact = request.scope["path"] == f"/cvmfs/{name}/{path}"
@@ -79,16 +79,16 @@ def make_app(options: ReplicaServerOptions) -> Starlette:
         if not is_exact or name not in names or not (is_changing or parse_path(path)):
             return _not_found()
         headers = CACHE_FOR_A_MINUTE if is_changing else CACHE_FOR_DAYS
-        return _file(options.storage / name / path, headers)
+        return _file_response(options.storage / name / path, headers)
 
-    def repositories(_request: Request) -> Response:
+    def list_repositories(_request: Request) -> Response:
         replicas = [{"name": name, "url": f"/cvmfs/{name}"} for name in sorted(names)]
         content = {"schema": 1, "repositories": [], "replicas": replicas}
         return JSONResponse(content, headers=CACHE_FOR_A_MINUTE)
 
     routes = [
-        Route("/cvmfs/info/v1/repositories.json", repositories, methods=["GET"]),
-        Route("/cvmfs/{name}/{path:path}", file, methods=["GET"]),
+        Route("/cvmfs/info/v1/repositories.json", list_repositories, methods=["GET"]),
+        Route("/cvmfs/{name}/{path:path}", serve_file, methods=["GET"]),
         *status_routes(options.check, options.metrics, options.metrics_for, options.requests),
     ]
     app = Starlette(routes=routes)
@@ -96,7 +96,7 @@ def make_app(options: ReplicaServerOptions) -> Starlette:
     return app
 
 
-def _file(path: Path, headers: dict[str, str]) -> Response:
+def _file_response(path: Path, headers: dict[str, str]) -> Response:
     try:
         file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
     except OSError:

@@ -2,10 +2,10 @@
 """A CVMFS client: shows the newest trusted revision of a repository, and fetches files on demand.
 
 Rule 1: signed files pass the same checks as in a replica, and a rollback is refused.
-Rule 2: an open file does not change for any process on this host until every process has closed
-it, because the kernel has one copy of its content and size.
-Rule 3: a file is opened with the attributes that the kernel has cached, as long as that cache is
-valid, for the same reason.
+Rule 2: an open file does not change until all processes on this host have closed it, because the
+kernel has only one copy of its content and size.
+Rule 3: while the kernel caches the attributes of a file, the file is opened with these attributes,
+for the same reason.
 Rule 4: while no server answers, cached content is served. Other requests fail and are logged.
 """
 
@@ -38,8 +38,8 @@ from gridstead_cvmfs.services.tree import Tree
 
 log = structlog.get_logger()
 
-REPORTED_S = 3.0  # longer than the kernel caches attributes
-MAX_LAST_CONTENTS = 10_000  # files whose content in the kernel's cache is known
+KERNEL_CACHE_MAX_S = 3.0  # the kernel caches attributes for a shorter time
+MAX_LAST_CONTENTS = 10_000  # maximum number of files whose last opened content is remembered
 LOG_EVERY_S = 1.0
 ROLLBACK_HINT = (
     "If the publisher rolled back on purpose, remove the client's cache of this repository and"
@@ -53,13 +53,13 @@ class CvmfsClientPorts:
 
     Attributes:
         servers: At least one server, in the order in which signed files are requested.
-        upstream: All servers, for objects.
-        signed_files: The stored signed files, as an upstream.
+        upstream: All servers, from which objects are requested.
+        signed_files: The stored signed files, which replace a server that does not answer.
         signatures: The repository's master keys.
         files: Stores signed files.
         objects: Stores certificates.
         cache: Stores all other objects.
-        clock: Returns the time.
+        clock: Returns the current time.
         monotonic: Returns the time of a monotonic clock. Unit: seconds.
     """
 
@@ -106,7 +106,8 @@ class CvmfsClient:
         self._ports = ports
         self._fetcher = Fetcher(ports.upstream, ports.cache, max_catalog_bytes=max_catalog_bytes)
         self._tree: Tree | None = None
-        self._reported: OrderedDict[str, tuple[TreeEntry | None, Tree, float]] = OrderedDict()
+        # For each path that the kernel may cache: its entry, its tree, and the time of the look-up.
+        self._kernel_entries: OrderedDict[str, tuple[TreeEntry | None, Tree, float]] = OrderedDict()
         self._open_files: dict[str, _OpenFile] = {}
         self._handles: dict[int, _Handle] = {}
         self._numbers = iter(range(1, 2**62))
@@ -174,7 +175,7 @@ class CvmfsClient:
             tree = self._shown_tree()
             entry = tree.entry(path)
             with self._lock:
-                self._remember_reported(path, entry, tree)
+                self._remember_kernel_entry(path, entry, tree)
             return entry
 
     def entries(self, path: str) -> tuple[TreeEntry, ...]:
@@ -244,8 +245,8 @@ class CvmfsClient:
 
     def _show(self, signed_files: SignedFiles) -> None:
         """Show a revision after its root catalog is in the cache."""
-        ports, manifest, before = self._ports, signed_files.manifest, self._tree
-        tree = before
+        ports, manifest = self._ports, signed_files.manifest
+        old_tree = tree = self._tree
         if tree is None or tree.root != manifest.catalog:
             tree = Tree(manifest.catalog, ports.cache.catalog, self._fetcher.catalog)
             root = tree.entry("")
@@ -256,33 +257,38 @@ class CvmfsClient:
         if not ports.objects.has(manifest.certificate):
             ports.objects.put(manifest.certificate, (signed_files.certificate,))
         ports.files.publish(signed_files)
-        if tree is before:
+        if tree is old_tree:
             return
         self._tree = tree
         log.info("revision_shown", repository=self._name, revision=manifest.revision)
-        if before is not None:
-            before.close()
+        if old_tree is not None:
+            old_tree.close()
 
     def _shown_tree(self) -> Tree:
-        assert self._tree is not None, "start() came first"
+        assert self._tree is not None, "start() was not called"
         return self._tree
 
-    def _remember_reported(self, path: str, entry: TreeEntry | None, tree: Tree) -> None:
-        """Remember an entry that the kernel caches, and forget entries that have expired there."""
+    def _remember_kernel_entry(self, path: str, entry: TreeEntry | None, tree: Tree) -> None:
+        """Remember an entry that the kernel caches, and forget entries that it no longer caches."""
         now = self._ports.monotonic()
-        self._reported.pop(path, None)
-        self._reported[path] = entry, tree, now
-        while next(iter(self._reported.values()))[2] < now - REPORTED_S:
-            self._reported.popitem(last=False)
+        self._kernel_entries.pop(path, None)
+        self._kernel_entries[path] = entry, tree, now
+        while True:
+            _, _, oldest = next(iter(self._kernel_entries.values()))
+            if oldest >= now - KERNEL_CACHE_MAX_S:
+                return
+            self._kernel_entries.popitem(last=False)
 
     def _find_file(self, path: str) -> _OpenFile | None:
         with self._lock:
             open_file = self._open_files.get(path)
             if open_file is not None:
                 return open_file
-            never = (None, self._shown_tree(), -REPORTED_S)
-            entry, tree, reported_at = self._reported.get(path, never)
-        if reported_at <= self._ports.monotonic() - REPORTED_S:
+            remembered = self._kernel_entries.get(path)
+        oldest_valid = self._ports.monotonic() - KERNEL_CACHE_MAX_S
+        if remembered is not None and remembered[2] > oldest_valid:
+            entry, tree, _ = remembered
+        else:
             tree = self._shown_tree()
             entry = tree.entry(path)
         if entry is None or not entry.is_file:
@@ -290,7 +296,7 @@ class CvmfsClient:
         return _OpenFile(entry, tree.pieces(path, entry))
 
     def _add_handle(self, path: str, file: _OpenFile) -> tuple[int, _Handle]:
-        """Add a handle of a file. If another thread has just opened the file, use that one."""
+        """Add a handle of a file. If another thread has just opened the file, use its _OpenFile."""
         file = self._open_files.setdefault(path, file)
         file.count += 1
         number = next(self._numbers)
@@ -298,7 +304,7 @@ class CvmfsClient:
         return number, handle
 
     def _is_last_content(self, path: str, pieces: tuple[Piece, ...]) -> bool:
-        """Remember the content of a file, and return whether it is the same as before."""
+        """Remember the content of an opened file, and return whether it was the same last time."""
         is_same = self._last_contents.pop(path, None) == pieces
         self._last_contents[path] = pieces
         if len(self._last_contents) > MAX_LAST_CONTENTS:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gets objects for a client, from its cache or from a server.
+"""Fetches objects into the cache of a client.
 
-Each object is fetched once, also if several threads need it at the same time.
+Each object is fetched only once, even if several threads need it at the same time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gridstead_cvmfs.domain.tree import Piece
 from gridstead_cvmfs.errors import RepositoryUntrusted
 from gridstead_cvmfs.ports import Content, ContentCache, Upstream
 
-LOCKS = 64  # the maximum number of simultaneous fetches
+LOCK_COUNT = 64  # also the maximum number of simultaneous fetches
 
 
 class Fetcher:
@@ -29,7 +29,7 @@ class Fetcher:
         self._upstream = upstream
         self._cache = cache
         self._max_catalog_bytes = max_catalog_bytes
-        self._locks = tuple(threading.Lock() for _ in range(LOCKS))
+        self._locks = tuple(threading.Lock() for _ in range(LOCK_COUNT))
 
     def content(self, piece: Piece) -> Content:
         """Return the content of a piece of a file.
@@ -48,12 +48,15 @@ class Fetcher:
         return content
 
     def catalog(self, name: ObjectName) -> None:
-        """Fetch a catalog into the cache unless it is there."""
+        """Fetch a catalog into the cache if the cache does not contain it."""
         self._open_or_fetch(name, packed=True, limit=self._max_catalog_bytes).close()
 
     def _open_or_fetch(self, name: ObjectName, *, packed: bool, limit: int) -> Content:
         cache = self._cache
-        with self._locks[hash(name) % LOCKS]:
-            return cache.open(name) or self._upstream.fetch(
+        with self._locks[hash(name) % LOCK_COUNT]:
+            content = cache.open(name)
+            if content is not None:
+                return content
+            return self._upstream.fetch(
                 name, lambda pieces: cache.put(name, pieces, packed=packed, limit=limit)
             )

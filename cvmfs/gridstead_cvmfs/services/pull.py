@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetches a tree of catalogs and all objects that the catalogs list.
 
-Rule: a catalog becomes a stored object only after everything below it. So a stored catalog proves
-that its whole tree is stored. An interrupted pull resumes, and a new revision fetches only what is
-new.
+Rule: a catalog becomes a stored object only after all objects below it. Therefore a stored catalog
+proves that its whole tree is stored. An interrupted pull resumes, and a pull of a new revision
+fetches only new objects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gridstead_cvmfs.errors import RepositoryUnavailable, RepositoryUntrusted
 from gridstead_cvmfs.ports import Databases, ObjectStore, Upstream
 
 MAX_DEPTH = 256
-WAITING_PER_WORKER = 8
+QUEUED_PER_WORKER = 8
 
 ReportProgress = Callable[[PullResult], None]
 
@@ -40,6 +40,8 @@ class PullOptions:
 
 @dataclass(slots=True)
 class _Visit:
+    """A catalog that is being pulled. Before it is read, its nested catalogs are None."""
+
     catalog: ObjectName
     nested: list[ObjectName] | None = None
 
@@ -48,13 +50,15 @@ class _Visit:
 class Puller:
     """One pull.
 
-    upstream: The server that objects are fetched from.
-    objects: The store that objects are written to.
-    databases: Reads catalogs.
-    workers: The number of simultaneous fetches.
-    options: Which stored objects are read again.
-    stopped: If it is set, the pull fails soon.
-    report: Receives the progress. Several threads call it.
+    Attributes:
+        upstream: The server that objects are fetched from.
+        objects: The store that objects are written to.
+        databases: Reads catalogs.
+        workers: The number of simultaneous fetches.
+        options: Which stored objects are read again.
+        stopped: If this event is set, the pull fails soon.
+        report: Receives the progress. Several threads call it.
+        progress: The progress so far.
     """
 
     upstream: Upstream
@@ -64,8 +68,8 @@ class Puller:
     options: PullOptions
     stopped: threading.Event
     report: ReportProgress
-    done: PullResult = field(default_factory=PullResult)
-    _seen: set[ObjectName] = field(default_factory=set)
+    progress: PullResult = field(default_factory=PullResult)
+    _pulled: set[ObjectName] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fetch(self, name: ObjectName) -> None:
@@ -82,23 +86,25 @@ class Puller:
 
     def pull(self, root: ObjectName) -> None:
         """Fetch a catalog and everything that it lists, at any depth, unless it is stored."""
-        path = [_Visit(root)]
+        visits = [_Visit(root)]  # from the root to the current catalog
         with ThreadPoolExecutor(self.workers, thread_name_prefix="cvmfs") as pool:
-            while path:
-                visit = path[-1]
+            while visits:
+                visit = visits[-1]
                 if visit.nested is None:
-                    visit.nested = (
-                        [] if self._is_done(visit.catalog) else self._enter(visit.catalog, pool)
-                    )
+                    visit.nested = []
+                    if not self._is_complete(visit.catalog):
+                        visit.nested = self._enter(visit.catalog, pool)
                 if visit.nested:
-                    path.append(_Visit(visit.nested.pop()))
-                    if len(path) > MAX_DEPTH:
+                    visits.append(_Visit(visit.nested.pop()))
+                    if len(visits) > MAX_DEPTH:
                         raise RepositoryUntrusted(f"catalogs below {root} are nested too deep")
                     continue
-                self._leave(path.pop().catalog)
+                self._leave(visits.pop().catalog)
 
-    def _is_done(self, catalog: ObjectName) -> bool:
-        return catalog in self._seen or (not self.options.walk and self.objects.has(catalog))
+    def _is_complete(self, catalog: ObjectName) -> bool:
+        if catalog in self._pulled:
+            return True
+        return not self.options.walk and self.objects.has(catalog)
 
     def _enter(self, catalog: ObjectName, pool: ThreadPoolExecutor) -> list[ObjectName]:
         """Fetch a catalog and its files, and return its nested catalogs."""
@@ -109,71 +115,74 @@ class Puller:
         self._count(size, catalogs=1)
         with self.databases.catalog(catalog) as opened:
             self._fetch_all(opened.objects(), pool)
-            return [name for name in opened.nested() if name not in self._seen]
+            return [name for name in opened.nested() if name not in self._pulled]
 
     def _leave(self, catalog: ObjectName) -> None:
+        """Make a catalog a stored object, after everything below it."""
         if self.objects.is_staged(catalog):
-            self.objects.place(catalog)
-        self._seen.add(catalog)
+            self.objects.store_staged(catalog)
+        self._pulled.add(catalog)
 
     def _fetch_all(self, names: Iterable[ObjectName], pool: ThreadPoolExecutor) -> None:
         """Fetch objects in parallel.
 
         The first failure is raised after all running fetches have ended.
         """
-        underway: dict[ObjectName, Future[None]] = {}
+        running: dict[ObjectName, Future[None]] = {}
         try:
             for name in names:
-                if name in underway:
+                if name in running:
                     continue
-                underway[name] = pool.submit(self.fetch, name)
-                if len(underway) >= self.workers * WAITING_PER_WORKER:
-                    underway = _wait_for_some(underway)
-            while underway:
-                underway = _wait_for_some(underway)
+                running[name] = pool.submit(self.fetch, name)
+                if len(running) >= self.workers * QUEUED_PER_WORKER:
+                    running = _wait_for_some(running)
+            while running:
+                running = _wait_for_some(running)
         finally:
-            for future in underway.values():
+            for future in running.values():
                 future.cancel()
-            wait(underway.values())
+            wait(running.values())
 
     def _check_stopped(self) -> None:
         if self.stopped.is_set():
             raise RepositoryUnavailable("pull was stopped", hint="The next pull resumes.")
 
     def _count(self, size: int | None, *, catalogs: int = 0) -> None:
+        """Add an object to the progress. Its size is None if it was not fetched."""
         with self._lock:
-            self.done = replace(
-                self.done,
-                objects=self.done.objects + 1,
-                fetched=self.done.fetched + (size is not None),
-                fetched_bytes=self.done.fetched_bytes + (size or 0),
-                catalogs=self.done.catalogs + catalogs,
+            progress = self.progress
+            self.progress = replace(
+                progress,
+                objects=progress.objects + 1,
+                fetched=progress.fetched + (0 if size is None else 1),
+                fetched_bytes=progress.fetched_bytes + (size or 0),
+                catalogs=progress.catalogs + catalogs,
             )
-            self.report(self.done)
+            self.report(self.progress)
 
 
-def _wait_for_some(underway: dict[ObjectName, Future[None]]) -> dict[ObjectName, Future[None]]:
-    """Wait until a fetch ends, raise its failure, and return the fetches that still run."""
-    done, _ = wait(underway.values(), return_when=FIRST_COMPLETED)
-    for future in done:
+def _wait_for_some(running: dict[ObjectName, Future[None]]) -> dict[ObjectName, Future[None]]:
+    """Wait until a fetch ends, raise its error if it failed, and return the other fetches."""
+    completed, _ = wait(running.values(), return_when=FIRST_COMPLETED)
+    for future in completed:
         future.result()
-    return {name: future for name, future in underway.items() if future not in done}
+    return {name: future for name, future in running.items() if future not in completed}
 
 
-def walk(databases: Databases, root: ObjectName, seen: set[ObjectName]) -> Iterator[ObjectName]:
+def walk(databases: Databases, root: ObjectName, visited: set[ObjectName]) -> Iterator[ObjectName]:
     """Yield a stored catalog and everything that it lists, at any depth.
 
     Args:
         databases: Reads catalogs.
         root: The catalog to start from.
-        seen: Catalogs to skip, from earlier walks. This walk adds its catalogs.
+        visited: Catalogs of earlier walks, which are skipped. This walk adds its catalogs.
     """
     remaining = [root]
     while remaining:
         catalog = remaining.pop()
-        if catalog in seen:
+        if catalog in visited:
             continue
-        seen.add(catalog)
+        visited.add(catalog)
         yield catalog
         with databases.catalog(catalog) as opened:
             yield from opened.objects()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A replica of a CVMFS repository: pulls signed revisions and removes old objects.
 
-Order of a pull: check the signed files; fetch the objects; place each catalog after everything
-below it; save the state with the new revision; publish the whitelist; publish the manifest. After
-a crash at any point the previous revision is complete, and the next pull resumes.
+A pull has these steps: check the signed files; fetch the objects, and store each catalog after
+everything below it; save the state with the new revision; publish the whitelist; publish the
+manifest. After a crash at any point the previous revision is complete, and the next pull resumes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ReplicaPolicy:
 
     Attributes:
         workers: The number of simultaneous fetches.
-        keep_s: How long a revision is kept after a newer one has replaced it.
+        keep_s: The time for which a superseded revision is kept.
         sweep_every_s: The time between two removals of old objects by ``tick``.
     """
 
@@ -96,7 +96,7 @@ class Replica:
         return self._ports.files.load()
 
     def tick(self) -> None:
-        """Pull, remove old objects when it is time, and log the results.
+        """Pull, remove old objects if a sweep is due, and log the results.
 
         Raises:
             GridsteadError: If the pull or the removal fails.
@@ -110,12 +110,12 @@ class Replica:
             fetched_bytes=result.fetched_bytes,
         )
         if self._is_sweep_due():
-            swept = self.sweep()
+            sweep = self.sweep()
             log.info(
                 "objects_swept",
                 repository=self._name,
-                removed=swept.removed,
-                removed_bytes=swept.removed_bytes,
+                removed=sweep.removed,
+                removed_bytes=sweep.removed_bytes,
             )
 
     def _is_sweep_due(self) -> bool:
@@ -149,7 +149,7 @@ class Replica:
         files = self._ports.files
         with self._locked(), self._pull_announced():
             state = files.load()
-            signed_files = self._signed_files(allow_rollback=allow_rollback)
+            signed_files = self._fetch_signed_files(allow_rollback=allow_rollback)
             if check:
                 files.save(replace(state, doubted=True))
             options = PullOptions(walk=check or state.doubted, check=check)
@@ -164,14 +164,14 @@ class Replica:
         state = replace(state, doubted=False, whitelist_expires_at=expires_at)
         state = make_current(state, to_revision(signed_files.manifest), now=now)
         state = retain(state, now=now, keep_s=self._policy.keep_s)
-        files.save(state)  # first: a served revision must be in the state
+        files.save(state)  # before publish(), because the state must contain a served revision
         files.publish(signed_files)
         files.save(replace(state, last_snapshot=now, failure=""))
 
     def sweep(self, *, dry_run: bool = False) -> SweepResult:
         """Remove objects that no retained revision contains.
 
-        Retained are the served revision, recently superseded revisions, and tagged revisions.
+        The served revision, recently superseded revisions and tagged revisions are retained.
 
         Raises:
             InvalidInput: If there is no revision yet, or the publisher does not allow the removal
@@ -183,7 +183,7 @@ class Replica:
             manifest = self._collectable_manifest()
             before = files.load()
             state = retain(before, now=now, keep_s=self._policy.keep_s)
-            kept = self._reachable((to_revision(manifest), *state.revisions))
+            kept = self._reachable_objects((to_revision(manifest), *state.revisions))
             if dry_run:
                 return self._ports.objects.sweep(kept, dry_run=True)
             files.save(replace(before, doubted=True))
@@ -200,11 +200,11 @@ class Replica:
             )
         manifest, _ = stored
         if not manifest.collectable:
-            detail = "its manifest does not contain G=yes, so clients may read any old revision"
+            detail = "its manifest does not contain G=yes, so old revisions must remain readable"
             raise InvalidInput(f"cannot remove old objects of {self._name}", detail=detail)
         return manifest
 
-    def _signed_files(self, *, allow_rollback: bool) -> SignedFiles:
+    def _fetch_signed_files(self, *, allow_rollback: bool) -> SignedFiles:
         ports = self._ports
         check_replication_allowed(ports.upstream, self._name)
         signed_files = read_signed_files(
@@ -234,22 +234,23 @@ class Replica:
             puller.fetch(manifest.metainfo)
         if manifest.history is not None:
             puller.fetch(manifest.history)
-            for tagged in ports.databases.tagged(manifest.history):
+            for tagged in ports.databases.tagged_catalogs(manifest.history):
                 puller.pull(tagged)
         puller.pull(manifest.catalog)
         ports.objects.sync()
-        return puller.done
+        return puller.progress
 
-    def _reachable(self, revisions: Iterable[Revision]) -> Iterator[ObjectName]:
-        databases, seen = self._ports.databases, set[ObjectName]()
+    def _reachable_objects(self, revisions: Iterable[Revision]) -> Iterator[ObjectName]:
+        databases = self._ports.databases
+        visited: set[ObjectName] = set()
         for revision in revisions:
             for root in revision.roots:
                 yield root
                 if root.kind is ObjectKind.CATALOG:
-                    yield from walk(databases, root, seen)
+                    yield from walk(databases, root, visited)
                 if root.kind is ObjectKind.HISTORY:
-                    for tagged in databases.tagged(root):
-                        yield from walk(databases, tagged, seen)
+                    for tagged in databases.tagged_catalogs(root):
+                        yield from walk(databases, tagged, visited)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

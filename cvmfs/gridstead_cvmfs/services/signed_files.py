@@ -35,7 +35,7 @@ def read_signed_files(
         upstream: The server of the files.
         signatures: The repository's master keys.
         name: The name of the repository.
-        now: Unit: Unix seconds.
+        now: The current time. Unit: Unix seconds.
 
     Raises:
         RepositoryUntrusted: If a signed file was altered, has expired, is for another repository,
@@ -45,7 +45,7 @@ def read_signed_files(
     whitelist = parse_whitelist(upstream.file(WHITELIST))
     if not signatures.is_signed_by_master(whitelist.signed_file):
         hint = (
-            "Compare public_key_files with the keys that the publisher distributes. If they are"
+            "Compare the keys in public_key_files with the keys of the publisher. If they are"
             " equal, do not trust the server."
         )
         raise RepositoryUntrusted(f"whitelist of {name} is not signed by its master key", hint=hint)
@@ -59,7 +59,7 @@ def read_signed_files(
     signer = signatures.certificate(pem)
     algorithms = {algorithm for algorithm, _ in whitelist.fingerprints}
     signer_fingerprints = {(algorithm, signer.fingerprint(algorithm)) for algorithm in algorithms}
-    if not signer_fingerprints & whitelist.fingerprints:
+    if signer_fingerprints.isdisjoint(whitelist.fingerprints):
         raise RepositoryUntrusted(f"signer of {name} is not on its whitelist", hint=PUBLISHER_HINT)
     if not signer.has_signed(manifest.signed_file):
         raise RepositoryUntrusted(
@@ -77,7 +77,7 @@ def check_replication_allowed(upstream: Upstream, name: str) -> None:
     try:
         upstream.file(MASTER_REPLICA)
     except RepositoryIncomplete as error:
-        hint = f"Copy from a Stratum 0 with the file {MASTER_REPLICA}; the publisher creates it."
+        hint = f"Copy from a Stratum 0 on which the publisher created the file {MASTER_REPLICA}."
         raise RepositoryIncomplete(
             f"server of {name} does not allow replicas", detail=str(error), hint=hint
         ) from error

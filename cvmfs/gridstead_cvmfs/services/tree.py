@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree of one revision: finds the catalog of a path, and fetches catalogs when needed."""
+"""The tree of one revision. It finds the catalog of a path, and fetches missing catalogs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Tree:
-    """The tree of one revision. Several threads may call any method, also after ``close``.
+    """The tree of one revision. Several threads may call any method, even after ``close``.
 
     Attributes:
         root: The root catalog.
@@ -66,10 +66,10 @@ class Tree:
         """Return the result of a query to the catalog that lists a directory."""
         for _ in range(MAX_DEPTH):
             with self._lock:
-                catalog = self._find_catalog(folder)
-                if not isinstance(catalog, ObjectName):
-                    return query(catalog)
-            self._fetch(catalog)  # without the lock: a fetch may take long
+                catalog_or_name = self._find_catalog(folder)
+                if not isinstance(catalog_or_name, ObjectName):
+                    return query(catalog_or_name)
+            self._fetch(catalog_or_name)  # without the lock, because a fetch may take a long time
         raise RepositoryUntrusted(
             f"catalogs below {self.root} are nested too deep, or the cache is too small for them"
         )
@@ -77,8 +77,7 @@ class Tree:
     def _find_catalog(self, folder: str) -> TreeCatalog | ObjectName:
         """Return the catalog that lists a directory.
 
-        Returns:
-            The name of the first catalog on the path that is not cached, if there is one.
+        If a catalog on its path is not cached, return the name of this catalog instead.
         """
         name, depth = self.root, 0
         names = folder.split("/")[1:]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wiring of gridstead cvmfs mount: two processes.
+"""Wiring of gridstead cvmfs mount, which consists of two processes.
 
-The root process opens the device, mounts and unmounts. It reads nothing that comes from a server.
-The server process has no privileges. It fetches and checks files and answers the kernel. After an
-unmount it runs until the file system is no longer in use, so that a restart does not break jobs.
+The root process opens the device, mounts and unmounts. It reads no data from a server. The server
+process has no privileges. It fetches and checks files and answers the kernel. After an unmount it
+runs until the file system is no longer in use, so that a restart does not break jobs.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def mount(settings: CvmfsClientSettings, repository: MountedRepository, mountpoi
     if os.geteuid() != 0:
         raise ConfigError(f"cannot mount {mountpoint}", detail="not root")
     _load_fuse()
-    place = Path(os.path.realpath(mountpoint))
-    _prepare_mountpoint(place)
-    user = _user(settings)
+    real_mountpoint = Path(os.path.realpath(mountpoint))
+    _prepare_mountpoint(real_mountpoint)
+    user = _server_user(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
     max_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (max_files, max_files))
@@ -71,13 +71,13 @@ def mount(settings: CvmfsClientSettings, repository: MountedRepository, mountpoi
         return _serve(settings, repository, device, (ready_writer, mounted_reader))
     os.close(ready_writer)
     os.close(mounted_reader)
-    if not os.read(ready_reader, 1):  # the server process has printed the reason
+    if not os.read(ready_reader, 1):  # the server process failed and printed an error
         return _wait_for_exit_code(server)
-    _mount(repository.name, device, place)
+    _mount(repository.name, device, real_mountpoint)
     os.close(device)
     os.write(mounted_writer, b".")
     notify_systemd("READY=1")
-    return _watch(server, place)
+    return _watch(server, real_mountpoint)
 
 
 def _serve(
@@ -94,7 +94,7 @@ def _serve(
         client = _client(settings, repository, upstream)
         client.start()
         os.write(ready_writer, b".")
-        if not os.read(mounted_reader, 1):  # the root process has printed the reason
+        if not os.read(mounted_reader, 1):  # the root process failed and printed an error
             return 0
         exit_codes: SimpleQueue[int] = SimpleQueue()
 
@@ -114,17 +114,17 @@ def _serve(
                 client.tick()
 
 
-def _watch(server: int, place: Path) -> int:
+def _watch(server: int, mountpoint: Path) -> int:
     """Wait for a signal or for the end of the server process, unmount, and return the exit code."""
     while True:
         if signal.sigwait(HANDLED_SIGNALS) != signal.SIGCHLD:
             break
         ended, status = os.waitpid(server, os.WNOHANG)
         if ended:
-            _unmount(place)
+            _unmount(mountpoint)
             return 1 if os.waitstatus_to_exitcode(status) else 0
     notify_systemd("STOPPING=1")
-    _unmount(place)
+    _unmount(mountpoint)
     deadline = time.monotonic() + SERVER_EXIT_TIMEOUT_S
     while not os.waitpid(server, os.WNOHANG)[0]:
         remaining_s = deadline - time.monotonic()
@@ -171,7 +171,7 @@ def _servers(settings: CvmfsClientSettings, repository: MountedRepository) -> Se
 
 def _load_fuse() -> None:
     try:
-        importlib.import_module("gridstead_cvmfs.rpc.mount")  # needs the privileges of root
+        importlib.import_module("gridstead_cvmfs.rpc.mount")  # requires root
     except OSError as error:
         hint = "Install the package fuse3."
         raise ConfigError("cannot use FUSE", detail=str(error), hint=hint) from error
@@ -185,7 +185,7 @@ def _open_device() -> int:
         raise ConfigError(f"cannot open {DEVICE}", detail=str(error), hint=hint) from error
 
 
-def _user(settings: CvmfsClientSettings) -> pwd.struct_passwd:
+def _server_user(settings: CvmfsClientSettings) -> pwd.struct_passwd:
     """Return the user of the server process, and create the user's cache folder."""
     try:
         user = pwd.getpwnam(settings.user)
@@ -201,7 +201,7 @@ def _user(settings: CvmfsClientSettings) -> pwd.struct_passwd:
 
 
 def _drop_privileges(user: pwd.struct_passwd) -> None:
-    os.setsid()  # Ctrl-C must reach the root process only
+    os.setsid()  # so that Ctrl-C reaches only the root process
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
@@ -210,26 +210,30 @@ def _drop_privileges(user: pwd.struct_passwd) -> None:
     os.setuid(user.pw_uid)
 
 
-def _prepare_mountpoint(place: Path) -> None:
+def _prepare_mountpoint(mountpoint: Path) -> None:
     """Unmount earlier mounts of this client, and check that the mountpoint is a directory.
 
     Raises:
-        ConfigError: If it is not a directory, or another file system is mounted there.
+        ConfigError: If the mountpoint is not a directory, or another file system is mounted there.
     """
-    mounts = [line.split(" ") for line in Path("/proc/mounts").read_text().splitlines()]
-    types = [fields[2] for fields in mounts if fields[1] == str(place)]
+    types = []
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, target, filesystem_type, *_ = line.split(" ")
+        if target == str(mountpoint):
+            types.append(filesystem_type)
     if types and types[-1] != TYPE:
         raise ConfigError(
-            f"cannot mount {place}", detail=f"a file system of type {types[-1]} is mounted there"
+            f"cannot mount {mountpoint}",
+            detail=f"a file system of type {types[-1]} is mounted there",
         )
     for _ in types:
-        _unmount(place)
-    if not place.is_dir():
-        raise ConfigError(f"cannot mount {place}", detail="it is not a directory")
+        _unmount(mountpoint)
+    if not mountpoint.is_dir():
+        raise ConfigError(f"cannot mount {mountpoint}", detail="it is not a directory")
 
 
-def _mount(name: str, device: int, place: Path) -> None:
-    # The subtype is an option: mount(8) of Debian 13 ignores it as a part of the type.
+def _mount(name: str, device: int, mountpoint: Path) -> None:
+    # The subtype is an option, because mount(8) of Debian 13 ignores a subtype in the type.
     command = [
         "mount",
         "-i",
@@ -238,17 +242,17 @@ def _mount(name: str, device: int, place: Path) -> None:
         "-o",
         f"{OPTIONS},subtype={SUBTYPE},fd={device}",
         name,
-        str(place),
+        str(mountpoint),
     ]
     result = subprocess.run(
         command, pass_fds=(device,), check=False, capture_output=True, text=True
     )
     if result.returncode:
-        raise ConfigError(f"cannot mount {place}", detail=result.stderr.strip())
+        raise ConfigError(f"cannot mount {mountpoint}", detail=result.stderr.strip())
 
 
-def _unmount(place: Path) -> None:
-    subprocess.run(["umount", "--lazy", str(place)], check=False, capture_output=True)
+def _unmount(mountpoint: Path) -> None:
+    subprocess.run(["umount", "--lazy", str(mountpoint)], check=False, capture_output=True)
 
 
 def _wait_for_exit_code(server: int) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wiring of gridstead cvmfs."""
+"""Wiring of gridstead cvmfs: the replicas, their web server and their metrics."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def run(settings: CvmfsSettings) -> None:
         ticks = tuple(
             loop.Tick(
                 name=f"cvmfs {replica.name}",
-                do=metrics.counted("snapshot", replica.tick),
-                every_s=settings.snapshot_every_s,
+                function=metrics.counted("snapshot", replica.tick),
+                interval_s=settings.snapshot_every_s,
             )
             for replica in replicas
         )
@@ -127,7 +127,7 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
         check=check,
         metrics=metrics.text,
         metrics_for=tuple(map(ip_network, settings.metrics_for)),
-        requests=PeerLimit(per_s=CHECKS_PER_S, burst=CHECKS_PER_S, what="checks"),
+        requests=PeerLimit(per_s=CHECKS_PER_S, burst=CHECKS_PER_S, subject="checks"),
     )
     host, _, port = settings.listen.rpartition(":")
     tls = to_files(settings.tls) if settings.tls else None
@@ -136,9 +136,13 @@ def _server(settings: CvmfsSettings, replicas: tuple[Replica, ...], metrics: Met
 
 def _metrics(replicas: tuple[Replica, ...]) -> Metrics:
     def read(value: Callable[[ReplicaState], float | None]) -> dict[str, float]:
-        """Return the value of each replica that has one."""
-        values = {replica.name: value(replica.state()) for replica in replicas}
-        return {name: number for name, number in values.items() if number is not None}
+        """Return the value by replica. Replicas without a value are left out."""
+        numbers = {}
+        for replica in replicas:
+            number = value(replica.state())
+            if number is not None:
+                numbers[replica.name] = number
+        return numbers
 
     return Metrics(
         {

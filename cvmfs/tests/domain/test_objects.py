@@ -38,7 +38,7 @@ NAMES = st.builds(
     st.sampled_from(Algorithm),
     st.sampled_from(ObjectKind),
 )
-TRICKS = [
+INVALID_HASHES = [
     "../../../etc/passwd", "/etc/passwd", "..", "00/../../../x", "0" * 39, "0" * 41, "G" * 40,
     "0" * 39 + "\x00", "A" * 40, ZERO + "-md5", ZERO + "C", ZERO + "-rmd160-rmd160", " " + ZERO,
     "\u0660" * 40,
@@ -83,11 +83,13 @@ def test_a_formatted_hash_is_parsed_to_the_same_name(name):
     assert parse_hash(str(name), ObjectKind.FILE) == name
 
 
-@pytest.mark.parametrize("trick", [*TRICKS, ""])
-def test_a_text_that_is_not_a_hash_is_refused_and_is_not_a_path(trick):
+@pytest.mark.parametrize("invalid_hash", [*INVALID_HASHES, ""])
+def test_a_text_that_is_not_a_hash_is_refused(invalid_hash):
     with pytest.raises(RepositoryUntrusted, match="not a content hash"):
-        parse_hash(trick, ObjectKind.FILE)
-    assert parse_path(f"data/{trick[:2]}/{trick[2:]}") is None or trick == ZERO + "C"
+        parse_hash(invalid_hash, ObjectKind.FILE)
+    path = f"data/{invalid_hash[:2]}/{invalid_hash[2:]}"
+    is_path_of_catalog = invalid_hash == ZERO + "C"
+    assert is_path_of_catalog or parse_path(path) is None
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_a_text_that_is_not_a_hash_is_refused_and_is_not_a_path(trick):
              "data/00/" + "0" * 38 + "Z", "data/00/" + "0" * 38 + "\n",
              "data/00/" + "0" * 37 + "/", "data\\00\\" + "0" * 38],
 )  # fmt: skip
-def test_a_path_that_no_object_can_have_is_none(path):
+def test_an_invalid_path_has_no_object_name(path):
     assert parse_path(path) is None
 
 
@@ -175,11 +177,11 @@ def test_optional_and_unknown_fields_of_a_manifest_are_accepted():
     assert manifest(Z="of the future").revision == 7
 
 
-@pytest.mark.parametrize("trick", TRICKS)
+@pytest.mark.parametrize("invalid_hash", INVALID_HASHES)
 @pytest.mark.parametrize("field", ["C", "X", "H", "M"])
-def test_an_invalid_hash_in_a_manifest_is_refused(field, trick):
+def test_an_invalid_hash_in_a_manifest_is_refused(field, invalid_hash):
     with pytest.raises(RepositoryUntrusted, match="not a content hash"):
-        manifest(**{field: trick})
+        manifest(**{field: invalid_hash})
 
 
 @pytest.mark.parametrize(
@@ -248,7 +250,7 @@ def test_an_invalid_whitelist_is_refused(line, value):
 
 
 @pytest.mark.parametrize("form", ["Vpkcs7", "Wcachain"])
-def test_a_whitelist_in_an_unsupported_form_is_refused(form):
+def test_a_whitelist_in_an_unsupported_format_is_refused(form):
     with pytest.raises(RepositoryUntrusted, match="cannot check"):
         parse_whitelist(signed_file(*WHITELIST[:3], form, *WHITELIST[3:]))
 
@@ -295,9 +297,7 @@ def test_an_older_revision_may_become_current_again():
 @pytest.mark.parametrize(
     ("now", "keep_s", "numbers"), [(10**9, 100, [3]), (350, 100, [2, 3]), (350, 1000, [1, 2, 3])]
 )
-def test_superseded_revisions_are_retained_for_a_time_and_the_current_one_always(
-    now, keep_s, numbers
-):
+def test_superseded_revisions_are_retained_for_a_time(now, keep_s, numbers):
     state = ReplicaState()
     for number in (1, 2, 3):
         state = make_current(state, revision(number), now=number * 100)

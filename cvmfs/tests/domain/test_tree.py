@@ -9,7 +9,13 @@ import zlib
 
 import pytest
 
-from gridstead_cvmfs.domain.objects import BLOCK_BYTES, Algorithm, ObjectKind, ObjectName, inflated
+from gridstead_cvmfs.domain.objects import (
+    BLOCK_BYTES,
+    Algorithm,
+    ObjectKind,
+    ObjectName,
+    inflate_pieces,
+)
 from gridstead_cvmfs.domain.tree import (
     CHUNKED,
     EXTERNAL,
@@ -59,7 +65,8 @@ def test_an_entry_has_the_attributes_of_its_row():
     assert not any((file.is_directory, file.is_link, file.is_hidden, file.is_chunked))
     assert entry(flags=4 | HIDDEN).is_hidden
     assert entry(mode=stat.S_IFIFO | 0o600).mode == stat.S_IFIFO | 0o600
-    assert entry(mtime=-5).mtime == entry(mtime="x").mtime == 0
+    assert entry(mtime=-5).mtime == 0
+    assert entry(mtime="x").mtime == 0
 
 
 def test_the_size_of_a_symbolic_link_is_the_size_of_its_target():
@@ -119,7 +126,7 @@ def test_chunks_that_do_not_form_the_file_are_refused(rows):
 
 def test_content_that_is_not_compressed_cannot_be_decompressed():
     with pytest.raises(RepositoryUntrusted, match="cannot be read"):
-        list(inflated(NAME, [b"plain"], limit=10))
+        list(inflate_pieces(NAME, [b"plain"], limit=10))
 
 
 def test_an_object_is_decompressed_in_blocks():
@@ -127,14 +134,14 @@ def test_an_object_is_decompressed_in_blocks():
     packed = zlib.compress(content)
     pieces = [packed[:100], packed[100:], b"bytes after the end are ignored"]
 
-    blocks = list(inflated(NAME, pieces, limit=len(content)))
+    blocks = list(inflate_pieces(NAME, pieces, limit=len(content)))
 
     assert b"".join(blocks) == content
     assert max(len(block) for block in blocks) <= BLOCK_BYTES
 
 
-def test_an_object_larger_than_its_limit_is_refused_at_once():
-    unpacked = inflated(NAME, [zlib.compress(bytes(3 * BLOCK_BYTES))], limit=BLOCK_BYTES)
+def test_an_object_larger_than_its_limit_is_refused_early():
+    unpacked = inflate_pieces(NAME, [zlib.compress(bytes(3 * BLOCK_BYTES))], limit=BLOCK_BYTES)
 
     assert next(unpacked) == bytes(BLOCK_BYTES)
     with pytest.raises(RepositoryUntrusted, match="too large"):
@@ -144,7 +151,7 @@ def test_an_object_larger_than_its_limit_is_refused_at_once():
 @pytest.mark.parametrize("packed", [b"", zlib.compress(b"content")[:-1]])
 def test_a_truncated_object_is_refused_at_its_end(packed):
     with pytest.raises(RepositoryUntrusted, match="truncated"):
-        list(inflated(NAME, [packed], limit=10))
+        list(inflate_pieces(NAME, [packed], limit=10))
 
 
 @pytest.mark.parametrize(("path", "parent"), [("/a/b", "/a"), ("/a", ""), ("", "")])
@@ -153,7 +160,7 @@ def test_the_parent_of_a_path_is_its_directory(path, parent):
 
 
 @pytest.mark.parametrize("path", ["", "/a/b", "/gr\u00fcn", "/\udcff"])
-def test_a_catalog_stores_a_path_under_the_two_halves_of_its_md5(path):
+def test_the_key_of_a_path_is_the_two_halves_of_its_md5(path):
     digest = hashlib.md5(path.encode("utf-8", "surrogateescape")).digest()
 
     halves = tuple(int.from_bytes(half, "little", signed=True) for half in (digest[:8], digest[8:]))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test a new chain on an old cluster.
+"""Test a cluster whose chain is replaced by a new chain.
 
-Job numbers start at 1 again, while Slurm and its accounting have jobs of the old chain with the
-same numbers. The old chain is restored afterwards.
+Job numbers start at 1 again. Slurm and its accounting still contain jobs of the old chain with the
+same numbers. The tests restore the old chain at the end.
 """
 
 import contextlib
@@ -11,34 +11,39 @@ import pytest
 from tests import billing_oracle
 from tests.e2e.conftest import GridClient, wait_until
 
-ANVIL = "/var/lib/private/gridstead-anvil"
+ANVIL_FOLDER = "/var/lib/private/gridstead-anvil"
 SERVICES = ("anvil", "supervisor", "meta-scheduler", "ldap-connector", "job-definitions")
 UNITS = " ".join(f"gridstead-{name}" for name in SERVICES)
 
 
 @pytest.fixture
-def fresh_chain(lab, play):
-    """Return a context manager in whose block the chain has only newly deployed contracts."""
+def fresh_chain(lab, run_playbook):
+    """Return a context manager that replaces the chain and yields a client of the new chain.
+
+    The new chain contains only newly deployed contracts.
+    """
 
     @contextlib.contextmanager
-    def replaced():
-        lab.sh("control", f"systemctl stop {UNITS}; mv {ANVIL}/state.json {ANVIL}/old-state.json")
+    def replace_chain():
+        lab.sh(
+            "control",
+            f"systemctl stop {UNITS}; mv {ANVIL_FOLDER}/state.json {ANVIL_FOLDER}/old-state.json",
+        )
         try:
-            code, output = play("control")
+            code, output = run_playbook("control")
             assert code == 0, output[-3000:]
             with contextlib.closing(GridClient(lab)) as new_grid:
                 yield new_grid
         finally:
-            lab.sh(
-                "control", f"systemctl stop {UNITS}; mv {ANVIL}/old-state.json {ANVIL}/state.json"
-            )
+            restore = f"mv {ANVIL_FOLDER}/old-state.json {ANVIL_FOLDER}/state.json"
+            lab.sh("control", f"systemctl stop {UNITS}; {restore}")
             lab.sh("control", f"systemctl start gridstead-anvil; systemctl start {UNITS}")
 
-    return replaced
+    return replace_chain
 
 
-def records(lab, name, job):
-    """Return the records of a Slurm job name that belong to this job of this chain, and the others.
+def split_records(lab, name, job):
+    """Return the accounting records of this job, and the other records with the same job name.
 
     A record belongs to the job if its AdminComment ends with the hash of the job's batch location.
     """
@@ -51,8 +56,8 @@ def records(lab, name, job):
     return ours, others
 
 
-def old_job_is_cancelled(lab, job):
-    ours, _ = records(lab, job["id"], job)
+def is_old_job_cancelled(lab, job):
+    ours, _ = split_records(lab, job["id"], job)
     return ours[-1]["state"].startswith("CANCELLED")
 
 
@@ -70,21 +75,26 @@ def test_jobs_of_an_old_chain_are_not_adopted_on_a_new_chain(grid, lab, fresh_ch
         number = new_grid.submit(customer, "sleep 3")
         assert number <= finished
         job = new_grid.wait(customer, number, "FINISHED")
-        wait_until(lambda: old_job_is_cancelled(lab, old_job), timeout=120)
+        wait_until(lambda: is_old_job_cancelled(lab, old_job), timeout=120)
 
-        (record,), of_the_old_chain = records(lab, job["id"], job)
-        assert of_the_old_chain
-        assert (record["state"], record["user"]) == ("COMPLETED", customer.address)
+        (record,), records_of_old_chain = split_records(lab, job["id"], job)
+        assert records_of_old_chain
+        assert record["state"] == "COMPLETED"
+        assert record["user"] == customer.address
         new_grid.check_money(customer, number, seconds=lab.billed_seconds(record))
-        assert new_grid.balance(customer.address) == credits_before - job["cost_wei"] > 0
+        credits_left = credits_before - job["cost_wei"]
+        assert credits_left > 0
+        assert new_grid.balance(customer.address) == credits_left
         earned = billing_oracle.earned(job["cost_wei"])
-        assert new_grid.balance(new_grid.provider) == earned > 0
+        assert earned > 0
+        assert new_grid.balance(new_grid.provider) == earned
 
-    # On the old chain the job still runs. The supervisor cancelled its Slurm job because the new
-    # chain has no claim for it. Such a cancellation is not the end of the job, which runs again.
+    # The job still runs on the old chain. The supervisor cancelled its Slurm job because the new
+    # chain has no claim for it. This cancellation does not end the job: the supervisor submits it
+    # again.
     customer = grid.customer("pioneer")
     wait_until(lambda: lab.sacct(old_job["id"])[-1]["state"] == "RUNNING", timeout=180)
     customer.run("job", "cancel", str(running))
     job = grid.wait(customer, running, "CANCELLED")
-    ours, _ = records(lab, job["id"], job)
+    ours, _ = split_records(lab, job["id"], job)
     grid.check_money(customer, running, seconds=lab.billed_seconds(ours[-1]))

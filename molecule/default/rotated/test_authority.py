@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the site's CA is replaced in two steps while a paid job writes to its log.
+"""Test that authority.yml replaces the site's CA in two steps while a paid job writes to its log.
 
-The job writes before the exchange, between the steps and afterwards.
+The job writes before the replacement, between the steps and after the replacement.
 """
 
 import socket
@@ -10,31 +10,31 @@ import ssl
 import pytest
 
 PORTS = (8443, 8445, 8447)  # the ports for customers: job definitions, logs, queue
-STEP = 'echo {0}; until test -e "$HOME/{0}"; do sleep 0.5; done'
-# The two runs of the playbook take most of the time, and longer on a busy machine.
+WAITING_COMMAND = 'echo {0}; until test -e "$HOME/{0}"; do sleep 0.5; done'
+# The two runs of the playbook take most of the time.
 pytestmark = pytest.mark.timeout(1200)
 
 
-class AuthorityCheck:
-    """Read which CA the site uses and which CA hosts and customers trust."""
+class CaReader:
+    """A reader of the CA that the site uses and of the CAs that hosts and customers trust."""
 
     def __init__(self, lab):
         self._lab = lab
 
-    def authority(self):
+    def site_ca(self):
         """Return the CA certificate that the site uses."""
         return (self._lab.secrets / "pki" / "ca.crt").read_text()
 
-    def trusted(self):
-        """Return the set of the CA files of all hosts: one item if the files are equal."""
+    def trusted_cas(self):
+        """Return the set of the texts of all hosts' CA files, one text if the files are equal."""
         texts = set()
         for host in self._lab.hosts:
             texts.add(self._lab.sh(host, "cat /etc/gridstead/pki/ca.crt"))
         return texts
 
-    def verified_ports(self, authority):
-        """Return the ports whose certificate a customer can verify with this CA alone."""
-        context = ssl.create_default_context(cadata=authority)
+    def verified_ports(self, ca):
+        """Return the ports whose certificate a customer can verify with only this CA."""
+        context = ssl.create_default_context(cadata=ca)
         (host,) = self._lab.group("control_plane")
         address = self._lab.address(host)
         return [port for port in PORTS if self._verifies(context, address, port)]
@@ -51,27 +51,35 @@ class AuthorityCheck:
             return False
 
 
-def test_the_ca_is_replaced_without_loss_for_jobs_and_customers(lab, grid, play):
-    check, customer = AuthorityCheck(lab), grid.customer("trusting")
-    storage, home = lab.group("storage")[0], f"/home/ldap-users/{customer.address}"
-    old = check.authority()
+def test_jobs_and_customers_keep_working_while_the_ca_is_replaced(lab, grid, run_playbook):
+    cas = CaReader(lab)
+    customer = grid.customer("trusting")
+    storage = lab.group("storage")[0]
+    home = f"/home/ldap-users/{customer.address}"
+    old = cas.site_ca()
 
-    code, output = play("authority", "--tags", "trust")
+    code, output = run_playbook("authority", "--tags", "trust")
 
     assert code == 0, output
     new = (lab.secrets / "pki" / "next.crt").read_text()
-    (trusted,) = check.trusted()
-    assert (old in trusted, new in trusted) == (True, True)
-    assert check.authority() == old
-    assert (check.verified_ports(old), check.verified_ports(new)) == (list(PORTS), [])
-    number = grid.submit(customer, f"{STEP.format('exchanged')}; echo after", logging=True)
+    (trusted_cas,) = cas.trusted_cas()
+    assert old in trusted_cas
+    assert new in trusted_cas
+    assert cas.site_ca() == old
+    assert cas.verified_ports(old) == list(PORTS)
+    assert cas.verified_ports(new) == []
+    number = grid.submit(
+        customer, f"{WAITING_COMMAND.format('exchanged')}; echo after", logging=True
+    )
     grid.wait(customer, number, "RUNNING")
 
-    code, output = play("authority")
+    code, output = run_playbook("authority")
 
     assert code == 0, output
-    assert (check.authority(), check.trusted()) == (new, {new})
-    assert (check.verified_ports(old), check.verified_ports(new)) == ([], list(PORTS))
+    assert cas.site_ca() == new
+    assert cas.trusted_cas() == {new}
+    assert cas.verified_ports(old) == []
+    assert cas.verified_ports(new) == list(PORTS)
     assert not (lab.secrets / "pki" / "next.crt").exists()
     lab.run(storage, "touch", f"{home}/exchanged")
     grid.wait(customer, number, "FINISHED")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test that rotate.yml exchanges every secret while twenty jobs run.
 
-Every job is billed for the time it ran, and no old secret is accepted afterwards.
+Afterwards each job is billed for its run time, and no service accepts an old secret.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ from tests.e2e.conftest import wait_until
 
 JOBS = 20
 STEP_S = 8
-STEPS = (3, 20)  # number of steps of the shortest and of the longest job
-STARTED_WITHIN_S = 600
-SETTLED_WITHIN_S = 600
-# slurmd repeats the message of a job's end after this time if slurmctld has not received it.
-REPEATED_S = 20
+MIN_STEPS, MAX_STEPS = 3, 20  # number of steps of the shortest and of the longest job
+START_TIMEOUT_S = 600
+SETTLEMENT_TIMEOUT_S = 600
+# slurmd repeats the message about the end of a job after this time if slurmctld did not receive it.
+SLURMD_RETRY_S = 20
 SECRETS = (
     "munge_key",
     "slurm_jwt_key",
@@ -29,8 +29,8 @@ SECRETS = (
     "directory-connector",
     "directory-sssd",
 )
-WAIT = "until test -e {}; do sleep 1; done"
-JWT = """\
+WAIT_FOR_FILE = "until test -e {}; do sleep 1; done"
+CREATE_JWT = """\
 import base64, hashlib, hmac, json, sys, time
 def part(raw):
     return base64.urlsafe_b64encode(raw).rstrip(b"=")
@@ -39,21 +39,23 @@ head = part(b'{"alg":"HS256","typ":"JWT"}') + b"." + part(json.dumps(claims).enc
 signature = hmac.new(sys.stdin.read().encode(), head, hashlib.sha256).digest()
 print((head + b"." + part(signature)).decode())
 """
-QUERY = (
+CALL_SLURMRESTD = (
     "curl --silent --unix-socket /run/slurmrestd/slurmrestd.socket "
     "--header X-SLURM-USER-NAME:slurm --header @- http://slurmrestd/slurm/v0.0.42/diag/"
 )
-BIND = "ldapwhoami -x -H ldaps://{} -D uid=sssd,ou=services,dc=gridstead,dc=internal -y /dev/stdin"
-SEAL = """
+BIND_AS_SSSD = (
+    "ldapwhoami -x -H ldaps://{} -D uid=sssd,ou=services,dc=gridstead,dc=internal -y /dev/stdin"
+)
+SEAL_AND_UNSEAL = """
 umask 077; d=$(mktemp -d); chown munge: $d; trap 'kill $(cat $d/pid); rm -rf $d' EXIT
 install -o munge -m 400 /dev/stdin $d/key
 runuser -u munge -- munged --force --key-file $d/key --socket $d/socket --pid-file $d/pid \\
   --log-file $d/log --seed-file $d/seed
 munge --no-input --socket $d/socket | unmunge --output=/dev/null"""
-LOG_IN = """
+LOG_IN_TO_DATABASE = """
 IFS= read -r MYSQL_PWD; export MYSQL_PWD
 mariadb --user=slurm slurm_acct_db --execute='select 1'"""
-# The exchange takes most of the time, and longer on a busy machine.
+# The exchange takes most of the time.
 pytestmark = pytest.mark.timeout(1800)
 
 
@@ -62,27 +64,29 @@ def secret(lab, name):
 
 
 def workflow(folder, number):
-    """Return a workflow of many steps and the number of times that it writes to its file.
+    """Return a workflow of many steps, and the number of lines that it writes to its file.
 
-    Each step needs slurmctld and slurmd. The workflow waits until all jobs run, and does not wait
-    any longer once all secrets are exchanged. Every second workflow has a step after that moment.
+    Each step needs slurmctld and slurmd. The first step waits until all jobs run. The other steps
+    take STEP_S, or no time after the exchange of the secrets. Every second workflow has a step
+    that waits for the end of the exchange.
     """
-    steps = STEPS[0] + number * (STEPS[1] - STEPS[0]) // (JOBS - 1)
+    steps = MIN_STEPS + number * (MAX_STEPS - MIN_STEPS) // (JOBS - 1)
     write_time = f"date +%s >>~/{folder}/{number}"
-    middle = [f"test -e ~/{folder}/exchanged || sleep {STEP_S}"] * (steps - 2)
+    middle_commands = [f"test -e ~/{folder}/exchanged || sleep {STEP_S}"] * (steps - 2)
     if number % 2:
-        middle[-1] = WAIT.format(f"~/{folder}/exchanged")
-    first = f"mkdir -p ~/{folder}; {write_time}; {WAIT.format(f'~/{folder}/begun')}"
-    commands = [first, *middle, "true"]
-    resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
-    run = []
-    for command in commands:
+        middle_commands[-1] = WAIT_FOR_FILE.format(f"~/{folder}/exchanged")
+    wait_for_begin = WAIT_FOR_FILE.format(f"~/{folder}/begun")
+    first_command = f"mkdir -p ~/{folder}; {write_time}; {wait_for_begin}"
+    workflow_steps = []
+    for command in (first_command, *middle_commands, "true"):
         script = f"{command}; {write_time}"
-        run.append({"run": {"command": script}})
-    return {"enableLogging": False, "resources": resources, "steps": run}, steps + 1
+        workflow_steps.append({"run": {"command": script}})
+    resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
+    definition = {"enableLogging": False, "resources": resources, "steps": workflow_steps}
+    return definition, steps + 1
 
 
-def times_of(record):
+def start_end_and_duration(record):
     """Return the start, the end and the duration of an accounting record, in seconds."""
     return int(record["start"]), int(record["end"]), int(record["elapsedraw"])
 
@@ -92,30 +96,31 @@ def evidence(record):
 
     See docs/explanation/billing.md.
     """
-    start, end, elapsed = times_of(record)
+    start, end, elapsed = start_end_and_duration(record)
     code, signal = map(int, record["exitcode"].split(":"))
-    texts = [record[name] for name in ("admincomment", "jobid", "user", "state", "submit")]
-    fields = [*texts, start, end, end - start - elapsed, code << 8 | signal]
+    fields = [record["admincomment"], record["jobid"], record["user"], record["state"]]
+    fields += [record["submit"], start, end, end - start - elapsed, code << 8 | signal]
     return "0x" + hashlib.sha256("|".join(map(str, fields)).encode()).hexdigest()
 
 
-def as_billed(record, bill):
-    """Return the record of a bill: this record, or an older version of it with an earlier end.
+def billed_record(record, bill):
+    """Return the accounting record that a bill is based on.
 
     A restarted slurmctld sends the end of each job in its list to slurmdbd again, and slurmdbd
-    overwrites the old end. The billed record may therefore no longer exist, but the bill has its
-    hash. Return None if no possible record has this hash.
+    overwrites the old end. The billed record is therefore this record or an older version with an
+    earlier end. The bill contains the hash of the billed record. Returns None if no possible
+    version of the record has this hash.
     """
-    start, end, elapsed = times_of(record)
-    for less in range(end - start + 1):
-        earlier = record | {"end": str(end - less), "elapsedraw": str(elapsed - less)}
+    start, end, elapsed = start_end_and_duration(record)
+    for reduction_s in range(end - start + 1):
+        earlier = record | {"end": str(end - reduction_s), "elapsedraw": str(elapsed - reduction_s)}
         if evidence(earlier) == bill.evidence:
             return earlier
     return None
 
 
 class SiteSecrets:
-    """Read the secrets of a site and check whether a secret is accepted."""
+    """A reader of the secrets of a site, which also checks whether a service accepts a secret."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -143,38 +148,38 @@ class SiteSecrets:
     def is_accepted(self, name, text):
         """Return whether the service of a secret accepts a text as this secret."""
         checks = {
-            "munge_key": self._seals,
-            "slurm_jwt_key": self._signs,
-            "slurmdbd_password": self._logs_in,
-            "directory-sssd": self._binds,
+            "munge_key": self._is_munge_key,
+            "slurm_jwt_key": self._is_jwt_key,
+            "slurmdbd_password": self._is_database_password,
+            "directory-sssd": self._is_directory_password,
         }
         return checks[name](text)
 
-    def _seals(self, key):
-        return self._succeeds(self.database, "bash", SEAL, key)
+    def _is_munge_key(self, key):
+        return self._succeeds(self.database, "bash", SEAL_AND_UNSEAL, key)
 
-    def _signs(self, key):
+    def _is_jwt_key(self, key):
         token = subprocess.run(
-            ["python3", "-c", JWT], input=key, capture_output=True, text=True, check=True
+            ["python3", "-c", CREATE_JWT], input=key, capture_output=True, text=True, check=True
         ).stdout
         header = f"X-SLURM-USER-TOKEN:{token}"
-        answer = self.lab.run(self.lab.controller, "sh", "-c", QUERY, input=header).stdout
+        answer = self.lab.run(self.lab.controller, "sh", "-c", CALL_SLURMRESTD, input=header).stdout
         return '"statistics"' in answer and '"error_number"' not in answer
 
-    def _logs_in(self, password):
-        return self._succeeds(self.database, "bash", LOG_IN, password + "\n")
+    def _is_database_password(self, password):
+        return self._succeeds(self.database, "bash", LOG_IN_TO_DATABASE, password + "\n")
 
-    def _binds(self, password):
-        script = f"LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt {BIND.format(self.directory)}"
+    def _is_directory_password(self, password):
+        script = f"LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt {BIND_AS_SSSD.format(self.directory)}"
         return self._succeeds(self.directory, "sh", script, password)
 
     def _succeeds(self, host, shell, script, text):
-        """Return whether a script exits with 0 when it reads a text from its input."""
+        """Return whether a script that reads a text from its stdin exits with 0."""
         return self.lab.run(host, shell, "-c", script, input=text, check=False).returncode == 0
 
 
 @pytest.fixture(scope="module")
-def site(lab):
+def site_secrets(lab):
     return SiteSecrets(lab)
 
 
@@ -184,17 +189,23 @@ def customer(grid):
 
 
 @pytest.fixture(scope="module")
-def member(customer):
-    with contextlib.closing(many_customers.join(customer)) as joined:
+def connected_customer(customer):
+    with contextlib.closing(many_customers.connect(customer)) as joined:
         yield joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A run of rotate.yml under jobs.
+class Rotation:
+    """A run of rotate.yml while jobs run.
 
-    ``before`` has the old secrets and hashes of certificates. ``writes`` is job number -> number of
-    times that the job writes to its file in the folder ``home``.
+    Attributes:
+        before: The old secrets and the hashes of the old certificates.
+        code: The exit code of the playbook.
+        output: The output of the playbook.
+        still_running: The number of jobs that ran at the end of the playbook.
+        jobs: The settled jobs, by number.
+        writes: The number of lines that each job writes to its file, by job number.
+        home: The folder of the files.
     """
 
     before: dict
@@ -206,13 +217,13 @@ class Run:
     home: str
 
 
-def states_of(member, numbers):
-    return [job.state.name for job in member.jobs(numbers).values()]
+def states_of(connected_customer, numbers):
+    return [job.state.name for job in connected_customer.jobs(numbers).values()]
 
 
 @pytest.fixture(scope="module")
-def run(lab, customer, member, site, play):
-    """Start jobs, exchange every secret while they run, and wait until the last is settled."""
+def rotation(lab, customer, connected_customer, site_secrets, run_playbook):
+    """Start jobs, exchange every secret while they run, and wait until all are settled."""
     name = f"rotated-{secrets.token_hex(4)}"
     home = f"/home/ldap-users/{customer.address}/{name}"
     workflows, writes = [], []
@@ -220,79 +231,95 @@ def run(lab, customer, member, site, play):
         definition, count = workflow(name, number)
         workflows.append(definition)
         writes.append(count)
-    before = {"secrets": site.secrets(), "certificates": site.certificates()}
-    numbers = member.submit(workflows, credits_=200)
-    wait_until(lambda: states_of(member, numbers) == ["RUNNING"] * JOBS, timeout=STARTED_WITHIN_S)
+    before = {"secrets": site_secrets.secrets(), "certificates": site_secrets.certificates()}
+    numbers = connected_customer.submit(workflows, credits_=200)
+    wait_until(
+        lambda: states_of(connected_customer, numbers) == ["RUNNING"] * JOBS,
+        timeout=START_TIMEOUT_S,
+    )
     begun = f"find {home.removesuffix(name)} -path '{home}/*'"
-    wait_until(lambda: len(lab.sh(site.storage, begun).split()) == JOBS, timeout=STARTED_WITHIN_S)
-    lab.run(site.storage, "touch", f"{home}/begun")
+    wait_until(
+        lambda: len(lab.sh(site_secrets.storage, begun).split()) == JOBS, timeout=START_TIMEOUT_S
+    )
+    lab.run(site_secrets.storage, "touch", f"{home}/begun")
 
-    code, output = play("rotate")
+    code, output = run_playbook("rotate")
 
     (lab.folder / "rotate.log").write_text(output)
-    still_running = states_of(member, numbers).count("RUNNING")
-    lab.run(site.storage, "touch", f"{home}/exchanged")
-    return Run(
+    still_running = states_of(connected_customer, numbers).count("RUNNING")
+    lab.run(site_secrets.storage, "touch", f"{home}/exchanged")
+    return Rotation(
         before=before,
         code=code,
         output=output,
         still_running=still_running,
-        jobs=member.wait_cold(numbers, timeout=SETTLED_WITHIN_S),
+        jobs=connected_customer.wait_cold(numbers, timeout=SETTLEMENT_TIMEOUT_S),
         writes=dict(zip(numbers, writes, strict=True)),
         home=home,
     )
 
 
-def test_secrets_are_exchanged_while_jobs_run(run):
-    assert run.code == 0, run.output
-    assert run.still_running >= JOBS // 2
+def test_secrets_are_exchanged_while_jobs_run(rotation):
+    assert rotation.code == 0, rotation.output
+    assert rotation.still_running >= JOBS // 2
 
 
-def test_every_job_ends_once_and_is_billed_for_its_time(lab, grid, customer, member, site, run):
-    records = many_customers.records_of(lab, run.jobs)
-    lines = lab.sh(site.storage, f"cd {run.home}; grep -r '^[0-9]'").splitlines()
+def write_times(lab, site_secrets, rotation):
+    """Return the Unix times that the jobs wrote, by the name of the file."""
+    output = lab.sh(site_secrets.storage, f"cd {rotation.home}; grep -r '^[0-9]'")
     times_by_file = defaultdict(list)
-    for line in lines:
+    for line in output.splitlines():
         file, time = line.split(":")
         times_by_file[file].append(int(time))
+    return times_by_file
+
+
+def test_every_job_ends_once_and_is_billed_for_its_time(
+    lab, grid, customer, connected_customer, site_secrets, rotation
+):
+    records = many_customers.records_of(lab, rotation.jobs)
+    times_by_file = write_times(lab, site_secrets, rotation)
     excess_s = []
-    for index, (number, job) in enumerate(run.jobs.items()):
+    for index, (number, job) in enumerate(rotation.jobs.items()):
         (record,) = records[number]
-        (bill,) = member.ends(number)
-        billed = as_billed(record, bill)
+        (bill,) = connected_customer.end_events(number)
+        billed = billed_record(record, bill)
         assert billed, f"no version of {record} has the hash of {bill}"
         paid = grid.check_money(customer, number, seconds=lab.billed_seconds(billed))
-        assert (paid["state"], job.exit_code) == ("FINISHED", 0)
+        assert paid["state"] == "FINISHED"
+        assert job.exit_code == 0
         times = times_by_file[str(index)]
-        assert len(times) == run.writes[number]
+        assert len(times) == rotation.writes[number]
         excess_s.append(int(record["start"]) + bill.numbers["billedSeconds"] - times[-1])
     print("seconds billed after each job's last write to its file:", sorted(excess_s))
-    assert 0 <= min(excess_s) <= max(excess_s) <= REPEATED_S
+    assert min(excess_s) >= 0
+    assert max(excess_s) <= SLURMD_RETRY_S
 
 
 @pytest.mark.parametrize(
     "name", ["munge_key", "slurm_jwt_key", "slurmdbd_password", "directory-sssd"]
 )
-def test_the_new_secret_is_accepted_and_the_old_secret_is_refused(run, site, name):
-    assert site.is_accepted(name, secret(site.lab, name))
-    assert not site.is_accepted(name, run.before["secrets"][name])
+def test_the_new_secret_is_accepted_and_the_old_secret_is_refused(rotation, site_secrets, name):
+    assert site_secrets.is_accepted(name, secret(site_secrets.lab, name))
+    assert not site_secrets.is_accepted(name, rotation.before["secrets"][name])
 
 
-def test_every_secret_and_every_certificate_with_its_key_is_new(run, site):
-    now = {"secrets": site.secrets(), "certificates": site.certificates()}
+def test_every_secret_and_every_certificate_with_its_key_is_new(rotation, site_secrets):
+    now = {"secrets": site_secrets.secrets(), "certificates": site_secrets.certificates()}
 
     for kind, values in now.items():
         for name, value in values.items():
-            assert value != run.before[kind][name], f"{name} is unchanged"
+            assert value != rotation.before[kind][name], f"{name} is unchanged"
 
 
-@pytest.mark.usefixtures("run")
+@pytest.mark.usefixtures("rotation")
 def test_the_exchange_leaves_no_files(lab):
-    assert [path.name for path in lab.secrets.iterdir() if path.suffix in {".old", ".new"}] == []
+    suffixes = {path.suffix for path in lab.secrets.iterdir()}
+    assert suffixes.isdisjoint({".old", ".new"})
     for host in lab.hosts:
         assert lab.sh(host, "find /etc/munge /etc/gridstead -name '*.next' -o -name '*.new'") == ""
 
 
-def test_no_secret_is_in_ansibles_output(run, site):
-    values = [*run.before["secrets"].values(), *site.secrets().values()]
-    assert [value for value in values if value in run.output] == []
+def test_no_secret_is_in_ansibles_output(rotation, site_secrets):
+    for value in (*rotation.before["secrets"].values(), *site_secrets.secrets().values()):
+        assert value not in rotation.output

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test the services, ports and files of a site that site.yml has set up on a small lab."""
 
+import itertools
+
 import pytest
 
 UNITS = {
@@ -16,79 +18,78 @@ UNITS = {
     "compute1": ("munge", "slurmd", "sssd"),
 }  # fmt: skip
 HOSTS_AND_UNITS = []
-for host, units in UNITS.items():
-    HOSTS_AND_UNITS += [(host, unit) for unit in units]
+for host_name, host_units in UNITS.items():
+    HOSTS_AND_UNITS += itertools.product([host_name], host_units)
 
 
-@pytest.mark.parametrize(("name", "unit"), HOSTS_AND_UNITS)
-def test_every_service_runs_and_is_enabled(on, name, unit):
-    service = on(name).service(unit)
+@pytest.mark.parametrize(("host", "unit"), HOSTS_AND_UNITS)
+def test_every_service_runs_and_is_enabled(get_host, host, unit):
+    service = get_host(host).service(unit)
 
     assert service.is_running
     assert service.is_enabled
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_no_unit_has_failed(on, name):
-    assert on(name).check_output("systemctl list-units --failed --plain --no-legend") == ""
+def test_no_unit_has_failed(get_host, host):
+    assert get_host(host).check_output("systemctl list-units --failed --plain --no-legend") == ""
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_all_hosts_have_the_same_munge_key(on, name):
-    credential = on("control").check_output("munge --no-input")
+def test_all_hosts_have_the_same_munge_key(get_host, host):
+    credential = get_host("control").check_output("munge --no-input")
 
-    assert on(name).run(f"echo '{credential}' | unmunge > /dev/null").rc == 0
-
-
-def test_sinfo_on_the_login_host_lists_the_node_as_idle(on):
-    assert on("infra").check_output("sinfo --noheader --format=%N:%T") == "compute1:idle"
+    assert get_host(host).run(f"echo '{credential}' | unmunge > /dev/null").rc == 0
 
 
-def test_the_cluster_is_in_the_accounting(on):
-    assert (
-        on("control").check_output("sacctmgr --noheader --parsable2 show cluster format=cluster")
-        == "gridstead"
-    )
+def test_sinfo_on_the_login_host_lists_the_node_as_idle(get_host):
+    assert get_host("infra").check_output("sinfo --noheader --format=%N:%T") == "compute1:idle"
 
 
-def test_the_first_run_sets_the_gpu_limit_of_the_qos(on):
-    shown = on("control").check_output(
+def test_the_cluster_is_in_the_accounting(get_host):
+    command = "sacctmgr --noheader --parsable2 show cluster format=cluster"
+    assert get_host("control").check_output(command) == "gridstead"
+
+
+def test_the_first_run_sets_the_gpu_limit_of_the_qos(get_host):
+    limits = get_host("control").check_output(
         "sacctmgr --noheader --parsable2 show qos short format=MaxTRESPerUser,MaxWall"
     )
 
-    assert shown == "cpu=64,gres/gpu=2|04:00:00"
+    assert limits == "cpu=64,gres/gpu=2|04:00:00"
 
 
-def test_slurmrestd_has_no_network_port(on):
-    sockets = on("control").socket.get_listening_sockets()
+def test_slurmrestd_has_no_network_port(get_host):
+    sockets = get_host("control").socket.get_listening_sockets()
 
-    assert not [socket for socket in sockets if socket.endswith(":6820")]
-
-
-@pytest.mark.parametrize("name", UNITS)
-def test_every_host_mounts_the_shared_storage(on, name):
-    assert on(name).mount_point("/srv/shared").exists
-
-
-def test_a_file_of_the_storage_host_can_be_read_on_the_node(on):
-    on("infra").check_output("date > /srv/shared/.seen && sync")
-
-    written = on("infra").check_output("cat /srv/shared/.seen")
-
-    assert on("compute1").check_output("cat /srv/shared/.seen") == written
-    on("infra").check_output("rm /srv/shared/.seen")
+    for socket in sockets:
+        assert not socket.endswith(":6820")
 
 
 @pytest.mark.parametrize("name", UNITS)
-def test_every_certificate_is_signed_by_the_sites_ca(on, name):
+def test_every_host_mounts_the_shared_storage(get_host, host):
+    assert get_host(host).mount_point("/srv/shared").exists
+
+
+def test_a_file_of_the_storage_host_can_be_read_on_the_node(get_host):
+    get_host("infra").check_output("date > /srv/shared/.seen && sync")
+
+    written = get_host("infra").check_output("cat /srv/shared/.seen")
+
+    assert get_host("compute1").check_output("cat /srv/shared/.seen") == written
+    get_host("infra").check_output("rm /srv/shared/.seen")
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_every_certificate_is_signed_by_the_sites_ca(get_host, host):
     command = (
         "cd /etc/gridstead/pki && "
         "for c in *.crt; do openssl verify -CAfile ca.crt $c || exit 1; done"
     )
 
-    assert on(name).run(command).rc == 0
+    assert get_host(host).run(command).rc == 0
 
 
-def test_the_chain_can_be_reached_only_from_its_own_host(on):
-    assert on("control").run("nc -z -w 2 127.0.0.1 8545").rc == 0
-    assert on("infra").run("nc -z -w 2 control 8545").rc != 0
+def test_the_chain_accepts_connections_only_from_its_host(get_host):
+    assert get_host("control").run("nc -z -w 2 127.0.0.1 8545").rc == 0
+    assert get_host("infra").run("nc -z -w 2 control 8545").rc != 0

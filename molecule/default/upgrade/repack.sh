@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds packages with a higher revision from the installed packages of Slurm, in a folder from
-# which apt can install. Only the revision differs, and slurmd cannot be configured while the file
-# /var/tmp/broken exists.
+# Builds packages with a higher revision from the installed packages of Slurm. Package slurmd cannot
+# be configured while the file /var/tmp/broken exists. FOLDER is then a source for apt. SUFFIX is
+# appended to the version.
 # Usage: repack.sh FOLDER SUFFIX
 set -euo pipefail
 shopt -s nullglob

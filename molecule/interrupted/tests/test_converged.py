@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that killed and repeated runs of site.yml have the result of one undisturbed run.
+"""Test that killed and repeated runs of site.yml have the result of one uninterrupted run.
 
-The differences that are allowed are in declared.yml.
+File declared.yml lists the allowed differences.
 """
 
 import json
@@ -14,16 +14,16 @@ import yaml
 from gridstead_lab import snapshots
 
 HOSTS = tuple(json.loads(Path(os.environ["GRIDSTEAD_LAB_TOPOLOGY"]).read_text())["hosts"])
-DECLARED = yaml.safe_load(Path(__file__).with_name("declared.yml").read_text())
+ALLOWED_DIFFERENCES = yaml.safe_load(Path(__file__).with_name("declared.yml").read_text())
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_the_host_equals_the_result_of_an_undisturbed_run(host, request):
-    undisturbed = json.loads(
+def test_the_host_equals_the_host_after_an_uninterrupted_run(host, request):
+    expected = json.loads(
         Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], f"before-{host}.json").read_text()
     )
 
     now = snapshots.take(request.config.getoption("--ssh-config"), host)
 
-    differences = snapshots.undeclared(undisturbed, now, DECLARED)
+    differences = snapshots.unexpected_differences(expected, now, ALLOWED_DIFFERENCES)
     assert not differences, "\n".join(differences)

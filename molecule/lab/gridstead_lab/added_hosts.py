@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Add a host to a lab that is up, and remove an added host.
 
-The state file names a host only while the host is complete: ``add`` writes its name last and
-``remove`` deletes its name first. What a killed run leaves is removed by the next run for the same
-name, or by ``down``.
+The state file lists only complete hosts: ``add`` writes the name last, and ``remove`` deletes the
+name first. The next run for the same name, or ``down``, removes the objects that a killed run left.
 """
 
 import dataclasses
@@ -13,58 +12,60 @@ from gridstead_lab import cgroups, host, image, network, state
 from gridstead_lab.errors import LabError
 from gridstead_lab.lifecycle import create_host, recipe_of, running_lab, wait_for_ssh
 from gridstead_lab.names import Names
-from gridstead_lab.processes import wait_gone
+from gridstead_lab.processes import wait_until_false
 from gridstead_lab.topology import NAME
 
 KILL_S = 10.0
 
 
-def add(names: Names, name: str, like: str) -> None:
-    """Create a host with the groups and limits of the host ``like``.
+def add(names: Names, name: str, model_host: str) -> None:
+    """Create a host with the groups and limits of ``model_host``.
 
-    On return the new host answers on its ssh port.
+    Returns after the new host has answered on its ssh port.
 
     Raises:
         LabError: If the name is in use or not allowed, the lab is not up, or the host does not
             come up.
     """
-    with running_lab(names, like) as lab:
+    with running_lab(names, model_host) as lab:
         if name in lab.hosts or not NAME.fullmatch(name):
             message = f"cannot add host {name!r} to lab {lab.lab}"
-            raise LabError(
-                message, f"It must match {NAME.pattern} and be none of {' '.join(lab.hosts)}."
-            )
+            hint = f"The name must match {NAME.pattern} and differ from {' '.join(lab.hosts)}."
+            raise LabError(message, hint)
         octet = _next_octet(lab)
-        entry = lab.hosts[like] | {"octet": octet, "address": network.address(lab.network, octet)}
-        _remove_pieces(names, name, octet)
+        entry = lab.hosts[model_host] | {
+            "octet": octet,
+            "address": network.address(lab.network, octet),
+        }
+        _remove_objects(names, name, octet)
         key = _create(names, name, entry, lab)
         keys = state.read_host_keys(names) | {name: (entry["address"], key)}
         state.write_ssh_files(names, keys)
-        state.save(names, _with_host(lab, name, entry, like))
+        state.save(names, _with_host(lab, name, entry, model_host))
 
 
 def remove(names: Names, name: str) -> None:
     """Remove a host that ``add`` created.
 
     Raises:
-        LabError: If the lab has no host of this name, or some part of it cannot be removed.
+        LabError: If the lab has no host of this name, or an object of the host cannot be removed.
     """
     with running_lab(names, name) as lab:
         state.save(names, _without_host(lab, name))
         keys = state.read_host_keys(names)
         keys.pop(name, None)
         state.write_ssh_files(names, keys)
-        _remove_pieces(names, name, lab.hosts[name]["octet"])
+        _remove_objects(names, name, lab.hosts[name]["octet"])
 
 
 def _next_octet(lab: state.State) -> int:
-    octets = [entry["octet"] for entry in lab.hosts.values()]
-    return max(network.FIRST_ADDED - 1, *octets) + 1
+    used_octets = [entry["octet"] for entry in lab.hosts.values()]
+    return max(network.FIRST_ADDED - 1, *used_octets) + 1
 
 
 def _create(names: Names, name: str, entry: dict[str, Any], lab: state.State) -> str:
     """Create a host from its entry of the state file and return its public host key."""
-    place = host.Place(
+    placed = host.PlacedHost(
         name=name,
         octet=entry["octet"],
         address=entry["address"],
@@ -72,16 +73,16 @@ def _create(names: Names, name: str, entry: dict[str, Any], lab: state.State) ->
     )
     layers = tuple(map(image.Layer.of, lab.image))
     public_key = (names.state / "id_ed25519.pub").read_text()
-    key = create_host(names, place, lab.network, image.lowerdir(layers), public_key)
-    wait_for_ssh({name: place.address})
+    key = create_host(names, placed, lab.network, image.lowerdir(layers), public_key)
+    wait_for_ssh({name: placed.address})
     return key
 
 
-def _with_host(lab: state.State, name: str, entry: dict[str, Any], like: str) -> state.State:
-    """Return the state with another host, which is in the groups of the host ``like``."""
+def _with_host(lab: state.State, name: str, entry: dict[str, Any], model_host: str) -> state.State:
+    """Return the state with an additional host in the groups of ``model_host``."""
     members = {}
     for group, hosts in lab.members.items():
-        members[group] = [*hosts, name] if like in hosts else hosts
+        members[group] = [*hosts, name] if model_host in hosts else hosts
     return dataclasses.replace(lab, hosts=lab.hosts | {name: entry}, members=members)
 
 
@@ -94,11 +95,11 @@ def _without_host(lab: state.State, name: str) -> state.State:
     return dataclasses.replace(lab, hosts=hosts, members=members)
 
 
-def _remove_pieces(names: Names, name: str, octet: int) -> None:
+def _remove_objects(names: Names, name: str, octet: int) -> None:
     host.cut_power(names, name)
     network.disconnect(names, octet)
     groups = [folder / name for folder in cgroups.folders_of(names.prefix)]
-    if not wait_gone(lambda: bool(cgroups.remove(groups)), seconds=KILL_S):
+    if not wait_until_false(lambda: bool(cgroups.remove(groups)), seconds=KILL_S):
         message = f"could not remove cgroups of {name}"
         raise LabError(message)
     host.unmount_below(names.host(name))

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory and core limits of hosts. A pure function plans the cgroups, another creates them.
+"""Memory and core limits of hosts. Function recipe() plans the cgroups, prepare() creates them.
 
-Each host gets its own cgroup in every hierarchy. Without its own cgroup, all containers of the
-machine would share ``/payload`` and could stop each other's services.
+Each host gets a separate cgroup in every hierarchy. Otherwise all containers of the machine would
+share ``/payload`` and could stop each other's services.
 
 Hybrid machine (v1 controllers and a cgroup2 tree): each hierarchy gets a folder
 ``<prefix>/<host>``, and the v1 controllers enforce the limits. Hosts with ``job_cgroups`` see their
 own v1 folders at ``/cgv1/<controller>``. Slurm's cgroup/v1 plugin creates the cgroups of its jobs
-there, inside the limit.
+there, below the host's limits.
 
 Unified machine (cgroup2 only): systemd creates a delegated scope per host, with the limits as its
-properties. Only the function that plans this case is tested; its result has never been run.
+properties. Tests cover the plan of this case, but no lab has run on a unified machine yet.
 
-/proc/meminfo is not limited by a cgroup: programs in a host see the machine's memory there.
+A cgroup does not limit /proc/meminfo: programs in a host see the machine's memory there.
 """
 
 import os
@@ -30,7 +30,13 @@ MAX_PIDS = 8192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hierarchies:
-    """The mounted trees: controller -> v1 mount point, systemd's named tree, the cgroup2 tree."""
+    """The mounted cgroup trees.
+
+    Attributes:
+        v1: The v1 controllers with their mount points.
+        systemd: The mount point of systemd's named v1 tree.
+        unified: The mount point of the cgroup2 tree.
+    """
 
     v1: tuple[tuple[str, Path], ...]
     systemd: Path | None
@@ -39,11 +45,15 @@ class Hierarchies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """The steps that give one host its limits.
+    """The steps that set the limits of a host.
 
-    Shape: ``folders`` are in order of creation, parents first. ``writes`` are (file, text), in
-    order. The host's first process joins each cgroup of ``join``. ``binds`` are (outside, inside).
-    ``launcher`` are the words in front of the command that boots the host.
+    Attributes:
+        version: ``v1`` or ``v2``.
+        folders: The folders in the order of their creation, parents first.
+        writes: The pairs (file, text) to write, in order.
+        join: The cgroups that the host's first process joins.
+        binds: The bind mounts as pairs (path on the machine, path in the host).
+        launcher: The words in front of the command that boots the host.
     """
 
     version: str
@@ -56,7 +66,13 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The facts of a machine that a recipe needs: CPUs, memory nodes, whether v1 counts swap."""
+    """The facts of a machine that a recipe needs.
+
+    Attributes:
+        cpus: The CPUs of the v1 cpuset controller, as in file cpuset.cpus.
+        mems: The memory nodes of the v1 cpuset controller, as in file cpuset.mems.
+        counts_swap: Whether the v1 memory controller limits swap.
+    """
 
     cpus: str
     mems: str
@@ -72,33 +88,33 @@ def hierarchies(mountinfo: str) -> Hierarchies:
         fields, rest = before.split(), after.split()
         if len(fields) < 5 or len(rest) < 3 or not rest[0].startswith("cgroup"):
             continue
-        point = Path(fields[4])
+        mount_point = Path(fields[4])
         options = rest[2].split(",")
         if rest[0] == "cgroup2":
-            unified = unified or point
+            unified = unified or mount_point
         elif "name=systemd" in options:
-            systemd = systemd or point
+            systemd = systemd or mount_point
         else:
             for option in options:
-                v1.setdefault(option, point)
-    return Hierarchies(v1=_used(v1), systemd=systemd, unified=unified)
+                v1.setdefault(option, mount_point)
+    return Hierarchies(v1=_used_controllers(v1), systemd=systemd, unified=unified)
 
 
-def _used(v1: dict[str, Path]) -> tuple[tuple[str, Path], ...]:
+def _used_controllers(v1: dict[str, Path]) -> tuple[tuple[str, Path], ...]:
     """Return the controllers that the lab uses, with their mount points."""
     mounted = []
     for name in (*JOB_CONTROLLERS, "pids"):
-        point = v1.get(name)
-        if point is not None:
-            mounted.append((name, point))
+        mount_point = v1.get(name)
+        if mount_point is not None:
+            mounted.append((name, mount_point))
     return tuple(mounted)
 
 
 def recipe(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Recipe:
-    """Return the steps that give a host its limits on a machine with these cgroup trees.
+    """Return the steps that set the limits of a host on a machine with these cgroup trees.
 
     Raises:
-        LabError: If no cgroup2 tree is mounted, or only some of the v1 controllers are.
+        LabError: If no cgroup2 tree is mounted, or if only some v1 controllers are mounted.
     """
     if trees.unified is None:
         message = "no cgroup2 tree is mounted"
@@ -115,36 +131,42 @@ def recipe(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Rec
 
 def _hybrid(trees: Hierarchies, machine: Machine, prefix: str, host: Host) -> Recipe:
     v1 = dict(trees.v1)
-    points = list(dict.fromkeys([*v1.values(), *filter(None, (trees.systemd, trees.unified))]))
-    own = {name: point / prefix / host.name for name, point in v1.items()}
+    host_folders = {name: mount_point / prefix / host.name for name, mount_point in v1.items()}
     folders, join = [], []
-    for point in points:
-        folders += [point / prefix, point / prefix / host.name]
-        join.append(point / prefix / host.name)
-    binds = tuple((own[name], Path("/cgv1") / name) for name in JOB_CONTROLLERS)
+    # Several controllers can share a mount point.
+    for mount_point in dict.fromkeys([*v1.values(), trees.systemd, trees.unified]):
+        if mount_point is not None:
+            folders += [mount_point / prefix, mount_point / prefix / host.name]
+            join.append(mount_point / prefix / host.name)
+    binds = tuple((host_folders[name], Path("/cgv1") / name) for name in JOB_CONTROLLERS)
     return Recipe(
         version="v1",
         folders=tuple(folders),
-        writes=tuple(_hybrid_writes(own, machine, host)),
+        writes=tuple(_hybrid_writes(host_folders, machine, host)),
         join=tuple(join),
         binds=binds if host.job_cgroups else (),
     )
 
 
-def _hybrid_writes(own: dict[str, Path], machine: Machine, host: Host) -> list[tuple[Path, str]]:
-    """Return (file, text) of a host's v1 limits; ``own`` is controller -> the host's folder."""
+def _hybrid_writes(
+    host_folders: dict[str, Path], machine: Machine, host: Host
+) -> list[tuple[Path, str]]:
+    """Return the pairs (file, text) of a host's v1 limits.
+
+    ``host_folders`` contains the host's folder of each controller.
+    """
     writes = []
-    for folder in (own["cpuset"].parent, own["cpuset"]):
+    for folder in (host_folders["cpuset"].parent, host_folders["cpuset"]):
         writes.append((folder / "cpuset.cpus", machine.cpus))
         writes.append((folder / "cpuset.mems", machine.mems))
     limit = str(host.memory_mb * 2**20)
-    writes.append((own["memory"] / "memory.limit_in_bytes", limit))
+    writes.append((host_folders["memory"] / "memory.limit_in_bytes", limit))
     if machine.counts_swap:
-        writes.append((own["memory"] / "memory.memsw.limit_in_bytes", limit))
-    writes.append((own["cpu"] / "cpu.cfs_period_us", str(PERIOD_US)))
-    writes.append((own["cpu"] / "cpu.cfs_quota_us", str(int(host.cores * PERIOD_US))))
-    if "pids" in own:
-        writes.append((own["pids"] / "pids.max", str(MAX_PIDS)))
+        writes.append((host_folders["memory"] / "memory.memsw.limit_in_bytes", limit))
+    writes.append((host_folders["cpu"] / "cpu.cfs_period_us", str(PERIOD_US)))
+    writes.append((host_folders["cpu"] / "cpu.cfs_quota_us", str(int(host.cores * PERIOD_US))))
+    if "pids" in host_folders:
+        writes.append((host_folders["pids"] / "pids.max", str(MAX_PIDS)))
     return writes
 
 
@@ -178,30 +200,30 @@ def read_machine() -> tuple[Hierarchies, Machine]:
     )
 
 
-def prepare(plan: Recipe) -> None:
-    """Create the folders and write the limits; may be repeated."""
-    for folder in plan.folders:
+def prepare(recipe_of_host: Recipe) -> None:
+    """Create the folders and write the limits. A repeated call is allowed."""
+    for folder in recipe_of_host.folders:
         folder.mkdir(exist_ok=True)
-    for file, text in plan.writes:
+    for file, text in recipe_of_host.writes:
         file.write_text(text)
 
 
 def folders_of(prefix: str) -> list[Path]:
-    """Return the lab's cgroup folders that exist, one per hierarchy."""
+    """Return the existing cgroup folders of a lab, one per hierarchy."""
     trees = hierarchies(Path("/proc/self/mountinfo").read_text())
-    points = {trees.systemd, trees.unified}
-    for _, point in trees.v1:
-        points.add(point)
+    mount_points = {trees.systemd, trees.unified}
+    for _, mount_point in trees.v1:
+        mount_points.add(mount_point)
     folders = []
-    for point in filter(None, points):
-        folders += [point / prefix, point / f"{prefix}.slice"]
+    for mount_point in filter(None, mount_points):
+        folders += [mount_point / prefix, mount_point / f"{prefix}.slice"]
     return sorted(folder for folder in folders if folder.is_dir())
 
 
 def memory_used_mb(prefix: str, host: str) -> int | None:
-    """Return the memory charged to a host's cgroup, in MiB and with the page cache.
+    """Return the memory of a host's cgroup including the page cache, in MiB.
 
-    Return None if the host has no cgroup.
+    Returns None if the host has no cgroup.
     """
     for folder in folders_of(prefix):
         for file in (f"{host}/memory.usage_in_bytes", f"{prefix}-{host}.scope/memory.current"):
@@ -211,14 +233,14 @@ def memory_used_mb(prefix: str, host: str) -> int | None:
 
 
 def remove(folders: Iterable[Path]) -> list[Path]:
-    """Remove cgroups, deepest first; return those that could not be removed yet."""
-    left = []
+    """Remove cgroups, deepest first. Returns the cgroups that could not be removed yet."""
+    remaining = []
     for folder in folders:
-        for place, _, _ in os.walk(folder, topdown=False):
+        for subfolder, _, _ in os.walk(folder, topdown=False):
             try:
-                Path(place).rmdir()
+                Path(subfolder).rmdir()
             except FileNotFoundError:
                 continue
             except OSError:
-                left.append(Path(place))
-    return left
+                remaining.append(Path(subfolder))
+    return remaining

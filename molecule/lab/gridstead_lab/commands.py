@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a program of this machine; its output is in the error if it fails."""
+"""A function that runs a program of this machine and reports its output if it fails."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ def run(
         CommandFailed: If the program is not installed or its exit code is not 0.
     """
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             argv,
             input=text,
             stdin=subprocess.DEVNULL if text is None else None,
@@ -31,8 +31,8 @@ def run(
     except FileNotFoundError as err:
         message = f"program {argv[0]} is not installed"
         raise CommandFailed(message, "Run `make setup`.") from err
-    if done.returncode:
-        output = (done.stderr.strip() or done.stdout.strip())[-2000:]
-        message = f"{' '.join(argv)[:200]} exited {done.returncode}: {output}"
+    if result.returncode:
+        output = (result.stderr.strip() or result.stdout.strip())[-2000:]
+        message = f"{' '.join(argv)[:200]} exited {result.returncode}: {output}"
         raise CommandFailed(message)
-    return done.stdout
+    return result.stdout

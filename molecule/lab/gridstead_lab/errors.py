@@ -6,18 +6,18 @@ class LabError(Exception):
     """An action of the lab failed.
 
     Args:
-        message: One line that says what failed: lower case, no full stop, with the object's name.
-        hint: A full sentence that says what to do, or nothing.
+        message: One line that names the failed object. Starts in lower case, has no full stop.
+        hint: A sentence with the action for the user, or an empty text.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
-        """Store the two parts, which are printed on separate lines."""
+        """Store the message and the hint, which are printed on separate lines."""
         super().__init__(message)
         self.hint = hint
 
 
 class InvalidTopology(LabError):
-    """A topology file is not valid. Nothing was changed."""
+    """A topology file is not valid. The lab is unchanged."""
 
 
 class CommandFailed(LabError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One host: mount its root, give it an identity, boot it, stop it and remove it."""
+"""The steps for one host: mount its root, write its identity, boot it, stop it and remove it."""
 
 import os
 import shutil
@@ -14,16 +14,16 @@ from gridstead_lab import cgroups, commands, namespaces, processes
 from gridstead_lab.errors import LabError
 from gridstead_lab.names import Names
 
-# SIGRTMIN+4 tells systemd as PID 1 to power off.
+# With SIGRTMIN+4 systemd as PID 1 powers off.
 POWER_OFF = signal.SIGRTMIN + 4
-# Major, minor. All users of a host may open these devices, as on a real machine.
+# The major and minor numbers of devices that all users of a host may open, as on a real machine.
 DEVICES = {"fuse": (10, 229), "net/tun": (10, 200)}
-STOP_S = 10.0
+STOP_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A host of a lab: its name, the last octet of its address, its address, its cgroup recipe."""
+class PlacedHost:
+    """A host of a lab with its address, the last octet of the address, and its cgroup recipe."""
 
     name: str
     octet: int
@@ -37,60 +37,63 @@ def mount_root(names: Names, host: str, lowerdir: str) -> None:
     for part in ("upper", "work", "root"):
         (folder / part).mkdir(parents=True)
         (folder / part).chmod(0o755)
-    # volatile: sync does not write to the disk. The data of a killed host stays in the machine's
-    # memory, and no lab survives a crash of the machine itself.
+    # With option volatile, sync does not write to the disk. A killed host keeps its data in the
+    # machine's memory. A crash of the machine destroys the lab.
     options = f"lowerdir={lowerdir},upperdir={folder}/upper,workdir={folder}/work,volatile"
     commands.run(
         ["mount", "-t", "overlay", names.machine(host), "-o", options, str(names.root(host))]
     )
 
 
-def give_identity(names: Names, place: Place, public_key: str) -> str:
-    """Write the files that differ between hosts into a host's root; return its public host key.
+def give_identity(names: Names, placed: PlacedHost, public_key: str) -> str:
+    """Write the files that differ between hosts into a host's root.
 
-    Call it only before the first boot: afterwards the roles manage these files.
+    Call this function only before the first boot. The roles manage these files later. Returns the
+    public host key.
     """
-    root = names.root(place.name)
+    root = names.root(placed.name)
     key = root / "etc/ssh/ssh_host_ed25519_key"
     # A plain image contains the keys that openssh-server created when the image was built.
-    for old in key.parent.glob("ssh_host_*"):
-        old.unlink()
-    commands.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", place.name, "-f", str(key)])
+    for key_of_image in key.parent.glob("ssh_host_*"):
+        key_of_image.unlink()
+    commands.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", placed.name, "-f", str(key)])
     _write(root / "etc/machine-id", uuid.uuid4().hex + "\n", 0o444)
-    _write(root / "etc/hostname", place.name + "\n")
-    _write(root / "etc/hosts", f"127.0.0.1 localhost\n{place.address} {place.name}\n")
-    # This address refuses a query at once. A name server that does not answer would delay each
-    # start of slurmctld by 10 s.
+    _write(root / "etc/hostname", placed.name + "\n")
+    _write(root / "etc/hosts", f"127.0.0.1 localhost\n{placed.address} {placed.name}\n")
+    # Port 53 of this address refuses connections. A name server that does not answer would delay
+    # each start of slurmctld by 10 s.
     _write(root / "etc/resolv.conf", "nameserver 127.0.0.1\n")
     (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
     _write(root / "root/.ssh/authorized_keys", public_key, 0o600)
     # New device nodes, because a bind mount of the machine's node keeps its mode, often 0600.
     for device, numbers in DEVICES.items():
-        node = names.host(place.name) / "dev" / device
+        node = names.host(placed.name) / "dev" / device
         node.parent.mkdir(parents=True, exist_ok=True)
         os.mknod(node, 0o020666, os.makedev(*numbers))
         node.chmod(0o666)
     return key.with_suffix(".pub").read_text().strip()
 
 
-def boot(names: Names, place: Place) -> None:
-    """Start a host whose root and network exist; return at once.
+def boot(names: Names, placed: PlacedHost) -> None:
+    """Start a host whose root and network exist, and return immediately.
 
-    The first process joins the host's cgroups before it becomes systemd-nspawn.
+    The first process joins the host's cgroups before it executes systemd-nspawn.
     """
-    cgroups.prepare(place.recipe)
-    folder, recipe = names.host(place.name), place.recipe
+    cgroups.prepare(placed.recipe)
+    folder, recipe = names.host(placed.name), placed.recipe
     binds = [f"--bind={outside}:{inside}" for outside, inside in recipe.binds]
     binds += [f"--bind={folder}/dev/{device}:/dev/{device}" for device in DEVICES]
     argv = [
         *recipe.launcher, *namespaces.launcher(), "systemd-nspawn", "--quiet",
-        f"--cpu-affinity={namespaces.payload_cpus()}", f"--directory={names.root(place.name)}",
+        f"--cpu-affinity={namespaces.payload_cpus()}", f"--directory={names.root(placed.name)}",
         "--boot", f"--network-namespace-path={folder}/netns", "--register=no", "--keep-unit",
-        f"--machine={names.machine(place.name)}", f"--hostname={place.name}", "--resolv-conf=off",
+        f"--machine={names.machine(placed.name)}", f"--hostname={placed.name}", "--resolv-conf=off",
         "--timezone=off", "--link-journal=no", "--console=pipe", "--capability=CAP_NET_ADMIN",
         *binds,
     ]  # fmt: skip
-    join = "".join(f"echo $$ > {cgroup}/cgroup.procs || exit 70\n" for cgroup in recipe.join)
+    join = ""
+    for cgroup in recipe.join:
+        join += f"echo $$ > {cgroup}/cgroup.procs || exit 70\n"
     with (folder / "console.log").open("ab") as console:
         subprocess.Popen(
             ["/bin/sh", "-c", f'{join}exec "$@"', "sh", *argv],
@@ -102,8 +105,8 @@ def boot(names: Names, place: Place) -> None:
             env={
                 "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
                 "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
-                # /proc/sys/net is writable for the host's own network namespace and for those that
-                # its users create.
+                # Makes /proc/sys/net writable in the host's network namespace and in the network
+                # namespaces of its users.
                 "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
                 **dict([names.mark.split("=")]),
             },
@@ -111,7 +114,7 @@ def boot(names: Names, place: Place) -> None:
 
 
 def power_off(names: Names, nspawn: int) -> None:
-    """Ask a host to shut down; return at once."""
+    """Ask a host to shut down, and return immediately."""
     folder = names.run / "hosts"
     init = processes.init_of(nspawn)
     if init is not None:
@@ -119,12 +122,12 @@ def power_off(names: Names, nspawn: int) -> None:
 
 
 def cut_power(names: Names, host: str) -> None:
-    """Stop a host at once, like a power cut, and wait until it can be started again.
+    """Kill all processes of a host, as a power cut does, and wait until they have ended.
 
-    The host's writes stay in the machine's memory. The loss of a disk's cache is not simulated.
+    The host keeps its unsynced writes, unlike after a real power cut.
 
     Raises:
-        LabError: If its processes still run after 10 s.
+        LabError: If processes of the host still run after 10 s.
     """
     folder = names.host(host)
     nspawn = processes.nspawns(names).get(host)
@@ -137,15 +140,18 @@ def cut_power(names: Names, host: str) -> None:
     def is_running() -> bool:
         return any(processes.is_nspawn_of(pid, folder) for pid in processes.pids())
 
-    if not processes.wait_gone(is_running, seconds=STOP_S / 2) and not processes.kill_all(
-        lambda pid: processes.is_nspawn_of(pid, folder), seconds=STOP_S / 2
-    ):
+    has_stopped = processes.wait_until_false(is_running, seconds=STOP_TIMEOUT_S / 2)
+    if not has_stopped:
+        has_stopped = processes.kill_all(
+            lambda pid: processes.is_nspawn_of(pid, folder), seconds=STOP_TIMEOUT_S / 2
+        )
+    if not has_stopped:
         message = f"could not stop host {host}"
         raise LabError(message, f"See {folder}/console.log.")
 
 
 def unmount_below(folder: Path) -> None:
-    """Unmount every mount in a folder, latest first; lazily if one is still in use."""
+    """Unmount all mounts in a folder, latest first. A mount that stays busy is unmounted lazily."""
     for _ in range(20):
         points = mounts_below(folder)
         if not points:
@@ -172,11 +178,11 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder in which nothing is mounted.
 
     Raises:
-        LabError: If something is still mounted in the folder. Nothing is removed then.
+        LabError: If the folder contains a mount. The folder is then unchanged.
     """
-    left = mounts_below(folder)
-    if left:
-        message = f"could not unmount {left[0]}"
+    mounts = mounts_below(folder)
+    if mounts:
+        message = f"could not unmount {mounts[0]}"
         raise LabError(message)
     if folder.exists():
         shutil.rmtree(folder)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab's image: read-only layers, cached by the hash of their inputs.
 
-The layer ``base`` is a bare Debian, ``packages`` are the packages that the roles install, and
-``wheels`` are the Python packages of the control plane. A plain image has ``archive`` in place of
-``packages``: the same packages, downloaded but not installed. A layer gets its name by a rename at
-the end of its build. A folder with the name of a layer is therefore complete.
+Layer ``base`` is a bare Debian. Layer ``packages`` contains the packages that the roles install,
+and layer ``wheels`` contains the Python packages of the control plane. A plain image has layer
+``archive`` instead of ``packages``: the same packages, downloaded but not installed. The last step
+of a build renames its folder to the name of the layer. A folder with this name is thus complete.
 """
 
 import hashlib
@@ -18,20 +18,20 @@ from pathlib import Path
 
 from gridstead_lab import building, commands
 from gridstead_lab.inputs import Inputs
-from gridstead_lab.locks import held
+from gridstead_lab.locks import hold_mutex
 from gridstead_lab.names import STORE, Names
 
 IMAGES = STORE / "images"
-FORMAT = "1"  # raise it when the build procedure changes
-KEPT_LAYERS = 3
-KEPT_S = 600
+FORMAT = "1"  # increase this number after a change of the build procedure
+RETAINED_LAYERS = 3
+RETENTION_S = 600
 
-Report = Callable[[str], None]  # prints a line of progress
+Report = Callable[[str], None]  # a function that prints a line of progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One layer: kind and hash of its inputs."""
+    """A layer: its kind and the hash of its inputs."""
 
     kind: str
     digest: str
@@ -54,10 +54,10 @@ class Layer:
 
 
 def layers(inputs: Inputs, *, plain: bool = False) -> tuple[Layer, ...]:
-    """Return the layers of the image, lowest first. Pure.
+    """Return the layers of the image, lowest first.
 
-    A plain image contains its packages as files that are not installed. The wheels depend only on
-    the base (on its Python), so a new package does not download them again.
+    The wheels depend only on the base, which contains Python. A change of the packages therefore
+    does not rebuild them.
     """
     base = _digest(
         FORMAT, inputs.sources, inputs.apt_conf, building.BASE_PACKAGES, building.DPKG_OPTIONS
@@ -82,57 +82,60 @@ def ensure(
     inputs: Inputs, names: Names, report: Report, *, plain: bool = False
 ) -> tuple[Layer, ...]:
     """Build the missing layers of the image and return all its layers, lowest first."""
-    required = layers(inputs, plain=plain)
-    for index, layer in enumerate(required):
+    image_layers = layers(inputs, plain=plain)
+    for index, layer in enumerate(image_layers):
         if layer.folder.is_dir():
-            os.utime(layer.folder)  # records the last use, see _prune()
+            os.utime(layer.folder)  # _prune() reads the time of the last use
             continue
-        with held(f"image.{layer.name}", lambda: report("waiting for another build of the image")):
+        with hold_mutex(
+            f"image.{layer.name}", lambda: report("waiting for another build of the image")
+        ):
             if not layer.folder.is_dir():
                 report(f"building image layer {layer.name}")
-                _build(layer, required[:index], inputs, names)
+                _build(layer, image_layers[:index], inputs, names)
                 _prune(names)
-    return required
+    return image_layers
 
 
-def outdated(used: dict[str, float], mounted: str, now: float) -> list[str]:
-    """Return the layers to remove. Pure.
+def outdated(last_uses: dict[str, float], mounted: str, now: float) -> list[str]:
+    """Return the names of the layers to remove.
 
-    The three layers of each kind that were used last are retained. So is a layer that is mounted or
-    was used within the last ten minutes: a lab of another checkout may be about to mount it.
+    The function retains the three most recently used layers of each kind, and mounted layers. It
+    also retains layers that were used within the last ten minutes, because a lab of another
+    checkout may mount them soon.
 
     Args:
-        used: Layer name -> time of last use, in seconds since the epoch.
+        last_uses: The Unix time of the last use of each layer, by name.
         mounted: The text of /proc/self/mountinfo.
-        now: The present time, in seconds since the epoch.
+        now: The current Unix time.
     """
-    newest_first = sorted(used, key=lambda name: used[name], reverse=True)
+    newest_first = sorted(last_uses, key=lambda name: last_uses[name], reverse=True)
     by_kind: dict[str, list[str]] = defaultdict(list)
     for name in newest_first:
         by_kind[name.partition("-")[0]].append(name)
-    old = []
-    for name, used_at in used.items():
-        is_newest = name in by_kind[name.partition("-")[0]][:KEPT_LAYERS]
-        if not is_newest and name not in mounted and now - used_at > KEPT_S:
-            old.append(name)
-    return old
+    outdated_names = []
+    for name, used_at in last_uses.items():
+        is_newest = name in by_kind[name.partition("-")[0]][:RETAINED_LAYERS]
+        if not is_newest and name not in mounted and now - used_at > RETENTION_S:
+            outdated_names.append(name)
+    return outdated_names
 
 
 def lowerdir(image: tuple[Layer, ...]) -> str:
-    """Return an overlay's lowerdir for an image: its layers, topmost first."""
+    """Return the lowerdir option of an overlay over an image: its layers, topmost first."""
     return ":".join(str(layer.folder) for layer in reversed(image))
 
 
 def _build(layer: Layer, below: tuple[Layer, ...], inputs: Inputs, names: Names) -> None:
-    place, log = names.build(layer.name), IMAGES / f"{layer.name}.log"
-    built = building.build(layer.kind, place, below=lowerdir(below), inputs=inputs, log=log)
+    folder, log = names.build(layer.name), IMAGES / f"{layer.name}.log"
+    built = building.build(layer.kind, folder, layers_below=lowerdir(below), inputs=inputs, log=log)
     commands.run(["sync", "--file-system", str(IMAGES)])
     built.rename(layer.folder)
-    shutil.rmtree(place)
+    shutil.rmtree(folder)
 
 
 def remove_unused(names: Names, report: Report) -> None:
-    """Remove every layer that no lab of this machine has mounted; report the others."""
+    """Remove the layers that no lab of this machine has mounted, and report the mounted layers."""
     mounted = _mounts()
     for name in sorted(_last_uses()):
         if name in mounted:
@@ -147,7 +150,7 @@ def _prune(names: Names) -> None:
 
 
 def _remove(name: str, names: Names) -> None:
-    # The rename comes first: a partly removed layer must not be taken for a complete one.
+    # A folder with the name of a layer must be complete, so rename the folder before its removal.
     removed = names.build(name)
     (IMAGES / name).rename(removed)
     shutil.rmtree(removed)
@@ -155,11 +158,11 @@ def _remove(name: str, names: Names) -> None:
 
 
 def _last_uses() -> dict[str, float]:
-    used = {}
-    for place in IMAGES.glob("[!.]*-*"):
-        if place.is_dir():
-            used[place.name] = place.stat().st_mtime
-    return used
+    last_uses = {}
+    for folder in IMAGES.glob("[!.]*-*"):
+        if folder.is_dir():
+            last_uses[folder.name] = folder.stat().st_mtime
+    return last_uses
 
 
 def _mounts() -> str:

@@ -11,10 +11,13 @@ PACKAGES = Path(__file__).parent.parent / "packages.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """Everything the image depends on.
+    """The inputs of the image.
 
-    Shape: ``apt_conf`` is (file name, text), sorted. ``lock`` is the text of a lock file with
-    hashes, or empty if there is no such file.
+    Attributes:
+        sources: The apt sources in the one-line format.
+        apt_conf: The files of apt's configuration as sorted pairs (file name, text).
+        packages: The names of the packages.
+        lock: The text of the lock file with hashes, or an empty text if the file does not exist.
     """
 
     sources: tuple[str, ...]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose moments at which to kill a run of Ansible, from the log of an earlier run. Pure.
+"""The random choice of moments to kill a run of Ansible, from the log of an earlier run.
 
-A moment is a task and a number of seconds since that task began. It is not a time since the start
-of the run, because a run with fewer changes reaches the same task earlier.
+A moment is a task and a number of seconds since the start of that task. A time since the start of
+the run would not be useful, because a run with fewer changes reaches the same task earlier.
 """
 
 import re
@@ -20,7 +20,10 @@ _LOGGED = re.compile(r"(?P<time>[\d-]+ [\d:,]+) p=(?P<run>\d+) .*?\| (?P<text>.*
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """``after_s`` seconds after the ``count``-th start, from 1, of the task with this banner."""
+    """A moment in a run: ``after_s`` seconds after the ``count``-th start of a task.
+
+    ``banner`` identifies the task in the log. ``count`` starts at 1.
+    """
 
     banner: str
     count: int
@@ -29,7 +32,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task of a finished run: its start, in seconds since the first task, and its duration."""
+    """A task of a finished run, with its start since the first task and its duration."""
 
     banner: str
     count: int
@@ -38,20 +41,20 @@ class Task:
 
 
 def tasks(log: str) -> list[Task]:
-    """Return the tasks of the longest run in an Ansible log that reached its recap.
+    """Return the tasks of the longest finished run in an Ansible log.
 
-    The list is empty if no run did.
+    The list is empty if the log contains no finished run.
     """
-    begun = _longest_run(log)
+    starts = _longest_run(log)
     count: Counter[str] = Counter()
     result = []
-    for (time, banner), (next_time, _) in pairwise(begun):
+    for (time, banner), (next_time, _) in pairwise(starts):
         count[banner] += 1
         result.append(
             Task(
                 banner=banner,
                 count=count[banner],
-                start_s=(time - begun[0][0]).total_seconds(),
+                start_s=(time - starts[0][0]).total_seconds(),
                 length_s=(next_time - time).total_seconds(),
             )
         )
@@ -59,7 +62,7 @@ def tasks(log: str) -> list[Task]:
 
 
 def _longest_run(log: str) -> list[tuple[datetime, str]]:
-    """Return the start and the banner of each task of the run, with its recap as the last one."""
+    """Return the start and the banner of each task of the longest run, and of its recap."""
     runs: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
     for line in log.splitlines():
         match = _LOGGED.match(line)
@@ -67,7 +70,7 @@ def _longest_run(log: str) -> list[tuple[datetime, str]]:
             continue
         banner = BANNER.match(match["text"]) or re.match(_RECAP, match["text"])
         if banner is not None:
-            # Times of one log are compared with each other only, so they need no time zone.
+            # Only the differences between the times matter, so they need no time zone.
             time = datetime.strptime(match["time"], "%Y-%m-%d %H:%M:%S,%f")  # noqa: DTZ007
             runs[match["run"]].append((time, banner[0]))
     finished = [run for run in runs.values() if run[-1][1] == _RECAP]
@@ -75,10 +78,9 @@ def _longest_run(log: str) -> list[tuple[datetime, str]]:
 
 
 def choose(run: Sequence[Task], number: int, random: Random) -> list[Moment]:
-    """Return ``number`` moments of a run, in order.
+    """Return a number of random moments of a run, in order.
 
-    The run is divided into ``number`` stretches of equal length. Each moment is at random in one of
-    them.
+    The moments are in different parts of the run, which all have the same length.
     """
     stretch_s = (run[-1].start_s + run[-1].length_s) / number
     moments = []

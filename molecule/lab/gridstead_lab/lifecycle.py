@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring a lab up, take it down, and stop and start its hosts.
+"""The commands that bring a lab up, take it down, and stop and start its hosts.
 
-``up`` writes the state file last. An ``up`` that finds parts of a lab without a state file removes
-them first. ``down`` finds the objects of a lab by their prefix and needs no file. It is therefore
-correct after a kill at any moment, and prints nothing if there is no lab.
+``up`` writes the state file last. If ``up`` finds objects of a lab without a state file, it removes
+them first. ``down`` finds the objects of a lab by their prefix and needs no file. It therefore
+also removes the lab of an ``up`` that was killed at any moment.
 """
 
 import contextlib
@@ -16,25 +16,25 @@ from typing import Any
 from gridstead_lab import cgroups, host, image, inputs, limits, network, processes, state
 from gridstead_lab.errors import LabError
 from gridstead_lab.image import Report
-from gridstead_lab.locks import held
+from gridstead_lab.locks import hold_mutex
 from gridstead_lab.names import Names
-from gridstead_lab.teardown import stop_drivers, tear_down
+from gridstead_lab.teardown import kill_programs_of_lab, tear_down
 from gridstead_lab.topology import Host, Topology
 
-BOOT_S = 180.0  # a boot takes two seconds on an idle machine and minutes on a busy machine
+BOOT_TIMEOUT_S = 180.0  # a boot takes 2 s on an idle machine and minutes on a busy machine
 
 
 def up(names: Names, topology: Topology, report: Report) -> None:
-    """Bring a lab up. On return every host of the topology answers on its ssh port.
+    """Bring a lab up and wait until every host of the topology answers on its ssh port.
 
-    Creates nothing if the lab is up; starts hosts that were killed.
+    If the lab is up, this function only starts hosts that were killed.
 
     Raises:
         LabError: If a host does not come up, the lab is up with another topology, or the prefix
-            belongs to another lab. In the last two cases nothing was changed.
+            belongs to another lab. In the last two cases the lab is unchanged.
     """
     _refuse_foreign_lab(names)
-    with held(names.prefix, lambda: report("waiting for another run of this lab")):
+    with hold_mutex(names.prefix, lambda: report("waiting for another run of this lab")):
         lab = state.load(names)
         if lab is None or not _is_intact(names, lab):
             _build(names, topology, report)
@@ -54,22 +54,21 @@ def up(names: Names, topology: Topology, report: Report) -> None:
 
 
 def down(names: Names, report: Report) -> None:
-    """Remove every object of a lab. Print nothing if there is none.
+    """Remove every object of a lab: processes, mounts, network objects, cgroups and folders.
 
-    Guarantee: on return no process, mount, namespace, interface, nftables table, cgroup or folder
-    with the lab's prefix exists. Nothing else was changed.
+    Prints nothing if the lab has no objects. Other objects of the machine do not change.
     """
     _refuse_foreign_lab(names)
-    stop_drivers(names)
-    with held(names.prefix):
-        began = time.monotonic()
+    kill_programs_of_lab(names)
+    with hold_mutex(names.prefix):
+        start_s = time.monotonic()
         if tear_down(names):
-            report(f"lab {names.lab} is down ({time.monotonic() - began:.1f} s)")
+            report(f"lab {names.lab} is down ({time.monotonic() - start_s:.1f} s)")
         limits.restore()
 
 
 def kill(names: Names, name: str) -> None:
-    """Stop a host like a power cut: take its cable down first, then kill all its processes."""
+    """Cut the power of a host: unplug its network cable, then kill all its processes."""
     with running_lab(names, name) as lab:
         network.set_cable(names, lab.hosts[name]["octet"], plugged=False)
         host.cut_power(names, name)
@@ -84,7 +83,7 @@ def start(names: Names, name: str) -> None:
 
 
 def status(names: Names) -> dict[str, object]:
-    """Return the state of a lab and, for each host, whether it runs and its memory use in MiB."""
+    """Return the state of a lab, with the run state and the memory use (MiB) of each host."""
     lab = state.load(names)
     if lab is None:
         return {"lab": names.lab, "prefix": names.prefix, "up": False, "hosts": {}}
@@ -103,97 +102,98 @@ def _build(names: Names, topology: Topology, report: Report) -> None:
     tear_down(names)
     image_inputs = inputs.read_inputs(names.checkout)
     layers = image.ensure(image_inputs, names, report, plain=topology.image == "plain")
-    began = time.monotonic()
+    start_s = time.monotonic()
     report(f"making {len(topology.hosts)} hosts")
     names.run.mkdir(parents=True)
     limits.raise_limit()
-    names.owner.write_text(_owner(names))
+    names.owner.write_text(_owner_text(names))
     public_key = state.make_folder(names)
-    subnet = _make_network(names, topology)
-    places = _places(names, topology, subnet)
-    _create_hosts(names, places, subnet, image.lowerdir(layers), public_key)
-    state.save(names, _state(names, topology, subnet, layers, places))
-    seconds = time.monotonic() - began
+    subnet = _create_network(names, topology)
+    placed_hosts = _place_hosts(names, topology, subnet)
+    _create_hosts(names, placed_hosts, subnet, image.lowerdir(layers), public_key)
+    state.save(names, _new_state(names, topology, subnet, layers, placed_hosts))
+    seconds = time.monotonic() - start_s
     report(f"lab {names.lab} is up in {seconds:.1f} s: {' '.join(topology.names())}")
 
 
-def _places(names: Names, topology: Topology, subnet: str) -> list[host.Place]:
+def _place_hosts(names: Names, topology: Topology, subnet: str) -> list[host.PlacedHost]:
     trees, machine = cgroups.read_machine()
-    places = []
-    for octet, described in enumerate(topology.hosts, start=network.FIRST_HOST):
-        place = host.Place(
-            name=described.name,
+    placed_hosts = []
+    for octet, topology_host in enumerate(topology.hosts, start=network.FIRST_HOST):
+        placed = host.PlacedHost(
+            name=topology_host.name,
             octet=octet,
             address=network.address(subnet, octet),
-            recipe=cgroups.recipe(trees, machine, names.prefix, described),
+            recipe=cgroups.recipe(trees, machine, names.prefix, topology_host),
         )
-        places.append(place)
-    return places
+        placed_hosts.append(placed)
+    return placed_hosts
 
 
 def _create_hosts(
-    names: Names, places: list[host.Place], subnet: str, lowerdir: str, public_key: str
+    names: Names, placed_hosts: list[host.PlacedHost], subnet: str, lowerdir: str, public_key: str
 ) -> None:
-    """Create the hosts of a new lab and wait until each answers on its ssh port."""
+    """Create the hosts of a new lab and wait until each host answers on its ssh port."""
 
-    def create(place: host.Place) -> str:
-        return create_host(names, place, subnet, lowerdir, public_key)
+    def create(placed: host.PlacedHost) -> str:
+        return create_host(names, placed, subnet, lowerdir, public_key)
 
     with ThreadPoolExecutor(max_workers=4) as workers:
-        keys = list(workers.map(create, places))
+        keys = list(workers.map(create, placed_hosts))
     hosts, addresses = {}, {}
-    for place, key in zip(places, keys, strict=True):
-        hosts[place.name] = (place.address, key)
-        addresses[place.name] = place.address
+    for placed, key in zip(placed_hosts, keys, strict=True):
+        hosts[placed.name] = (placed.address, key)
+        addresses[placed.name] = placed.address
     state.write_ssh_files(names, hosts)
     wait_for_ssh(addresses)
 
 
-def _owner(names: Names) -> str:
+def _owner_text(names: Names) -> str:
     return f"lab {names.lab} of {names.checkout}"
 
 
 def _refuse_foreign_lab(names: Names) -> None:
-    """Fail if another lab has the same prefix, which has a probability of 1 in 65,536."""
+    """Fail if another lab has the same prefix. Two labs share a prefix in 1 of 65,536 cases."""
     try:
         owner = names.owner.read_text()
     except FileNotFoundError:
         return
-    if owner not in {"", _owner(names)}:
+    if owner not in {"", _owner_text(names)}:
         message = f"prefix {names.prefix} belongs to {owner}"
         raise LabError(message, "Choose another name with --lab.")
 
 
 def _is_intact(names: Names, lab: state.State) -> bool:
-    """Return whether the root of every host is still mounted. After a reboot none is."""
+    """Return whether the root of every host is still mounted. A reboot unmounts all roots."""
     mounted = host.mounts_below(names.run)
-    return all(str(names.root(name)) in mounted for name in lab.hosts)
+    roots = {str(names.root(name)) for name in lab.hosts}
+    return roots <= set(mounted)
 
 
-def _make_network(names: Names, topology: Topology) -> str:
-    # The mutex prevents that two labs choose the same free subnet.
-    with held("network"):
+def _create_network(names: Names, topology: Topology) -> str:
+    # Without the mutex, two labs could choose the same free subnet.
+    with hold_mutex("network"):
         subnet = topology.network or network.choose_subnet(names.prefix, network.in_use())
-        network.make_bridge(names, subnet)
+        network.create_bridge(names, subnet)
     return subnet
 
 
-def _state(
+def _new_state(
     names: Names,
     topology: Topology,
     subnet: str,
     layers: tuple[image.Layer, ...],
-    places: list[host.Place],
+    placed_hosts: list[host.PlacedHost],
 ) -> state.State:
     hosts = {}
-    for described, place in zip(topology.hosts, places, strict=True):
-        hosts[described.name] = {
-            "address": place.address,
-            "octet": place.octet,
-            "groups": list(described.groups),
-            "memory_mb": described.memory_mb,
-            "cores": described.cores,
-            "job_cgroups": described.job_cgroups,
+    for topology_host, placed in zip(topology.hosts, placed_hosts, strict=True):
+        hosts[topology_host.name] = {
+            "address": placed.address,
+            "octet": placed.octet,
+            "groups": list(topology_host.groups),
+            "memory_mb": topology_host.memory_mb,
+            "cores": topology_host.cores,
+            "job_cgroups": topology_host.job_cgroups,
         }
     return state.State(
         lab=names.lab,
@@ -201,7 +201,7 @@ def _state(
         topology=topology.digest(),
         network=subnet,
         gateway=network.address(subnet, network.GATEWAY),
-        cgroup=places[0].recipe.version,
+        cgroup=placed_hosts[0].recipe.version,
         image=image.layer_names(layers),
         groups={name: list(children) for name, children in topology.groups},
         members=topology.members(),
@@ -212,67 +212,77 @@ def _state(
 def recipe_of(names: Names, name: str, entry: dict[str, Any]) -> cgroups.Recipe:
     """Return the cgroup recipe of a host from its entry of the state file."""
     trees, machine = cgroups.read_machine()
-    described = Host(
+    topology_host = Host(
         name=name,
         groups=tuple(entry["groups"]),
         memory_mb=entry["memory_mb"],
         cores=entry["cores"],
         job_cgroups=entry["job_cgroups"],
     )
-    return cgroups.recipe(trees, machine, names.prefix, described)
+    return cgroups.recipe(trees, machine, names.prefix, topology_host)
 
 
 def _start(names: Names, lab: state.State, name: str) -> None:
     entry = lab.hosts[name]
     recipe = recipe_of(names, name, entry)
     network.set_cable(names, entry["octet"], plugged=True)
-    place = host.Place(name=name, octet=entry["octet"], address=entry["address"], recipe=recipe)
-    host.boot(names, place)
+    placed = host.PlacedHost(
+        name=name, octet=entry["octet"], address=entry["address"], recipe=recipe
+    )
+    host.boot(names, placed)
 
 
 def create_host(
-    names: Names, place: host.Place, subnet: str, lowerdir: str, public_key: str
+    names: Names, placed: host.PlacedHost, subnet: str, lowerdir: str, public_key: str
 ) -> str:
-    """Create and boot a host; return its public host key."""
-    host.mount_root(names, place.name, lowerdir)
-    key = host.give_identity(names, place, public_key)
-    network.connect(names, place.name, subnet, place.octet)
-    host.boot(names, place)
+    """Create and boot a host, and return its public host key."""
+    host.mount_root(names, placed.name, lowerdir)
+    key = host.give_identity(names, placed, public_key)
+    network.connect(names, placed.name, subnet, placed.octet)
+    host.boot(names, placed)
     return key
 
 
 def wait_for_ssh(addresses: dict[str, str]) -> None:
-    """Wait until each host answers on its ssh port. ``addresses`` is name -> address.
+    """Wait until each host answers on its ssh port.
+
+    Args:
+        addresses: The addresses of the hosts, by name.
 
     Raises:
-        LabError: If a host does not answer within BOOT_S.
+        LabError: If a host does not answer within BOOT_TIMEOUT_S.
     """
-    waiting, end = dict(addresses), time.monotonic() + BOOT_S
-    while waiting:
-        waiting = {name: address for name, address in waiting.items() if not _answers(address)}
-        if waiting and time.monotonic() > end:
-            message = f"no ssh answer after {BOOT_S:.0f} s from {' '.join(waiting)}"
+    end = time.monotonic() + BOOT_TIMEOUT_S
+    unanswered = _hosts_without_ssh(addresses)
+    while unanswered:
+        if time.monotonic() > end:
+            message = f"no ssh answer after {BOOT_TIMEOUT_S:.0f} s from {' '.join(unanswered)}"
             raise LabError(message, "See console.log in the host's folder, or run `lab.py status`.")
-        if waiting:
-            time.sleep(0.05)
+        time.sleep(0.05)
+        unanswered = _hosts_without_ssh(unanswered)
 
 
-def _answers(address: str) -> bool:
+def _hosts_without_ssh(addresses: dict[str, str]) -> dict[str, str]:
+    """Return the hosts that do not answer on their ssh port, with their addresses."""
+    return {name: address for name, address in addresses.items() if not _answers_ssh(address)}
+
+
+def _answers_ssh(address: str) -> bool:
     try:
-        with socket.create_connection((address, state.PORT), timeout=1) as link:
-            return link.recv(4).startswith(b"SSH")
+        with socket.create_connection((address, state.PORT), timeout=1) as connection:
+            return connection.recv(4).startswith(b"SSH")
     except OSError:
         return False
 
 
 @contextlib.contextmanager
 def running_lab(names: Names, name: str) -> Iterator[state.State]:
-    """Yield the state of a lab that is up, and exclude other runs on it for a ``with`` block.
+    """Yield the state of a lab that is up. Other runs on the lab wait for the end of the block.
 
     Raises:
         LabError: If the lab is not up or has no host of this name.
     """
-    with held(names.prefix):
+    with hold_mutex(names.prefix):
         lab = state.load(names)
         if lab is None:
             message = f"lab {names.lab} is not up"

@@ -2,41 +2,40 @@
 """The kernel limit on inotify instances, which labs share with the whole machine.
 
 The kernel counts the root users of all hosts as one user, and each systemd uses about ten inotify
-instances. A second lab, or a busy machine, exceeds the usual limit of 128, and hosts then hang at
-boot. The first lab raises the limit and records the old value. The last lab that goes down restores
-it.
+instances. A second lab, or a busy machine, exceeds the usual limit of 128. Hosts then hang at boot.
+The first lab raises the limit and saves the old value. The last lab restores the old value.
 """
 
 from pathlib import Path
 
-from gridstead_lab.locks import held
+from gridstead_lab.locks import hold_mutex
 from gridstead_lab.names import STORE
 
 LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
-NOTED = STORE / "inotify-instances"
-ENOUGH = 1024
+SAVED_LIMIT = STORE / "inotify-instances"
+LAB_LIMIT = 1024
 LOCK = "inotify"
 
 
-def raise_limit(limit: Path = LIMIT, noted: Path = NOTED) -> None:
-    """Raise the limit to ENOUGH if it is lower, after its old value is recorded."""
-    with held(LOCK):
-        before = int(limit.read_text())
-        if before >= ENOUGH:
+def raise_limit(limit: Path = LIMIT, saved: Path = SAVED_LIMIT) -> None:
+    """Save the old limit and raise it to LAB_LIMIT. A higher limit does not change."""
+    with hold_mutex(LOCK):
+        old = int(limit.read_text())
+        if old >= LAB_LIMIT:
             return
-        noted.parent.mkdir(parents=True, exist_ok=True)
-        if not noted.exists():
-            new = noted.with_suffix(".new")
-            new.write_text(str(before))
-            new.rename(noted)
-        limit.write_text(str(ENOUGH))
+        saved.parent.mkdir(parents=True, exist_ok=True)
+        if not saved.exists():
+            new = saved.with_suffix(".new")
+            new.write_text(str(old))
+            new.rename(saved)
+        limit.write_text(str(LAB_LIMIT))
 
 
-def restore(labs: Path = STORE / "labs", limit: Path = LIMIT, noted: Path = NOTED) -> None:
-    """Restore the old limit if no lab is left, unless another program changed it meanwhile."""
-    with held(LOCK):
-        if not noted.exists() or (labs.is_dir() and any(labs.iterdir())):
+def restore(labs: Path = STORE / "labs", limit: Path = LIMIT, saved: Path = SAVED_LIMIT) -> None:
+    """Restore the old limit if no lab exists and no other program has changed the limit."""
+    with hold_mutex(LOCK):
+        if not saved.exists() or (labs.is_dir() and any(labs.iterdir())):
             return
-        if int(limit.read_text()) == ENOUGH:
-            limit.write_text(noted.read_text())
-        noted.unlink()
+        if int(limit.read_text()) == LAB_LIMIT:
+            limit.write_text(saved.read_text())
+        saved.unlink()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutexes between processes: abstract socket names, which the kernel frees when a process ends."""
+"""Mutexes between processes. The kernel releases them when their process ends."""
 
 import contextlib
 import socket
@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 
 
 @contextlib.contextmanager
-def held(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Hold a mutex of this machine for the duration of a ``with`` block.
+def hold_mutex(name: str, report_waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Hold a mutex of this machine during a ``with`` block.
+
+    The mutex is an abstract socket name. It is free after the end of its process, even of a killed
+    process. Child processes do not inherit the mutex.
 
     Args:
-        name: The name of the mutex, e.g. a lab's prefix.
-        waiting: Called once if another process holds the mutex.
-
-    Guarantee: the mutex is free once its holder ends, even if the holder was killed. Programs that
-    the holder started do not inherit it.
+        name: The name of the mutex, such as a lab's prefix.
+        report_waiting: A function that is called once if another process holds the mutex.
     """
     was_reported = False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as lock:
@@ -26,7 +26,7 @@ def held(name: str, waiting: Callable[[], None] = lambda: None) -> Iterator[None
                 break
             except OSError:
                 if not was_reported:
-                    waiting()
+                    report_waiting()
                 was_reported = True
                 time.sleep(0.05)
         yield

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of the objects of one lab. Pure.
+"""The names of the objects of one lab.
 
-The name of every kernel object of a lab starts with the lab's prefix. Teardown can therefore find
-the objects by name, also after a killed run, and two labs never use the same object.
+The name of every kernel object of a lab starts with the lab's prefix. Teardown therefore finds the
+objects by name, even after a killed run. Two labs never use the same object.
 """
 
 import hashlib
@@ -12,21 +12,21 @@ from pathlib import Path
 
 from gridstead_lab.errors import LabError
 
-STORE = Path("/var/lib/gridstead-lab").resolve()  # mount tables show real paths
+STORE = Path("/var/lib/gridstead-lab").resolve()  # mount tables contain resolved paths
 MARK = "GRIDSTEAD_LAB"
 _LAB_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """Names and folders of the lab ``lab`` of the checkout ``checkout`` (a real path)."""
+    """The names and folders of a lab of a checkout. ``checkout`` is a resolved path."""
 
     checkout: Path
     lab: str
 
     @property
     def prefix(self) -> str:
-        """Return ``gs`` and four hex digits, which are a hash of checkout and lab."""
+        """Return ``gs`` and four hex digits of a hash of checkout and lab."""
         return "gs" + hashlib.sha256(f"{self.checkout}{self.lab}".encode()).hexdigest()[:4]
 
     @property
@@ -35,7 +35,7 @@ class Names:
         return f"{self.prefix}br"
 
     def veth(self, octet: int) -> str:
-        """Return the machine's end of the cable to the host with this last octet."""
+        """Return the machine's interface of the veth pair to the host with this last octet."""
         return f"{self.prefix}v{octet}"
 
     def machine(self, host: str) -> str:
@@ -44,7 +44,7 @@ class Names:
 
     @property
     def mark(self) -> str:
-        """Return the environment entry that marks the processes which work for this lab."""
+        """Return the environment entry that marks the processes of this lab's commands."""
         return f"{MARK}={self.prefix}"
 
     @property
@@ -74,7 +74,7 @@ class Names:
     def sockets(self) -> Path:
         """Return the folder for the sockets of shared ssh connections.
 
-        The path is short because the path of a socket has at most 107 bytes.
+        The path is short, because a socket's path can have at most 107 bytes.
         """
         return self.run / "ssh"
 
@@ -87,7 +87,7 @@ def names(checkout: Path, lab: str) -> Names:
     """Return the names of a lab.
 
     Raises:
-        LabError: If the lab's name is too long or has a character that is not allowed.
+        LabError: If the lab's name is too long or contains a forbidden character.
     """
     if _LAB_NAME.fullmatch(lab) is None:
         message = f"lab name {lab!r} does not match {_LAB_NAME.pattern}"

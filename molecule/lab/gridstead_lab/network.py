@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The network of a lab: a bridge, an unused /24, and a namespace and a veth pair for each host.
 
-The hosts reach each other and the machine, whose address is .1. There is no route to the internet.
-A role that needs the internet therefore always fails.
+The hosts can reach each other and the machine, which has address .1. There is no route to the
+internet, so a role that needs the internet always fails.
 """
 
 import ipaddress
@@ -13,8 +13,8 @@ from gridstead_lab import commands
 from gridstead_lab.errors import LabError
 from gridstead_lab.names import Names
 
-# 10.64.0.0/10 is first because few machines use the middle of 10/8. The other pools are for
-# machines whose VPN routes all of 10/8.
+# Few machines use the middle of 10/8, so 10.64.0.0/10 is the first pool. The other pools are for
+# machines with a VPN that routes all of 10/8.
 POOLS = ("10.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16")
 FIRST_HOST = 11
 FIRST_ADDED = 240
@@ -22,23 +22,24 @@ GATEWAY = 1
 
 
 def choose_subnet(seed: str, used: Iterable[str]) -> str:
-    """Return a /24 that overlaps no network in use; the same one for the same arguments.
+    """Return a /24 that overlaps no network in use. The same arguments yield the same /24.
 
     Args:
         seed: The lab's prefix. The search starts at its hex digits.
-        used: Networks and addresses that the machine has or routes to. Default routes are ignored.
+        used: The networks and addresses that the machine has or routes to. Default routes are
+            ignored.
 
     Raises:
         LabError: If every /24 of the pools overlaps a network in use.
     """
-    taken = [net for net in map(_network, used) if net is not None and net.prefixlen > 0]
+    used_networks = [net for net in map(_network, used) if net is not None and net.prefixlen > 0]
     start = int(seed[-4:], 16)
     for pool in map(ipaddress.IPv4Network, POOLS):
         count = 2 ** (24 - pool.prefixlen)
         for step in range(count):
-            base = int(pool.network_address) + (start + step) % count * 256
-            candidate = ipaddress.IPv4Network((base, 24))
-            if not any(candidate.overlaps(net) for net in taken):
+            first_address = int(pool.network_address) + (start + step) % count * 256
+            candidate = ipaddress.IPv4Network((first_address, 24))
+            if not any(candidate.overlaps(net) for net in used_networks):
                 return str(candidate)
     message = "no free /24 in private address space"
     raise LabError(message, 'Name one in the topology file: "network": "10.1.2.0/24".')
@@ -49,7 +50,7 @@ def address(network: str, octet: int) -> str:
     return str(ipaddress.IPv4Network(network).network_address + octet)
 
 
-def of_added(network: str) -> str:
+def subnet_of_added_hosts(network: str) -> str:
     """Return the part of a network for hosts that are added to a lab."""
     return f"{address(network, FIRST_ADDED)}/28"
 
@@ -75,7 +76,7 @@ def in_use() -> list[str]:
     return used
 
 
-def make_bridge(names: Names, network: str) -> None:
+def create_bridge(names: Names, network: str) -> None:
     """Create the lab's bridge with the machine's address."""
     lines = (
         f"link add {names.bridge} type bridge forward_delay 0",
@@ -87,21 +88,24 @@ def make_bridge(names: Names, network: str) -> None:
 
 def connect(names: Names, host: str, network: str, octet: int) -> None:
     """Create the network namespace of a host, with ``eth0`` and the host's address."""
-    space = names.host(host) / "netns"
-    space.touch()
-    commands.run(["unshare", f"--net={space}", "true"])
+    namespace = names.host(host) / "netns"
+    namespace.touch()
+    commands.run(["unshare", f"--net={namespace}", "true"])
     veth = names.veth(octet)
-    outside = (
-        f"link add {veth} type veth peer name eth0 netns {space}",
+    commands_outside = (
+        f"link add {veth} type veth peer name eth0 netns {namespace}",
         f"link set {veth} master {names.bridge} up",
     )
-    commands.run(["ip", "-batch", "-"], text="\n".join(outside) + "\n")
-    inside = (
+    commands.run(["ip", "-batch", "-"], text="\n".join(commands_outside) + "\n")
+    commands_inside = (
         f"address add {address(network, octet)}/24 dev eth0",
         "link set eth0 up",
         "link set lo up",
     )
-    commands.run(["nsenter", f"--net={space}", "ip", "-batch", "-"], text="\n".join(inside) + "\n")
+    commands.run(
+        ["nsenter", f"--net={namespace}", "ip", "-batch", "-"],
+        text="\n".join(commands_inside) + "\n",
+    )
 
 
 def disconnect(names: Names, octet: int) -> None:
@@ -127,7 +131,7 @@ def interfaces(prefix: str) -> list[str]:
 
 
 def tables(prefix: str) -> list[tuple[str, str]]:
-    """Return (family, name) of the nftables tables with a lab's prefix."""
+    """Return the nftables tables with a lab's prefix as pairs (family, name)."""
     listing = json.loads(commands.run(["nft", "-j", "list", "tables"]))
     result = []
     for item in listing["nftables"]:
@@ -148,5 +152,5 @@ def remove(prefix: str) -> None:
 def _network(text: str) -> ipaddress.IPv4Network | None:
     try:
         return ipaddress.IPv4Network(text, strict=False)
-    except ValueError:  # "default", an IPv6 name server, a name
+    except ValueError:  # the text is "default", an IPv6 address or a name
         return None

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the processes of a lab and signal them through pidfds only.
+"""Functions that find the processes of a lab and send signals to them through pidfds.
 
-Rule 1: a process belongs to the lab if it runs in a cgroup of the lab, is the systemd-nspawn of a
+Rule 1: A process belongs to the lab if it runs in a cgroup of the lab, is the systemd-nspawn of a
 folder of the lab, is a shared ssh connection with its socket in such a folder, or has the lab's
 mark in its environment.
-Rule 2: a pid is opened as a pidfd first, and rule 1 is checked again *after* that. A pid that was
-reused meanwhile is therefore never signalled.
-Rule 3: this process and its ancestors are never signalled.
+Rule 2: The functions open a pid as a pidfd first and check rule 1 again after that. They therefore
+never send a signal to a process that reuses a pid.
+Rule 3: The functions never send a signal to this process or its ancestors.
 """
 
 import os
@@ -29,17 +29,19 @@ def pids() -> Iterator[int]:
 
 
 def argv(pid: int) -> list[str]:
-    """Return a process's arguments; an empty word if it has ended or is a kernel thread."""
+    """Return the arguments of a process.
+
+    Returns one empty text for a kernel thread and for a process that has ended.
+    """
     return _read(pid, "cmdline").rstrip("\0").split("\0")
 
 
 def nspawn_root(pid: int, folder: Path) -> Path | None:
-    """Return the host root under a folder that a systemd-nspawn runs.
+    """Return the root of the host that a process runs, if the root is under a folder.
 
-    Return None for another process. The shell that executes systemd-nspawn counts as well. The
-    arguments are read only once, because the process may end between two reads.
+    The process is a systemd-nspawn or the shell that executes it. Returns None for another process.
     """
-    words = argv(pid)
+    words = argv(pid)  # read only once, because the process may end between two reads
     if not any(word.endswith("systemd-nspawn") for word in words):
         return None
     for word in words:
@@ -73,7 +75,7 @@ def is_in_cgroup_of(pid: int, prefix: str) -> bool:
 
 
 def nspawns(names: Names) -> dict[str, int]:
-    """Return host name -> pid of its systemd-nspawn, for the running hosts."""
+    """Return the pid of the systemd-nspawn of each running host, by the name of the host."""
     running = {}
     for pid in pids():
         root = nspawn_root(pid, names.run / "hosts")
@@ -83,7 +85,7 @@ def nspawns(names: Names) -> dict[str, int]:
 
 
 def init_of(nspawn: int) -> int | None:
-    """Return the pid of the container's PID 1, or None before it was started."""
+    """Return the machine's pid of the container's PID 1, or None before the start of PID 1."""
     children = _read(nspawn, f"task/{nspawn}/children").split()
     for child in map(int, children):
         for line in _read(child, "status").splitlines():
@@ -102,16 +104,16 @@ def ancestors() -> set[int]:
     return result
 
 
-def send(pid: int, number: int, ours: Predicate) -> bool:
-    """Send a signal to a process if ``ours`` is still true; return whether it was sent."""
+def send(pid: int, number: int, is_target: Predicate) -> bool:
+    """Send a signal to a process if ``is_target`` is still true. Return whether it was sent."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
         return False
     try:
-        if not ours(pid):
+        if not is_target(pid):
             return False
-        signal.pidfd_send_signal(fd, signal.Signals(number) if number < signal.SIGRTMIN else number)
+        signal.pidfd_send_signal(fd, number)
     except ProcessLookupError:
         return False
     finally:
@@ -119,28 +121,29 @@ def send(pid: int, number: int, ours: Predicate) -> bool:
     return True
 
 
-def kill_all(ours: Predicate, *, seconds: float) -> bool:
-    """Kill every process for which ``ours`` is true; return whether none is left.
+def kill_all(is_target: Predicate, *, seconds: float) -> bool:
+    """Kill every process for which ``is_target`` is true. Return whether all have ended.
 
-    Repeats for at most ``seconds``, because a process may start while the pids are read.
+    Repeats for at most ``seconds``, because new processes may start during the search.
     """
     excluded = ancestors()
     end = time.monotonic() + seconds
     while True:
-        left = [pid for pid in pids() if pid not in excluded and ours(pid) and not _is_zombie(pid)]
-        if not left:
+        candidates = [pid for pid in pids() if pid not in excluded]
+        targets = [pid for pid in candidates if is_target(pid) and not _is_zombie(pid)]
+        if not targets:
             return True
         if time.monotonic() > end:
             return False
-        for pid in left:
-            send(pid, signal.SIGKILL, ours)
+        for pid in targets:
+            send(pid, signal.SIGKILL, is_target)
         time.sleep(0.01)
 
 
-def wait_gone(present: Callable[[], bool], *, seconds: float) -> bool:
-    """Wait until ``present`` is false; return whether that happened within ``seconds``."""
+def wait_until_false(condition: Callable[[], bool], *, seconds: float) -> bool:
+    """Wait until a condition is false. Return whether it was false within ``seconds``."""
     end = time.monotonic() + seconds
-    while present():
+    while condition():
         if time.monotonic() > end:
             return False
         time.sleep(0.02)
@@ -151,8 +154,8 @@ def _is_zombie(pid: int) -> bool:
     return _read(pid, "stat").rpartition(")")[2].split()[:1] == ["Z"]
 
 
-def _read(pid: int, what: str) -> str:
+def _read(pid: int, file: str) -> str:
     try:
-        return (PROC / str(pid) / what).read_text(errors="replace")
+        return (PROC / str(pid) / file).read_text(errors="replace")
     except OSError:
         return ""

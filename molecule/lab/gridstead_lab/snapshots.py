@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take snapshots of a host with molecule/single/snapshot.py, and compare two of them."""
+"""Functions that take snapshots of a host with molecule/single/snapshot.py and compare them."""
 
 import json
 import re
@@ -9,32 +9,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-Snapshot = Mapping[str, Mapping[str, str]]  # kind -> name -> the text that is compared
+Snapshot = Mapping[str, Mapping[str, str]]  # the compared texts by kind and name
 PROGRAM = Path(__file__).resolve().parents[2] / "single" / "snapshot.py"
 
 
 def take(ssh_config: str, host: str) -> Snapshot:
     """Return a snapshot of a host."""
     ssh = ["ssh", "-F", ssh_config, host, "python3", "-"]
-    done = subprocess.run(
+    result = subprocess.run(
         ssh, input=PROGRAM.read_text(), capture_output=True, text=True, check=True
     )
-    return json.loads(done.stdout)
+    return json.loads(result.stdout)
 
 
-def undeclared(
-    before: Snapshot, after: Snapshot, declared: Iterable[Mapping[str, Any]]
+def unexpected_differences(
+    before: Snapshot, after: Snapshot, allowed: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """Return a line for each difference that is not declared.
+    """Return a line for each difference between two snapshots that is not allowed.
 
     Args:
         before: The first snapshot.
         after: The second snapshot.
-        declared: Entries as in molecule/single/nothing_left/declared.yml. The key ``seen`` of an
-            entry has patterns of names by kind.
+        allowed: The allowed differences, as in molecule/single/nothing_left/declared.yml. The key
+            ``seen`` of an entry contains patterns of names by kind.
     """
     patterns: dict[str, list[str]] = defaultdict(list)
-    for entry in declared:
+    for entry in allowed:
         for kind, names in entry["seen"].items():
             patterns[kind] += names
     lines = []

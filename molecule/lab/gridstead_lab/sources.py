@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Translate the machine's apt sources to the Debian suite of the lab. Pure.
-
-The lab uses the mirror of the machine. Only the suite differs.
-"""
+"""The apt sources of the lab: those of the machine, translated to the Debian suite of the lab."""
 
 import itertools
 import re
@@ -21,7 +18,7 @@ def translate(texts: list[str], codename: str) -> tuple[str, ...]:
         codename: The Debian suite of the machine, as in /etc/os-release.
 
     Raises:
-        LabError: If no source names the codename.
+        LabError: If no source contains the codename.
     """
     lines = set()
     for text in texts:

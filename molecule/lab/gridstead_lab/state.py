@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder ``.lab/<name>`` of a checkout, with the files that are needed to reach the hosts.
+"""The folder ``.lab/<name>`` of a checkout, with the lab's state, keys and ssh configuration.
 
-``state.json`` is written last, by a rename: a lab with this file is complete. Teardown does not
-need the file, because it finds all objects by the lab's prefix.
+The last step of ``up`` creates ``state.json`` by a rename, so a lab with this file is complete.
+Teardown does not need the file, because it finds all objects by the lab's prefix.
 """
 
 import json
@@ -18,11 +18,19 @@ PORT = 22
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A lab that is up.
+    """The state of a lab that is up.
 
-    Shape: ``hosts`` is name -> {address, octet, groups, memory_mb, cores, job_cgroups}. ``groups``
-    is name -> child groups. ``members`` is group name -> hosts. ``image`` is the list of layer
-    names.
+    Attributes:
+        lab: The name of the lab.
+        prefix: The prefix of the lab's objects.
+        topology: The digest of the topology.
+        network: The /24 of the lab.
+        gateway: The machine's address in the network.
+        cgroup: The version of the hosts' cgroups, ``v1`` or ``v2``.
+        image: The names of the image's layers.
+        groups: The child groups of each group.
+        members: The hosts of each group.
+        hosts: For each host: address, octet, groups, memory_mb, cores and job_cgroups.
     """
 
     lab: str
@@ -47,15 +55,15 @@ def load(names: Names) -> State | None:
 
 
 def save(names: Names, state: State) -> None:
-    """Store the state. From then on the lab is up."""
+    """Write the state file, which marks the lab as up."""
     fields = {name: getattr(state, name) for name in State.__slots__}
-    new = names.state / "state.json.new"
-    new.write_text(json.dumps(fields, indent=2) + "\n")
-    new.replace(names.state / "state.json")
+    new_file = names.state / "state.json.new"
+    new_file.write_text(json.dumps(fields, indent=2) + "\n")
+    new_file.replace(names.state / "state.json")
 
 
 def make_folder(names: Names) -> str:
-    """Create the lab's folder with an ssh key and a folder for secrets; return the public key."""
+    """Create the lab's folder with an ssh key and a folder for secrets. Return the public key."""
     names.state.mkdir(parents=True, mode=0o700)
     (names.state / "secrets").mkdir(mode=0o700)
     key = names.state / "id_ed25519"
@@ -70,15 +78,15 @@ def write_ssh_files(names: Names, hosts: dict[str, tuple[str, str]]) -> None:
 
     Args:
         names: The lab.
-        hosts: Name -> (address, public host key).
+        hosts: The address and the public host key of each host, by name.
     """
-    known = [f"{name},{address} {key}\n" for name, (address, key) in hosts.items()]
-    (names.state / "known_hosts").write_text("".join(known))
+    known_hosts = [f"{name},{address} {key}\n" for name, (address, key) in hosts.items()]
+    (names.state / "known_hosts").write_text("".join(known_hosts))
     (names.state / "ssh_config").write_text(ssh_config(names.state, hosts))
 
 
 def read_host_keys(names: Names) -> dict[str, tuple[str, str]]:
-    """Return the argument ``hosts`` of the last call of ``write_ssh_files``."""
+    """Return the address and the public host key of each host, from known_hosts."""
     hosts = {}
     for line in (names.state / "known_hosts").read_text().splitlines():
         host, key = line.split(" ", 1)
@@ -88,7 +96,7 @@ def read_host_keys(names: Names) -> dict[str, tuple[str, str]]:
 
 
 def ssh_config(folder: Path, hosts: dict[str, tuple[str, str]]) -> str:
-    """Return the text of an ssh_config for the hosts. Pure."""
+    """Return the text of an ssh_config for the hosts."""
     blocks = ""
     for name, (address, _) in hosts.items():
         blocks += f"Host {name}\n    HostName {address}\n    HostKeyAlias {name}\n"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remove a lab: every object with its prefix, in an order that works.
+"""The removal of a lab: of every object with its prefix.
 
-The processes are removed first, then the objects that they used: cgroups, veths, mounts and
-folders. Each step reads what exists and may be repeated. The next run therefore completes a killed
-run.
+The first step removes the processes. The later steps remove the objects that the processes used:
+cgroups, veths, mounts and folders. Each step searches for its objects and is idempotent. A new run
+therefore completes a killed run.
 """
 
 import contextlib
@@ -14,29 +14,31 @@ from gridstead_lab import cgroups, host, network, processes
 from gridstead_lab.errors import LabError
 from gridstead_lab.names import STORE, Names
 
-GRACE_S = 2.0
-KILL_S = 10.0
+SHUTDOWN_TIMEOUT_S = 2.0
+KILL_TIMEOUT_S = 10.0
 NSPAWN_LEFTOVERS = Path("/run/systemd/nspawn/propagate")
 
 
-def stop_drivers(names: Names) -> None:
+def kill_programs_of_lab(names: Names) -> None:
     """Kill the programs outside the hosts that work on a lab: up, Ansible, ssh masters, builds.
 
     Raises:
-        LabError: If one of them still runs after 10 s.
+        LabError: If a program still runs after 10 s.
     """
-    if not processes.kill_all(lambda pid: _is_driver(names, pid), seconds=KILL_S):
+    if not processes.kill_all(lambda pid: _works_on_lab(names, pid), seconds=KILL_TIMEOUT_S):
         message = "could not stop the programs that work on the lab"
         raise LabError(message)
 
 
 def tear_down(names: Names) -> bool:
-    """Remove all objects of a lab; return whether there was any."""
-    # The state file is removed first: a partly removed lab must not be taken for a complete one.
+    """Remove all objects of a lab. Return whether the lab had an object."""
+    # A lab with a state file must be complete, so remove this file first.
     (names.state / "state.json").unlink(missing_ok=True)
     existed = _stop_hosts(names)
     groups = cgroups.folders_of(names.prefix)
-    gone = processes.wait_gone(lambda: bool(cgroups.remove(groups)), seconds=KILL_S)
+    cgroups_removed = processes.wait_until_false(
+        lambda: bool(cgroups.remove(groups)), seconds=KILL_TIMEOUT_S
+    )
     existed = existed or bool(groups) or bool(network.interfaces(names.prefix))
     network.remove(names.prefix)
     builds = list((STORE / "images").glob(f".build-{names.prefix}-*"))
@@ -48,9 +50,9 @@ def tear_down(names: Names) -> bool:
     existed = existed or names.state.exists()
     if names.state.exists():
         shutil.rmtree(names.state)
-    with contextlib.suppress(OSError):  # another lab is in the folder, or it never existed
+    with contextlib.suppress(OSError):  # the folder contains another lab or does not exist
         names.state.parent.rmdir()
-    if not gone:
+    if not cgroups_removed:
         message = f"could not remove cgroups of {names.prefix}"
         raise LabError(message)
     return existed
@@ -60,22 +62,24 @@ def _stop_hosts(names: Names) -> bool:
     running = processes.nspawns(names)
     for nspawn in running.values():
         host.power_off(names, nspawn)
-    processes.wait_gone(lambda: bool(processes.nspawns(names)), seconds=GRACE_S if running else 0)
-    if not processes.kill_all(lambda pid: _is_inside(names, pid), seconds=KILL_S):
+    processes.wait_until_false(
+        lambda: bool(processes.nspawns(names)), seconds=SHUTDOWN_TIMEOUT_S if running else 0
+    )
+    if not processes.kill_all(lambda pid: _is_process_of_hosts(names, pid), seconds=KILL_TIMEOUT_S):
         message = f"could not kill the processes of {names.prefix}"
         raise LabError(message)
     return bool(running)
 
 
-def _is_driver(names: Names, pid: int) -> bool:
-    """Return whether a process outside the hosts works on the lab, see stop_drivers()."""
+def _works_on_lab(names: Names, pid: int) -> bool:
+    """Return whether a process outside the hosts works on the lab."""
     if processes.is_nspawn_of(pid, names.run / "hosts"):
         return False
     return processes.is_marked(pid, names.mark) or processes.is_ssh_master_of(pid, names.sockets)
 
 
-def _is_inside(names: Names, pid: int) -> bool:
-    """Return whether a process runs in a host of the lab, or is the host's systemd-nspawn."""
+def _is_process_of_hosts(names: Names, pid: int) -> bool:
+    """Return whether a process runs in a host of the lab or is a host's systemd-nspawn."""
     return processes.is_nspawn_of(pid, names.run / "hosts") or processes.is_in_cgroup_of(
         pid, names.prefix
     )

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parse the topology file, which lists the hosts of a lab. Pure.
+"""The parser of the topology file, which lists the hosts of a lab.
 
-A topology file is JSON with the keys ``hosts`` (name -> groups, memory_mb, cores, job_cgroups),
-``groups`` (name -> child groups) and, optionally, ``network`` (an IPv4 /24) and ``image``
-(``prepared`` or ``plain``). The hosts get their addresses in the order of the file.
+A topology file is a JSON object with these keys:
+
+- ``hosts``: the groups, memory_mb, cores and job_cgroups of each host, by name
+- ``groups``: the child groups of each group, by name
+- ``network`` (optional): an IPv4 /24
+- ``image`` (optional): ``prepared`` or ``plain``
+
+The hosts get their addresses in the order of the file.
 """
 
 import hashlib
@@ -28,8 +33,10 @@ _HOST_KEYS = {"groups", "memory_mb", "cores", "job_cgroups"}
 class Host:
     """A host of the topology file.
 
-    Units: memory in MiB, cores in seconds of CPU time per second (may be a fraction).
-    ``job_cgroups``: the host manages the limits of its own jobs (a Slurm compute node).
+    Attributes:
+        memory_mb: The memory limit in MiB.
+        cores: The CPU limit in seconds of CPU time per second. Fractions are allowed.
+        job_cgroups: Whether the host is a Slurm compute node, which limits its own jobs.
     """
 
     name: str
@@ -41,10 +48,10 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """All hosts in the order of their addresses, the groups of groups, and the image.
+    """The hosts in the order of their addresses, the child groups of groups, and the image.
 
-    ``image``: hosts of a ``prepared`` image have the packages that the roles install. Hosts of a
-    ``plain`` image have a bare Debian.
+    A ``prepared`` image contains the packages that the roles install. A ``plain`` image is a bare
+    Debian.
     """
 
     hosts: tuple[Host, ...]
@@ -57,11 +64,11 @@ class Topology:
         return tuple(host.name for host in self.hosts)
 
     def digest(self) -> str:
-        """Return a short text that differs when anything in the topology differs."""
+        """Return a short hash of the topology."""
         return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
     def members(self) -> dict[str, list[str]]:
-        """Return group name -> host names, for groups that contain hosts directly."""
+        """Return the host names of each group that directly contains hosts, by group name."""
         members: dict[str, list[str]] = {}
         for _, children in self.groups:
             for child in children:
@@ -76,7 +83,7 @@ def parse(text: str) -> Topology:
     """Return the topology in the text of a file.
 
     Raises:
-        InvalidTopology: If it is not JSON, a key is unknown, or a value is out of range.
+        InvalidTopology: If the text is not JSON, a key is unknown, or a value is out of range.
     """
     try:
         raw = json.loads(text)
@@ -84,7 +91,7 @@ def parse(text: str) -> Topology:
         message = f"topology is not JSON: {err}"
         raise InvalidTopology(message) from err
     _require(isinstance(raw, dict), "topology is not an object")
-    _no_others(raw, {"hosts", "groups", "network", "image"}, "topology")
+    _require_known_keys(raw, {"hosts", "groups", "network", "image"}, "topology")
     hosts = raw.get("hosts")
     _require(isinstance(hosts, dict) and bool(hosts), "topology has no hosts")
     image = raw.get("image", IMAGES[0])
@@ -99,17 +106,17 @@ def parse(text: str) -> Topology:
 
 
 def subset(topology: Topology, names: Iterable[str]) -> Topology:
-    """Return the topology with only the named hosts and with all groups, even empty ones.
+    """Return the topology with only the named hosts. It retains all groups, even empty groups.
 
     Raises:
-        InvalidTopology: If a name is not in the topology, or no name is given.
+        InvalidTopology: If ``names`` is empty or contains an unknown name.
     """
-    chosen = set(names)
-    unknown = sorted(chosen - set(topology.names()))
+    names_of_hosts = set(names)
+    unknown = sorted(names_of_hosts - set(topology.names()))
     _require(not unknown, f"topology has no host {', '.join(unknown)}")
-    _require(bool(chosen), "no hosts chosen")
+    _require(bool(names_of_hosts), "no hosts chosen")
     return Topology(
-        hosts=tuple(host for host in topology.hosts if host.name in chosen),
+        hosts=tuple(host for host in topology.hosts if host.name in names_of_hosts),
         groups=topology.groups,
         network=topology.network,
         image=topology.image,
@@ -117,34 +124,34 @@ def subset(topology: Topology, names: Iterable[str]) -> Topology:
 
 
 def _host(name: str, entry: object) -> Host:
-    where = f"host {name!r}"
-    _require(NAME.fullmatch(name) is not None, f"{where}: name must match {NAME.pattern}")
+    subject = f"host {name!r}"
+    _require(NAME.fullmatch(name) is not None, f"{subject}: name must match {NAME.pattern}")
     if not isinstance(entry, dict):
-        message = f"{where}: not an object"
+        message = f"{subject}: not an object"
         raise InvalidTopology(message)
-    _no_others(entry, _HOST_KEYS, where)
-    groups = _names(entry.get("groups", []), _GROUP, f"{where}: groups")
+    _require_known_keys(entry, _HOST_KEYS, subject)
+    groups = _names(entry.get("groups", []), _GROUP, f"{subject}: groups")
     return Host(
         name=name,
         groups=groups,
-        memory_mb=int(_number(entry, "memory_mb", MIN_MEMORY_MB, where)),
-        cores=float(_number(entry, "cores", MIN_CORES, where)),
-        job_cgroups=_flag(entry, "job_cgroups", where),
+        memory_mb=int(_number(entry, "memory_mb", MIN_MEMORY_MB, subject)),
+        cores=float(_number(entry, "cores", MIN_CORES, subject)),
+        job_cgroups=_boolean(entry, "job_cgroups", subject),
     )
 
 
-def _number(entry: dict[str, object], key: str, least: float, where: str) -> float:
+def _number(entry: dict[str, object], key: str, minimum: float, subject: str) -> float:
     value = entry.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
-        message = f"{where}: {key} must be a number of at least {least}, not {value!r}"
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < minimum:
+        message = f"{subject}: {key} must be a number of at least {minimum}, not {value!r}"
         raise InvalidTopology(message)
     return value
 
 
-def _flag(entry: dict[str, object], key: str, where: str) -> bool:
+def _boolean(entry: dict[str, object], key: str, subject: str) -> bool:
     value = entry.get(key, False)
     if not isinstance(value, bool):
-        message = f"{where}: {key} must be true or false, not {value!r}"
+        message = f"{subject}: {key} must be true or false, not {value!r}"
         raise InvalidTopology(message)
     return value
 
@@ -174,20 +181,21 @@ def _network(raw: object) -> str | None:
     return str(network)
 
 
-def _names(raw: object, pattern: re.Pattern[str], where: str) -> tuple[str, ...]:
+def _names(raw: object, pattern: re.Pattern[str], subject: str) -> tuple[str, ...]:
     is_valid = isinstance(raw, list) and all(
         isinstance(item, str) and pattern.fullmatch(item) for item in raw
     )
     if not is_valid:
-        message = f"{where}: must be a list of names matching {pattern.pattern}, not {raw!r}"
+        message = f"{subject}: must be a list of names matching {pattern.pattern}, not {raw!r}"
         raise InvalidTopology(message)
     return tuple(raw)
 
 
-def _no_others(raw: dict[str, object], known: set[str], where: str) -> None:
-    others = sorted(set(raw) - known)
+def _require_known_keys(raw: dict[str, object], known_keys: set[str], subject: str) -> None:
+    unknown_keys = sorted(set(raw) - known_keys)
     _require(
-        not others, f"{where}: unknown key {', '.join(others)}; known: {', '.join(sorted(known))}"
+        not unknown_keys,
+        f"{subject}: unknown key {', '.join(unknown_keys)}; known: {', '.join(sorted(known_keys))}",
     )
 
 

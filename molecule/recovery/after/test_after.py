@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that a restored site equals the site before its loss, and that it can run new jobs.
+"""Test that a restored site equals the site before its loss and that it runs new jobs.
 
-Only the jobs that ran or were pending at the backup differ: they end with the lost hosts.
+Only the jobs that were running or pending at the backup differ. The loss of the hosts ends them.
 """
 
 import json
@@ -9,14 +9,14 @@ import json
 import pytest
 from tests.e2e.conftest import COLD, wait_until
 
-# The states in Slurm and on chain of the jobs that had not ended. Neither job costs anything. The
-# running job was on a lost host, which is the provider's fault. The pending job has lost its
-# environment, which no archive contains, and never ran.
-LOST = {"running": ("NODE_FAIL", "PANICKED"), "pending": ("CANCELLED", "CANCELLED")}
-# Slurm ids and uids that were assigned after the backup are unknown. The roles slurm and directory
-# therefore skip this many.
-SKIPPED = 1000
-STATE = 5  # position of the state in a record of the accounting
+# The states in Slurm and on chain of the jobs that had not ended at the backup. Neither job costs
+# anything. The running job was on a lost host. The pending job never ran: its environment is not in
+# the archive.
+LOST_JOBS = {"running": ("NODE_FAIL", "PANICKED"), "pending": ("CANCELLED", "CANCELLED")}
+# The site may have assigned Slurm job ids and uids after the backup. The roles slurm and directory
+# therefore skip this number of ids.
+SKIPPED_IDS = 1000
+STATE_COLUMN = 5  # of a record of the accounting
 TERMS = ("customer", "provider", "escrow_wei", "price_per_min_wei")
 
 
@@ -31,9 +31,9 @@ def customer(site):
 
 
 @pytest.fixture(scope="module")
-def settled(grid, site, customer, before):
-    """Return the jobs and balances on chain after the lost jobs ended, before any new job."""
-    for name in LOST:
+def settled_records(grid, site, customer, before):
+    """Return the jobs and balances on chain after the end of the lost jobs, before new jobs."""
+    for name in LOST_JOBS:
         number = before["numbers"][name]
         wait_until(lambda number=number: grid.job(customer, number)["state"] in COLD, timeout=300)
     records = {"balances": site.balances(customer)}
@@ -43,10 +43,11 @@ def settled(grid, site, customer, before):
 
 
 @pytest.fixture(scope="module")
-def new_jobs(grid, lab, site, customer, settled):
+def new_jobs(grid, lab, site, customer, settled_records):
     """Run a job of an old user and a job of a new user.
 
-    Return user name -> the job's number, its record in Slurm's accounting and the user's uid.
+    Returns the job's number, its record in Slurm's accounting and the user's uid, by the name of
+    the user.
     """
     jobs = {}
     for user in (customer, site.customer("newcomer")):
@@ -59,11 +60,11 @@ def new_jobs(grid, lab, site, customer, settled):
 
 
 def has_ended(row):
-    """Return whether a row of the accounting is that of a job which has ended."""
-    return row.split("|")[STATE] not in {"RUNNING", "PENDING"}
+    """Return whether the job of a row of the accounting has ended."""
+    return row.split("|")[STATE_COLUMN] not in {"RUNNING", "PENDING"}
 
 
-def test_the_accounting_of_ended_jobs_is_unchanged(site, settled, before):
+def test_the_accounting_of_ended_jobs_is_unchanged(site, settled_records, before):
     ended = {jobid: row for jobid, row in before["accounting"].items() if has_ended(row)}
     now = site.jobs()
 
@@ -71,13 +72,13 @@ def test_the_accounting_of_ended_jobs_is_unchanged(site, settled, before):
     assert ended.items() <= now.items()
 
 
-@pytest.mark.parametrize("name", LOST)
-def test_the_accounting_has_the_end_of_a_lost_job(site, settled, before, name):
+@pytest.mark.parametrize("name", LOST_JOBS)
+def test_the_accounting_has_the_end_of_a_lost_job(site, settled_records, before, name):
     jobid = before["slurm"][name]
     old, new = before["accounting"][jobid].split("|"), site.jobs()[jobid].split("|")
 
-    assert new[STATE].split()[0] == LOST[name][0]
-    assert new[:STATE] == old[:STATE]
+    assert new[STATE_COLUMN].split()[0] == LOST_JOBS[name][0]
+    assert new[:STATE_COLUMN] == old[:STATE_COLUMN]
 
 
 def test_the_associations_are_restored(site, before):
@@ -95,33 +96,36 @@ def test_a_journal_starts_with_its_old_rows(site, before, name):
     assert site.journals()[name][: len(rows)] == rows
 
 
-def test_a_paid_job_and_its_output_are_unchanged(site, settled, customer, before):
-    assert settled["paid"] == before["on_chain"]["paid"]
+def test_a_paid_job_and_its_output_are_unchanged(site, settled_records, customer, before):
+    assert settled_records["paid"] == before["on_chain"]["paid"]
     assert site.output(customer, before["numbers"]["paid"]) == before["output"]
 
 
-@pytest.mark.parametrize("name", LOST)
-def test_a_lost_job_retains_its_terms_and_costs_nothing(grid, customer, settled, before, name):
-    old, new = before["on_chain"][name], settled[name]
+@pytest.mark.parametrize("name", LOST_JOBS)
+def test_a_lost_job_retains_its_terms_and_costs_nothing(
+    grid, customer, settled_records, before, name
+):
+    old, new = before["on_chain"][name], settled_records[name]
 
     assert new["history"][: len(old["history"])] == old["history"]
     for key in TERMS:
         assert new["job"][key] == old["job"][key], f"the lost job has another {key}"
-    assert (new["job"]["state"], new["job"]["cost_wei"]) == (LOST[name][1], 0)
+    assert new["job"]["state"] == LOST_JOBS[name][1]
+    assert new["job"]["cost_wei"] == 0
     grid.check_money(customer, before["numbers"][name])
 
 
-def test_the_escrow_of_lost_jobs_is_returned_and_no_credits_are_lost(settled, before):
+def test_the_escrow_of_lost_jobs_is_returned(settled_records, before):
     escrow = 0
-    for name in LOST:
+    for name in LOST_JOBS:
         escrow += before["on_chain"][name]["job"]["escrow_wei"]
     balances = before["balances"]
 
-    assert settled["balances"] == balances | {"customer": balances["customer"] + escrow}
+    assert settled_records["balances"] == balances | {"customer": balances["customer"] + escrow}
 
 
 def uids_of(users):
-    """Return wallet address -> uid of the directory's entries of users."""
+    """Return the uids in the directory's entries of users, by wallet address."""
     uids = {}
     for lines in users.values():
         attributes = {}
@@ -150,5 +154,5 @@ def test_no_slurm_id_or_uid_is_assigned_twice(new_jobs, before):
             old_ids.add(int(jobid))
     new_ids = [int(job["record"]["jobid"]) for job in new_jobs.values()]
 
-    assert min(new_ids) > max(old_ids) + SKIPPED
-    assert new_jobs["newcomer"]["uid"] > max(uids_of(before["users"]).values()) + SKIPPED
+    assert min(new_ids) > max(old_ids) + SKIPPED_IDS
+    assert new_jobs["newcomer"]["uid"] > max(uids_of(before["users"]).values()) + SKIPPED_IDS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create a paid, a running and a pending job before the backup, and save the state of the site."""
+"""Before the backup: create a paid, a running and a pending job, and save the site's state."""
 
 import json
 
@@ -10,8 +10,11 @@ def slurm_states(lab, number):
     return [record["state"] for record in lab.sacct(f"0x{number:064x}")]
 
 
-def saved_state(lab, site, customer, numbers):
-    """Return the state that the tests after the restore compare; ``numbers`` is name -> job."""
+def read_state(lab, site, customer, numbers):
+    """Return the state that the tests compare after the restore.
+
+    ``numbers`` contains the numbers of the jobs by name.
+    """
     slurm, on_chain = {}, {}
     for name, number in numbers.items():
         slurm[name] = lab.sacct(f"0x{number:064x}")[-1]["jobid"]
@@ -41,8 +44,9 @@ def test_the_state_of_a_site_with_jobs_is_saved(lab, grid, site, state_file):
     grid.check_money(customer, paid)
 
     numbers = {"paid": paid, "running": running, "pending": pending}
-    state_file.write_text(json.dumps(saved_state(lab, site, customer, numbers)))
+    state_file.write_text(json.dumps(read_state(lab, site, customer, numbers)))
 
     saved = json.loads(state_file.read_text())
-    assert all(saved[name] for name in ("output", "accounting", "associations", "users"))
+    for name in ("output", "accounting", "associations", "users"):
+        assert saved[name], name
     assert all(saved["journals"].values())

@@ -5,12 +5,12 @@ import os
 import re
 from pathlib import Path
 
-HEAD = r"(?P<kind>PLAY|TASK|RUNNING HANDLER) \[(?:gridstead\.site\.)?(?P<name>.*)\] \*"
+HEADER = r"(?P<kind>PLAY|TASK|RUNNING HANDLER) \[(?:gridstead\.site\.)?(?P<name>.*)\] \*"
 CHANGED = r"changed: \[(?P<host>[\w-]+)"
-LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEAD}|{CHANGED})")
-# On a new host check mode predicts these tasks of these roles. Their other tasks need the programs
-# that these tasks install.
-INSTALLS = {
+LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEADER}|{CHANGED})")
+# Check mode predicts only these tasks of their roles on a new host. The other tasks of the roles
+# need the programs that these tasks install.
+INSTALL_TASKS = {
     "container_runtime : Install Apptainer and the programs of job scripts",
     "database : Install MariaDB",
     "munge : Install munge",
@@ -20,34 +20,38 @@ INSTALLS = {
     "sssd : Install SSSD",
     "traefik : Copy Traefik to the host",
 }
-# Patterns of the tasks of the other roles that check mode cannot predict on a new host, with the
-# reason.
-UNFORESEEN = {
+# Patterns of other roles' tasks that check mode cannot predict on a new host, with the reasons.
+UNPREDICTABLE = {
     r"base : (Start the firewall and systemd-timesyncd|Reload the firewall)": (
         "nft and the units are missing"
     ),
-    r"base : (Start|Stop) the timer that removes the new firewall rules": "the same",
-    r"base : Restart systemd-timesyncd": "the same",
+    r"base : (Start|Stop) the timer that removes the new firewall rules": "the units are missing",
+    r"base : Restart systemd-timesyncd": "the unit is missing",
     r"pki : .*": "no CA exists yet",
     r"devnet : .*": "no server runs yet",
     r"directory : Write the (settings, the indexes and the plugins of the server|tree, .*)": (
-        "the same"
+        "no server runs yet"
     ),
-    r"directory : (Write the uid range of the server|Restart the directory server)": "the same",
+    r"directory : (Write the uid range of the server|Restart the directory server)": (
+        "no server runs yet"
+    ),
     r"directory : Start the daily backup of the directory": "the unit is missing",
-    r"control_plane : (Install|Switch to) the new release.*": "a program must run to know",
-    r"control_plane : Save the working settings and units of the release": "the same",
-    r"control_plane : Create missing ssh keys": "the same",
+    r"control_plane : (Install|Switch to) the new release.*": "check mode runs no programs",
+    r"control_plane : Save the working settings and units of the release": (
+        "check mode runs no programs"
+    ),
+    r"control_plane : Create missing ssh keys": "check mode runs no programs",
     r"control_plane : Start the (timer of .*|services of the new release)": "the units are missing",
 }
-# The run does not change this task, because another role has installed the same package.
-FORESEEN_TWICE = {"devnet : Install nftables"}
+# Check mode predicts a change of this task, but in the run another role has already installed the
+# package.
+WRONGLY_PREDICTED = {"devnet : Install nftables"}
 
 
 def runs():
-    """Return the runs of site.yml, the run in check mode first.
+    """Return the changes of each run of site.yml. The first run is in check mode.
 
-    Each run is a set of pairs: a host and the name of a task that changed it.
+    The changes of a run are a set of pairs: a host and the name of a task that changed it.
     """
     changes, task = {}, {}
     log = Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "ansible.log").read_text()
@@ -69,22 +73,22 @@ def role(task):
     return task.partition(" : ")[0]
 
 
-def names_of(tasks):
-    """Return the names of tasks, which are pairs of host and name."""
+def task_names(tasks):
+    """Return the names of the tasks in pairs of host and task."""
     return {name for _, name in tasks}
 
 
 def is_predictable(task):
     """Return whether check mode must predict a task that the run changes."""
-    if role(task) in {role(install) for install in INSTALLS}:
+    if role(task) in set(map(role, INSTALL_TASKS)):
         return False
-    return not any(re.fullmatch(pattern, task) for pattern in UNFORESEEN)
+    return not any(re.fullmatch(pattern, task) for pattern in UNPREDICTABLE)
 
 
 def test_check_mode_predicts_the_changes_of_the_run():
     check, run = runs()[:2]
-    foreseen, changed = names_of(check), names_of(run)
+    predicted, changed = task_names(check), task_names(run)
 
-    assert foreseen >= INSTALLS
-    assert foreseen - changed == FORESEEN_TWICE
-    assert [task for task in changed - foreseen if is_predictable(task)] == []
+    assert predicted >= INSTALL_TASKS
+    assert predicted - changed == WRONGLY_PREDICTED
+    assert [task for task in changed - predicted if is_predictable(task)] == []

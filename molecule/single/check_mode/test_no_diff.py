@@ -19,12 +19,12 @@ def test_check_mode_reports_no_changes():
         "--diff",
         str(SCENARIO / "../../site.yml"),
     ]
-    # Molecule enables colours. A line would then start with an escape sequence.
+    # Molecule enables colours. A coloured line would start with an escape sequence.
     environment = os.environ | {"ANSIBLE_FORCE_COLOR": "false", "ANSIBLE_NOCOLOR": "true"}
 
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
-    assert done.returncode == 0, done.stdout[-3000:]
-    lines = done.stdout.splitlines()
+    assert result.returncode == 0, result.stdout[-3000:]
+    lines = result.stdout.splitlines()
     changes = [line for line in lines if line.startswith(("changed:", "--- ", "+++ "))]
-    assert not changes, done.stdout
+    assert not changes, result.stdout

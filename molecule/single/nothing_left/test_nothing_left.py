@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test that a host after a teardown equals the host before the site.
 
-The differences that are allowed, and the reasons, are in declared.yml.
+File declared.yml lists the allowed differences with the reasons.
 """
 
 import json
@@ -16,9 +16,9 @@ from gridstead_lab import names, processes, snapshots
 
 HERE = Path(__file__).resolve().parent
 HOSTS = tuple(json.loads(Path(os.environ["GRIDSTEAD_LAB_TOPOLOGY"]).read_text())["hosts"])
-DECLARED = yaml.safe_load((HERE / "declared.yml").read_text())
+ALLOWED_DIFFERENCES = yaml.safe_load((HERE / "declared.yml").read_text())
 # The lab's image contains the control plane's virtual environment, which the teardown removes.
-IMAGE = {"seen": {"file": ["/opt/gridstead(/.*)?"]}}
+DIFFERENCE_OF_IMAGE = {"seen": {"file": ["/opt/gridstead(/.*)?"]}}
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -28,14 +28,19 @@ def test_the_host_equals_its_state_before_the_site(host, request):
     )
     after = snapshots.take(request.config.getoption("--ssh-config"), host)
 
-    differences = snapshots.undeclared(before, after, [*DECLARED, IMAGE])
+    differences = snapshots.unexpected_differences(
+        before, after, [*ALLOWED_DIFFERENCES, DIFFERENCE_OF_IMAGE]
+    )
 
     assert not differences, "\n".join(differences)
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_kernel_has_no_firewall_rules(host):
-    """Run nft of the machine in the host's namespace; the host no longer has package nftables."""
+    """The test runs nft of this machine in the host's network namespace.
+
+    The teardown has removed package nftables from the host.
+    """
     lab = names.names(HERE.parents[2], os.environ["GRIDSTEAD_LAB_NAME"])
     init = processes.init_of(processes.nspawns(lab)[host])
     command = ["nsenter", f"--target={init}", "--net", "nft", "list", "ruleset"]

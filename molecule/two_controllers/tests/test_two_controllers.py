@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that the second controller takes over when the first fails while a paid job runs."""
+"""Test that the second controller takes over when the first controller fails during a paid job."""
 
 import contextlib
 import re
@@ -12,40 +12,40 @@ import pytest
 from tests.e2e import many_customers
 from tests.e2e.conftest import GridClient, Lab, wait_until
 
-FOLDER = Path(__file__).resolve().parents[3] / ".lab" / "molecule-two_controllers"
+LAB_FOLDER = Path(__file__).resolve().parents[3] / ".lab" / "molecule-two_controllers"
 FIRST, SECOND = "controller", "control"
-PATIENCE_S = 120
-STATE = "/srv/shared/slurm"
+TIMEOUT_S = 120
+STATE_FOLDER = "/srv/shared/slurm"
 
 
 class Cluster(Lab):
-    """A lab whose Slurm commands run on the host of the second controller, which does not fail."""
+    """A lab that runs Slurm commands on the second controller, whose host does not fail."""
 
     def run(self, host, *argv, check=True, **options):
-        """Run a command on a host over a new connection.
+        """Run a command on a host over a new ssh connection.
 
-        A shared connection to a host that was cut off would hang.
+        A shared connection to a stopped host would hang.
         """
         config = str(self.folder / "ssh_config")
         ssh = ["ssh", "-F", config, "-o", "ConnectTimeout=5", host, shlex.join(argv)]
-        options = {"timeout": PATIENCE_S} | options
+        options = {"timeout": TIMEOUT_S} | options
         return subprocess.run(ssh, check=check, capture_output=True, text=True, **options)
 
-    def answering(self):
+    def answering_controllers(self):
         """Return the hosts whose slurmctld answers."""
         output = self.run(SECOND, "scontrol", "ping", check=False).stdout
         return set(re.findall(r"^Slurmctld\(\w+\) at (\S+) is UP$", output, re.MULTILINE))
 
     def state(self, number):
-        """Return the state in Slurm's queue of a job of the grid.
+        """Return the state of a job of the grid in Slurm's queue.
 
-        The text is empty if no slurmctld answers or the job is not in the queue.
+        Returns an empty text if no slurmctld answers or if the job is not in the queue.
         """
         command = ("squeue", "--noheader", "--states=all", f"--name=0x{number:064x}", "--format=%T")
         return self.run(SECOND, *command, check=False).stdout.strip()
 
     def records(self, number):
-        """Return slurmdbd's records of a job of the grid, each as Slurm's id and the state."""
+        """Return slurmdbd's records of a job of the grid, each as ``SLURM_JOB_ID|STATE``."""
         options = "-a -X -D -S now-1days -o jobidraw,state --noheader --parsable2"
         return self.sh(SECOND, f"sacct {options} --name=0x{number:064x}").split()
 
@@ -57,7 +57,7 @@ class Cluster(Lab):
 
 @pytest.fixture(scope="module")
 def cluster():
-    return Cluster(FOLDER)
+    return Cluster(LAB_FOLDER)
 
 
 @pytest.fixture(scope="module")
@@ -67,46 +67,53 @@ def grid(cluster):
 
 
 @pytest.fixture
-def cut_off(cluster):
-    """Stop the first controller's host like a power cut and start it again after the test."""
+def stop_first_controller(cluster):
+    """Cut the power of the first controller's host, and start the host after the test."""
     cluster.tool("kill", "--lab", "molecule-two_controllers", FIRST)
     try:
         yield
     finally:
         cluster.tool("start", "--lab", "molecule-two_controllers", FIRST)
-        wait_until(lambda: cluster.answering() == {FIRST, SECOND}, timeout=PATIENCE_S)
+        wait_until(lambda: cluster.answering_controllers() == {FIRST, SECOND}, timeout=TIMEOUT_S)
 
 
 def test_both_controllers_answer_and_share_their_state(cluster):
-    assert cluster.answering() == {FIRST, SECOND}
+    assert cluster.answering_controllers() == {FIRST, SECOND}
     for host in (FIRST, SECOND):
-        files = set(cluster.sh(host, f"ls {STATE}").split())
+        files = set(cluster.sh(host, f"ls {STATE_FOLDER}").split())
         assert {"clustername", "state_of_this_cluster"} <= files
 
 
-def test_a_restart_of_the_second_holds_no_partitions_while_the_first_is_active(cluster):
-    """It also writes no stopped_cleanly, which would make a crash of the first look like a stop."""
-    cluster.run(SECOND, "systemctl", "restart", "slurmctld")
-    wait_until(lambda: cluster.answering() == {FIRST, SECOND}, timeout=PATIENCE_S)
+def test_a_restart_of_the_second_controller_holds_no_partitions(cluster):
+    """The restart also writes no file stopped_cleanly.
 
-    assert cluster.sh(SECOND, f"find {STATE} -name stopped_cleanly -o -name partitions_held") == ""
+    With this file a crash of the first controller would look like a clean stop.
+    """
+    cluster.run(SECOND, "systemctl", "restart", "slurmctld")
+    wait_until(lambda: cluster.answering_controllers() == {FIRST, SECOND}, timeout=TIMEOUT_S)
+
+    assert (
+        cluster.sh(SECOND, f"find {STATE_FOLDER} -name stopped_cleanly -o -name partitions_held")
+        == ""
+    )
     assert cluster.sh(SECOND, "sinfo --noheader --format=%a").split() == ["up"]
 
 
 @pytest.fixture(scope="module")
-def running(cluster, grid):
+def running_job(cluster, grid):
     """Start a paid job that runs until a file exists."""
     customer = grid.customer("taken-over")
-    enough = f"enough-{secrets.token_hex(4)}"
-    workflow = many_customers.one_step(f'until test -e "$HOME/{enough}"; do sleep 0.5; done')
-    with contextlib.closing(many_customers.join(customer)) as member:
-        (number,) = member.submit([workflow])
+    signal_file = f"enough-{secrets.token_hex(4)}"
+    workflow = many_customers.one_step(f'until test -e "$HOME/{signal_file}"; do sleep 0.5; done')
+    with contextlib.closing(many_customers.connect(customer)) as connection:
+        (number,) = connection.submit([workflow])
     grid.wait(customer, number, "RUNNING")
-    return customer, number, f"/home/ldap-users/{customer.address}/{enough}"
+    return customer, number, f"/home/ldap-users/{customer.address}/{signal_file}"
 
 
-def test_jobs_end_and_start_without_the_first_controller(cluster, running, cut_off):
-    _, number, enough = running
+@pytest.mark.usefixtures("stop_first_controller")
+def test_jobs_end_and_start_without_the_first_controller(cluster, running_job):
+    _, number, signal_file = running_job
     submit = (
         "sbatch --parsable --uid=65534 --gid=65534 --account=grid --chdir=/tmp "
         "--output=/dev/null --time=1 --wrap=true"
@@ -116,26 +123,29 @@ def test_jobs_end_and_start_without_the_first_controller(cluster, running, cut_o
         "sacctmgr --noheader show user nobody | grep nobody"
     )
 
-    wait_until(lambda: cluster.state(number) == "RUNNING", timeout=PATIENCE_S)
-    assert cluster.answering() == {SECOND}
+    wait_until(lambda: cluster.state(number) == "RUNNING", timeout=TIMEOUT_S)
+    assert cluster.answering_controllers() == {SECOND}
     cluster.sh(SECOND, add_user)
     new_job = cluster.sh(SECOND, submit).strip()
-    cluster.sh(SECOND, f"touch {enough}")
+    cluster.sh(SECOND, f"touch {signal_file}")
 
-    wait_until(lambda: cluster.is_completed(number), timeout=PATIENCE_S)
+    wait_until(lambda: cluster.is_completed(number), timeout=TIMEOUT_S)
     sacct = f"sacct -a -X --noheader -o state%20 -j {new_job}"
-    wait_until(lambda: cluster.sh(SECOND, sacct).split() == ["COMPLETED"], timeout=PATIENCE_S)
+    wait_until(lambda: cluster.sh(SECOND, sacct).split() == ["COMPLETED"], timeout=TIMEOUT_S)
 
 
-def test_the_first_controller_takes_over_again_and_the_job_is_paid_once(cluster, grid, running):
-    customer, number, _ = running
+def test_the_job_is_paid_once_after_the_first_controller_returns(cluster, grid, running_job):
+    customer, number, _ = running_job
 
     wait_until(
         lambda: cluster.sh(SECOND, "sinfo --noheader --format=%a:%T").split() == ["up:idle"],
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
     )
-    grid.wait(customer, number, "FINISHED", timeout=PATIENCE_S)
+    grid.wait(customer, number, "FINISHED", timeout=TIMEOUT_S)
 
     assert len(cluster.records(number)) == 1
     grid.check_money(customer, number)
-    assert cluster.sh(FIRST, f"find {STATE} -name stopped_cleanly -o -name partitions_held") == ""
+    assert (
+        cluster.sh(FIRST, f"find {STATE_FOLDER} -name stopped_cleanly -o -name partitions_held")
+        == ""
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test that two suppliers replicate and that a client resolves users while either one is down."""
+"""Test that two suppliers replicate, and that clients resolve users while a supplier is down."""
 
 import os
 import secrets
@@ -11,13 +11,16 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[3]
 SECRETS = CHECKOUT / ".lab" / os.environ["GRIDSTEAD_LAB_NAME"] / "secrets"
 SUFFIX = "dc=gridstead,dc=internal"
-MANAGER = "ldapsearch -QY EXTERNAL -LLL -o ldif_wrap=no -H ldapi://%2Frun%2Fslapd-gridstead.socket"
+SEARCH_AS_MANAGER = (
+    "ldapsearch -QY EXTERNAL -LLL -o ldif_wrap=no -H ldapi://%2Frun%2Fslapd-gridstead.socket"
+)
 SUPPLIERS = ("ldap1", "ldap2")
-# Each supplier assigns uids from its half of gridstead_wallet_uid_min to gridstead_wallet_uid_max.
+# Each supplier assigns uids from its half of the range gridstead_wallet_uid_min to
+# gridstead_wallet_uid_max.
 UID_RANGES = {"ldap1": range(200001, 600000), "ldap2": range(600000, 1000000)}
 USER_OF_FIRST = "0x" + 40 * "1"
-# Upper limit for a lookup while one supplier is down. docs/howto/directory.md has the time that a
-# client really waits.
+# The time limit of a lookup while one supplier is down. The usual time is in
+# docs/howto/directory.md.
 LOOKUP_TIMEOUT_S = 30
 ENTRY = """\
 dn: uid={address},ou=people,{suffix}
@@ -31,11 +34,11 @@ displayName: {address}
 gidNumber: 100000
 homeDirectory: /home/ldap-users/{address}
 """
-KILL = "systemctl kill --signal=KILL dirsrv@gridstead && systemctl stop dirsrv@gridstead"
+KILL_SERVER = "systemctl kill --signal=KILL dirsrv@gridstead && systemctl stop dirsrv@gridstead"
 
 
-def until(probe, *, seconds=60):
-    """Call a probe until it returns a true value, and return this value."""
+def wait_for_value(probe, *, seconds=60):
+    """Call a probe until it returns a true value. Return the value, or fail after a timeout."""
     end = time.monotonic() + seconds
     value = probe()
     while not value:
@@ -46,15 +49,15 @@ def until(probe, *, seconds=60):
 
 
 @pytest.fixture
-def add(on):
-    """Return a function that adds a user on a supplier and returns the name, like the connector."""
+def add_user_on(get_host):
+    """Return a function that adds a user on a supplier as the connector and returns the name."""
     password = (SECRETS / "directory-connector").read_text().strip()
 
     def add_user(server):
         address = f"0x{secrets.token_hex(20)}"
         entry = ENTRY.format(address=address, suffix=SUFFIX)
         account = f"-x -H ldaps://{server} -D uid=connector,ou=services,{SUFFIX} -w {password}"
-        on(server).check_output(
+        get_host(server).check_output(
             f"printf '{entry}' | LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt ldapadd {account}"
         )
         return address
@@ -63,114 +66,127 @@ def add(on):
 
 
 @pytest.fixture
-def uid(on):
-    """Return a function that returns the uid of a user on a supplier, 0 if it has no such user."""
+def read_uid_on(get_host):
+    """Return a function that returns the uid of a user on a supplier, or 0 for an unknown user."""
 
     def read_uid(server, address):
-        text = on(server).check_output(f"{MANAGER} -b ou=people,{SUFFIX} uid={address} uidNumber")
+        text = get_host(server).check_output(
+            f"{SEARCH_AS_MANAGER} -b ou=people,{SUFFIX} uid={address} uidNumber"
+        )
         return int(text.partition("uidNumber: ")[2] or 0)
 
     return read_uid
 
 
 @pytest.fixture
-def first_dead(on):
-    """Kill the first supplier and start it again after the test."""
-    on("ldap1").check_output(KILL)
+def kill_first_supplier(get_host):
+    """Kill the first supplier, and start it after the test."""
+    get_host("ldap1").check_output(KILL_SERVER)
     yield
-    on("ldap1").check_output("systemctl start dirsrv@gridstead")
+    get_host("ldap1").check_output("systemctl start dirsrv@gridstead")
 
 
 @pytest.fixture
-def first_frozen(on):
-    """Stop the first supplier's process, so that it accepts connections and answers nothing."""
-    on("ldap1").check_output("systemctl kill --signal=STOP dirsrv@gridstead")
+def freeze_first_supplier(get_host):
+    """Suspend the first supplier's process until the end of the test.
+
+    The suspended supplier accepts connections but does not answer.
+    """
+    get_host("ldap1").check_output("systemctl kill --signal=STOP dirsrv@gridstead")
     yield
-    on("ldap1").check_output("systemctl kill --signal=CONT dirsrv@gridstead")
+    get_host("ldap1").check_output("systemctl kill --signal=CONT dirsrv@gridstead")
 
 
 @pytest.fixture
-def second_frozen(on):
-    """Stop the second supplier's process; yield a function that continues it."""
+def resume_second_supplier(get_host):
+    """Suspend the second supplier's process, and yield a function that resumes it."""
 
     def resume():
-        on("ldap2").check_output("systemctl kill --signal=CONT dirsrv@gridstead")
+        get_host("ldap2").check_output("systemctl kill --signal=CONT dirsrv@gridstead")
 
-    on("ldap2").check_output("systemctl kill --signal=STOP dirsrv@gridstead")
+    get_host("ldap2").check_output("systemctl kill --signal=STOP dirsrv@gridstead")
     yield resume
     resume()
 
 
-def test_the_second_supplier_was_added_without_a_restart_of_the_first(on):
-    now = on("ldap1").check_output(
+def test_the_second_supplier_was_added_without_a_restart_of_the_first(get_host):
+    invocation_id = get_host("ldap1").check_output(
         "systemctl show --property=InvocationID --value dirsrv@gridstead"
     )
 
-    assert now == on("ldap1").file("/run/dirsrv-invocation").content_string
+    assert invocation_id == get_host("ldap1").file("/run/dirsrv-invocation").content_string
 
 
-def test_the_second_supplier_has_the_users_of_the_first(uid):
-    assert uid("ldap2", USER_OF_FIRST) == uid("ldap1", USER_OF_FIRST) == 200001
+def test_the_second_supplier_has_the_users_of_the_first(read_uid_on):
+    assert read_uid_on("ldap1", USER_OF_FIRST) == 200001
+    assert read_uid_on("ldap2", USER_OF_FIRST) == 200001
 
 
 @pytest.mark.parametrize("server", SUPPLIERS)
-def test_a_new_user_is_replicated_with_a_uid_from_the_range_of_its_supplier(add, uid, server):
+def test_a_new_user_is_replicated_with_a_uid_from_the_range_of_its_supplier(
+    add_user_on, read_uid_on, server
+):
     (other,) = {*SUPPLIERS} - {server}
 
-    address = add(server)
+    address = add_user_on(server)
 
-    assert until(lambda: uid(other, address)) == uid(server, address)
-    assert uid(server, address) in UID_RANGES[server]
-
-
-def test_a_client_resolves_a_new_user_at_once(on, add):
-    assert on("client").check_output(f"id --user {add('ldap1')}")
+    assert wait_for_value(lambda: read_uid_on(other, address)) == read_uid_on(server, address)
+    assert read_uid_on(server, address) in UID_RANGES[server]
 
 
-@pytest.mark.parametrize("how", ["first_frozen", "first_dead"])
-def test_a_client_resolves_users_while_the_first_supplier_is_down(request, on, add, uid, how):
-    """The client is connected to the first supplier and has not cached the user."""
-    address = add("ldap1")
-    until(lambda: uid("ldap2", address))
-    on("client").check_output("systemctl reset-failed sssd && systemctl restart sssd")
-    on("client").check_output(f"id --user {add('ldap1')}")
-    request.getfixturevalue(how)
-
-    assert on("client").run(f"timeout {LOOKUP_TIMEOUT_S} id --user {address}").rc == 0
+def test_a_client_resolves_a_new_user_immediately(get_host, add_user_on):
+    assert get_host("client").check_output(f"id --user {add_user_on('ldap1')}")
 
 
-def test_a_killed_supplier_sends_its_pending_changes_after_its_start(on, add, uid, second_frozen):
-    """The first supplier is killed right after a change that the second could not receive."""
-    address = add("ldap1")
-    on("ldap1").check_output(f"{KILL} && systemctl start dirsrv@gridstead")
+@pytest.mark.parametrize("failure", ["freeze_first_supplier", "kill_first_supplier"])
+def test_a_client_resolves_users_while_the_first_supplier_is_down(
+    request, get_host, add_user_on, read_uid_on, failure
+):
+    """The client is connected to the first supplier and has no cache entry for the user."""
+    address = add_user_on("ldap1")
+    wait_for_value(lambda: read_uid_on("ldap2", address))
+    get_host("client").check_output("systemctl reset-failed sssd && systemctl restart sssd")
+    get_host("client").check_output(f"id --user {add_user_on('ldap1')}")
+    request.getfixturevalue(failure)
 
-    second_frozen()
-
-    assert until(lambda: uid("ldap2", address), seconds=90) in UID_RANGES["ldap1"]
-
-
-def test_the_first_supplier_receives_the_changes_that_it_missed(on, add, uid):
-    on("ldap1").check_output(KILL)
-
-    address = add("ldap2")
-
-    on("ldap1").check_output("systemctl start dirsrv@gridstead")
-    assert until(lambda: uid("ldap1", address)) in UID_RANGES["ldap2"]
+    assert get_host("client").run(f"timeout {LOOKUP_TIMEOUT_S} id --user {address}").rc == 0
 
 
-def test_the_replication_account_can_read_no_users(on):
+def test_a_killed_supplier_sends_its_pending_changes_after_its_start(
+    get_host, add_user_on, read_uid_on, resume_second_supplier
+):
+    """The first supplier is killed after a change that the suspended second cannot receive."""
+    address = add_user_on("ldap1")
+    get_host("ldap1").check_output(f"{KILL_SERVER} && systemctl start dirsrv@gridstead")
+
+    resume_second_supplier()
+
+    assert wait_for_value(lambda: read_uid_on("ldap2", address), seconds=90) in UID_RANGES["ldap1"]
+
+
+def test_the_first_supplier_receives_the_changes_that_it_missed(get_host, add_user_on, read_uid_on):
+    get_host("ldap1").check_output(KILL_SERVER)
+
+    address = add_user_on("ldap2")
+
+    get_host("ldap1").check_output("systemctl start dirsrv@gridstead")
+    assert wait_for_value(lambda: read_uid_on("ldap1", address)) in UID_RANGES["ldap2"]
+
+
+def test_the_replication_account_can_read_no_users(get_host):
     password = (SECRETS / "directory-replication").read_text().strip()
     account = f"-x -H ldaps://ldap1 -D uid=replication,cn=config -w {password}"
 
     search = f"ldapsearch {account} -LLL -b {SUFFIX} uid=0x* uid"
-    result = on("ldap2").run(f"LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt {search}")
+    result = get_host("ldap2").run(f"LDAPTLS_CACERT=/etc/gridstead/pki/ca.crt {search}")
 
-    assert (result.rc, result.stdout) == (0, "")
+    assert result.rc == 0
+    assert result.stdout == ""
 
 
 @pytest.mark.parametrize("server", SUPPLIERS)
-def test_suppliers_use_only_tls(on, server):
-    assert not on(server).socket("tcp://389").is_listening
+def test_suppliers_use_only_tls(get_host, server):
+    assert not get_host(server).socket("tcp://389").is_listening
     search = "-b 'cn=mapping tree,cn=config' '(nsDS5ReplicaHost=*)' nsDS5ReplicaTransportInfo"
-    agreements = on(server).check_output(f"{MANAGER} {search}")
+    agreements = get_host(server).check_output(f"{SEARCH_AS_MANAGER} {search}")
     assert "nsDS5ReplicaTransportInfo: LDAPS" in agreements

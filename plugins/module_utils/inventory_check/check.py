@@ -26,7 +26,7 @@ from . import (
     machine,
     roles,
     settings,
-    vaulted,
+    vault_secrets,
 )
 from .diagnostic import Diagnostic
 from .inventory import Host, Inventory
@@ -102,7 +102,7 @@ def _diagnostics(
     diagnostics += machine.folders_in_inventory(inventory)
     diagnostics += example.placeholders(inventory)
     diagnostics += authority.authority(inventory, now, is_replaced=exchanges_authority)
-    diagnostics += vaulted.secrets(inventory, used_roles[0].wiring)
+    diagnostics += vault_secrets.secrets(inventory, used_roles[0].wiring)
     diagnostics += roles.misspelled_variables(inventory, used_roles)
     faulty_names: frozenset[str] = frozenset()
     for diagnostic in diagnostics:

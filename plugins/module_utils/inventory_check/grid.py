@@ -142,8 +142,8 @@ def _check_checksum(contract: str) -> Iterator[Diagnostic]:
     has_both_cases = digits not in {contract[2:].lower(), contract[2:].upper()}
     if is_hex_address(contract) and has_both_cases and not is_checksum_address(contract):
         allowed = (
-            "the address with the upper and lower case letters that the grid publishes; they are"
-            " a checksum of the address (EIP-55)"
+            "the address as the grid publishes it; its capitals are a checksum of its digits"
+            " (EIP-55)"
         )
         yield _diagnostic(
             "contract",

@@ -21,7 +21,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
-from .form import type_fault
+from .value_types import type_fault
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 WIRING = CHECKOUT / "inventory" / "group_vars" / "all"
@@ -37,11 +37,11 @@ _SYNTAX = Environment()  # noqa: S701 - nothing is rendered
 def _names(text: str) -> frozenset[str]:
     """Return the variables that a template reads. ``groups['x']`` is returned as ``group x``."""
     try:
-        used = _SYNTAX.parse(text).find_all(nodes.Name)
+        name_nodes = _SYNTAX.parse(text).find_all(nodes.Name)
     except TemplateSyntaxError:
         return frozenset()
     names = set()
-    for node in used:
+    for node in name_nodes:
         names.add(node.name)
     for group in _GROUP.findall(text):
         names.add(f"group {group}")
@@ -136,6 +136,11 @@ class Inventory:
     def first(self) -> Host:
         """Return any host, to read a variable that has the same value on all hosts."""
         return next(iter(self.hosts.values()))
+
+
+def to_template(expression: str) -> str:
+    """Return a template that renders an expression, for example ``{{ a + 1 }}``."""
+    return f"{{{{ {expression} }}}}"
 
 
 def group_by_meaning(hosts: Iterable[Host], value: Any) -> list[list[Host]]:

@@ -120,8 +120,8 @@ def names(inventory: Inventory) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 where=f"host {host}",
                 fault="not a valid host name",
-                allowed="a name other than localhost, with at most 63 letters a to z, digits and"
-                " dashes, starting with a letter",
+                allowed="at most 63 characters: a to z, digits and dashes; the first character must"
+                " be a to z, and the name must not be localhost",
                 affected_names=frozenset({"inventory_hostname", "base_hosts"}),
             )
 

@@ -20,8 +20,16 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.dataloader import DataLoader
 
 from .diagnostic import Diagnostic
-from .form import type_fault
-from .inventory import CHECKOUT, RUNTIME_VARIABLES, WIRING, Host, Inventory, group_by_meaning
+from .inventory import (
+    CHECKOUT,
+    RUNTIME_VARIABLES,
+    WIRING,
+    Host,
+    Inventory,
+    group_by_meaning,
+    to_template,
+)
+from .value_types import type_fault
 
 COLLECTION = "gridstead.site."
 _SIMILARITY_CUTOFF = 0.85
@@ -173,7 +181,7 @@ def rejected_values(
         all_faulty_names = set(faulty_names)
         for name in role.options:
             setting_hosts = [host for host in hosts if role.is_set_by_inventory(host, name)]
-            for group in group_by_meaning(setting_hosts, f"{{{{ {name} }}}}"):
+            for group in group_by_meaning(setting_hosts, to_template(name)):
                 for fault in _value_faults(group[0], role, name, frozenset(all_faulty_names)):
                     all_faulty_names.add(name)
                     where = f"{_host_list(group)}, role {role.name}, {name}"
@@ -186,10 +194,8 @@ def _check_assertion(
     role: Role, hosts: list[Host], task: dict[str, Any], faulty_names: frozenset[str]
 ) -> Iterator[Diagnostic]:
     """Find hosts that an assertion of a role rejects."""
-    templates = [task.get("loop")]
-    for condition in _conditions(task, "when") + _conditions(task, "that"):
-        template = f"{{{{ {condition} }}}}"
-        templates.append(template)
+    conditions = _conditions(task, "when") + _conditions(task, "that")
+    templates = [task.get("loop"), *map(to_template, conditions)]
     for group in group_by_meaning(hosts, templates):
         names = group[0].mentions(templates)
         for fault in _assertion_faults(group[0], task, names, faulty_names):

@@ -18,7 +18,7 @@ _VERSION = re.compile(r"(?:\d+:)?(\d\d\.\d\d)\b")
 
 
 def known_releases(folder: Path = FOLDER) -> tuple[str, ...]:
-    """Return the names of the known releases, sorted."""
+    """Return the names of the supported releases, sorted."""
     releases = []
     for path in folder.iterdir():
         name = path.name
@@ -47,8 +47,8 @@ def read_release(release: str, subject: str, folder: Path = FOLDER) -> dict[str,
     Raises:
         KeyError: If the release is unknown. The message lists the known releases.
     """
-    known = known_releases(folder)
-    if release not in known:
-        raise KeyError(f"Slurm {release} is not known; known releases: {', '.join(known)}")
+    supported = known_releases(folder)
+    if release not in supported:
+        raise KeyError(f"Slurm {release} is not known; known releases: {', '.join(supported)}")
     text = (folder / release / f"{subject}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

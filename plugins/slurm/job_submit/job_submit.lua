@@ -1,18 +1,20 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
--- The guard of the queue: refuse jobs that nobody pays for.
+-- The guard of the queue: refuse every job that is not a paid job of the grid.
 --
 -- Rule 1. Only root and SlurmUser may submit and modify jobs. A wallet's processes
 --         can run sbatch and scontrol on their node; the guard refuses their requests.
--- Rule 2. root and SlurmUser may submit for a wallet, in the wallets' group, with the
---         job key of the paid job; or for an account of extra_accounts (benchmarks).
+-- Rule 2. root and SlurmUser may submit for a wallet, in the group of the wallets and with
+--         the job key of the paid job. They may also submit for an account of
+--         extra_accounts, for example for benchmarks.
 -- Rule 3. root passes the job key as the comment, because sbatch has no option for
 --         AdminComment. The guard moves the job key to AdminComment, which no user
 --         can change.
--- Rule 4. Slurm reads a Lua error or a missing return value as "accepted". Therefore
---         each entry point is one protected call, and only ACCEPTED is a success.
+-- Rule 4. After a Lua error or without a return value, Slurm accepts the request.
+--         Therefore each entry point is one protected call, and returns SUCCESS only
+--         if the check returns ACCEPTED.
 --
--- The role writes the site's numbers before this text as the table gridstead_site.
+-- Role slurm_plugins writes the site's ids before this text, as the table gridstead_site.
 
 local site = gridstead_site or {
    slurm_uid = 64030,
@@ -99,9 +101,9 @@ local function check_modification(caller_uid)
    return ACCEPTED
 end
 
-local function log_fault(fault)
-   slurm.log_error("%s", "gridstead: job_submit: couldn't check a request: " .. tostring(fault))
-   slurm.log_user("gridstead: could not check the request, which is therefore refused")
+local function log_error(message)
+   slurm.log_error("%s", "gridstead: job_submit: couldn't check a request: " .. tostring(message))
+   slurm.log_user("gridstead: the request is refused, because it could not be checked")
 end
 
 -- Return Slurm's code for the result of a protected check.
@@ -115,11 +117,11 @@ end
 function slurm_job_submit(request, _, caller_uid)
    return return_code(xpcall(function()
       return check_submission(request, caller_uid)
-   end, log_fault))
+   end, log_error))
 end
 
 function slurm_job_modify(_, _, _, caller_uid)
    return return_code(xpcall(function()
       return check_modification(caller_uid)
-   end, log_fault))
+   end, log_error))
 end

@@ -3,24 +3,24 @@
 -- Job completion: append one line of JSON per record to the spool and return.
 --
 -- slurmctld calls slurm_jobcomp_log_record while it holds its job lock, so the
--- function makes one append and nothing else. The function writes a record for
--- every job; the reader drops the jobs that are not its own. A record is a hint:
--- it may occur twice (after a requeue or a crash) or be missing, and accounting
--- decides. The line is ASCII JSON of bounded length, whatever names a user chose.
+-- function only appends one line. It writes a record for every job, and the reader
+-- ignores jobs that are not from the grid. A record is a hint: it may occur twice
+-- (after a requeue or a crash) or be missing, and the accounting database decides.
+-- A line is ASCII JSON of limited length, even if a user chooses hostile names.
 
 local SPOOL = "/var/spool/gridstead/jobcomp.jsonl"
 local FORMAT_VERSION = 1
 
--- Lengths in bytes before escaping. An escaped byte needs at most six bytes.
-local TEXT_MAX = 256
-local NODES_MAX = 1024
+-- Maximum lengths in bytes before escaping. An escaped byte has at most six bytes.
+local TEXT_BYTES_MAX = 256
+local NODES_BYTES_MAX = 1024
 
 local JOB_STATE_BASE = 0x100 -- lower bits: the state; higher bits: flags
 local NO_VALUE = 0xfffffffe -- Slurm's NO_VAL: the number is not set
 local ASCII_END = 0x80
 
--- Whether the last append may be incomplete. If so, the next append starts with a newline.
-local torn = false
+-- Whether the last append may be incomplete. Then the next append starts with a newline.
+local is_last_line_partial = false
 
 local function json_number(value)
    if type(value) ~= "number" or value == NO_VALUE then
@@ -37,8 +37,8 @@ local function escape_character(character)
    return "\\ufffd"
 end
 
--- Return the text as JSON and whether it was cut. All texts of the grid are ASCII, so other
--- bytes are replaced.
+-- Return the text as JSON, and whether it was cut. Bytes outside of ASCII are replaced, because
+-- all texts of the grid are ASCII.
 local function json_text(value, length_max)
    if value == nil then
       return "null", false
@@ -48,12 +48,12 @@ local function json_text(value, length_max)
    return '"' .. text .. '"', #value > length_max
 end
 
-local function line_of(job)
+local function json_line(job)
    local state = assert(job.job_state, "the record has no state")
-   local name, name_cut = json_text(job.name, TEXT_MAX)
-   local comment, comment_cut = json_text(job.admin_comment, TEXT_MAX)
-   local partition, partition_cut = json_text(job.partition, TEXT_MAX)
-   local nodes, nodes_cut = json_text(job.nodes, NODES_MAX)
+   local name, name_cut = json_text(job.name, TEXT_BYTES_MAX)
+   local comment, comment_cut = json_text(job.admin_comment, TEXT_BYTES_MAX)
+   local partition, partition_cut = json_text(job.partition, TEXT_BYTES_MAX)
+   local nodes, nodes_cut = json_text(job.nodes, NODES_BYTES_MAX)
    local cut = name_cut or comment_cut or partition_cut or nodes_cut
    local members = {
       '"version":' .. json_number(FORMAT_VERSION),
@@ -81,28 +81,28 @@ end
 local function append(line)
    local file = assert(io.open(SPOOL, "a"))
    file:setvbuf("no")
-   if torn then
+   if is_last_line_partial then
       line = "\n" .. line
    end
-   local written, write_fault = file:write(line)
-   local closed, close_fault = file:close()
-   torn = not (written and closed)
-   assert(written, write_fault)
-   assert(closed, close_fault)
+   local written, write_error = file:write(line)
+   local closed, close_error = file:close()
+   is_last_line_partial = not (written and closed)
+   assert(written, write_error)
+   assert(closed, close_error)
 end
 
-local function record(job)
-   append(line_of(job))
+local function write_record(job)
+   append(json_line(job))
 end
 
-local function log_fault(fault)
-   slurm.log_error("%s", "gridstead: jobcomp: couldn't write a record: " .. tostring(fault))
+local function log_error(message)
+   slurm.log_error("%s", "gridstead: jobcomp: couldn't write a record: " .. tostring(message))
 end
 
 function slurm_jobcomp_log_record(job)
-   local done, fault = pcall(record, job)
-   if not done then
-      pcall(log_fault, fault)
+   local is_written, message = pcall(write_record, job)
+   if not is_written then
+      pcall(log_error, message)
    end
    return slurm.SUCCESS
 end

@@ -2,9 +2,9 @@
 /*
  * gridstead.so: report the start and the end of a job on this node to the cluster agent.
  *
- * Rules: act in slurmstepd only, and only for the batch and extern steps; always
- * return success; never wait, never print. A report is a hint: if all reports are
- * lost, jobs are settled from accounting.
+ * Rules: act only in slurmstepd, and only for the batch and extern steps. Always return
+ * success. Never wait, and never print. A report is a hint: if all reports are lost,
+ * jobs are settled from the accounting database.
  */
 #include <limits.h>
 #include <string.h>
@@ -20,10 +20,10 @@
 
 SPANK_PLUGIN(gridstead, 1)
 
-/* The start of the step: all callbacks of one step run in one slurmstepd. */
+/* The start of the step. All callbacks of a step run in the same slurmstepd process. */
 static time_t stepd_start_s = 0;
 
-/* Write the host name up to the first dot, Slurm's name of the node. Return -1 on error. */
+/* Write the name of the node, which is the host name up to the first dot. Return -1 on error. */
 static int node_name_get(char *node, size_t size)
 {
 	if (gethostname(node, size) != 0)

@@ -2,8 +2,8 @@
 /*
  * The plugin's options: the words after its path in plugstack.conf, as "name=value".
  *
- * A word that cannot be used is recorded as an error for the log and is otherwise
- * ignored: a mistake in plugstack.conf must not stop a job.
+ * An unknown or invalid word is recorded as an error for the log and is otherwise
+ * ignored, because a mistake in plugstack.conf must not stop a job.
  */
 #ifndef GRIDSTEAD_OPTIONS_H
 #define GRIDSTEAD_OPTIONS_H
@@ -17,8 +17,8 @@ enum {
 
 struct options {
 	struct sockaddr_storage agent;  /* the address that reports are sent to */
-	socklen_t agent_length;         /* 0 if no address is set: nothing is sent */
-	char error[OPTIONS_ERROR_SIZE]; /* why the last bad word could not be used, or empty */
+	socklen_t agent_length;         /* 0 if no address is set: then nothing is sent */
+	char error[OPTIONS_ERROR_SIZE]; /* error of the last invalid word, or empty */
 };
 
 /* Return the options that the words set. An IPv6 address is written in brackets. */

@@ -6,8 +6,8 @@
  *
  *   gridstead1 <start|end> <slurm_job_id> <uid> <batch|extern> <node> <stepd_start_s> <event_s>
  *
- * No part of a record is under the user's control: the words come from Slurm, the
- * host name and the clock.
+ * Users cannot change any part of a record: the words come from Slurm, the host name
+ * and the clock.
  */
 #ifndef GRIDSTEAD_REPORT_H
 #define GRIDSTEAD_REPORT_H
@@ -41,7 +41,7 @@ struct report_record {
 	int64_t event_s;       /* Unix time of the event */
 };
 
-/* Return the kind of step that Slurm's step id denotes. */
+/* Return the type of a step from Slurm's step id. */
 enum report_step report_step_from_id(uint32_t slurm_step_id);
 
 /*

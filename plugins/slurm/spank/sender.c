@@ -11,8 +11,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
-/* Limit this process's lifetime by SIGALRM, whatever signals the caller blocked or ignored. */
-static void life_limit(void)
+/* Let SIGALRM end this process after a second, even if the caller blocked or ignored signals. */
+static void lifetime_limit(void)
 {
 	struct sigaction action;
 	sigset_t none;
@@ -21,13 +21,13 @@ static void life_limit(void)
 	action.sa_handler = SIG_DFL;
 	(void)sigemptyset(&action.sa_mask);
 	(void)sigaction(SIGALRM, &action, NULL);
-	(void)alarm(SENDER_LIFE_S);
+	(void)alarm(SENDER_LIFETIME_S);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* Redirect standard input, output and error to /dev/null and close all other descriptors. */
-static void descriptors_drop(void)
+static void descriptors_close(void)
 {
 	int null = open("/dev/null", O_RDWR);
 	int i;
@@ -42,7 +42,7 @@ static void descriptors_drop(void)
 }
 
 /* Return the MUNGE credential, which the caller must free, or log the reason and return NULL. */
-static char *text_seal(const char *text, int length)
+static char *credential_encode(const char *text, int length)
 {
 	char *rv = NULL;
 	char *credential = NULL;
@@ -61,7 +61,7 @@ static char *text_seal(const char *text, int length)
 	}
 	error = munge_encode(&credential, context, text, length);
 	if (error != EMUNGE_SUCCESS) {
-		syslog(LOG_ERR, "gridstead: send: couldn't seal the report: %s",
+		syslog(LOG_ERR, "gridstead: send: couldn't encode the report: %s",
 		       munge_strerror(error));
 		goto out;
 	}
@@ -92,15 +92,15 @@ static void datagram_send(const struct options *options, const char *payload)
 	(void)close(fd);
 }
 
-/* Seal and send one record. Runs in the grandchild. */
+/* Encode one record as a credential and send it. Runs in the grandchild. */
 static void record_send(const struct options *options, const struct report_record *record)
 {
 	char text[REPORT_SIZE];
 	char *payload;
 	int length;
 
-	life_limit();
-	descriptors_drop();
+	lifetime_limit();
+	descriptors_close();
 	if (options->error[0] != '\0')
 		syslog(LOG_ERR, "%s", options->error);
 	if (options->agent_length == 0) {
@@ -113,7 +113,7 @@ static void record_send(const struct options *options, const struct report_recor
 		       (unsigned int)record->slurm_job_id);
 		return;
 	}
-	payload = text_seal(text, length);
+	payload = credential_encode(text, length);
 	if (payload == NULL)
 		return;
 	datagram_send(options, payload);
@@ -125,14 +125,14 @@ void sender_dispatch(const struct options *options, const struct report_record *
 	pid_t child = fork();
 
 	if (child < 0)
-		return; /* a lost report only delays the settlement */
+		return; /* a missing report only delays the settlement */
 	if (child > 0) {
 		while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
 			;
 		return;
 	}
 
-	life_limit();
+	lifetime_limit();
 	if (fork() == 0)
 		record_send(options, record);
 	_exit(EXIT_SUCCESS);

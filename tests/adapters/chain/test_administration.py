@@ -150,11 +150,11 @@ def test_refusal_of_the_contract_has_a_hint(chain):
     inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)
     administrator = Administrator(chain.node, inspector, wallet(ADMIN), report=lambda _: None)
 
-    def plan(state):
+    def plan_new_cut(state):
         return set_constant(state, wallet(ADMIN).address, cut_with_wide_bounds, 101)
 
     with pytest.raises(NotAllowed, match=r"Constants refuses setDeepsquareCut\(101\)") as refusal:
-        administrator.carry_out(plan)
+        administrator.carry_out(plan_new_cut)
 
     assert refusal.value.detail == 'Error: "Constants: value out of bounds"'
     assert "bounds of these contracts differ" in refusal.value.hint

@@ -20,7 +20,7 @@ from tests.fakes.definitions import wire_workflow
 from tests.fakes.definitions_process import KEY, DefinitionsProcess
 
 from gridstead.adapters.channel import open_channel
-from gridstead.adapters.definitions.job_definitions import SUBMIT, SUBMIT_FOR
+from gridstead.adapters.definitions.job_definitions import SUBMIT, SUBMIT_FOR_CUSTOMER
 from gridstead.proto.sbatchapi_pb2 import ChallengeRequest, GetSBatchRequest
 from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
 
@@ -151,7 +151,7 @@ def refused_requests(kept):
         secret_workflow(kept, steps=[large_step] * 4),
     ):
         yield {"query": SUBMIT, "variables": {"job": refused_job}}
-    yield {"query": SUBMIT_FOR, "variables": {"job": job, "customer": kept["password"]}}
+    yield {"query": SUBMIT_FOR_CUSTOMER, "variables": {"job": job, "customer": kept["password"]}}
     yield {"query": inline}
     yield {"query": inline + "}"}
     yield {"query": f'{{ job(batchLocationHash: "{kept["password"]}") }}'}

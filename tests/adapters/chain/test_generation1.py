@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.contracts.test_published_abi import published, to_entry
+from tests.contracts.test_published_abi import published_rows, to_entry
 from tests.generation1 import FILES, compiled
 
 # Functions that only the contracts call. The published table has only functions for clients.
@@ -45,7 +45,7 @@ OMITTED = {
 
 
 def published_entries(contract):
-    return [list(row[1:]) for row in published() if row[0] == contract]
+    return [list(row[1:]) for row in published_rows() if row[0] == contract]
 
 
 def compiled_entries(contract):

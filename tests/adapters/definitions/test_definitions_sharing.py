@@ -94,8 +94,8 @@ def test_one_instance_at_a_time_enters_the_exclusive_section(postgresql_url):
 
 
 def test_hanging_instance_does_not_block_the_others(postgresql_url, monkeypatch):
-    monkeypatch.setattr(f"{DATABASE}.LOCK_WAIT_S", 0.2)
-    monkeypatch.setattr(f"{DATABASE}.IDLE_S", 2)
+    monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(f"{DATABASE}.IDLE_TIMEOUT_S", 2)
     hung, other = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
 
     section = hung.exclusive()
@@ -113,7 +113,7 @@ def test_hanging_instance_does_not_block_the_others(postgresql_url, monkeypatch)
 
 
 def test_hanging_thread_does_not_block_other_threads_of_its_process(postgresql_url, monkeypatch):
-    monkeypatch.setattr(f"{DATABASE}.LOCK_WAIT_S", 0.2)
+    monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
     scripts = open_scripts(postgresql_url, KEY)
 
     with scripts.exclusive(), pytest.raises(Transient, match="kept it locked"), scripts.exclusive():
@@ -123,7 +123,7 @@ def test_hanging_thread_does_not_block_other_threads_of_its_process(postgresql_u
 
 
 def test_hanging_transaction_does_not_block_the_other_instances(postgresql_url, monkeypatch):
-    monkeypatch.setattr(f"{DATABASE}.LOCK_WAIT_S", 0.2)
+    monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
     hung, other = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(hung)
 

@@ -70,7 +70,7 @@ def program(server, target):
 
 
 def test_visitor_reaches_the_target(server, program):
-    answer = exchange(server.visit(), b"x" * 300_000)
+    answer = exchange(server.connect_visitor(), b"x" * 300_000)
 
     assert answer == b"heard " + b"x" * 300_000
     assert program.stdout.readline() == URL
@@ -80,7 +80,7 @@ def test_visitor_reaches_the_target(server, program):
 
 @pytest.mark.usefixtures("program")
 def test_no_command_line_contains_the_token(server):
-    server.visit()  # Now the program runs and has sent the token.
+    server.connect_visitor()  # Now the program runs and has sent the token.
 
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -97,12 +97,12 @@ def test_connection_to_a_closed_target_port_is_closed(server):
     thread.start()
 
     try:
-        received = server.visit().recv(1)
+        received = server.connect_visitor().recv(1)
     except paramiko.SSHException:  # The channel was closed before paramiko returned it.
         received = b""
     assert received == b""
     assert server.transports[-1].is_active()
-    server.drop()
+    server.disconnect()
     thread.join(TIMEOUT_S)
     assert not thread.is_alive()
     assert server.tokens == []
@@ -117,7 +117,7 @@ def test_wrong_token_raises_not_allowed(server):
 
 def test_unreachable_server_raises_tunnel_broken(server):
     tunnel = make_tunnel(server)
-    server.deafen()
+    server.stop_listening()
 
     with pytest.raises(TunnelBroken):
         forward(tunnel, lambda _: None)

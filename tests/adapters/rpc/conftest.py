@@ -58,7 +58,7 @@ def access_to(owner, clock, *, name=NAME, log_identity=LOG_IDENTITY):
 
 def no_limit():
     """Return a limit that no test reaches."""
-    return PeerLimit(per_s=10**9, burst=10**9, what="calls")
+    return PeerLimit(per_s=10**9, burst=10**9, subject="calls")
 
 
 def new_graphql_service(submit, **changes):

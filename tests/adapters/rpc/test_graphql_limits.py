@@ -27,7 +27,7 @@ from gridstead.rpc.peer_limit import PeerLimit
 
 class TestLimits:
     def test_caller_above_the_request_rate_is_refused(self, server_tls, ca):
-        limit = PeerLimit(per_s=0.001, burst=2, what="requests")
+        limit = PeerLimit(per_s=0.001, burst=2, subject="requests")
         server = new_graphql_server(server_tls, lambda *_: "x", requests=limit)
         url = f"https://localhost:{server.start()}/graphql"
         submit_workflow(url, wire_workflow(), ca=ca)
@@ -42,7 +42,7 @@ class TestLimits:
 
     def test_callers_behind_a_known_proxy_have_separate_limits(self, server_tls, ca):
         proxies = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
-        limit = PeerLimit(per_s=0.001, burst=1, what="requests", proxies=proxies)
+        limit = PeerLimit(per_s=0.001, burst=1, subject="requests", proxies=proxies)
         server = new_graphql_server(server_tls, lambda *_: "x", requests=limit)
         url = f"https://localhost:{server.start()}/graphql"
 
@@ -69,7 +69,7 @@ class TestLimits:
         assert message == "cannot store the workflow now (too many wait). Try again later."
 
     def test_caller_above_the_upload_limit_is_refused(self, server_tls, ca):
-        limit = PeerLimit(per_s=1, burst=600_000, what="uploads")
+        limit = PeerLimit(per_s=1, burst=600_000, subject="uploads")
         server = new_graphql_server(server_tls, lambda *_: "x", request_bytes=limit)
         url = f"https://localhost:{server.start()}/graphql"
 
@@ -83,7 +83,7 @@ class TestLimits:
 
     def test_stored_size_counts_towards_the_upload_limit(self, servers, server_tls, ca):
         """A small request can become a large script."""
-        limit = PeerLimit(per_s=1, burst=20_000, what="uploads")
+        limit = PeerLimit(per_s=1, burst=20_000, subject="uploads")
         server = new_graphql_server(server_tls, servers.submit, request_bytes=limit)
         job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
 

@@ -21,7 +21,7 @@ from tests.fakes.definitions import (
     new_service,
     wire_workflow,
 )
-from tests.fakes.effects import watched
+from tests.fakes.effects import record_effects
 from tests.fakes.store import FakeClock
 from tests.unit.workflow.mutants import JUNK_VALUES, mutant
 from tests.unit.workflow.random_workflows import fetch_module, random_mapping, random_module
@@ -85,7 +85,7 @@ async def _send_all(app, scripts):
             body = _request(random, valid_mappings)
             count_before = len(scripts.records)
             started = time.process_time()
-            with watched() as effects:
+            with record_effects() as effects:
                 response = await http.post("/graphql", content=body)
 
             assert effects == [], seed

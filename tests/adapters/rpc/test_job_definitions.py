@@ -260,7 +260,7 @@ class TestOtherClients:
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
     def test_caller_above_the_call_rate_is_refused(self, server_tls, ca):
-        limit = PeerLimit(per_s=0.001, burst=1, what="calls")
+        limit = PeerLimit(per_s=0.001, burst=1, subject="calls")
         server = SBatchServer(
             "127.0.0.1:0",
             server_tls,
@@ -278,7 +278,9 @@ class TestOtherClients:
         server.stop()
 
     def test_callers_behind_a_known_proxy_have_separate_limits(self, server_tls, ca):
-        limit = PeerLimit(per_s=0.001, burst=1, what="calls", proxies=(ip_network("127.0.0.0/8"),))
+        limit = PeerLimit(
+            per_s=0.001, burst=1, subject="calls", proxies=(ip_network("127.0.0.0/8"),)
+        )
         server = SBatchServer(
             "127.0.0.1:0",
             server_tls,

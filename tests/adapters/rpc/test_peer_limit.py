@@ -32,7 +32,7 @@ def now():
 
 @pytest.fixture
 def limit(now):
-    return PeerLimit(per_s=2, burst=4, what="calls", now=now)
+    return PeerLimit(per_s=2, burst=4, subject="calls", now=now)
 
 
 def accepted_calls(limit, peer, count):
@@ -80,7 +80,7 @@ class TestPeerLimit:
         assert len(limit._buckets) == 3
 
     def test_threads_share_the_limit(self, now):
-        limit = PeerLimit(per_s=1, burst=100, what="calls", now=now)
+        limit = PeerLimit(per_s=1, burst=100, subject="calls", now=now)
         with ThreadPoolExecutor(8) as pool:
             futures = [pool.submit(accepted_calls, limit, "a", 50) for _ in range(8)]
 
@@ -134,7 +134,9 @@ def test_caller_behind_a_known_proxy_is_the_last_forwarded_address(host, forward
 
 
 def test_callers_behind_a_known_proxy_have_separate_limits(now):
-    limit = PeerLimit(per_s=1, burst=1, what="calls", proxies=(ip_network("10.0.0.9/32"),), now=now)
+    limit = PeerLimit(
+        per_s=1, burst=1, subject="calls", proxies=(ip_network("10.0.0.9/32"),), now=now
+    )
     limit.take(RemoteCaller("10.0.0.9", ("198.51.100.7",)))
     limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
 

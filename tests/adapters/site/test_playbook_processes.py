@@ -116,9 +116,9 @@ def test_end_processes_compares_the_whole_environment_entry(tmp_path):
     matching = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": str(tmp_path)})
     other = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": f"{tmp_path}/x"})
 
-    remaining = end_processes(entry, within_s=-1)  # It returns before the process has ended.
+    remaining = end_processes(entry, timeout_s=-1)  # It returns before the process has ended.
     assert remaining == (matching.pid,)
-    assert end_processes(entry, within_s=60) == ()
+    assert end_processes(entry, timeout_s=60) == ()
 
     assert matching.wait() == -signal.SIGKILL
     assert other.poll() is None

@@ -12,7 +12,7 @@ from tests.fakes.store import FakeClock
 
 from gridstead.adapters.store import migrations
 from gridstead.adapters.store.database import Database, StoreLost
-from gridstead.adapters.store.outbox import KEPT_S, SqlOutbox
+from gridstead.adapters.store.outbox import RETENTION_S, SqlOutbox
 from gridstead.domain.transactions.calls import ClaimJobs
 from gridstead.domain.transactions.outbox import EntryChange, Fees, SendState, Transaction
 from gridstead.errors import ConfigError, Transient
@@ -261,7 +261,7 @@ def test_closed_rows_are_deleted_after_the_retention_time(url):
 
     outbox.record("account", changes=[final], withdrawn=[], closed=[0])
     assert len(outbox.entries()) == 2
-    clock.advance(KEPT_S + 1)
+    clock.advance(RETENTION_S + 1)
     outbox.record("account", changes=[], withdrawn=[], closed=[])
 
     assert outbox.entries() == (open_entry,)
@@ -285,7 +285,7 @@ def test_old_open_rows_do_not_prevent_the_deletion_of_closed_rows(url, monkeypat
     recent_entries = outbox.open_entries()[3:]
     final = [EntryChange(entry_id=entry.id, state=SendState.FINAL) for entry in recent_entries]
     outbox.record("account", changes=final, withdrawn=[], closed=[3, 4, 5])
-    clock.advance(KEPT_S + 1)
+    clock.advance(RETENTION_S + 1)
     for _ in range(2):
         outbox.record("account", changes=[], withdrawn=[], closed=[])
 

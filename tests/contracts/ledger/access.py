@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rights of callers: roles as in OpenZeppelin 4's AccessControl, owners as in its Ownable."""
+"""The rights of callers: roles as in OpenZeppelin 4's AccessControl, owners as in its Ownable."""
 
 from __future__ import annotations
 
 from eth_utils.crypto import keccak
-from tests.contracts.ledger.model import ContractModel, Refused, demand
+from tests.contracts.ledger.model import ContractModel, Refused, require
 from tests.contracts.ledger.state import NOBODY
 
 ADMIN_ROLE = bytes(32)
@@ -20,17 +20,17 @@ def has_role(model: ContractModel, contract: str, role: bytes) -> bool:
 def require_role(model: ContractModel, contract: str, role: bytes) -> None:
     """Refuse a caller without the role."""
     if not has_role(model, contract, role):
-        words = f"AccessControl: account {model.sender} is missing role 0x{role.hex()}"
-        raise Refused("Error", words)
+        message = f"AccessControl: account {model.sender} is missing role 0x{role.hex()}"
+        raise Refused("Error", message)
 
 
 def require_owner(model: ContractModel, contract: str) -> None:
     """Refuse a caller that is not the owner of the contract."""
-    demand(model.sender == model.state.owners[contract], "Ownable: caller is not the owner")
+    require(model.sender == model.state.owners[contract], "Ownable: caller is not the owner")
 
 
 def grant_role(model: ContractModel, role: bytes, account: str, *, contract: str) -> None:
-    """Grant a role; a second grant has no effect."""
+    """Grant a role. A second grant has no effect."""
     require_role(model, contract, ADMIN_ROLE)
     if (contract, role, account) not in model.state.members:
         model.state.members |= {(contract, role, account)}
@@ -45,7 +45,7 @@ def revoke_role(model: ContractModel, role: bytes, account: str, *, contract: st
 
 def renounce_role(model: ContractModel, role: bytes, account: str, *, contract: str) -> None:
     """Renounce a role of the caller."""
-    demand(account == model.sender, "AccessControl: can only renounce roles for self")
+    require(account == model.sender, "AccessControl: can only renounce roles for self")
     _revoke(model, contract, role, account)
 
 
@@ -56,23 +56,23 @@ def _revoke(model: ContractModel, contract: str, role: bytes, account: str) -> N
 
 
 def offer_ownership(model: ContractModel, account: str, *, contract: str) -> None:
-    """Offer the contract; replaces an earlier offer."""
+    """Offer the ownership of a contract. A new offer replaces the earlier one."""
     require_owner(model, contract)
     model.state.offers[contract] = account
     model.emit(contract, "OwnershipOffered", model.sender, account)
 
 
 def accept_ownership(model: ContractModel, *, contract: str) -> None:
-    """Accept a contract that is offered to the caller."""
+    """Accept the ownership of a contract that the owner offered to the caller."""
     offered = model.state.offers.get(contract, NOBODY)
-    demand(model.sender == offered, "Ownable2Step: caller is not the new owner")
+    require(model.sender == offered, "Ownable2Step: caller is not the new owner")
     _set_owner(model, contract, model.sender)
 
 
 def transfer_ownership(model: ContractModel, account: str, *, contract: str) -> None:
-    """Transfer the contract at once."""
+    """Transfer the ownership of a contract without an offer."""
     require_owner(model, contract)
-    demand(account != NOBODY, "Ownable: new owner is the zero address")
+    require(account != NOBODY, "Ownable: new owner is the zero address")
     _set_owner(model, contract, account)
 
 
@@ -89,12 +89,12 @@ def _set_owner(model: ContractModel, contract: str, account: str) -> None:
 
 
 def refuse_all_accounts(model: ContractModel, *_: object, contract: str, role: bytes) -> None:
-    """Refuse every account: only another contract of the grid has the role."""
+    """Refuse every account. Only another contract of the grid has the role."""
     require_role(model, contract, role)
     raise AssertionError(f"{model.sender} has a role in {contract} that no account may have")
 
 
 def refuse_non_owners(model: ContractModel, *_: object, contract: str) -> None:
-    """Refuse every account: another contract of the grid is the owner."""
+    """Refuse every account. The owner is another contract of the grid."""
     require_owner(model, contract)
     raise AssertionError(f"{model.sender} owns {contract}, which no account may")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of the contracts with their models, and a call for both sides."""
+"""The models of the contracts' functions, and a call that the model and the chain can execute."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.contracts.ledger.model import ContractModel
 
 from gridstead.adapters.chain.abi import artifact
 
-Act = Callable[..., None]
+ModelFunction = Callable[..., None]
 
 
-def _roles(contract: str) -> dict[str, Act]:
+def _roles(contract: str) -> dict[str, ModelFunction]:
     return {
         "grantRole": partial(access.grant_role, contract=contract),
         "revokeRole": partial(access.revoke_role, contract=contract),
@@ -24,7 +24,7 @@ def _roles(contract: str) -> dict[str, Act]:
     }
 
 
-def _ownership(contract: str) -> dict[str, Act]:
+def _ownership(contract: str) -> dict[str, ModelFunction]:
     return {
         "offerOwnership": partial(access.offer_ownership, contract=contract),
         "acceptOwnership": partial(access.accept_ownership, contract=contract),
@@ -40,18 +40,39 @@ _NO_COUNTER = partial(
     access.refuse_all_accounts, contract="ProviderManager", role=access.CONTRACT_ROLE
 )
 _NO_OWNER = partial(access.refuse_non_owners, contract="ProviderJobQueues")
+_WRITERS_OF_RECORDS = (
+    "create",
+    "setMatched",
+    "setUnmatched",
+    "setClaimed",
+    "setRunning",
+    "setReport",
+    "setEnded",
+    "setCancelRequested",
+    "setDelegateSpendingAuthority",
+    "addTopUp",
+    "takeTopUp",
+)
 
-MODEL: dict[str, dict[str, Act]] = {
+
+def _setters() -> dict[str, ModelFunction]:
+    functions = {}
+    for name in constants.DEFAULTS:
+        functions[constants.setter(name)] = partial(constants.set_constant, name=name)
+    return functions
+
+
+MODEL_FUNCTIONS: dict[str, dict[str, ModelFunction]] = {
     "MetaScheduler": {
         "requestNewJob": meta_scheduler.request,
         "requestNewJobWithPermit": meta_scheduler.request_with_permit,
         "cancelJob": meta_scheduler.cancel,
         "topUpJob": meta_scheduler.top_up,
         "topUpJobDelegate": meta_scheduler.top_up_delegate,
-        "setDelegateSpendingAuthority": meta_scheduler.set_delegates,
+        "setDelegateSpendingAuthority": meta_scheduler.set_delegation,
         "metaSchedule": meta_scheduler.match,
         "metaScheduleAtMost": meta_scheduler.match,
-        "metaScheduleMany": partial(meta_scheduler.each, act=meta_scheduler.match),
+        "metaScheduleMany": partial(meta_scheduler.for_each, action=meta_scheduler.match),
         "timeoutJob": meta_scheduler.time_out,
         "panicJob": meta_scheduler.panic,
         "claimNextJob": meta_scheduler.claim_next,
@@ -63,12 +84,12 @@ MODEL: dict[str, dict[str, Act]] = {
         "refuseJob": meta_scheduler.refuse,
         "refuseMany": meta_scheduler.refuse_many,
         "setJobRunning": meta_scheduler.start,
-        "setRunningMany": partial(meta_scheduler.each, act=meta_scheduler.start),
+        "setRunningMany": partial(meta_scheduler.for_each, action=meta_scheduler.start),
         "settleJob": meta_scheduler.settle,
-        "settleMany": partial(meta_scheduler.each, act=meta_scheduler.settle),
+        "settleMany": partial(meta_scheduler.for_each, action=meta_scheduler.settle),
         "providerSetJobStatus": meta_scheduler.set_status,
         "expireJob": meta_scheduler.expire,
-        "setEnableRequestNewJob": meta_scheduler.open_or_close,
+        "setEnableRequestNewJob": meta_scheduler.set_open,
         "withdrawAdmin": meta_scheduler.withdraw,
         **_roles("MetaScheduler"),
     },
@@ -84,31 +105,11 @@ MODEL: dict[str, dict[str, Act]] = {
         **_roles("ProviderManager"),
     },
     "JobRepository": {
-        **dict.fromkeys(
-            (
-                *(
-                    "create",
-                    "setMatched",
-                    "setUnmatched",
-                    "setClaimed",
-                    "setRunning",
-                    "setReport",
-                    "setEnded",
-                ),
-                *("setCancelRequested", "setDelegateSpendingAuthority", "addTopUp", "takeTopUp"),
-            ),
-            _NO_WRITER,
-        ),
+        **dict.fromkeys(_WRITERS_OF_RECORDS, _NO_WRITER),
         **_roles("JobRepository"),
     },
     "ProviderJobQueues": {"push": _NO_OWNER, "pop": _NO_OWNER, **_ownership("ProviderJobQueues")},
-    "Constants": {
-        **{
-            constants.setter(name): partial(constants.change, name=name)
-            for name in constants.DEFAULTS
-        },
-        **_ownership("Constants"),
-    },
+    "Constants": {**_setters(), **_ownership("Constants")},
     "Credit": {
         "transfer": credit.transfer,
         "transferFrom": credit.transfer_from,
@@ -124,7 +125,7 @@ MODEL: dict[str, dict[str, Act]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call for the model and for the chain; the arguments are in the form of the ABI.
+    """A call of a contract's function. The arguments have the types of the ABI.
 
     Attributes:
         wait: Seconds between the previous block and the block of this call.
@@ -139,29 +140,31 @@ class Call:
     blocks: int = 1
 
     def __str__(self) -> str:
-        when = f"+{self.wait} s, +{self.blocks} blocks" if self.blocks > 1 else f"+{self.wait} s"
-        return f"{when}: {self.sender} {self.contract}.{self.function}{describe(self.arguments)}"
+        delay = f"+{self.wait} s"
+        if self.blocks > 1:
+            delay += f", +{self.blocks} blocks"
+        return f"{delay}: {self.sender} {self.contract}.{self.function}{describe(self.arguments)}"
 
     def play(self, model: ContractModel) -> tuple[str, tuple[str, ...]] | None:
-        """Advance the time and call the model; return the error of a refused call, else None.
+        """Advance the time and call the model.
 
-        A refused call changes only the time.
+        Returns the error of a refused call, else None. A refused call changes only the time.
         """
         model.now += self.wait
         model.block += self.blocks
         model.sender = self.sender
         model.events.clear()
-        act = MODEL[self.contract][self.function]
-        refused = model.attempt(lambda: act(model, *self.arguments))
+        action = MODEL_FUNCTIONS[self.contract][self.function]
+        refused = model.attempt(lambda: action(model, *self.arguments))
         return None if refused is None else refused.reason
 
     def data(self) -> str:
-        """Return the transaction's data, 0x and hexadecimal digits."""
+        """Return the data of the transaction in hexadecimal digits with 0x."""
         return artifact(self.contract).functions[self.function].encode(*self.arguments)
 
 
 def describe(value: Any) -> str:
-    """Return a short text for a value: ids as numbers, long texts truncated."""
+    """Return a short text for a value, with ids as numbers and with truncated long texts."""
     if isinstance(value, tuple):
         return f"({', '.join(map(describe, value))})"
     if isinstance(value, bytes) and len(value) == 32:

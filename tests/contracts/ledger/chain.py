@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chain's side: sends signed transactions, one per block, and reads their results and views."""
+"""A client of the chain: sends one transaction per block, reads the results and the views."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _TOP_CALL = {"tracer": "callTracer", "tracerConfig": {"onlyTopCall": True}}
 
 
 @dataclass(frozen=True, slots=True)
-class Mined:
-    """The result of a call: its error if it was refused, its block, the block's time, events."""
+class MinedCall:
+    """The result of a call on the chain. ``reason`` is the error of a refused call, else None."""
 
     reason: tuple[str, tuple[str, ...]] | None
     block: int
@@ -52,7 +52,7 @@ class Chain:
         self._saved: tuple[str, dict[str, int]] | None = None
 
     def head(self) -> tuple[int, int]:
-        """Return number and time of the newest block."""
+        """Return the number and the Unix time of the newest block."""
         block = self._node.ask("eth_getBlockByNumber", "latest", False)
         return int(block["number"], 16), int(block["timestamp"], 16)
 
@@ -62,28 +62,29 @@ class Chain:
         self._addresses[name] = receipt["contractAddress"].lower()
         return self._addresses[name]
 
-    def send(self, call: Call, *, time: int) -> Mined:
-        """Mine a call in a block with this time, after the call's empty blocks."""
+    def send(self, call: Call, *, time: int) -> MinedCall:
+        """Mine the empty blocks of a call, then the call in a block with this Unix time."""
         self._node.ask("evm_setNextBlockTimestamp", time)
         for _ in range(call.blocks - 1):
             self._node.ask("evm_mine")
             self._node.ask("evm_setNextBlockTimestamp", time)
         receipt = self._transact(call.sender, self._addresses[call.contract], call.data())
-        return Mined(
-            reason=None if int(receipt["status"], 16) else self._reason(receipt["transactionHash"]),
+        is_refused = int(receipt["status"], 16) == 0
+        return MinedCall(
+            reason=self._reason(receipt["transactionHash"]) if is_refused else None,
             block=int(receipt["blockNumber"], 16),
-            time=_number(receipt["blockTimestamp"]),
-            events=tuple(self._event(log) for log in receipt["logs"]),
+            time=_to_int(receipt["blockTimestamp"]),
+            events=tuple(map(self._event, receipt["logs"])),
         )
 
     def read(self, views: list[View]) -> list[tuple[Any, ...]]:
         """Return the results of the views at the newest block."""
         requests = []
         for view in views:
-            data = _data(view.contract, view.function, view.arguments)
+            data = _call_data(view.contract, view.function, view.arguments)
             call = {"to": self._addresses[view.contract], "data": data}
             requests.append(("eth_call", [call, "latest"]))
-        return list(map(_answer, views, self._node.batch(requests)))
+        return list(map(_result_of, views, self._node.batch(requests)))
 
     def save(self) -> None:
         """Take a snapshot of the chain."""
@@ -113,28 +114,28 @@ class Chain:
         names = {address: name for name, address in self._addresses.items()}
         contract = names[log["address"].lower()]
         by_topic = {event.topic: event for event in artifact(contract).events.values()}
-        kind = by_topic[log["topics"][0]]
-        values = tuple(kind.decode(log).values())
-        if kind.name == "BatchElementSkipped":
+        event_abi = by_topic[log["topics"][0]]
+        values = tuple(event_abi.decode(log).values())
+        if event_abi.name == "BatchElementSkipped":
             job_id, refusal = values
             values = (job_id, reason(refusal))
-        return LedgerEvent(contract, kind.name, values)
+        return LedgerEvent(contract, event_abi.name, values)
 
 
 @lru_cache(maxsize=4096)
-def _data(contract: str, function: str, arguments: tuple[Any, ...]) -> str:
+def _call_data(contract: str, function: str, arguments: tuple[Any, ...]) -> str:
     return artifact(contract).functions[function].encode(*arguments)
 
 
-def _answer(view: View, raw: str | RpcError) -> tuple[Any, ...]:
+def _result_of(view: View, raw: str | RpcError) -> tuple[Any, ...]:
     assert isinstance(raw, str), f"{view.function}{view.arguments} did not answer: {raw}"
-    return _decoded(view.contract, view.function, raw)
+    return _decode_result(view.contract, view.function, raw)
 
 
 @lru_cache(maxsize=4096)
-def _decoded(contract: str, function: str, raw: str) -> tuple[Any, ...]:
+def _decode_result(contract: str, function: str, raw: str) -> tuple[Any, ...]:
     return artifact(contract).functions[function].decode(bytes.fromhex(raw[2:]))
 
 
-def _number(value: int | str) -> int:
+def _to_int(value: int | str) -> int:
     return value if isinstance(value, int) else int(value, 16)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants: the numbers that the owner may change, each within bounds."""
+"""The model of contract Constants: numbers that the owner may change within bounds."""
 
 from __future__ import annotations
 
 from tests.contracts.ledger.access import require_owner
-from tests.contracts.ledger.model import ContractModel, demand
+from tests.contracts.ledger.model import ContractModel, require
 
 DAY = 86400
 TEN_YEARS_MIN = 10 * 365 * 24 * 60
@@ -37,10 +37,10 @@ def setter(name: str) -> str:
     return f"set{name[0].upper()}{name[1:]}"
 
 
-def change(model: ContractModel, value: int, *, name: str) -> None:
+def set_constant(model: ContractModel, value: int, *, name: str) -> None:
     """Set a constant."""
     require_owner(model, "Constants")
-    least, most = BOUNDS[name]
-    demand(least <= value <= most, "Constants: value out of bounds")
+    minimum, maximum = BOUNDS[name]
+    require(minimum <= value <= maximum, "Constants: value out of bounds")
     model.state.constants[name] = value
     model.emit("Constants", "ConstantChanged", name, value)

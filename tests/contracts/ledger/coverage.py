@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a campaign must cover, derived from the contracts' ABIs and the table of transitions."""
+"""The required coverage of a campaign, from the contracts' ABIs and the table of transitions."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ import json
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from itertools import product
 
-from tests.contracts.ledger.calls import MODEL
-from tests.contracts.ledger.random_calls import INNER
+from tests.contracts.ledger.calls import MODEL_FUNCTIONS
+from tests.contracts.ledger.random_calls import INTERNAL_CONTRACTS
 from tests.contracts.ledger.replay import Replay
 
 from gridstead.domain.jobs.lifecycle import LEGAL
 
-# The admin role of a role never changes, and the writer of records keeps its role.
+# No function changes the admin role of a role, and no call revokes the role of JobRepository.
 NEVER_EMITTED = {
     ("JobRepository", "RoleRevoked"),
-    *((contract, "RoleAdminChanged") for contract in MODEL),
+    *((contract, "RoleAdminChanged") for contract in MODEL_FUNCTIONS),
 }
 # Only another contract of the grid may call these functions, so every call is refused.
-NEVER_ACCEPTED = {(contract, name) for contract in INNER for name in MODEL[contract]}
-NEVER_ACCEPTED |= {("ProviderManager", "incJobCount")}
-TEXTS = {
+NEVER_ACCEPTED = {("ProviderManager", "incJobCount")}
+for internal_contract in INTERNAL_CONTRACTS:
+    NEVER_ACCEPTED |= set(product([internal_contract], MODEL_FUNCTIONS[internal_contract]))
+ERROR_TEXTS = {
     "AccessControl: account",
     "AccessControl: can only renounce roles for self",
     "Ownable: caller is not the owner",
@@ -40,39 +42,42 @@ TEXTS = {
     "ERC20Permit: invalid signature",
     "ECDSA: invalid signature 's' value",
 }
-PANICS = {"0x11", "0x21"}
+PANIC_CODES = {"0x11", "0x21"}
 
 
-def gaps(replay: Replay) -> dict[str, list]:
-    """Return what the campaign has not covered, sorted, by kind; empty if all is covered."""
+def coverage_gaps(replay: Replay) -> dict[str, list]:
+    """Return the sorted entries that the campaign has not covered, by kind of entry.
+
+    The result is empty if the campaign has covered all entries.
+    """
     texts = tuple(arguments[0] for name, arguments in replay.refusals if name == "Error")
     panics = {arguments[0] for name, arguments in replay.refusals if name == "Panic"}
     transitions: set[tuple[object, object]] = set()
     for start, ends in LEGAL.items():
-        transitions |= {(start, end) for end in ends}
+        transitions |= set(product([start], ends))
     functions = _entries("function")
     errors = {name for _, name in _entries("error")}
-    missing = {
-        "transitions": transitions - set(replay.moves),
+    uncovered = {
+        "transitions": transitions - set(replay.transitions),
         "functions that were never called": functions - set(replay.called),
         "functions that were always refused": functions - NEVER_ACCEPTED - set(replay.accepted),
         "errors": errors - {name for name, _ in replay.refusals},
         "events": _entries("event") - NEVER_EMITTED - set(replay.events),
-        "texts": {text for text in TEXTS if not _is_any_prefixed(texts, text)},
-        "panics": PANICS - panics,
+        "texts": {text for text in ERROR_TEXTS if not _has_text_with_prefix(texts, text)},
+        "panics": PANIC_CODES - panics,
     }
-    return {kind: _sorted(items) for kind, items in missing.items() if items}
+    return {kind: _sorted_by_text(items) for kind, items in uncovered.items() if items}
 
 
-def _is_any_prefixed(texts: Iterable[str], prefix: str) -> bool:
+def _has_text_with_prefix(texts: Iterable[str], prefix: str) -> bool:
     return any(text.startswith(prefix) for text in texts)
 
 
 @cache
 def _entries(kind: str) -> frozenset[tuple[str, str]]:
-    """Return contract and name of each entry of this kind in the ABIs, except views."""
+    """Return the contract and the name of each entry of this kind in the ABIs, except views."""
     entries: set[tuple[str, str]] = set()
-    for contract in MODEL:
+    for contract in MODEL_FUNCTIONS:
         abi = json.loads((files("gridstead") / "abi" / f"{contract}.json").read_text())["abi"]
         for entry in abi:
             is_view = entry.get("stateMutability") in ("view", "pure")
@@ -81,5 +86,5 @@ def _entries(kind: str) -> frozenset[tuple[str, str]]:
     return frozenset(entries)
 
 
-def _sorted(things: Iterable[object]) -> list:
-    return sorted(things, key=str)
+def _sorted_by_text(items: Iterable[object]) -> list:
+    return sorted(items, key=str)

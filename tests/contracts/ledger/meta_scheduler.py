@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MetaScheduler: the rights of callers. The effects of a step are in steps.py."""
+"""The model of contract MetaScheduler: the rights of callers. Module steps has the effects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tests.contracts.ledger import credit, providers, records, steps
 from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE, has_role, require_role
 from tests.contracts.ledger.model import MAX_UINT, ContractModel, Refused
-from tests.contracts.ledger.state import Job, Kind
+from tests.contracts.ledger.state import Job, QueueKind
 from tests.contracts.ledger.steps import GRID
 
 from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, price_per_minute
@@ -27,58 +27,60 @@ def request(
     delegates: bool,  # noqa: FBT001 - the order of the ABI
 ) -> None:
     """Request a job and hold credits of the caller in escrow."""
-    if not model.state.takes_jobs:
+    if not model.state.is_open:
         raise Refused("NewJobRequestDisabled")
-    least = model.state.constants["minimumAmount"]
-    if escrow < least:
-        raise Refused("InsufficientFunds", escrow, least)
+    minimum = model.state.constants["minimumAmount"]
+    if escrow < minimum:
+        raise Refused("InsufficientFunds", escrow, minimum)
     if not records.is_valid(definition):
         raise Refused("InvalidJobDefinition")
     job = records.create(model, definition, escrow, name, delegates=delegates)
     model.emit(GRID, "NewJobRequestEvent", job.id, model.sender)
     model.emit(GRID, "JobRequested", job.id, model.sender, escrow)
-    steps.pull(model, model.sender, escrow)
+    steps.pay_into_escrow(model, model.sender, escrow)
 
 
 def request_with_permit(model: ContractModel, *arguments: object) -> None:
-    """Request a job after a permit for exactly the escrow; a permit that fails is ignored."""
-    job, (deadline, v, r, s) = arguments[:4], arguments[4:]
-    escrow = job[1]
-    model.attempt(
-        lambda: credit.use_permit(model, model.sender, model.grid, escrow, deadline, v, r, s)
-    )
-    request(model, *job)
+    """Use a permit for exactly the escrow and request a job. A failed permit is ignored."""
+    request_arguments, signed = arguments[:4], arguments[4:]
+    escrow = request_arguments[1]
+    model.attempt(lambda: credit.use_permit(model, model.sender, model.grid, escrow, *signed))
+    request(model, *request_arguments)
 
 
 def cancel(model: ContractModel, job_id: bytes) -> None:
-    """End a job that has not started; request the provider to end a running job."""
-    job = _own(model, job_id)
+    """Cancel a job that has not started, or request the provider to cancel a running job."""
+    job = _own_job(model, job_id)
     _require_hot(job)
     if job.cancel_requested:
         return
     records.change(model, job, cancel_requested=True, cancel_requested_at=model.now)
     model.emit(GRID, "JobCancelRequested", job.id, job.provider)
     if job.state is JobState.RUNNING:
-        records.push(model, Kind.CANCELLING, job)
+        records.push(model, QueueKind.CANCELLING, job)
     else:
         steps.end_unpaid(model, job, JobState.CANCELLED)
 
 
 def top_up(model: ContractModel, job_id: bytes, amount: int) -> None:
     """Add credits of the caller to the escrow of a job."""
-    steps.top_up(model, steps.toppable(records.find(model, job_id)), model.sender, amount)
+    steps.top_up(
+        model, steps.require_top_up_allowed(records.find(model, job_id)), model.sender, amount
+    )
 
 
 def top_up_delegate(model: ContractModel, job_id: bytes) -> None:
-    """Add the price of a slice from the customer's credits, if at most a slice remains."""
+    """Add the price of a slice to the escrow, from the customer's credits.
+
+    The call is refused if the paid time that remains exceeds a slice.
+    """
     job = records.find(model, job_id)
-    if model.sender not in (job.customer, job.provider) and not has_role(
-        model, GRID, META_SCHEDULER_ROLE
-    ):
+    is_party = model.sender in (job.customer, job.provider)
+    if not is_party and not has_role(model, GRID, META_SCHEDULER_ROLE):
         raise Refused("CustomerMetaSchedulerProviderOnly")
     if not may_spend(job):
         raise Refused("NoSpendingAuthority")
-    steps.toppable(job)
+    steps.require_top_up_allowed(job)
     slice_min = model.state.constants["topUpSliceDurationMin"]
     remaining = steps.remaining_minutes(model, job)
     if remaining > slice_min:
@@ -86,16 +88,16 @@ def top_up_delegate(model: ContractModel, job_id: bytes) -> None:
     steps.top_up(model, job, job.customer, slice_min * job.price)
 
 
-def set_delegates(model: ContractModel, job_id: bytes, delegates: bool) -> None:  # noqa: FBT001
-    """Set whether other accounts may top up a job; also for a job that has ended."""
-    records.change(model, _own(model, job_id), delegates=delegates)
+def set_delegation(model: ContractModel, job_id: bytes, delegates: bool) -> None:  # noqa: FBT001
+    """Set whether other accounts may top up a job, which may have ended."""
+    records.change(model, _own_job(model, job_id), delegates=delegates)
 
 
 # Functions for the matching service.
 
 
 def match(model: ContractModel, job_id: bytes, provider: str, limit: int = MAX_UINT) -> None:
-    """Match a job and fix its price, if the price per minute is at most the limit."""
+    """Match a job and fix its price per minute. A price above the limit is refused."""
     require_role(model, GRID, META_SCHEDULER_ROLE)
     if not providers.is_valid_for_scheduling(model, provider):
         raise Refused("ProviderNotJoined")
@@ -105,9 +107,9 @@ def match(model: ContractModel, job_id: bytes, provider: str, limit: int = MAX_U
         raise Refused("PriceAboveLimit", price, limit)
     if not pays_a_minute(job, price):
         raise Refused("InsufficientFunds", job.escrow, price)
-    records.move(model, job, JobState.META_SCHEDULED, provider=provider, price=price)
+    records.transition(model, job, JobState.META_SCHEDULED, provider=provider, price=price)
     model.emit(GRID, "JobMatched", job_id, provider, price)
-    records.push(model, Kind.CLAIMABLE, replace(job, provider=provider))
+    records.push(model, QueueKind.CLAIMABLE, replace(job, provider=provider))
 
 
 def time_out(model: ContractModel, job_id: bytes) -> None:
@@ -117,7 +119,7 @@ def time_out(model: ContractModel, job_id: bytes) -> None:
 
 
 def panic(model: ContractModel, job_id: bytes, error: str) -> None:
-    """End any hot job with a full refund."""
+    """End a job in any state that is not an end state, with a full refund."""
     require_role(model, GRID, META_SCHEDULER_ROLE)
     job = records.find(model, job_id)
     _require_hot(job)
@@ -130,65 +132,67 @@ def panic(model: ContractModel, job_id: bytes, error: str) -> None:
 def claim_next(model: ContractModel) -> None:
     """Claim the oldest job of the caller."""
     _require_joined(model)
-    _claim_one(model, Kind.CLAIMABLE, steps.claim)
+    _claim_one(model, QueueKind.CLAIMABLE, steps.claim)
 
 
-def claim_many(model: ContractModel, most: int) -> None:
-    """Claim at most ``most`` jobs."""
+def claim_many(model: ContractModel, limit: int) -> None:
+    """Claim at most ``limit`` jobs."""
     _require_joined(model)
-    _claim_many(model, Kind.CLAIMABLE, steps.claim, most)
+    _claim_many(model, QueueKind.CLAIMABLE, steps.claim, limit)
 
 
 def claim_next_cancellation(model: ContractModel) -> None:
     """Claim the oldest cancellation of the caller."""
-    _claim_one(model, Kind.CANCELLING, steps.emit_cancellation)
+    _claim_one(model, QueueKind.CANCELLING, steps.emit_cancellation)
 
 
-def claim_cancellations(model: ContractModel, most: int) -> None:
-    """Claim at most ``most`` cancellations."""
-    _claim_many(model, Kind.CANCELLING, steps.emit_cancellation, most)
+def claim_cancellations(model: ContractModel, limit: int) -> None:
+    """Claim at most ``limit`` cancellations."""
+    _claim_many(model, QueueKind.CANCELLING, steps.emit_cancellation, limit)
 
 
 def claim_next_top_up(model: ContractModel) -> None:
     """Claim the oldest top-up of the caller."""
-    _claim_one(model, Kind.TOP_UP, steps.emit_top_up)
+    _claim_one(model, QueueKind.TOP_UP, steps.emit_top_up)
 
 
-def claim_top_ups(model: ContractModel, most: int) -> None:
-    """Claim at most ``most`` top-ups."""
-    _claim_many(model, Kind.TOP_UP, steps.emit_top_up, most)
+def claim_top_ups(model: ContractModel, limit: int) -> None:
+    """Claim at most ``limit`` top-ups."""
+    _claim_many(model, QueueKind.TOP_UP, steps.emit_top_up, limit)
 
 
 def refuse(model: ContractModel, job_id: bytes) -> None:
     """Refuse a job that has not started."""
-    steps.unmatch(model, _assigned(model, job_id))
+    steps.unmatch(model, _assigned_job(model, job_id))
 
 
 def start(model: ContractModel, job_id: bytes, started_at: int) -> None:
     """Report the start time of a job."""
-    steps.start(model, _assigned(model, job_id), started_at)
+    steps.start(model, _assigned_job(model, job_id), started_at)
 
 
 def settle(model: ContractModel, job_id: bytes, status: int, *report: Any) -> None:
     """Settle a job, with a bill in seconds."""
-    job = _assigned(model, job_id)
-    to = _to_state(status)
-    if to not in COLD:
+    job = _assigned_job(model, job_id)
+    new_state = _to_state(status)
+    if new_state not in COLD:
         raise Refused("RunningColdStatusOnly", status)
-    steps.settle(model, job, to, steps.Report(*report))
+    steps.settle(model, job, new_state, steps.Report(*report))
 
 
 def set_status(
     model: ContractModel, job_id: bytes, status: int, minutes: int, error: str, exit_code: int
 ) -> None:
-    """Start a job now, or settle it with a bill in whole minutes: the published call."""
-    job = _assigned(model, job_id)
-    to = _to_state(status)
-    if to is JobState.RUNNING:
+    """Start a job now, or settle it with a bill in whole minutes (call of DeepSquare 1.2)."""
+    job = _assigned_job(model, job_id)
+    new_state = _to_state(status)
+    if new_state is JobState.RUNNING:
         steps.start(model, job, model.now)
         records.report(model, job, exit_code, error)
-    elif to in COLD:
-        steps.settle(model, job, to, steps.Report(minutes * SECONDS_PER_MINUTE, exit_code, error))
+    elif new_state in COLD:
+        steps.settle(
+            model, job, new_state, steps.Report(minutes * SECONDS_PER_MINUTE, exit_code, error)
+        )
     else:
         raise Refused("RunningColdStatusOnly", status)
 
@@ -197,16 +201,16 @@ def set_status(
 
 
 def expire(model: ContractModel, job_id: bytes) -> None:
-    """End the current step of a job after its timeout."""
+    """Expire a job whose current state has timed out."""
     job = records.find(model, job_id)
     _require_hot(job)
     steps.expire(model, job)
 
 
-def open_or_close(model: ContractModel, takes_jobs: bool) -> None:  # noqa: FBT001
-    """Open or close the set for new jobs."""
+def set_open(model: ContractModel, is_open: bool) -> None:  # noqa: FBT001
+    """Open or close the grid for new jobs."""
     require_role(model, GRID, ADMIN_ROLE)
-    model.state.takes_jobs = takes_jobs
+    model.state.is_open = is_open
 
 
 def withdraw(model: ContractModel, amount: int) -> None:
@@ -216,43 +220,45 @@ def withdraw(model: ContractModel, amount: int) -> None:
         raise Refused("InsufficientFunds", model.state.fees, amount)
     model.state.fees -= amount
     model.emit(GRID, "FeesWithdrawn", model.sender, amount)
-    steps.pay(model, model.sender, amount)
+    steps.pay_from_escrow(model, model.sender, amount)
 
 
-def each(model: ContractModel, elements: Iterable[tuple], *, act: Callable[..., None]) -> None:
-    """Run an action for each element; its first value is a job's id.
+def for_each(
+    model: ContractModel, elements: Iterable[tuple], *, action: Callable[..., None]
+) -> None:
+    """Run an action for each element. The first value of an element is a job id.
 
-    A refused element changes nothing and emits an event with the reason.
+    A refused element changes no state. It emits an event with the reason.
     """
     for element in elements:
-        refused = model.attempt(lambda element=element: act(model, *element))
+        refused = model.attempt(lambda element=element: action(model, *element))
         if refused is not None:
             model.emit(GRID, "BatchElementSkipped", element[0], refused.reason)
 
 
 def refuse_many(model: ContractModel, job_ids: Iterable[bytes]) -> None:
     """Refuse several jobs."""
-    each(model, [(job_id,) for job_id in job_ids], act=refuse)
+    for_each(model, [(job_id,) for job_id in job_ids], action=refuse)
 
 
 def may_spend(job: Job) -> bool:
-    """Return whether a delegated top-up is allowed: authority is given, and no cancel request."""
+    """Return whether the customer allows delegated top-ups and has not cancelled the job."""
     return job.delegates and not job.cancel_requested
 
 
 def pays_a_minute(job: Job, price: int) -> bool:
-    """Return whether the escrow of a job pays for a minute at a price, as a match requires."""
+    """Return whether the escrow of a job pays for at least a minute at this price per minute."""
     return price <= job.escrow
 
 
-def _own(model: ContractModel, job_id: bytes) -> Job:
+def _own_job(model: ContractModel, job_id: bytes) -> Job:
     job = records.find(model, job_id)
     if model.sender != job.customer:
         raise Refused("CustomerOnly", model.sender, job.customer)
     return job
 
 
-def _assigned(model: ContractModel, job_id: bytes) -> Job:
+def _assigned_job(model: ContractModel, job_id: bytes) -> Job:
     job = records.find(model, job_id)
     if model.sender != job.provider:
         raise Refused("JobProviderOnly", model.sender, job.provider)
@@ -276,7 +282,7 @@ def _to_state(status: int) -> JobState:
 
 
 def _claim_one(
-    model: ContractModel, kind: Kind, emit: Callable[[ContractModel, Job], None]
+    model: ContractModel, kind: QueueKind, emit: Callable[[ContractModel, Job], None]
 ) -> None:
     job, is_empty = records.pop(model, kind)
     if job is not None:
@@ -287,9 +293,9 @@ def _claim_one(
 
 
 def _claim_many(
-    model: ContractModel, kind: Kind, emit: Callable[[ContractModel, Job], None], most: int
+    model: ContractModel, kind: QueueKind, emit: Callable[[ContractModel, Job], None], limit: int
 ) -> None:
-    for _ in range(min(most, 10**6)):
+    for _ in range(min(limit, 10**6)):
         job, _ = records.pop(model, kind)
         if job is None:
             return

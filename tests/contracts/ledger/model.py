@@ -13,21 +13,21 @@ MAX_UINT = 2**256 - 1
 
 
 class Refused(Exception):
-    """A contract refuses a call: name and arguments of its error, the arguments as text."""
+    """A contract refuses a call. ``reason`` is the name of the error and its arguments as text."""
 
     def __init__(self, name: str, *arguments: object) -> None:
         super().__init__(name, *arguments)
         self.reason = (name, tuple(map(str, arguments)))
 
 
-def demand(condition: bool, message: str) -> None:  # noqa: FBT001
-    """Refuse with a text unless the condition holds, as Solidity's require."""
+def require(condition: bool, message: str) -> None:  # noqa: FBT001
+    """Refuse the call with a message unless the condition holds, as Solidity's require."""
     if not condition:
         raise Refused("Error", message)
 
 
-def checked(number: int) -> int:
-    """Return a number that fits into a word; else panic like checked arithmetic."""
+def checked_uint256(number: int) -> int:
+    """Return a number that fits into a uint256. Else refuse the call with Solidity's panic 0x11."""
     if not 0 <= number <= MAX_UINT:
         raise Refused("Panic", "0x11")
     return number
@@ -35,7 +35,7 @@ def checked(number: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEvent:
-    """An event of a contract; the values are in the order of the ABI."""
+    """An event of a contract. The values are in the order of the ABI."""
 
     contract: str
     name: str
@@ -68,11 +68,11 @@ class ContractModel:
         """Emit an event."""
         self.events.append(LedgerEvent(contract, name, values))
 
-    def attempt(self, act: Callable[[], object]) -> Refused | None:
-        """Run an action atomically; return its refusal, None if it succeeds."""
+    def attempt(self, action: Callable[[], object]) -> Refused | None:
+        """Run an action and return None, or undo its changes and return its refusal."""
         state, count = self.state.copy(), len(self.events)
         try:
-            act()
+            action()
         except Refused as refused:
             self.state = state
             del self.events[count:]

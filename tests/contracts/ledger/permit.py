@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Permits: the EIP-712 digest of ERC-2612, its signature, and the signer."""
+"""Permits of ERC-2612: the EIP-712 digest, its signature, and the signer of a signature."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from eth_keys import keys
 from eth_keys.exceptions import BadSignature, ValidationError
 from eth_utils.crypto import keccak
 
-ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-HALF_ORDER = ORDER // 2
-PERMIT = keccak(
+CURVE_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+HALF_CURVE_ORDER = CURVE_ORDER // 2
+PERMIT_TYPE_HASH = keccak(
     text="Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)"
 )
-DOMAIN = keccak(
+DOMAIN_TYPE_HASH = keccak(
     text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 )
 _WORD, _RECOVERY_BASE = "bytes32", 27
 
 
-def digest(credit: str, chain_id: int, allowed: tuple[str, str, int, int, int]) -> bytes:
-    """Return the digest of a permit for (owner, spender, value, nonce, deadline)."""
-    domain = (DOMAIN, keccak(text="Credit"), keccak(text="1"), chain_id, credit)
+def digest(credit: str, chain_id: int, permitted: tuple[str, str, int, int, int]) -> bytes:
+    """Return the digest of a permit. ``permitted`` is (owner, spender, value, nonce, deadline)."""
+    domain = (DOMAIN_TYPE_HASH, keccak(text="Credit"), keccak(text="1"), chain_id, credit)
     separator = keccak(encode([_WORD, _WORD, _WORD, "uint256", "address"], domain))
     types = [_WORD, "address", "address", "uint256", "uint256", "uint256"]
-    return keccak(b"\x19\x01" + separator + keccak(encode(types, (PERMIT, *allowed))))
+    return keccak(b"\x19\x01" + separator + keccak(encode(types, (PERMIT_TYPE_HASH, *permitted))))
 
 
 def sign(key: bytes, message: bytes) -> tuple[int, bytes, bytes]:
@@ -34,7 +34,7 @@ def sign(key: bytes, message: bytes) -> tuple[int, bytes, bytes]:
 
 
 def signer(message: bytes, v: int, r: bytes, s: bytes) -> str | None:
-    """Return the signer's address, None if the signature is invalid."""
+    """Return the signer's address, or None if the signature is invalid."""
     try:
         signature = keys.Signature(vrs=(v - _RECOVERY_BASE, int.from_bytes(r), int.from_bytes(s)))
         return signature.recover_public_key_from_msg_hash(message).to_address()

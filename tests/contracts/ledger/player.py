@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chooses the next call: usually a sensible one, sometimes a random one, and the time before it."""
+"""A player draws the calls of a sequence. Most calls are sensible, some are random."""
 
 from __future__ import annotations
 
@@ -7,64 +7,66 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 
+from tests.contracts.ledger.administration_calls import AdministrationCalls
 from tests.contracts.ledger.calls import Call
-from tests.contracts.ledger.keeper import Keeper
 from tests.contracts.ledger.model import ContractModel
 from tests.contracts.ledger.random_calls import RandomCalls
 from tests.contracts.ledger.sensible_calls import NothingToDo, SensibleCalls
-from tests.contracts.ledger.setup import Cast
+from tests.contracts.ledger.setup import Accounts
 
-SHORTEST, LONGEST = 30, 40
+MIN_CALLS, MAX_CALLS = 30, 40
 RANDOM_SHARE = 0.2
-Play = Callable[[], Call]
+DrawCall = Callable[[], Call]
 
 
 class Player:
-    """Plays one sequence.
+    """The source of one sequence of calls.
 
     Args:
-        seed: The same seed and the same rules give the same calls.
-        model: The model, which the calls change.
-        cast: The accounts.
+        seed: The seed of the random choices. The same seed yields the same calls.
+        model: The model. The caller plays each call on it.
+        accounts: The accounts.
     """
 
-    def __init__(self, seed: int, model: ContractModel, cast: Cast) -> None:
+    def __init__(self, seed: int, model: ContractModel, accounts: Accounts) -> None:
         self._random = Random(seed)
-        self._random_calls = RandomCalls(self._random, model, cast)
-        parts = (self._random, model, cast, self._random_calls)
-        self._plays = _weighted(SensibleCalls(*parts), Keeper(*parts))
+        self._random_calls = RandomCalls(self._random, model, accounts)
+        parts = (self._random, model, accounts, self._random_calls)
+        self._weights = _call_weights(SensibleCalls(*parts), AdministrationCalls(*parts))
 
     def calls(self) -> Iterator[Call]:
-        """Yield calls; each is chosen after the previous call was played."""
-        for _ in range(self._random.randint(SHORTEST, LONGEST)):
+        """Yield calls. The choice of a call depends on the state after the previous call."""
+        for _ in range(self._random.randint(MIN_CALLS, MAX_CALLS)):
             if self._random.random() < RANDOM_SHARE:
                 call = self._random_calls.call()
             else:
-                call = self._sensible()
+                call = self._sensible_call()
             yield self._with_wait(call)
 
-    def _sensible(self) -> Call:
+    def _sensible_call(self) -> Call:
         while True:
-            (play,) = self._random.choices(list(self._plays), list(self._plays.values()))
+            (draw_call,) = self._random.choices(list(self._weights), list(self._weights.values()))
             try:
-                return play()
+                return draw_call()
             except NothingToDo:
                 continue
 
     def _with_wait(self, call: Call) -> Call:
         if call.wait or call.blocks > 1:
             return call
-        chance = self._random.random()
-        if chance < 0.5:
+        share = self._random.random()
+        if share < 0.5:
             return replace(call, wait=self._random.randint(0, 5))
-        if chance < 0.9:
+        if share < 0.9:
             return replace(call, wait=self._random.randint(6, 900))
         return replace(
             call, wait=self._random.randint(901, 9000), blocks=self._random.randint(1, 12)
         )
 
 
-def _weighted(sensible: SensibleCalls, keeper: Keeper) -> dict[Play, int]:
+def _call_weights(
+    sensible: SensibleCalls, administration: AdministrationCalls
+) -> dict[DrawCall, int]:
     return {
         sensible.request: 10,
         sensible.request_with_permit: 2,
@@ -82,7 +84,7 @@ def _weighted(sensible: SensibleCalls, keeper: Keeper) -> dict[Play, int]:
         sensible.cancel_run: 8,
         sensible.top_up: 14,
         sensible.top_up_delegate: 12,
-        sensible.take_other: 14,
+        sensible.claim_other: 14,
         sensible.refuse: 2,
         sensible.refuse_many: 1,
         sensible.time_out: 1,
@@ -90,17 +92,17 @@ def _weighted(sensible: SensibleCalls, keeper: Keeper) -> dict[Play, int]:
         sensible.expire: 3,
         sensible.expire_cancelled: 12,
         sensible.delegate: 1,
-        keeper.withdraw: 1,
-        keeper.open_or_close: 1,
-        keeper.open: 4,
-        keeper.set_constant: 2,
-        keeper.hand_over: 3,
-        keeper.accept: 8,
-        keeper.change_role: 6,
-        keeper.administer: 3,
-        keeper.rejoin: 6,
-        keeper.offer: 2,
-        keeper.allow: 1,
-        keeper.permit: 2,
-        keeper.move: 5,
+        administration.withdraw: 1,
+        administration.open_or_close: 1,
+        administration.reopen: 4,
+        administration.set_constant: 2,
+        administration.change_owner: 3,
+        administration.accept_ownership: 8,
+        administration.change_role: 6,
+        administration.change_standing: 3,
+        administration.rejoin: 6,
+        administration.change_offer: 2,
+        administration.set_allowance: 1,
+        administration.permit: 2,
+        administration.move_credits: 5,
     }

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ProviderManager: the providers, with hardware and prices, and the list of approved providers."""
+"""The model of contract ProviderManager: the providers and the list of approved providers."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE, has_role, require_role
-from tests.contracts.ledger.model import ContractModel, Refused, demand
-from tests.contracts.ledger.state import Profile, Standing
+from tests.contracts.ledger.model import ContractModel, Refused, require
+from tests.contracts.ledger.state import ProviderRecord, Standing
 
 from gridstead.domain.jobs.billing import Prices
 
@@ -17,23 +17,23 @@ MAX_MEMORY_PRICE = 2**56 - 1
 
 
 def standing(model: ContractModel, provider: str) -> Standing:
-    """Return the standing of a provider; an unknown account has the default standing."""
+    """Return the standing of a provider. An unknown account has the default standing."""
     return model.state.standings.get(provider, Standing())
 
 
 def is_joined(model: ContractModel, provider: str) -> bool:
-    """Return whether a provider may claim."""
+    """Return whether a provider may claim jobs."""
     current = standing(model, provider)
     return current.approved and not current.banned
 
 
 def is_valid_for_scheduling(model: ContractModel, provider: str) -> bool:
-    """Return whether a provider may be matched."""
+    """Return whether a job may be matched with a provider."""
     return is_joined(model, provider) and not standing(model, provider).draining
 
 
 def register(model: ContractModel, hardware: tuple, prices: tuple, labels: tuple) -> None:
-    """Request approval; replaces an earlier request."""
+    """Request the approval of the caller. A new request replaces the earlier one."""
     if standing(model, model.sender).banned:
         raise Refused("Banned")
     nodes, *per_node = hardware
@@ -46,21 +46,21 @@ def register(model: ContractModel, hardware: tuple, prices: tuple, labels: tuple
         raise Refused("InvalidTotalCpus")
     if sum(memory) == 0:
         raise Refused("InvalidTotalMem")
-    model.state.waiting[model.sender] = Profile(
-        hardware=hardware, labels=labels, prices=_bounded(prices)
+    model.state.waiting[model.sender] = ProviderRecord(
+        hardware=hardware, labels=labels, prices=_check_prices(prices)
     )
     model.emit(MANAGER, "ProviderWaitingForApproval", model.sender)
 
 
 def set_prices(model: ContractModel, prices: tuple) -> None:
-    """Change the caller's prices for later matches, and those of its waiting request."""
+    """Change the caller's prices for later matches, and the prices in its waiting request."""
     if not is_joined(model, model.sender):
         raise Refused("NoProvider")
-    new = _bounded(prices)
+    new_prices = _check_prices(prices)
     waiting = model.state.waiting.get(model.sender)
     if waiting is not None:
-        model.state.waiting[model.sender] = replace(waiting, prices=new)
-    _set_standing(model, model.sender, prices=new)
+        model.state.waiting[model.sender] = replace(waiting, prices=new_prices)
+    _set_standing(model, model.sender, prices=new_prices)
     model.emit(MANAGER, "ProviderPricesChanged", model.sender, *prices)
 
 
@@ -73,39 +73,39 @@ def set_draining(model: ContractModel, draining: bool) -> None:  # noqa: FBT001
 
 
 def approve(model: ContractModel, provider: str) -> None:
-    """Make the waiting record the active one."""
+    """Approve a provider: its waiting record becomes the active record."""
     _require_operator(model)
-    old = standing(model, provider)
-    if old.banned:
+    current = standing(model, provider)
+    if current.banned:
         raise Refused("Banned")
     if provider not in model.state.waiting:
-        raise Refused("AlreadyDone" if old.approved else "WaitingApprovalOnly")
+        raise Refused("AlreadyDone" if current.approved else "WaitingApprovalOnly")
     record = model.state.waiting.pop(provider)
     model.state.active[provider] = record
     _set_standing(model, provider, approved=True, prices=record.prices)
-    if not old.approved:
-        _append(model, provider)
+    if not current.approved:
+        _append_to_list(model, provider)
     model.emit(MANAGER, "ProviderApproved", provider)
 
 
 def remove(model: ContractModel, provider: str) -> None:
-    """Remove a provider from the list; a ban and a waiting request are kept."""
+    """Remove a provider from the list. A ban and a waiting request remain."""
     _require_operator(model)
     if not standing(model, provider).approved:
         raise Refused("NoProvider")
     del model.state.active[provider]
     _set_standing(model, provider, approved=False, draining=False)
-    _unlist(model, provider)
+    _remove_from_list(model, provider)
     model.emit(MANAGER, "ProviderRemoved", provider)
 
 
 def ban(model: ContractModel, provider: str) -> None:
     """Ban a provider."""
     _require_operator(model)
-    old = standing(model, provider)
-    if old.banned:
+    current = standing(model, provider)
+    if current.banned:
         raise Refused("AlreadyDone")
-    if not old.approved and provider not in model.state.waiting:
+    if not current.approved and provider not in model.state.waiting:
         raise Refused("NoProvider")
     _set_standing(model, provider, banned=True)
     model.emit(MANAGER, "ProviderBanChanged", provider, True)
@@ -134,35 +134,37 @@ def _require_operator(model: ContractModel) -> None:
         require_role(model, MANAGER, META_SCHEDULER_ROLE)
 
 
-def _bounded(prices: tuple) -> Prices:
+def _check_prices(prices: tuple) -> Prices:
     gpu, cpu, memory = prices
     fits = gpu <= MAX_UNIT_PRICE and cpu <= MAX_UNIT_PRICE and memory <= MAX_MEMORY_PRICE
-    demand(fits, "ProviderManager: price above bound")
+    require(fits, "ProviderManager: price above bound")
     return Prices(gpu_per_min=gpu, cpu_per_min=cpu, memory_mb_per_min=memory)
 
 
-def _append(model: ContractModel, provider: str) -> None:
+def _append_to_list(model: ContractModel, provider: str) -> None:
     last = model.state.listed[-1][0] if model.state.listed else 0
     model.state.listed_ever += 1
-    new = model.state.listed_ever
-    model.state.listed += ((new, provider),)
-    model.emit(MANAGER, "ObjectCreated", new, bytes(12) + bytes.fromhex(provider[2:]))
+    new_prices = model.state.listed_ever
+    model.state.listed += ((new_prices, provider),)
+    model.emit(MANAGER, "ObjectCreated", new_prices, bytes(12) + bytes.fromhex(provider[2:]))
     if last:
-        model.emit(MANAGER, "ObjectsLinked", last, new)
+        model.emit(MANAGER, "ObjectsLinked", last, new_prices)
     else:
-        model.emit(MANAGER, "NewHead", new)
-    model.emit(MANAGER, "NewTail", new)
+        model.emit(MANAGER, "NewHead", new_prices)
+    model.emit(MANAGER, "NewTail", new_prices)
 
 
-def _unlist(model: ContractModel, provider: str) -> None:
-    ids = [0, *(number for number, _ in model.state.listed), 0]
-    (gone,) = (number for number, listed in model.state.listed if listed == provider)
-    before, after = ids[ids.index(gone) - 1], ids[ids.index(gone) + 1]
-    model.state.listed = tuple(entry for entry in model.state.listed if entry[1] != provider)
+def _remove_from_list(model: ContractModel, provider: str) -> None:
+    ids, addresses = zip(*model.state.listed, strict=True)
+    index = addresses.index(provider)
+    removed_id = ids[index]
+    before = ids[index - 1] if index > 0 else 0
+    after = ids[index + 1] if index + 1 < len(ids) else 0
+    model.state.listed = model.state.listed[:index] + model.state.listed[index + 1 :]
     if not before:
         model.emit(MANAGER, "NewHead", after)
     if before and after:
         model.emit(MANAGER, "ObjectsLinked", before, after)
     if not after:
         model.emit(MANAGER, "NewTail", before)
-    model.emit(MANAGER, "ObjectRemoved", gone)
+    model.emit(MANAGER, "ObjectRemoved", removed_id)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls: any function, any account, and arguments from values near boundaries."""
+"""Random calls: any function, any account, and arguments at and near the bounds."""
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 from typing import Any
 
 from tests.contracts.ledger import permit, setup
 from tests.contracts.ledger.access import ADMIN_ROLE, META_SCHEDULER_ROLE
-from tests.contracts.ledger.calls import MODEL, Call
+from tests.contracts.ledger.calls import MODEL_FUNCTIONS, Call
 from tests.contracts.ledger.model import MAX_UINT, ContractModel
-from tests.contracts.ledger.setup import Cast
+from tests.contracts.ledger.setup import Accounts
 from tests.contracts.ledger.state import NOBODY
 from tests.devnet import COIN
 
@@ -22,16 +23,16 @@ DEFINITION = (
 HARDWARE = "(uint64,uint64[],uint64[],uint64[])"
 PRICES = "(uint256,uint256,uint256)"
 LABELS = "(string,string)[]"
-# The contracts that only contracts of the grid may write. With a role there, the admin could break
-# the assumptions of the model.
-INNER = ("JobRepository", "ProviderJobQueues")
+# Only contracts of the grid may call these contracts. The admin could grant itself a role in them
+# and break the assumptions of the model, so it sends no calls to them.
+INTERNAL_CONTRACTS = ("JobRepository", "ProviderJobQueues")
 
 SCRIPT = "abcdefghijklmnopqrstuv"
-WORKED = (1, 100, 2, 3, SCRIPT, 4, (), ())
-LABELLED = (0, 1, 1, 1, SCRIPT, 0, (("os", "linux"),), ((("cpus", "64"), b">="),))
+EXAMPLE_DEFINITION = (1, 100, 2, 3, SCRIPT, 4, (), ())
+LABELLED_DEFINITION = (0, 1, 1, 1, SCRIPT, 0, (("os", "linux"),), ((("cpus", "64"), b">="),))
 DEFINITIONS = (
-    WORKED,
-    LABELLED,
+    EXAMPLE_DEFINITION,
+    LABELLED_DEFINITION,
     (0, 1, 1, 1, "", 0, (), ()),
     (2**20, 2**19, 2**10, 2**10, "x" * 128, 1, (("k" * 64, "v" * 64),) * 16, ()),
     (0, 7, 3, 5, SCRIPT, 2, (), ((("ö", "日本"), b"in"),) * 16),
@@ -62,9 +63,9 @@ HARDWARES = (
     (2, (2**64 - 1,) * 2, (2**64 - 1,) * 2, (2**64 - 1,) * 2),
 )
 PRICE_LISTS = (
-    setup.WORKED,
-    setup.ODD,
-    setup.FREE,
+    setup.EXAMPLE_PRICES,
+    setup.SMALL_PRICES,
+    setup.ZERO_PRICES,
     (2**72 - 1, 2**72 - 1, 2**56 - 1),
     (2**72, 0, 0),
     (0, 2**72, 0),
@@ -76,19 +77,21 @@ TEXTS = ("", "out of memory", "ä" * 40, "x" * 300)
 
 
 class RandomCalls:
-    """Draws calls.
+    """A source of random calls.
 
     Args:
         random: The source of randomness.
         model: The model, for existing jobs and nonces.
-        cast: The accounts.
+        accounts: The accounts.
     """
 
-    def __init__(self, random: Random, model: ContractModel, cast: Cast) -> None:
+    def __init__(self, random: Random, model: ContractModel, accounts: Accounts) -> None:
         self._random = random
         self._model = model
-        self._cast = cast
-        self._functions = [(contract, name) for contract, acts in MODEL.items() for name in acts]
+        self._accounts = accounts
+        self._functions: list[tuple[str, str]] = []
+        for contract, functions in MODEL_FUNCTIONS.items():
+            self._functions += product([contract], functions)
 
     def call(self) -> Call:
         """Return a call of any function by any account."""
@@ -100,40 +103,44 @@ class RandomCalls:
     def arguments(self, contract: str, function: str) -> tuple:
         """Return arguments of a function."""
         inputs = artifact(contract).functions[function].inputs
-        values = tuple(self._value(kind, function) for kind in inputs)
+        values = tuple(self._draw_value(kind, function) for kind in inputs)
         if function.endswith("WithPermit"):
-            return values[:4] + self.permission(values[1])
+            return values[:4] + self.signed_permit(values[1])
         return values
 
     def job_id(self) -> bytes:
-        """Return a job's id; sometimes of a job that does not exist."""
-        known = list(self._model.state.jobs)
-        if known and self._random.random() < 0.9:
-            return self._random.choice(known)
-        return self._random.choice([0, len(known) + 1, 2**64 + 1, MAX_UINT]).to_bytes(32)
+        """Return the id of a job. The job sometimes does not exist."""
+        existing = list(self._model.state.jobs)
+        if existing and self._random.random() < 0.9:
+            return self._random.choice(existing)
+        return self._random.choice([0, len(existing) + 1, 2**64 + 1, MAX_UINT]).to_bytes(32)
 
     def account(self) -> str:
         """Return any account."""
-        return self._random.choice(self._cast.wallets).address
+        return self._random.choice(self._accounts.wallets).address
 
-    def permission(self, value: int, owner: str = "") -> tuple[int, int, bytes, bytes]:
-        """Return deadline and signature of a permit for the grid, by the owner or any wallet."""
+    def signed_permit(self, value: int, owner: str = "") -> tuple[int, int, bytes, bytes]:
+        """Return deadline, v, r and s of a permit for MetaScheduler.
+
+        The signer is the wallet with address ``owner``, or any wallet if ``owner`` is empty. A
+        permit of any wallet sometimes has an invalid s.
+        """
         deadline = self._model.now + self._random.choice([0, 10**6, 10**6, 10**6])
-        wallet = self._random.choice(self._cast.wallets)
-        for candidate in self._cast.wallets:
+        wallet = self._random.choice(self._accounts.wallets)
+        for candidate in self._accounts.wallets:
             if candidate.address == owner:
                 wallet = candidate
-        used = self._model.state.permits_used.get(wallet.address, 0)
-        allowed = (wallet.address, self._model.grid, value, used, deadline)
-        digest = permit.digest(self._model.addresses["Credit"], self._model.chain_id, allowed)
-        v, r, s = permit.sign(self._cast.key_of(wallet), digest)
+        nonce = self._model.state.permits_used.get(wallet.address, 0)
+        permitted = (wallet.address, self._model.grid, value, nonce, deadline)
+        digest = permit.digest(self._model.addresses["Credit"], self._model.chain_id, permitted)
+        v, r, s = permit.sign(self._accounts.key_of(wallet), digest)
         if not owner and self._random.random() < 0.3:
-            s = (permit.ORDER - int.from_bytes(s)).to_bytes(32)
+            s = (permit.CURVE_ORDER - int.from_bytes(s)).to_bytes(32)
         return deadline, v, r, s
 
-    def _value(self, kind: str, function: str) -> Any:
+    def _draw_value(self, kind: str, function: str) -> Any:
         """Return a value of a type."""
-        pool = self._pools(function).get(kind)
+        pool = self._values_by_type(function).get(kind)
         if pool is not None:
             return self._random.choice(pool)
         if kind == "bytes32":
@@ -142,12 +149,12 @@ class RandomCalls:
             return self._random.choice([self.account(), self.account(), NOBODY, self._model.grid])
         if kind.endswith("[]"):
             count = self._random.randint(0, 4)
-            return tuple(self._value(kind[:-2], function) for _ in range(count))
+            return tuple(self._draw_value(kind[:-2], function) for _ in range(count))
         members = kind.strip("()").split(",")
-        return tuple(self._value(member, function) for member in members)
+        return tuple(self._draw_value(member, function) for member in members)
 
-    def _pools(self, function: str) -> dict[str, tuple]:
-        pools: dict[str, tuple] = {
+    def _values_by_type(self, function: str) -> dict[str, tuple]:
+        values: dict[str, tuple] = {
             "bool": (True, False),
             "uint8": tuple(range(9 if function == "setEnded" else 11)),
             "uint64": SECONDS,
@@ -160,12 +167,12 @@ class RandomCalls:
             LABELS: ((), setup.LABELS),
         }
         if function in ("push", "pop"):
-            pools["uint8"] = (0, 1, 2)
+            values["uint8"] = (0, 1, 2)
         if function.endswith("Role"):
-            pools["bytes32"] = (ADMIN_ROLE, META_SCHEDULER_ROLE)
-        return pools
+            values["bytes32"] = (ADMIN_ROLE, META_SCHEDULER_ROLE)
+        return values
 
     def _sender(self, contract: str, function: str) -> str:
-        if contract in INNER or function == "incJobCount":
-            return self._random.choice(self._cast.wallets[1:]).address
-        return self._random.choice([self.account(), self.account(), self._cast.admin.address])
+        if contract in INTERNAL_CONTRACTS or function == "incJobCount":
+            return self._random.choice(self._accounts.wallets[1:]).address
+        return self._random.choice([self.account(), self.account(), self._accounts.admin.address])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JobRepository and ProviderJobQueues: the job records, their transitions, and the queues."""
+"""The models of contracts JobRepository and ProviderJobQueues: job records and queues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.contracts.ledger.model import ContractModel, Refused
-from tests.contracts.ledger.state import NOBODY, Job, Kind, Queue
+from tests.contracts.ledger.state import NOBODY, Job, Queue, QueueKind
 
 from gridstead.domain.jobs.billing import Resources
 from gridstead.domain.jobs.lifecycle import COLD, JobState, is_legal
@@ -23,7 +23,7 @@ MAX_LABEL_BYTES = 64
 
 
 def to_resources(definition: tuple) -> Resources:
-    """Return the resources in a definition, on which the price depends."""
+    """Return the resources in a definition. The price depends on them."""
     gpus, memory, cpus, tasks = definition[:4]
     return Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)
 
@@ -46,7 +46,7 @@ def create(
     model: ContractModel, definition: tuple, escrow: int, name: bytes, *, delegates: bool
 ) -> Job:
     """Store a job of the caller."""
-    _fit(escrow)
+    _require_storable(escrow)
     job = Job(
         id=(len(model.state.jobs) + 1).to_bytes(32),
         customer=model.sender,
@@ -65,7 +65,7 @@ def create(
 
 
 def find(model: ContractModel, job_id: bytes) -> Job:
-    """Return a job."""
+    """Return a job; refuse an unknown id."""
     if job_id not in model.state.jobs:
         raise Refused("InvalidJob")
     return model.state.jobs[job_id]
@@ -76,42 +76,47 @@ def change(model: ContractModel, job: Job, **changes: object) -> None:
     model.state.jobs[job.id] = replace(find(model, job.id), **changes)
 
 
-def move(model: ContractModel, job: Job, to: JobState, **changes: object) -> None:
+def transition(model: ContractModel, job: Job, new_state: JobState, **changes: object) -> None:
     """Change the state of a job if the transition is legal."""
-    if to is job.state:
+    if new_state is job.state:
         raise Refused("SameStatusError")
     if job.state in COLD:
         raise Refused("JobHotStatusOnly", int(job.state))
-    if not is_legal(job.state, to):
-        raise Refused("InvalidTransition", int(job.state), int(to))
-    change(model, job, state=to, state_block=model.block, **changes)
-    model.emit(REPOSITORY, "JobTransitionEvent", job.id, job.state, to)
+    if not is_legal(job.state, new_state):
+        raise Refused("InvalidTransition", int(job.state), int(new_state))
+    change(model, job, state=new_state, state_block=model.block, **changes)
+    model.emit(REPOSITORY, "JobTransitionEvent", job.id, job.state, new_state)
 
 
 def unmatch(model: ContractModel, job: Job) -> None:
-    """Return a job to PENDING. The next claim emits the whole escrow, so no top-up is pending."""
-    move(model, job, JobState.PENDING, provider=NOBODY, price=0, claimed_at=0, pending_top_up=0)
+    """Return a job to PENDING.
+
+    The next claim emits the minutes of the whole escrow, so no top-up is pending.
+    """
+    transition(
+        model, job, JobState.PENDING, provider=NOBODY, price=0, claimed_at=0, pending_top_up=0
+    )
 
 
 def report(model: ContractModel, job: Job, exit_code: int, error: str) -> None:
-    """Store a provider's report about a job; an empty error keeps the stored one."""
+    """Store a provider's report about a job. An empty error does not replace the stored error."""
     change(model, job, exit_code=exit_code, error=error or job.error)
 
 
 def end(
     model: ContractModel,
     job: Job,
-    to: JobState,
+    new_state: JobState,
     *,
     cost: int = 0,
     exit_code: int = 0,
     error: str = "",
 ) -> None:
     """End a job."""
-    move(
+    transition(
         model,
         job,
-        to,
+        new_state,
         ended_at=model.now,
         final_cost=cost,
         exit_code=exit_code,
@@ -120,44 +125,44 @@ def end(
 
 
 def top_up(model: ContractModel, job: Job, amount: int) -> None:
-    """Add to the escrow; add a queue entry unless a top-up is already pending."""
+    """Add to the escrow, and append a queue entry unless a top-up is already pending."""
     change(
         model,
         job,
-        escrow=_fit(job.escrow + _fit(amount)),
+        escrow=_require_storable(job.escrow + _require_storable(amount)),
         pending_top_up=job.pending_top_up + amount,
     )
     if not job.pending_top_up:
-        push(model, Kind.TOP_UP, job)
+        push(model, QueueKind.TOP_UP, job)
 
 
-def push(model: ContractModel, kind: Kind, job: Job) -> None:
+def push(model: ContractModel, kind: QueueKind, job: Job) -> None:
     """Append a job to a queue of its provider."""
     queue = model.state.queues.get((kind, job.provider), Queue())
     model.state.queues[kind, job.provider] = replace(queue, entries=(*queue.entries, job.id))
 
 
-def pop(model: ContractModel, kind: Kind) -> tuple[Job | None, bool]:
+def pop(model: ContractModel, kind: QueueKind) -> tuple[Job | None, bool]:
     """Remove the caller's oldest live entry, and at most MAX_SKIPPED stale entries before it.
 
     Returns:
-        The entry's job, None if no live entry was found; and whether the queue is empty now.
+        The job of the live entry or None, and whether the queue is now empty.
     """
     queue = model.state.queues.get((kind, model.sender), Queue())
-    job, taken = None, queue.taken
+    job, removed = None, queue.removed
     for job_id in queue.waiting[:MAX_SKIPPED]:
-        taken += 1
+        removed += 1
         if is_live(model, kind, job_id, model.sender):
             job = find(model, job_id)
             break
-    model.state.queues[kind, model.sender] = replace(queue, taken=taken)
-    return job, taken == len(queue.entries)
+    model.state.queues[kind, model.sender] = replace(queue, removed=removed)
+    return job, removed == len(queue.entries)
 
 
-def is_live(model: ContractModel, kind: Kind, job_id: bytes, provider: str) -> bool:
-    """Return whether an entry is live: its job still has this provider and the right state."""
+def is_live(model: ContractModel, kind: QueueKind, job_id: bytes, provider: str) -> bool:
+    """Return whether the job of a queue entry still has this provider and a state of the queue."""
     job = find(model, job_id)
-    return job.provider == provider and _LIVE[kind](job)
+    return job.provider == provider and _IS_LIVE[kind](job)
 
 
 def _is_cancelling(job: Job) -> bool:
@@ -165,14 +170,14 @@ def _is_cancelling(job: Job) -> bool:
     return ended_by_others or (job.state is JobState.RUNNING and job.cancel_requested)
 
 
-_LIVE: dict[Kind, Callable[[Job], bool]] = {
-    Kind.CLAIMABLE: lambda job: job.state is JobState.META_SCHEDULED,
-    Kind.CANCELLING: _is_cancelling,
-    Kind.TOP_UP: lambda job: job.pending_top_up > 0 and job.state not in COLD,
+_IS_LIVE: dict[QueueKind, Callable[[Job], bool]] = {
+    QueueKind.CLAIMABLE: lambda job: job.state is JobState.META_SCHEDULED,
+    QueueKind.CANCELLING: _is_cancelling,
+    QueueKind.TOP_UP: lambda job: job.pending_top_up > 0 and job.state not in COLD,
 }
 
 
-def _fit(amount: int) -> int:
+def _require_storable(amount: int) -> int:
     if amount > MAX_ESCROW:
         raise Refused("InvalidJob")
     return amount

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays each call on the model and on the chain, and compares all visible results."""
+"""A replay of calls on the model and on the chain, which compares all visible results."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import zip_longest
 from typing import Any
 
 from tests.contracts.ledger.calls import Call, describe
-from tests.contracts.ledger.chain import Chain, Mined
+from tests.contracts.ledger.chain import Chain, MinedCall
 from tests.contracts.ledger.model import ContractModel, LedgerEvent
-from tests.contracts.ledger.views import View, of_every_call, of_everything_else, to_wire
+from tests.contracts.ledger.views import View, frequent_views, other_views, to_wire
 
 
 class Disagreement(AssertionError):
@@ -19,15 +19,16 @@ class Disagreement(AssertionError):
 
 
 class Replay:
-    """The model and the chain, with the same calls.
+    """The model and the chain after the same calls.
 
     Args:
         model: The model, in the current state of the chain.
         chain: The contracts.
-        accounts: The accounts whose credits and records are compared.
+        accounts: The addresses of the accounts for which the views are compared.
 
     Attributes:
-        refusals: The count of each error, by name and arguments, including those of batch elements.
+        refusals: The count of each error, by name and arguments, including errors of batch
+            elements.
         events: The count of each event, by contract and name.
         moves: The count of each transition, by its two states.
         called: The count of calls of each function, by contract and name.
@@ -40,7 +41,7 @@ class Replay:
         self.accounts = tuple(accounts)
         self.refusals: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self.events: Counter[tuple[str, str]] = Counter()
-        self.moves: Counter[tuple[int, int]] = Counter()
+        self.transitions: Counter[tuple[int, int]] = Counter()
         self.called: Counter[tuple[str, str]] = Counter()
         self.accepted: Counter[tuple[str, str]] = Counter()
 
@@ -57,29 +58,33 @@ class Replay:
         """
         refusal = call.play(self.model)
         mined = self.chain.send(call, time=self.model.now)
-        _same("block and time", (self.model.block, self.model.now), (mined.block, mined.time))
-        _same("outcome", refusal, mined.reason)
-        expected_events = map(_plain, self.model.events)
-        for expected, emitted in zip_longest(expected_events, map(_plain, mined.events)):
-            _same("events", expected, emitted)
-        views = list(of_every_call(self.model, self.accounts))
+        _require_equal(
+            "block and time", (self.model.block, self.model.now), (mined.block, mined.time)
+        )
+        _require_equal("outcome", refusal, mined.reason)
+        expected_events = map(_comparable, self.model.events)
+        for expected, emitted in zip_longest(expected_events, map(_comparable, mined.events)):
+            _require_equal("events", expected, emitted)
+        views = list(frequent_views(self.model, self.accounts))
         if call.contract != "MetaScheduler":
-            views += of_everything_else(self.model, self.accounts)
+            views += other_views(self.model, self.accounts)
         self.compare(views)
         self._count(call, mined)
 
     def compare_all(self) -> None:
         """Compare the results of all views."""
-        views = list(of_every_call(self.model, self.accounts))
-        views += of_everything_else(self.model, self.accounts)
+        views = list(frequent_views(self.model, self.accounts))
+        views += other_views(self.model, self.accounts)
         self.compare(views)
 
     def compare(self, views: list[View]) -> None:
         """Read the views from the chain and compare their results."""
-        for view, answer in zip(views, self.chain.read(views), strict=True):
-            _same(f"{view.contract}.{view.function}{describe(view.arguments)}", view.answer, answer)
+        for view, actual in zip(views, self.chain.read(views), strict=True):
+            _require_equal(
+                f"{view.contract}.{view.function}{describe(view.arguments)}", view.expected, actual
+            )
 
-    def _count(self, call: Call, mined: Mined) -> None:
+    def _count(self, call: Call, mined: MinedCall) -> None:
         self.called[call.contract, call.function] += 1
         if mined.reason is None:
             self.accepted[call.contract, call.function] += 1
@@ -88,17 +93,17 @@ class Replay:
         for event in mined.events:
             self.events[event.contract, event.name] += 1
             if event.name == "JobTransitionEvent":
-                self.moves[event.values[1:]] += 1
+                self.transitions[event.values[1:]] += 1
             if event.name == "BatchElementSkipped":
                 self.refusals[event.values[1]] += 1
 
 
-def _same(what: str, model: Any, contracts: Any) -> None:
+def _require_equal(subject: str, model: Any, contracts: Any) -> None:
     if model != contracts:
         raise Disagreement(
-            f"{what} differ\n  model:     {describe(model)}\n  contracts: {describe(contracts)}"
+            f"{subject} differ\n  model:     {describe(model)}\n  contracts: {describe(contracts)}"
         )
 
 
-def _plain(event: LedgerEvent) -> tuple[Any, ...]:
+def _comparable(event: LedgerEvent) -> tuple[Any, ...]:
     return event.contract, event.name, *to_wire(event.values)

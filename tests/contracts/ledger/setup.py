@@ -19,28 +19,35 @@ SUPPLY = 10**7 * COIN
 MILLI = COIN // 1000
 HARDWARE = (2, (1, 1), (64, 64), (10**6, 10**6))
 LABELS = (("os", "linux"), ("region", "ch"))
-# Prices of the examples of DeepSquare, prices of a few wei to test rounding, and prices of 0.
-WORKED, ODD, FREE = (8500 * MILLI, 950 * MILLI, 8 * MILLI // 100), (7, 3, 1), (0, 0, 0)
+# The prices in the examples of DeepSquare, prices of a few wei to test rounding, and zero prices.
+EXAMPLE_PRICES, SMALL_PRICES, ZERO_PRICES = (
+    (8500 * MILLI, 950 * MILLI, 8 * MILLI // 100),
+    (7, 3, 1),
+    (0, 0, 0),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
-    """The accounts. One customer has few credits, one provider is new, the outsider has no role."""
+class Accounts:
+    """The accounts of a campaign.
+
+    The poor customer has few credits. The new provider is not registered. The outsider has no role.
+    """
 
     admin: Wallet
     operator: Wallet
-    rich: Wallet
-    poor: Wallet
-    first: Wallet
-    second: Wallet
-    new: Wallet
+    rich_customer: Wallet
+    poor_customer: Wallet
+    first_provider: Wallet
+    second_provider: Wallet
+    new_provider: Wallet
     outsider: Wallet
 
     @property
     def wallets(self) -> tuple[Wallet, ...]:
         """All wallets."""
-        others = (self.admin, self.operator, self.rich, self.poor)
-        return *others, self.first, self.second, self.new, self.outsider
+        others = (self.admin, self.operator, self.rich_customer, self.poor_customer)
+        return *others, self.first_provider, self.second_provider, self.new_provider, self.outsider
 
     def key_of(self, wallet: Wallet) -> bytes:
         """Return the private key of one of the wallets."""
@@ -49,17 +56,17 @@ class Cast:
     @property
     def customers(self) -> tuple[str, str]:
         """The addresses of the customers."""
-        return self.rich.address, self.poor.address
+        return self.rich_customer.address, self.poor_customer.address
 
     @property
     def providers(self) -> tuple[str, str, str]:
         """The addresses of the providers."""
-        return self.first.address, self.second.address, self.new.address
+        return self.first_provider.address, self.second_provider.address, self.new_provider.address
 
 
-def cast() -> Cast:
-    """Return the accounts; they are the same each time."""
-    return Cast(*(wallet(number) for number in range(1, 9)))
+def create_accounts() -> Accounts:
+    """Return the accounts, which are the same in every campaign."""
+    return Accounts(*(wallet(number) for number in range(1, 9)))
 
 
 def create_grid(chain: Chain, admin: str) -> ContractModel:
@@ -82,21 +89,26 @@ def create_grid(chain: Chain, admin: str) -> ContractModel:
     return model
 
 
-def set_up(model: ContractModel, people: Cast) -> Iterator[Call]:
+def set_up(model: ContractModel, accounts: Accounts) -> Iterator[Call]:
     """Yield the calls that grant the roles, distribute credits and approve two providers."""
-    admin, grid = people.admin.address, model.grid
+    admin, grid = accounts.admin.address, model.grid
     yield Call(admin, "JobRepository", "grantRole", (META_SCHEDULER_ROLE, grid))
     yield Call(admin, "ProviderManager", "grantRole", (CONTRACT_ROLE, grid))
     yield Call(admin, "ProviderJobQueues", "offerOwnership", (grid,))
     yield Call(admin, "ProviderJobQueues", "transferOwnership", (grid,))
-    yield Call(admin, "MetaScheduler", "grantRole", (META_SCHEDULER_ROLE, people.operator.address))
     yield Call(
-        admin, "ProviderManager", "grantRole", (META_SCHEDULER_ROLE, people.operator.address)
+        admin, "MetaScheduler", "grantRole", (META_SCHEDULER_ROLE, accounts.operator.address)
     )
-    yield Call(admin, "Credit", "transfer", (people.rich.address, 10**6 * COIN))
-    yield Call(admin, "Credit", "transfer", (people.poor.address, 700 * COIN))
-    yield Call(people.rich.address, "Credit", "approve", (grid, MAX_UINT))
-    yield Call(people.poor.address, "Credit", "approve", (grid, 500 * COIN))
-    for provider, prices in ((people.first.address, WORKED), (people.second.address, ODD)):
+    yield Call(
+        admin, "ProviderManager", "grantRole", (META_SCHEDULER_ROLE, accounts.operator.address)
+    )
+    yield Call(admin, "Credit", "transfer", (accounts.rich_customer.address, 10**6 * COIN))
+    yield Call(admin, "Credit", "transfer", (accounts.poor_customer.address, 700 * COIN))
+    yield Call(accounts.rich_customer.address, "Credit", "approve", (grid, MAX_UINT))
+    yield Call(accounts.poor_customer.address, "Credit", "approve", (grid, 500 * COIN))
+    for provider, prices in (
+        (accounts.first_provider.address, EXAMPLE_PRICES),
+        (accounts.second_provider.address, SMALL_PRICES),
+    ):
         yield Call(provider, "ProviderManager", "register", (HARDWARE, prices, LABELS))
-        yield Call(people.operator.address, "ProviderManager", "approve", (provider,))
+        yield Call(accounts.operator.address, "ProviderManager", "approve", (provider,))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The storage of the contracts, as plain values: records are immutable.
+"""The storage of the contracts as dictionaries of immutable records.
 
-A copy of the state is therefore a copy of a few dictionaries, and a failed call is reverted by
-restoring the copy.
+The model copies the dictionaries before a call and restores them after a refused call.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from gridstead.domain.jobs.billing import Prices, Resources
 from gridstead.domain.jobs.lifecycle import JobState
 
 NOBODY = "0x" + "00" * 20
-FREE = Prices(gpu_per_min=0, cpu_per_min=0, memory_mb_per_min=0)
+ZERO_PRICES = Prices(gpu_per_min=0, cpu_per_min=0, memory_mb_per_min=0)
 
 
-class Kind(IntEnum):
-    """The three queues of a provider; the numbers are the contract's."""
+class QueueKind(IntEnum):
+    """The three queues of a provider, with the numbers of the contract."""
 
     CLAIMABLE = 0
     CANCELLING = 1
@@ -33,9 +32,9 @@ class Job:
     Attributes:
         definition: The requested definition, in the order of the ABI.
         resources: The resources in the definition, on which the price depends.
-        escrow: All credits that were ever held for the job, wei.
-        pending_top_up: The part of the escrow that its provider has not claimed, wei.
-        price: The price per minute, wei, fixed at the match; 0 before the match.
+        escrow: The credits that were held for the job in total, in wei.
+        pending_top_up: The part of the escrow that its provider has not claimed, in wei.
+        price: The price per minute since the match, in wei. It is 0 before the match.
     """
 
     id: bytes
@@ -68,13 +67,13 @@ class Standing:
     approved: bool = False
     banned: bool = False
     draining: bool = False
-    prices: Prices = FREE
+    prices: Prices = ZERO_PRICES
     started_jobs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """The record of a provider that needs an approval; in the order of the ABI."""
+class ProviderRecord:
+    """The part of a provider's data that needs an approval."""
 
     hardware: tuple
     labels: tuple
@@ -83,22 +82,23 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """All entries that were ever in a queue, and how many of them were removed."""
+    """A queue: all entries that were ever appended, and the number of removed entries."""
 
     entries: tuple[bytes, ...] = ()
-    taken: int = 0
+    removed: int = 0
 
     @property
     def waiting(self) -> tuple[bytes, ...]:
         """The entries in the queue, including stale ones."""
-        return self.entries[self.taken :]
+        return self.entries[self.removed :]
 
 
 @dataclass(slots=True)
 class State:
     """The state of all contracts.
 
-    Accounts are lower-case addresses. Owners and roles have the names of contracts as keys.
+    The keys of accounts are lower-case addresses. The keys of owners, offers and members contain
+    the name of the contract.
     """
 
     # Credit
@@ -113,17 +113,20 @@ class State:
     constants: dict[str, int] = field(default_factory=dict)
     # ProviderManager
     standings: dict[str, Standing] = field(default_factory=dict)
-    active: dict[str, Profile] = field(default_factory=dict)
-    waiting: dict[str, Profile] = field(default_factory=dict)
+    active: dict[str, ProviderRecord] = field(default_factory=dict)
+    waiting: dict[str, ProviderRecord] = field(default_factory=dict)
     listed: tuple[tuple[int, str], ...] = ()
     listed_ever: int = 0
     # JobRepository and ProviderJobQueues
     jobs: dict[bytes, Job] = field(default_factory=dict)
-    queues: dict[tuple[Kind, str], Queue] = field(default_factory=dict)
+    queues: dict[tuple[QueueKind, str], Queue] = field(default_factory=dict)
     # MetaScheduler
     fees: int = 0
-    takes_jobs: bool = True
+    is_open: bool = True
 
     def copy(self) -> State:
         """Return an independent copy."""
-        return State(**{part.name: copy(getattr(self, part.name)) for part in fields(self)})
+        values = {}
+        for part in fields(self):
+            values[part.name] = copy(getattr(self, part.name))
+        return State(**values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a job, after the rights of the caller were checked."""
+"""The effects of the steps of a job. The functions of meta_scheduler check the caller's rights."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from tests.contracts.ledger import credit, providers, records
 from tests.contracts.ledger.model import MAX_UINT, ContractModel, Refused
 from tests.contracts.ledger.paid_time import emitted_minutes_floor
-from tests.contracts.ledger.state import NOBODY, Job, Kind
+from tests.contracts.ledger.state import NOBODY, Job, QueueKind
 
 from gridstead.domain.jobs.billing import SECONDS_PER_MINUTE, paid_seconds_ceil
-from gridstead.domain.jobs.billing import settle as divide
+from gridstead.domain.jobs.billing import settle as divide_escrow
 from gridstead.domain.jobs.lifecycle import JobState
 
 GRID = "MetaScheduler"
@@ -20,7 +20,7 @@ NO_EVIDENCE = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A provider's report about a job that has ended."""
+    """A provider's report about a job that has ended; the run time is in seconds."""
 
     seconds: int
     exit_code: int
@@ -29,8 +29,8 @@ class Report:
 
 
 def claim(model: ContractModel, job: Job) -> None:
-    """Mark a matched job as claimed, and emit the minutes that are paid."""
-    records.move(model, job, JobState.SCHEDULED, claimed_at=model.now)
+    """Mark a matched job as claimed, and emit its paid minutes."""
+    records.transition(model, job, JobState.SCHEDULED, claimed_at=model.now)
     minutes = emitted_minutes_floor(job.escrow, job.price)
     model.emit(GRID, "ClaimJobEvent", job.customer, job.provider, job.id, minutes, job.definition)
     model.emit(GRID, "JobClaimed", job.id, job.provider)
@@ -46,15 +46,18 @@ def unmatch(model: ContractModel, job: Job) -> None:
 
 
 def start(model: ContractModel, job: Job, started_at: int) -> None:
-    """Mark a job as running since a time, which is limited to between its claim and now."""
+    """Mark a job as running since a time. The time is clamped between the claim and now."""
     since = max(job.claimed_at, min(started_at, model.now))
-    records.move(model, job, JobState.RUNNING, started_at=since)
+    records.transition(model, job, JobState.RUNNING, started_at=since)
     providers.count_start(model, job.provider)
     model.emit(GRID, "JobStarted", job.id, job.provider, since)
 
 
 def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None:
-    """End a job: pay the provider, refund the rest, keep the fee. A panic costs nothing."""
+    """End a job: pay the provider, keep the fee, and refund the rest.
+
+    A job that panicked or never ran costs nothing.
+    """
     seconds = 0
     if job.state is JobState.RUNNING and to is not JobState.PANICKED:
         seconds = min(report.seconds, model.now - job.started_at)
@@ -62,41 +65,44 @@ def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None
             minutes = -(-report.seconds // SECONDS_PER_MINUTE)
             model.emit(GRID, "BilledTooMuchEvent", job.id, job.provider, minutes)
     cut = model.state.constants["deepsquareCut"]
-    bill = divide(escrow=job.escrow, seconds=seconds, price_per_min=job.price, fee_percent=cut)
+    bill = divide_escrow(
+        escrow=job.escrow, seconds=seconds, price_per_min=job.price, fee_percent=cut
+    )
     records.end(model, job, to, cost=bill.cost, exit_code=report.exit_code, error=report.error)
     model.state.fees += bill.fee
     values = (job.provider, to, bill.cost, bill.fee, seconds, report.evidence)
     model.emit(GRID, "JobSettled", job.id, *values)
-    pay(model, job.provider, bill.provider)
-    pay(model, job.customer, bill.refund)
+    pay_from_escrow(model, job.provider, bill.provider)
+    pay_from_escrow(model, job.customer, bill.refund)
 
 
 def end_unpaid(model: ContractModel, job: Job, to: JobState, error: str = "") -> None:
     """End a job with a full refund.
 
-    The job is added to its provider's cancelling queue, unless a request to cancel has added it.
+    The job is also appended to its provider's queue of cancellations, unless a request to cancel
+    has already appended it.
     """
     records.end(model, job, to, error=error)
     model.emit(GRID, "JobRefunded", job.id, job.customer, job.provider, to, job.escrow)
     if job.provider != NOBODY and not job.cancel_requested:
-        records.push(model, Kind.CANCELLING, job)
-    pay(model, job.customer, job.escrow)
+        records.push(model, QueueKind.CANCELLING, job)
+    pay_from_escrow(model, job.customer, job.escrow)
 
 
-def toppable(job: Job) -> Job:
-    """Return the job; refuse one that is neither claimed nor running."""
+def require_top_up_allowed(job: Job) -> Job:
+    """Return the job; refuse a job that is neither claimed nor running."""
     if job.state not in (JobState.SCHEDULED, JobState.RUNNING):
         raise Refused("RunningScheduledStatusOnly", int(job.state))
     return job
 
 
 def top_up(model: ContractModel, job: Job, payer: str, amount: int) -> None:
-    """Add to the escrow of a job; 0 has no effect."""
+    """Add credits of the payer to the escrow of a job. Amount 0 has no effect."""
     if not amount:
         return
     records.top_up(model, job, amount)
     model.emit(GRID, "JobToppedUp", job.id, job.provider, amount)
-    pull(model, payer, amount)
+    pay_into_escrow(model, payer, amount)
 
 
 def emit_cancellation(model: ContractModel, job: Job) -> None:
@@ -113,19 +119,20 @@ def emit_top_up(model: ContractModel, job: Job) -> None:
 
 
 def expire(model: ContractModel, job: Job) -> None:
-    """End the current step of a job after its timeout; an unclaimed match becomes PENDING."""
+    """Expire a job after its timeout: an unclaimed match becomes PENDING, other jobs panic."""
     last = expiry(model, job)
-    by_block = job.state is JobState.META_SCHEDULED
-    if (model.block if by_block else model.now) <= last:
+    is_unclaimed = job.state is JobState.META_SCHEDULED
+    current = model.block if is_unclaimed else model.now
+    if current <= last:
         raise Refused("NotExpired", int(job.state), last)
-    if by_block:
+    if is_unclaimed:
         unmatch(model, job)
     else:
         end_unpaid(model, job, JobState.PANICKED, "expired")
 
 
 def expiry(model: ContractModel, job: Job) -> int:
-    """Return the last block (of a match) or second before a hot job expires."""
+    """Return the last block (of an unclaimed match) or Unix time before a job expires."""
     constants = model.state.constants
     match job.state:
         case JobState.META_SCHEDULED:
@@ -133,29 +140,33 @@ def expiry(model: ContractModel, job: Job) -> int:
         case JobState.SCHEDULED:
             return job.claimed_at + constants["startTimeout"]
         case JobState.RUNNING:
-            return awaited_end(job) + constants["settleGrace"]
+            return latest_end(job) + constants["settleGrace"]
         case _:
             return MAX_UINT
 
 
-def awaited_end(job: Job) -> int:
-    """Return when a running job must end: at the end of its paid time, or when it is cancelled."""
-    paid = job.started_at + paid_seconds_ceil(job.escrow, job.price)
-    return min(paid, job.cancel_requested_at) if job.cancel_requested else paid
+def latest_end(job: Job) -> int:
+    """Return the Unix time at which the paid time of a running job ends or it was cancelled."""
+    paid_until = job.started_at + paid_seconds_ceil(job.escrow, job.price)
+    if job.cancel_requested:
+        return min(paid_until, job.cancel_requested_at)
+    return paid_until
 
 
 def remaining_minutes(model: ContractModel, job: Job) -> int:
-    """Return the whole minutes that are paid and have not elapsed; 0 for an overdue job."""
-    run = (model.now - job.started_at) // SECONDS_PER_MINUTE if job.state is JobState.RUNNING else 0
-    return max(0, emitted_minutes_floor(job.escrow, job.price) - run)
+    """Return the paid whole minutes that have not elapsed, at least 0."""
+    elapsed_min = 0
+    if job.state is JobState.RUNNING:
+        elapsed_min = (model.now - job.started_at) // SECONDS_PER_MINUTE
+    return max(0, emitted_minutes_floor(job.escrow, job.price) - elapsed_min)
 
 
-def pull(model: ContractModel, source: str, amount: int) -> None:
+def pay_into_escrow(model: ContractModel, source: str, amount: int) -> None:
     """Transfer credits into the escrow."""
     credit.spend(model, model.grid, source, model.grid, amount)
 
 
-def pay(model: ContractModel, to: str, amount: int) -> None:
-    """Transfer credits out of the escrow; 0 makes no transfer."""
+def pay_from_escrow(model: ContractModel, to: str, amount: int) -> None:
+    """Transfer credits out of the escrow. Amount 0 makes no transfer."""
     if amount:
         credit.move(model, model.grid, to, amount)

@@ -14,7 +14,7 @@ from tests.contracts.ledger.constants import DEFAULTS
 from tests.contracts.ledger.model import ContractModel
 from tests.contracts.ledger.providers import MANAGER
 from tests.contracts.ledger.records import REPOSITORY
-from tests.contracts.ledger.state import FREE, NOBODY, Job, Kind, Profile, Queue
+from tests.contracts.ledger.state import NOBODY, ZERO_PRICES, Job, ProviderRecord, Queue, QueueKind
 from tests.contracts.ledger.steps import GRID
 
 from gridstead.domain.jobs.billing import Prices
@@ -24,9 +24,9 @@ from gridstead.domain.jobs.lifecycle import JobState
 QUEUES = "ProviderJobQueues"
 ADMINISTERED = (GRID, MANAGER, REPOSITORY)
 OWNED = ("Constants", "Credit", QUEUES)
-PEEKED = 100
-_SIZES = ("getClaimableJobQueueSize", "getCancellingJobQueueSize", "getTopUpJobQueueSize")
-_HAS = ("hasNextClaimableJob", "hasCancellingJob", "hasTopUpJob")
+PEEK_LIMIT = 100
+_SIZE_VIEWS = ("getClaimableJobQueueSize", "getCancellingJobQueueSize", "getTopUpJobQueueSize")
+_HAS_NEXT_VIEWS = ("hasNextClaimableJob", "hasCancellingJob", "hasTopUpJob")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class View:
     contract: str
     function: str
     arguments: tuple[Any, ...]
-    answer: tuple[Any, ...]
+    expected: tuple[Any, ...]
 
 
 def to_wire(value: Any) -> Any:
-    """Return a value as the decoder returns it: texts as bytes, addresses unchanged in type."""
+    """Return a value as the decoder returns it: texts as bytes, addresses as strings."""
     if isinstance(value, tuple):
         return tuple(map(to_wire, value))
     if isinstance(value, str) and not is_address(value):
@@ -48,42 +48,49 @@ def to_wire(value: Any) -> Any:
     return value
 
 
-def of_every_call(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]:
+def frequent_views(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]:
     """Yield the views that most calls affect: all jobs, credits and queues."""
     jobs = tuple(model.state.jobs.values())
     ids = tuple(job.id for job in jobs)
-    yield View(REPOSITORY, "getMany", (ids,), (tuple(map(_job, jobs)),))
-    yield View(REPOSITORY, "termsMany", (ids,), (tuple(map(_terms, jobs)),))
+    yield View(REPOSITORY, "getMany", (ids,), (tuple(map(_expected_job, jobs)),))
+    yield View(REPOSITORY, "termsMany", (ids,), (tuple(map(_expected_terms, jobs)),))
     yield View(GRID, "accruedFees", (), (model.state.fees,))
     for account in (*accounts, model.grid):
         yield View("Credit", "balanceOf", (account,), (credit.balance(model, account),))
     for provider in model.state.standings:
         started = providers.standing(model, provider).started_jobs
         yield View(MANAGER, "getJobCount", (provider,), (started,))
-        for kind in Kind:
-            yield View(QUEUES, "peek", (kind, provider, PEEKED), (_peeked(model, kind, provider),))
+        for kind in QueueKind:
+            yield View(
+                QUEUES,
+                "peek",
+                (kind, provider, PEEK_LIMIT),
+                (_expected_peek(model, kind, provider),),
+            )
 
 
-def of_everything_else(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]:
-    """Yield the other views."""
-    yield View(GRID, "enableRequestNewJob", (), (model.state.takes_jobs,))
+def other_views(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]:
+    """Yield the views that few calls affect."""
+    yield View(GRID, "enableRequestNewJob", (), (model.state.is_open,))
     yield View(REPOSITORY, "jobIdCounter", (), (len(model.state.jobs),))
-    yield from ((View("Constants", name, (), (model.state.constants[name],))) for name in DEFAULTS)
+    for name in DEFAULTS:
+        yield View("Constants", name, (), (model.state.constants[name],))
     for contract in OWNED:
         yield View(contract, "owner", (), (model.state.owners[contract],))
         yield View(contract, "pendingOwner", (), (model.state.offers.get(contract, NOBODY),))
-    for asked in product(ADMINISTERED, (ADMIN_ROLE, META_SCHEDULER_ROLE), (*accounts, model.grid)):
-        contract, *member = asked
-        yield View(contract, "hasRole", tuple(member), (asked in model.state.members,))
+    roles = (ADMIN_ROLE, META_SCHEDULER_ROLE)
+    for contract, role, account in product(ADMINISTERED, roles, (*accounts, model.grid)):
+        is_member = (contract, role, account) in model.state.members
+        yield View(contract, "hasRole", (role, account), (is_member,))
     supply = sum(model.state.balances.values())
     yield View("Credit", "totalSupply", (), (supply,))
     listed = tuple(bytes(12) + bytes.fromhex(provider[2:]) for _, provider in model.state.listed)
-    yield View(MANAGER, "fetchPage", (0, PEEKED), (listed, len(listed), 0))
+    yield View(MANAGER, "fetchPage", (0, PEEK_LIMIT), (listed, len(listed), 0))
     for account in accounts:
-        yield from _account(model, account)
+        yield from _account_views(model, account)
 
 
-def _account(model: ContractModel, account: str) -> Iterator[View]:
+def _account_views(model: ContractModel, account: str) -> Iterator[View]:
     yield View(
         "Credit",
         "allowance",
@@ -94,7 +101,7 @@ def _account(model: ContractModel, account: str) -> Iterator[View]:
     owned = tuple(job.id for job in model.state.jobs.values() if job.customer == account)
     yield View(REPOSITORY, "getByCustomer", (account,), (owned,))
     standing = providers.standing(model, account)
-    prices = standing.prices if standing.approved else FREE
+    prices = standing.prices if standing.approved else ZERO_PRICES
     valid = providers.is_valid_for_scheduling(model, account)
     yield View(MANAGER, "schedulingTerms", (account,), (valid, _prices(prices)))
     yield View(MANAGER, "isJoined", (account,), (providers.is_joined(model, account),))
@@ -106,18 +113,20 @@ def _account(model: ContractModel, account: str) -> Iterator[View]:
         MANAGER,
         "getProvider",
         (account,),
-        (_provider(account, active, prices, banned=standing.banned),),
+        (_expected_provider(account, active, prices, banned=standing.banned),),
     )
-    asked = FREE if waiting is None else waiting.prices
-    record = _provider(account, waiting, asked, banned=standing.banned)
+    requested_prices = ZERO_PRICES if waiting is None else waiting.prices
+    record = _expected_provider(account, waiting, requested_prices, banned=standing.banned)
     yield View(MANAGER, "getWaitingForApprovalProvider", (account,), (record,))
-    for kind in Kind:
+    for kind in QueueKind:
         queue = model.state.queues.get((kind, account), Queue())
-        yield View(QUEUES, _SIZES[kind], (account,), (len(queue.waiting),))
-        yield View(QUEUES, _HAS[kind], (account,), (_has_next(model, kind, account),))
+        yield View(QUEUES, _SIZE_VIEWS[kind], (account,), (len(queue.waiting),))
+        yield View(
+            QUEUES, _HAS_NEXT_VIEWS[kind], (account,), (_expects_next(model, kind, account),)
+        )
 
 
-def _job(job: Job) -> tuple:
+def _expected_job(job: Job) -> tuple:
     cost = (job.escrow, job.final_cost, job.pending_top_up, job.delegates)
     panicked_at = job.ended_at if job.state is JobState.PANICKED else 0
     time = (
@@ -128,14 +137,12 @@ def _job(job: Job) -> tuple:
         job.state_block,
         panicked_at,
     )
-    parties, rest = (
-        (job.customer, job.provider),
-        (job.name, job.cancel_requested, job.error, job.exit_code),
-    )
-    return to_wire((job.id, job.state, *parties, job.definition, cost, time, *rest))
+    parties = (job.customer, job.provider)
+    outcome = (job.name, job.cancel_requested, job.error, job.exit_code)
+    return to_wire((job.id, job.state, *parties, job.definition, cost, time, *outcome))
 
 
-def _terms(job: Job) -> tuple:
+def _expected_terms(job: Job) -> tuple:
     times = (job.claimed_at, job.started_at, job.state_block)
     flags = (job.delegates, job.cancel_requested)
     return (job.state, job.customer, job.provider, job.price, job.escrow, *times, *flags)
@@ -145,31 +152,33 @@ def _prices(prices: Prices) -> tuple[int, int, int]:
     return prices.gpu_per_min, prices.cpu_per_min, prices.memory_mb_per_min
 
 
-def _provider(account: str, record: Profile | None, prices: Prices, *, banned: bool) -> tuple:
+def _expected_provider(
+    account: str, record: ProviderRecord | None, prices: Prices, *, banned: bool
+) -> tuple:
     if record is None:
         return NOBODY, (0, (), (), ()), (0, 0, 0), (), banned
     return to_wire((account, record.hardware, _prices(prices), record.labels, banned))
 
 
-def _live(model: ContractModel, kind: Kind, provider: str) -> tuple[bool, ...]:
+def _live_flags(model: ContractModel, kind: QueueKind, provider: str) -> tuple[bool, ...]:
     queue = model.state.queues.get((kind, provider), Queue())
     return tuple(records.is_live(model, kind, job_id, provider) for job_id in queue.waiting)
 
 
-def _peeked(model: ContractModel, kind: Kind, provider: str) -> tuple[bytes, ...]:
+def _expected_peek(model: ContractModel, kind: QueueKind, provider: str) -> tuple[bytes, ...]:
     """Return the live entries up to the first MAX_SKIPPED stale entries in a row."""
     queue = model.state.queues.get((kind, provider), Queue())
-    seen, stale = [], 0
-    for job_id, live in zip(queue.waiting, _live(model, kind, provider), strict=True):
+    live_entries, stale = [], 0
+    for job_id, live in zip(queue.waiting, _live_flags(model, kind, provider), strict=True):
         stale = 0 if live else stale + 1
         if live:
-            seen.append(job_id)
+            live_entries.append(job_id)
         if stale == records.MAX_SKIPPED:
             break
-    return tuple(seen[:PEEKED])
+    return tuple(live_entries[:PEEK_LIMIT])
 
 
-def _has_next(model: ContractModel, kind: Kind, provider: str) -> bool:
+def _expects_next(model: ContractModel, kind: QueueKind, provider: str) -> bool:
     """Return whether a claim makes progress: it finds a live entry, or skips stale entries."""
-    live = _live(model, kind, provider)
+    live = _live_flags(model, kind, provider)
     return any(live[: records.MAX_SKIPPED]) or len(live) > records.MAX_SKIPPED

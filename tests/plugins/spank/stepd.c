@@ -5,7 +5,7 @@
  *   stepd PLUGIN CONTEXT STEP_ID MUNGE [OPTION ...]
  *
  * PLUGIN is gridstead.so, or "-" if the plugin is linked into the program. CONTEXT
- * is remote or local, MUNGE is ok, fail or hang. The program calls both callbacks
+ * is remote or local. MUNGE is ok, fail or hang. The program calls both callbacks
  * and waits for their child processes. It prints the return values, the duration
  * in milliseconds and the exit status of each child process. All signals are
  * blocked and SIGALRM is ignored, which is the worst case for the plugin.
@@ -88,7 +88,7 @@ munge_err_t munge_encode(char **credential, munge_ctx_t munge, const void *text,
 	}
 	if (strcmp(munge_mode, "fail") == 0)
 		return EMUNGE_SOCKET;
-	if (asprintf(credential, "SEALED:%d:%.*s", munge->ttl_s, length, (const char *)text) < 0)
+	if (asprintf(credential, "CREDENTIAL:%d:%.*s", munge->ttl_s, length, (const char *)text) < 0)
 		return EMUNGE_NO_MEMORY;
 	return EMUNGE_SUCCESS;
 }
@@ -96,7 +96,7 @@ munge_err_t munge_encode(char **credential, munge_ctx_t munge, const void *text,
 const char *munge_strerror(munge_err_t error)
 {
 	(void)error;
-	return "no such luck";
+	return "error of the fake munged";
 }
 
 static void signals_block_all(void)
@@ -152,11 +152,11 @@ int main(int argc, char **argv)
 	before = milliseconds();
 	init_rv = init_post_opt(NULL, argc - 5, argv + 5);
 	finish_rv = finish(NULL, argc - 5, argv + 5);
-	(void)printf("returned %d %d\ntook_ms %ld\n", init_rv, finish_rv, milliseconds() - before);
+	(void)printf("returned %d %d\nduration_ms %ld\n", init_rv, finish_rv, milliseconds() - before);
 	(void)fflush(stdout);
 
 	while (wait(&status) > 0)
-		(void)printf("left %s %d\n", WIFSIGNALED(status) ? "signal" : "exit",
+		(void)printf("child %s %d\n", WIFSIGNALED(status) ? "signal" : "exit",
 			     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 	return EXIT_SUCCESS;
 }

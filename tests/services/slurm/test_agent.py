@@ -163,7 +163,7 @@ def test_cancel_ends_only_the_job_with_the_job_key(setup):
 
 
 def test_cancel_does_not_end_a_job_without_a_job_key(setup):
-    slurm_job_id = setup.scheduler.impostor(
+    slurm_job_id = setup.scheduler.queue_foreign_job(
         name=JOB_KEY.job_id.slurm_name, job_key=None, user="root"
     )
 

@@ -112,9 +112,9 @@ class SenderMachine(RuleBasedStateMachine):
         self.crash_at = None
         self.ledger.mine(blocks)
 
-    @rule(max_calls=st.sampled_from((1, 2, 1000)))
-    def node_refuses_large_transactions(self, max_calls):
-        self.account.max_calls = max_calls
+    @rule(call_limit=st.sampled_from((1, 2, 1000)))
+    def node_refuses_large_transactions(self, call_limit):
+        self.account.max_calls = call_limit
 
     @rule(is_hasty=st.booleans())
     def node_runs_ahead_of_its_newest_block(self, is_hasty):
@@ -151,7 +151,7 @@ class SenderMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_call_reaches_another_job(self):
-        assert self.ledger.mistaken == []
+        assert self.ledger.mistaken_calls == []
 
     @invariant()
     def final_calls_stay_in_effect(self):

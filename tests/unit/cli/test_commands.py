@@ -13,7 +13,7 @@ from typing import get_type_hints
 import pytest
 
 from gridstead import distributions
-from gridstead.cli.commands import OWN, SERVICES, Commands
+from gridstead.cli.commands import OWN_COMMANDS, SERVICES, Commands
 from gridstead.cli.service import WIRING
 from gridstead.config import SERVICES as SETTINGS_MODELS
 
@@ -29,15 +29,15 @@ def no_distributions(monkeypatch):
 @pytest.fixture
 def broken_distribution(monkeypatch):
     """Add a command whose distribution cannot be imported."""
-    entry_point = EntryPoint("broken", "no_such_module:app", distributions.COMMANDS)
+    entry_point = EntryPoint("broken", "no_such_module:app", distributions.COMMANDS_GROUP)
     monkeypatch.setattr(distributions, "entry_points", lambda **_: (entry_point,))
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", OWN_COMMANDS)
 def test_list_of_commands_shows_the_first_sentence_of_each_help(name):
     first_paragraph = Commands()[name].help.split("\n\n")[0]
 
-    assert " ".join(first_paragraph.split()) == OWN[name].help
+    assert " ".join(first_paragraph.split()) == OWN_COMMANDS[name].help
 
 
 def test_each_service_has_a_settings_model_and_a_run_function():

@@ -13,10 +13,10 @@ from gridstead.cli.job_output import (
     JobOutput,
     JobStream,
     OutputLine,
-    only,
-    show,
-    show_as_json,
-    show_raw,
+    filter_stream,
+    print_as_json,
+    print_escaped,
+    print_raw,
 )
 from gridstead.domain.logs.log import Stream
 from gridstead.errors import LoggerUnavailable, NotAllowed
@@ -142,16 +142,16 @@ class TestShow:
     def test_control_characters_are_escaped_except_in_raw_output(self, capfdbinary):
         data = b"\x1b]0;owned\x07 red \x1b[31m \xff \r over"
 
-        show(self.line(data))
+        print_escaped(self.line(data))
         escaped = capfdbinary.readouterr().out
-        show_raw(self.line(data))
+        print_raw(self.line(data))
         raw = capfdbinary.readouterr().out
 
         assert set(escaped).isdisjoint(b"\x1b\x07\r")
         assert b"red" in escaped
         assert raw == data + b"\n"
 
-    @pytest.mark.parametrize("print_line", [show, show_raw])
+    @pytest.mark.parametrize("print_line", [print_escaped, print_raw])
     @pytest.mark.parametrize("stream", [Stream.STDERR, Stream.GRID])
     def test_stderr_and_grid_messages_go_to_stderr(self, capfdbinary, print_line, stream):
         print_line(self.line(b"bad", stream))
@@ -165,12 +165,12 @@ class TestShow:
     def test_selected_stream_hides_only_the_other_stream(self, selected, hidden):
         printed = []
         for stream in Stream:
-            only(selected, printed.append)(self.line(b"", stream))
+            filter_stream(selected, printed.append)(self.line(b"", stream))
 
         assert {line.stream for line in printed} == set(Stream) - {hidden}
 
     def test_json_has_number_and_stream(self, capsys):
-        show_as_json(self.line(b"\xff\x1b", Stream.STDERR))
+        print_as_json(self.line(b"\xff\x1b", Stream.STDERR))
 
         out = capsys.readouterr().out
         assert json.loads(out) == {

@@ -39,7 +39,7 @@ CHANGE = HostFinished(
 DIAGNOSTIC = Diagnostic(
     where=("compute1", "slurm"),
     what="slurmd runs",
-    seen="it is failed",
+    actual="it is failed",
     who="operator",
     hint="Start it.",
 )
@@ -159,7 +159,7 @@ def test_failed_apply_prints_the_hint(gridstead, use_fake_site):
 
 def test_verify_prints_findings_and_fails(gridstead, use_fake_site):
     use_fake_site(
-        (record(), Verification(checked=9, hosts={"compute1": {}}, diagnostics=(DIAGNOSTIC,)))
+        (record(), Verification(check_count=9, hosts={"compute1": {}}, diagnostics=(DIAGNOSTIC,)))
     )
 
     result = gridstead("provider", "verify")
@@ -171,7 +171,7 @@ def test_verify_prints_findings_and_fails(gridstead, use_fake_site):
 
 
 def test_verify_without_findings_prints_one_line(gridstead, use_fake_site):
-    use_fake_site((record(), Verification(checked=9, hosts={"compute1": {}}, diagnostics=())))
+    use_fake_site((record(), Verification(check_count=9, hosts={"compute1": {}}, diagnostics=())))
 
     result = gridstead("provider", "verify")
 
@@ -181,7 +181,10 @@ def test_verify_without_findings_prints_one_line(gridstead, use_fake_site):
 
 def test_verify_json_has_hosts_and_findings(gridstead, use_fake_site):
     use_fake_site(
-        (record(), Verification(checked=1, hosts={"a": {"munge": []}}, diagnostics=(DIAGNOSTIC,)))
+        (
+            record(),
+            Verification(check_count=1, hosts={"a": {"munge": []}}, diagnostics=(DIAGNOSTIC,)),
+        )
     )
 
     document = json.loads(gridstead("provider", "verify", "--json").out)

@@ -10,9 +10,9 @@ def diagnostic(severity=Severity.WIRING, **fields):
     return Diagnostic(where=("a",), what="must be 1", severity=severity, **fields)
 
 
-@pytest.mark.parametrize(("seen", "text"), [("", "must be 1"), ("2", "must be 1, found 2")])
-def test_text_contains_the_found_value(seen, text):
-    assert diagnostic(seen=seen).text == text
+@pytest.mark.parametrize(("actual", "text"), [("", "must be 1"), ("2", "must be 1, found 2")])
+def test_text_contains_the_found_value(actual, text):
+    assert diagnostic(actual=actual).text == text
 
 
 def test_diagnostics_are_sorted_by_severity():

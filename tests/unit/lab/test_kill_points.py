@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kill points of a run, chosen from the log of an earlier run."""
+"""Kill points of a run, which are chosen from the log of an earlier run."""
 
 from random import Random
 
@@ -42,7 +42,9 @@ def test_tasks_are_read_from_the_longest_completed_run():
 def test_each_kill_point_is_in_a_different_interval_and_in_its_task(seed):
     chosen = kill_points.choose(RUN, 5, Random(seed))
 
-    tasks = {(task.banner, task.count): task for task in RUN}
+    tasks = {}
+    for task in RUN:
+        tasks[task.banner, task.count] = task
     intervals = []
     for moment in chosen:
         task = tasks[moment.banner, moment.count]

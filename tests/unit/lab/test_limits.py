@@ -3,7 +3,7 @@
 
 import pytest
 
-from gridstead_lab.limits import ENOUGH, raise_limit, restore
+from gridstead_lab.limits import LAB_LIMIT, raise_limit, restore
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def test_the_last_lab_restores_the_original_limit(machine):
     limit, saved, labs = machine
     raise_limit(limit, saved)
     raise_limit(limit, saved)
-    assert int(limit.read_text()) == ENOUGH
+    assert int(limit.read_text()) == LAB_LIMIT
     (labs / "gs0001").rmdir()
     restore(labs, limit, saved)
 
@@ -31,7 +31,7 @@ def test_the_limit_stays_raised_while_a_lab_exists(machine):
     raise_limit(limit, saved)
     restore(labs, limit, saved)
 
-    assert int(limit.read_text()) == ENOUGH
+    assert int(limit.read_text()) == LAB_LIMIT
 
 
 def test_a_sufficient_limit_is_not_changed(machine):

@@ -29,7 +29,9 @@ def test_the_prefix_is_gs_and_four_hex_digits():
 def test_prefixes_differ_by_checkout_and_by_lab():
     pairs = [("/srv/a", "one"), ("/srv/a", "two"), ("/srv/b", "one"), ("/srv/b", "two")]
 
-    prefixes = {names.names(Path(path), lab).prefix for path, lab in pairs}
+    prefixes = set()
+    for path, lab in pairs:
+        prefixes.add(names.names(Path(path), lab).prefix)
 
     assert len(prefixes) == 4
 

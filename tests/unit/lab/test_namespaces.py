@@ -26,9 +26,9 @@ def test_a_started_host_may_use_every_cpu():
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="making a mount namespace needs root")
 def test_the_program_measures_every_cpu_or_no_cpu():
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-I", namespaces.__file__], capture_output=True, text=True, check=True
     )
 
-    measured = {int(line.split()[0]) for line in done.stdout.splitlines()}
+    measured = {int(line.split()[0]) for line in result.stdout.splitlines()}
     assert measured in (set(), os.sched_getaffinity(0))

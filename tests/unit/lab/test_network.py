@@ -29,14 +29,14 @@ def test_the_subnet_is_in_the_first_pool_if_the_pool_is_free():
     assert subnet.subnet_of(ipaddress.ip_network("10.64.0.0/10"))
 
 
-@pytest.mark.parametrize("kind", ["network", "address", "wider"])
-def test_a_used_subnet_is_skipped(kind):
+@pytest.mark.parametrize("route", ["network", "address", "supernet"])
+def test_a_used_subnet_is_skipped(route):
     first = ipaddress.ip_network(network.choose_subnet("gs1234", []))
     used = {
         "network": str(first),
         "address": str(first[7]),
-        "wider": str(first.supernet(new_prefix=20)),
-    }[kind]
+        "supernet": str(first.supernet(new_prefix=20)),
+    }[route]
 
     second = ipaddress.ip_network(network.choose_subnet("gs1234", [used]))
 
@@ -60,5 +60,5 @@ def test_an_address_has_the_subnet_and_the_last_octet():
 
 
 def test_added_hosts_have_addresses_after_the_largest_topology():
-    assert network.of_added("10.70.3.0/24") == "10.70.3.240/28"
+    assert network.subnet_of_added_hosts("10.70.3.0/24") == "10.70.3.240/28"
     assert network.FIRST_ADDED > network.FIRST_HOST + MAX_HOSTS

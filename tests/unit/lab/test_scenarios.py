@@ -16,13 +16,14 @@ TOPOLOGIES = sorted(CHECKOUT.glob("molecule/*/topology.json"))
 
 
 def runs_site_yml(topology_file):
-    """Return whether a lab runs site.yml. Other labs only need the groups of their own plays."""
+    """Return whether a lab runs site.yml. Other labs need only the groups of their own plays."""
     playbook = topology_file.with_name("converge.yml")
     return not playbook.exists() or "/site.yml" in playbook.read_text()
 
 
-SITES = [file for file in TOPOLOGIES if runs_site_yml(file)]
+SITES = list(filter(runs_site_yml, TOPOLOGIES))
 SCENARIOS = sorted(CHECKOUT.glob("molecule/*/molecule.yml"))
+SCENARIO_NAMES = [file.parent.name for file in SCENARIOS]
 NAMED_BY_ANSIBLE = {"all", "localhost"}
 # inventory/lab/hosts.py adds these groups to every lab.
 IN_EVERY_LAB = {"slurm_backup_controller"}
@@ -44,24 +45,30 @@ def groups_of_plays():
 def test_a_lab_has_every_group_of_the_sites_plays(file):
     lab = topology.parse(file.read_text())
 
-    groups = set(dict(lab.groups)).union(*(host.groups for host in lab.hosts))
+    groups = set(dict(lab.groups))
+    for host in lab.hosts:
+        groups.update(host.groups)
     assert groups_of_plays() - groups == set()
 
 
 @pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.parent.name)
 def test_a_scenario_runs_all_its_tests(file):
     scenario = yaml.safe_load(file.read_text())
-    folders = {str(test.parent.relative_to(file.parent)) for test in file.parent.rglob("test_*.py")}
+    folders = set()
+    for test in file.parent.rglob("test_*.py"):
+        folders.add(str(test.parent.relative_to(file.parent)))
 
-    steps = [step.split() for step in scenario["scenario"]["test_sequence"]]
-
-    default = scenario["verifier"]["directory"]
-    verified = [words[1] if words[1:] else default for words in steps if words[0] == "verify"]
-    assert folders == set(verified)
+    verified = set()
+    for step in scenario["scenario"]["test_sequence"]:
+        action, *arguments = step.split()
+        if action == "verify":
+            folder = arguments[0] if arguments else scenario["verifier"]["directory"]
+            verified.add(folder)
+    assert folders == verified
 
 
 @pytest.fixture
-def scenarios_run(tmp_path, monkeypatch):
+def run_scenarios(tmp_path, monkeypatch):
     """A function that returns the scenarios of a make target. A fake molecule records them."""
     record = tmp_path / "record"
     molecule = tmp_path / "molecule"
@@ -72,32 +79,30 @@ def scenarios_run(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     def run(target):
-        printed = subprocess.run(
+        dry_run = subprocess.run(
             ["make", "--dry-run", target], cwd=CHECKOUT, check=True, capture_output=True, text=True
         )
-        (command,) = re.findall(r"^tools/molecule.*", printed.stdout, re.MULTILINE)
+        (command,) = re.findall(r"^tools/molecule.*", dry_run.stdout, re.MULTILINE)
         subprocess.run(command.split(), cwd=CHECKOUT, check=True, capture_output=True)
         return sorted(record.read_text().split())
 
     return run
 
 
-def test_make_molecule_all_runs_every_scenario(scenarios_run):
-    assert scenarios_run("molecule-all") == [file.parent.name for file in SCENARIOS]
+def test_make_molecule_all_runs_every_scenario(run_scenarios):
+    assert run_scenarios("molecule-all") == SCENARIO_NAMES
 
 
-def test_make_molecule_runs_the_documented_scenarios_of_ci(scenarios_run):
+def test_make_molecule_runs_the_documented_scenarios_of_ci(run_scenarios):
     page = (CHECKOUT / "docs/reference/molecule.md").read_text()
     (documented,) = re.findall(r"`make molecule` runs (.*), as CI does", page)
 
-    assert scenarios_run("molecule") == sorted(re.findall(r"`(\w+)`", documented))
+    assert run_scenarios("molecule") == sorted(re.findall(r"`(\w+)`", documented))
     assert "\nmake molecule\n" in (CHECKOUT / ".ci/run").read_text()
 
 
-def test_the_page_lists_every_scenario():
+def test_the_documentation_lists_every_scenario():
     page = (CHECKOUT / "docs/reference/molecule.md").read_text()
     scenarios, _, _ = page.partition("| step |")
 
-    assert re.findall(r"^\| `(\w+)` \|", scenarios, re.MULTILINE) == [
-        file.parent.name for file in SCENARIOS
-    ]
+    assert re.findall(r"^\| `(\w+)` \|", scenarios, re.MULTILINE) == SCENARIO_NAMES

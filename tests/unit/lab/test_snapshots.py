@@ -14,16 +14,16 @@ LINES = [
 
 
 def test_added_removed_and_changed_objects_are_reported():
-    assert snapshots.undeclared(BEFORE, AFTER, []) == LINES
+    assert snapshots.unexpected_differences(BEFORE, AFTER, []) == LINES
 
 
 def test_declared_objects_are_not_reported():
     declared = [{"seen": {"file": ["/etc/[cd]"]}}, {"seen": {"unit": ["a[.]service"]}}]
 
-    assert snapshots.undeclared(BEFORE, AFTER, declared) == LINES[:1]
+    assert snapshots.unexpected_differences(BEFORE, AFTER, declared) == LINES[:1]
 
 
 def test_a_pattern_matches_whole_names_of_its_kind():
     declared = [{"seen": {"file": ["/etc/", "a[.]service"], "unit": ["/etc/b"]}}]
 
-    assert snapshots.undeclared(BEFORE, AFTER, declared) == LINES
+    assert snapshots.unexpected_differences(BEFORE, AFTER, declared) == LINES

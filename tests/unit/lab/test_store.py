@@ -11,14 +11,14 @@ from tests.e2e import store as stores
 
 @pytest.fixture(scope="module")
 def store():
-    with stores.running("127.0.0.1") as earlier:
+    with stores.run_store("127.0.0.1") as earlier:
         earlier.put("earlier", b"hello")
-    with stores.running("127.0.0.1") as server:
+    with stores.run_store("127.0.0.1") as server:
         server.put("in/word", b"hello")
         yield server
 
 
-@pytest.mark.parametrize("wrong", ["key", "secret"])
+@pytest.mark.parametrize("changed", ["key", "secret"])
 @pytest.mark.parametrize(
     ("action", "arguments"),
     [
@@ -28,13 +28,13 @@ def store():
         ("delete_object", {"Key": "in/word"}),
     ],
 )
-def test_a_wrong_key_is_refused(store, action, arguments, wrong):
-    client = store.client("s3", **{"key": store.key, "secret": store.secret, wrong: "wrong"})
+def test_a_wrong_key_is_refused(store, action, arguments, changed):
+    client = store.client("s3", **{"key": store.key, "secret": store.secret, changed: "wrong"})
 
-    with pytest.raises(ClientError) as refused:
+    with pytest.raises(ClientError) as error:
         getattr(client, action)(Bucket="bucket", **arguments)
 
-    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
     assert store.get("in/word") == b"hello"
 
 

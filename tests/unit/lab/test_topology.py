@@ -38,7 +38,7 @@ HOST = {"groups": ["controller"], "memory_mb": 512, "cores": 1}
         ({"hosts": {"a": HOST}, "image": "fat"}, "image must be prepared or plain"),
     ],
 )
-def test_a_wrong_topology_is_refused(raw, words):
+def test_an_invalid_topology_is_refused(raw, words):
     with pytest.raises(InvalidTopology, match=words):
         topology.parse(json.dumps(raw))
 
@@ -48,7 +48,7 @@ def test_text_that_is_not_json_is_refused():
         topology.parse("{")
 
 
-def test_hosts_have_the_files_order_and_groups_list_their_hosts():
+def test_hosts_are_in_the_order_of_the_file():
     text = json.dumps(
         {
             "hosts": {"z": HOST, "a": HOST | {"groups": ["login"]}},

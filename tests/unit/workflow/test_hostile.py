@@ -11,7 +11,7 @@ import time
 from random import Random
 
 import pytest
-from tests.fakes.effects import watched
+from tests.fakes.effects import record_effects
 from tests.unit.workflow.all_fields import HTTP_WORKFLOW, S3_WORKFLOW
 from tests.unit.workflow.mutants import mutant, mutant_file
 from tests.unit.workflow.random_workflows import DIVISOR, fetch_module, random_mapping
@@ -59,7 +59,7 @@ def test_a_mutant_is_rendered_or_refused_in_time_and_without_side_effects(
         random = Random(seed)
         workflow = make_mutant(random, random.choice(valid_mappings))
         started = time.process_time()
-        with watched() as effects:
+        with record_effects() as effects:
             problems = problems_of(render_mutant, workflow)
 
         assert effects == [], seed
@@ -86,7 +86,7 @@ def _assert_useful(problems, workflow, seed):
 
 def test_side_effects_are_detected(tmp_path):
     """The other test depends on the detection."""
-    with watched() as effects:
+    with record_effects() as effects:
         (tmp_path / "owned").write_text("x")
         (tmp_path / "owned").unlink()
 

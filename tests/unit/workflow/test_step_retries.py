@@ -101,7 +101,7 @@ class TestRetried:
 
     def test_a_step_that_waits_for_its_resources_is_retried(self, node, monkeypatch):
         """A real srun fails after its timeout. Here it fails at once, so the timeout is 0 s."""
-        monkeypatch.setitem(RETRY_S, "srun_timeout", 0)
+        monkeypatch.setitem(RETRY_S, "wait", 0)
         start_slurmctld(node, seconds_ago=3600)
         make_srun_fail(node, 2)
 
@@ -120,11 +120,9 @@ class TestRetried:
 
 
 class TestNotRetried:
-    @pytest.mark.parametrize(
-        ("timeout", "seconds_ago"), [("resource_timeout", 3600), ("total_timeout", 1)]
-    )
+    @pytest.mark.parametrize(("timeout", "seconds_ago"), [("patience", 3600), ("most", 1)])
     def test_a_step_is_not_retried_after_a_timeout(self, node, monkeypatch, timeout, seconds_ago):
-        monkeypatch.setitem(RETRY_S, "srun_timeout", 0)
+        monkeypatch.setitem(RETRY_S, "wait", 0)
         monkeypatch.setitem(RETRY_S, timeout, 0)
         start_slurmctld(node, seconds_ago=seconds_ago)
         make_srun_fail(node, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled contracts: encode calls, decode return data, events and errors."""
+"""The ABI of the compiled contracts: encodes calls, and decodes return data, events and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ CONTRACTS = (
 
 _ERROR_STRING = bytes.fromhex("08c379a0")
 _PANIC = bytes.fromhex("4e487b71")
-_DEEPSQUARE_QUEUE_ERRORS = ("Empty", "OutOfBounds")  # not in our ABI
+# Errors of plain DeepSquare's queue library, which our contracts do not have.
+_DEEPSQUARE_QUEUE_ERRORS = ("Empty", "OutOfBounds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Function:
     outputs: tuple[str, ...]
 
     def encode(self, *arguments: Any) -> str:  # noqa: ANN401
-        """Return the call data, selector and arguments, as 0x and hexadecimal digits."""
+        """Return the selector and the arguments of a call, as 0x and hexadecimal digits."""
         return "0x" + (self.selector + encode(self.inputs, arguments)).hex()
 
     def decode(self, data: bytes) -> tuple[Any, ...]:
@@ -70,21 +71,22 @@ class EventType:
     indexed: tuple[bool, ...]
 
     def decode(self, log: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a log entry by name; strings as bytes.
+        """Return the fields of a log entry by name. Strings are returned as bytes.
 
         Raises:
             UnexpectedOutput: If the log entry does not have the event's fields.
         """
+        parameters = list(zip(self.names, self.types, self.indexed, strict=True))
+        data_types = [
+            _as_bytes(abi_type) for _, abi_type, is_indexed in parameters if not is_indexed
+        ]
         topics = iter(log["topics"][1:])
-        is_indexed = dict(zip(self.names, self.indexed, strict=True))
-        kinds = dict(zip(self.names, self.types, strict=True))
-        in_data = [_as_bytes(kinds[name]) for name in self.names if not is_indexed[name]]
         fields = {}
         try:
-            values = iter(decode(in_data, bytes.fromhex(log["data"][2:])))
-            for name in self.names:
-                if is_indexed[name]:
-                    (fields[name],) = decode([kinds[name]], bytes.fromhex(next(topics)[2:]))
+            values = iter(decode(data_types, bytes.fromhex(log["data"][2:])))
+            for name, abi_type, is_indexed in parameters:
+                if is_indexed:
+                    (fields[name],) = decode([abi_type], bytes.fromhex(next(topics)[2:]))
                 else:
                     fields[name] = next(values)
         except (DecodingError, StopIteration) as err:
@@ -136,7 +138,12 @@ def artifact(name: str) -> Artifact:
 
 
 def reverted(call: str, error: RpcError) -> TransactionReverted:
-    """Return our error for a call that reverted."""
+    """Return the error for a call that reverted.
+
+    Args:
+        call: The name of the call.
+        error: The node's answer.
+    """
     if not error.data:
         return TransactionReverted(call, "unknown", (error.message,))
     name, arguments = reason(bytes.fromhex(error.data[2:]))
@@ -144,9 +151,9 @@ def reverted(call: str, error: RpcError) -> TransactionReverted:
 
 
 def reason(data: bytes) -> tuple[str, tuple[str, ...]]:
-    """Return the name and the arguments of the custom error in revert data.
+    """Return the name and the arguments of the error in revert data.
 
-    The errors of all our contracts are known. The name of any other error is ``unknown``.
+    The name is ``unknown`` if the error is not one of the contracts' errors.
     """
     selector, arguments = data[:4], data[4:]
     try:
@@ -154,23 +161,23 @@ def reason(data: bytes) -> tuple[str, tuple[str, ...]]:
             return "Error", (text(decode(["bytes"], arguments)[0]),)
         if selector == _PANIC:
             return "Panic", (f"0x{decode(['uint256'], arguments)[0]:02x}",)
-        known = _errors().get(selector)
-        if known is None:
+        error = _errors().get(selector)
+        if error is None:
             return "unknown", ("0x" + data.hex(),)
-        return known.name, tuple(str(value) for value in decode(known.inputs, arguments))
+        return error.name, tuple(map(str, decode(error.inputs, arguments)))
     except DecodingError:
         return "unknown", ("0x" + data.hex(),)
 
 
 def text(data: bytes) -> str:
-    """Return a string of a contract; bytes that are not UTF-8 are replaced."""
+    """Return the text of a contract's string. Bytes that are not UTF-8 are replaced."""
     return data.decode("utf-8", errors="replace")
 
 
-def _as_bytes(kind: str) -> str:
+def _as_bytes(abi_type: str) -> str:
     # Both types have the same encoding, but the decoder refuses the whole answer if a string in it
     # is not UTF-8.
-    return kind.replace("string", "bytes")
+    return abi_type.replace("string", "bytes")
 
 
 @cache
@@ -208,8 +215,9 @@ def _types(parameters: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _type(parameter: Mapping[str, Any]) -> str:
-    kind: str = parameter["type"]
-    if not kind.startswith("tuple"):
-        return kind
+    abi_type: str = parameter["type"]
+    if not abi_type.startswith("tuple"):
+        return abi_type
     components = ",".join(_types(parameter["components"]))
-    return f"({components}){kind.removeprefix('tuple')}"
+    array_suffix = abi_type.removeprefix("tuple")
+    return f"({components}){array_suffix}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A contract at an address: calls of its views, and payloads of transactions to it.
 
-Each contract has a module with a class that gives its functions names and types. A function that
-only our contracts have is marked "ours only"; ``contracts.py`` finds out the generation of a grid.
+Each contract has a class with a typed method for each function. A function that only our contracts
+have is marked "ours only"; ``contracts.py`` detects the generation of a grid's contracts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Payload:
         data: 0x and hexadecimal digits.
         gas: The gas limit; None if the node must estimate it.
         value: Coins to transfer, wei.
-        min_gas: The lowest gas limit to use if the node estimates it.
+        min_gas: The minimum gas limit if the node's estimate is lower.
     """
 
     to: str
@@ -46,7 +46,7 @@ class Contract:
     address: str
 
     def read(self, function: str, *arguments: Any) -> EthCall:  # noqa: ANN401
-        """Return the call of a view."""
+        """Return the encoded call of a view."""
         return EthCall(
             to=self.address, data=artifact(self.name).functions[function].encode(*arguments)
         )
@@ -68,10 +68,10 @@ class Contract:
         values = artifact(self.name).functions[function].decode(answer)
         return values[0] if len(values) == 1 else values
 
-    def view(self, kind: Callable[[Any], T], function: str, *arguments: Any) -> ViewCall[T]:  # noqa: ANN401
-        """Return a call of a view whose result ``kind`` converts."""
+    def view(self, convert: Callable[[Any], T], function: str, *arguments: Any) -> ViewCall[T]:  # noqa: ANN401
+        """Return a call of a view whose result ``convert`` converts."""
         return ViewCall(
-            contract=self, function=function, read=self.read(function, *arguments), kind=kind
+            contract=self, function=function, read=self.read(function, *arguments), convert=convert
         )
 
     def call(self, function: str, *arguments: Any, gas: int | None = None) -> Payload:  # noqa: ANN401
@@ -86,11 +86,11 @@ class ViewCall(Generic[T]):
     contract: Contract
     function: str
     read: EthCall
-    kind: Callable[[Any], T]
+    convert: Callable[[Any], T]
 
     def value(self, answer: bytes) -> T:
         """Return the converted result."""
-        return self.kind(self.contract.decode(self.function, answer))
+        return self.convert(self.contract.decode(self.function, answer))
 
 
 def ask(node: Node, views: Sequence[ViewCall[T]], *, at_block: Block) -> list[T]:

@@ -16,11 +16,11 @@ from gridstead.adapters.chain.contracts import Contracts
 from gridstead.adapters.chain.records import to_address
 from gridstead.domain.chain.events import ChainEvent, ChainEventKind
 
-Fields = dict[tuple[str, str], tuple[ChainEventKind, dict[str, str]]]
+EventFields = dict[tuple[str, str], tuple[ChainEventKind, dict[str, str]]]
 
-# For each event of a contract: the kind of the domain event, and the names of its fields by their
-# names in the contract.
-_FIELDS: Fields = {
+# For each event of a contract: the kind of the domain event, and the domain's names of the fields
+# by the contract's names.
+_FIELDS: EventFields = {
     ("MetaScheduler", "NewJobRequestEvent"): (
         ChainEventKind.JOB_REQUESTED,
         {"_jobId": "job", "_customerAddr": "customer"},
@@ -51,8 +51,10 @@ _FIELDS: Fields = {
         {"addr": "provider"},
     ),
 }
-_CLAIMS: Fields = {("MetaScheduler", "ClaimJobEvent"): _FIELDS["MetaScheduler", "ClaimJobEvent"]}
-_OWN_CLAIMS: Fields = {
+_CLAIMS: EventFields = {
+    ("MetaScheduler", "ClaimJobEvent"): _FIELDS["MetaScheduler", "ClaimJobEvent"]
+}
+_OWN_CLAIMS: EventFields = {
     ("MetaScheduler", "JobClaimed"): (
         ChainEventKind.JOB_CLAIMED,
         {"jobId": "job", "provider": "provider"},
@@ -81,24 +83,26 @@ class EventReader:
         if claims_of and contracts.has_batches:
             fields = _OWN_CLAIMS
             self._indexed = [None, f"0x{claims_of.removeprefix('0x'):0>64}"]
-        self._known: dict[tuple[str, str], tuple[EventType, ChainEventKind, dict[str, str]]] = {}
+        self._event_types: dict[
+            tuple[str, str], tuple[EventType, ChainEventKind, dict[str, str]]
+        ] = {}
         for (contract, name), (kind, names) in fields.items():
             event = artifact(contract).events[name]
-            self._known[addresses[contract], event.topic] = (event, kind, names)
+            self._event_types[addresses[contract], event.topic] = (event, kind, names)
 
     def filter(self) -> dict[str, Any]:
         """Return addresses and topics as parameters of eth_getLogs."""
         return {
-            "address": sorted({address for address, _ in self._known}),
-            "topics": [sorted({topic for _, topic in self._known}), *self._indexed],
+            "address": sorted({address for address, _ in self._event_types}),
+            "topics": [sorted({topic for _, topic in self._event_types}), *self._indexed],
         }
 
     def read(self, log: Mapping[str, Any]) -> ChainEvent | None:
-        """Return the event of a log entry, None if its address or topic is not one of ours."""
-        known = self._known.get((log["address"].lower(), log["topics"][0]))
-        if known is None:
+        """Return the event of a log entry, None if ``filter`` does not select the entry."""
+        event_type = self._event_types.get((log["address"].lower(), log["topics"][0]))
+        if event_type is None:
             return None
-        event, kind, names = known
+        event, kind, names = event_type
         decoded = event.decode(log)
         values = {field: decoded[name] for name, field in names.items()}
         number = values.get("job")

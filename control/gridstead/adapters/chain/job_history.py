@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history of a job, from the contracts' events.
+"""Reads the history of a job from the contracts' events.
 
-The events of our contracts are indexed by job. Those of plain DeepSquare are not: there, the state
-changes of all jobs are read and filtered. Both are returned under the names of our events.
+The events of our contracts are indexed by job. The events of plain DeepSquare are not: the state
+changes of all jobs are read and filtered, and are returned with the names of our events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gridstead.domain.jobs.job import Block
 from gridstead.domain.jobs.lifecycle import COLD, JobState
 from gridstead.errors import ChainUnavailable
 
-_OURS = (
+_HISTORY_EVENTS = (
     "JobRequested",
     "JobMatched",
     "JobUnmatched",
@@ -31,7 +31,8 @@ _OURS = (
     "JobSettled",
     "JobRefunded",
 )
-_ENTERED = {
+# The event that is emitted when a job enters a hot state.
+_EVENTS_BY_STATE = {
     JobState.PENDING: "JobUnmatched",
     JobState.META_SCHEDULED: "JobMatched",
     JobState.SCHEDULED: "JobClaimed",
@@ -76,7 +77,7 @@ def _read_own_history(
 ) -> Iterator[HistoryEvent]:
     """Yield the events of a job of our contracts."""
     types = artifact("MetaScheduler").events
-    events = {types[name].topic: types[name] for name in _OURS}
+    events = {types[name].topic: types[name] for name in _HISTORY_EVENTS}
     address = contracts.meta_scheduler.address
     log_filter = {"address": address, "topics": [sorted(events), f"0x{number:064x}"]}
     logs = read_logs(node, log_filter, first=first, end=head)
@@ -111,9 +112,9 @@ def _decode(event: EventType, log: Log, times: Mapping[str, int]) -> HistoryEven
 def _translate(
     transition: EventType, logs: Iterable[Log], times: Mapping[str, int], *, escrow: int, cost: int
 ) -> Iterator[HistoryEvent]:
-    """Yield the state changes of plain DeepSquare under the names of our events.
+    """Yield the state changes of plain DeepSquare with the names of our events.
 
-    A job ends once, so the cost in its record is the cost of its settlement.
+    A job is settled once, so the cost in its record is the cost of the settlement.
     """
     for log in logs:
         if log["topics"][0] != transition.topic:
@@ -122,8 +123,10 @@ def _translate(
         fields = transition.decode(log)
         before, after = JobState(fields["_from"]), JobState(fields["_to"])
         if after not in COLD:
-            numbers = {"startTime": times[log["blockNumber"]]} if after is JobState.RUNNING else {}
-            yield _history_event(_ENTERED[after], log, times, numbers)
+            numbers = {}
+            if after is JobState.RUNNING:
+                numbers["startTime"] = times[log["blockNumber"]]
+            yield _history_event(_EVENTS_BY_STATE[after], log, times, numbers)
         elif before is JobState.RUNNING and cost:
             yield _history_event("JobSettled", log, times, {"status": after, "cost": cost})
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the address of a key file. Imports no library of the chain, which takes long."""
+"""Reads the address of a key file, without the Ethereum libraries, which are slow to import."""
 
 from __future__ import annotations
 

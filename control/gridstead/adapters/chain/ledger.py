@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the grid's contracts."""
+"""Reads jobs, providers, queues and events from the grid's contracts."""
 
 from __future__ import annotations
 
@@ -79,12 +79,13 @@ class ChainLedger:
             # On plain DeepSquare a claim reverts if all entries are stale, and the claim would be
             # repeated forever.
             views.append(queues.has_claimable(provider))
-            claimable, cancelling, top_up, has = ask(self._node, views, at_block=at_block)
-            claimable = claimable if has else 0
+            claimable, cancelling, top_up, has_claimable = ask(self._node, views, at_block=at_block)
+            if not has_claimable:
+                claimable = 0
         return QueueSizes(claimable=claimable, cancelling=cancelling, top_up=top_up)
 
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> dict[str, Provider]:
-        """Return providers by address: the approved record, or else the waiting record."""
+        """Return providers by address: each approved record, or else the waiting record."""
         requested = sorted(set(addresses))
         records = self._provider_records(requested, at_block)
         providers: dict[str, Provider] = {}
@@ -145,7 +146,7 @@ class ChainLedger:
         return providers
 
     def _jobs_by_page(self, numbers: Sequence[int], at_block: Block) -> list[Job]:
-        """Return jobs of our contracts, ``JOBS_PER_READ`` with one call."""
+        """Return jobs of our contracts. One call reads up to ``JOBS_PER_READ`` jobs."""
         repository = self._contracts.jobs
         starts = range(0, len(numbers), JOBS_PER_READ)
         pages = [numbers[start : start + JOBS_PER_READ] for start in starts]
@@ -196,17 +197,17 @@ class ChainLedger:
             return ask(self._node, views, at_block=at_block)
         addresses = {record.provider for record in records} - {""}
         providers = self.providers(addresses, at_block=at_block)
-        return [_price_now(record, providers.get(record.provider)) for record in records]
+        return [_current_price(record, providers.get(record.provider)) for record in records]
 
     def _job(self, record: ChainJobRecord, price: int) -> Job:
         return record.to_job(self._contracts.job_id(record.number), price_per_min=price)
 
 
-def _price_now(job: ChainJobRecord, provider: Provider | None) -> int:
+def _current_price(job: ChainJobRecord, provider: Provider | None) -> int:
     """Return the price per minute of a job at its provider's current prices, wei.
 
-    The prices of a provider that was removed are unknown. Then the price is higher than the escrow,
-    so that no minute is paid. A price of 0 would give the job unlimited time.
+    The prices of a removed provider are unknown. Then the returned price is higher than the escrow,
+    so that the escrow pays for no time. A price of 0 would give the job unlimited time.
     """
     if not job.provider:
         return 0

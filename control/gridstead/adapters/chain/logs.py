@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the log entries of a range of blocks.
 
-An endpoint may be served by several nodes. A node that lags answers a range as if the blocks that
-it does not have were empty. The newest blocks of a range are therefore requested one by one, by
-hash: only a node that has the block can answer. The older blocks are requested as ranges, each
-together with its last block. The nodes may also be on different forks. The newest block must
-therefore be the one that the caller names, and each older block must be the parent of the next.
+An endpoint may have several nodes. If a node lags, it answers a request for a range as if the
+missing blocks were empty. So the newest blocks of a range are requested one by one, by hash, which
+only a node with the block can answer. The older blocks are requested as ranges, each together with
+its last block.
+
+The nodes may also be on different forks. So the newest block must be the one that the caller
+specifies, and each older block must be the parent of the next block.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def read_logs(node: Node, log_filter: Mapping[str, Any], *, first: int, end: Blo
         node: The chain.
         log_filter: Addresses and topics, as parameters of eth_getLogs.
         first: The height of the first block.
-        end: The last block; the entries are of its history.
+        end: The last block. All entries are on its fork.
 
     Raises:
         ChainUnavailable: If a block is missing, the node does not answer, or the chain was
@@ -52,7 +54,7 @@ def _position(log: Log) -> tuple[int, int]:
 
 
 def _read_blocks(node: Node, first: int, end: Block) -> list[dict[str, Any]]:
-    """Return the blocks from a height to a block; each is the parent of the next."""
+    """Return the blocks from a height to a block, both included. Each is the next one's parent."""
     heights = range(first, end.number + 1)
     requests: list[Request] = [("eth_getBlockByNumber", [hex(n), False]) for n in heights]
     blocks = list(_checked_answers(node, requests))

@@ -20,9 +20,9 @@ Settlement = tuple[bytes, int, int, int, str, bytes]
 
 
 class MetaSchedulerContract(Contract):
-    """The transitions of jobs.
+    """The contract that changes the states of jobs.
 
-    A batch (ours only) skips an element that it refuses, emits an event for it, and continues.
+    If it refuses an element of a batch (ours only), it skips the element and emits an event.
     """
 
     __slots__ = ()
@@ -118,17 +118,17 @@ class MetaSchedulerContract(Contract):
         """Match jobs, each at a price up to its highest price."""
         return self.call("metaScheduleMany", list(matches), gas=gas)
 
-    def claim_jobs(self, most: int) -> Payload:
-        """Claim at most this many jobs. If none waits, the call succeeds."""
-        return self.call("claimJobs", most)
+    def claim_jobs(self, limit: int) -> Payload:
+        """Claim at most this many jobs. If no job waits, the call succeeds."""
+        return self.call("claimJobs", limit)
 
-    def claim_cancellations(self, most: int) -> Payload:
+    def claim_cancellations(self, limit: int) -> Payload:
         """Remove at most this many cancellations. If none waits, the call succeeds."""
-        return self.call("claimCancellations", most)
+        return self.call("claimCancellations", limit)
 
-    def claim_top_ups(self, most: int) -> Payload:
+    def claim_top_ups(self, limit: int) -> Payload:
         """Remove at most this many top-ups. If none waits, the call succeeds."""
-        return self.call("claimTopUps", most)
+        return self.call("claimTopUps", limit)
 
     def refuse_many(self, numbers: Iterable[int], *, gas: int | None = None) -> Payload:
         """Refuse claimed jobs; they can be matched again."""

@@ -2,8 +2,8 @@
 """A JSON-RPC client for a node of the chain, over HTTP.
 
 Reads are batched. Each read is pinned to a block by its hash, so a node on another fork cannot
-answer it. Only ``RpcError`` leaves this module, and no other part of HTTP or JSON-RPC; the other
-modules of the adapter interpret it.
+answer it. Callers see no part of HTTP or JSON-RPC except ``RpcError``, which the other modules of
+the adapter interpret.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RpcError:
 
     @property
     def is_revert(self) -> bool:
-        """Whether the contract reverted, as opposed to an error of the node."""
+        """Whether the contract reverted the call. Otherwise it is an error of the node."""
         message = self.message.lower().replace(" ", "")
         return bool(self.data) or any(fragment in message for fragment in _REVERT_FRAGMENTS)
 
@@ -158,10 +158,15 @@ def _unreachable(detail: str) -> ChainUnavailable:
     return ChainUnavailable("could not reach the chain", detail=detail)
 
 
-def unavailable(error: RpcError, what: str) -> ChainUnavailable:
-    """Return our error for a node's error that is not a revert."""
+def unavailable(error: RpcError, request: str) -> ChainUnavailable:
+    """Return the error to raise for a node's error that is not a revert.
+
+    Args:
+        error: The node's answer.
+        request: What was requested, for the message.
+    """
     return ChainUnavailable(
-        f"could not get an answer to {what}", detail=f'{error.code}: "{error.message}"'
+        f"could not get an answer to {request}", detail=f'{error.code}: "{error.message}"'
     )
 
 

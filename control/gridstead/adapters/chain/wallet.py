@@ -28,7 +28,7 @@ _RECOVERY_IDS = (0, 1, 27, 28)
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A signed transaction: hash and bytes, 0x and hexadecimal digits."""
+    """A signed transaction: its hash and its bytes, both 0x and hexadecimal digits."""
 
     hash: str
     raw: str
@@ -93,7 +93,7 @@ def wallet_of(key: bytes) -> Wallet:
 def lazy_wallet(keystore: Path, password_file: Path) -> Wallet:
     """Return a wallet whose key file is opened before the first signature.
 
-    To open a key file takes most of a second, because its key derivation is slow by design.
+    Opening a key file takes most of a second, because its key derivation is slow by design.
 
     Raises:
         ConfigError: If the key file cannot be read or has no address. The first signature raises
@@ -124,7 +124,7 @@ def _key(keystore: Path, password_file: Path) -> bytes:
     try:
         document = json.loads(keystore.read_text())
         password = password_file.read_text().rstrip("\r\n")
-        _check_form(document)
+        _check_supported(document)
         key = bytes(Keys.decrypt(document, password))
     except OSError as err:
         raise ConfigError(f"cannot read wallet {keystore}", detail=str(err)) from err
@@ -134,26 +134,27 @@ def _key(keystore: Path, password_file: Path) -> bytes:
     return key
 
 
-def _check_form(document: object) -> None:
+def _check_supported(document: object) -> None:
     """Check the version and the cipher of a key file.
 
     The library decrypts every file with CIPHER. For a file with another cipher it returns a wrong
-    key, and the password check does not detect this: it is over the ciphertext, not the key.
+    key, and the password check does not detect this, because it covers the ciphertext and not the
+    key.
 
     Raises:
         ValueError: If the version or the cipher is not supported, or is missing.
     """
-    version = _lowered(document).get("version")
+    version = _lowercase_keys(document).get("version")
     if version not in VERSIONS:
         raise ValueError(f"its version is {version!r}, not one of {', '.join(map(str, VERSIONS))}")
-    cipher = _lowered(_lowered(document).get("crypto")).get("cipher")
+    cipher = _lowercase_keys(_lowercase_keys(document).get("crypto")).get("cipher")
     if isinstance(cipher, dict):  # version 4
-        cipher = _lowered(cipher).get("function")
+        cipher = _lowercase_keys(cipher).get("function")
     if str(cipher).lower() != CIPHER:
         raise ValueError(f"its cipher is {cipher!r}, not {CIPHER}")
 
 
-def _lowered(table: object) -> dict[str, object]:
+def _lowercase_keys(table: object) -> dict[str, object]:
     """Return a table of a key file with its keys in lower case, as the library reads them."""
     if not isinstance(table, dict):
         return {}
@@ -219,9 +220,13 @@ def recover(text: str | bytes, signature: bytes) -> str:
         raise InvalidInput(
             "invalid signature", detail=f"v is {v} instead of one of {_RECOVERY_IDS}"
         )
-    plain = signature[:-1] + bytes([v + _RECOVERY_BASE if v < _RECOVERY_BASE else v])
+    if v < _RECOVERY_BASE:
+        v += _RECOVERY_BASE
+    normalized = signature[:-1] + bytes([v])
     data = text.encode() if isinstance(text, str) else text
     try:
-        return str(Keys.recover_message(encode_defunct(primitive=data), signature=plain)).lower()
+        return str(
+            Keys.recover_message(encode_defunct(primitive=data), signature=normalized)
+        ).lower()
     except (ValueError, ValidationError, BadSignature) as err:
         raise InvalidInput("invalid signature", detail=str(err)) from err

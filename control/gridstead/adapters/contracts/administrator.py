@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes a set of contracts: inspect it, plan the changes, send them, inspect it again."""
+"""Inspects a set of contracts, sends the changes that a plan requires, and inspects it again."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gridstead.domain.contracts.deployment import GridState
 from gridstead.errors import ChainUnavailable, NotAllowed, TransactionReverted
 
 PlanChanges = Callable[[GridState], tuple[Change, ...]]
-VISIBLE_WITHIN_S = 60.0
+CONFIRMATION_TIMEOUT_S = 60.0
 
-# The beginning of a contract's revert message, and what the message means for an administrator.
+# The meaning of a contract's revert message for an administrator, by the start of the message.
 _MEANINGS = {
     "Ownable: caller is not the owner": "the wallet is not the contract's owner",
     "Ownable2Step: caller is not the new owner": "the contract is not offered to the wallet",
@@ -32,7 +32,14 @@ _MEANINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentStep:
-    """A step that was mined: its transaction's hash, the block's height and the gas used."""
+    """A step that was mined.
+
+    Attributes:
+        step: The step.
+        hash: The hash of its transaction.
+        block: The height of its block.
+        gas: The gas that the transaction used.
+    """
 
     step: TransactionStep
     hash: str
@@ -45,7 +52,7 @@ class AdministrationResult:
     """The steps that were planned, the steps that were mined, and the set before and after."""
 
     steps: tuple[TransactionStep, ...]
-    done: tuple[SentStep, ...]
+    sent_steps: tuple[SentStep, ...]
     before: GridState
     after: GridState
 
@@ -80,18 +87,18 @@ class Administrator:
     def carry_out(
         self, plan: PlanChanges, *, accounts: tuple[str, ...] = (), dry_run: bool = False
     ) -> AdministrationResult:
-        """Send the planned changes, and check that nothing is left to change.
+        """Send the planned changes, and check that no change remains.
 
         Args:
-            plan: Returns the changes that a set still needs; called again after the last change.
+            plan: Returns the changes that a set still needs. Called again after the last change.
             accounts: The accounts whose roles the plan reads.
-            dry_run: Send nothing.
+            dry_run: Whether to send nothing.
 
         Raises:
-            NotAllowed: If a contract refuses a change. The changes before it are made.
+            NotAllowed: If a contract refuses a change. Earlier changes are already in effect.
             ConfigError: If the wallet cannot pay.
-            ChainUnavailable: If it is unknown whether a transaction was mined. A second run
-                continues with the rest.
+            ChainUnavailable: If it is unknown whether a transaction was mined. The next run sends
+                the remaining transactions.
         """
         if not dry_run:
             self._direct.wait_for_pending()
@@ -100,13 +107,15 @@ class Administrator:
         unpriced = to_steps(plan(before), before.addresses, nonce=nonce)
         steps = tuple(map(self._with_gas, unpriced))
         if dry_run or not steps:
-            return AdministrationResult(steps=steps, done=(), before=before, after=before)
+            return AdministrationResult(steps=steps, sent_steps=(), before=before, after=before)
         self._wallet.open()
-        done: list[SentStep] = []
+        sent_steps: list[SentStep] = []
         for position, step in enumerate(steps, 1):
-            done.append(self._send(step, f"[{position}/{len(steps)}]"))
-        after = self._check_result(plan, accounts, done[-1].block)
-        return AdministrationResult(steps=steps, done=tuple(done), before=before, after=after)
+            sent_steps.append(self._send(step, f"[{position}/{len(steps)}]"))
+        after = self._check_result(plan, accounts, sent_steps[-1].block)
+        return AdministrationResult(
+            steps=steps, sent_steps=tuple(sent_steps), before=before, after=after
+        )
 
     def _inspect(self, accounts: tuple[str, ...]) -> GridState:
         return self._inspector.inspect(
@@ -132,20 +141,22 @@ class Administrator:
         return SentStep(step=step, hash=str(receipt["transactionHash"]), block=block, gas=gas)
 
     def _check_result(self, plan: PlanChanges, accounts: tuple[str, ...], block: int) -> GridState:
-        """Return the set at that block or later, when the plan has no changes left.
+        """Return the set at this block or later, if the plan has no more changes.
 
-        The endpoint may be served by several nodes, one of which lags.
+        An endpoint may have several nodes, and some of them may lag. So wait for the block.
         """
-        end = time.monotonic() + VISIBLE_WITHIN_S
-        while time.monotonic() < end:
+        deadline = time.monotonic() + CONFIRMATION_TIMEOUT_S
+        while time.monotonic() < deadline:
             after = self._inspect(accounts)
             if after.block < block:
                 time.sleep(POLL_S)
                 continue
-            left = plan(after)
-            if left:
-                detail = "another account reverted the change"
-                raise ChainUnavailable(f"could not confirm that {left[0].title}", detail=detail)
+            remaining = plan(after)
+            if remaining:
+                raise ChainUnavailable(
+                    f"could not confirm that {remaining[0].title}",
+                    detail="another account reverted the change",
+                )
             return after
         detail = f"the node has not reached block {block}"
         raise ChainUnavailable("could not confirm the changes", detail=detail)

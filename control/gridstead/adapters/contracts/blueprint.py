@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of a set of contracts: constructors in order, roles, and the code on the chain."""
+"""How a set of contracts is built: its constructors, roles and owners, and the expected code."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from eth_utils.crypto import keccak
 
@@ -40,29 +40,40 @@ BLUEPRINT: dict[str, tuple[str, ...]] = {
 def arguments_of(
     contract: str, addresses: Mapping[str, str], *, supply: int = 0
 ) -> list[str | int]:
-    """Return the constructor's arguments; an unknown contract is the zero address."""
+    """Return the arguments of a constructor. A contract without an address is the zero address."""
     values: dict[str, str | int] = {**addresses, SUPPLY: supply}
     return [values.get(name, NOBODY) for name in BLUEPRINT[contract]]
 
 
 def wiring(addresses: Mapping[str, str], *, operator: str, admin: str) -> tuple[Change, ...]:
-    """Return the changes that a new set needs, in order; the last one is irreversible.
+    """Return the changes that set up newly created contracts, in order. The last one is final.
 
     Args:
         addresses: The addresses of all contracts, by name.
         operator: The wallet of the meta-scheduler service.
         admin: The wallet that created the contracts.
     """
-    grid = addresses["MetaScheduler"]
-    grants = [_grant(*seat, grid) for seat in ROLE_NAMES if seat[1] is Role.CONTRACT]
-    grants += [_grant(*seat, operator) for seat in ROLE_NAMES if seat[1] is Role.MATCHER]
-    title = f"ProviderJobQueues belongs to {grid}"
-    queues = Change(
-        contract="ProviderJobQueues", function="transferOwnership", arguments=(grid,), title=title
+    meta_scheduler = addresses["MetaScheduler"]
+    transfer = Change(
+        contract="ProviderJobQueues",
+        function="transferOwnership",
+        arguments=(meta_scheduler,),
+        title=f"ProviderJobQueues belongs to {meta_scheduler}",
     )
+    grants = [
+        *_grant_everywhere(Role.CONTRACT, meta_scheduler),
+        *_grant_everywhere(Role.MATCHER, operator),
+    ]
     role = ROLE_NAMES[SEALABLE, Role.ADMIN]
     seal = Change(contract=SEALABLE, function=RENUNCIATION, arguments=(role, admin), title=SEALED)
-    return (queues, *grants, seal)
+    return (transfer, *grants, seal)
+
+
+def _grant_everywhere(role: Role, account: str) -> Iterator[Change]:
+    """Yield the grants of a role in each contract that has it."""
+    for contract, role_of_contract in ROLE_NAMES:
+        if role_of_contract is role:
+            yield _grant(contract, role, account)
 
 
 def _grant(contract: str, role: Role, account: str) -> Change:
@@ -79,8 +90,8 @@ def code_of_release(
 ) -> str | None:
     """Return the code that this release would deploy; None if the node refuses to compute it.
 
-    The node simulates the constructor, so the code has the constructor's immutables: the addresses
-    of other contracts. Nothing in the code depends on the supply or on the sender.
+    The node simulates the constructor, because the code contains immutables that the constructor
+    sets: the addresses of other contracts. The code does not depend on the supply or the sender.
     """
     creation = {
         "from": ANY_SENDER,
@@ -96,7 +107,14 @@ def address_of(sender: str, nonce: int) -> str:
 
     Source: Ethereum yellow paper, part 7: the last 20 bytes of keccak(RLP([sender, nonce])).
     """
+    rlp_nonce = _rlp_of_nonce(nonce)
+    rlp_items = b"\x94" + bytes.fromhex(sender[2:]) + rlp_nonce
+    rlp_list = bytes([0xC0 + len(rlp_items)]) + rlp_items
+    return "0x" + keccak(rlp_list)[12:].hex()
+
+
+def _rlp_of_nonce(nonce: int) -> bytes:
     digits = nonce.to_bytes((nonce.bit_length() + 7) // 8)
-    rlp_nonce = digits if 0 < nonce < 0x80 else bytes([0x80 + len(digits)]) + digits
-    items = b"\x94" + bytes.fromhex(sender[2:]) + rlp_nonce
-    return "0x" + keccak(bytes([0xC0 + len(items)]) + items)[12:].hex()
+    if 0 < nonce < 0x80:
+        return digits
+    return bytes([0x80 + len(digits)]) + digits

@@ -2,8 +2,8 @@
 """Deploys the contracts of a new grid.
 
 The steps are planned from the chain and the deployment file, one transaction is sent, and the steps
-are planned again. A deployment that was interrupted at any point therefore continues with the rest.
-No contract is created twice, see deployment_file.py.
+are planned again. So an interrupted deployment continues with the remaining steps. No contract is
+created twice: see deployment_file.py.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from gridstead.adapters.contracts.deployment_file import (
     Intent,
     Origin,
     Record,
-    last_aside,
     locked,
     read,
+    read_renamed,
     rename_file,
     write,
 )
@@ -33,9 +33,11 @@ from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
-# More than a grant uses. A node cannot estimate a call of a contract that does not exist yet.
+# Assumed gas of a call of a contract that does not exist yet, which a node cannot estimate. A grant
+# uses less.
 WIRING_GAS = 100_000
-ATTEMPTS = 10  # lost transactions in a row, after which another program must be using the wallet
+# After this many consecutive steps without success, another program must be using the wallet.
+ATTEMPTS = 10
 TIMEOUT_S = 300.0
 
 
@@ -44,12 +46,12 @@ class Deployment:
 
     Args:
         node: The chain.
-        admin: Pays, and owns the contracts afterwards.
+        admin: The wallet that pays, and that owns the contracts afterwards.
         path: The deployment file.
-        report: Called with a line per transaction that is sent, and per step that is done.
-        renew: What to do if the file is of another chain or admin. True, for a development chain:
-            rename the file and deploy again; if the chain is used again, its file is restored.
-            False: fail.
+        report: Called with a line when a transaction is sent and when it is mined.
+        renew: What to do if the file is of another chain or admin. If false, fail. If true, rename
+            the file and deploy again, as needed on a development chain. If an earlier chain is used
+            again, its renamed file is read.
 
     Raises:
         ConfigError: If the file cannot be read, or is of another chain or admin.
@@ -79,32 +81,39 @@ class Deployment:
         self._record = self._load()
 
     def plan_steps(self, *, operator: str, supply: int) -> tuple[TransactionStep, ...]:
-        """Return the transactions that are still missing; nothing is written or sent.
+        """Return the remaining transactions. Write and send nothing.
 
         Args:
-            operator: The wallet of the meta-scheduler service: may match jobs and approve
+            operator: The wallet of the meta-scheduler service, which may match jobs and approve
                 providers.
             supply: The credits that the admin receives when Credit is created, wei.
 
         Raises:
-            ConfigError: If some contracts exist and are those of another release, so the set
-                cannot be completed.
+            ConfigError: If existing contracts are of another release, so that this release cannot
+                complete the set.
         """
         return plan_deployment_steps(self._node, self._record, operator=operator, supply=supply)
 
     def with_gas(self, steps: Iterable[TransactionStep]) -> tuple[TransactionStep, ...]:
-        """Return the steps with the node's gas estimates, where the node can estimate."""
+        """Return the steps with the node's gas estimates, except steps that it cannot estimate."""
         return tuple(map(self._with_gas, steps))
 
     def run(self, *, operator: str, supply: int) -> dict[str, str]:
-        """Send the missing transactions one by one; return the addresses by contract name.
+        """Send the remaining transactions one by one.
 
-        The addresses are lower case. Arguments and errors are those of ``plan_steps``; in addition:
+        Args:
+            operator: As in ``plan_steps``.
+            supply: As in ``plan_steps``.
+
+        Returns:
+            The addresses by contract name, lower case.
 
         Raises:
             InUse: If another run is active.
-            ChainUnavailable: If a transaction was not mined in time. The next run continues there.
-            ConfigError: If the wallet cannot pay for all transactions. Nothing is sent.
+            ChainUnavailable: If a transaction was not mined in time. The next run continues with
+                this transaction.
+            ConfigError: If the wallet cannot pay for all transactions, so that none is sent, or if
+                existing contracts are of another release.
         """
         with locked(self._path):
             self._record = self._load()  # another run may have written the file
@@ -112,12 +121,15 @@ class Deployment:
             if steps:
                 self._admin.open()
                 self._check_coins(self.with_gas(steps))
-            total, lost = len(steps), 0
+            total, failed_attempts = len(steps), 0
             while steps:
                 position = total - len(steps) + 1
                 self._report(f"[{position}/{total}] sending: {steps[0].title}")
-                lost = 0 if self._perform(steps[0]) else lost + 1
-                if lost == ATTEMPTS:
+                if self._perform(steps[0]):
+                    failed_attempts = 0
+                else:
+                    failed_attempts += 1
+                if failed_attempts == ATTEMPTS:
                     detail = "another program uses the same wallet, or the node is behind"
                     raise ChainUnavailable(f"could not confirm {steps[0].title}", detail=detail)
                 steps = self.plan_steps(operator=operator, supply=supply)
@@ -134,7 +146,7 @@ class Deployment:
             return record
         if self._renew:
             self._replaced = record
-            return last_aside(self._path, origin) or empty
+            return read_renamed(self._path, origin) or empty
         differences = []
         for key in ("chain_id", "genesis", "admin"):
             recorded, current = getattr(record.origin, key), getattr(origin, key)
@@ -174,16 +186,19 @@ class Deployment:
             )
 
     def _perform(self, step: TransactionStep) -> bool:
-        """Send a step and wait for it; return whether it was mined.
+        """Send a step and wait until it is mined.
 
-        If it was not, another transaction has used its nonce.
+        Returns:
+            Whether the step was mined. If not, another transaction has used its nonce.
         """
+        earlier_hashes: tuple[str, ...] = ()
+        earlier: tuple[int, Fees] | None = None
         recorded = self._record.intent(step.title)
-        earlier = recorded if recorded is not None and recorded.nonce == step.nonce else None
+        if recorded is not None and recorded.nonce == step.nonce:
+            earlier_hashes = recorded.hashes
+            earlier = (recorded.gas, recorded.fees)
         payload = Payload(to=step.to, data=step.data, gas=None)
-        bid: tuple[int, Fees] | None = (earlier.gas, earlier.fees) if earlier else None
-        draft = self._direct.draft(payload, nonce=step.nonce, name=step.title, earlier=bid)
-        earlier_hashes = earlier.hashes if earlier else ()
+        draft = self._direct.draft(payload, nonce=step.nonce, name=step.title, earlier=earlier)
         intent = Intent(
             step=step.title,
             nonce=step.nonce,
@@ -199,7 +214,7 @@ class Deployment:
         if receipt is None:
             return False
         block = int(receipt["blockNumber"], 16)
-        self._record_intent(replace(intent, block=block), done=step)
+        self._record_intent(replace(intent, block=block), mined_step=step)
         address = f", at {step.creates}" if step.creates else ""
         self._report(f"{step.title}: done in block {block}{address}")
         return True
@@ -213,20 +228,19 @@ class Deployment:
             self._write()
             raise
 
-    def _record_intent(self, intent: Intent, *, done: TransactionStep | None = None) -> None:
-        """Write an intent to the file, in place of an earlier one of the same step and nonce."""
+    def _record_intent(self, intent: Intent, *, mined_step: TransactionStep | None = None) -> None:
+        """Write an intent to the file. It replaces an earlier one of the same step and nonce."""
         key = (intent.step, intent.nonce)
         others = [other for other in self._record.intents if (other.step, other.nonce) != key]
         self._record.intents = [*others, intent]
-        if done is not None and done.creates:
-            self._record.contracts[done.contract] = done.creates
+        if mined_step is not None and mined_step.creates:
+            self._record.contracts[mined_step.contract] = mined_step.creates
         self._write()
 
     def _finish(self, supply: int) -> None:
-        """Write what the survey found, and report if Credit was created with another supply.
+        """Write the record, and report if Credit was created with another supply.
 
-        An earlier run may have sent the creation of Credit. A later transaction with the same nonce
-        replaces it only if it is mined first.
+        This happens if an earlier run with another supply sent the transaction that was mined.
         """
         if read(self._path) != self._record:
             self._write()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans the transactions that a deployment still needs, from the chain and the deployment file.
 
-Nothing is sent or written here; see deploy.py.
+This module sends and writes nothing. deploy.py carries out the plan.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gridstead.errors import ConfigError
 def plan_deployment_steps(
     node: Node, record: Record, *, operator: str, supply: int
 ) -> tuple[TransactionStep, ...]:
-    """Return the transactions that are still missing, by nonce; the record is corrected.
+    """Return the remaining transactions, sorted by nonce, and correct the record.
 
     Args:
         node: The chain.
@@ -41,24 +41,24 @@ def plan_deployment_steps(
         supply: The credits that the admin receives when Credit is created, wei.
 
     Raises:
-        ConfigError: If some contracts exist and are those of another release, so the set cannot be
-            completed.
+        ConfigError: If existing contracts are of another release, so that this release cannot
+            complete the set.
     """
-    view = survey(node, record)
-    return tuple(_Planner(node, record, view).plan_steps(operator=operator, supply=supply))
+    deployed = survey(node, record)
+    return tuple(_Planner(node, record, deployed).plan_steps(operator=operator, supply=supply))
 
 
 class _Planner:
-    def __init__(self, node: Node, record: Record, view: Survey) -> None:
+    def __init__(self, node: Node, record: Record, deployed: Survey) -> None:
         self._node = node
         self._record = record
-        self._view = view
+        self._deployed = deployed
         self._admin = record.origin.admin
 
     def plan_steps(self, *, operator: str, supply: int) -> Iterator[TransactionStep]:
         creations, addresses = self._creations(supply)
         if creations:
-            check_release(self._node, self._view)
+            check_release(self._node, self._deployed)
         changes = wiring(addresses, operator=operator, admin=self._admin)
         missing = [change for change in changes if not self._is_made(change)]
         is_seal_missing = bool(missing) and missing[-1].function == RENUNCIATION
@@ -67,14 +67,17 @@ class _Planner:
         return self._with_fillers([*creations, *to_steps(missing, addresses, nonce=0)])
 
     def _creations(self, supply: int) -> tuple[list[TransactionStep], dict[str, str]]:
-        """Return the creations that are missing, and the addresses of all contracts by name."""
-        addresses, free, steps = dict(self._view.known), self._view.free, []
+        """Return the remaining creations, and the addresses of all contracts by name."""
+        addresses = dict(self._deployed.known)
+        next_free = self._deployed.free
+        steps = []
         for name in BLUEPRINT:
             if name in addresses:
                 continue
             nonce = self._reserved_nonce(creation_of(name))
             if nonce is None:
-                nonce, free = free, free + 1
+                nonce = next_free
+                next_free += 1
             values = arguments_of(name, addresses, supply=supply)
             addresses[name] = address_of(self._admin, nonce)
             step = TransactionStep(
@@ -93,47 +96,53 @@ class _Planner:
     def _with_nonces(self, steps: Iterable[TransactionStep]) -> list[TransactionStep]:
         """Return the steps with their reserved nonces, or with free ones.
 
-        A step keeps the nonce that it was signed with: with a lower nonce it could be mined twice.
-        A call that does not wait at the node must come after the steps before it, which may be
-        new: the operator has changed, or the seal was only recorded.
+        A step keeps the nonce that it was signed with. With another nonce it could be mined twice.
+
+        A call gets a new nonce if the node does not have its transaction and an earlier step has a
+        higher nonce. This happens if the operator has changed, so that there are new grants before
+        a seal that was only recorded.
         """
-        placed: list[TransactionStep] = []
-        free = self._view.free
-        last_nonce = -1
+        numbered: list[TransactionStep] = []
+        next_free = self._deployed.free
+        highest_nonce = -1
         for step in steps:
             nonce = self._reserved_nonce(step.title)
-            may_move = nonce in self._view.gaps and not step.creates
-            if nonce is None or (may_move and last_nonce > nonce):
-                nonce, free = free, free + 1
-            placed.append(replace(step, nonce=nonce))
-            last_nonce = max(last_nonce, nonce)
-        return placed
+            may_move = nonce in self._deployed.gaps and not step.creates
+            if nonce is None or (may_move and highest_nonce > nonce):
+                nonce = next_free
+                next_free += 1
+            numbered.append(replace(step, nonce=nonce))
+            highest_nonce = max(highest_nonce, nonce)
+        return numbered
 
     def _with_fillers(self, steps: Iterable[TransactionStep]) -> Iterator[TransactionStep]:
-        """Yield the steps with nonces, and before a step the transactions that fill its gaps.
+        """Yield the steps with nonces, and before each step the transactions that fill nonce gaps.
 
-        A gap appears if another program's transaction is dropped from the pool after ours was
-        signed with the next nonce.
+        A gap appears if the node drops another program's transaction after a step was signed with
+        the next nonce.
         """
-        placed = self._with_nonces(steps)
-        taken = {step.nonce for step in placed}
-        gaps = [nonce for nonce in self._view.gaps if nonce not in taken]
-        for step in placed:
+        numbered = self._with_nonces(steps)
+        step_nonces = {step.nonce for step in numbered}
+        gaps = [nonce for nonce in self._deployed.gaps if nonce not in step_nonces]
+        for step in numbered:
             while gaps and gaps[0] < step.nonce:
                 yield filling(gaps.pop(0), self._admin)
             yield step
 
     def _reserved_nonce(self, title: str) -> int | None:
-        """Return the nonce that a step was signed with, None if it was never signed or is used."""
+        """Return the nonce that a step was signed with.
+
+        Returns None if the step was never signed, or if its nonce is already used.
+        """
         intent = self._record.intent(title)
-        if intent is None or intent.nonce < self._view.used:
+        if intent is None or intent.nonce < self._deployed.used:
             return None
         return intent.nonce
 
     def _is_made(self, change: Change) -> bool:
-        if change.contract not in self._view.known:
+        if change.contract not in self._deployed.known:
             return False
-        contract = Contract(change.contract, self._view.known[change.contract])
+        contract = Contract(change.contract, self._deployed.known[change.contract])
         if change.function in {"grantRole", RENUNCIATION}:
             role, account = map(str, change.arguments)
             has_role = bool(self._read(contract, "hasRole", role_id(role), account))
@@ -143,16 +152,17 @@ class _Planner:
     def _may_seal(self, addresses: dict[str, str]) -> bool:
         """Return whether only MetaScheduler was ever granted a role in JobRepository.
 
-        The creator of JobRepository is its admin from the start. If another account has a role,
-        the seal is either permanent for that account or no seal at all.
+        The creator of JobRepository is its admin from the start. If another account could write to
+        it, sealing would make this permanent. If there were another admin, the set would not be
+        sealed.
         """
-        if SEALABLE not in self._view.known:
+        if SEALABLE not in self._deployed.known:
             return True
         created = self._record.intent(creation_of(SEALABLE))
         history = search(
             self._node,
-            [Contract(SEALABLE, self._view.known[SEALABLE])],
-            head=self._view.head,
+            [Contract(SEALABLE, self._deployed.known[SEALABLE])],
+            head=self._deployed.head,
             first=created.block if created else None,
         )
         if history is None or not history.is_whole_of(SEALABLE):
@@ -162,7 +172,7 @@ class _Planner:
 
     def _read(self, contract: Contract, function: str, *arguments: Any) -> Any:  # noqa: ANN401
         call = contract.read(function, *arguments)
-        (answer,) = self._node.read([call], at_block=self._view.head)
+        (answer,) = self._node.read([call], at_block=self._deployed.head)
         if isinstance(answer, RpcError):
             raise ConfigError(
                 f"cannot use {contract.name} at {contract.address}", detail=f"it has no {function}"

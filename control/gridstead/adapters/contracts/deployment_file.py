@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The deployment file: records each transaction before it is sent, and its result.
+"""The deployment file, which records each transaction before it is sent, and its result.
 
-Rule 1: an intent is on the disk before its transaction is sent. The intent has the nonce, and the
-address of a contract follows from its creator and the nonce. The next run therefore finds the
-contract even if this run is killed right after it has sent the transaction.
+Rule 1: an intent is on the disk before its transaction is sent. The address of a contract follows
+from its creator and the nonce, which the intent records. So the next run finds the contract even if
+this run is killed right after it has sent the transaction.
+
 Rule 2: a step keeps its nonce until the nonce is used, so a step creates at most one contract.
 """
 
@@ -44,11 +45,11 @@ class Intent:
     """A transaction that was about to be sent.
 
     Attributes:
-        step: The title of its step.
-        nonce: Its nonce, of the admin's wallet.
-        hashes: The hashes of all transactions that were signed for it, the newest last. They
-            differ in fees only.
-        gas: Its gas limit.
+        step: The title of the step.
+        nonce: The nonce of the transaction.
+        hashes: The hashes of all transactions that were signed for the step and this nonce, the
+            newest last.
+        gas: The gas limit of the transaction.
         max_fee: The max fee of the newest transaction, wei per gas.
         tip: The tip of the newest transaction, wei per gas.
         block: The height of its block; None if it is not known to be mined.
@@ -139,42 +140,46 @@ def write(path: Path, record: Record) -> None:
 
 
 def rename_file(path: Path, record: Record) -> Path:
-    """Rename the file of another chain or admin, and return its new name.
+    """Rename the file of another chain or admin, and return its new path.
 
-    The new name has the chain and the admin, and is not in use.
+    The new name contains the chain and the admin. An existing file is not replaced.
+
+    Raises:
+        ConfigError: If the file cannot be renamed.
     """
-    aside = next(name for name in _names_aside(path, record.origin) if not name.exists())
+    new_path = next(name for name in _renamed_paths(path, record.origin) if not name.exists())
     try:
-        path.replace(aside)
+        path.replace(new_path)
     except OSError as err:
         raise ConfigError(f"cannot rename the deployment {path}", detail=str(err)) from err
-    return aside
+    return new_path
 
 
-def last_aside(path: Path, origin: Origin) -> Record | None:
-    """Return the newest record that was renamed for a chain and admin, None if there is none.
+def read_renamed(path: Path, origin: Origin) -> Record | None:
+    """Return the record of the newest renamed file of a chain and admin, None if there is none.
 
     Raises:
         ConfigError: If a renamed file cannot be read, or is not a deployment file.
     """
     newest = None
-    for name in itertools.takewhile(Path.exists, _names_aside(path, origin)):
-        record = read(name)
+    for renamed_path in itertools.takewhile(Path.exists, _renamed_paths(path, origin)):
+        record = read(renamed_path)
         if record is not None and record.origin == origin:
             newest = record
     return newest
 
 
-def _names_aside(path: Path, origin: Origin) -> Iterator[Path]:
-    """Return the names for renamed files of a chain and admin, without end, in order of use."""
+def _renamed_paths(path: Path, origin: Origin) -> Iterator[Path]:
+    """Yield the paths of renamed files of a chain and admin, in order of use, without end."""
     name = f"{path.name}.{origin.chain_id}-{origin.genesis[2:10]}-{origin.admin[2:10]}"
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return map(path.with_name, names)
+    yield path.with_name(name)
+    for number in itertools.count(2):
+        yield path.with_name(f"{name}-{number}")
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of the file's folder, so that no other run deploys there.
+    """Hold the lock of the file's folder, so that no other run uses a deployment file there.
 
     Raises:
         InUse: If another run holds the lock.

@@ -33,7 +33,7 @@ from gridstead.errors import ChainUnavailable
 
 JOBS_AT_ONCE = 1000
 
-ViewArguments = tuple[Contract, str, tuple[Any, ...]]  # contract, view, the view's arguments
+ViewArguments = tuple[Contract, str, tuple[Any, ...]]  # contract, name of the view, its arguments
 
 
 class Inspector:
@@ -98,7 +98,7 @@ class Inspector:
             block=head.number,
             version=self._contracts.version,
             first_block=history.first_block if history and history.is_whole else None,
-            contracts=tuple(self._placed(name, head) for name in self._all),
+            contracts=tuple(self._deployed(name, head) for name in self._all),
             holders=self._holders(grants, sorted(candidates), head),
             owners=owners,
             constants=self._constants(head),
@@ -108,7 +108,8 @@ class Inspector:
             escrow=self._escrow(int(balance or 0), fees or 0, head) if count_escrow else None,
         )
 
-    def _placed(self, name: str, head: Block) -> DeployedContract:
+    def _deployed(self, name: str, head: Block) -> DeployedContract:
+        """Return a contract of the set, and how its code compares with this release."""
         address = self._all[name].address
         addresses = {other: contract.address for other, contract in self._all.items()}
         pin = {"blockHash": head.hash, "requireCanonical": True}
@@ -133,7 +134,8 @@ class Inspector:
     ) -> tuple[Holder, ...]:
         """Return the accounts that have a role now.
 
-        Checked are the accounts that were ever granted the role, and the given accounts.
+        Only the accounts that were ever granted a role, these accounts and MetaScheduler are
+        checked.
         """
         givers: dict[tuple[str, Role, str], str] = {}
         for grant in grants:
@@ -145,8 +147,8 @@ class Inspector:
                 givers.setdefault((contract, role, account), "")
         calls: list[ViewArguments] = []
         for contract, role, account in givers:
-            seat = role_id(ROLE_NAMES[contract, role])
-            calls.append((self._all[contract], "hasRole", (seat, account)))
+            arguments = (role_id(ROLE_NAMES[contract, role]), account)
+            calls.append((self._all[contract], "hasRole", arguments))
         holders = []
         for (key, giver), has_role in zip(givers.items(), self._values(calls, head), strict=True):
             if has_role:
@@ -171,8 +173,11 @@ class Inspector:
     def _constants(self, head: Block) -> Mapping[str, int]:
         names = [constant.name for constant in CONSTANTS]
         values = self._values([(self._contracts.constants, name, ()) for name in names], head)
-        known = zip(names, values, strict=True)
-        return {name: int(value) for name, value in known if value is not None}
+        constants: dict[str, int] = {}
+        for name, value in zip(names, values, strict=True):
+            if value is not None:
+                constants[name] = int(value)
+        return constants
 
     def _escrow(self, balance: int, fees: int, head: Block) -> Escrow:
         (count,) = self._values([(self._contracts.jobs, "jobIdCounter", ())], head)
@@ -204,7 +209,7 @@ class Inspector:
                 continue
             try:
                 values.append(contract.decode(name, answer))
-            except ChainUnavailable:  # there is no contract; `_placed` reports it
+            except ChainUnavailable:  # there is no contract; `_deployed` reports it
                 values.append(None)
         return values
 

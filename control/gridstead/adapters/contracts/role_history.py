@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads all role grants in a set of contracts, and the first block of the set, from events.
 
-A node may refuse to search many blocks at once; then the range is halved. If it still refuses, the
-first block is found by the code at earlier blocks. A node may have pruned old states; then the
-history is unknown, and it is not guessed.
+If a node refuses to search many blocks at once, the range is halved. If it still refuses, a binary
+search for the block at which the contract's code appears finds the first block. If the node has
+pruned old states, the history is unknown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gridstead.adapters.contracts.steps import role_id
 from gridstead.domain.contracts.deployment import ROLE_CONTRACTS, ROLE_NAMES, Role
 from gridstead.domain.jobs.job import Block
 
-SMALLEST_RANGE = 256  # blocks; if a node refuses to search so few, the history is unknown
+MIN_RANGE = 256  # blocks; a smaller range is not halved
 
 _ROLES = artifact("MetaScheduler").events
 _OWNED = artifact("Credit").events
@@ -78,7 +78,7 @@ def search(
     if logs is None and first is None:
         created = _first_code(node, next(iter(names)), head)
         if created is not None:
-            logs = _logs(node, log_filter, max(0, created - SMALLEST_RANGE), head.number)
+            logs = _logs(node, log_filter, max(0, created - MIN_RANGE), head.number)
     if not logs:
         return None
     grants: list[RoleGrant] = []
@@ -93,8 +93,8 @@ def _grants(log: dict[str, Any], contract: str) -> Iterator[RoleGrant]:
     if log["topics"][0] != event.topic:
         return
     fields = event.decode(log)
-    for (where, role), name in ROLE_NAMES.items():
-        if where == contract and role_id(name) == fields["role"]:
+    for (role_contract, role), name in ROLE_NAMES.items():
+        if role_contract == contract and role_id(name) == fields["role"]:
             account, sender = to_address(fields["account"]), to_address(fields["sender"])
             yield RoleGrant(contract=contract, role=role, account=account, given_by=sender)
 
@@ -107,7 +107,7 @@ def _logs(
     (answer,) = node.batch([("eth_getLogs", [request])])
     if not isinstance(answer, RpcError):
         return list(answer)
-    if last - first < SMALLEST_RANGE:
+    if last - first < MIN_RANGE:
         return None
     middle = (first + last) // 2
     lower = _logs(node, log_filter, first, middle)

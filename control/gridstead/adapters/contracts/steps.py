@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An administrator's transactions, in the form that is shown before they are sent."""
+"""The transactions of an administrator as steps, which are shown before they are sent."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class TransactionStep:
     """A transaction that has not been sent.
 
     Attributes:
-        title: What is true afterwards; also the name of the step in a deployment file.
+        title: What is true after the step. It is also the name of the step in a deployment file.
         contract: The name of the contract that is called or created.
         to: The contract's address; empty for a creation.
         function: The contract's function; ``constructor`` for a creation.
         arguments: The function's arguments in order, as text.
         data: The transaction's data, 0x and hexadecimal digits.
-        nonce: The transaction's nonce, unless another program uses the wallet meanwhile.
+        nonce: The planned nonce. It changes if another program uses the wallet in the meantime.
         creates: The address of the new contract; empty for a call.
         gas: The node's estimate; None if it depends on an earlier step.
     """
@@ -48,11 +48,11 @@ def role_id(name: str) -> bytes:
 
 
 def encode_change(change: Change) -> str:
-    """Return the data of a change's transaction; a change names a role by its text."""
+    """Return the data of a change's transaction. The names of roles are converted to their ids."""
     function = artifact(change.contract).functions[change.function]
     values: list[Any] = []
-    for kind, value in zip(function.inputs, change.arguments, strict=True):
-        if kind == "bytes32" and isinstance(value, str):
+    for input_type, value in zip(function.inputs, change.arguments, strict=True):
+        if input_type == "bytes32" and isinstance(value, str):
             values.append(role_id(value))
         else:
             values.append(value)
@@ -62,7 +62,7 @@ def encode_change(change: Change) -> str:
 def to_steps(
     changes: Iterable[Change], addresses: Mapping[str, str], *, nonce: int
 ) -> tuple[TransactionStep, ...]:
-    """Return the transactions of changes, with consecutive nonces.
+    """Return the steps that make the changes, with consecutive nonces.
 
     Args:
         changes: The changes in the order in which they are sent.
@@ -84,7 +84,7 @@ def to_steps(
 
 
 def filling(nonce: int, sender: str) -> TransactionStep:
-    """Return a transaction that only uses a nonce: a transfer of 0 wei to the sender itself."""
+    """Return a step that only uses a nonce: a transfer of 0 wei to the sender itself."""
     title = f"nonce {nonce} is used, which nothing else waits with"
     return TransactionStep(
         title=title,
@@ -98,7 +98,7 @@ def filling(nonce: int, sender: str) -> TransactionStep:
 
 
 def to_json(step: TransactionStep) -> dict[str, Any]:
-    """Return a step as JSON; the code of a creation is given by its length and hash."""
+    """Return a step as JSON, with the length and the hash of a creation's code instead of it."""
     fields: dict[str, Any] = {
         "title": step.title,
         "contract": step.contract,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a deployment file with the chain at one block: contracts, and mined transactions."""
+"""Finds which contracts and transactions of a deployment file are on the chain at one block."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Survey:
         head: The block.
         known: The addresses of the contracts that exist, by name.
         used: How many nonces of the admin are used.
-        free: The first nonce that no transaction was sent with or is recorded for.
-        gaps: The nonces before ``free`` for which the node has no pending transaction. No
-            transaction with a later nonce is mined until they are used.
+        free: The lowest nonce above all sent and all recorded transactions.
+        gaps: The unused nonces below ``free`` for which the node has no pending transaction. They
+            block the transactions with higher nonces.
     """
 
     head: Block
@@ -41,9 +41,9 @@ def creation_of(contract: str) -> str:
 def survey(node: Node, record: Record) -> Survey:
     """Return the state of a deployment, and correct the record.
 
-    Nonce and code are read at the same block. If a nonce is used and its address has no code,
-    another transaction has used the nonce. If the nonce is not used, the contract may still be
-    created.
+    Nonce and code are read at the same block. If a nonce is used and there is no code at the
+    contract's address, another transaction has used the nonce. If the nonce is not used, the
+    contract may still be created.
     """
     admin = record.origin.admin
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
@@ -51,10 +51,11 @@ def survey(node: Node, record: Record) -> Survey:
     used = int(node.ask("eth_getTransactionCount", admin, pin), 16)
     _confirm(node, record, used)
     known: dict[str, str] = {}
-    for name, address, is_sure in _candidates(record):
+    for name, address, is_certain in _candidates(record):
         code = node.ask("eth_getCode", address, pin)
-        is_there = len(code) > len("0x") and name not in known
-        if is_there and (is_sure or code == code_of_release(node, name, known, at_block=head)):
+        if name in known or len(code) <= len("0x"):
+            continue
+        if is_certain or code == code_of_release(node, name, known, at_block=head):
             known[name] = address
     record.contracts = dict(known)
     pending = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
@@ -115,9 +116,9 @@ def _is_pending(node: Node, record: Record, nonce: int) -> bool:
 
 
 def _candidates(record: Record) -> list[tuple[str, str, bool]]:
-    """Return name and possible address of contracts, and whether code there is known to be ours.
+    """Return the possible addresses of contracts: name, address, and whether it is certain.
 
-    The certain addresses are first.
+    A contract at a certain address is ours. The certain addresses are first.
     """
     certain = [(name, address, True) for name, address in record.contracts.items()]
     uncertain = []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the Job Definition service.
+"""The clients of the Job Definition service.
 
-A provider fetches scripts over gRPC; a customer submits workflows over GraphQL.
+A provider fetches scripts over gRPC. A customer submits workflows over GraphQL.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub
 TIMEOUT_S = 10.0
 SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"
 UNKNOWN_CUSTOMER = 'Unknown argument "customer"'
-SUBMIT_FOR = (
+SUBMIT_FOR_CUSTOMER = (
     "mutation Submit($job: Job!, $customer: String) { submit(job: $job, customer: $customer) }"
 )
 
@@ -53,9 +53,9 @@ class JobDefinitionClient:
     """Implements port ``ScriptSource``.
 
     Args:
-        peer: Address and certificates of the service for providers.
-        wallet: The provider.
-        logger_ca_file: Path, on compute nodes, of the CA of the grid's logger; None for the
+        peer: Address and certificates of the service.
+        wallet: The provider's wallet.
+        logger_ca_file: Path on compute nodes of the CA file of the grid's logger. None for the
             system's CAs.
     """
 
@@ -76,8 +76,8 @@ class JobDefinitionClient:
     def fetch(self, job: Job) -> Script:
         """Sign a challenge of the service and return the job's script.
 
-        Only NOT_FOUND is final. The service may refuse for a temporary reason of its own, such as a
-        chain node that lags, and failing a job is final.
+        Only NOT_FOUND is a final error. Other refusals may have a temporary reason, such as a chain
+        node that lags.
         """
         try:
             response = self._fetch(job)
@@ -102,8 +102,7 @@ class JobDefinitionClient:
         except grpc.RpcError as err:
             if err.code() is not grpc.StatusCode.UNAUTHENTICATED:
                 raise
-        # A service may forget its challenges when it restarts, so the first refusal is retried at
-        # once.
+        # A service with a new key refuses older challenges, so the client tries once more.
         return self._sign_and_fetch(job)
 
     def _sign_and_fetch(self, job: Job) -> GetSBatchResponse:
@@ -141,18 +140,18 @@ def submit_workflow(
     Args:
         url: ``https://host:port/graphql``.
         job: The workflow, as ``Workflow.to_graphql`` returns it.
-        ca: PEM file of the service's CA; None for the system's CAs.
-        customer: Address of the owner; if it is empty, the owner is the first customer whose job
+        ca: PEM file of the service's CA. None for the system's CAs.
+        customer: Address of the owner. If it is empty, the owner is the first customer whose job
             names the script.
 
     Raises:
-        InvalidWorkflow: If the service rejected the workflow; nothing is stored.
+        InvalidWorkflow: If the service rejected the workflow. Nothing is stored.
         JobDefinitionUnavailable: If the service did not answer, or answered something else.
         ConfigError: If the CA file cannot be read.
     """
     variables = {"job": job, "customer": customer} if customer else {"job": job}
     body = {
-        "query": SUBMIT_FOR if customer else SUBMIT,
+        "query": SUBMIT_FOR_CUSTOMER if customer else SUBMIT,
         "operationName": "Submit",
         "variables": variables,
     }
@@ -165,7 +164,7 @@ def submit_workflow(
         raise JobDefinitionUnavailable(f"could not submit to {url}", detail=str(err)) from err
     try:
         errors = answer.get("errors")
-        if errors and customer and _has_no_owners(errors):
+        if errors and customer and _rejects_customer(errors):
             return submit_workflow(url, job, ca=ca)
         if errors:
             raise _refusal(errors)
@@ -174,8 +173,8 @@ def submit_workflow(
         raise UnexpectedOutput(url, response.text) from err
 
 
-def _has_no_owners(errors: list[dict[str, Any]]) -> bool:
-    """Return whether the service does not support owners, as DeepSquare's does not."""
+def _rejects_customer(errors: list[dict[str, Any]]) -> bool:
+    """Return whether the service does not know the argument ``customer``, like DeepSquare's."""
     return any(UNKNOWN_CUSTOMER in str(error["message"]) for error in errors)
 
 

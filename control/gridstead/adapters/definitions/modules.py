@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetches workflow modules from public git repositories over HTTPS.
 
-Neither a repository nor the customer who names it is trusted. Rule 1: only hosts on a list are
-contacted, and redirects are not followed. Rule 2: nothing is checked out, so no hooks, filters,
-links or submodules take effect; one file is read from one tree. Rule 3: git gets no configuration,
-no password and none of the service's environment variables, and has limits for time, memory, file
-size and CPU.
+The repository and the customer who names it are untrusted. Rule 1: only hosts on a list are
+contacted, and redirects are not followed. Rule 2: no files are checked out, so hooks, filters,
+links and submodules have no effect. One file is read from one tree. Rule 3: git receives no
+configuration, no password and no environment variables of the service. Its time, memory, file size
+and CPU time are limited.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILE = "module.yaml"
 MAX_TEXT_BYTES = 256 * 1024
 MAX_CACHED = 512
 MAX_FETCHES = 4
-MAX_CALLERS = 8  # that fetch or wait for a slot; each of them occupies a thread
+MAX_CALLERS = 8  # calls that fetch or wait for a slot; each occupies a thread
 FAILURE_LIFE_S = 30
 MEMORY_BYTES = 1 << 30
 COMMIT_DIGITS = 40  # hexadecimal digits of a full commit id
@@ -47,7 +47,7 @@ _NOT_FOUND = re.compile(
     r"|returned error: (?:30\d|401|403|404|410)|redirect"
 )
 _TOO_LARGE = re.compile(r"invalid index-pack output|signal 25|File too large|[Oo]ut of memory")
-_NO_REFS = 2
+_NO_MATCHING_REFS = 2  # exit code of git ls-remote
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +67,19 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _CacheEntry:
-    """A fetched module or its error, and when it expires (Unix seconds); None for never."""
+    """A fetched module or its error. ``expires_at`` is in Unix seconds, or None for never."""
 
     result: str | InvalidInput = field(repr=False)
     expires_at: int | None
 
 
 class GitModules:
-    """Fetches modules; safe to call from many threads.
+    """Fetches modules. Safe to call from many threads.
 
     Args:
-        hosts: Allowed hosts, with the port if a source names one.
+        hosts: Allowed hosts. A host with a port must be written with the port.
         clock: Wall time.
-        ca_file: PEM file of the hosts' CA; None for the system's CAs.
+        ca_file: PEM file of the hosts' CA. None for the system's CAs.
         bounds: Limits for one module.
     """
 
@@ -101,7 +101,7 @@ class GitModules:
         self._caller_slots = threading.BoundedSemaphore(MAX_CALLERS)
 
     def text(self, source: ModuleSource) -> str:
-        """Return the module's text; see ``ports.Modules``."""
+        """Return the module's text, as ``ports.Modules`` describes."""
         if source.host not in self._hosts:
             allowed = ", ".join(self._hosts) or "none"
             raise InvalidInput(
@@ -195,20 +195,22 @@ class _Repository:
         listing = self._git("ls-tree", "--full-tree", commit, "--", path)
         entry = listing.decode("utf-8", "replace").split()
         if not entry:
-            raise self._wrong(f"there is no file {path} in it")
+            raise self._refusal(f"there is no file {path} in it")
         if len(entry) != 4 or entry[0] not in ("100644", "100755"):  # mode, type, object, path
-            raise self._wrong(f"{path} is not a plain file")
+            raise self._refusal(f"{path} is not a plain file")
         text = self._git("cat-file", "blob", entry[2], offline=True, limit=MAX_TEXT_BYTES)
         try:
             return text.decode()
         except UnicodeDecodeError as err:
-            raise self._wrong(f"{path} is not text") from err
+            raise self._refusal(f"{path} is not text") from err
 
     def _fetch_commit(self) -> str:
         """Fetch the commit of the source and return its id."""
         commit = self._source.commit
-        small = f"--filter=blob:limit={MAX_TEXT_BYTES + 1}"
-        fetch = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules", small)
+        without_large_files = f"--filter=blob:limit={MAX_TEXT_BYTES + 1}"
+        fetch = (
+            "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", without_large_files,
+        )  # fmt: skip
         if commit and len(commit) < COMMIT_DIGITS:
             self._git(*fetch, "origin", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
             words = ("--quiet", "--verify", "--end-of-options", f"{commit}^{{commit}}")
@@ -267,7 +269,7 @@ class _Repository:
             message = stderr.read_bytes()[:MAX_TEXT_BYTES].decode("utf-8", "replace")
             raise self._failure(words[0], code, message)
         if limit is not None and stdout.stat().st_size > limit:
-            raise self._wrong(f"{FILE} is larger than {limit // 1024} KiB")
+            raise self._refusal(f"{FILE} is larger than {limit // 1024} KiB")
         return stdout.read_bytes()
 
     def _prefix(self) -> list[str]:
@@ -283,20 +285,20 @@ class _Repository:
 
     def _failure(self, command: str, code: int, message: str) -> InvalidInput | ModuleUnavailable:
         if _TOO_LARGE.search(message) or code == -signal.SIGXFSZ:
-            return self._wrong(
+            return self._refusal(
                 f"the repository is larger than {self._bounds.pack_bytes // 1024} KiB, or damaged"
             )
         if command == "cat-file":
-            return self._wrong(f"{FILE} is larger than {MAX_TEXT_BYTES // 1024} KiB")
-        if command == "rev-parse" or (command == "ls-remote" and code == _NO_REFS):
-            return self._wrong("there is no such tag or commit")
+            return self._refusal(f"{FILE} is larger than {MAX_TEXT_BYTES // 1024} KiB")
+        if command == "rev-parse" or (command == "ls-remote" and code == _NO_MATCHING_REFS):
+            return self._refusal("there is no such tag or commit")
         if _NOT_FOUND.search(message):
-            return self._wrong("there is no such public repository, or commit in it")
+            return self._refusal("there is no such public repository, or commit in it")
         return ModuleUnavailable(
             f"could not fetch {self._source}", detail="the host did not answer like a git server"
         )
 
-    def _wrong(self, reason: str) -> InvalidInput:
+    def _refusal(self, reason: str) -> InvalidInput:
         return InvalidInput(f"cannot use {self._source}", detail=reason)
 
 

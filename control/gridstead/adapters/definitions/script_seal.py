@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seals stored scripts with AES-256-GCM.
+"""Seals stored scripts: encrypts and authenticates them with AES-256-GCM.
 
-Each script has its own key, derived from a storage key and the script id. The seal covers the id
-too, so a record that was altered or stored under another id cannot be opened. There may be several
-storage keys: the first one seals, all of them open. The name of a key is part of its hash and is
-stored with the sealed record.
+Each script has its own key, which is derived from a storage key and the script id. The seal covers
+the id too, so a record that was altered or stored under another id cannot be opened. There may be
+several storage keys: the newest one seals, and each of them can open. A sealed record has the name
+of its key, which is the start of a hash of the key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ScriptSeal:
     """Seals and opens records.
 
     Args:
-        keys: Storage keys, newest first; at least one, at least 32 bytes each.
+        keys: One or more storage keys of at least 32 bytes, newest first.
 
     Raises:
         ConfigError: If there is no key, or a key is too short.

@@ -20,8 +20,8 @@ from gridstead.errors import ConfigError, ScriptDamaged, UnexpectedOutput
 
 RECORDS_PER_RESEAL = 200
 
-# Both lists start with an update of the script's row. The row lock makes a second process wait for
-# the first one.
+# Both transactions start with an update of the script's row. Its lock makes a second process wait
+# until the first one has committed.
 _USE = (
     """UPDATE definitions SET owner = :customer, ends_at = NULL
     WHERE id = :id AND owner IN ('', :customer)""",
@@ -73,7 +73,7 @@ class Scripts:
             connection.execute(statement, row | {"owner": owner, "ends_at": ends_at})
 
     def get(self, batch_location_hash: str) -> StoredScript | None:
-        """Return the script with this id, None if there is none."""
+        """Return the script with this id. Returns None if there is none."""
         query = text("SELECT key_name, sealed, owner FROM definitions WHERE id = :id")
         with self._database.begin() as connection:
             row = connection.execute(query, {"id": batch_location_hash}).one_or_none()
@@ -97,11 +97,11 @@ class Scripts:
         return tuple(map(self._to_use, rows))
 
     def release(self, uses: Iterable[ScriptUse], *, ends_at: int) -> None:
-        """Delete the record that these jobs name scripts."""
+        """Store that these jobs no longer name scripts."""
         self._execute(_RELEASE, [_to_row(use) | {"ends_at": ends_at} for use in uses])
 
     def sweep(self, now: int) -> int:
-        """Delete expired scripts and nonces; return the number of scripts."""
+        """Delete expired scripts and nonces, and return the number of scripts."""
         with self._database.begin() as connection:
             connection.execute(text("DELETE FROM taken_nonces WHERE ends_at < :now"), {"now": now})
             removed = connection.execute(
@@ -113,12 +113,16 @@ class Scripts:
         """Seal records that have an older key with the newest key."""
         query = text(
             "SELECT id, key_name, sealed FROM definitions WHERE key_name <> :newest AND id > :after"
-            " ORDER BY id LIMIT :most"
+            " ORDER BY id LIMIT :page_size"
         )
         unreadable = []
         with self._database.begin() as connection:
-            page = {"newest": self._seal.newest, "after": after, "most": RECORDS_PER_RESEAL}
-            rows = connection.execute(query, page).all()
+            parameters = {
+                "newest": self._seal.newest,
+                "after": after,
+                "page_size": RECORDS_PER_RESEAL,
+            }
+            rows = connection.execute(query, parameters).all()
             for row in rows:
                 try:
                     record = self._seal.open(
@@ -132,7 +136,7 @@ class Scripts:
         return Resealed(count=len(rows) - len(unreadable), unreadable=tuple(unreadable), last=last)
 
     def holdings(self) -> Holdings:
-        """Return how much is stored."""
+        """Return the number and the size of the stored scripts."""
         query = text(
             "SELECT count(*) AS scripts, count(ends_at) AS unused,"
             " coalesce(sum(CASE WHEN ends_at IS NOT NULL THEN length(sealed) END), 0)"
@@ -143,11 +147,11 @@ class Scripts:
         return Holdings(scripts=row.scripts, unused=row.unused, unused_bytes=int(row.unused_bytes))
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """Return the mutex that all processes sharing the store have in common."""
+        """Return the mutex between all processes that share the store."""
         return self._database.lock()
 
     def take(self, nonce: str, *, ends_at: int) -> bool:
-        """Return whether a nonce is used for the first time, and store it."""
+        """Store a nonce, and return whether it was new."""
         statement = text(
             "INSERT INTO taken_nonces (nonce, ends_at) VALUES (:nonce, :ends_at)"
             " ON CONFLICT (nonce) DO NOTHING"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the grid's logger.
+"""The client of the grid's logger.
 
-A write needs a job's token; a read needs the owner's signature. The log writer on compute nodes
-imports this module, so it imports little.
+A writer needs the job's write token. A reader needs the owner's signature. This module has few
+imports, because every job starts a log writer, which imports it.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class WriteAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogQuery:
-    """The log to read, and the part of it.
+    """The log to read, and the part of it to read.
 
     Attributes:
-        owner: Address, lower case, whose wallet signs.
-        log_name: The log; it need not exist yet.
-        log_identity: Identity of the log; empty for the newest log of the name.
-        after: Where to start: 0, or ``resume`` of earlier lines.
-        until_now: Whether the stream ends at the present end of the log.
+        owner: Address of the owner, lower case. The owner's wallet signs the request.
+        log_name: Name of the log. The log need not exist yet.
+        log_identity: Identity of the log. Empty for the newest log of the name.
+        after: Position at which to start: 0, or ``resume`` of earlier lines.
+        until_now: Whether the stream ends at the current end of the log.
     """
 
     owner: str
@@ -74,9 +74,9 @@ class Lines:
     """Some lines of a log.
 
     Attributes:
-        lines: The lines without line breaks; at least one.
-        timestamp_ns: When they were written, nanoseconds since the epoch.
-        stream: Where they came from.
+        lines: One or more lines, without line ends.
+        timestamp_ns: When they were written. Unit: ns since 1970, UTC.
+        stream: The source of the lines.
         first: Number of the first line in the log, from 1.
         resume: Position after these lines.
     """
@@ -89,7 +89,7 @@ class Lines:
 
 
 class LoggerClient:
-    """A connection to the logger; safe to use from many threads.
+    """A connection to the logger. Safe to call from many threads.
 
     Args:
         peer: Address and certificates of the logger.
@@ -107,9 +107,9 @@ class LoggerClient:
     def write(
         self, access: WriteAccess, chunks: Iterable[Chunk], *, timeout_s: float = WRITE_TIMEOUT_S
     ) -> None:
-        """Store chunks; their lines are durable when this returns.
+        """Store chunks, and return when their lines are durable.
 
-        Safe to repeat: a numbered chunk that is stored already is not stored again.
+        Safe to repeat: the logger ignores a numbered chunk that it has already.
 
         Raises:
             LoggerUnavailable: If it is unknown whether the chunks are stored.
@@ -124,7 +124,7 @@ class LoggerClient:
             raise self._translate(err, "write") from err
 
     def read(self, query: LogQuery, *, now: int, sign: Sign) -> Iterator[Lines]:
-        """Yield the lines of a log, then new lines; without ``until_now`` the stream never ends.
+        """Yield the lines of a log, then new lines. Without ``until_now`` the stream never ends.
 
         Args:
             query: The log to read, and the start.
@@ -186,8 +186,8 @@ class LoggerClient:
 
     def _translate(self, err: grpc.RpcError, verb: str) -> GridsteadError:
         code = err.code()
-        kind = _REFUSALS.get(code, LoggerUnavailable)
-        return kind(
+        error_type = _REFUSALS.get(code, LoggerUnavailable)
+        return error_type(
             f"could not {verb} logs at {self._peer.address}",
             detail=f"{code.name}: {err.details()!r}",
         )

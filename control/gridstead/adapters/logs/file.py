@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format of a log file: a file header, then chunks, each sealed with AES-256-GCM.
 
-A file has its own key, derived from the storage key and the salt in its header. The header of a
-chunk has its length and numbers in plain text. The seal covers the chunk header, the file header,
-the log id and the position of the chunk. So a chunk that was altered, moved, copied or given to
-another owner cannot be opened. The seal does not reveal that the end of a file is missing.
+A file has its own key, which is derived from the storage key and the salt in its header. The header
+of a chunk has its length and numbers in plain text. The seal covers the chunk header, the file
+header, the log id and the position of the chunk. So a chunk that was altered, moved, or copied to
+another log cannot be opened. The seal does not detect that the end of a file is missing.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LogSeal:
     """Seals and opens the chunks of one file.
 
     Args:
-        key: The storage key; at least 32 bytes.
+        key: The storage key, at least 32 bytes.
         log: The log of the file.
         head: The file header.
 
@@ -133,7 +133,7 @@ def new_head(now_ns: int) -> bytes:
 
 
 def parse_chunk_head(data: bytes | memoryview) -> ChunkHead | None:
-    """Return a chunk's header, None if there are too few bytes or they are not a header."""
+    """Return a chunk's header. Returns None if the data does not start with a header."""
     if len(data) < CHUNK_HEAD_BYTES:
         return None
     sealed_bytes, lines, first_line, _, writer, sequence, _, _ = _CHUNK_HEAD.unpack_from(data)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stores logs as sealed files: ``<root>/<owner>/<log name>/<log identity>.log``.
 
-The data of append() survives a crash of this process, because the kernel has it. sync() makes it
-survive a power cut. Readers do not see a partial chunk after a crash, and the next append() removes
-it. The end of a file and the sequence numbers of its writers are kept in memory and are read from
-the chunk headers after a start.
+After append(), data survives a crash of this process, because the kernel has it. After sync(), it
+survives a power cut. A crash can leave a partial chunk: readers ignore it, and the next append()
+removes it. The end of each file and the sequence numbers of its writers are cached in memory. After
+a start, they are read from the chunk headers.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _LOCK = ".lock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much is stored, and how long.
+    """The limits of the stored logs.
 
     Attributes:
         log_bytes: Maximum size of a log.
-        owner_bytes: Maximum size of an owner's logs together; the oldest logs are deleted first.
-        age_s: How long a log is kept after its last line.
+        owner_bytes: Maximum size of all logs of an owner. The oldest logs are deleted first.
+        age_s: Time for which a log is kept after its last line.
     """
 
     log_bytes: int = MAX_LOG_BYTES
@@ -64,12 +64,12 @@ class Limits:
 
 
 class FileLogs:
-    """Implements port ``LogSink`` on a directory of its own.
+    """Implements port ``LogSink`` with files in a directory.
 
     Args:
-        root: An existing directory that only this process writes.
-        key: Seals the files; at least 32 bytes.
-        limits: How much is stored.
+        root: An existing directory that no other process uses.
+        key: The key that encrypts the files, at least 32 bytes.
+        limits: The limits of the stored logs.
 
     Raises:
         ConfigError: If the directory does not exist, another process has locked it, or the key is
@@ -90,16 +90,16 @@ class FileLogs:
         os.close(self._lock_fd)
 
     def append(self, log: LogId, chunk: Chunk) -> None:
-        """Store a chunk, unless it is stored already."""
+        """Store a chunk. A repeated chunk is ignored."""
         with self._lock, _translated(log, "write"), _opened(self._path(log)) as fd:
             tail = self._tail(log, fd)
-            if tail.full:
-                raise self._full(log)
+            if tail.is_full:
+                raise self._full_error(log)
             if chunk.writer and chunk.sequence <= tail.writers.get(chunk.writer, 0):
                 return
             if tail.end + CHUNK_HEAD_BYTES + len(chunk.data) > self._limits.log_bytes:
                 self._append(fd, tail, self._full_notice(chunk))
-                raise self._full(log)
+                raise self._full_error(log)
             self._append(fd, tail, chunk)
 
     def sync(self, log: LogId) -> None:
@@ -108,16 +108,16 @@ class FileLogs:
         with _translated(log, "write"):
             tail = self._tails.get(log)
             paths = [path]
-            if tail is None or not tail.named:
+            if tail is None or not tail.is_name_durable:
                 paths += [path.parent, path.parent.parent, self._root]
             with suppress(FileNotFoundError):
                 for changed in paths:
                     _fsync(changed)
             if tail is not None:
-                tail.named = True
+                tail.is_name_durable = True
 
     def read(self, log: LogId, *, after: int) -> tuple[StoredChunk, ...]:
-        """Return the chunks after a position, about a megabyte of them."""
+        """Return the next chunks after a position, about a megabyte."""
         with _translated(log, "read"):
             try:
                 fd = os.open(self._path(log), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -129,7 +129,7 @@ class FileLogs:
                 os.close(fd)
 
     def newest(self, owner: str, name: str) -> LogId | None:
-        """Return the log of this name that was created last, None if there is none."""
+        """Return the log of this name that was created last. Returns None if there is none."""
         folder = self._root / _safe(owner, is_address) / _safe(name, is_log_name)
         logs: list[tuple[int, str]] = []
         with suppress(FileNotFoundError):
@@ -138,7 +138,10 @@ class FileLogs:
                 if is_log_identity(log_identity) and path.stat().st_size >= FILE_HEAD_BYTES:
                     log = LogId(owner=owner, name=name, log_identity=log_identity)
                     logs.append((self._created_at_ns(log, path), log_identity))
-        return LogId(owner=owner, name=name, log_identity=max(logs)[1]) if logs else None
+        if not logs:
+            return None
+        _, newest_identity = max(logs)
+        return LogId(owner=owner, name=name, log_identity=newest_identity)
 
     def _created_at_ns(self, log: LogId, path: Path) -> int:
         with path.open("rb") as file:
@@ -150,7 +153,7 @@ class FileLogs:
         return tuple(sorted({path.parent.name for path in folder.glob(f"*/*{_SUFFIX}")}))
 
     def sweep(self, now: int) -> int:
-        """Delete logs that are too old or exceed the limits; return how many."""
+        """Delete logs that are too old or exceed the limits, and return how many."""
         with self._lock:
             folders = [folder for folder in self._root.iterdir() if is_address(folder.name)]
             return sum(self._sweep(folder, now) for folder in folders)
@@ -173,7 +176,7 @@ class FileLogs:
         return removed
 
     def _tail(self, log: LogId, fd: int) -> Tail:
-        """Return the tail of the log; write the header of a new file and repair a damaged file."""
+        """Return the tail of a log. Write the header of a new file, and repair a damaged file."""
         tail = self._tails.get(log)
         if tail is None or os.fstat(fd).st_size < tail.end:  # the file was removed
             if os.fstat(fd).st_size < FILE_HEAD_BYTES:
@@ -201,7 +204,7 @@ class FileLogs:
             data=text.encode(), timestamp_ns=chunk.timestamp_ns, stream=Stream.GRID, sequence=FULL
         )
 
-    def _full(self, log: LogId) -> LogFull:
+    def _full_error(self, log: LogId) -> LogFull:
         return LogFull(
             f"log {log.name} is full", detail=f"the limit is {self._limits.log_bytes} bytes"
         )

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The spool of a job's log: a bounded queue on disk between the pipe and the logger.
 
-Chunks get increasing numbers and are written to segment files. The name of a segment is its first
-number. A segment is deleted when the logger has confirmed that its chunks are durable. A writer
-that was killed and restarted sends the chunks in the segments again and continues the numbers; the
-logger drops numbers that it has already. Nothing waits for the logger. Lines that do not fit are
-counted, and the count is written to the log in their place.
+Chunks have increasing numbers and are written to segment files. The name of a segment is its first
+number. A segment is deleted after the logger has confirmed that its chunks are durable. A writer
+that was killed and restarted sends the chunks in the segments again and continues the numbers. The
+logger ignores chunks that it has already. The job never waits for the logger: if the spool is full,
+lines are dropped, and the log contains their number in their place.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _SEGMENT = "*.chunks"
 
 
 class Spool:
-    """Chunks that wait to be sent; one thread puts chunks, one takes them.
+    """Chunks that wait to be sent. One thread puts chunks, and another takes them.
 
     Args:
-        folder: Folder of the segments; it is created if it does not exist. The chunks of an earlier
+        folder: Folder of the segments. It is created if it does not exist. The chunks of an earlier
             process are sent again.
         max_bytes: Maximum size of the waiting chunks.
 
@@ -45,7 +45,7 @@ class Spool:
         folder.mkdir(mode=0o700, exist_ok=True)
         self._folder = folder
         self._max_bytes = max_bytes
-        self._writer = _writer(folder / _WRITER)
+        self._writer = _writer_number(folder / _WRITER)
         self._changed = threading.Condition()
         self._closed = False
         self._missing_lines = 0
@@ -62,26 +62,25 @@ class Spool:
     def put(self, data: bytes, stream: Stream) -> None:
         """Add lines of a stream, or count them as missing if there is no room."""
         with self._changed:
-            if self._missing_lines and not self._add(_missing(self._missing_lines), Stream.GRID):
-                self._missing_lines += data.count(b"\n") + 1
+            line_count = data.count(b"\n") + 1
+            if not self._report_gap():
+                self._missing_lines += line_count
                 return
-            self._missing_lines = 0
             if not self._add(data, stream):
-                self._missing_lines = data.count(b"\n") + 1
+                self._missing_lines = line_count
             self._changed.notify()
 
     def close(self) -> None:
         """Mark the end of the output."""
         with self._changed:
-            if self._missing_lines and self._add(_missing(self._missing_lines), Stream.GRID):
-                self._missing_lines = 0
+            self._report_gap()
             self._closed = True
             self._changed.notify()
 
     def take(self) -> list[Chunk]:
-        """Return the next chunks, waiting for the first one; empty at the end of the output.
+        """Wait for chunks and return them. Returns an empty list at the end of the output.
 
-        The same chunks are returned until done() is called.
+        Repeated calls return the same chunks until done() is called.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._taken or self._lines or self._closed)
@@ -90,7 +89,7 @@ class Spool:
             return list(self._taken)
 
     def done(self) -> None:
-        """Delete the chunks that were taken; the logger has stored them."""
+        """Delete the chunks that were taken. Call this when the logger has stored them."""
         with self._changed:
             for chunk in self._taken:
                 self._lines -= chunk.lines
@@ -98,9 +97,17 @@ class Spool:
             self._delete_segments()
 
     def waiting(self) -> int:
-        """Return how many lines are not sent."""
+        """Return the number of lines that were not sent."""
         with self._changed:
             return self._lines + self._missing_lines
+
+    def _report_gap(self) -> bool:
+        """Add a message about missing lines, if there are any. Return whether there was room."""
+        if self._missing_lines:
+            if not self._add(_gap_message(self._missing_lines), Stream.GRID):
+                return False
+            self._missing_lines = 0
+        return True
 
     def _add(self, data: bytes, stream: Stream) -> bool:
         """Store a chunk, and return whether there was room."""
@@ -133,7 +140,7 @@ class Spool:
     def _read(self) -> None:
         """Take chunks from the first segment.
 
-        Waiting lines are always there, because segments without waiting lines are deleted.
+        It always has waiting lines, because segments without waiting lines are deleted.
         """
         self._delete_segments()
         with self._segments[0].open("rb") as file:
@@ -179,8 +186,8 @@ class Spool:
         self._segments.append(path)
 
 
-def _writer(path: Path) -> int:
-    """Return the random number of this job's writer; it is the same after a restart."""
+def _writer_number(path: Path) -> int:
+    """Return the random number of this job's writer. A restarted writer has the same number."""
     try:
         return int(path.read_text(), 16)
     except (FileNotFoundError, ValueError):
@@ -189,5 +196,5 @@ def _writer(path: Path) -> int:
         return int(number, 16)
 
 
-def _missing(lines: int) -> bytes:
+def _gap_message(lines: int) -> bytes:
     return b"gridstead: %d lines are missing here: the logger was away or too slow" % lines

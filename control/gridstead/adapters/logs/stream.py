@@ -2,7 +2,7 @@
 """Sends a job's output to the logger: from pipes to the spool, and from the spool to the logger.
 
 Rule 1: the pipes are always read, so the job never waits. Rule 2: lines are kept until the logger
-has confirmed that they are durable. The module imports little because it runs in every job.
+has confirmed that they are durable. This module has few imports, because it runs in every job.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class LogSender:
     """Sends the chunks of a spool in a thread.
 
     Args:
-        spool: Where chunks wait.
-        connect: Returns the function that sends; called in the thread because it takes time.
+        spool: The spool.
+        connect: Connects to the logger and returns the function that sends chunks. The thread calls
+            it, because it takes time.
     """
 
     def __init__(self, spool: Spool, connect: Callable[[], Send]) -> None:
@@ -52,22 +53,24 @@ class LogSender:
         self._thread.start()
 
     def finish(self) -> int:
-        """Wait until all chunks are sent and return how many lines were not sent.
+        """Wait until all chunks are sent, and return the number of lines that were not sent.
 
         The wait is short if the logger is unreachable.
         """
         self._ending.set()
         ended = time.monotonic()
         while self._thread.is_alive():
-            waited = time.monotonic() - ended
-            if waited > (UNREACHABLE_WAIT_S if self._is_unreachable() else LAST_WAIT_S):
+            limit_s = UNREACHABLE_WAIT_S if self._is_unreachable() else LAST_WAIT_S
+            if time.monotonic() - ended > limit_s:
                 break
             self._thread.join(_STEP_S)
         return self._spool.waiting()
 
     def _is_unreachable(self) -> bool:
+        if self._unreachable:
+            return True
         since = self._trying_since
-        return self._unreachable or (since is not None and time.monotonic() - since > SLOW_S)
+        return since is not None and time.monotonic() - since > SLOW_S
 
     def _run(self) -> None:
         try:
@@ -107,7 +110,7 @@ def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
     ready = select.poll()
     for source in sources:
         ready.register(source, select.POLLIN)
-    copying = True
+    is_copying = True
     while partial_lines:
         for source, _ in ready.poll():
             chunk = os.read(source, READ_BYTES)
@@ -117,8 +120,8 @@ def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
                 del partial_lines[source]
             if lines:
                 spool.put(lines.removesuffix(b"\n"), sources[source])
-                # The spool gets the lines first, so a line in the copy is also in the spool.
-                copying = copying and write_all(copy, lines)
+                # The copy is written last, so each of its lines is also in the spool.
+                is_copying = is_copying and write_all(copy, lines)
     spool.close()
 
 
@@ -134,7 +137,7 @@ def _split(data: bytes, *, is_end: bool) -> tuple[bytes, bytes]:
 
 
 def write_all(fd: int, data: bytes) -> bool:
-    """Write all data and return whether that succeeded; a full disk must not stop the job."""
+    """Write all data. Return False if that failed, because a full disk must not stop the job."""
     view = memoryview(data)
     try:
         while view:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the end of a log file after a start and repairs it after a crash.
+"""Finds the end of a log file after a start, and repairs the file after a crash.
 
-A crash can leave a partial chunk after the last complete one. A partial chunk was never
-acknowledged and is cut off. If more than one chunk's worth of data does not open, the file is
-damaged, and the data is copied to a file next to the log before it is cut off.
+A crash can leave a partial chunk at the end. It was never acknowledged and is cut off. If the data
+that cannot be opened is larger than a chunk can be, the file is damaged, and the data is copied to
+a file next to the log before it is cut off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gridstead.adapters.logs.file import (
 from gridstead.errors import LogDamaged
 
 FULL = 2**64 - 1
-"""Sequence number of the chunk that marks a log as full; no writer reaches this number."""
+"""Sequence number of the chunk that marks a log as full. Writers never reach it."""
 
 MAX_WRITERS = 64
 _WINDOW_BYTES = 1024 * 1024
@@ -39,22 +39,22 @@ class Tail:
         next_line: Number of the next chunk's first line.
         writers: The last sequence number of each recent writer that numbers its chunks, oldest
             writer first.
-        full: Whether the log has reached its size limit.
-        named: Whether the file's name is durable.
+        is_full: Whether the log has reached its size limit.
+        is_name_durable: Whether the directory entry of the file survives a power cut.
     """
 
     seal: LogSeal
     end: int = FILE_HEAD_BYTES
     next_line: int = 1
     writers: dict[int, int] = field(default_factory=dict)
-    full: bool = False
-    named: bool = False
+    is_full: bool = False
+    is_name_durable: bool = False
 
     def add(self, size: int, *, lines: int, writer: int, sequence: int) -> None:
-        """Account for a chunk that was written."""
+        """Update the state after a chunk was written."""
         self.end += size
         self.next_line += lines
-        self.full = sequence == FULL
+        self.is_full = sequence == FULL
         if writer:
             self.writers.pop(writer, None)
             self.writers[writer] = sequence
@@ -67,7 +67,7 @@ def find_tail(fd: int, seal: LogSeal, path: Path) -> Tail:
     size = os.fstat(fd).st_size
     heads = _heads(fd, size)
     end = FILE_HEAD_BYTES + sum(head.size for head in heads)
-    while heads and not _opens(fd, seal, end - heads[-1].size, heads[-1].size):
+    while heads and not _can_be_opened(fd, seal, end - heads[-1].size, heads[-1].size):
         end -= heads.pop().size
     if end < size:
         if size - end > CHUNK_HEAD_BYTES + MAX_SEALED_BYTES:
@@ -95,7 +95,7 @@ def _heads(fd: int, size: int) -> list[ChunkHead]:
     return heads
 
 
-def _opens(fd: int, seal: LogSeal, position: int, size: int) -> bool:
+def _can_be_opened(fd: int, seal: LogSeal, position: int, size: int) -> bool:
     try:
         seal.open(os.pread(fd, size, position), position=position)
     except LogDamaged:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drift of a site from its inventory, as a file for node_exporter's textfile collector."""
+"""Writes the drift metrics to a file for the textfile collector of node_exporter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DriftMetricsFile:
     """Implements port ``DriftMetrics``. The file is replaced atomically.
 
     Args:
-        path: The file, named ``*.prom``, in an existing folder.
+        path: The file. Its name must end in ``.prom``, and its folder must exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -24,10 +24,10 @@ class DriftMetricsFile:
     def publish(self, tasks: Mapping[str, int] | None, *, checked_at: int) -> None:
         """Write the file."""
         registry = CollectorRegistry()
-        _gauge(registry, "check_success", "Whether all hosts could be checked").set(
-            tasks is not None
-        )
-        _gauge(registry, "check_timestamp_seconds", "When the site was checked").set(checked_at)
+        success = _gauge(registry, "check_success", "Whether all hosts could be checked")
+        success.set(tasks is not None)
+        timestamp = _gauge(registry, "check_timestamp_seconds", "When the site was checked")
+        timestamp.set(checked_at)
         if tasks is not None:
             counts = _gauge(
                 registry,
@@ -39,8 +39,8 @@ class DriftMetricsFile:
                 counts.labels(host).set(count)
         try:
             write_to_textfile(str(self._path), registry)
-        except OSError as err:
-            raise ConfigError(f"could not write {self._path}", detail=err.strerror) from err
+        except OSError as error:
+            raise ConfigError(f"could not write {self._path}", detail=error.strerror) from error
 
 
 def _gauge(registry: CollectorRegistry, name: str, description: str, *labels: str) -> Gauge:

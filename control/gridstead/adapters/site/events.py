@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts the events of ansible-runner."""
+"""Converts events of ansible-runner to events of the domain."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ from gridstead.domain.site.playbook import (
     TaskStarted,
 )
 
-COLLECTION = "gridstead.site."  # of the roles; reports name them without it
-DIFF_LINES_MAX = 200
-MESSAGE_MAX = 2000
+COLLECTION = "gridstead.site."  # the prefix of roles, which reports omit
+MAX_DIFF_LINES = 200
+MAX_MESSAGE_LENGTH = 2000
 OUTCOMES = {
     "runner_on_ok": TaskOutcome.OK,
     "runner_on_failed": TaskOutcome.FAILED,
     "runner_on_skipped": TaskOutcome.SKIPPED,
     "runner_on_unreachable": TaskOutcome.UNREACHABLE,
 }
-TARGETS = ("dest", "path", "name")
+TARGET_KEYS = ("dest", "path", "name")  # keys of a result that contain its target
 UNIT_MODULES = ("daemon", "service", "systemd", "systemd_service")
 
 Result = Mapping[str, Any]
 
 
 def to_event(runner_event: Mapping[str, Any]) -> PlaybookEvent | None:
-    """Return an event of ansible-runner as a PlaybookEvent, None if it carries no information.
+    """Return the PlaybookEvent of an event of ansible-runner. Return None if there is none.
 
-    The event of a task with ``no_log`` does not show whether anything changed; ``Notes`` does.
+    The event does not show whether a task with ``no_log`` changed something. ``Notes`` shows it.
     """
-    data, kind = runner_event.get("event_data", {}), runner_event["event"]
+    data = runner_event.get("event_data", {})
+    kind = runner_event["event"]
     if kind == "playbook_on_play_start":
         return PlayStarted(name=data.get("play", ""))
     if kind == "playbook_on_task_start":
@@ -46,11 +47,14 @@ def to_event(runner_event: Mapping[str, Any]) -> PlaybookEvent | None:
     if kind in OUTCOMES:
         return _finished(OUTCOMES[kind], data)
     if kind == "playbook_on_stats":
-        return RunEnded(
-            failed=frozenset(data.get("failures", {})) | frozenset(data.get("dark", {}))
-        )
+        failed_hosts = frozenset(data.get("failures", {}))
+        unreachable_hosts = frozenset(data.get("dark", {}))
+        return RunEnded(failed=failed_hosts | unreachable_hosts)
     text = str(runner_event.get("stdout", "")).strip()
-    return PrintedText(text=text) if text and not data.get("task_uuid") else None
+    belongs_to_task = bool(data.get("task_uuid"))
+    if not text or belongs_to_task:
+        return None
+    return PrintedText(text=text)
 
 
 def to_task(data: Mapping[str, Any]) -> Task:
@@ -94,14 +98,14 @@ def _all_differences(changed: Iterable[Result]) -> str:
     texts: list[str] = []
     for result in changed:
         names = targets(result)
-        texts += [difference(diff, names) for diff in _listed(result.get("diff"))]
+        texts += [difference(diff, names) for diff in _as_list(result.get("diff"))]
     return "".join(texts)
 
 
 def _unit_state(data: Mapping[str, Any], changed: Iterable[Result]) -> str:
-    """Return the state of a unit that a task requested.
+    """Return the state that a task requested of a unit.
 
-    Module daemon chooses the state itself and returns it.
+    The module daemon has no such argument. It returns the state that it has chosen.
     """
     if _module(data) not in UNIT_MODULES:
         return ""
@@ -111,7 +115,7 @@ def _unit_state(data: Mapping[str, Any], changed: Iterable[Result]) -> str:
 
 
 def _debug_message(data: Mapping[str, Any], result: Result) -> tuple[str, ...]:
-    """Return the message of a debug task, which only reports a change."""
+    """Return the message of a debug task. Roles use debug tasks to report a change."""
     if _module(data) == "debug" and result.get("msg"):
         return (str(result["msg"]),)
     return ()
@@ -122,31 +126,31 @@ def _module(data: Mapping[str, Any]) -> str:
 
 
 def message(task_result: Result, results: Iterable[Result]) -> str:
-    """Return why a task failed: for a loop, the reason of each item; with a command's stderr."""
+    """Return the reason of a failure with the stderr of the command, for each item of a loop."""
     if "censored" in task_result:
         return "the output is hidden because of no_log"
     failed = [result for result in results if result.get("failed")] or [task_result]
     parts: list[str] = []
     for result in failed:
         parts += [str(result[key]).strip() for key in ("msg", "stderr") if result.get(key)]
-    return "\n".join(dict.fromkeys(parts))[:MESSAGE_MAX]
+    return "\n".join(dict.fromkeys(parts))[:MAX_MESSAGE_LENGTH]
 
 
 def targets(result: Result) -> tuple[str, ...]:
-    """Return the names of what a result is about: a file, a unit, packages."""
+    """Return the names of the objects of a result, such as a file, a unit or packages."""
     for source in (result, _arguments(result)):
-        for key in TARGETS:
+        for key in TARGET_KEYS:
             if source.get(key):
-                return tuple(str(name) for name in _listed(source[key]))
+                return tuple(str(name) for name in _as_list(source[key]))
     return ()
 
 
 def difference(diff: Any, names: tuple[str, ...] = ()) -> str:  # noqa: ANN401 - depends on the module
-    """Return a difference as a unified diff, cut to a readable length.
+    """Return a unified diff of at most ``MAX_DIFF_LINES`` lines.
 
     Args:
-        diff: The difference as the module returns it.
-        names: What the difference is about; a single name becomes the name in the diff.
+        diff: The difference in the format of the module that returned it.
+        names: The names of the changed objects. A single name is the name in the diff.
     """
     if not isinstance(diff, Mapping):
         return ""
@@ -155,11 +159,13 @@ def difference(diff: Any, names: tuple[str, ...] = ()) -> str:  # noqa: ANN401 -
     name = str(diff.get("before_header") or diff.get("after_header") or "")
     if len(names) == 1:
         name = names[0]
-    before, after = _lines(diff.get("before")), _lines(diff.get("after"))
-    lines = list(difflib.unified_diff(before, after, f"{name} now", f"{name} then", lineterm=""))
-    omitted = len(lines) - DIFF_LINES_MAX
+    before = _lines(diff.get("before"))
+    after = _lines(diff.get("after"))
+    headers = (f"{name} before", f"{name} after")
+    lines = list(difflib.unified_diff(before, after, *headers, lineterm=""))
+    omitted = len(lines) - MAX_DIFF_LINES
     if omitted > 0:
-        lines = [*lines[:DIFF_LINES_MAX], f"... and {omitted} more lines"]
+        lines = [*lines[:MAX_DIFF_LINES], f"... and {omitted} more lines"]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -174,7 +180,7 @@ def _arguments(result: Result) -> Result:
     return invocation.get("module_args") or invocation
 
 
-def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - a value or a list, depending on the module
+def _as_list(value: Any) -> list[Any]:  # noqa: ANN401 - a value or a list, depending on the module
     if value is None:
         return []
     return list(value) if isinstance(value, list) else [value]

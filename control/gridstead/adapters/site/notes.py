@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the notes that callbacks/gridstead_notes.py adds to ansible-runner's events."""
+"""Reads the notes of the callback plugin gridstead_notes, which complete the events of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 IN_CHECK_MODE = "ansible_check_mode"
 
-TaskLocation = tuple[str, str]  # host, Ansible's id of the task
+TaskOnHost = tuple[str, str]  # the host, and the id of the task in Ansible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,36 +18,38 @@ class Notes:
     """The notes of a run.
 
     Attributes:
-        changed: Tasks that changed something, including tasks with ``no_log``.
-        would_run: Handlers that were skipped only because of check mode.
-        waiting: By host, notified handlers that did not run; sorted.
+        changed: The tasks that changed something, including tasks with ``no_log``.
+        would_run: The handlers that were skipped only because of check mode.
+        waiting: The handlers that were notified but did not run, by host. Sorted.
     """
 
-    changed: frozenset[TaskLocation]
-    would_run: frozenset[TaskLocation]
+    changed: frozenset[TaskOnHost]
+    would_run: frozenset[TaskOnHost]
     waiting: Mapping[str, tuple[str, ...]]
 
 
 def read_notes(path: Path, *, check: bool) -> Notes:
-    """Return the notes of a run; they are empty if the run ended before its first task."""
+    """Return the notes in a file. They are empty if the run ended before its first task."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return to_notes([json.loads(line) for line in lines], check=check)
 
 
 def to_notes(entries: Iterable[Mapping[str, str]], *, check: bool) -> Notes:
-    """Return the notes of a run.
+    """Return the notes that the entries of a file contain.
 
     Args:
-        entries: The entries in the order in which they were written.
+        entries: The entries in the order of the file.
         check: Whether the run was in check mode.
     """
-    changed, would_run = set[TaskLocation](), set[TaskLocation]()
+    changed: set[TaskOnHost] = set()
+    would_run: set[TaskOnHost] = set()
     waiting: dict[str, set[str]] = {}
     for note in entries:
         host = note["host"]
         if note["kind"] == "changed":
             changed.add((host, note["task"]))
-            waiting.setdefault(host, set()).update(filter(None, note["waits"].split(",")))
+            notified_handlers = filter(None, note["waits"].split(","))
+            waiting.setdefault(host, set()).update(notified_handlers)
         elif note["kind"] == "flushed":
             waiting.pop(host, None)
         elif check and (not note["why"] or IN_CHECK_MODE in note["why"]):

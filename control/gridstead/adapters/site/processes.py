@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the processes of a run by an entry of their environment, and kills them through pidfds.
+"""Kills the processes of a run. They are identified by an entry in their environment.
 
-Ansible's workers and Mitogen's processes have their own groups and sessions and outlive the process
-that started them, so neither a process group nor a parent leads to all of them. Rule: after a pidfd
-is open, the environment is checked again, so that a reused pid is never signalled.
+Ansible's workers and Mitogen's processes have their own process groups and sessions, and may
+outlive their parent. So they cannot be found by a process group or a parent. The processes are
+killed through pidfds: after a pidfd is open, the environment is checked again, so that a process
+that reuses the pid is never killed.
 """
 
 from __future__ import annotations
@@ -16,47 +17,48 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
-RETRY_AFTER_S = 0.02
+RETRY_S = 0.02
 
 
-def end_processes(entry: str, *, within_s: float) -> tuple[int, ...]:
-    """Kill all processes that have an entry in their environment, until none remains.
+def end_processes(entry: str, *, timeout_s: float) -> tuple[int, ...]:
+    """Kill all processes with an entry in their environment. Retry until none remains.
 
     Args:
-        entry: ``NAME=value``.
-        within_s: How long to try. Unit: s.
+        entry: The entry, as ``NAME=value``.
+        timeout_s: The time after which the function gives up.
 
     Returns:
-        The pids of the processes that still exist; empty unless the kernel cannot end one.
+        The pids of the processes that still exist. Empty unless the kernel cannot end a process.
     """
-    end = time.monotonic() + within_s
-    while remaining := tuple(_with_entry(entry)):
-        if time.monotonic() > end:
+    deadline = time.monotonic() + timeout_s
+    while remaining := tuple(_pids_with_entry(entry)):
+        if time.monotonic() > deadline:
             return remaining
         for pid in remaining:
             _kill(pid, entry)
-        time.sleep(RETRY_AFTER_S)  # a process may start another one meanwhile
+        time.sleep(RETRY_S)  # A process may have started another one in the meantime.
     return ()
 
 
-def _with_entry(entry: str) -> Iterator[int]:
+def _pids_with_entry(entry: str) -> Iterator[int]:
     pids = (int(path.name) for path in PROC.iterdir() if path.name.isdigit())
     return (pid for pid in pids if _has_entry(pid, entry))
 
 
 def _has_entry(pid: int, entry: str) -> bool:
-    """Return whether a process has the entry; False for dead processes and for other users'."""
+    """Return whether a process has the entry. False for processes of other users."""
     try:
-        return entry.encode() in (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        environment = (PROC / str(pid) / "environ").read_bytes()
     except OSError:
         return False
+    return entry.encode() in environment.split(b"\0")
 
 
 def _kill(pid: int, entry: str) -> None:
     with suppress(ProcessLookupError):
-        process = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(pid)
         try:
             if _has_entry(pid, entry):
-                signal.pidfd_send_signal(process, signal.SIGKILL)
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         finally:
-            os.close(process)
+            os.close(pidfd)

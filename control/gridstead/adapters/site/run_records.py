@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of runs, one file each, in a folder that only the owner can read."""
+"""Stores run records in a folder that only its owner can read, one file per record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RunRecordFiles:
     """Implements port ``RunRecords``.
 
     Args:
-        folder: Folder of the records; it is created with the first record.
+        folder: The folder of the records. It is created with the first record.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -30,11 +30,11 @@ class RunRecordFiles:
     def add(self, record: RunRecord) -> None:
         """Store a record."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with os.fdopen(self._new(record.id), "wb") as stream:
+        with os.fdopen(self._open_new_file(record.id), "wb") as stream:
             stream.write(_ADAPTER.dump_json(record, indent=2) + b"\n")
 
-    def _new(self, name: str) -> int:
-        """Open a new file; a second run of the same second gets a number after its name."""
+    def _open_new_file(self, name: str) -> int:
+        """Create a file and return its descriptor. If the name exists, append a number to it."""
         for attempt in count(1):
             suffix = f"-{attempt}{SUFFIX}" if attempt > 1 else SUFFIX
             with suppress(FileExistsError):
@@ -44,12 +44,13 @@ class RunRecordFiles:
 
     def all(self) -> tuple[RunRecord, ...]:
         """Return all records, newest first."""
-        return tuple(_read(path) for path in sorted(self._folder.glob("*" + SUFFIX), reverse=True))
+        paths = sorted(self._folder.glob("*" + SUFFIX), reverse=True)
+        return tuple(map(_read, paths))
 
 
 def _read(path: Path) -> RunRecord:
     text = path.read_text(encoding="utf-8")
     try:
         return _ADAPTER.validate_json(text)
-    except ValidationError as err:
-        raise UnexpectedOutput(str(path), text) from err
+    except ValidationError as error:
+        raise UnexpectedOutput(str(path), text) from error

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a playbook and reports its events.
+"""Runs a playbook with ansible-runner and reports its events.
 
-Rule 1: ansible-runner stores the environment and the events in a temporary folder that only the
-owner can read. Rule 2: host keys are checked; ansible-runner would disable the check by default.
+Rule 1: ansible-runner stores the environment and the events only in a temporary folder that other
+users cannot read. Rule 2: host keys are checked. By default ansible-runner disables the check.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from gridstead.domain.site.playbook import (
 from gridstead.ports.site import Stop
 
 CALLBACKS = Path(__file__).with_name("callbacks")
-STOP = "GRIDSTEAD_STOP"  # in the environment of every process of a run
-POLL_EVERY_S = 0.2  # how often a request to stop is checked
-KILL_AFTER_S = 10.0  # how long Ansible may take to end its workers
-END_WITHIN_S = 10.0  # how long to end the processes that outlive Ansible
+STOP_VARIABLE = "GRIDSTEAD_STOP"  # in the environment of every process of a run
+POLL_S = 0.2  # the interval at which requests to stop are checked
+ANSIBLE_TIMEOUT_S = 10.0  # for Ansible to end its workers after SIGINT
+KILL_TIMEOUT_S = 10.0  # for killing the processes that outlive Ansible
 
 
 class AnsiblePlaybooks:
-    """The playbooks of a checkout.
+    """Implements port ``Playbooks`` with ansible-runner.
 
     Args:
-        checkout: Folder with ansible.cfg, playbooks/ and roles/.
+        checkout: The folder with ansible.cfg, playbooks/ and roles/.
     """
 
     def __init__(self, checkout: Path) -> None:
@@ -58,10 +58,10 @@ class AnsiblePlaybooks:
     ) -> PlaybookRun:
         """Run a playbook to its end and return its outcome."""
         with tempfile.TemporaryDirectory(prefix="gridstead-run-") as folder:
-            return _Running(self._checkout, request, Path(folder), notify, stop).run()
+            return _RunInProgress(self._checkout, request, Path(folder), notify, stop).run()
 
 
-class _Running:
+class _RunInProgress:
     """A run in progress."""
 
     def __init__(
@@ -72,12 +72,15 @@ class _Running:
         notify: Callable[[PlaybookEvent], None],
         stop: Stop,
     ) -> None:
-        self._checkout, self._request, self._folder = checkout, request, folder
-        self._notify, self._stop = notify, stop
-        self._events: list[tuple[str, PlaybookEvent]] = []
-        self._handlers: set[str] = set()
-        self._ansible: int | None = None
-        self._kill_at: float | None = None
+        self._checkout = checkout
+        self._request = request
+        self._folder = folder
+        self._notify = notify
+        self._stop = stop
+        self._events: list[tuple[str, PlaybookEvent]] = []  # with the id of the task
+        self._handler_ids: set[str] = set()
+        self._ansible_pid: int | None = None
+        self._kill_at: float | None = None  # on the monotonic clock
 
     def run(self) -> PlaybookRun:
         """Run the playbook and return its outcome."""
@@ -93,7 +96,7 @@ class _Running:
                 cmdline="--check --diff" if request.check else None,
                 extravars={"site_report_file": str(self._report)},
                 envvars=self._environment(),
-                settings={"pexpect_timeout": POLL_EVERY_S, "suppress_output_file": True},
+                settings={"pexpect_timeout": POLL_S, "suppress_output_file": True},
                 fact_cache_type="memory",
                 quiet=True,
                 event_handler=self._handle_event,
@@ -102,13 +105,12 @@ class _Running:
         finally:
             self._end_remaining_processes()
         notes = read_notes(self._notes, check=request.check)
-        events = tuple(_corrected(task, event, notes) for task, event in self._events)
+        events = tuple(_complete(event, task_id, notes) for task_id, event in self._events)
         report = None
         if self._report.exists():
             report = json.loads(self._report.read_text(encoding="utf-8"))
-        return PlaybookRun(
-            outcome=self._outcome(runner.rc), events=events, waiting=notes.waiting, report=report
-        )
+        outcome = self._outcome(runner.rc)
+        return PlaybookRun(outcome=outcome, events=events, waiting=notes.waiting, report=report)
 
     @property
     def _report(self) -> Path:
@@ -123,11 +125,8 @@ class _Running:
         return self._folder / "stop"
 
     def _environment(self) -> dict[str, str]:
-        """Return the environment variables that Ansible needs in addition to the present ones.
-
-        Ansible's programs are in the folder of the Python interpreter.
-        """
-        programs = str(Path(sys.executable).parent)
+        """Return the environment variables that are added for Ansible."""
+        programs = str(Path(sys.executable).parent)  # ansible-playbook is installed there.
         plugins = [str(CALLBACKS)]
         if os.environ.get("ANSIBLE_CALLBACK_PLUGINS"):
             plugins.insert(0, os.environ["ANSIBLE_CALLBACK_PLUGINS"])
@@ -136,59 +135,59 @@ class _Running:
             "ANSIBLE_HOST_KEY_CHECKING": os.environ.get("ANSIBLE_HOST_KEY_CHECKING", "True"),
             "ANSIBLE_NOCOLOR": "1",
             "GRIDSTEAD_NOTES": str(self._notes),
-            STOP: str(self._stop_file),
+            STOP_VARIABLE: str(self._stop_file),
             "PATH": os.pathsep.join((programs, os.environ.get("PATH", os.defpath))),
         }
 
     def _handle_event(self, data: Mapping[str, Any]) -> bool:
-        """Handle an event; return False, so that ansible-runner does not store it."""
-        self._ansible = data.get("pid", self._ansible)
+        """Handle an event. Return False, so that ansible-runner does not store the event."""
+        self._ansible_pid = data.get("pid", self._ansible_pid)
         event = to_event(data)
         if event is None:
             return False
-        task = str(data.get("event_data", {}).get("task_uuid", ""))
+        task_id = str(data.get("event_data", {}).get("task_uuid", ""))
         if isinstance(event, TaskStarted) and event.task.is_handler:
-            self._handlers.add(task)
-        if isinstance(event, HostFinished) and task in self._handlers:
+            self._handler_ids.add(task_id)
+        if isinstance(event, HostFinished) and task_id in self._handler_ids:
             event = replace(event, task=replace(event.task, is_handler=True))
-        self._events.append((task, event))
+        self._events.append((task_id, event))
         self._notify(event)
         return False
 
     def _must_kill(self) -> bool:
-        """Pass on a request to stop, and return whether the run must be killed now."""
+        """Forward requests to stop to Ansible. Return whether the run must be killed now."""
         if self._stop.requests and not self._stop_file.exists():
             self._stop_file.touch()
         if self._stop.requests > 1 and self._kill_at is None:
-            self._kill_at = time.monotonic() + KILL_AFTER_S
-            if self._ansible is not None:
-                # Ansible ends its workers, which are in their own process groups.
+            self._kill_at = time.monotonic() + ANSIBLE_TIMEOUT_S
+            if self._ansible_pid is not None:
+                # After SIGINT, Ansible ends its workers, which are in other process groups.
                 with suppress(ProcessLookupError):
-                    os.kill(self._ansible, signal.SIGINT)
+                    os.kill(self._ansible_pid, signal.SIGINT)
         return self._kill_at is not None and time.monotonic() > self._kill_at
 
     def _end_remaining_processes(self) -> None:
-        """Kill workers that outlive Ansible: Mitogen's, and all of them if Ansible was killed."""
-        for pid in end_processes(f"{STOP}={self._stop_file}", within_s=END_WITHIN_S):
+        """Kill the processes that outlive Ansible, such as those of Mitogen."""
+        for pid in end_processes(f"{STOP_VARIABLE}={self._stop_file}", timeout_s=KILL_TIMEOUT_S):
             self._notify(PrintedText(text=f"could not end process {pid} of the run"))
 
-    def _outcome(self, code: int) -> RunOutcome:
-        if code == 0:
+    def _outcome(self, exit_code: int) -> RunOutcome:
+        if exit_code == 0:
             return RunOutcome.SUCCEEDED
         return RunOutcome.INTERRUPTED if self._stop.requests else RunOutcome.FAILED
 
 
-def _corrected(task: str, event: PlaybookEvent, notes: Notes) -> PlaybookEvent:
-    """Return an event, corrected by the notes.
+def _complete(event: PlaybookEvent, task_id: str, notes: Notes) -> PlaybookEvent:
+    """Return an event with the outcome that the notes show.
 
-    Only the notes show that a task with ``no_log`` changed something, or that a skipped handler
-    would run.
+    Only the notes show that a task with ``no_log`` changed something, and that a handler was
+    skipped only because of check mode.
     """
     if not isinstance(event, HostFinished):
         return event
-    location = (event.host, task)
-    has_changed = event.outcome is TaskOutcome.OK and location in notes.changed
-    would_run = event.outcome is TaskOutcome.SKIPPED and location in notes.would_run
+    task_on_host = (event.host, task_id)
+    has_changed = event.outcome is TaskOutcome.OK and task_on_host in notes.changed
+    would_run = event.outcome is TaskOutcome.SKIPPED and task_on_host in notes.would_run
     if has_changed or would_run:
         return replace(event, outcome=TaskOutcome.CHANGED)
     return event

@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS report (
 
 
 class SqliteReports:
-    """Implements port ``ReportStore``; safe to use from several threads.
+    """Implements port ``ReportStore``. It is thread-safe.
 
     The sequence numbers of a new file start at the current time in milliseconds. So they increase
     even if the file was lost and created again.

@@ -50,15 +50,15 @@ _TOKEN_REFUSED_STATUSES = frozenset(
 
 
 class LocalSlurm:
-    """Implements port ``Slurm``; safe to use from several threads.
+    """Implements port ``Slurm``. It is thread-safe.
 
     Args:
         runner: Runs commands on this host.
-        socket: Path of slurmrestd's unix socket.
+        socket: The path of slurmrestd's unix socket.
         clock: Wall time.
-        partition: Partition of the jobs.
-        account: Account of the jobs.
-        homes: Parent directory of the users' homes.
+        partition: The partition of the jobs.
+        account: The Slurm account of the jobs.
+        homes: The parent directory of the users' homes.
     """
 
     def __init__(
@@ -88,14 +88,13 @@ class LocalSlurm:
         """Return the interface of the installed release.
 
         Raises:
-            ConfigError: If the release is unknown.
+            ConfigError: If the installed release is not supported.
             SchedulerUnavailable: If Slurm's command did not print its version.
         """
         with self._lock:
             if self._release is None:
-                self._release = rest_release(
-                    text.parse_version(read_output(self._runner, text.version()))
-                )
+                version = text.parse_version(read_output(self._runner, text.version()))
+                self._release = rest_release(version)
             return self._release
 
     def submit(self, submission: Submission) -> int:
@@ -144,7 +143,7 @@ class LocalSlurm:
         return read.list_records(self._runner, self._clock, names, since=since)
 
     def hardware(self) -> Hardware:
-        """Return the cluster's nodes."""
+        """Return the nodes of the cluster."""
         return text.parse_nodes(read_output(self._runner, text.nodes()))
 
     def close(self) -> None:
@@ -152,6 +151,7 @@ class LocalSlurm:
         self._client.close()
 
     def _job_fields(self, submission: Submission) -> dict[str, object]:
+        """Return the description of a job, with the field names of the installed release."""
         name = submission.job_key.job_id.slurm_name
         home = self._homes / submission.user.address
         resources = submission.resources
@@ -175,7 +175,7 @@ class LocalSlurm:
         if resources.gpus:
             properties["gpus"] = f"gres/gpu:{resources.gpus}"
         fields = self.release().fields
-        return {fields[name]: value for name, value in properties.items()}
+        return {fields[key]: value for key, value in properties.items()}
 
     def _call(
         self,
@@ -234,6 +234,7 @@ class LocalSlurm:
             self._release = None
 
     def _current_token(self, *, renew: bool) -> str:
+        """Return a valid token. If ``renew`` is set or the token expires soon, create a new one."""
         with self._lock:
             now = self._clock.now()
             if renew or now >= self._renew_at:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The durable state of a service: journal, outbox, transactions and cursors."""
+"""The store of a service: its journal, outbox, transactions and cursors in a database."""

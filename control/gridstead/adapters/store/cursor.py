@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The position of a chain reader, in the store."""
+"""Stores the position of a reader of the chain."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ HISTORY_BLOCKS = 64
 
 
 class SqlCursor:
-    """Port Cursor.
+    """Implements port ``Cursor``.
 
     Args:
         database: The store.
-        name: Name of the reader; several readers may share a store.
+        name: The name of the reader. Several readers may share a store.
     """
 
     def __init__(self, database: Database, name: str) -> None:
@@ -43,16 +43,16 @@ class SqlCursor:
         with self._database.begin() as connection:
             connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number >= block.number))
             connection.execute(insert(CURSOR), row)
-            oldest = (
+            oldest_kept = (
                 select(CURSOR.c.number)
                 .where(is_own)
                 .order_by(CURSOR.c.number.desc())
                 .offset(HISTORY_BLOCKS - 1)
                 .limit(1)
             )
-            number = connection.execute(oldest).scalar()
-            if number is not None:
-                connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number < number))
+            oldest_number = connection.execute(oldest_kept).scalar()
+            if oldest_number is not None:
+                connection.execute(delete(CURSOR).where(is_own, CURSOR.c.number < oldest_number))
 
     def history(self) -> tuple[Block, ...]:
         """Return the last saved blocks, newest first."""
@@ -63,7 +63,7 @@ class SqlCursor:
 
 
 class VolatileCursor:
-    """Port Cursor in memory, for a reader that reads everything again at each start."""
+    """Implements port ``Cursor`` in memory. The reader reads the whole chain at each start."""
 
     def __init__(self) -> None:
         self._history: tuple[Block, ...] = ()
@@ -74,8 +74,8 @@ class VolatileCursor:
 
     def save(self, block: Block) -> None:
         """Store the block."""
-        below = tuple(saved for saved in self._history if saved.number < block.number)
-        self._history = (block, *below)[:HISTORY_BLOCKS]
+        lower_blocks = [saved for saved in self._history if saved.number < block.number]
+        self._history = (block, *lower_blocks)[:HISTORY_BLOCKS]
 
     def history(self) -> tuple[Block, ...]:
         """Return the last saved blocks, newest first."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store of a process: an SQLite file or a PostgreSQL database.
 
-Rule 1: a committed transaction survives a power cut. Rule 2: one process at a time may open the
-store, unless all processes share it and it is a PostgreSQL database. Rule 3: any thread may use the
-store; writers wait for each other.
+Rule 1: a committed transaction survives a power failure.
+Rule 2: only one process at a time may open the store. A PostgreSQL database may also be opened by
+several processes, if all of them open it as shared.
+Rule 3: any thread may use the store. Writers wait for each other.
 """
 
 from __future__ import annotations
@@ -27,31 +28,35 @@ from sqlalchemy.exc import (
     OperationalError,
     SQLAlchemyError,
 )
-from sqlalchemy.exc import TimeoutError as NoConnectionLeft
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from gridstead.adapters.store.migrations import MIGRATIONS, migrate, version_of
 from gridstead.errors import ConfigError, Transient
 
-LOCK_WAIT_S = 30
-IDLE_S = 120  # the server ends a transaction that is idle for so long
+LOCK_TIMEOUT_S = 30
+IDLE_TIMEOUT_S = 120  # PostgreSQL ends a transaction that is idle for this time.
 _BUSY_TIMEOUT_MS = 30_000
-_LOCK_KEY = 0x67726964  # "grid": the advisory lock that a process holds on a PostgreSQL database
+# The keys of advisory locks in PostgreSQL. A process holds _LOCK_KEY while the store is open.
+_LOCK_KEY = 0x67726964  # "grid"
 _MIGRATION_KEY = _LOCK_KEY + 1
 _EXCLUSIVE_KEY = _LOCK_KEY + 2
-_LOCK_NOT_AVAILABLE, _IDLE_TIMEOUT = "55P03", "25P03"  # PostgreSQL error codes
+_LOCK_NOT_AVAILABLE = "55P03"  # error codes of PostgreSQL
+_IDLE_TIMEOUT = "25P03"
 
-# The client and the server close the connection a minute after the other host has vanished.
-_CLIENT = {
+# The client and the server close a connection one minute after the other host has failed.
+_CLIENT_KEEPALIVES = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-_SERVER = {f"tcp_{name.removeprefix('tcp_')}": value for name, value in _CLIENT.items()}
+_SERVER_KEEPALIVES = {
+    f"tcp_{name.removeprefix('tcp_')}": value for name, value in _CLIENT_KEEPALIVES.items()
+}
 
 
 class StoreLost(Exception):
-    """The process may no longer own the store. It must exit and start again from the store."""
+    """The process may no longer own the store. It must end. A restart reads the store again."""
 
 
 class Database:
@@ -59,11 +64,11 @@ class Database:
 
     Args:
         url: ``sqlite:////path/to/file`` or ``postgresql+psycopg://…``.
-        shared: Whether other processes may open the store too; an SQLite file is never shared.
+        shared: Whether other processes may also open the store. An SQLite file is never shared.
 
     Raises:
-        ConfigError: If the URL is wrong, the store is newer than this release, or another process
-            has opened it.
+        ConfigError: If the URL is invalid, if a newer release has written the store, or if another
+            process has opened the store.
         Transient: If the server does not answer.
     """
 
@@ -72,23 +77,23 @@ class Database:
         self._shared = shared
         self._is_closed = False
         self._exclusive = threading.Lock()
-        # A waiting writer of SQLite sleeps longer and longer. A thread that waits for this lock is
-        # woken at once.
-        self._write_lock: AbstractContextManager[Any] = (
-            threading.Lock() if self._engine.dialect.name == "sqlite" else nullcontext()
-        )
+        # SQLite makes a waiting writer sleep for increasing intervals. A thread that waits for this
+        # lock continues at once when the lock is released.
+        self._write_lock: AbstractContextManager[Any] = nullcontext()
+        if self._engine.dialect.name == "sqlite":
+            self._write_lock = threading.Lock()
         self._lock_fd: int | None = None
         self._lock_connection: Connection | None = None
         self._lock_guard = threading.Lock()
-        ready = False
+        is_open = False
         try:
-            with _translated():
+            with _translated_errors():
                 self._lock_store()
-                with self._held(_MIGRATION_KEY):
+                with self._advisory_lock(_MIGRATION_KEY):
                     self._migrate()
-            ready = True
+            is_open = True
         finally:
-            if not ready:
+            if not is_open:
                 self.close()
 
     @contextmanager
@@ -98,36 +103,36 @@ class Database:
         The transaction is committed at the end of the block, or rolled back after an error.
 
         Raises:
-            StoreLost: If the lock is lost or the store is closed. This error ends the process.
+            StoreLost: If the lock is lost or the store is closed. The process must end.
             Transient: If the server does not answer.
         """
         self._check_lock()
         with self._write_lock:
             if self._is_closed:
                 raise StoreLost("the state store is closed")
-            with _translated(), self._engine.begin() as connection:
+            with _translated_errors(), self._engine.begin() as connection:
                 yield connection
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the mutex that all processes sharing the store have in common.
+        """Hold a mutex that is common to all processes that share the store.
 
         Raises:
-            Transient: If another thread or process holds the mutex for too long, or this one was
-                idle for so long that the server released the mutex.
+            Transient: If another thread or process holds the mutex for too long, or if this thread
+                was idle for so long that the server released the mutex.
         """
-        # Only one thread of the process waits for the server; otherwise the waiting threads could
-        # use up all connections.
-        if not self._exclusive.acquire(timeout=LOCK_WAIT_S):
+        # Only one thread of the process waits for the server. Otherwise the waiting threads could
+        # use all connections.
+        if not self._exclusive.acquire(timeout=LOCK_TIMEOUT_S):
             raise _locked()
         try:
-            with _translated(), self._held(_EXCLUSIVE_KEY):
+            with _translated_errors(), self._advisory_lock(_EXCLUSIVE_KEY):
                 yield
         finally:
             self._exclusive.release()
 
     @contextmanager
-    def _held(self, key: int) -> Iterator[None]:
+    def _advisory_lock(self, key: int) -> Iterator[None]:
         if self._engine.dialect.name == "sqlite":
             yield
             return
@@ -136,15 +141,14 @@ class Database:
             yield
 
     def close(self) -> None:
-        """Close the store for good.
+        """Close the store permanently.
 
         A thread that is still running must not write to a store that another process has opened.
         """
         with self._write_lock:
             self._is_closed = True
         if self._lock_connection is not None:
-            # The server may notice a closed connection late. An explicit unlock takes effect at
-            # once.
+            # The server may notice a closed connection late. An unlock takes effect at once.
             with suppress(SQLAlchemyError):
                 self._lock_connection.execute(text("SELECT pg_advisory_unlock_all()"))
             self._lock_connection.close()
@@ -163,8 +167,8 @@ class Database:
 
     def _lock_store(self) -> None:
         is_sqlite = self._engine.dialect.name == "sqlite"
-        locked = self._lock_file() if is_sqlite else self._lock_server()
-        if not locked:
+        has_lock = self._lock_file() if is_sqlite else self._lock_server()
+        if not has_lock:
             raise ConfigError(
                 f"cannot open the state store {self._engine.url.render_as_string()}",
                 detail="another process has opened it",
@@ -172,18 +176,18 @@ class Database:
             )
 
     def _check_lock(self) -> None:
-        """Check that this process still holds the lock, which a restart of the server releases.
+        """Check that this process still holds the lock. A restart of the server releases it.
 
         Raises:
-            StoreLost: If the lock is lost; another process may have opened the store.
+            StoreLost: If the lock is lost. Another process may have opened the store.
         """
         if self._lock_connection is None or self._shared:
             return
         try:
             with self._lock_guard:
                 self._lock_connection.execute(text("SELECT 1"))
-        except SQLAlchemyError as err:
-            raise StoreLost("lost the lock of the state store") from err
+        except SQLAlchemyError as error:
+            raise StoreLost("lost the lock of the state store") from error
 
     def _lock_file(self) -> bool:
         path = self._engine.url.database
@@ -200,18 +204,22 @@ class Database:
         self._lock_connection = self._engine.connect().execution_options(
             isolation_level="AUTOCOMMIT"
         )
-        query = text(f"SELECT pg_try_advisory_lock{'_shared' if self._shared else ''}(:key)")
+        function = "pg_try_advisory_lock_shared" if self._shared else "pg_try_advisory_lock"
+        query = text(f"SELECT {function}(:key)")
         return bool(self._lock_connection.execute(query, {"key": _LOCK_KEY}).scalar())
 
 
 def _engine(text_url: str) -> Engine:
+    """Return the engine of a database URL, with the settings of its connections."""
     try:
         url = make_url(text_url)
-        postgresql = url.get_backend_name() == "postgresql"
-        defaults = {name: value for name, value in _CLIENT.items() if name not in url.query}
-        engine = create_engine(url, connect_args=defaults if postgresql else {})
-    except (ArgumentError, NoSuchModuleError, ImportError) as err:
-        raise ConfigError("invalid URL of the state store", detail=str(err)) from err
+        is_postgresql = url.get_backend_name() == "postgresql"
+        keepalives = {
+            name: value for name, value in _CLIENT_KEEPALIVES.items() if name not in url.query
+        }
+        engine = create_engine(url, connect_args=keepalives if is_postgresql else {})
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise ConfigError("invalid URL of the state store", detail=str(error)) from error
     if engine.dialect.name not in {"sqlite", "postgresql"}:
         raise ConfigError(
             "invalid URL of the state store", detail=f"dialect {engine.dialect.name!r}"
@@ -229,7 +237,7 @@ def _engine(text_url: str) -> Engine:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # noqa: ANN401
-    connection.isolation_level = None  # the driver must not start its own transactions
+    connection.isolation_level = None  # The driver must not start transactions itself.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
@@ -237,43 +245,45 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # no
 
 def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401 # a type of the driver
     timeouts = {
-        "lock_timeout": f"{LOCK_WAIT_S}s",
-        "idle_in_transaction_session_timeout": f"{IDLE_S}s",
+        "lock_timeout": f"{LOCK_TIMEOUT_S}s",
+        "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT_S}s",
     }
-    for name, value in {**_SERVER, **timeouts}.items():
+    for name, value in {**_SERVER_KEEPALIVES, **timeouts}.items():
         connection.execute(f"SET {name} = '{value}'")
     connection.commit()
 
 
 def _begin_immediate(connection: Connection) -> None:
-    # A transaction that reads before it writes cannot wait for another writer. A transaction that
-    # starts as a writer can.
+    # SQLite fails a transaction that starts as a reader and then writes while another one writes. A
+    # transaction that starts as a writer waits.
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
+    """Convert errors of the database to errors of the project."""
     try:
         yield
-    except DBAPIError as err:
-        state = getattr(err.orig, "sqlstate", None)
+    except DBAPIError as error:
+        state = getattr(error.orig, "sqlstate", None)
         if state == _LOCK_NOT_AVAILABLE:
-            raise _locked() from err
-        if isinstance(err, OperationalError | InterfaceError) or state == _IDLE_TIMEOUT:
-            raise Transient("could not reach the state store", detail=str(err.orig)) from err
+            raise _locked() from error
+        is_connection_error = isinstance(error, OperationalError | InterfaceError)
+        if is_connection_error or state == _IDLE_TIMEOUT:
+            raise Transient("could not reach the state store", detail=str(error.orig)) from error
         raise
-    except NoConnectionLeft as err:
+    except PoolTimeout as error:
         raise Transient(
             "could not reach the state store", detail="all connections are busy"
-        ) from err
+        ) from error
 
 
 def _locked() -> Transient:
     return Transient(
         "could not use the state store",
-        detail=f"another process or thread has kept it locked for {LOCK_WAIT_S} s",
+        detail=f"another process or thread has kept it locked for {LOCK_TIMEOUT_S} s",
         hint=(
             "Find the process that hangs. PostgreSQL releases its lock after"
-            f" {IDLE_S} s without a statement."
+            f" {IDLE_TIMEOUT_S} s without a statement."
         ),
     )

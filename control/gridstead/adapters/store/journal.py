@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a service, in the store."""
+"""Stores the journal of a service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridstead.domain.supervisor.journal import EntryKind, JournalEntry
 
 
 class SqlJournal:
-    """Port Journal. The entries of a job after its closing entry are open again."""
+    """Implements port ``Journal``. Entries of a job after its CLOSED entry are open again."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -44,7 +44,8 @@ class SqlJournal:
 
     def _entries(self, condition: ColumnElement[bool]) -> tuple[JournalEntry, ...]:
         with self._database.begin() as connection:
-            rows = connection.execute(select(JOURNAL).where(condition).order_by(JOURNAL.c.id)).all()
+            query = select(JOURNAL).where(condition).order_by(JOURNAL.c.id)
+            rows = connection.execute(query).all()
         return tuple(map(_entry, rows))
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables as an ordered list of migrations. A released migration is never changed.
+"""The migrations that create and change the tables of the store, in order.
 
-Each migration and the new version number are one transaction, so a store always has exactly one
-version. ``{id}`` is replaced by the dialect's type of row numbers, ``{bytes}`` by its type of byte
-strings.
+A released migration is never changed. A migration and the new version number are written in one
+transaction, so a store always has exactly one version. ``{id}`` is replaced by the dialect's type
+of row ids, and ``{bytes}`` by its type of byte strings.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ("CREATE TABLE scripts (id TEXT NOT NULL PRIMARY KEY, record TEXT NOT NULL)",),
     ("CREATE INDEX outbox_open ON outbox (id) WHERE state IN ('queued', 'sent', 'mined')",),
     (
-        # On a new chain, the same call with the same nonce is the same transaction. Hashes are
-        # therefore unique per account.
+        # On a new chain, the same call with the same nonce has the same hash. So a hash is unique
+        # only per account.
         "DROP INDEX transactions_open",
         "ALTER TABLE transactions RENAME TO transactions_before",
         """CREATE TABLE transactions (
@@ -59,8 +59,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX transactions_open ON transactions (account, nonce, id) WHERE closed = 0",
     ),
     (
-        # The old table has scripts in plain text, and a migration has no keys to seal them. Scripts
-        # that were not fetched yet are lost.
+        # The old table contains scripts in plain text. They are lost, because a migration has no
+        # keys to encrypt them.
         "DROP TABLE scripts",
         """CREATE TABLE definitions (
             id TEXT NOT NULL PRIMARY KEY, key_name TEXT NOT NULL, sealed {bytes} NOT NULL,
@@ -74,8 +74,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX taken_nonces_end ON taken_nonces (ends_at)",
     ),
     (
-        # New names for the same values. A call is JSON that begins with its job key. A customer's
-        # text in it has escaped quotes, so it never matches.
+        # New names for the same values. The JSON of a call begins with its job key. Quotes in the
+        # text of a customer are escaped, so such text is not replaced.
         "ALTER TABLE journal RENAME COLUMN proof TO job_key",
         "DROP INDEX journal_by_proof",
         "CREATE INDEX journal_by_job_key ON journal (job_key, kind, id)",
@@ -99,7 +99,7 @@ def migrate(connection: Connection, version: int) -> None:
 
 
 def version_of(connection: Connection) -> int:
-    """Return the number of migrations that the store has had, 0 for an empty store.
+    """Return the number of migrations that were applied to the store. 0 for an empty store.
 
     Raises:
         ConfigError: If a newer release has migrated the store.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The outbox of a wallet and its transactions, in the store."""
+"""Stores the outbox of a wallet and its transactions."""
 
 from __future__ import annotations
 
@@ -33,24 +33,23 @@ from gridstead.domain.transactions.outbox import (
 )
 from gridstead.ports import Clock
 
-_STATES = (SendState.QUEUED, SendState.SENT, SendState.MINED)
-# The states are literals in the query, as in the partial indexes. Otherwise the database does not
-# use the indexes.
+_OPEN_STATES = (SendState.QUEUED, SendState.SENT, SendState.MINED)
+# The database uses the partial indexes only if the states are literals in the query.
 _OPEN = OUTBOX.c.state.in_(
-    bindparam("open", [state.value for state in _STATES], expanding=True, literal_execute=True)
+    bindparam("open", [state.value for state in _OPEN_STATES], expanding=True, literal_execute=True)
 )
 _NOT_CLOSED = TRANSACTIONS.c.closed == literal_column("0")
-KEPT_S = 30 * 86_400
+RETENTION_S = 30 * 86_400  # of closed entries and transactions
 _ROWS_PER_SWEEP = 100
 _INSERT: dict[str, Callable[..., Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 class SqlOutbox:
-    """Ports Outbox and Transactions.
+    """Implements the ports ``Outbox`` and ``Transactions``.
 
     Args:
         database: The store.
-        clock: Wall time.
+        clock: The wall clock.
     """
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -63,8 +62,18 @@ class SqlOutbox:
 
     def put_all(self, calls: Iterable[tuple[str, Call]]) -> None:
         """Store calls to be sent, in one transaction."""
-        shared = {"state": SendState.QUEUED.value, "created_at": self._clock.now(), "reason": ""}
-        rows = [{"key": to_key(key), "call": to_text(call)} | shared for key, call in calls]
+        created_at = self._clock.now()
+        rows = []
+        for key, call in calls:
+            rows.append(
+                {
+                    "key": to_key(key),
+                    "call": to_text(call),
+                    "state": SendState.QUEUED.value,
+                    "created_at": created_at,
+                    "reason": "",
+                }
+            )
         if not rows:
             return
         with self._database.begin() as connection:
@@ -79,14 +88,14 @@ class SqlOutbox:
             rows = connection.execute(query).all()
         return tuple(map(_entry, rows))
 
-    def next_entries(self, most: int) -> tuple[OutboxEntry, ...]:
+    def next_entries(self, max_queued: int) -> tuple[OutboxEntry, ...]:
         """Return the entries that are sent or mined, and the oldest queued entries."""
         state = OUTBOX.c.state
         queued = (
             select(OUTBOX)
             .where(_OPEN, state == SendState.QUEUED.value)
             .order_by(OUTBOX.c.id)
-            .limit(most)
+            .limit(max_queued)
         )
         in_transactions = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
         with self._database.begin() as connection:
@@ -112,19 +121,19 @@ class SqlOutbox:
         return tuple(map(_transaction, rows))
 
     def add(self, account: str, *transactions: Transaction) -> None:
-        """Store transactions that are about to be sent.
+        """Store transactions before they are sent.
 
-        After a reorg deeper than the confirmations, the same call with the same nonce may be signed
-        to the bytes of a closed row. The new row replaces that row.
+        After a reorg that is deeper than the confirmations, a call may be signed again with the
+        same nonce. The transaction then has the same hash as a closed row, and replaces that row.
         """
         rows = [_row(account, transaction) for transaction in transactions]
         hashes = [transaction.hash for transaction in transactions]
         entry_ids: list[int] = []
         for transaction in transactions:
             entry_ids += transaction.entry_ids
-        replaced = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(hashes))
+        same_hash = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(hashes))
         with self._database.begin() as connection:
-            connection.execute(delete(TRANSACTIONS).where(*replaced))
+            connection.execute(delete(TRANSACTIONS).where(*same_hash))
             connection.execute(insert(TRANSACTIONS), rows)
             sent = update(OUTBOX).where(OUTBOX.c.id.in_(entry_ids), _OPEN)
             connection.execute(sent.values(state=SendState.SENT.value))
@@ -155,26 +164,26 @@ class SqlOutbox:
             connection.execute(
                 own.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1)
             )
-            # After a crash the time of sending may be unknown; the present time takes its place.
+            # After a crash, the time of sending may be unknown. Then the current time is stored.
             sent_at = func.coalesce(TRANSACTIONS.c.sent_at, self._clock.now())
             connection.execute(
                 own.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1, sent_at=sent_at)
             )
-            self._forget(connection)
+            self._delete_old_rows(connection)
 
-    def _forget(self, connection: Connection) -> None:
-        """Delete a few of the oldest entries and transactions that were closed long ago.
+    def _delete_old_rows(self, connection: Connection) -> None:
+        """Delete some of the closed entries and transactions that are older than RETENTION_S.
 
-        A transaction without a time of sending was closed by an earlier release.
+        A closed transaction without a time of sending was written by an earlier release.
         """
-        before = self._clock.now() - KEPT_S
+        deadline = self._clock.now() - RETENTION_S
         sent_at = func.coalesce(TRANSACTIONS.c.sent_at, 0)
         for table, is_closed, closed_at in (
             (OUTBOX, ~_OPEN, OUTBOX.c.created_at),
             (TRANSACTIONS, ~_NOT_CLOSED, sent_at),
         ):
             oldest = select(table.c.id).where(is_closed).order_by(table.c.id).limit(_ROWS_PER_SWEEP)
-            connection.execute(delete(table).where(table.c.id.in_(oldest), closed_at < before))
+            connection.execute(delete(table).where(table.c.id.in_(oldest), closed_at < deadline))
 
 
 def _row(account: str, transaction: Transaction) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The supervisor's SSH keys on a login host.
+"""Fetches the supervisor's public SSH keys over SshAPI, and writes them to a file.
 
-The keys are fetched over SshAPI and written to a file that sshd's AuthorizedKeysCommand reads.
+The AuthorizedKeysCommand of sshd on a login host reads the file.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from gridstead.proto.supervisor_pb2 import FetchAuthorizedKeysRequest
 from gridstead.proto.supervisor_pb2_grpc import SshAPIStub
 
 _TIMEOUT_S = 10.0
-_MODE = 0o644  # public keys; sshd reads them as nobody
-# Options before a key would grant rights on this host, so only plain keys are accepted.
-_KEY = re.compile(
+_MODE = 0o644  # Public keys are not secret, and sshd reads them as nobody.
+# A key may not have options before it, because options could grant rights on this host.
+_KEY_PATTERN = re.compile(
     r"(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]+={0,3}( [\w@.+-]*)?"
 )
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """Return the plain public keys of an authorized_keys text, at least one.
+    """Return the public keys in the text of an authorized_keys file, at least one.
 
     Raises:
-        UnexpectedOutput: If a line is not a plain key, or there is no line.
+        UnexpectedOutput: If a line is not a key without options, or if there is no line.
     """
     lines = tuple(line.strip() for line in text.splitlines() if line.strip())
-    if not lines or any(_KEY.fullmatch(line) is None for line in lines):
+    has_invalid_line = any(_KEY_PATTERN.fullmatch(line) is None for line in lines)
+    if not lines or has_invalid_line:
         raise UnexpectedOutput("SshAPI.FetchAuthorizedKeys", text[:500])
     return lines
 
@@ -49,21 +50,21 @@ def fetch_keys(peer: GrpcPeer) -> tuple[str, ...]:
         stub = SshAPIStub(channel)  # type: ignore[no-untyped-call] # generated
         try:
             answer = stub.FetchAuthorizedKeys(FetchAuthorizedKeysRequest(), timeout=_TIMEOUT_S)
-        except grpc.RpcError as err:
-            detail = f"{err.code().name}: {err.details()}"
+        except grpc.RpcError as error:
+            detail = f"{error.code().name}: {error.details()}"
             raise SupervisorUnavailable(
                 f"could not fetch keys from {peer.address}", detail=detail
-            ) from err
+            ) from error
     return parse_keys(answer.authorized_keys)
 
 
 def write_keys(keys: tuple[str, ...], file: Path) -> bool:
-    """Write the keys to a file, one a line, and return whether the content changed.
+    """Write the keys to a file, one per line. Return whether the content changed.
 
     The file is replaced atomically.
 
     Raises:
-        ConfigError: If the file cannot be written; it is unchanged.
+        ConfigError: If the file cannot be written. The file is then unchanged.
     """
     content = "".join(f"{key}\n" for key in keys)
     try:
@@ -71,12 +72,12 @@ def write_keys(keys: tuple[str, ...], file: Path) -> bool:
             return False
         with tempfile.NamedTemporaryFile(
             "w", dir=file.parent, prefix=f".{file.name}.", delete=False
-        ) as written:
-            written.write(content)
-            written.flush()
-            os.fsync(written.fileno())
-            os.fchmod(written.fileno(), _MODE)
-        Path(written.name).replace(file)
-    except OSError as err:
-        raise ConfigError(f"cannot write {file}", detail=str(err)) from err
+        ) as new_file:
+            new_file.write(content)
+            new_file.flush()
+            os.fsync(new_file.fileno())
+            os.fchmod(new_file.fileno(), _MODE)
+        Path(new_file.name).replace(file)
+    except OSError as error:
+        raise ConfigError(f"cannot write {file}", detail=str(error)) from error
     return True

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""389ds over LDAPS.
+"""Reads and adds wallet users in 389 Directory Server over LDAPS.
 
-The server assigns uids. The service account may add wallet users and nothing else.
+The server assigns the uids. The service account may only add wallet users.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ TIMEOUT_S = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryAccess:
-    """How to reach and use the directory.
+    """The address of the directory, and the account that uses it.
 
     Attributes:
         url: ``ldaps://host[:port]``.
-        suffix: Base of the tree; users are under ``ou=people``.
+        suffix: The base of the tree. Users are under ``ou=people``.
         bind_dn: DN of the service account.
         password_file: File with the password of the service account.
         ca_file: PEM file of the CA that signed the server's certificate.
-        home_prefix: Parent directory of the users' homes.
-        gid: Primary group of every wallet user.
+        home_prefix: The parent directory of the home directories.
+        gid: The primary group of all wallet users.
     """
 
     url: str
@@ -48,7 +48,7 @@ class DirectoryAccess:
 
 
 class LdapDirectory:
-    """Implements port ``Directory`` on 389ds, with one connection that is opened when needed."""
+    """Implements port ``Directory``. It opens one connection when it is first needed."""
 
     def __init__(self, access: DirectoryAccess) -> None:
         self._access = access
@@ -63,16 +63,20 @@ class LdapDirectory:
         """Return all wallet users, sorted by address."""
         attributes = ["uid", "uidNumber", "gidNumber"]
         try:
-            entries = self._bound().extend.standard.paged_search(
-                self._people, "(&(objectClass=posixAccount)(uid=0x*))",
-                attributes=attributes, paged_size=PAGE_SIZE, generator=False,
-            )  # fmt: skip
+            entries = self._bound_connection().extend.standard.paged_search(
+                self._people,
+                "(&(objectClass=posixAccount)(uid=0x*))",
+                attributes=attributes,
+                paged_size=PAGE_SIZE,
+                generator=False,
+            )
         except LDAPException as error:
             raise self._unavailable(error) from error
         users = [_to_user(entry["attributes"]) for entry in entries if "attributes" in entry]
         return tuple(sorted(users, key=lambda user: user.address))
 
     def _add(self, address: str) -> bool:
+        """Create a user. Return False if the user exists."""
         access = self._access
         attributes = {
             "cn": address,
@@ -82,7 +86,7 @@ class LdapDirectory:
             "loginShell": "/bin/bash",
         }
         try:
-            connection = self._bound()
+            connection = self._bound_connection()
             connection.add(f"uid={address},{self._people}", list(OBJECT_CLASSES), attributes)
         except LDAPException as error:
             raise self._unavailable(error) from error
@@ -94,7 +98,8 @@ class LdapDirectory:
             raise NotAllowed(f"could not create user {address}", detail=detail)
         return True
 
-    def _bound(self) -> Any:  # noqa: ANN401 - ldap3 has no types
+    def _bound_connection(self) -> Any:  # noqa: ANN401 - ldap3 has no types
+        """Return a connection that is bound to the service account."""
         if self._connection is not None and self._connection.bound:
             return self._connection
         access = self._access

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates directories on the mounted shared storage, as root of the storage host.
+"""Creates the directories of users on the mounted shared storage. It runs as root.
 
-A directory is created and its owner is changed through the directory's own descriptor. No name is
-followed twice and no symbolic link is trusted. A crash between the two steps leaves a directory
-that belongs to root; the next round changes its owner.
+A directory is created, and then its owner is changed through a file descriptor. Symbolic links are
+never followed. After a crash between the two steps, the directory belongs to root, and the next
+call changes its owner.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUOTA_TIMEOUT_S = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoragePaths:
-    """Existing parent directories on the shared storage."""
+    """The parent directories on the shared storage. They must exist."""
 
     homes: Path
     shared_cache: Path
@@ -33,27 +33,27 @@ class StoragePaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """The quota of a directory, set by a program of the file system.
+    """A quota for directories, and the program of the file system that sets it.
 
     Attributes:
-        command: The program and its arguments, with ``{directory}`` and ``{bytes}``.
-        size_bytes: Maximum size of a directory.
+        command: The program and its arguments. ``{directory}`` and ``{bytes}`` are replaced.
+        size_bytes: The maximum size of a directory.
     """
 
     command: tuple[str, ...]
     size_bytes: int
 
     def set_on(self, directory: Path) -> None:
-        """Set the quota of the directory. Safe to repeat, also with another size.
+        """Set or change the quota of a directory. Idempotent.
 
         Raises:
             ConfigError: If the program does not exist, fails, or does not end in time.
         """
         argv = [word.format(directory=directory, bytes=self.size_bytes) for word in self.command]
-        failure = f"could not set the quota of {directory}"
+        message = f"could not set the quota of {directory}"
         hint = "Fix storage.quota_command, or remove storage.quota_gib."
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 argv,
                 capture_output=True,
                 text=True,
@@ -62,19 +62,19 @@ class Quota:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise ConfigError(failure, detail=str(error), hint=hint) from error
-        if done.returncode != 0:
-            output = (done.stderr or done.stdout).strip()
-            raise ConfigError(failure, detail=output, hint=hint)
+            raise ConfigError(message, detail=str(error), hint=hint) from error
+        if result.returncode != 0:
+            output = (result.stderr or result.stdout).strip()
+            raise ConfigError(message, detail=output, hint=hint)
 
 
 class SharedStorage:
     """Implements port ``UserDirectories`` on a mounted file system.
 
     Args:
-        paths: Parent directories.
-        quota: Quota of each directory; None for no quota.
-        is_mounted: Returns whether a parent is a mount point.
+        paths: The parent directories.
+        quota: The quota of each directory. None for no quota.
+        is_mounted: Returns whether a directory is a mount point.
     """
 
     def __init__(
@@ -89,30 +89,31 @@ class SharedStorage:
         self._is_mounted = is_mounted
 
     def ensure(self, user: GridUser) -> bool:
-        """Create the user's home and caches, set their quotas, and return whether any was created.
+        """Create the home and caches of a user with their quotas. Return whether one was created.
 
         Raises:
-            ConfigError: If a parent does not exist or is not mounted, a name exists as something
-                else, or the quota program fails.
+            ConfigError: If a parent directory does not exist or is not mounted, if a name is not a
+                directory of the user, or if the quota program fails.
         """
         for parent in (self._paths.homes, self._paths.shared_cache, self._paths.persistent_cache):
             if not self._is_mounted(parent):
                 raise ConfigError(
                     f"{parent} is not a mount point", hint="Mount the shared storage."
                 )
-        places = (
+        directories = (
             (self._paths.homes, user.address),
             (self._paths.shared_cache, str(user.uid)),
             (self._paths.persistent_cache, f"user-{user.uid}"),
         )
-        created = [_ensure(parent, name, user) for parent, name in places]
+        created = [_ensure_directory(parent, name, user) for parent, name in directories]
         if self._quota is not None:
-            for parent, name in places:
+            for parent, name in directories:
                 self._quota.set_on(parent / name)
         return any(created)
 
 
-def _ensure(parent: Path, name: str, user: GridUser) -> bool:
+def _ensure_directory(parent: Path, name: str, user: GridUser) -> bool:
+    """Create a directory that belongs to a user. Return whether it was created or changed."""
     try:
         parent_fd = os.open(parent, os.O_DIRECTORY | os.O_RDONLY)
     except OSError as error:
@@ -122,14 +123,15 @@ def _ensure(parent: Path, name: str, user: GridUser) -> bool:
     try:
         try:
             os.mkdir(name, MODE, dir_fd=parent_fd)
-            created = True
+            is_new = True
         except FileExistsError:
-            created = False
-        # With O_PATH the directory is not opened for reading: root may only change owners here, so
-        # it cannot read a directory that already belongs to a user.
+            is_new = False
+        # The service runs as root with CAP_CHOWN only, so it cannot read a directory of a user.
+        # O_PATH opens the directory without the permission to read it.
         fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH, dir_fd=parent_fd)
         try:
-            return _give_to(user, fd, path=parent / name) or created
+            has_new_owner = _change_owner(fd, user, path=parent / name)
+            return is_new or has_new_owner
         finally:
             os.close(fd)
     except OSError as error:
@@ -138,8 +140,8 @@ def _ensure(parent: Path, name: str, user: GridUser) -> bool:
         os.close(parent_fd)
 
 
-def _give_to(user: GridUser, fd: int, *, path: Path) -> bool:
-    """Change the owner of a directory from root to the user; return whether it was changed."""
+def _change_owner(fd: int, user: GridUser, *, path: Path) -> bool:
+    """Change the owner of a directory from root to a user. Return whether the owner was changed."""
     status = os.fstat(fd)
     if status.st_uid == user.uid:
         return False

@@ -10,13 +10,13 @@ from gridstead.domain.jobs.ids import JobId
 
 
 class ChainEventKind(Enum):
-    """The kinds of events that a service uses."""
+    """The kinds of events that a service uses, and the optional fields that they have."""
 
     JOB_REQUESTED = "job_requested"  # customer
     JOB_CLAIMED = "job_claimed"  # customer, provider
-    JOB_REFUSED = "job_refused"  # provider, customer
-    JOB_TRANSITION = "job_transition"
-    # provider: it waits for approval, or was approved, removed, banned or unbanned
+    JOB_REFUSED = "job_refused"  # customer, provider
+    JOB_TRANSITION = "job_transition"  # neither
+    # provider; it waits for approval, or was approved, removed, banned or unbanned
     PROVIDER_CHANGED = "provider_changed"
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides which transactions an administrator must send to change a set of contracts.
 
-Rule 1: a change that is already in effect is not sent again. So a command that was interrupted can
-be repeated: it sends the remaining transactions.
-Rule 2: after every single transaction each contract has an admin, except a sealed JobRepository.
+Rule 1: a change that is already in effect is not sent again. So an interrupted command can be
+repeated, and sends the remaining transactions.
+
+Rule 2: after every transaction each contract has an admin, except a sealed JobRepository.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from gridstead.domain.contracts.deployment import (
 )
 from gridstead.errors import InvalidInput, NotAllowed
 
-MINUTES = 5_256_000  # ten years
-DAY = 86_400
+MAX_MINUTES = 5_256_000  # ten years
+DAY_S = 86_400
 _REPEAT_HAND_OVER = "The current administrator must run `gridstead contracts hand-over` again."
 
 
@@ -67,36 +68,36 @@ CONSTANTS = (
     Constant(
         name="startTimeout",
         unit="s",
-        minimum=4 * DAY,
-        maximum=90 * DAY,
+        minimum=4 * DAY_S,
+        maximum=90 * DAY_S,
         meaning="a claimed job that does not start for this long expires",
     ),
     Constant(
         name="settleGrace",
         unit="s",
-        minimum=4 * DAY,
-        maximum=30 * DAY,
+        minimum=4 * DAY_S,
+        maximum=30 * DAY_S,
         meaning="a job that is not settled this long after its paid time or cancellation expires",
     ),
     Constant(
         name="topUpSliceDurationMin",
         unit="min",
         minimum=1,
-        maximum=MINUTES,
+        maximum=MAX_MINUTES,
         meaning="run time that a delegated top-up pays for",
     ),
     Constant(
         name="billDurationDeltaMinute",
         unit="min",
         minimum=0,
-        maximum=MINUTES,
+        maximum=MAX_MINUTES,
         meaning="unused, retained for old clients",
     ),
     Constant(
         name="cancellationFeeMinute",
         unit="min",
         minimum=0,
-        maximum=MINUTES,
+        maximum=MAX_MINUTES,
         meaning="unused, retained for old clients",
     ),
 )
@@ -220,7 +221,7 @@ def set_open(state: GridState, sender: str, *, is_open: bool) -> tuple[Change, .
 
 
 def hand_over(state: GridState, sender: str, new_owner: str) -> tuple[Change, ...]:
-    """Return the changes by which the current admin enables another one to take over.
+    """Return the changes that let another admin take over from the current one.
 
     Both admins can act until the new one takes over.
 
@@ -241,13 +242,13 @@ def hand_over(state: GridState, sender: str, new_owner: str) -> tuple[Change, ..
 
 
 def seal(state: GridState, sender: str) -> tuple[Change, ...]:
-    """Return the changes that leave JobRepository without an admin for good.
+    """Return the changes that remove the last admin of JobRepository permanently.
 
     MetaScheduler then remains the only account that may write to it.
 
     Raises:
-        NotAllowed: If the sender is not its admin, if another account may write to it, or if this
-            is not known.
+        NotAllowed: If the sender is not admin of JobRepository, if another account may write to it,
+            or if its writers are not known.
     """
     _check_searched(state, f"cannot seal {SEALABLE} while its writers are not known")
     if state.is_sealed:
@@ -274,12 +275,12 @@ def take_over(state: GridState, new_owner: str) -> tuple[Change, ...]:
     """Return the changes by which a new admin takes over from the old one.
 
     The new admin accepts the offered contracts and then revokes the role of the old admin. In each
-    contract the old admin is the account that granted the role to the new one. Admins whom the new
-    admin appointed since then remain.
+    contract the old admin is the account that granted the role to the new one. Admins that the new
+    admin has appointed remain.
 
     Raises:
-        NotAllowed: If the old admin has not handed over everything, if it is not known who that is,
-            or if nothing remains to send and a third account is still admin.
+        NotAllowed: If the old admin has not handed over all contracts, if the old admin is not
+            known, or if no change remains and a third account is still admin.
     """
     _check_searched(state, "cannot take over from an administrator who is not known")
     for contract in state.governed:
@@ -302,18 +303,19 @@ def take_over(state: GridState, new_owner: str) -> tuple[Change, ...]:
 
 
 def _grant(state: GridState, role: Role, account: str) -> Iterator[Change]:
-    for (contract, role_there), name in ROLE_NAMES.items():
-        has_no_admin = role is Role.ADMIN and contract not in state.governed
-        if role_there is role and not has_no_admin and not state.holds(contract, role, account):
-            title = f"{account} is {role.value} of {contract}"
-            yield Change(
-                contract=contract, function="grantRole", arguments=(name, account), title=title
-            )
+    for (contract, contract_role), name in ROLE_NAMES.items():
+        is_sealed = role is Role.ADMIN and contract not in state.governed
+        if contract_role is not role or is_sealed or state.holds(contract, role, account):
+            continue
+        title = f"{account} is {role.value} of {contract}"
+        yield Change(
+            contract=contract, function="grantRole", arguments=(name, account), title=title
+        )
 
 
 def _revoke(state: GridState, role: Role, account: str) -> Iterator[Change]:
-    for (contract, role_there), name in ROLE_NAMES.items():
-        if role_there is role and state.holds(contract, role, account):
+    for (contract, contract_role), name in ROLE_NAMES.items():
+        if contract_role is role and state.holds(contract, role, account):
             title = f"{account} is no longer {role.value} of {contract}"
             yield Change(
                 contract=contract, function="revokeRole", arguments=(name, account), title=title
@@ -384,14 +386,15 @@ def _old_admin(state: GridState, contract: str, new_owner: str) -> str:
 
     Returns an empty text if there is none.
     """
-    key = (contract, Role.ADMIN, new_owner)
-    grant_ = next(h for h in state.holders if (h.contract, h.role, h.account) == key)
-    is_appointed = grant_.given_by in _appointed(state, contract, new_owner)
-    return "" if is_appointed else grant_.given_by
+    appointed = _appointed(state, contract, new_owner)
+    for holder in state.holders:
+        if (holder.contract, holder.role, holder.account) == (contract, Role.ADMIN, new_owner):
+            return "" if holder.given_by in appointed else holder.given_by
+    return ""
 
 
 def _appointed(state: GridState, contract: str, new_owner: str) -> set[str]:
-    """Return the new owner and the admins that it appointed, directly or through one of them."""
+    """Return the new owner, the admins that it appointed, and the admins that these appointed."""
     appointed: set[str] = set()
     for holder in state.holders:
         is_admin = (holder.contract, holder.role) == (contract, Role.ADMIN)
@@ -401,7 +404,7 @@ def _appointed(state: GridState, contract: str, new_owner: str) -> set[str]:
 
 
 def _check_searched(state: GridState, refusal: str) -> None:
-    """Raise an error if the events could not be searched, so that role holders are not known."""
+    """Raise an error if the role holders are not known, because the events were not searched."""
     if state.first_block is None:
         detail = "the events of these contracts could not be searched from their beginning"
         hint = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares a set of contracts with how such a set must be set up.
+"""Checks whether a set of contracts is set up correctly.
 
 Source: docs/howto/contracts.md; contracts/README.md, roles and trust.
 """
@@ -29,7 +29,7 @@ _note = partial(Diagnostic, who="administrator", severity=Severity.NOTE)
 def check_contracts(
     state: GridState, *, expected: Mapping[str, str] | None = None
 ) -> tuple[Diagnostic, ...]:
-    """Return what is wrong with a set of contracts, the most serious first.
+    """Return the diagnostics of a set of contracts, the most serious first.
 
     Args:
         state: The state of the set.
@@ -146,10 +146,10 @@ def _check_sealed(state: GridState) -> Iterator[Diagnostic]:
 def _check_same_holders(state: GridState, role: Role) -> Iterator[Diagnostic]:
     """Check that the contracts agree on who holds a role. A sealed contract has no admin."""
     holders = set()
-    for contract, role_there in ROLE_NAMES:
+    for contract, contract_role in ROLE_NAMES:
         accounts = frozenset(state.accounts(contract, role))
         may_be_empty = (contract, role) == (SEALABLE, Role.ADMIN)
-        if role_there is role and (accounts or not may_be_empty):
+        if contract_role is role and (accounts or not may_be_empty):
             holders.add(accounts)
     if len(holders) > 1:
         text = f"the contracts differ in who is {role.value}"

@@ -2,8 +2,8 @@
 """The state of a set of contracts: its code, roles, owners, constants and escrow.
 
 The holders of a role are found in events and then verified on the contract. An owner is a single
-address. How a set must be set up: docs/howto/contracts.md, contracts/README.md (roles and trust).
-contract_checks.py compares a state with that.
+address. docs/howto/contracts.md and contracts/README.md (roles and trust) describe a correct set,
+and checks.py checks a state.
 """
 
 from __future__ import annotations
@@ -184,7 +184,8 @@ class GridState:
 
     def accounts(self, contract: str, role: Role) -> tuple[str, ...]:
         """Return the accounts that hold a role in a contract."""
-        holders = [h for h in self.holders if (h.contract, h.role) == (contract, role)]
+        key = (contract, role)
+        holders = [holder for holder in self.holders if (holder.contract, holder.role) == key]
         return tuple(holder.account for holder in holders)
 
     def holds(self, contract: str, role: Role, account: str) -> bool:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Creates and verifies the nonces that a provider signs. A nonce is valid once, for ten minutes.
 
-The service does not store the nonces that it creates. A nonce is 16 bytes: the time of its
-creation, random bytes, and an HMAC over both and the address that may use it. So all instances of
-the service with the same key accept the nonce, also after a restart, and many requests do not fill
-the memory. Only the used nonces are stored until they expire (``TakenNonces``).
+The service does not store the nonces that it creates, so many requests do not fill its memory. A
+nonce is 16 bytes: the time of its creation, random bytes, and an HMAC over both and the address
+that may use it. All instances of the service with the same key accept the nonce, also after a
+restart. Only used nonces are stored, until they expire (``TakenNonces``).
 """
 
 from __future__ import annotations
@@ -17,32 +17,31 @@ from collections.abc import Iterable
 from itertools import product
 
 NONCE_LIFE_S = 600
-# Our challenges are shorter. A long one could be nested so deeply that parsing ends the process.
+# Our challenges are shorter. Parsing longer text could crash the process: it may be nested deeply.
 MAX_CHALLENGE_BYTES = 256
-CHANCE_BYTES = 6
+RANDOM_BYTES = 6
 
 _TIME_BYTES = 4  # sufficient until 2106
 _TAG_BYTES = 6
-_NONCE_BYTES = _TIME_BYTES + CHANCE_BYTES + _TAG_BYTES  # 16, as the wire format requires
+_NONCE_BYTES = _TIME_BYTES + RANDOM_BYTES + _TAG_BYTES  # 16, as the wire format requires
 
 
-def make_challenge(key: bytes, *, now: int, chance: bytes, address: str) -> bytes:
+def make_challenge(key: bytes, *, now: int, random_bytes: bytes, address: str) -> bytes:
     """Return a challenge to sign: JSON with ``message`` and a new ``nonce``.
 
     Args:
         key: The key of the service.
         now: Unix seconds.
-        chance: Six unpredictable bytes.
-        address: The wallet that may use the nonce, lower case. Empty if the caller did not report
-            its address; then any wallet may use it.
+        random_bytes: Six unpredictable bytes.
+        address: The wallet that may use the nonce, lower case. Empty for any wallet.
     """
-    content = now.to_bytes(_TIME_BYTES) + chance
+    content = now.to_bytes(_TIME_BYTES) + random_bytes
     nonce = base64.b64encode(content + _tag(key, content, address)).decode()
     return json.dumps({"message": "login", "nonce": nonce}).encode()
 
 
 def nonce_of(challenge: bytes) -> str:
-    """Return the nonce in a challenge. Returns an empty text if the challenge is malformed."""
+    """Return the nonce in a challenge. Empty if the challenge is malformed."""
     if len(challenge) > MAX_CHALLENGE_BYTES:
         return ""
     try:
@@ -54,7 +53,7 @@ def nonce_of(challenge: bytes) -> str:
 
 
 def nonce_end(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
-    """Return the last second of the validity of a nonce, Unix seconds.
+    """Return when the validity of a nonce ends: its last second, in Unix seconds.
 
     Returns None if none of the keys created the nonce for this address or for any address.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages between the Job Definition service and a provider, and the ids of stored scripts.
 
-The id of a stored script is a hash of its record. The job on the chain has this id, which binds the
-job to the script. The record contains a salt, so equal scripts have different ids.
+The id of a stored script is a hash of its record. The job on the chain contains this id, so the
+script of a job cannot be replaced. The record contains a salt, so equal scripts have different ids.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class StoredScript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptUse:
-    """The fact that a job names a script.
+    """A job that names a script.
 
     Attributes:
         job_id: The job.
@@ -113,10 +113,10 @@ class Holdings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resealed:
-    """The result of encrypting some records again that were encrypted with an old key.
+    """The result of encrypting some records with the newest key, which had an old key.
 
     Attributes:
-        count: How many records were encrypted with the newest key.
+        count: Number of records that were encrypted again.
         unreadable: Ids of the records that cannot be decrypted, sorted. They are unchanged.
         last: The id after which to continue. None if no records remain.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks who may write and read a job's output.
+"""The rights to write and read a job's output: write tokens and signed requests.
 
 A writer needs the *write token* of the job. The Job Definition service sends it to the provider
 with the script. The logger has the same key and verifies the token itself. A token is valid for one
@@ -26,9 +26,8 @@ MIN_KEY_BYTES = 32
 TOKEN_GRACE_S = 30 * 24 * 3600
 LONGEST_TOKEN_S = 366 * 24 * 3600
 
-# Timestamps from here on are in milliseconds. In seconds this is the year 5138, in milliseconds
-# 1973.
-_FIRST_MILLISECONDS = 10**11
+# A timestamp that is at least this large is in milliseconds. In seconds it would be after 5138.
+_MIN_MILLISECONDS = 10**11
 _TOKEN = re.compile(r"([0-9a-f]{32})\.([0-9]{1,12})\.([0-9a-f]{64})")
 
 
@@ -62,7 +61,7 @@ def write_token(key: bytes, permit: WritePermit) -> str:
 
     Args:
         key: The key of the Job Definition service and the logger. At least 32 bytes.
-        permit: What the holder of the token may do. The names of its log must be valid.
+        permit: The rights of the token's holder. The names of its log must be valid.
     """
     log = permit.log
     assert is_address(log.owner), "the owner must be an address in lower case"
@@ -101,5 +100,5 @@ def is_fresh(timestamp: int, *, now: int) -> bool:
 
     Units: ``timestamp`` Unix seconds or milliseconds; ``now`` Unix seconds.
     """
-    seconds = timestamp // 1000 if timestamp >= _FIRST_MILLISECONDS else timestamp
+    seconds = timestamp // 1000 if timestamp >= _MIN_MILLISECONDS else timestamp
     return abs(seconds - now) <= MAX_AGE_S

@@ -2,9 +2,10 @@
 """The values of a job's output: its log and the chunks of the log.
 
 The name of a log is the name of its Slurm job. DeepSquare's clients request a log by this name. The
-names are counters and start again on a new chain, so a name alone is not unique. The *log identity*
-is: it is derived from the job key. Output is stored in *chunks*. A chunk is one or more whole lines
-of one stream. Lines are numbered from 1 over the whole log.
+name contains the job number, and job numbers start again on a new chain, so several logs can have
+the same name. Only the *log identity*, which is derived from the job key, is unique. Output is
+stored in *chunks*. A chunk is one or more whole lines of one stream. The lines of a log are
+numbered from 1.
 """
 
 from __future__ import annotations

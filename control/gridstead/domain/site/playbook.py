@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of a playbook's run, and the changes, effects, failures and plan that follow.
+"""The events of a playbook run, and the changes, effects and plans that are computed from them.
 
 An effect is what a change causes: a daemon restarts, reloads or is reconfigured, or a node drains.
-The names of the handlers describe the effects. The first word of a handler's name is a verb of
-``VERBS``, and the rest is the object. In check mode nothing happens, and the events describe what
-would happen.
+Effects are read from the names of handlers. The first word of a handler's name is a verb of
+``VERBS``, and the rest is the object. In check mode Ansible changes nothing, and the events
+describe what would change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RunOutcome(StrEnum):
 
 
 class Verb(StrEnum):
-    """The kind of an effect."""
+    """The verb of an effect."""
 
     START = "start"
     RECONFIGURE = "reconfigure"
@@ -62,11 +62,11 @@ VERBS: Mapping[str, Verb | None] = {
     "Wait": None,
 }
 
-# Effects that end the jobs on a host, because their open files or the file server disappear.
-ENDS_JOBS = frozenset({Verb.REMOUNT, Verb.STOP})
+# Effects that end the jobs on a host, because the jobs lose their open files.
+VERBS_THAT_END_JOBS = frozenset({Verb.REMOUNT, Verb.STOP})
 
-# The states that a task may request of a unit.
-STATES: Mapping[str, Verb] = {
+# The effect of each state that a task may request of a unit.
+VERB_OF_STATE: Mapping[str, Verb] = {
     "reloaded": Verb.RELOAD,
     "restarted": Verb.RESTART,
     "started": Verb.START,
@@ -79,9 +79,9 @@ class Task:
     """A task of a play.
 
     Attributes:
-        name: Its name in the playbook, without its role.
-        role: Its role. Empty for a task of the play itself.
-        is_handler: Whether it runs only if something changed.
+        name: The name of the task in the playbook, without the role.
+        role: The role of the task. Empty for a task of the play itself.
+        is_handler: Whether the task is a handler.
     """
 
     name: str
@@ -113,13 +113,13 @@ class HostFinished:
     Attributes:
         host: The name of the host in the inventory.
         task: The task.
-        outcome: How it ended.
-        targets: The files, units, packages or other objects that its result names. Sorted.
-        unit_state: The state that it requested of units, for example ``started``. Empty for other
-            tasks.
-        diff: The diff of the files that it changes. Empty if no diff was requested, or if the task
-            has ``no_log``.
-        message: Why it failed.
+        outcome: How the task ended.
+        targets: The files, units, packages or other objects in the result of the task. Sorted.
+        unit_state: The state that the task requested of units, for example ``started``. Empty for
+            other tasks.
+        diff: The diff of the changed files. Empty if no diff was requested, or if the task has
+            ``no_log``.
+        message: Why the task failed.
     """
 
     host: str
@@ -133,7 +133,7 @@ class HostFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedText:
-    """A line of output outside of tasks, for example why a playbook cannot be read."""
+    """A line that Ansible prints outside of tasks, for example why a playbook cannot be read."""
 
     text: str
 
@@ -143,7 +143,7 @@ class RunEnded:
     """The run has ended. An interrupted run may have no such event.
 
     Attributes:
-        failed: Hosts that were not reached, or on which a task failed without being rescued.
+        failed: The hosts that were unreachable, or on which a task failed and was not rescued.
     """
 
     failed: frozenset[str]
@@ -157,10 +157,10 @@ class PlaybookRequest:
     """A playbook to run, with its options.
 
     Attributes:
-        playbook: File name, relative to the checkout.
-        inventory: The inventory. None for the one in ansible.cfg.
-        limit: Pattern of the hosts. None for all hosts.
-        tags: Tags of the tasks, separated by commas. None for all tasks.
+        playbook: The path of the playbook, relative to the checkout.
+        inventory: The inventory. None for the inventory in ansible.cfg.
+        limit: A pattern of hosts. None for all hosts.
+        tags: Tags of tasks, separated by commas. None for all tasks.
         check: Whether to run in check mode with diffs.
     """
 
@@ -176,11 +176,11 @@ class PlaybookRun:
     """The result of a run.
 
     Attributes:
-        outcome: How it ended.
+        outcome: How the run ended.
         events: All events, in order.
-        waiting: The notified handlers that did not run because the run ended before, by host.
-            Sorted.
-        report: The report of the playbook as JSON. None if it has no report, or did not reach it.
+        waiting: The handlers that were notified but did not run, because the run ended earlier. By
+            host, sorted.
+        report: The JSON report that the playbook wrote. None if it wrote no report.
     """
 
     outcome: RunOutcome
@@ -195,8 +195,8 @@ class Effect:
 
     Attributes:
         host: The host.
-        verb: The kind of the effect.
-        to: The object of the effect, as the role names it.
+        verb: The verb of the effect.
+        to: The object of the effect, in the words of the handler's name.
     """
 
     host: str
@@ -212,10 +212,10 @@ class RunningJob:
     """A running Slurm job.
 
     Attributes:
-        id: Its Slurm job id.
-        user: Its user.
-        ends_at: The end of its time limit, as Slurm prints it.
-        nodes: The names of its nodes.
+        id: The Slurm job id.
+        user: The user of the job.
+        ends_at: The end of the time limit, as Slurm prints it.
+        nodes: The names of the nodes of the job.
     """
 
     id: str
@@ -229,10 +229,10 @@ class SitePlan:
     """What a run would change now.
 
     Attributes:
-        changes: Tasks that would change something, in the order of the run, without handlers.
-        effects: The effects of these changes, each once.
-        drains: Nodes that would drain, or that must be drained first because an effect would end
-            their jobs. Sorted.
+        changes: The tasks that would change something, without handlers, in the order of the run.
+        effects: The effects of these changes, without duplicates.
+        drains: The nodes that would drain, or that must be drained first because an effect would
+            end their jobs. Sorted.
         jobs: The running jobs on each host with an effect, by host. None if Slurm did not answer.
     """
 
@@ -243,14 +243,14 @@ class SitePlan:
 
 
 def changes(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
-    """Return the tasks that changed something, in the order of the run, without handlers."""
+    """Return the tasks that changed something, without handlers, in the order of the run."""
     return tuple(event for event in _changed(events) if not event.task.is_handler)
 
 
-def tally(events: Iterable[PlaybookEvent]) -> dict[str, int]:
-    """Return how many tasks changed something on each host of the run, without handlers.
+def count_changes(events: Iterable[PlaybookEvent]) -> dict[str, int]:
+    """Return the number of tasks that changed something, by host, without handlers.
 
-    Shape: by host, sorted by host.
+    The hosts are sorted. A host without changes has the number 0.
     """
     counts: dict[str, int] = {}
     for event in _finished(events):
@@ -261,33 +261,33 @@ def tally(events: Iterable[PlaybookEvent]) -> dict[str, int]:
 
 
 def failures(events: Iterable[PlaybookEvent]) -> tuple[HostFinished, ...]:
-    """Return the last failure of each host on which the run failed, sorted by host.
+    """Return the last failure of each failed host, sorted by host.
 
-    A host whose failures were rescued has not failed.
+    A host whose failures were all rescued has not failed.
     """
     all_events = tuple(events)
     failed_hosts: set[str] = set()
     for event in all_events:
         if isinstance(event, RunEnded):
             failed_hosts |= event.failed
-    last: dict[str, HostFinished] = {}
+    last_failures: dict[str, HostFinished] = {}
     for event in _finished(all_events):
         is_failure = event.outcome in {TaskOutcome.FAILED, TaskOutcome.UNREACHABLE}
         if is_failure and event.host in failed_hosts:
-            last[event.host] = event
-    return tuple(last[host] for host in sorted(last))
+            last_failures[event.host] = event
+    return tuple(last_failures[host] for host in sorted(last_failures))
 
 
 def effects(events: Iterable[PlaybookEvent]) -> tuple[Effect, ...]:
-    """Return the effects of the changes, each once, in the order of the run."""
-    unique: dict[Effect, None] = {}
+    """Return the effects of the changes, without duplicates, in the order of the run."""
+    unique_effects: dict[Effect, None] = {}
     for event in _changed(events):
-        unique |= dict.fromkeys(_effects_of(event))
-    return tuple(unique)
+        unique_effects |= dict.fromkeys(_effects_of(event))
+    return tuple(unique_effects)
 
 
 def plan_site(events: Iterable[PlaybookEvent], jobs: Iterable[RunningJob] | None) -> SitePlan:
-    """Return the plan that follows from a run in check mode.
+    """Return the plan that is computed from a run in check mode.
 
     Args:
         events: All events of the run.
@@ -297,7 +297,7 @@ def plan_site(events: Iterable[PlaybookEvent], jobs: Iterable[RunningJob] | None
     all_effects = effects(all_events)
     hosts = sorted({effect.host for effect in all_effects})
     jobs_on = None if jobs is None else _jobs_on(hosts, tuple(jobs))
-    drains = {effect.host for effect in all_effects if _drains(effect, jobs_on)}
+    drains = {effect.host for effect in all_effects if _requires_drain(effect, jobs_on)}
     return SitePlan(
         changes=changes(all_events),
         effects=all_effects,
@@ -315,12 +315,16 @@ def _changed(events: Iterable[PlaybookEvent]) -> list[HostFinished]:
 
 
 def _effects_of(event: HostFinished) -> list[Effect]:
-    """Return the effects of a change: those of its handler's name, or of the units it names."""
+    """Return the effects of a changed task.
+
+    The name of a handler determines its effect. For other tasks, the requested state of units does.
+    """
     objects: tuple[str, ...] = event.targets
-    verb = STATES.get(event.unit_state)
+    verb = VERB_OF_STATE.get(event.unit_state)
     if event.task.is_handler:
         first_word, _, rest = event.task.name.partition(" ")
-        verb, objects = VERBS.get(first_word), (rest,)
+        verb = VERBS.get(first_word)
+        objects = (rest,)
     if verb is None:
         return []
     return [Effect(host=event.host, verb=verb, to=name) for name in objects]
@@ -329,16 +333,16 @@ def _effects_of(event: HostFinished) -> list[Effect]:
 def _jobs_on(
     hosts: Iterable[str], jobs: tuple[RunningJob, ...]
 ) -> dict[str, tuple[RunningJob, ...]]:
-    """Return the running jobs of each host."""
+    """Return the running jobs on each host."""
     by_host = {}
     for host in hosts:
         by_host[host] = tuple(job for job in jobs if host in job.nodes)
     return by_host
 
 
-def _drains(effect: Effect, jobs_on: Mapping[str, tuple[RunningJob, ...]] | None) -> bool:
-    """Return whether a node drains by an effect, or must be drained before it."""
+def _requires_drain(effect: Effect, jobs_on: Mapping[str, tuple[RunningJob, ...]] | None) -> bool:
+    """Return whether an effect drains its node, or requires that the node is drained before."""
     if effect.verb is Verb.DRAIN:
         return True
     has_jobs = jobs_on is not None and bool(jobs_on[effect.host])
-    return has_jobs and effect.verb in ENDS_JOBS
+    return has_jobs and effect.verb in VERBS_THAT_END_JOBS

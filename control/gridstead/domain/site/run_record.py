@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of a run on a site: its user, time, options, commit and result. It has no secrets."""
+"""The record of a playbook run: user, time, options, commit and result. It contains no secrets."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Circumstances:
     """The user, the commit and the time of a run.
 
     Attributes:
-        by: User and machine, as ``user@machine``.
-        commit: Commit of the checkout. A ``+`` follows it if files differ from the commit. Empty
-            if the folder is not a checkout.
-        started_at: Start. Unit: s since 1970, UTC.
-        ended_at: End. Unit: s since 1970, UTC.
+        by: The user and the machine, as ``user@machine``.
+        commit: The commit of the checkout, followed by ``+`` if files differ from the commit. Empty
+            if the folder is not in a git repository.
+        started_at: The start of the run. Unit: Unix seconds.
+        ended_at: The end of the run. Unit: Unix seconds.
     """
 
     by: str
@@ -44,19 +44,19 @@ class FailedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """A run on a site.
+    """The record of a playbook run.
 
     Attributes:
-        id: The time of its start and its command. Ids sort by time.
+        id: The time of the start and the command. Ids sort by time.
         command: ``apply``, ``verify``, ``plan`` or ``drift``.
-        circumstances: Its user, commit and time.
-        inventory: The option of the command. None for the inventory in ansible.cfg.
-        limit: The option of the command.
-        tags: The option of the command.
-        outcome: How it ended.
+        circumstances: The user, commit and time.
+        inventory: The option ``--inventory``. None for the inventory in ansible.cfg.
+        limit: The option ``--limit``.
+        tags: The option ``--tags``.
+        outcome: How the run ended.
         changed: The tasks that changed something, by host, in the order of the run.
-        failed: The tasks on which it failed, one for each failed host, sorted by host.
-        waiting: The notified handlers that did not run because the run ended before, by host.
+        failed: The last failed task of each failed host, sorted by host.
+        waiting: The handlers that were notified but did not run, by host.
     """
 
     id: str
@@ -74,7 +74,7 @@ class RunRecord:
 def to_record(
     record_id: str,
     command: str,
-    order: PlaybookRequest,
+    request: PlaybookRequest,
     run: PlaybookRun,
     circumstances: Circumstances,
 ) -> RunRecord:
@@ -90,9 +90,9 @@ def to_record(
         id=record_id,
         command=command,
         circumstances=circumstances,
-        inventory=order.inventory,
-        limit=order.limit,
-        tags=order.tags,
+        inventory=request.inventory,
+        limit=request.limit,
+        tags=request.tags,
         outcome=run.outcome,
         changed={host: tuple(tasks) for host, tasks in sorted(changed.items())},
         failed=tuple(failed),

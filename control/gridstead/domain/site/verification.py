@@ -13,16 +13,16 @@ from gridstead.errors import UnexpectedOutput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was checked on a site, and what of it is wrong.
+    """The checks of a site, and the problems that they found.
 
     Attributes:
-        checked: The number of checks.
+        check_count: The number of checks.
         hosts: All checks by host and role, as the playbook reported them.
-        diagnostics: What is wrong, in the order of the hosts. ``where`` is the host and the role;
-            the role is ``host`` for a check of the host itself.
+        diagnostics: The problems, in the order of the hosts. ``where`` is the host and the role.
+            The role is ``host`` for a check of the host itself.
     """
 
-    checked: int
+    check_count: int
     hosts: Mapping[str, Any]
     diagnostics: tuple[Diagnostic, ...]
 
@@ -31,11 +31,11 @@ def to_verification(report: Mapping[str, Any]) -> Verification:
     """Return the verification that a report of playbooks/verify.yml describes.
 
     Raises:
-        UnexpectedOutput: If the report does not have the expected form.
+        UnexpectedOutput: If the report does not have the expected format.
     """
     try:
         return Verification(
-            checked=report["looked_at"],
+            check_count=report["looked_at"],
             hosts=report["hosts"],
             diagnostics=tuple(_to_diagnostic(**finding) for finding in report["findings"]),
         )
@@ -44,12 +44,12 @@ def to_verification(report: Mapping[str, Any]) -> Verification:
 
 
 def to_report(verification: Verification) -> dict[str, object]:
-    """Return a verification in the form of a report of playbooks/verify.yml.
+    """Return a verification in the format of a report of playbooks/verify.yml.
 
     Guarantee: ``to_verification`` returns the same verification again.
     """
     return {
-        "looked_at": verification.checked,
+        "looked_at": verification.check_count,
         "hosts": verification.hosts,
         "findings": [_to_finding(diagnostic) for diagnostic in verification.diagnostics],
     }
@@ -61,7 +61,7 @@ def _to_finding(diagnostic: Diagnostic) -> dict[str, str]:
         "host": host,
         "role": role,
         "what": diagnostic.what,
-        "seen": diagnostic.seen,
+        "seen": diagnostic.actual,
         "who": diagnostic.who,
         "hint": diagnostic.hint,
     }
@@ -70,4 +70,4 @@ def _to_finding(diagnostic: Diagnostic) -> dict[str, str]:
 def _to_diagnostic(
     *, host: str, role: str, what: str, seen: str, who: str, hint: str
 ) -> Diagnostic:
-    return Diagnostic(where=(host, role), what=what, seen=seen, who=who, hint=hint)
+    return Diagnostic(where=(host, role), what=what, actual=seen, who=who, hint=hint)

@@ -274,12 +274,12 @@ class _TransactionPlanner:
         return self.view.head - receipt.block >= self.policy.confirmations
 
     def _receipts_of(self, transactions: Iterable[Transaction]) -> list[Receipt]:
-        found = []
+        receipts = []
         for transaction in transactions:
             receipt = self.view.receipts.get(transaction.hash)
             if receipt is not None:
-                found.append(receipt)
-        return found
+                receipts.append(receipt)
+        return receipts
 
     # Replacing and sending again
 

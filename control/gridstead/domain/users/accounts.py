@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decides which Linux users must exist: one for each wallet that ever requested a job."""
+"""Decides which Linux users must exist: one for each wallet that has requested a job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridstead.domain.supervisor.submission import GridUser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletRange:
-    """The range of the Linux ids of wallets. It includes both ends."""
+    """The range of the uids of wallet users, with both ends, and their group."""
 
     first_uid: int = 200_001
     last_uid: int = 999_999
@@ -41,5 +41,5 @@ def customers(events: Iterable[ChainEvent]) -> frozenset[str]:
 
 
 def missing(addresses: Iterable[str], existing: Iterable[GridUser]) -> tuple[str, ...]:
-    """Return the addresses without an account, sorted."""
+    """Return the addresses that have no account, sorted and without duplicates."""
     return tuple(sorted(set(addresses) - {user.address for user in existing}))

@@ -43,8 +43,7 @@ class GraphqlService:
     """The functions and limits of the server.
 
     Attributes:
-        submit: Stores a workflow and returns the id of its script. Its owner is a given customer,
-            or the first customer whose job names it.
+        submit: Stores a workflow and returns the id of its script.
         validate: Returns whether a module is valid, as text.
         check: Raises a Transient error while a peer of the service does not answer.
         metrics: Returns OpenMetrics text.
@@ -112,15 +111,17 @@ class _GraphqlEndpoint:
         try:
             service.requests.take(caller)
             body = await _body(request)
-            service.request_bytes.take(caller, MAX_BODY_BYTES if body is None else len(body))
+            size = MAX_BODY_BYTES if body is None else len(body)
+            service.request_bytes.take(caller, size)
         except TooMuch as err:
-            return _failed(429, f"{err}. {err.hint}", {"type": "internal", "code": err.code})
+            extensions = {"type": "internal", "code": err.code}
+            return _error_response(429, f"{err}. {err.hint}", extensions)
         if body is None:
-            return _failed(413, f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
+            return _error_response(413, f"the request is larger than {MAX_BODY_BYTES // 1024} KiB")
         try:
             data = _parse(body)
         except ValueError as err:
-            return _failed(400, f"the request {err}")
+            return _error_response(400, f"the request {err}")
         charge = partial(service.request_bytes.take, caller)
         loop = asyncio.get_running_loop()
         status, answer = await loop.run_in_executor(
@@ -133,11 +134,11 @@ def _parse(body: bytes) -> dict[str, Any]:
     """Return the JSON object of a request.
 
     Raises:
-        ValueError: If the body is not a JSON object, or exceeds a limit; with the reason.
+        ValueError: With the reason, if the body is not a JSON object or exceeds a limit.
     """
-    excess = _excess(body)
-    if excess:
-        raise ValueError(excess)
+    reason = _exceeded_limit(body)
+    if reason:
+        raise ValueError(reason)
     try:
         data = json.loads(body)
     except ValueError as err:
@@ -147,11 +148,11 @@ def _parse(body: bytes) -> dict[str, Any]:
     return data
 
 
-def _excess(body: bytes) -> str | None:
-    """Return which limit a JSON text exceeds, without parsing it; None if it exceeds none.
+def _exceeded_limit(body: bytes) -> str | None:
+    """Return which limit a JSON text exceeds, or None. The text is not parsed.
 
-    A library for the chain raises Python's recursion limit so far that deeply nested JSON would
-    crash the process.
+    Parsing deeply nested JSON would crash the process, because a library for the chain raises
+    Python's recursion limit.
     """
     depth = values = 0
     for token in _STRING_OR_PUNCTUATION.finditer(body):
@@ -170,7 +171,7 @@ def _excess(body: bytes) -> str | None:
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return the request's body, None if it is too large; a larger body is not read to its end."""
+    """Return the request's body, or None if it is too large. The rest of it is then not read."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -179,7 +180,9 @@ async def _body(request: Request) -> bytes | None:
     return body
 
 
-def _failed(status: int, message: str, extensions: dict[str, str] | None = None) -> Response:
+def _error_response(
+    status: int, message: str, extensions: dict[str, str] | None = None
+) -> Response:
     error: dict[str, object] = {"message": message}
     if extensions:
         error["extensions"] = extensions

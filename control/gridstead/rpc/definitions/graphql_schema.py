@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GraphQL schema of the Job Definition service: resolvers and the format of errors.
+"""The GraphQL schema of the Job Definition service: its resolvers and the format of errors.
 
-The text of the schema is in job_definitions.graphql. A workflow that breaks rules is answered with
-status 200 and ``errors``, one for each rule, because clients treat any other status as a broken
-connection. A request that is not GraphQL or does not fit the schema is answered with status 422.
+The text of the schema is in job_definitions.graphql. If a workflow breaks rules, the status is 200
+and ``errors`` has an error for each rule, because clients treat any other status as a broken
+connection. If a request is not GraphQL or does not conform to the schema, the status is 422.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ MAX_QUERY_CHARS = 16 * 1024
 MAX_QUERY_TOKENS = 1000
 MAX_CACHED = 64
 MAX_CACHED_CHARS = 1024
-_RULES = "problems"  # internal key between _format and _split
+_PROBLEMS_KEY = "problems"  # _format adds this key, and _split removes it
 
-# Errors of callers may quote their workflow. This logger has no parent, so nothing is logged.
+# Errors may quote the caller's workflow, so they must not be logged. This logger drops them.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
 
 Charge = Callable[[int], None]
 """Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
 
 Submit = Callable[[Mapping[str, object], str, Charge], str]
-"""(workflow, address of the owner or empty, the caller's charge) to the id of the script."""
+"""Takes (workflow, address of the owner or empty, the caller's charge). Returns the script's id."""
 Validate = Callable[[Mapping[str, object]], str]
-"""A module to "valid", or to the rules that it breaks."""
+"""Takes a module. Returns "valid", or the rules that the module breaks."""
 
 
 def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
@@ -80,11 +80,10 @@ def make_schema(submit: Submit, validate: Validate) -> GraphQLSchema:
 
 
 class Requests:
-    """Answers GraphQL requests; safe to call from many threads.
+    """Answers GraphQL requests. Safe to call from many threads.
 
-    Clients send the same few queries again and again, with their workflows as variables, so valid
-    queries are cached. A query with string literals is never cached, because the literals may be
-    parts of a workflow.
+    Valid queries are cached, because clients send the same few queries with their workflows as
+    variables. A query with string literals is never cached: they may be parts of a workflow.
 
     Args:
         schema: The schema with its resolvers.
@@ -112,7 +111,7 @@ class Requests:
             self._schema,
             request,
             context_value=charge,
-            introspection=True,  # the validation rule decides, with GraphQL's own message
+            introspection=True,  # a validation rule refuses it, with a message of GraphQL
             query_parser=self._parse,
             query_validator=self._validate,
             validation_rules=self._rules,
@@ -165,22 +164,22 @@ def _parse(text: str) -> DocumentNode:
 
 
 def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
-    """Return an error in the wire format; only errors of the caller are described in detail."""
+    """Return an error in the wire format. Only errors of the caller have a detailed message."""
     original = error.original_error
     if isinstance(original, InvalidWorkflow):
-        return _wire(
+        return _wire_error(
             error,
             str(original),
-            {"type": "validation", "code": original.code, _RULES: original.problems},
+            {"type": "validation", "code": original.code, _PROBLEMS_KEY: original.problems},
         )
     if isinstance(original, InvalidInput):
-        return _wire(error, str(original), {"type": "validation", "code": original.code})
+        return _wire_error(error, str(original), {"type": "validation", "code": original.code})
     if isinstance(original, TooMuch):
-        return _wire(
+        return _wire_error(
             error, f"{original}. {original.hint}", {"type": "internal", "code": original.code}
         )
     if isinstance(original, GridsteadError):
-        return _wire(error, original.message, {"type": "internal", "code": original.code})
+        return _wire_error(error, original.message, {"type": "internal", "code": original.code})
     if original is not None and not isinstance(original, GraphQLError):
         # The message may quote the workflow, so only the traceback is logged.
         frames = reversed(extract_tb(original.__traceback__))
@@ -188,13 +187,13 @@ def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
         logging.getLogger(__name__).error(
             "internal error: %s at %s", type(original).__name__, trace
         )
-        return _wire(error, "internal error", {"type": "internal"})
-    return _wire(error, error.message, {"type": "validation", **(error.extensions or {})})
+        return _wire_error(error, "internal error", {"type": "internal"})
+    return _wire_error(error, error.message, {"type": "validation", **(error.extensions or {})})
 
 
 def _split(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield an error, or one error for each broken rule, as the wire format requires."""
-    problems: tuple[WorkflowProblem, ...] = error["extensions"].pop(_RULES, ())
+    """Yield one error for each broken rule, or the error itself."""
+    problems: tuple[WorkflowProblem, ...] = error["extensions"].pop(_PROBLEMS_KEY, ())
     if not problems:
         yield error
     for problem in problems:
@@ -209,7 +208,7 @@ def _split(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield error | {"message": str(problem), "extensions": extensions}
 
 
-def _wire(error: GraphQLError, message: str, extensions: dict[str, Any]) -> dict[str, Any]:
+def _wire_error(error: GraphQLError, message: str, extensions: dict[str, Any]) -> dict[str, Any]:
     formatted: dict[str, Any] = {"message": message}
     if error.path:
         formatted["path"] = error.path
@@ -217,14 +216,14 @@ def _wire(error: GraphQLError, message: str, extensions: dict[str, Any]) -> dict
 
 
 class _SingleWorkflow(ValidationRule):
-    """Limits a request to one workflow or module, so that a small request is never much work."""
+    """Limits a request to one workflow or module, because each takes much work."""
 
-    _workflows = 0
+    _call_count = 0
 
     def enter_field(self, node: FieldNode, *_arguments: object) -> None:
         if node.name.value in {"submit", "validate"}:
-            self._workflows += 1
-        if self._workflows > 1:
+            self._call_count += 1
+        if self._call_count > 1:
             self.report_error(
                 GraphQLError("a request submits or validates at most one workflow", [node])
             )

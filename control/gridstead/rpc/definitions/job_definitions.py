@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Job Definition service's gRPC server for providers.
 
-It serves AuthAPI and SBatchAPI of DeepSquare's wire format, with TLS. The status codes are those of
-the wire format: UNAUTHENTICATED for a wrong signature, provider or customer, NOT_FOUND for a script
-that does not exist or belongs to another job, INTERNAL if the chain did not answer. A caller over
-its rate limit receives RESOURCE_EXHAUSTED.
+It serves AuthAPI and SBatchAPI of DeepSquare's wire format, with TLS. Status codes:
+
+- UNAUTHENTICATED: the signature, the provider or the customer is wrong.
+- NOT_FOUND: the script does not exist or belongs to another job.
+- INTERNAL: the chain did not answer.
+- RESOURCE_EXHAUSTED: the caller has exceeded its rate limit.
 """
 
 from __future__ import annotations
@@ -138,8 +140,8 @@ def _errors_as_status(context: grpc.ServicerContext) -> Iterator[None]:
 
 
 def _status_of(err: GridsteadError) -> grpc.StatusCode:
-    for kind, code in _CODES:
-        if isinstance(err, kind):
+    for error_type, code in _CODES:
+        if isinstance(err, error_type):
             return code
     return grpc.StatusCode.UNKNOWN
 

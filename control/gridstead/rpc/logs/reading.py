@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers readers of logs, for gRPC and gRPC-web.
+"""Answers to readers of logs, over gRPC and gRPC-web: the lines of a log, and the names of logs.
 
-It returns the lines of a log, in the format of old or of new readers, and the names of logs.
+A response has one line for DeepSquare's readers, and several lines for readers that accept chunks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gridstead.proto.logger_pb2 import (
 )
 
 WATCH_S = 10.0
-MAX_READERS = 3000  # fewer than streams, so that there is always room for writers
+MAX_READERS = 3000  # fewer than MAX_STREAMS, so that writers always have streams
 MAX_READERS_PER_OWNER = 100
 
 Name: TypeAlias = tuple[str, str]
@@ -41,7 +41,7 @@ _CODES: dict[type[GridsteadError], grpc.StatusCode] = {
     NotAllowed: grpc.StatusCode.UNAUTHENTICATED,
     InvalidInput: grpc.StatusCode.INVALID_ARGUMENT,
     LogDamaged: grpc.StatusCode.DATA_LOSS,
-    LogFull: grpc.StatusCode.OUT_OF_RANGE,  # RESOURCE_EXHAUSTED is grpc's own, for many streams
+    LogFull: grpc.StatusCode.OUT_OF_RANGE,  # gRPC uses RESOURCE_EXHAUSTED for too many streams
 }
 
 
@@ -72,7 +72,7 @@ class ReadService(Protocol):
 
 
 class Readers:
-    """The readers that wait for new lines, by log. For one event loop."""
+    """The readers that follow logs. Not thread-safe: used by one event loop."""
 
     def __init__(self) -> None:
         self._waiting: defaultdict[Name, set[asyncio.Event]] = defaultdict(set)
@@ -113,7 +113,7 @@ class Readers:
 
 
 class LogReader:
-    """Answers readers. For one event loop.
+    """Answers readers. Not thread-safe: used by one event loop.
 
     Args:
         service: The service to call.
@@ -132,9 +132,9 @@ class LogReader:
         position = request.after
         to_responses = _as_chunks if request.chunks else _as_lines
         log: LogId | None = None
-        with self._readers.reader(name) as news:
+        with self._readers.reader(name) as has_new_lines:
             while True:
-                news.clear()
+                has_new_lines.clear()
                 log = log or self._service.find(*name, request.log_identity)
                 stored = self._service.read(log, position) if log else ()
                 for chunk in stored:
@@ -146,7 +146,7 @@ class LogReader:
                 elif request.until_now:
                     return
                 else:
-                    await news.wait()
+                    await has_new_lines.wait()
 
     async def watch(self, request: WatchListRequest) -> AsyncGenerator[WatchListResponse]:
         """Yield the names of the owner's logs at regular intervals."""
@@ -160,8 +160,8 @@ class LogReader:
 
 def status_of(err: GridsteadError) -> grpc.StatusCode:
     """Return the status code of an error."""
-    for kind, code in _CODES.items():
-        if isinstance(err, kind):
+    for error_type, code in _CODES.items():
+        if isinstance(err, error_type):
             return code
     return grpc.StatusCode.UNAVAILABLE
 
@@ -177,8 +177,8 @@ def _as_lines(stored: StoredChunk) -> Iterable[ReadResponse]:
         # A line that is too long for a message is sent in parts.
         for start in range(0, max(len(line), 1), MAX_LINE_BYTES):
             part = line[start : start + MAX_LINE_BYTES]
-            is_complete = is_last and start + MAX_LINE_BYTES >= len(line)
-            resume = stored.end if is_complete else stored.start
+            is_last_part = is_last and start + MAX_LINE_BYTES >= len(line)
+            resume = stored.end if is_last_part else stored.start
             yield _response(stored, part, line=number, resume=resume)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The logger's gRPC server: LoggerAPI of DeepSquare's wire format, with TLS.
 
-Readers that follow a log are long streams, so the server uses asyncio in its own thread: a stream
-costs memory, but no thread. The service's functions are fast (a write to the page cache, a read of
-new lines). Only the function that makes lines durable is slow, and it is called in another thread.
+A reader that follows a log has a long stream, so the server uses asyncio in its own thread: a
+stream needs memory, but no thread. The functions of the service are fast: a write to the page
+cache, or a read of new lines. Only ``finish`` is slow, and it is called in another thread.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gridstead.rpc.tls import SERVER_OPTIONS, TlsFiles, server_credentials
 MAX_STREAMS = 4000
 START_S = 10.0
 STOP_S = 1.0
-# Pings detect a reader whose host has vanished. Without pings its stream would never end.
+# Pings detect a reader whose host has crashed. Without pings, its stream would never end.
 KEEPALIVE_OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.http2.ping_timeout_ms", 10_000),

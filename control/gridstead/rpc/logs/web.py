@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The logger for browsers: Read and WatchList as gRPC-web over HTTPS, for pages of named origins.
+"""The logger's server for browsers: Read and WatchList as gRPC-web over HTTPS.
 
-Both modes of gRPC-web are served, binary and text. A browser sends a call as one message and cannot
-read HTTP trailers, so the status of a call is its last frame. In text mode each frame is encoded in
-base64 by itself, with padding, so that it can be decoded when it arrives.
+Only web pages of the configured origins can call. The server supports both modes of gRPC-web,
+binary and text. A browser cannot read HTTP trailers, so the last frame contains the status of the
+call. In text mode, each frame is encoded separately in base64 with padding, so that the browser can
+decode it when it arrives.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from gridstead.rpc.logs.reading import LogReader, status_of
 from gridstead.rpc.tls import TlsFiles
 
 MAX_CONNECTIONS = 1000
-MAX_BODY_BYTES = 16 * 1024  # base64 of a name, a signature and little more
+MAX_BODY_BYTES = 16 * 1024  # a request has a name and a signature
 BODY_S = 10.0
-MAX_STREAM_S = 3600.0  # after that, the page requests the log again from its last position
+MAX_STREAM_S = 3600.0  # after that, the page sends a new request with its last position
 PREFLIGHT_S = 600
 
 _PATH = "/logger.v1alpha1.LoggerAPI/"
@@ -46,7 +47,7 @@ _TRAILER = 0x80
 _UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
 _PADDED = re.compile(rb"[^=]+={0,2}")
-# These options detect a browser whose host has vanished. Accepted connections inherit them.
+# These options detect a browser whose host has crashed. Accepted connections inherit them.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
@@ -120,7 +121,7 @@ class LogWebServer:
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
 
     async def stop(self) -> None:
-        """Stop the server and close all streams, which would not end by themselves."""
+        """Close all streams and stop the server."""
         for connection in tuple(self._server.server_state.connections):
             connection.transport.abort()
         self._server.should_exit = True
@@ -129,7 +130,7 @@ class LogWebServer:
 
 
 def make_app(reader: LogReader, origins: tuple[str, ...]) -> Starlette:
-    """Return the application with the two calls, which pages of these origins may make."""
+    """Return the application with both methods, for web pages of these origins."""
     cors = Middleware(
         CORSMiddleware,
         allow_origins=origins,
@@ -160,7 +161,7 @@ def _endpoint(
         except InvalidInput as err:
             frames = _single(_trailer(status_of(err), str(err)))
         except ClientDisconnect:
-            return Response(status_code=400)  # the client has disconnected
+            return Response(status_code=400)
         body = _as_text(frames) if is_text else frames
         return StreamingResponse(body, media_type=f"{media_type}+proto")
 
@@ -205,10 +206,11 @@ def _trailer(code: grpc.StatusCode, message: str) -> bytes:
 
 
 def _parse(message_type: type[RequestMessage], body: bytes, *, is_text: bool) -> RequestMessage:
-    """Return the message of a request; text may be several pieces of padded base64."""
+    """Return the message of a request. In text mode, the body is one or more base64 texts."""
     try:
         data = _from_text(body) if is_text else body
-        if data[:1] != b"\0" or len(data) != _HEADER_BYTES + int.from_bytes(data[1:_HEADER_BYTES]):
+        size = int.from_bytes(data[1:_HEADER_BYTES])
+        if data[:1] != b"\0" or len(data) != _HEADER_BYTES + size:
             raise InvalidInput("the request is not exactly one uncompressed message")
         return message_type.FromString(data[_HEADER_BYTES:])
     except (binascii.Error, DecodeError) as err:

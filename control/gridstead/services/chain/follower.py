@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The follower delivers every event of the chain to a service at least once.
 
-Reorgs and crashes lose no event.
-Rule 1: the cursor moves only after the consumer has taken the events. Rule 2: if the cursor's block
-is no longer part of the chain, the follower goes back to the newest saved block that still is, and
-delivers the events above that block again. Rule 3: a consumer may forget what is final. If a reorg
-may be deeper than that, the follower delivers all events again.
+Rule 1: the cursor moves only after the consumer has processed the events, so a crash loses no
+event.
+
+Rule 2: after a reorg, the follower goes back to the newest saved block that is still part of the
+chain, and delivers the events above that block again.
+
+Rule 3: a consumer may forget what is final. If a reorg may be deeper than the confirmations, the
+follower delivers all events again.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ class Follower:
         ledger: The chain.
         cursor: The last block that was read. It must live as long as the consumer's store.
         start: First block to read if the cursor is empty or none of its blocks is on the chain.
-        confirmations: Blocks on top of a job's end after which the consumer may forget the job.
+        confirmations: How many blocks must follow a job's end before the consumer may forget it.
         blocks_per_read: How many blocks one request covers.
     """
 
@@ -61,26 +64,27 @@ class Follower:
         self.follow(lambda events, _: consume(events))
 
     def follow(self, consume: Callable[[tuple[ChainEvent, ...], Block], None]) -> None:
-        """Deliver all new events, in chain order, each range with the block at which to read state.
-
-        That block is the last block of the range, or a newer one if a node no longer has the state
-        of the last block. It is never newer than necessary: a reorg may take back a newer state,
-        such as the end of a job, without delivering the events again.
+        """Deliver all new events in chain order, one range of blocks after the other.
 
         Args:
-            consume: Called once for each range that has events. After it returns, only a reorg
-                makes the follower deliver these events again.
+            consume: Called once for each range that has events, with the events and a block. The
+                consumer must read the state of the contracts at this block. It is the last block of
+                the range, or the oldest block whose state every node still has. A newer block would
+                be unsafe: a reorg may revert its state, such as the end of a job, and the follower
+                would not deliver the events of this range again.
 
         Raises:
-            ChainUnavailable: If the chain did not answer. Nothing is lost; the next tick continues
-                at the same place.
+            ChainUnavailable: If the chain did not answer, or was reorganised. The next tick
+                continues after the last range that was delivered.
         """
         head = self._ledger.head()
         first = self._common_ancestor(head) + 1
-        # The final block is saved too, so that a short reorg after a long read is recognised.
+        # A range ends at the newest final block, so that this block is saved. After a short reorg,
+        # the follower goes back to it.
         final = head.number - self._confirmations
         while first <= head.number:
-            last = min(first + self._blocks_per_read - 1, final if first <= final else head.number)
+            last_allowed = final if first <= final else head.number
+            last = min(first + self._blocks_per_read - 1, last_allowed)
             end = head if last == head.number else self._block(last)
             events = self._ledger.events(first=first, end=end)
             # A reorg between the two requests above may mix the events of two forks.
@@ -96,15 +100,15 @@ class Follower:
     def _common_ancestor(self, head: Block) -> int:
         """Return the height of the newest block that was delivered and is still on the chain.
 
-        Return ``start - 1`` if a reorg may be deeper than what the consumer remembers.
+        Returns ``start - 1`` if a reorg may be deeper than the confirmations.
         """
         history = self._cursor.history()
         is_forked = False
         for saved in history:
             if saved.number > head.number:
                 continue  # a server that lags does not have the block yet
-            present = head if saved.number == head.number else self._ledger.block(saved.number)
-            if present is None or present.hash != saved.hash:
+            canonical = head if saved.number == head.number else self._ledger.block(saved.number)
+            if canonical is None or canonical.hash != saved.hash:
                 is_forked = True
                 continue
             if not is_forked:

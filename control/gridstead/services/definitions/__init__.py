@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores job scripts and gives them to providers."""
+"""The Job Definition service, which stores job scripts and sends them to providers."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Job Definition service stores job scripts and hands them out to providers.
+"""The Job Definition service, which stores job scripts and sends them to providers.
 
-Rule 1: a script is rendered and durably stored before its id is returned. Rule 2: a request needs a
-signature over an unused challenge of this service, and the job's state at the newest block. Rule 3:
-a script is handed out only for a job of its owner, to the provider that the chain has matched to
-the job. Rule 4: the content of a workflow is never logged.
+Rule 1: a script is rendered and durably stored before its id is returned. Rule 2: a request must
+contain a signature of an unused challenge of this service. Rule 3: a script is sent only for a job
+of its owner, and only to the provider to which the job is matched at the newest block. Rule 4: the
+content of a workflow is never logged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import structlog
 
-from gridstead.domain.definitions.challenge import CHANCE_BYTES, make_challenge, nonce_end, nonce_of
+from gridstead.domain.definitions.challenge import RANDOM_BYTES, make_challenge, nonce_end, nonce_of
 from gridstead.domain.definitions.job_definition import (
     Recover,
     ScriptAnswer,
@@ -55,12 +55,13 @@ from gridstead.workflow.schema import ModuleSource, Workflow
 Charge = Callable[[int], None]
 """Counts a number of bytes against the caller's limit. Raises TooMuch if it is exceeded."""
 
-MODULES_TIMEOUT_S = 60  # for all modules of a workflow; clients do not wait longer
+MODULES_TIMEOUT_S = 60  # for all modules of a workflow, because clients do not wait longer
 SALT_BYTES = 16
-MATCH_READS, MATCH_READ_S = 10, 0.5  # old supervisors wait for 10 s
+# How often the service reads a job that is not matched yet. Old supervisors wait for 10 s.
+MATCH_READS, MATCH_READ_S = 10, 0.5
 MAX_WAITING = 4  # each waiting request occupies a thread
-# Clock difference between instances. The instance whose clock is ahead must remember a nonce as
-# long as the instance whose clock is behind accepts it.
+# Maximum clock difference between instances. An instance whose clock is ahead must remember a used
+# nonce until an instance whose clock is behind no longer accepts it.
 CLOCK_SKEW_S = 600
 
 log = structlog.get_logger()
@@ -68,11 +69,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggerAccess:
-    """How a provider's jobs reach the grid's logger.
+    """The address of the grid's logger, and the key that creates write tokens for it.
 
     Attributes:
         url: ``host:port``.
-        key: Signs write tokens; shared with the logger.
+        key: The key that signs write tokens. The logger has the same key.
     """
 
     url: str
@@ -82,9 +83,9 @@ class LoggerAccess:
         check_key(self.key)
 
     def secrets(self, job: Job, *, now: int) -> dict[str, bytes]:
-        """Return the environment variables that let a job write its log.
+        """Return the environment variables with which a job can write its log.
 
-        ``now`` is in Unix seconds; the write token is valid from then on.
+        ``now`` is in Unix seconds. The validity of the write token starts at this time.
         """
         log_id = log_of(job)
         expires_at = token_end(now, paid_s=paid_seconds_ceil(job.escrow, job.price_per_min))
@@ -100,18 +101,18 @@ class LoggerAccess:
 
 
 class JobDefinitions:
-    """The service; safe to call from many threads.
+    """The service. Safe to call from many threads.
 
     Args:
-        keeper: Stores the scripts and knows their owners.
-        nonces: The challenges that were used.
-        challenge_keys: The keys that sign challenges, newest first; the same in all instances.
+        keeper: Stores the scripts with their owners.
+        nonces: The nonces of used challenges.
+        challenge_keys: The keys that sign challenges, newest first. All instances have the same.
         ledger: The chain.
         clock: Wall time.
         recover: Returns the address that signed a message.
         logger: How jobs reach the logger.
         modules: Fetches modules.
-        site: Paths on a provider's nodes.
+        script_paths: Paths on the provider's nodes.
         random_bytes: Returns the given number of unpredictable bytes.
         sleep: Waits for the given number of seconds.
     """
@@ -127,7 +128,7 @@ class JobDefinitions:
         recover: Recover,
         logger: LoggerAccess,
         modules: Modules,
-        site: ScriptPaths | None = None,
+        script_paths: ScriptPaths | None = None,
         random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -139,7 +140,7 @@ class JobDefinitions:
         self._recover = recover
         self._logger = logger
         self._modules = modules
-        self._site = site
+        self._script_paths = script_paths
         self._random_bytes = random_bytes
         self._sleep = sleep
         self._waiting = threading.BoundedSemaphore(MAX_WAITING)
@@ -149,21 +150,21 @@ class JobDefinitions:
 
         Args:
             mapping: The workflow in its GraphQL form.
-            customer: Address of the owner; if it is empty, the owner is the first customer whose
+            customer: Address of the owner. If it is empty, the owner is the first customer whose
                 job names the script.
-            charge: Called with the size of the stored record; a small workflow may render to a
-                large script.
+            charge: Called with the size of the stored record. The script of a small workflow can
+                be large.
 
         Raises:
-            InvalidWorkflow: If the workflow breaks a rule; nothing is stored.
+            InvalidWorkflow: If the workflow breaks a rule. Nothing is stored.
             InvalidInput: If the customer is not an address, or the script would be too large.
             TooMuch: If too many scripts without a hot job are stored, too many modules are being
                 fetched, or the caller has exceeded its limit.
-            ModuleUnavailable: If a module could not be fetched; nothing is stored.
+            ModuleUnavailable: If a module could not be fetched. Nothing is stored.
         """
         owner = parse_address(customer) if customer else ""
         workflow = from_graphql(mapping, modules=self._module_reader())
-        record = json.dumps(self._record_of(workflow))
+        record = json.dumps(self._new_record(workflow))
         charge(len(record))
         batch_location_hash = script_id(record)
         self._keeper.add(batch_location_hash, record, owner=owner)
@@ -172,25 +173,26 @@ class JobDefinitions:
         )
         return batch_location_hash
 
-    def _record_of(self, workflow: Workflow) -> dict[str, object]:
+    def _new_record(self, workflow: Workflow) -> dict[str, object]:
         workflow_secrets = dict(secrets_of(workflow))
         record = {
             "salt": self._random_bytes(SALT_BYTES).hex(),
-            "script": render(workflow, site=self._site),
+            "script": render(workflow, paths=self._script_paths),
             "logged": workflow.enable_logging,
             "secrets": workflow_secrets,
         }
-        # Without logging, both scripts are the same. With secrets, the second one cannot exist.
+        # Without logging, both scripts are equal. With secrets, the second script cannot exist.
         if workflow.enable_logging and not workflow_secrets:
             record["script_without_secrets"] = render(
-                workflow, secrets_beside=False, site=self._site
+                workflow, secrets_beside=False, paths=self._script_paths
             )
         return record
 
     def validate(self, mapping: Mapping[str, object]) -> str:
-        """Return ``valid``, or the rules that a module breaks, one a line.
+        """Check a module in its GraphQL form.
 
-        The module is in its GraphQL form.
+        Returns:
+            ``valid``, or a line for each broken rule.
         """
         try:
             check_module(mapping)
@@ -200,27 +202,29 @@ class JobDefinitions:
 
     def _module_reader(self) -> Callable[[ModuleSource], str]:
         """Return a function that fetches the modules of one workflow, within one timeout."""
-        end = self._clock.now() + MODULES_TIMEOUT_S
+        deadline = self._clock.now() + MODULES_TIMEOUT_S
 
-        def text_of(source: ModuleSource) -> str:
-            if self._clock.now() > end:
+        def fetch_text(source: ModuleSource) -> str:
+            if self._clock.now() > deadline:
                 raise ModuleUnavailable(
                     "could not fetch the modules of a workflow", detail="it took too long"
                 )
             return self._modules.text(source)
 
-        return text_of
+        return fetch_text
 
     def challenge(self, address: str = "") -> bytes:
         """Return a challenge for a provider to sign: JSON with ``message`` and a new ``nonce``.
 
         Args:
-            address: The only wallet that may sign it, lower case; empty for any wallet. Each
-                challenge is accepted once.
+            address: The only wallet that may sign the challenge, lower case. Empty for any wallet.
+                Each challenge is accepted once.
         """
-        chance = self._random_bytes(CHANCE_BYTES)
         return make_challenge(
-            self._challenge_keys[0], now=self._clock.now(), chance=chance, address=address
+            self._challenge_keys[0],
+            now=self._clock.now(),
+            random_bytes=self._random_bytes(RANDOM_BYTES),
+            address=address,
         )
 
     def get_sbatch(self, request: ScriptRequest) -> ScriptAnswer:
@@ -231,18 +235,18 @@ class JobDefinitions:
         Raises:
             NotAllowed: If the signature, the challenge, the provider or the customer is wrong.
             ScriptUnavailable: If there is no such script, or the job has ended or has another one.
-            ChainUnavailable: If the chain does not show a matched job (yet).
-            JobDefinitionUnavailable: If the script cannot be unsealed. The operator can fix this.
+            ChainUnavailable: If the chain has no such job, or the job is not matched yet.
+            JobDefinitionUnavailable: If the script cannot be decrypted. The operator can fix this.
         """
         self._authenticate(request)
-        job = self._job(request)
+        job = self._matched_job(request)
         reason = refusal(job, request)
         if reason:
             raise NotAllowed(
                 f"cannot hand out script {request.batch_location_hash[:64]!r}", detail=reason
             )
         try:
-            record = self._record(job, request)
+            record = self._stored_record(job, request)
         except (ConfigError, ScriptDamaged) as err:
             log.error(
                 "script_unreadable",
@@ -262,8 +266,10 @@ class JobDefinitions:
         )
         return self._answer(json.loads(record), job, secrets_beside=request.secrets_beside)
 
-    def _record(self, job: Job, request: ScriptRequest) -> str:
-        stored = self._keeper.find(request.batch_location_hash) if is_open(job, request) else None
+    def _stored_record(self, job: Job, request: ScriptRequest) -> str:
+        stored = None
+        if is_open(job, request):
+            stored = self._keeper.find(request.batch_location_hash)
         if stored is None:
             raise ScriptUnavailable(
                 f"no script for job {job.id}", detail=f"the job is {job.state.name}"
@@ -296,24 +302,25 @@ class JobDefinitions:
         if not self._nonces.take(nonce, ends_at=ends_at + CLOCK_SKEW_S):
             raise NotAllowed("the challenge was used before")
 
-    def _job(self, request: ScriptRequest) -> Job:
-        """Return the job of a request; it is matched or further.
+    def _matched_job(self, request: ScriptRequest) -> Job:
+        """Return the job of a request in a state after PENDING.
 
-        An old supervisor sends its request as soon as its own node shows the match, and fails the
-        job if this service's node does not show the match yet. For an old supervisor this method
-        therefore waits for the match, unless too many requests are waiting already.
+        An old supervisor sends its request as soon as its own chain node has the match, and fails
+        the job if this service's chain node lags. For an old supervisor, this method therefore
+        waits for the match, unless too many requests are waiting already.
         """
-        waits = not request.secrets_beside and self._waiting.acquire(blocking=False)
+        is_old_supervisor = not request.secrets_beside
+        can_wait = is_old_supervisor and self._waiting.acquire(blocking=False)
         try:
-            for _ in range(MATCH_READS if waits else 1):
+            for _ in range(MATCH_READS if can_wait else 1):
                 head = self._ledger.head()
                 job = self._ledger.jobs([request.job_id], at_block=head).get(request.job_id)
                 if job is not None and job.state is not JobState.PENDING:
                     return job
-                if waits:
+                if can_wait:
                     self._sleep(MATCH_READ_S)
         finally:
-            if waits:
+            if can_wait:
                 self._waiting.release()
         state = "unknown" if job is None else "not matched"
         raise ChainUnavailable(f"job {request.job_id} is {state} at block {head.number}")

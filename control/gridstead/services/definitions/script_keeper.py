@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Determines from the chain who owns a script, and deletes the script after its jobs have ended.
+"""The script keeper: finds the owners of scripts on the chain, and deletes scripts of ended jobs.
 
-Script ids are public on the chain, so anyone can request a job that names somebody else's script.
-The owner of a script is the customer given at its submission, or else the first customer on the
-chain whose job names it. A job of another customer never receives the script.
+Script ids are public on the chain, so a customer can request a job that names the script of another
+customer. The owner of a script is the customer given at its submission, or else the first customer
+on the chain whose job names it. A job of another customer never receives the script.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Retention:
 
 
 class ScriptKeeper:
-    """Keeps the scripts; safe to call from many threads.
+    """Stores and deletes scripts. Safe to call from many threads.
 
     Args:
-        store: Where scripts are stored.
+        store: The store of the scripts.
         ledger: The chain.
         follower: Reads the chain's events since the store was created.
         clock: Wall time.
@@ -77,7 +77,7 @@ class ScriptKeeper:
         Raises:
             TooMuch: If the scripts without a hot job have reached the size limit.
         """
-        size = len(record)  # an estimate; the next sweep counts exactly
+        size = len(record)  # an estimate, which the next sweep replaces by the exact size
         if self._unused_bytes + size > self._retention.unused_bytes:
             raise TooMuch(
                 "could not store the workflow",
@@ -89,12 +89,12 @@ class ScriptKeeper:
         self._unused_bytes += size
 
     def find(self, batch_location_hash: str) -> StoredScript | None:
-        """Return a script, None if there is none.
+        """Return a script. Returns None if there is none.
 
         The script has no owner if it was submitted without one and no job on the chain names it.
 
         Raises:
-            ConfigError: If the operator removed the key that the script is sealed with.
+            ConfigError: If the operator removed the key that encrypted the script.
             ScriptDamaged: If the script was altered.
         """
         stored = self._store.get(batch_location_hash)
@@ -109,7 +109,7 @@ class ScriptKeeper:
             self._follower.follow(self._store_uses)
 
     def sweep(self) -> None:
-        """Delete expired scripts, and seal scripts that have an old key with the newest key."""
+        """Delete expired scripts, and encrypt scripts that have an old key with the newest key."""
         self.read_chain()  # a job may have named a script since the last read
         now = self._clock.now()
         self._release_ended(now)
@@ -122,8 +122,8 @@ class ScriptKeeper:
     def _release_ended(self, now: int) -> None:
         """Release scripts whose jobs have ended.
 
-        A job that the chain does not show counts as ended when two sweeps in a row did not see it:
-        an endpoint may have several servers, and one of them may lag.
+        A job that is not on the chain counts as ended after two sweeps in a row: an endpoint may
+        have several servers, and one of them may lag.
         """
         missing: set[ScriptUse] = set()
         uses = self._store.uses()

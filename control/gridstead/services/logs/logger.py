@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores the output of jobs and serves it to the owners of the jobs.
+"""The logger service, which stores the output of jobs and returns it to the jobs' owners.
 
-A write needs the job's write token. A read needs the owner's signature.
+A writer needs the job's write token. A reader needs the owner's signature.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ log = structlog.get_logger()
 
 
 class Logger:
-    """The service; safe to call from many threads.
+    """The service. Safe to call from many threads.
 
     Args:
-        sink: Where logs are stored.
-        key: Signs write tokens; shared with the Job Definition service.
+        sink: The store of the logs.
+        key: The key that signs write tokens. The Job Definition service has the same key.
         clock: Wall time.
         recover: Returns the address that signed a message.
     """
@@ -92,14 +92,14 @@ class Logger:
             NotAllowed: If the owner did not sign this request, or the signature is too old.
         """
         owner = address.lower()
-        _check_names(owner, "none")
+        _check_owner(owner)
         self._check_signature(owner, watch_text(owner, timestamp), timestamp, signature)
         return owner
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
         """Return the log with a log identity.
 
-        If the identity is empty, return the newest log of the name, None if there is none yet.
+        If the identity is empty, return the newest log of the name. Returns None if there is none.
 
         Raises:
             InvalidInput: If the log identity is malformed.
@@ -114,7 +114,7 @@ class Logger:
         return LogId(owner=owner, name=log_name, log_identity=log_identity)
 
     def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
-        """Return the chunks after a position; empty if there are none yet."""
+        """Return the chunks after a position. Empty if there are none yet."""
         return self._sink.read(log_id, after=after)
 
     def names(self, owner: str) -> tuple[str, ...]:
@@ -145,9 +145,13 @@ class Logger:
             raise NotAllowed("the request was not signed by the owner of the log")
 
 
-def _check_names(owner: str, log_name: str) -> None:
+def _check_owner(owner: str) -> None:
     if not is_address(owner):
         raise InvalidInput(f"invalid owner {owner[:80]!r}", hint="The owner is a wallet address.")
+
+
+def _check_names(owner: str, log_name: str) -> None:
+    _check_owner(owner)
     if not is_log_name(log_name):
         raise InvalidInput(
             f"invalid log name {log_name[:80]!r}", hint="The log name is the name of the Slurm job."

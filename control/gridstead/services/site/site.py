@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A provider's site, managed from the machine that runs Ansible.
+"""The site service runs playbooks on the site of a provider.
 
-The service applies the inventory, verifies the site, previews changes and measures drift. It
-records every run, including runs that fail or are interrupted.
+It applies the inventory, verifies the site, plans changes and measures drift. It records every run,
+including runs that fail or are interrupted.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gridstead.domain.site.playbook import (
     RunOutcome,
     SitePlan,
     TaskOutcome,
+    count_changes,
     effects,
     failures,
     plan_site,
-    tally,
 )
 from gridstead.domain.site.run_record import Circumstances, RunRecord, to_record
 from gridstead.domain.site.verification import Verification, to_verification
@@ -34,18 +34,20 @@ from gridstead.errors import ConfigError, SiteUnreachable, UnexpectedOutput
 from gridstead.ports.clock import Clock
 from gridstead.ports.site import DriftMetrics, Playbooks, RunRecords, Stop
 
-APPLY, VERIFY, PLAN = "playbooks/site.yml", "playbooks/verify.yml", "playbooks/plan.yml"
-PRINTED_LINES_MAX = 20  # lines that an error quotes of a run that failed before its first task
-JOB_FIELDS = 4
+APPLY = "playbooks/site.yml"
+VERIFY = "playbooks/verify.yml"
+PLAN = "playbooks/plan.yml"
+MAX_QUOTED_LINES = 20  # of the output of a run that failed before its first task
+FIELDS_PER_JOB = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunObserver:
-    """How the caller follows a run and stops it.
+    """The caller's functions to follow and to stop a run.
 
     Attributes:
-        notify: Called with each event as it arrives.
-        stop: The caller's request to stop the run.
+        notify: Called with each event when it happens.
+        stop: The requests of the caller to stop the run.
     """
 
     notify: Callable[[PlaybookEvent], None]
@@ -54,11 +56,11 @@ class RunObserver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAuthor:
-    """Who starts runs, and from which checkout.
+    """The user who starts runs, and the checkout.
 
     Attributes:
-        by: As ``user@machine``.
-        commit: Commit of the checkout.
+        by: The user and the machine, as ``user@machine``.
+        commit: The commit of the checkout.
     """
 
     by: str
@@ -66,13 +68,13 @@ class RunAuthor:
 
 
 class SiteService:
-    """Runs a site's playbooks and records the runs.
+    """Runs the playbooks of a site and records the runs.
 
     Args:
-        playbooks: Runs a playbook.
-        records: Stores the records of runs.
-        clock: Wall time.
-        author: Who starts the runs.
+        playbooks: The playbooks of the checkout.
+        records: The stored records.
+        clock: The wall clock.
+        author: The user who starts the runs.
     """
 
     def __init__(
@@ -84,26 +86,26 @@ class SiteService:
         self._author = author
 
     def apply(self, request: PlaybookRequest, observer: RunObserver) -> RunRecord:
-        """Bring the site to the state that the inventory describes, and return the run's record.
+        """Bring the site to the state that the inventory describes. Return the record of the run.
 
         Args:
-            request: Inventory, limit and tags; the service sets the playbook.
-            observer: Follows the run.
+            request: The inventory, limit and tags. The service sets the playbook.
+            observer: Follows and stops the run.
 
         Raises:
             ConfigError: If the run failed and the operator must act.
             SiteUnreachable: If hosts did not answer and nothing else failed.
         """
         run, record = self._run("apply", replace(request, playbook=APPLY), observer)
-        check(run, record)
+        raise_if_failed(run, record)
         return record
 
     def verify(
         self, request: PlaybookRequest, observer: RunObserver
     ) -> tuple[RunRecord, Verification | None]:
-        """Verify the site and return the run's record and the result.
+        """Verify the site. Return the record of the run and the verification.
 
-        The result is None if the run was interrupted. Nothing on the site changes.
+        The verification is None if the run was interrupted. The site is not changed.
 
         Raises:
             ConfigError: If the verification could not run.
@@ -111,23 +113,23 @@ class SiteService:
         """
         run, record = self._run("verify", replace(request, playbook=VERIFY), observer)
         if run.report is None:
-            check(run, record)
+            raise_if_failed(run, record)
             return record, None
         return record, to_verification(run.report)
 
     def plan_site(
         self, request: PlaybookRequest, observer: RunObserver
     ) -> tuple[RunRecord, SitePlan | None]:
-        """Return the run's record and what ``apply`` would change now.
+        """Plan what ``apply`` would change now. Return the record of the run and the plan.
 
-        The plan is None if the run was interrupted. Nothing on the site changes.
+        The plan is None if the run was interrupted. The site is not changed.
 
         Raises:
             ConfigError: If the check run failed and the operator must act.
             SiteUnreachable: If hosts did not answer and nothing else failed.
         """
         run, record = self._run("plan", replace(request, playbook=APPLY, check=True), observer)
-        check(run, record)
+        raise_if_failed(run, record)
         if run.outcome is RunOutcome.INTERRUPTED:
             return record, None
         if not effects(run.events):
@@ -142,10 +144,11 @@ class SiteService:
     def drift(
         self, request: PlaybookRequest, observer: RunObserver, metrics: DriftMetrics | None
     ) -> tuple[RunRecord, Mapping[str, int] | None]:
-        """Return the run's record and, by host, how many tasks of ``apply`` would change something.
+        """Count the tasks of ``apply`` that would change something. Publish the counts as metrics.
 
-        The counts are None if the run was interrupted. Nothing on the site changes. A failed check
-        run is published too, before it is raised as an error.
+        Return the record of the run and the counts by host. The counts are None if the run was
+        interrupted. If the check run fails, the failure is published before the error is raised.
+        The site is not changed.
 
         Raises:
             ConfigError: If the check run failed and the operator must act.
@@ -154,10 +157,11 @@ class SiteService:
         run, record = self._run("drift", replace(request, playbook=APPLY, check=True), observer)
         if run.outcome is RunOutcome.INTERRUPTED:
             return record, None
-        changes = tally(run.events) if run.outcome is RunOutcome.SUCCEEDED else None
+        has_succeeded = run.outcome is RunOutcome.SUCCEEDED
+        changes = count_changes(run.events) if has_succeeded else None
         if metrics is not None:
             metrics.publish(changes, checked_at=record.circumstances.ended_at)
-        check(run, record)
+        raise_if_failed(run, record)
         return record, changes
 
     def runs(self) -> tuple[RunRecord, ...]:
@@ -181,8 +185,8 @@ class SiteService:
         return run, record
 
 
-def check(run: PlaybookRun, record: RunRecord) -> None:
-    """Return if a run succeeded or was interrupted.
+def raise_if_failed(run: PlaybookRun, record: RunRecord) -> None:
+    """Raise an error if a run failed. Return if it succeeded or was interrupted.
 
     Raises:
         ConfigError: If the run failed and the operator must act.
@@ -199,8 +203,10 @@ def check(run: PlaybookRun, record: RunRecord) -> None:
         raise SiteUnreachable(f"could not reach {_hosts(failed)}", detail=detail, hint=hint)
     hint = "Fix the cause and run it again: completed tasks stay in effect."
     if record.waiting:
-        waiting = "; ".join(f"{host}: {', '.join(names)}" for host, names in record.waiting.items())
-        hint += f" These handlers did not run, although their settings changed: {waiting}."
+        handlers = [f"{host}: {', '.join(names)}" for host, names in record.waiting.items()]
+        hint += (
+            f" These handlers did not run, although their settings changed: {'; '.join(handlers)}."
+        )
     raise ConfigError(
         f"could not apply the inventory to {_hosts(failed)}", detail=detail, hint=hint
     )
@@ -209,15 +215,15 @@ def check(run: PlaybookRun, record: RunRecord) -> None:
 def to_jobs(report: Mapping[str, Any]) -> tuple[RunningJob, ...]:
     """Return the running jobs in a report of playbooks/plan.yml.
 
-    A line of the report is a line of squeue: id|user|end|nodes.
+    Each line of squeue in the report is: id|user|end|nodes.
 
     Raises:
-        UnexpectedOutput: If a line has another form.
+        UnexpectedOutput: If a line has another format.
     """
     jobs = []
     for line in report.get("squeue", ()):
         fields = str(line).split("|")
-        if len(fields) != JOB_FIELDS:
+        if len(fields) != FIELDS_PER_JOB:
             raise UnexpectedOutput("squeue", str(line))
         number, user, ends_at, nodes = fields
         jobs.append(RunningJob(id=number, user=user, ends_at=ends_at, nodes=expand(nodes)))
@@ -227,7 +233,7 @@ def to_jobs(report: Mapping[str, Any]) -> tuple[RunningJob, ...]:
 def _last_printed_lines(run: PlaybookRun) -> str | None:
     texts = [event.text for event in run.events if isinstance(event, PrintedText)]
     lines = "\n".join(texts).splitlines()
-    return "\n".join(lines[-PRINTED_LINES_MAX:]) or None
+    return "\n".join(lines[-MAX_QUOTED_LINES:]) or None
 
 
 def _hosts(failed: tuple[HostFinished, ...]) -> str:

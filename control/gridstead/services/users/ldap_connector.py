@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The LDAP connector creates a directory user for each wallet that requests a job."""
+"""The LDAP connector creates an LDAP user for each wallet that requests a job."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ BLOCKS_PER_READ = 1000
 
 
 class LdapConnector:
-    """Creates directory users.
+    """Creates LDAP users.
 
-    Each new event names a user that is needed. The first tick also compares all past events with
-    the directory, so a restart repairs a lost event or a lost user.
+    Each tick creates the users that new events require. The first tick also compares all past
+    events with the directory. So a restart creates users that are missing for any reason.
 
     Args:
         ledger: The chain.
-        follower: Reads new events of the chain.
+        follower: The reader of new events.
         directory: The LDAP directory.
-        start: First block of the events to compare.
+        start: The first block that the first tick reads.
     """
 
     def __init__(
@@ -38,16 +38,17 @@ class LdapConnector:
         self._follower = follower
         self._directory = directory
         self._start = start
-        self._reconciled = False
+        self._is_reconciled = False
 
     def tick(self) -> None:
-        """Create the users that the chain requires and the directory lacks."""
-        if not self._reconciled:
+        """Create the users that are missing in the directory."""
+        if not self._is_reconciled:
             self._reconcile()
-            self._reconciled = True
+            self._is_reconciled = True
         self._follower.tick(self._create_customers)
 
     def _reconcile(self) -> None:
+        """Compare all events with the directory and create the missing users."""
         required: set[str] = set()
         head = self._ledger.head()
         for first in range(self._start, head.number + 1, BLOCKS_PER_READ):

@@ -18,8 +18,8 @@ RETRY_S = 10
 class UserDirectoryMaker:
     """Creates the directories of users whose uid and gid are in the wallet range.
 
-    LDAP's values are checked before root acts on them. A failure for one user does not affect other
-    users. The failure is logged once and retried after ten seconds.
+    Other users in the LDAP directory are rejected, because this service runs as root. An error for
+    one user does not affect other users. It is logged once, and retried after ten seconds.
     """
 
     def __init__(
@@ -29,14 +29,14 @@ class UserDirectoryMaker:
         self._storage = storage
         self._wallets = wallets
         self._clock = clock
-        self._done: set[GridUser] = set()
+        self._completed: set[GridUser] = set()
         self._rejected: set[GridUser] = set()
         self._failed: dict[GridUser, tuple[int, str]] = {}
 
     def tick(self) -> None:
-        """Create missing directories of the users that this process has not handled yet."""
+        """Create the directories of users that this process has not handled yet."""
         for user in self._directory.users():
-            if user in self._done or user in self._rejected:
+            if user in self._completed or user in self._rejected:
                 continue
             if not self._wallets.holds(user):
                 self._rejected.add(user)
@@ -67,4 +67,4 @@ class UserDirectoryMaker:
         if created or logged_reason:
             log.info("directories_created", user=user.address)
         self._failed.pop(user, None)
-        self._done.add(user)
+        self._completed.add(user)

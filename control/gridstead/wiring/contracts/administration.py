@@ -77,7 +77,7 @@ class GridContracts:
         return administrator.carry_out(plan, accounts=accounts, dry_run=dry_run)
 
 
-def find_set(place: ContractsLocation) -> GridContracts:
+def find_set(location: ContractsLocation) -> GridContracts:
     """Return the set of contracts at a location.
 
     Raises:
@@ -85,19 +85,19 @@ def find_set(place: ContractsLocation) -> GridContracts:
             if the deployment is not complete.
         InvalidInput: If no set is specified, or if there is no contract at the address.
     """
-    record = _read_record(place.deployment)
-    chain_id, first_block = place.chain_id, place.first_block
+    record = _read_record(location.deployment)
+    chain_id, first_block = location.chain_id, location.first_block
     expected: Mapping[str, str] = {}
     if record is not None:
         chain_id = chain_id or record.origin.chain_id
         first_block = record.first_block if first_block is None else first_block
         expected = record.contracts
-    node = check_chain(place.rpc_url, chain_id)
-    address = place.contract or expected.get("MetaScheduler")
+    node = check_chain(location.rpc_url, chain_id)
+    address = location.contract or expected.get("MetaScheduler")
     if address is None:
-        raise _no_address(place.deployment)
+        raise _no_address(location.deployment)
     if not has_code(node, address):
-        detail = f"{place.rpc_url} serves chain {int(node.ask('eth_chainId'), 16)}"
+        detail = f"{location.rpc_url} serves chain {int(node.ask('eth_chainId'), 16)}"
         hint = "Specify the address of a MetaScheduler, and the endpoint of its chain."
         raise InvalidInput(f"there is no contract at {address}", detail=detail, hint=hint)
     return GridContracts(
@@ -130,11 +130,11 @@ def _no_address(deployment: Path | None) -> ConfigError | InvalidInput:
 
 
 def parse_recipient(text: str) -> str:
-    """Return an address that will receive a right, in lower case.
+    """Return the address of an account that will receive a role or a contract, in lower case.
 
     Raises:
-        InvalidInput: If the text is not an address, or if the checksum in its capitals is wrong
-            (EIP-55).
+        InvalidInput: If the text is not an address, or if it is in mixed case and its checksum is
+            wrong (EIP-55).
     """
     address, typed = parse_address(text), text.strip()
     has_checksum = typed not in {address, "0x" + typed[2:].upper()}

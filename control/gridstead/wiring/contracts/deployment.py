@@ -64,7 +64,7 @@ def deploy(
 
 
 def plan_deployment(node: Node, order: DeploymentRequest) -> tuple[TransactionStep, ...]:
-    """Return what ``deploy`` would send. Sends and writes nothing and does not open the wallet."""
+    """Return the transactions that ``deploy`` would send. Write nothing, and open no wallet."""
     deployment = Deployment(node, lazy_wallet(*order.admin), order.path, report=lambda _: None)
     return deployment.with_gas(deployment.plan_steps(operator=order.operator, supply=order.supply))
 
@@ -80,16 +80,18 @@ def check_chain(rpc_url: str, chain_id: int | None) -> Node:
         ConfigError: If the node serves another chain.
     """
     node = Node(rpc_url)
-    served = int(node.ask("eth_chainId"), 16)
-    if chain_id not in {None, served}:
+    served_chain_id = int(node.ask("eth_chainId"), 16)
+    if chain_id not in {None, served_chain_id}:
         hint = "Specify the endpoint of the chain with the contracts."
         raise ConfigError(
-            f"{rpc_url} serves chain {served}", detail=f"the chain must be {chain_id}", hint=hint
+            f"{rpc_url} serves chain {served_chain_id}",
+            detail=f"the chain must be {chain_id}",
+            hint=hint,
         )
     return node
 
 
-def mint_devnet_coins(node: Node, address: str, least: int, amount: int) -> bool:
+def mint_devnet_coins(node: Node, address: str, minimum: int, amount: int) -> bool:
     """Set the balance of a wallet on a development chain if it is below the minimum.
 
     Units: wei.
@@ -97,14 +99,14 @@ def mint_devnet_coins(node: Node, address: str, least: int, amount: int) -> bool
     Returns:
         Whether the balance was set.
     """
-    if int(node.ask("eth_getBalance", address, "latest"), 16) >= least:
+    if _balance(node, address) >= minimum:
         return False
     node.ask("anvil_setBalance", address, hex(amount))
     return True
 
 
 def fund(
-    node: Node, admin: WalletFiles, addresses: Iterable[str], *, least: int, amount: int
+    node: Node, admin: WalletFiles, addresses: Iterable[str], *, minimum: int, amount: int
 ) -> tuple[str, ...]:
     """Send coins of the administrator to the wallets whose balance is below the minimum.
 
@@ -114,10 +116,14 @@ def fund(
         The addresses of the wallets that received coins.
     """
     sender = DirectSender(node, load_wallet(*admin))
-    funded = [a for a in addresses if int(node.ask("eth_getBalance", a, "latest"), 16) < least]
-    for address in funded:
+    poor = [address for address in addresses if _balance(node, address) < minimum]
+    for address in poor:
         sender.transfer(address, amount)
-    return tuple(funded)
+    return tuple(poor)
+
+
+def _balance(node: Node, address: str) -> int:
+    return int(node.ask("eth_getBalance", address, "latest"), 16)
 
 
 def mint(node: Node, admin: WalletFiles, contract: str, address: str, amount: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the Job Definition service: `gridstead job-definitions run`."""
+"""Creates and runs the Job Definition service, for `gridstead job-definitions run`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gridstead.wiring.credentials import read_key, read_keys, to_files
 MIB = 1024 * 1024
 HOUR_S = 3600
 SWEEP_S = 60.0
-BURST_S = 2
+BURST_S = 2  # seconds of the rate that a caller may use at once
 
 Check = Callable[[], None]
 
@@ -53,8 +53,8 @@ def run(settings: JobDefinitionsSettings) -> None:
     graphql.start()
     sbatch.start()
     ticks = (
-        loop.Tick(name="learn", do=keeper.read_chain, every_s=settings.tick_s),
-        loop.Tick(name="sweep", do=keeper.sweep, every_s=SWEEP_S),
+        loop.Tick(name="learn", function=keeper.read_chain, interval_s=settings.tick_s),
+        loop.Tick(name="sweep", function=keeper.sweep, interval_s=SWEEP_S),
     )
     loop.run(ticks, close=(database.close, sbatch.stop, graphql.stop))
 
@@ -122,8 +122,8 @@ def _servers(
         check=check,
         metrics=metrics.text,
         metrics_for=tuple(map(ip_network, settings.metrics_for)),
-        requests=_per_second(limits.requests_per_s, "requests", limits),
-        request_bytes=_upload(limits),
+        requests=_rate_limit(limits.requests_per_s, "requests", limits),
+        request_bytes=_upload_limit(limits),
         introspection=settings.introspection,
     )
     graphql = graphql_server(host=host, port=int(port), tls=files, service=graphql_service)
@@ -132,27 +132,27 @@ def _servers(
         files,
         challenge=metrics.counted("challenge", service.challenge),
         get_sbatch=metrics.counted("get_sbatch", service.get_sbatch),
-        calls=_per_second(limits.calls_per_s, "calls", limits),
+        calls=_rate_limit(limits.calls_per_s, "calls", limits),
         to_job_id=to_job_id,
     )
     return graphql, sbatch
 
 
-def _per_second(count: int, what: str, limits: DefinitionLimits) -> PeerLimit:
+def _rate_limit(count: int, subject: str, limits: DefinitionLimits) -> PeerLimit:
     return PeerLimit(
         per_s=count,
         burst=BURST_S * count,
-        what=what,
+        subject=subject,
         proxies=tuple(map(ip_network, limits.proxies)),
     )
 
 
-def _upload(limits: DefinitionLimits) -> PeerLimit:
-    most = limits.upload_mib_per_hour * MIB
+def _upload_limit(limits: DefinitionLimits) -> PeerLimit:
+    bytes_per_hour = limits.upload_mib_per_hour * MIB
     return PeerLimit(
-        per_s=most / HOUR_S,
-        burst=most,
-        what="uploads",
+        per_s=bytes_per_hour / HOUR_S,
+        burst=bytes_per_hour,
+        subject="uploads",
         proxies=tuple(map(ip_network, limits.proxies)),
     )
 

@@ -22,7 +22,7 @@ def run(settings: config.LdapConnectorSettings) -> None:
     directory = open_directory(settings.directory, gid=settings.wallet_ids.gid)
     service = LdapConnector(chain.ledger, follower, directory, start=start)
     loop.run(
-        (loop.Tick(name="ldap_connector", do=service.tick, every_s=settings.tick_s),),
+        (loop.Tick(name="ldap_connector", function=service.tick, interval_s=settings.tick_s),),
         close=(database.close,),
     )
 

@@ -29,4 +29,6 @@ def run(settings: UserDirectoriesSettings) -> None:
         WalletRange(first_uid=ids.first_uid, last_uid=ids.last_uid, gid=ids.gid),
         clock=SystemClock(),
     )
-    loop.run((loop.Tick(name="user_directories", do=service.tick, every_s=settings.tick_s),))
+    loop.run(
+        (loop.Tick(name="user_directories", function=service.tick, interval_s=settings.tick_s),)
+    )

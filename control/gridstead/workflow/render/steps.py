@@ -23,12 +23,12 @@ from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, Step
 # Timeouts of a step that does not start. Unit: seconds.
 RETRY_S = {
     # One call of srun. An srun that waits while slurmctld restarts is not woken up afterwards.
-    "srun_timeout": 5,
+    "wait": 5,
     # All calls of srun. A step waits for its resources, for example because nodes are busy.
-    "resource_timeout": 60,
+    "patience": 60,
     # All calls of srun if slurmctld has restarted. A node that could not report the end of another
     # step, and so the release of its resources, reports it again after a minute.
-    "total_timeout": 180,
+    "most": 180,
 }
 
 # The templates of shell functions, in the order of the script.

@@ -18,11 +18,11 @@ NOW = 1_800_000_000
 
 
 def nonce(address="", key=KEY):
-    return nonce_of(make_challenge(key, now=NOW, chance=b"chance", address=address))
+    return nonce_of(make_challenge(key, now=NOW, random_bytes=b"random", address=address))
 
 
 def test_challenge_has_the_wire_format():
-    content = json.loads(make_challenge(KEY, now=NOW, chance=b"chance", address=""))
+    content = json.loads(make_challenge(KEY, now=NOW, random_bytes=b"random", address=""))
 
     assert content["message"] == "login"
     assert len(base64.b64decode(content["nonce"], validate=True)) == 16

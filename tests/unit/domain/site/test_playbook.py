@@ -17,10 +17,10 @@ from gridstead.domain.site.playbook import (
     TaskOutcome,
     TaskStarted,
     changes,
+    count_changes,
     effects,
     failures,
     plan_site,
-    tally,
 )
 from gridstead.domain.site.run_record import Circumstances, FailedTask, to_record
 from gridstead.domain.site.verification import to_report, to_verification
@@ -121,10 +121,10 @@ def test_plan_of_an_unchanged_site_is_empty():
     assert plan.jobs == {}
 
 
-def test_tally_counts_the_changes_of_each_host():
+def test_count_changes_counts_the_changes_of_each_host():
     unchanged = host_finished("archive", "Ensure x", TaskOutcome.OK)
 
-    assert list(tally([*EVENTS, unchanged]).items()) == [
+    assert list(count_changes([*EVENTS, unchanged]).items()) == [
         ("archive", 0),
         ("compute1", 1),
         ("controller", 1),
@@ -222,10 +222,10 @@ def test_verification_report_is_read():
 
     assert to_report(verification) == report
     (diagnostic,) = verification.diagnostics
-    assert verification.checked == 3
+    assert verification.check_count == 3
     assert verification.hosts == {"a": {"munge": []}}
     assert diagnostic == Diagnostic(
-        where=("a", "munge"), what="x runs", seen="it is dead", who="operator", hint=""
+        where=("a", "munge"), what="x runs", actual="it is dead", who="operator", hint=""
     )
 
 

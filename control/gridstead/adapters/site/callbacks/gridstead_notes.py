@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An Ansible callback plugin: notes what ansible-runner leaves out, and stops a run between tasks.
+"""An Ansible callback plugin that writes notes on a run, and stops a run between two tasks.
 
-Ansible-runner's events do not show whether a task with ``no_log`` changed anything, or why a
-handler was skipped. Ansible itself can only stop at once, in the middle of tasks.
+The notes contain what the events of ansible-runner do not: whether a task with ``no_log`` changed
+something, and why a handler was skipped. Without the plugin, Ansible could stop a run only in the
+middle of a task.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 from ansible.playbook.handler import Handler
 from ansible.plugins.callback import CallbackBase
 
-NOTES = "GRIDSTEAD_NOTES"
-STOP = "GRIDSTEAD_STOP"
+NOTES_VARIABLE = "GRIDSTEAD_NOTES"
+STOP_VARIABLE = "GRIDSTEAD_STOP"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no types
@@ -30,16 +31,16 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
     CALLBACK_NAME = "gridstead_notes"
 
     def _note(self, **fields: str) -> None:
-        with Path(os.environ[NOTES]).open("a", encoding="utf-8") as stream:
+        with Path(os.environ[NOTES_VARIABLE]).open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(fields) + "\n")
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: Any) -> None:  # noqa: ANN401, ARG002 - Ansible's
-        """Stop the run if requested; all hosts have ended the last task, none has started this."""
-        if Path(os.environ[STOP]).exists():
+        """Stop the run if requested. All hosts have finished the previous task."""
+        if Path(os.environ[STOP_VARIABLE]).exists():
             raise KeyboardInterrupt
 
     def v2_playbook_on_handler_task_start(self, task: Any) -> None:  # noqa: ANN401 - Ansible's
-        """Do not stop the run before a handler, because its configuration has already changed."""
+        """Do not stop before a handler, because the settings of its daemon have already changed."""
 
     def v2_runner_on_ok(self, result: Any) -> None:  # noqa: ANN401 - Ansible's
         """Note that a task changed something, and the handlers that it notified."""
@@ -48,7 +49,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
             self._note(kind="changed", waits=waits, **_location(result))
 
     def v2_playbook_on_notify(self, handler: Any, host: Any) -> None:  # noqa: ANN401, ARG002 - Ansible's
-        """Note that the handlers of a host are run."""
+        """Note that the notified handlers of a host run now."""
         self._note(kind="flushed", host=host.get_name())
 
     def v2_runner_on_skipped(self, result: Any) -> None:  # noqa: ANN401 - Ansible's
@@ -62,5 +63,5 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
 
 
 def _location(result: Any) -> dict[str, str]:  # noqa: ANN401 - Ansible's
-    """Return the host and the task of a result; the task has the id of ansible-runner's events."""
+    """Return the host of a result, and the id of its task in the events of ansible-runner."""
     return {"host": result.host.get_name(), "task": str(result.task._uuid)}  # noqa: SLF001 - there is no public id

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of the admin and the owners, calls about providers' standing, and calls of Credit."""
+"""Random calls of the admin and the owners, calls about providers, and calls of Credit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.contracts.ledger.calls import Call
 from tests.contracts.ledger.model import MAX_UINT, ContractModel
 from tests.contracts.ledger.random_calls import PRICE_LISTS, RandomCalls
 from tests.contracts.ledger.sensible_calls import GRID, NothingToDo
-from tests.contracts.ledger.setup import Cast
+from tests.contracts.ledger.setup import Accounts
 from tests.contracts.ledger.state import NOBODY
 from tests.devnet import COIN
 
@@ -23,22 +23,22 @@ MANAGER = "ProviderManager"
 T = TypeVar("T")
 
 
-class Keeper:
-    """Draws calls.
+class AdministrationCalls:
+    """A source of random calls that change the set-up of the grid, not a job.
 
     Args:
         random: The source of randomness.
         model: The model.
-        cast: The accounts.
-        random_calls: The source of signatures.
+        accounts: The accounts.
+        random_calls: The source of accounts and signed permits.
     """
 
     def __init__(
-        self, random: Random, model: ContractModel, cast: Cast, random_calls: RandomCalls
+        self, random: Random, model: ContractModel, accounts: Accounts, random_calls: RandomCalls
     ) -> None:
         self._random = random
         self._model = model
-        self._cast = cast
+        self._accounts = accounts
         self._random_calls = random_calls
 
     # Calls of the admin and the owners.
@@ -46,35 +46,33 @@ class Keeper:
     def withdraw(self) -> Call:
         """Withdraw the fees, or one wei more or less."""
         amount = self._model.state.fees + self._random.choice([0, 0, 1, -1])
-        return Call(self._cast.admin.address, GRID, "withdrawAdmin", (max(0, amount),))
+        return Call(self._accounts.admin.address, GRID, "withdrawAdmin", (max(0, amount),))
 
     def open_or_close(self) -> Call:
-        """Close the set, or open it if it is closed."""
-        return Call(
-            self._cast.admin.address,
-            GRID,
-            "setEnableRequestNewJob",
-            (not self._model.state.takes_jobs,),
-        )
+        """Close the grid for new jobs, or open it if it is closed."""
+        arguments = (not self._model.state.is_open,)
+        return Call(self._accounts.admin.address, GRID, "setEnableRequestNewJob", arguments)
 
-    def open(self) -> Call:
-        """Open the set if it is closed."""
-        if self._model.state.takes_jobs:
+    def reopen(self) -> Call:
+        """Open the grid for new jobs if it is closed."""
+        if self._model.state.is_open:
             raise NothingToDo
         return self.open_or_close()
 
     def set_constant(self) -> Call:
-        """Set a constant to a bound, a value near a bound, or its default."""
+        """Set a constant to a bound, to a value just outside the bounds, or near its default."""
         name = self._random.choice(list(constants.DEFAULTS))
-        least, most = constants.BOUNDS[name]
-        usual = constants.DEFAULTS[name]
-        value = self._random.choice([max(0, least - 1), least, most + 1, usual, usual, usual + 1])
+        minimum, maximum = constants.BOUNDS[name]
+        default = constants.DEFAULTS[name]
+        value = self._random.choice(
+            [max(0, minimum - 1), minimum, maximum + 1, default, default, default + 1]
+        )
         if name == "deepsquareCut" and self._random.random() < 0.3:
-            value = most
+            value = maximum
         return Call(self._owner("Constants"), "Constants", constants.setter(name), (value,))
 
-    def hand_over(self) -> Call:
-        """Offer, transfer or renounce a contract."""
+    def change_owner(self) -> Call:
+        """Offer, transfer or renounce the ownership of a contract."""
         contract = self._random.choice(["Constants", "Credit"])
         function = self._random.choice(
             ["offerOwnership"] * 4 + ["transferOwnership"] * 2 + ["renounceOwnership"]
@@ -84,8 +82,8 @@ class Keeper:
             arguments = (self._random.choice([self._random_calls.account(), NOBODY]),)
         return Call(self._owner(contract), contract, function, arguments)
 
-    def accept(self) -> Call:
-        """Accept a contract that is offered."""
+    def accept_ownership(self) -> Call:
+        """Accept the ownership of a contract that was offered."""
         offers = []
         for contract, account in self._model.state.offers.items():
             if self._has_wallet(account):
@@ -97,22 +95,22 @@ class Keeper:
         """Grant, revoke or renounce a role."""
         contract = self._random.choice([GRID, MANAGER])
         role = self._random.choice([ADMIN_ROLE, META_SCHEDULER_ROLE])
-        privileged = {self._cast.admin.address, self._cast.operator.address}
-        accounts = sorted({wallet.address for wallet in self._cast.wallets} - privileged)
+        privileged = {self._accounts.admin.address, self._accounts.operator.address}
+        accounts = sorted({wallet.address for wallet in self._accounts.wallets} - privileged)
         members = self._model.state.members
         holders = [account for account in accounts if (contract, role, account) in members]
         if not holders or self._random.random() < 0.2:
             arguments = (role, self._random.choice(accounts))
-            return Call(self._cast.admin.address, contract, "grantRole", arguments)
+            return Call(self._accounts.admin.address, contract, "grantRole", arguments)
         holder = self._random.choice(holders)
         if self._random.random() < 0.5:
             return Call(holder, contract, "renounceRole", (role, holder))
-        return Call(self._cast.admin.address, contract, "revokeRole", (role, holder))
+        return Call(self._accounts.admin.address, contract, "revokeRole", (role, holder))
 
     # Calls about providers' standing.
 
-    def administer(self) -> Call:
-        """Approve, remove, ban or unban a provider, usually a provider in the right standing."""
+    def change_standing(self) -> Call:
+        """Approve, remove, ban or unban a provider. The standing of the provider usually fits."""
         is_suitable: dict[str, Callable[[str], bool]] = {
             "approve": lambda provider: provider in self._model.state.waiting,
             "remove": lambda provider: providers.standing(self._model, provider).approved,
@@ -120,26 +118,28 @@ class Keeper:
             "unban": lambda provider: providers.standing(self._model, provider).banned,
         }
         function = self._random.choice(["approve", "approve", "remove", "ban", "unban"])
-        candidates = list(self._cast.providers)
+        candidates = list(self._accounts.providers)
         if self._random.random() >= 0.2:
             candidates = list(filter(is_suitable[function], candidates))
-        sender = self._random.choice([self._cast.operator.address, self._cast.admin.address])
+        sender = self._random.choice(
+            [self._accounts.operator.address, self._accounts.admin.address]
+        )
         return Call(sender, MANAGER, function, (self._choice(candidates),))
 
     def rejoin(self) -> Call:
-        """Make the next step with which a provider joins again."""
+        """Make the next step for a provider to join again: unban, approve or register."""
         is_joined = partial(providers.is_joined, self._model)
-        provider = self._choice(list(filterfalse(is_joined, self._cast.providers)))
-        operator = self._cast.operator.address
+        provider = self._choice(list(filterfalse(is_joined, self._accounts.providers)))
+        operator = self._accounts.operator.address
         if providers.standing(self._model, provider).banned and self._random.random() < 0.8:
             return Call(operator, MANAGER, "unban", (provider,))
         if provider in self._model.state.waiting:
             return Call(operator, MANAGER, "approve", (provider,))
         return self._registration(provider)
 
-    def offer(self) -> Call:
-        """Change the offer of a provider."""
-        provider = self._random.choice(self._cast.providers)
+    def change_offer(self) -> Call:
+        """Change the registration, the prices or the draining of a provider."""
+        provider = self._random.choice(self._accounts.providers)
         prices = self._random.choice(PRICE_LISTS[:4])
         match self._random.choice(["register", "prices", "drain", "resume", "resume"]):
             case "register":
@@ -160,28 +160,28 @@ class Keeper:
 
     # Calls of Credit.
 
-    def allow(self) -> Call:
-        """Set the grid's allowance for a customer's credits."""
-        customer = self._random.choice(self._cast.customers)
+    def set_allowance(self) -> Call:
+        """Set the allowance of MetaScheduler for a customer's credits."""
+        customer = self._random.choice(self._accounts.customers)
         amount = self._random.choice([0, 1000 * COIN, *[MAX_UINT] * 4])
         return Call(customer, "Credit", "approve", (self._model.grid, amount))
 
     def permit(self) -> Call:
         """Set an allowance with a permit that another account sends."""
-        customer = self._random.choice(self._cast.customers)
+        customer = self._random.choice(self._accounts.customers)
         value = self._random.choice([0, 200 * COIN, MAX_UINT])
         owner = self._random.choice([customer, customer, ""])
         arguments = (
             customer,
             self._model.grid,
             value,
-            *self._random_calls.permission(value, owner),
+            *self._random_calls.signed_permit(value, owner),
         )
         return Call(self._random_calls.account(), "Credit", "permit", arguments)
 
-    def move(self) -> Call:
+    def move_credits(self) -> Call:
         """Mint or transfer credits, or change an allowance."""
-        customer = self._random.choice(self._cast.customers)
+        customer = self._random.choice(self._accounts.customers)
         other = self._random.choice(
             [self._random_calls.account(), self._random_calls.account(), NOBODY]
         )
@@ -209,12 +209,12 @@ class Keeper:
 
     def _owner(self, contract: str) -> str:
         owner = self._model.state.owners[contract]
-        return owner if self._has_wallet(owner) else self._cast.admin.address
+        return owner if self._has_wallet(owner) else self._accounts.admin.address
 
     def _has_wallet(self, account: str) -> bool:
-        return account in {wallet.address for wallet in self._cast.wallets}
+        return account in {wallet.address for wallet in self._accounts.wallets}
 
-    def _choice(self, some: Sequence[T]) -> T:
-        if not some:
+    def _choice(self, candidates: Sequence[T]) -> T:
+        if not candidates:
             raise NothingToDo
-        return self._random.choice(some)
+        return self._random.choice(candidates)
