@@ -21,6 +21,7 @@ from ansible.utils.collection_loader import AnsibleCollectionConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE_START, TABLE_END = "<!-- variables -->", "<!-- /variables -->"
+# Longer defaults are not shown in a table.
 INLINE_DEFAULT_MAX = 70
 COSTS_START, COSTS_END = "<!-- costs -->", "<!-- /costs -->"
 COLLECTION = "gridstead.site."
@@ -53,10 +54,10 @@ class Role:
         """The public variables of all entry points, in the order of the specification, without
         duplicates.
         """
-        points = self.entry_points.values()
-        return {
-            name: option for point in points for name, option in point.get("options", {}).items()
-        }
+        options = {}
+        for entry_point in self.entry_points.values():
+            options |= entry_point.get("options", {})
+        return options
 
     @property
     def defaults_text(self) -> str:
@@ -117,45 +118,57 @@ def roles() -> list[Role]:
     ]
 
 
-def flat(text: str | list[str]) -> str:
-    """Return a description as one line."""
-    return " ".join(" ".join([text] if isinstance(text, str) else text).split())
+def one_line(text: str | list[str]) -> str:
+    """Return a description, which may be a list of paragraphs, as one line."""
+    if isinstance(text, list):
+        text = " ".join(text)
+    return " ".join(text.split())
 
 
 def table(role: Role) -> str:
-    """Return the variables table of a role's README."""
+    """Return the variables table of a role's README; empty if the role has no variables."""
+    if not role.options:
+        return ""
     rows = ["| variable | type | default | description |", "|---|---|---|---|"]
     for name, option in role.options.items():
-        if option.get("required"):
-            default = "**required**"
-        elif "default" not in option:
-            default = ""
-        else:
-            value = option["default"]
-            text = value if isinstance(value, str) and value else json.dumps(value)
-            default = (
-                f"`{text}`" if len(text) <= INLINE_DEFAULT_MAX else "[see there](defaults/main.yml)"
-            )
-        kind = (
-            f"{option['type']} of {option['elements']}" if "elements" in option else option["type"]
-        )
-        cells = [f"`{name}`", kind, default, flat(option["description"])]
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(rows if role.options else [])
+        cells = [f"`{name}`", _type(option), _default(option), one_line(option["description"])]
+        row = " | ".join(cell.replace("|", "\\|") for cell in cells)
+        rows.append(f"| {row} |")
+    return "\n".join(rows)
 
 
-def others(role: Role) -> str:
+def _type(option: dict[str, Any]) -> str:
+    """Return the type of an option for its table."""
+    if "elements" in option:
+        return f"{option['type']} of {option['elements']}"
+    return str(option["type"])
+
+
+def _default(option: dict[str, Any]) -> str:
+    """Return the default of an option for its table."""
+    if option.get("required"):
+        return "**required**"
+    if "default" not in option:
+        return ""
+    value = option["default"]
+    text = value if isinstance(value, str) and value else json.dumps(value)
+    if len(text) > INLINE_DEFAULT_MAX:
+        return "[see there](defaults/main.yml)"
+    return f"`{text}`"
+
+
+def other_entry_points(role: Role) -> str:
     """Return the README's text about the entry points other than `main`, one line each."""
-    lines = []
-    for name, point in role.entry_points.items():
+    text = ""
+    for name, entry_point in role.entry_points.items():
         if name == "main":
             continue
-        reads = ", ".join(f"`{option}`" for option in point.get("options", {}))
-        lines.append(
-            f"\nEntry point `{name}`: {flat(point['description'])}"
-            + (f" Reads {reads}." if reads else "")
-        )
-    return "".join(f"{line}\n" for line in lines)
+        text += f"\nEntry point `{name}`: {one_line(entry_point['description'])}"
+        options = ", ".join(f"`{option}`" for option in entry_point.get("options", {}))
+        if options:
+            text += f" Reads {options}."
+        text += "\n"
+    return text
 
 
 def with_table(text: str, role: Role) -> str:
@@ -164,7 +177,7 @@ def with_table(text: str, role: Role) -> str:
     Raises:
         ValueError: If the markers are missing.
     """
-    return _between(text, TABLE_START, f"{table(role)}\n{others(role)}", TABLE_END)
+    return _between(text, TABLE_START, f"{table(role)}\n{other_entry_points(role)}", TABLE_END)
 
 
 def slurm_costs() -> ModuleType:
@@ -192,9 +205,10 @@ def with_costs(text: str) -> str:
 
 
 def _between(text: str, start: str, new: str, end: str) -> str:
+    """Return a text with other content between two markers."""
     before, _, rest = text.partition(start)
-    _, mark, after = rest.partition(end)
-    if not mark:
+    _, found_end, after = rest.partition(end)
+    if not found_end:
         raise ValueError(f"a page lacks {start} and {end}")
     return f"{before}{start}\n{new}{end}{after}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inventories as Ansible reads them, without hosts."""
+"""Fixtures: inventories of the repository, read by Ansible without a connection to any host."""
 
 from __future__ import annotations
 
@@ -16,33 +16,38 @@ from ansible.template import Templar, trust_as_template
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 from tests.roles.catalogue import COLLECTION, ROOT, Role
-from tests.roles.inventories import read
+from tests.roles.inventories import read_inventory
 
 SAMPLES = Path(__file__).parent / "samples"
 FACTS = {
-    "hostname": "host", "os_family": "Debian", "distribution": "Debian", "distribution_major_version": "13",
+    "hostname": "host",
+    "os_family": "Debian",
+    "distribution": "Debian",
+    "distribution_major_version": "13",
     "ssh_host_key_ed25519_public": "AAAAC3NzaC1lZDI1NTE5AAAAIPmRbhR5q3",
-}  # fmt: skip
+}
 
 
-def trusted(value: Any) -> Any:
+def trust_templates(value: Any) -> Any:
     """Return a value read as YAML, with its strings marked as trusted templates."""
     if isinstance(value, str):
         return trust_as_template(value)
     if isinstance(value, dict):
-        return {key: trusted(item) for key, item in value.items()}
-    return [trusted(item) for item in value] if isinstance(value, list) else value
+        return {key: trust_templates(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [trust_templates(item) for item in value]
+    return value
 
 
 def roles_of(play: dict[str, Any]) -> set[str]:
     """Return the names of the roles that a play lists or imports."""
-    listed = {
-        entry["role"] if isinstance(entry, dict) else entry for entry in play.get("roles", [])
-    }
-    imported = {
-        task.get("ansible.builtin.import_role", {}).get("name") for task in play.get("tasks", [])
-    }
-    return {name.removeprefix(COLLECTION) for name in listed | imported if name}
+    names = set()
+    for entry in play.get("roles", []):
+        names.add(entry["role"] if isinstance(entry, dict) else entry)
+    for task in play.get("tasks", []):
+        if "ansible.builtin.import_role" in task:
+            names.add(task["ansible.builtin.import_role"]["name"])
+    return {name.removeprefix(COLLECTION) for name in names}
 
 
 @dataclass(frozen=True)
@@ -55,43 +60,41 @@ class LoadedInventory:
 
     def patterns_of(self, role: Role) -> list[str]:
         """Return the host patterns of the plays that name the role, if all hosts are reachable."""
-        plays = [
-            play
-            for path in (ROOT / "playbooks").glob("**/*.yml")
-            for play in yaml.safe_load(path.read_text())
-            if "hosts" in play
-        ]
-        return [play["hosts"].partition("{{")[0] for play in plays if role.name in roles_of(play)]
+        patterns = set()
+        for path in (ROOT / "playbooks").glob("**/*.yml"):
+            for play in yaml.safe_load(path.read_text()):
+                if "hosts" in play and role.name in roles_of(play):
+                    # A template after the pattern excludes hosts.
+                    patterns.add(play["hosts"].partition("{{")[0])
+        return sorted(patterns)
 
     def hosts_of(self, role: Role) -> list[str]:
         """Return the hosts of these plays, sorted. A role for a private chain may have no hosts."""
-        return sorted(
-            {
-                host.name
-                for pattern in self.patterns_of(role)
-                for host in self.inventory.get_hosts(pattern)
-            }
-        )
+        names = set()
+        for pattern in self.patterns_of(role):
+            names |= {host.name for host in self.inventory.get_hosts(pattern)}
+        return sorted(names)
 
-    def templar(self, role: Role, host: str, **more: object) -> Templar:
+    def templar(self, role: Role, host: str, **variables: object) -> Templar:
         """Return a templar for the role's templates on a host with additional variables."""
-        samples = SAMPLES / f"{role.name}.yml"
-        variables = {
+        path = SAMPLES / f"{role.name}.yml"
+        samples = yaml.safe_load(path.read_text()) if path.exists() else {}
+        available_variables = {
             "ansible_managed": "Ansible managed",
             "ansible_check_mode": False,
-            **trusted(role.defaults),
+            **trust_templates(role.defaults),
             **self.variables.get_vars(host=self.inventory.get_host(host)),
-            **more,
-            **trusted(role.vars),
-            **(trusted(yaml.safe_load(samples.read_text())) if samples.exists() else {}),
+            **variables,
+            **trust_templates(role.vars),
+            **trust_templates(samples),
             "role_path": str(role.path),
         }
-        return Templar(loader=self.loader, variables=variables)
+        return Templar(loader=self.loader, variables=available_variables)
 
-    def render(self, role: Role, template: Path, host: str, **more: object) -> str:
-        """Return a template as the role writes it on a host whose inventory says more."""
+    def render(self, role: Role, template: Path, host: str, **variables: object) -> str:
+        """Return a template as the role writes it on a host with additional variables."""
         text = trust_as_template(template.read_text())
-        return str(self.templar(role, host, **more).template(text, convert_data=False))
+        return str(self.templar(role, host, **variables).template(text, convert_data=False))
 
 
 def read_site(name: str, secrets: Path) -> LoadedInventory:
@@ -121,7 +124,7 @@ def loader() -> DataLoader:
 @pytest.fixture
 def inventory(loader, tmp_path):
     """The completed example inventory, which a test may break."""
-    return read(loader, "example", tmp_path / "secrets")
+    return read_inventory(loader, "example", tmp_path / "secrets")
 
 
 @pytest.fixture(scope="session")
@@ -139,14 +142,13 @@ def site_of(
     """
     single = read_site("single", tmp_path_factory.mktemp("secrets"))
 
-    def site_with(role: Role) -> LoadedInventory:
-        (first, *_) = [item for item in (site, single) if item.hosts_of(role)]
-        return first
+    def inventory_of(role: Role) -> LoadedInventory:
+        return site if site.hosts_of(role) else single
 
-    return site_with
+    return inventory_of
 
 
 @pytest.fixture
 def render(site: LoadedInventory) -> Callable[..., str]:
-    """Return a template as a role writes it on a host of the example, whose inventory says more."""
+    """A function that renders a template of a role for a host of the example inventory."""
     return site.render

@@ -23,11 +23,8 @@ def table(flows: Iterable[dict[str, Any]]) -> str:
     """Return the flows as a Markdown table, in their order."""
     lines = ["| flow | to | from | ports | under TLS |", "|---|---|---|---|---|"]
     for flow in flows:
-        ports = [
-            f"{_value(port)}/{protocol}"
-            for protocol in ("tcp", "udp")
-            for port in flow.get(protocol, [])
-        ]
+        ports = [f"{_value(port)}/tcp" for port in flow.get("tcp", [])]
+        ports += [f"{_value(port)}/udp" for port in flow.get("udp", [])]
         columns = (
             flow["what"],
             names(flow["to"]),
@@ -43,13 +40,12 @@ def page(text: str) -> str:
     """Return the page with the current table."""
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
-    return (
-        f"{before}{START}{table(yaml.safe_load(DATA.read_text())['gridstead_flows'])}{END}{after}"
-    )
+    flows = yaml.safe_load(DATA.read_text())["gridstead_flows"]
+    return f"{before}{START}{table(flows)}{END}{after}"
 
 
 def names(value: list[str] | str) -> str:
-    """Return the sources of a flow."""
+    """Return the targets or the sources of a flow."""
     return _value(value) if isinstance(value, str) else ", ".join(value)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,16 +25,18 @@ ROLE = Role("traefik")
 BINARY = ROOT / ".venv/traefik/bin/traefik"
 
 
-# Where Ansible puts it for the modules.
-
-
-def documents(
+def render_configuration(
     site: LoadedInventory, directory: Path, **variables: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the static and the dynamic configuration that the role writes with these variables."""
+    """Return the static and the dynamic configuration that the role writes with these variables.
+
+    ``directory`` replaces /etc/traefik.
+    """
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
-    none = {"traefik_routes": [], "traefik_ldaps_names": []}
-    templar.available_variables |= none | {"__traefik_directory": str(directory)} | variables
+    no_routes = {"traefik_routes": [], "traefik_ldaps_names": []}
+    templar.available_variables |= no_routes
+    templar.available_variables |= {"__traefik_directory": str(directory)}
+    templar.available_variables |= variables
 
     def render(name: str) -> dict[str, Any]:
         text = (ROLE.path / "templates/etc/traefik" / name).read_text()
@@ -51,50 +53,58 @@ class Gateway:
     ports: dict[str, int]
     process: subprocess.Popen[bytes]
 
-    def ask(self, path: str) -> Any:
-        """Return an answer of Traefik's API."""
+    def query_api(self, path: str) -> Any:
+        """Return the answer of Traefik's API for a path."""
         return configuration.query_api(f"127.0.0.1:{self.ports['traefik']}", path)
 
-    def accessed(self) -> list[dict[str, Any]]:
-        """Return the access log."""
-        return [json.loads(line) for line in (self.folder / "access.log").read_text().splitlines()]
+    def read_access_log(self) -> list[dict[str, Any]]:
+        """Return the entries of the access log."""
+        lines = (self.folder / "access.log").read_text().splitlines()
+        return [json.loads(line) for line in lines]
 
-    def log(self) -> str:
+    def read_log(self) -> str:
         """Return Traefik's log."""
         return (self.folder / "log").read_text()
 
 
 @contextmanager
-def running(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> Iterator[Gateway]:
-    """Run Traefik with both documents until the end of the block."""
+def run_traefik(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> Iterator[Gateway]:
+    """Run Traefik with a static and a dynamic configuration until the end of the block."""
     with closing(configuration.free_addresses()) as addresses:
-        served = checks.make_trial(static, str(folder), addresses)
-    served["accessLog"] = {**static["accessLog"], "filePath": str(folder / "access.log")}
+        trial_static = checks.make_trial(static, str(folder), addresses)
+    trial_static["accessLog"] = {**static["accessLog"], "filePath": str(folder / "access.log")}
     (folder / "dynamic").mkdir(exist_ok=True)
     (folder / "dynamic/gridstead.yml").write_text(json.dumps(dynamic))
-    (folder / "traefik.yml").write_text(json.dumps(served))
+    (folder / "traefik.yml").write_text(json.dumps(trial_static))
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [BINARY, f"--configFile={folder}/traefik.yml"], stdout=log, stderr=log
         )
-    ports = {
-        name: int(entry["address"].rpartition(":")[2])
-        for name, entry in served["entryPoints"].items()
-    }
+    ports = {}
+    for name, entry_point in trial_static["entryPoints"].items():
+        ports[name] = int(entry_point["address"].rpartition(":")[2])
     gateway = Gateway(folder, ports, process)
+
+    def serves_all_routes() -> bool:
+        return checks.missing_routes(gateway.query_api("rawdata") or {}, dynamic) == []
+
     try:
-        until(
-            lambda: checks.missing_routes(gateway.ask("rawdata") or {}, dynamic) == [], gateway.log
-        )
+        wait_until(serves_all_routes, gateway.read_log)
         yield gateway
     finally:
         process.kill()
         process.wait()
 
 
-def until(probe: Any, report: Any, timeout_s: float = 15.0) -> None:
-    """Wait until a probe is true."""
-    end = time.monotonic() + timeout_s
+def wait_until(
+    probe: Callable[[], bool], report: Callable[[], str], timeout_s: float = 15.0
+) -> None:
+    """Wait until a probe is true.
+
+    Raises:
+        AssertionError: With the text of ``report``, if the probe is still false at the timeout.
+    """
+    deadline = time.monotonic() + timeout_s
     while not probe():
-        assert time.monotonic() < end, report()
+        assert time.monotonic() < deadline, report()
         time.sleep(0.05)

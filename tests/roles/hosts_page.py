@@ -8,7 +8,6 @@ inventory/group_vars/all/flows.yml.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,20 +25,22 @@ class Section:
 
     groups: tuple[str, ...]
     units: tuple[str, ...]
-    files: tuple[tuple[str, str], ...]  # Each path, with its cell of column backup.
+    files: tuple[tuple[str, str], ...]  # each path with its cell of column backup
 
 
 def page(text: str) -> str:
     """Return the page with the current tables of ports."""
     variables = yaml.safe_load(flows_page.DATA.read_text())
 
-    def ports(match: re.Match[str]) -> str:
-        return f"<!-- ports {match[1]} -->\n{_table(match[1], variables)}<!-- /ports -->\n"
+    def current_table(match: re.Match[str]) -> str:
+        group = match[1]
+        return f"<!-- ports {group} -->\n{_table(group, variables)}<!-- /ports -->\n"
 
-    return PORTS.sub(ports, text)
+    return PORTS.sub(current_table, text)
 
 
 def _table(group: str, variables: dict[str, Any]) -> str:
+    """Return the table of the ports of a group."""
     lines = ["| ports | who connects | for | under TLS |", "|---|---|---|---|"]
     for flow in variables["gridstead_flows"]:
         if group not in flow["to"]:
@@ -68,20 +69,21 @@ def sections() -> list[Section]:
 
 
 def _section(title: str, text: str) -> Section:
-    names = title.partition(":")[0].split(" and ")
-    lines = PORTS.sub("", text).splitlines()
-    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| `")]
-    units = [name for row in rows for name in _quoted(row[0]) if not name.startswith("/")]
-    files = [(path, _backup(row)) for row in rows for path in _quoted(row[0]) if path[0] == "/"]
-    return Section(tuple(names), tuple(units), tuple(files))
-
-
-def _quoted(cell: str) -> Iterator[str]:
-    yield from re.findall(r"`([^`]+)`", cell)
-
-
-def _backup(row: list[str]) -> str:
-    return row[2].strip("`") if len(row) > 2 else ""
+    """Return the units and the files in the tables of a section, without the table of ports."""
+    groups = title.partition(":")[0].split(" and ")
+    units = []
+    files = []
+    for line in PORTS.sub("", text).splitlines():
+        if not line.startswith("| `"):
+            continue
+        names, _, *more_cells = line.strip("| ").split(" | ")
+        backup = more_cells[0].strip("`") if more_cells else ""
+        for name in re.findall(r"`([^`]+)`", names):
+            if name.startswith("/"):
+                files.append((name, backup))
+            else:
+                units.append(name)
+    return Section(tuple(groups), tuple(units), tuple(files))
 
 
 if __name__ == "__main__":

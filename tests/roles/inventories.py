@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import functools
 import re
 import shutil
 from dataclasses import dataclass
@@ -35,99 +34,115 @@ class Inventory:
     variables: dict[str, dict[str, Any]]
     secrets: Path
 
-    def say(self, *hosts: str, **values: Any) -> None:
+    def set_variables(self, *hosts: str, **values: Any) -> None:
         """Set variables of the named hosts, or of all hosts."""
         for host in hosts or self.variables:
             self.variables[host] = {**self.variables[host], **values}
 
-    def grid(self, **values: Any) -> None:
+    def remove_variable(self, name: str) -> None:
+        """Remove a variable from all hosts."""
+        for variables in self.variables.values():
+            del variables[name]
+
+    def set_grid(self, **values: Any) -> None:
         """Set keys of gridstead_grid. None removes a key."""
         changed = {**self.variables["control"]["gridstead_grid"], **values}
-        self.say(gridstead_grid={key: value for key, value in changed.items() if value is not None})
+        self.set_variables(gridstead_grid=without_none(changed))
 
-    def node(self, host: str, **values: Any) -> None:
+    def set_node(self, host: str, **values: Any) -> None:
         """Set keys of a host's slurm_node. None removes a key."""
         changed = {**self.variables[host]["slurm_node"], **values}
-        self.say(
-            host, slurm_node={key: value for key, value in changed.items() if value is not None}
-        )
+        self.set_variables(host, slurm_node=without_none(changed))
 
-    def group(self, name: str, *hosts: str) -> None:
+    def set_group(self, name: str, *hosts: str) -> None:
         """Set the hosts of a group."""
         self.groups[name] = list(hosts)
 
     def problems(self) -> list[str]:
         """Return the problems of the inventory."""
-        for name in self.variables:
-            mine = sorted(
-                group for group, hosts in self.groups.items() if name in hosts and group != "all"
-            )
-            self.say(name, groups=self.groups, group_names=mine)
-        return [str(item) for item in check(self.groups, self.variables, self.loader, NOW)]
+        for host in self.variables:
+            self.set_variables(host, groups=self.groups, group_names=self.groups_of(host))
+        return [str(problem) for problem in check(self.groups, self.variables, self.loader, NOW)]
+
+    def groups_of(self, host: str) -> list[str]:
+        """Return the groups of a host without group all, sorted."""
+        names = [group for group, hosts in self.groups.items() if host in hosts]
+        return sorted(set(names) - {"all"})
+
+
+def without_none(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table without the keys whose value is None."""
+    return {key: value for key, value in table.items() if value is not None}
 
 
 def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None:
     """Create a site's CA in the folder that role pki uses."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1, begins, ends)
-    made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True).sign(
-        key, hashes.SHA256()
-    )
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, begins, ends)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    certificate = builder.sign(key, hashes.SHA256())
     folder.mkdir(mode=0o700, parents=True)
-    (folder / "ca.crt").write_bytes(made.public_bytes(Encoding.PEM))
+    (folder / "ca.crt").write_bytes(certificate.public_bytes(Encoding.PEM))
     (folder / "ca.key").write_bytes(
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     )
     (folder / "ca.key").chmod(0o600)
 
 
-FILLED = (
-    (r"\.example\b(\.org)?", ".test"), (r"\bexample\.org", "site.test"), (r"\b192\.0\.2\.", "10.64.2."),
+# Regular expressions for values of the example, and what an operator replaces them by.
+EXAMPLE_VALUES = (
+    (r"\.example\b(\.org)?", ".test"),
+    (r"\bexample\.org", "site.test"),
+    (r"\b192\.0\.2\.", "10.64.2."),
     (r"([0-9a-f])\1{39,}", lambda match: ("12" * len(match[0]))[: len(match[0])]),
-)  # fmt: skip
+)
 
 
-def said(text: str) -> str:
+def replace_example_values(text: str) -> str:
     """Return a text of the example with an operator's values."""
-    return functools.reduce(lambda so_far, pair: re.sub(*pair, so_far), FILLED, text)
+    for pattern, replacement in EXAMPLE_VALUES:
+        text = re.sub(pattern, replacement, text)
+    return text
 
 
-def copied(name: str, folder: Path) -> Path:
-    """Return an inventory of the repository, copied and completed like an operator's inventory."""
+def copy_inventory(name: str, folder: Path) -> Path:
+    """Copy an inventory of the repository, complete it like an operator, and return its folder."""
     shutil.copytree(ROOT / "inventory" / name, folder, ignore=shutil.ignore_patterns("00-wiring"))
     for file in folder.rglob("*.yml"):
-        file.write_text(said(file.read_text()))
+        file.write_text(replace_example_values(file.read_text()))
     (folder / "group_vars/all/00-wiring").symlink_to(ROOT / "inventory/group_vars/all")
     return folder
 
 
-def filled(value: Any) -> Any:
+def with_operator_values(value: Any) -> Any:
     """Return a value of the example with an operator's values."""
     if isinstance(value, dict):
-        return {key: filled(item) for key, item in value.items()}
+        return {key: with_operator_values(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [filled(item) for item in value]
+        return [with_operator_values(item) for item in value]
     if not isinstance(value, str):
         return value
-    return value if said(value) == value else trust_as_template(said(value))
+    replaced = replace_example_values(value)
+    return value if replaced == value else trust_as_template(replaced)
 
 
-def read(loader: DataLoader, name: str, secrets: Path) -> Inventory:
+def read_inventory(loader: DataLoader, name: str, secrets: Path) -> Inventory:
     """Return an inventory of the repository, with a folder for its secrets."""
     manager = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
     for number, host in enumerate(manager.get_hosts(), start=11):
-        if "ansible_host" not in host.vars:  # a lab that is not up
+        if "ansible_host" not in host.vars:  # The lab is not running.
             host.set_variable("ansible_host", f"10.64.0.{number}")
             host.set_variable("gridstead_lab_gateway", "10.64.0.1")
             host.set_variable("gridstead_lab_added", "10.64.0.240/28")
     hostvars = HostVars(manager, VariableManager(loader=loader, inventory=manager), loader)
     groups = {group: list(hosts) for group, hosts in manager.get_groups_dict().items()}
-    host_variables = {host: hostvars.raw_get(host) for host in groups["all"]}
-    # Nobody fills in what a lab has.
-    variables = {
-        host: {**(entry if name == "lab" else filled(entry)), "hostvars": hostvars}
-        for host, entry in host_variables.items()
-    }
+    variables = {}
+    for host in groups["all"]:
+        values = hostvars.raw_get(host)
+        if name != "lab":  # A lab has no example values.
+            values = with_operator_values(values)
+        variables[host] = {**values, "hostvars": hostvars}
     inventory = Inventory(loader, groups, variables, secrets)
-    inventory.say(gridstead_secrets_dir=str(secrets))
+    inventory.set_variables(gridstead_secrets_dir=str(secrets))
     return inventory

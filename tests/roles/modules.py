@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.roles.catalogue import ROOT
 
-CALL = """
+RUNNER = """
 import runpy, sys
 import ansible.module_utils.basic as basic
 sys.path.insert(0, sys.argv[3])
@@ -20,12 +20,12 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
-def call(
+def run_module(
     module: Path, arguments: dict[str, Any], *, tmp: Path, check_mode: bool = False
 ) -> dict[str, Any]:
     """Run a module and return its result, even if the module failed."""
     tmp.mkdir(exist_ok=True)
-    given = {
+    internal_arguments = {
         "_ansible_check_mode": check_mode,
         "_ansible_remote_tmp": str(tmp),
         "_ansible_keep_remote_files": False,
@@ -33,11 +33,11 @@ def call(
     argv = [
         sys.executable,
         "-c",
-        CALL,
+        RUNNER,
         module,
-        json.dumps({"ANSIBLE_MODULE_ARGS": arguments | given}),
+        json.dumps({"ANSIBLE_MODULE_ARGS": arguments | internal_arguments}),
         ROOT / ".collections",
     ]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-    result: dict[str, Any] = json.loads(done.stdout)
+    process = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    result: dict[str, Any] = json.loads(process.stdout)
     return result

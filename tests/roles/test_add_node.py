@@ -11,48 +11,59 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT
 from tests.roles.conftest import roles_of
+from tests.roles.content import named
 
 ADD_NODE = ROOT / "playbooks/add_node.yml"
-NEW = "add_node_new"
+NEW_NODES = "add_node_new"
 
 
 def plays(path):
     """Return the plays of a playbook and of its imported playbooks."""
     for play in yaml.safe_load(path.read_text()):
         imported = play.get("ansible.builtin.import_playbook")
-        yield from plays(path.parent / imported) if imported else [play]
+        if imported:
+            yield from plays(path.parent / imported)
+        else:
+            yield play
 
 
 def test_new_nodes_get_every_role_of_nodes_in_site_yml(site):
-    required, given = set(), set()
+    node = site.inventory.get_host("compute1")
+    site_roles = set()
     for play in plays(ROOT / "playbooks/site.yml"):
-        if "compute1" in [host.name for host in site.inventory.get_hosts(play["hosts"])]:
-            required |= roles_of(play)
+        if node in site.inventory.get_hosts(play["hosts"]):
+            site_roles |= roles_of(play)
+    new_node_roles = set()
     for play in plays(ADD_NODE):
-        if NEW in play["hosts"].split(":"):
-            given |= roles_of(play)
+        if NEW_NODES in play["hosts"].split(":"):
+            new_node_roles |= roles_of(play)
 
-    assert given == required
+    assert new_node_roles == site_roles
 
 
 def test_no_play_of_add_node_runs_on_existing_nodes():
-    named = {part.strip("&!") for play in plays(ADD_NODE) for part in play["hosts"].split(":")}
+    groups_of_nodes = {"slurm_compute", "slurm", "storage_clients", "sssd_clients"}
+    plays_on_all = []
+    for play in plays(ADD_NODE):
+        assert groups_of_nodes.isdisjoint(re.findall(r"\w+", play["hosts"]))
+        if play["hosts"].startswith("all"):
+            plays_on_all += [play["name"]]
 
-    assert named.isdisjoint({"slurm_compute", "slurm", "storage_clients", "sssd_clients"})
-    assert [play["name"] for play in plays(ADD_NODE) if play["hosts"].startswith("all")] == [
+    assert plays_on_all == [
         "Refuse --limit and --tags",
         "Check the inventory",
         "Build the control plane",
     ]
 
 
-def find(folder, **given):
-    """Find new nodes where compute1 is none; return how that ended, what it said, and who is
-    reached then.
+def find_new_nodes(folder, **variables):
+    """Run the play that finds new nodes on a cluster whose only old node is compute1.
+
+    Return the exit code, the output, and the hosts that later plays reach.
     """
     (folder / "sinfo").write_text("#!/bin/sh\necho compute1\n")
     (folder / "sinfo").chmod(0o755)
-    here = {
+    local = {
         "ansible_connection": "local",
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
     }
@@ -61,38 +72,35 @@ def find(folder, **given):
         "slurm_login": ["birch"],
         "slurm_compute": ["compute1", "gpu7", "gpu8"],
     }
-    children = {name: {"hosts": dict.fromkeys(hosts, here)} for name, hosts in groups.items()}
-    known = {"vars": {"gridstead_networks": {}}, "children": children}
-    (folder / "hosts.json").write_text(json.dumps({"all": known}))
-    (look,) = (play for play in plays(ADD_NODE) if play["name"] == "Find the new nodes")
-    reach = {
+    children = {name: {"hosts": dict.fromkeys(hosts, local)} for name, hosts in groups.items()}
+    inventory = {"all": {"vars": {"gridstead_networks": {}}, "children": children}}
+    (folder / "hosts.json").write_text(json.dumps(inventory))
+    find_play = named("Find the new nodes", plays(ADD_NODE))
+    ping_play = {
         "hosts": "add_node_all",
         "gather_facts": False,
         "tasks": [{"ansible.builtin.ping": None, "name": "Reach"}],
     }
-    (folder / "book.yml").write_text(yaml.safe_dump([look, reach]))
+    (folder / "playbook.yml").write_text(yaml.safe_dump([find_play, ping_play]))
     shutil.copytree(ROOT / "playbooks/tasks", folder / "tasks")
     command = [
         "ansible-playbook",
         f"--inventory={folder / 'hosts.json'}",
-        folder / "book.yml",
+        folder / "playbook.yml",
         "-e",
-        json.dumps(given),
+        json.dumps(variables),
     ]
     environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
-    reached = done.stdout.partition("TASK [Reach]")[2].partition("PLAY RECAP")[0]
-    return (
-        done.returncode,
-        " ".join(done.stdout.split()),
-        set(re.findall(r"ok: \[(\w+)\]", reached)),
-    )
+    pings = result.stdout.partition("TASK [Reach]")[2].partition("PLAY RECAP")[0]
+    reached = set(re.findall(r"ok: \[(\w+)\]", pings))
+    return result.returncode, " ".join(result.stdout.split()), reached
 
 
 @pytest.mark.parametrize(
-    ("given", "reached"),
+    ("variables", "expected_hosts"),
     [
         ({}, {"ash", "birch", "compute1", "gpu7", "gpu8"}),
         ({"without": "birch, compute1"}, {"ash", "gpu7", "gpu8"}),
@@ -100,15 +108,20 @@ def find(folder, **given):
         ({"nodes": "gpu7", "without": "gpu8"}, {"ash", "birch", "compute1", "gpu7"}),
     ],
 )
-def test_excluded_hosts_are_reached_by_no_later_play(given, reached, tmp_path):
-    assert find(tmp_path, **given)[::2] == (0, reached)
+def test_excluded_hosts_are_reached_by_no_later_play(variables, expected_hosts, tmp_path):
+    code, _, reached = find_new_nodes(tmp_path, **variables)
+
+    assert code == 0
+    assert reached == expected_hosts
 
 
 @pytest.mark.parametrize(
-    "given", [{"without": "ash"}, {"without": "gpu7", "nodes": "gpu7"}, {"without": "compute9"}]
+    "variables", [{"without": "ash"}, {"without": "gpu7", "nodes": "gpu7"}, {"without": "compute9"}]
 )
-def test_required_hosts_are_not_excluded(given, tmp_path):
-    code, said, reached = find(tmp_path, **given)
+def test_required_hosts_are_not_excluded(variables, tmp_path):
+    code, output, reached = find_new_nodes(tmp_path, **variables)
 
-    assert (code, reached) == (2, set())
-    assert f"without is {given['without']}: only compute and login hosts can be skipped" in said
+    assert code == 2
+    assert reached == set()
+    excluded = variables["without"]
+    assert f"without is {excluded}: only compute and login hosts can be skipped" in output

@@ -12,20 +12,19 @@ import time
 import pytest
 import yaml
 from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
-from tests.roles.catalogue import COLLECTION, ROOT, roles
+from tests.roles.catalogue import COLLECTION, ROOT, playbook_plays, roles
+from tests.roles.content import names_in, tasks_with, texts_below
 
-KEEPERS = [role for role in roles() if "backup" in role.entry_points]
-
-
+BACKED_UP_ROLES = [role for role in roles() if "backup" in role.entry_points]
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
 PARTS = [
-    {"name": name, "host": "db", "packages": {"slurmctld": "24.11.5-4"}}
-    for name in ("database", "slurm")
+    {"name": "database", "host": "db", "packages": {"slurmctld": "24.11.5-4"}},
+    {"name": "slurm", "host": "db", "packages": {"slurmctld": "24.11.5-4"}},
 ]
 
 
 @pytest.fixture
-def begun(tmp_path):
+def unfinished(tmp_path):
     """The folder of an unfinished archive."""
     folder = tmp_path / ".20260102T030405Z.part"
     folder.mkdir()
@@ -35,56 +34,56 @@ def begun(tmp_path):
 
 
 @pytest.fixture
-def archive(begun):
-    """A complete archive."""
-    manifest.write_manifest(begun, HEAD, PARTS, lambda: 1_007.9)
-    return begun.parent / HEAD["name"]
+def archive(unfinished):
+    """The folder of a complete archive."""
+    manifest.write_manifest(unfinished, HEAD, PARTS, lambda: 1_007.9)
+    return unfinished.parent / HEAD["name"]
 
 
-def refused(folder, site="mysite"):
+def refusal(folder, site="mysite"):
+    """Return the reason why an archive is refused."""
     with pytest.raises(manifest.Refusal) as caught:
         manifest.read_manifest(folder, site)
     return str(caught.value)
 
 
-def test_an_archive_gets_its_final_name_when_it_is_complete(begun, archive):
-    checked = manifest.read_manifest(archive, "mysite")
+def test_an_archive_gets_its_final_name_when_it_is_complete(unfinished, archive):
+    content = manifest.read_manifest(archive, "mysite")
 
-    assert not begun.exists()
-    assert (checked["format"], checked["finished_at"], sorted(checked["parts"])) == (
-        1,
-        1_007,
-        ["database", "slurm"],
-    )
-    assert checked["parts"]["slurm"]["packages"] == {"slurmctld": "24.11.5-4"}
+    assert not unfinished.exists()
+    assert content["format"] == 1
+    assert content["finished_at"] == 1_007
+    assert content["parts"].keys() == {"database", "slurm"}
+    assert content["parts"]["slurm"]["packages"] == {"slurmctld": "24.11.5-4"}
 
 
 def test_only_the_owner_can_read_an_archive(archive):
-    assert {path.stat().st_mode & 0o777 for path in archive.iterdir()} == {0o600}
+    for path in archive.iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_archive_with_a_missing_part_is_not_finished(begun):
-    (begun / "slurm.age").unlink()
+def test_an_archive_with_a_missing_part_is_not_finished(unfinished):
+    (unfinished / "slurm.age").unlink()
 
     with pytest.raises(manifest.Refusal, match="but must contain"):
-        manifest.write_manifest(begun, HEAD, PARTS, lambda: 0)
+        manifest.write_manifest(unfinished, HEAD, PARTS, lambda: 0)
 
-    assert begun.exists()
+    assert unfinished.exists()
 
 
-def test_an_archive_never_replaces_another_archive(begun):
-    (begun.parent / HEAD["name"]).mkdir()
+def test_an_archive_never_replaces_another_archive(unfinished):
+    (unfinished.parent / HEAD["name"]).mkdir()
 
     with pytest.raises(manifest.Refusal, match="exists already"):
-        manifest.write_manifest(begun, HEAD, PARTS, lambda: 0)
+        manifest.write_manifest(unfinished, HEAD, PARTS, lambda: 0)
 
 
-def test_an_incomplete_folder_is_refused_and_the_archives_are_named(begun):
-    whole = begun.parent / "20260101T000000Z"
-    whole.mkdir()
-    (whole / "manifest.json").write_text("{}")
+def test_an_incomplete_folder_is_refused_and_the_archives_are_named(unfinished):
+    complete = unfinished.parent / "20260101T000000Z"
+    complete.mkdir()
+    (complete / "manifest.json").write_text("{}")
 
-    assert refused(begun.parent / HEAD["name"]).endswith(
+    assert refusal(unfinished.parent / HEAD["name"]).endswith(
         "is not an archive: it has no manifest.json. Existing archives: 20260101T000000Z"
     )
 
@@ -92,57 +91,61 @@ def test_an_incomplete_folder_is_refused_and_the_archives_are_named(begun):
 @pytest.mark.parametrize(
     "text",
     [
-        "", "[]", "{}", '{"format": 1, "site": "mysite", "parts": {"slurm": 1}}',
+        "",
+        "[]",
+        "{}",
+        '{"format": 1, "site": "mysite", "parts": {"slurm": 1}}',
         '{"format": 1, "site": "mysite", "parts": {}}',
     ],
-)  # fmt: skip
+)
 def test_an_unreadable_manifest_is_refused(archive, text):
     (archive / "manifest.json").write_text(text)
 
-    assert "is damaged: its manifest.json cannot be read" in refused(archive)
+    assert "is damaged: its manifest.json cannot be read" in refusal(archive)
 
 
 def test_a_newer_format_is_refused(archive):
     content = json.loads((archive / "manifest.json").read_text())
     (archive / "manifest.json").write_text(json.dumps(content | {"format": 2}))
 
-    assert "has format 2; this version of Gridstead reads 1" in refused(archive)
+    assert "has format 2; this version of Gridstead reads 1" in refusal(archive)
 
 
 def test_an_archive_of_another_site_is_refused(archive):
-    assert "is of site mysite, not of site other" in refused(archive, "other")
+    assert "is of site mysite, not of site other" in refusal(archive, "other")
 
 
 def test_a_missing_part_is_refused(archive):
     (archive / "slurm.age").unlink()
 
-    assert refused(archive).endswith("is damaged: part slurm is missing")
+    assert refusal(archive).endswith("is damaged: part slurm is missing")
 
 
 def test_a_part_with_a_changed_byte_is_refused(archive):
     (archive / "slurm.age").write_text("sealed slurN")
 
-    assert refused(archive).endswith("is damaged: the checksum of part slurm is wrong")
+    assert refusal(archive).endswith("is damaged: the checksum of part slurm is wrong")
 
 
 def test_a_truncated_part_is_refused(archive):
     (archive / "slurm.age").write_text("sealed")
 
-    assert refused(archive).endswith("is damaged: part slurm has 6 bytes, expected 12")
+    assert refusal(archive).endswith("is damaged: part slurm has 6 bytes, expected 12")
 
 
 @pytest.fixture
 def keys(tmp_path):
-    """The key of the archive, and another key."""
-    made = [tmp_path / "owners", tmp_path / "other"]
-    for key in made:
-        subprocess.run(["age-keygen", "--output", key], check=True, capture_output=True)
-    return made
+    """The files of the key of the archive, and of another key."""
+    files = [tmp_path / "owner", tmp_path / "other"]
+    for file in files:
+        subprocess.run(["age-keygen", "--output", file], check=True, capture_output=True)
+    return files
 
 
 def run(command):
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    return done.returncode, done.stdout, done.stderr
+    """Run a command like AnsibleModule.run_command: return exit code, stdout and stderr."""
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    return result.returncode, result.stdout, result.stderr
 
 
 def test_a_wrong_key_is_refused_and_the_right_key_is_named(tmp_path, keys):
@@ -157,7 +160,8 @@ def test_a_wrong_key_is_refused_and_the_right_key_is_named(tmp_path, keys):
         manifest.check_decryption(tmp_path, content, str(other_key), run)
 
     assert str(caught.value).startswith(
-        f"archive_identity_file {other_key} cannot decrypt archive {tmp_path.name}, which is encrypted for {recipient}: "
+        f"archive_identity_file {other_key} cannot decrypt archive {tmp_path.name},"
+        f" which is encrypted for {recipient}: "
     )
 
 
@@ -174,119 +178,117 @@ def test_the_copy_of_a_journal_is_consistent_during_writes(tmp_path):
     journal.commit()
     journal.execute("INSERT INTO journal VALUES ('being written')")
 
-    script = ROOT / "roles/control_plane/files/copy-state.py"
-    subprocess.run(
-        [sys.executable, script, tmp_path / "stage", service, tmp_path / "absent"], check=True
-    )
+    program = ROOT / "roles/control_plane/files/copy-state.py"
+    argv = [sys.executable, program, tmp_path / "stage", service, tmp_path / "absent"]
+    subprocess.run(argv, check=True)
 
     journal.close()
-    copied = tmp_path / "stage" / service.relative_to("/")
-    assert sorted(path.name for path in copied.iterdir()) == ["note", "state.db"]
-    assert (copied / "note").stat().st_mode & 0o777 == 0o640
-    with sqlite3.connect(copied / "state.db") as database:
+    copy = tmp_path / "stage" / service.relative_to("/")
+    assert names_in(copy) == {"note", "state.db"}
+    assert (copy / "note").stat().st_mode & 0o777 == 0o640
+    with sqlite3.connect(copy / "state.db") as database:
         assert database.execute("SELECT reason FROM journal").fetchall() == [("written",)]
 
 
-def script(role, name, *arguments, **given):
-    subprocess.run(
-        ["bash", ROOT / f"roles/{role}/files/{name}.sh", *map(str, arguments)], check=True, **given
-    )
+def run_script(role, name, *arguments, **options):
+    """Run a shell script of a role. The options are those of subprocess.run."""
+    path = ROOT / f"roles/{role}/files/{name}.sh"
+    subprocess.run(["bash", path, *map(str, arguments)], check=True, **options)
 
 
 def test_an_encrypted_part_is_decrypted_unchanged(tmp_path, keys):
     owner_key, other_key = keys
     recipient = run(["age-keygen", "-y", owner_key])[1].strip()
-    stage, opened, sealed = tmp_path / "stage", tmp_path / "opened", tmp_path / "part.age"
+    stage = tmp_path / "stage"
+    decrypted = tmp_path / "decrypted"
+    part = tmp_path / "part.age"
     stage.mkdir()
-    opened.mkdir()
+    decrypted.mkdir()
     (stage / "secret").write_text("kept")
     (stage / "secret").chmod(0o640)
-    (stage / "not this").touch()
+    (stage / "excluded file").touch()
 
-    script("archive", "seal-part", stage, recipient, sealed, "--exclude=./not this")
+    run_script("archive", "seal-part", stage, recipient, part, "--exclude=./excluded file")
 
-    assert sealed.stat().st_mode & 0o777 == 0o600
+    assert part.stat().st_mode & 0o777 == 0o600
     with pytest.raises(subprocess.CalledProcessError):
-        script("archive", "open-part", sealed, opened, input=other_key.read_bytes())
-    script("archive", "open-part", sealed, opened, input=owner_key.read_bytes())
-    assert [path.name for path in opened.iterdir()] == ["secret"]
-    assert (opened / "secret").read_text() == "kept"
-    assert (opened / "secret").stat().st_mode & 0o777 == 0o640
+        run_script("archive", "open-part", part, decrypted, input=other_key.read_bytes())
+    run_script("archive", "open-part", part, decrypted, input=owner_key.read_bytes())
+    assert names_in(decrypted) == {"secret"}
+    assert (decrypted / "secret").read_text() == "kept"
+    assert (decrypted / "secret").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_missing_folder_is_not_archived(tmp_path, keys):
     recipient = run(["age-keygen", "-y", keys[0]])[1].strip()
 
     with pytest.raises(subprocess.CalledProcessError):
-        script("archive", "seal-part", tmp_path / "absent", recipient, tmp_path / "part.age")
+        run_script("archive", "seal-part", tmp_path / "absent", recipient, tmp_path / "part.age")
 
 
-def entry_point(name, folder, *options, **environment):
-    """Run an entry point of the role on this machine and return Ansible's output."""
-    role = {"name": "gridstead.site.archive", "tasks_from": name}
-    content = {
-        "name": "Tell",
+def run_entry_point(name, folder, *options, **environment):
+    """Run an entry point of role archive on this machine and return the result of Ansible."""
+    import_role = {
+        "name": "Run the entry point",
+        "ansible.builtin.import_role": {"name": "gridstead.site.archive", "tasks_from": name},
+    }
+    report = {
+        "name": "Report the start of the archive",
         "ansible.builtin.debug": {
             "msg": "began at {{ __archive_new_archive.began_at | default(0) }}."
         },
     }
-    play = {"name": "Try", "hosts": "localhost", "gather_facts": False}
-    play["tasks"] = [{"name": "Try", "ansible.builtin.import_role": role}, content]
+    play = {"hosts": "localhost", "gather_facts": False, "tasks": [import_role, report]}
     (folder / "play.yml").write_text(json.dumps([play]))
-    argv = [
-        "ansible-playbook",
-        "-c",
-        "local",
-        "-i",
-        "localhost,",
-        str(folder / "play.yml"),
-        *options,
-    ]
+    argv = ["ansible-playbook", "--connection=local", "--inventory=localhost,"]
+    argv += [str(folder / "play.yml"), *options]
     return subprocess.run(
-        argv, cwd=ROOT, check=False, capture_output=True, text=True, env={**os.environ, **environment}
-    )  # fmt: skip
+        argv,
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "status"),
-    [((), 2), (("archive_replace=false",), 2), (("archive_replace=true",), 0)],
+    [
+        ([], 2),
+        (["-e", "archive_replace=false"], 2),
+        (["-e", "archive_replace=true"], 0),
+    ],
 )
 def test_data_is_replaced_only_with_an_option_on_the_command_line(tmp_path, options, status):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "file").touch()
-    given = {"archive_places": [str(tmp_path / "data")], "archive_units": []}
+    variables = {"archive_places": [str(tmp_path / "data")], "archive_units": []}
 
-    done = entry_point(
-        "vacant",
-        tmp_path,
-        "-e",
-        json.dumps(given),
-        *(word for option in options for word in ("-e", option)),
-    )
+    result = run_entry_point("vacant", tmp_path, "-e", json.dumps(variables), *options)
 
-    assert done.returncode == status, done.stdout
-    assert ("Set -e archive_replace=true" in " ".join(done.stdout.split())) == bool(status)
+    assert result.returncode == status, result.stdout
+    is_refused = "Set -e archive_replace=true" in " ".join(result.stdout.split())
+    assert is_refused is (status != 0)
 
 
 def test_the_age_of_an_archive_does_not_depend_on_the_time_zone(tmp_path):
     (tmp_path / "secrets").mkdir()
-    given = {
+    variables = {
         "archive_dir": str(tmp_path),
         "archive_secrets_dir": str(tmp_path / "secrets"),
         "archive_site": "mysite",
+        "archive_identity_file": str(tmp_path / "key"),
     }
-    given["archive_identity_file"] = str(tmp_path / "key")
 
-    done = entry_point("begin", tmp_path, "-e", json.dumps(given), TZ="Asia/Tokyo")
+    result = run_entry_point("begin", tmp_path, "-e", json.dumps(variables), TZ="Asia/Tokyo")
 
-    began_at = re.search(r"began at (\d+)[.]", done.stdout)
-    assert began_at, done.stdout
+    began_at = re.search(r"began at (\d+)[.]", result.stdout)
+    assert began_at, result.stdout
     assert time.time() - 600 < int(began_at[1]) <= time.time()
 
 
-def test_slurmctlds_state_is_copied_without_job_files_and_restored(
-    tmp_path,
-):
+def test_slurmctlds_state_is_copied_without_job_files_and_restored(tmp_path):
     old, stage, new = tmp_path / "old", tmp_path / "stage", tmp_path / "new"
     job = old / "hash.7" / "job.17"
     job.mkdir(parents=True)
@@ -295,37 +297,39 @@ def test_slurmctlds_state_is_copied_without_job_files_and_restored(
     for name in ("job_state", "stopped_cleanly"):
         (old / name).write_text(name)
     stage.mkdir()
-    (stage / "of_a_failed_try").touch()
+    (stage / "of_a_failed_run").touch()
     new.mkdir()
-    (new / "job_state").write_text("of now")
+    (new / "job_state").write_text("replaced")
     (new / "node_state").touch()
 
-    script("slurm", "copy-state", old, stage)
-    script("slurm", "put-state-back", stage, new)
+    run_script("slurm", "copy-state", old, stage)
+    run_script("slurm", "put-state-back", stage, new)
 
-    checked = {
-        str(path.relative_to(new)): path.read_text() for path in new.rglob("*") if path.is_file()
+    assert texts_below(new) == {
+        "hash.7/job.17/script": "script",
+        "job_state": "job_state",
+        "restored": "",
     }
-    assert checked == {"hash.7/job.17/script": "script", "job_state": "job_state", "restored": ""}
 
 
 def test_slurmctlds_state_is_copied_while_jobs_change(tmp_path):
     state, copy = tmp_path / "state", tmp_path / "copy"
     for number in range(2_000):
-        (state / f"hash.{number % 10}" / f"job.{number}").mkdir(parents=True)
-        (state / f"hash.{number % 10}" / f"job.{number}" / "script").touch()
+        job = state / f"hash.{number % 10}" / f"job.{number}"
+        job.mkdir(parents=True)
+        (job / "script").touch()
     (state / "job_state").touch()
-    churn = f"for i in {{0..1999}}; do rm -r {state}/hash.$((i % 10))/job.$i; done"
+    remove_jobs = f"for i in {{0..1999}}; do rm -r {state}/hash.$((i % 10))/job.$i; done"
 
-    with subprocess.Popen(["bash", "-c", churn]):
-        script("slurm", "copy-state", state, copy)
+    with subprocess.Popen(["bash", "-c", remove_jobs]):
+        run_script("slurm", "copy-state", state, copy)
 
     assert (copy / "job_state").exists()
 
 
 def test_a_missing_state_is_not_copied(tmp_path):
     with pytest.raises(subprocess.CalledProcessError):
-        script("slurm", "copy-state", tmp_path / "absent", tmp_path / "copy")
+        run_script("slurm", "copy-state", tmp_path / "absent", tmp_path / "copy")
 
 
 def test_only_the_services_own_folders_are_restored(tmp_path):
@@ -336,61 +340,56 @@ def test_only_the_services_own_folders_are_restored(tmp_path):
     wallets, keys = host / "etc" / "wallets", host / "etc" / "ssh"
     for folder in (wallets, keys):
         folder.mkdir(parents=True)
-        (folder / "of_now").touch()
-    (host / "etc" / "else").touch()
+        (folder / "present").touch()
+    (host / "etc" / "other").touch()
     (host / "etc").chmod(0o755)
     staged = stage / wallets.relative_to("/")
     staged.mkdir(parents=True, mode=0o700)
-    (staged / "of_then").touch(mode=0o600)
+    (staged / "archived").touch(mode=0o600)
 
-    script("control_plane", "put-back", stage, wallets, keys)
+    run_script("control_plane", "put-back", stage, wallets, keys)
 
-    assert sorted(str(path.relative_to(host)) for path in host.rglob("*") if path.is_file()) == [
-        "etc/else",
-        "etc/wallets/of_then",
-    ]
+    assert texts_below(host).keys() == {"etc/other", "etc/wallets/archived"}
     assert (host / "etc").stat().st_mode & 0o777 == 0o755
 
 
-@pytest.mark.parametrize("role", KEEPERS, ids=lambda role: role.name)
+@pytest.mark.parametrize("role", BACKED_UP_ROLES, ids=lambda role: role.name)
 def test_every_part_of_a_backup_is_checked_and_restored(role):
-    plays = {
-        name: yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text())
-        for name in ("backup", "restore")
-    }
-    called = {
-        (name, task["ansible.builtin.import_role"].get("tasks_from"))
-        for name, listed in plays.items()
-        for play in listed
-        for task in play.get("tasks", [])
-        if task.get("ansible.builtin.import_role", {}).get("name") == COLLECTION + role.name
-    }
+    assert "backup" in entry_points_of("backup", role)
+    assert {"vacant", "restore"} <= entry_points_of("restore", role)
 
-    assert {("backup", "backup"), ("restore", "vacant"), ("restore", "restore")} <= called
+
+def entry_points_of(playbook, role):
+    """Return the entry points of a role that a playbook imports."""
+    names = set()
+    for imported in imported_roles(playbook):
+        if imported["name"] == COLLECTION + role.name:
+            names.add(imported.get("tasks_from"))
+    return names
+
+
+def imported_roles(playbook):
+    """Yield the arguments of each import_role of a playbook, in order."""
+    for play in playbook_plays(playbook):
+        for task in tasks_with("ansible.builtin.import_role", play.get("tasks", [])):
+            yield task["ansible.builtin.import_role"]
 
 
 @pytest.mark.parametrize("name", ["backup", "restore"])
-@pytest.mark.parametrize("role", KEEPERS, ids=lambda role: role.name)
+@pytest.mark.parametrize("role", BACKED_UP_ROLES, ids=lambda role: role.name)
 def test_no_stage_folder_remains_after_success_or_failure(role, name):
-    (block,) = (
-        task
-        for task in yaml.safe_load((role.path / f"tasks/{name}.yml").read_text())
-        if "block" in task
-    )
+    tasks = yaml.safe_load((role.path / f"tasks/{name}.yml").read_text())
 
-    called = [task.get("ansible.builtin.import_role") for task in block["always"]]
-    assert {"name": "gridstead.site.archive", "tasks_from": "clear"} in called
+    (block,) = tasks_with("block", tasks)
+    (task,) = tasks_with("ansible.builtin.import_role", block["always"])
+    role = task["ansible.builtin.import_role"]
+    assert role == {"name": "gridstead.site.archive", "tasks_from": "clear"}
 
 
 def test_referring_data_is_backed_up_before_the_data_it_refers_to():
-    plays = yaml.safe_load((ROOT / "playbooks/backup.yml").read_text())
-    order = [
-        task["ansible.builtin.import_role"]["name"].removeprefix(COLLECTION)
-        for play in plays
-        for task in play.get("tasks", [])
-    ]
+    names = [role["name"].removeprefix(COLLECTION) for role in imported_roles("backup")]
 
-    assert order == [
+    assert names == [
         "archive",
         "control_plane",
         "slurm",

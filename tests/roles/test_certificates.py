@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services restart for new certificates, even if an earlier run was interrupted before its
-handlers.
-"""
+"""Services restart or reload for new certificates, even of an earlier, interrupted run."""
 
 import json
 import os
@@ -12,33 +10,46 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT
 
-# Every daemon runs, since it was last restarted or, before that, since long; what is done is
-# logged.
+# A fake systemctl. All units are active. It logs the commands and stores two times of each unit: of
+# its last start, and of its last start or reload.
 SYSTEMCTL = """\
 #!{python}
 import pathlib, sys, time
-command, unit = sys.argv[1], sys.argv[-1].removesuffix(".service")
-begun, changed = (pathlib.Path(__file__).with_name(unit + end) for end in (".begun", ".changed"))
-since = [path.read_text() if path.exists() else "1" for path in (begun, changed)]
+
+folder = pathlib.Path(__file__).parent
+command = sys.argv[1]
+unit = sys.argv[-1].removesuffix(".service")
+start = folder / f"{{unit}}.start"
+change = folder / f"{{unit}}.change"
 if command == "show":
-    print("LoadState=loaded\\nActiveState=active\\nUnitFileState=enabled\\nNeedDaemonReload=no")
-    moments = dict(zip(("InactiveExit", "ActiveEnter", "StateChange"), (since[0], since[0], since[1])))
-    print(*(f"{{name}}TimestampMonotonic={{at}}" for name, at in moments.items()), sep="\\n")
+    started_us = start.read_text() if start.exists() else "1"
+    changed_us = change.read_text() if change.exists() else "1"
+    print("LoadState=loaded")
+    print("ActiveState=active")
+    print("UnitFileState=enabled")
+    print("NeedDaemonReload=no")
+    print(f"InactiveExitTimestampMonotonic={{started_us}}")
+    print(f"ActiveEnterTimestampMonotonic={{started_us}}")
+    print(f"StateChangeTimestampMonotonic={{changed_us}}")
 else:
-    for path in [begun, changed] if command == "restart" else [changed]:
-        path.write_text(str(int(time.monotonic() * 1e6)))
-    with pathlib.Path(__file__).with_name("log").open("a") as log:
+    now_us = str(int(time.monotonic() * 1e6))
+    change.write_text(now_us)
+    if command == "restart":
+        start.write_text(now_us)
+    with (folder / "log").open("a") as log:
         print(command, unit, file=log)
 """
-PLAYS = {
-    play.get("hosts"): play
-    for play in yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
-    if "tasks" in play
-}
-TRAEFIK = {
+TRAEFIK_PLAY = {
     "vars_files": [str(ROOT / "roles/traefik/vars/main.yml")],
     "tasks": [{"ansible.builtin.import_tasks": str(ROOT / "roles/traefik/tasks/service.yml")}],
-}  # fmt: skip
+}
+
+
+def certificates_play(hosts):
+    """Return the play of certificates.yml for a host pattern."""
+    plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
+    (play,) = (play for play in plays if play.get("hosts") == hosts and "tasks" in play)
+    return play
 
 
 class Host:
@@ -52,24 +63,16 @@ class Host:
         for name in ("ca.crt", "agent.crt", "agent.key", "tls.crt", "tls.key", "password"):
             (folder / name).write_text(name)
 
-    def restarts(self, play, writes, **variables):
-        """Run a play, then run it again after each of these files was written. An empty name writes
-        no file.
+    def run(self, play, changed_files, **variables):
+        """Run a play, then run it again after the change of each file. An empty name changes no
+        file.
 
         Return the restarts and reloads of each run.
         """
-        here = {"hosts": "localhost", "connection": "local", "gather_facts": False}
-        plays = [play | here]
-        for name in writes:
-            write = {
-                "ansible.builtin.copy": {
-                    "content": "another",
-                    "dest": f"{self.folder}/{name}",
-                    "mode": "0600",
-                }
-            }
-            again = {"ansible.builtin.command": {"argv": ["systemctl", "again"]}}
-            plays += [here | {"tasks": [write, again] if name else [again]}, play | here]
+        local = {"hosts": "localhost", "connection": "local", "gather_facts": False}
+        plays = [play | local]
+        for name in changed_files:
+            plays += [local | {"tasks": self.tasks_between_runs(name)}, play | local]
         path = self.folder / "play.yml"
         path.write_text(yaml.safe_dump(plays))
         argv = [
@@ -81,7 +84,7 @@ class Host:
         ]
         argv += ["--extra-vars", f"ansible_python_interpreter={sys.executable}"]
         environment = os.environ | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
-        done = subprocess.run(
+        result = subprocess.run(
             argv,
             cwd=ROOT,
             env=environment,
@@ -90,9 +93,17 @@ class Host:
             check=False,
             timeout=300,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        runs = (self.folder / "bin/log").read_text().split("again again\n")
+        assert result.returncode == 0, result.stdout + result.stderr
+        runs = (self.folder / "bin/log").read_text().split("next-run next-run\n")
         return [run.splitlines() for run in runs]
+
+    def tasks_between_runs(self, name):
+        """Return tasks that change a file and separate two runs in the log."""
+        tasks = [{"ansible.builtin.command": {"argv": ["systemctl", "next-run"]}}]
+        if name:
+            copy = {"content": "changed", "dest": f"{self.folder}/{name}", "mode": "0600"}
+            tasks.append({"ansible.builtin.copy": copy})
+        return tasks
 
 
 @pytest.fixture
@@ -102,7 +113,7 @@ def host(tmp_path):
 
 def test_services_restart_for_a_certificate_of_an_earlier_run(host):
     folder = host.folder
-    run = PLAYS["slurm_controller:storage:control_plane:grid"]
+    play = certificates_play("slurm_controller:storage:control_plane:grid")
     variables = {
         "control_plane_services": ["agent", "ldap-connector", "logger"],
         "control_plane_credentials": {
@@ -118,7 +129,7 @@ def test_services_restart_for_a_certificate_of_an_earlier_run(host):
         "control_plane_wallets": {},
     }
 
-    assert host.restarts(run, ["", "agent.crt", "ca.crt"], **variables) == [
+    assert host.run(play, ["", "agent.crt", "ca.crt"], **variables) == [
         ["restart gridstead-agent", "restart gridstead-ldap-connector"],
         [],
         ["restart gridstead-agent"],
@@ -129,23 +140,23 @@ def test_services_restart_for_a_certificate_of_an_earlier_run(host):
 def test_sssd_restarts_for_ca_certificates_of_an_earlier_run(host):
     variables = {"sssd_ca_certificate": str(host.folder / "ca.crt")}
 
-    assert host.restarts(PLAYS["sssd_clients"], [""], **variables) == [["restart sssd"], []]
+    assert host.run(certificates_play("sssd_clients"), [""], **variables) == [["restart sssd"], []]
 
 
 def test_the_gateway_reloads_certificates_and_restarts_for_other_cas(host):
-    same = {"changed": False}
+    unchanged = {"changed": False}
     variables = {
         "__traefik_directory": str(host.folder),
         "__traefik_program": "/no/such/program",
         "traefik_ca_file": str(host.folder / "ca.crt"),
         "__traefik_configuration_result": {"static_changed": False},
-        **{
-            f"__traefik_{what}_result": same
-            for what in ("certificate", "unit", "binary", "archive")
-        },
+        "__traefik_certificate_result": unchanged,
+        "__traefik_unit_result": unchanged,
+        "__traefik_binary_result": unchanged,
+        "__traefik_archive_result": unchanged,
     }
 
-    assert host.restarts(TRAEFIK, ["", "tls.crt", "", "ca.crt"], **variables) == [
+    assert host.run(TRAEFIK_PLAY, ["", "tls.crt", "", "ca.crt"], **variables) == [
         ["restart traefik"],
         [],
         ["reload traefik"],

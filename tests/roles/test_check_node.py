@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node health check: it drains unfit nodes, resumes fit nodes and ignores nodes drained by
-others.
-"""
+"""gridstead-check-node drains unfit nodes, resumes fit nodes and ignores manually drained nodes."""
 
 import importlib.machinery
 import importlib.util
@@ -11,6 +9,7 @@ import time
 
 import pytest
 from tests.roles.catalogue import ROOT
+from tests.roles.content import names_in
 
 FILE = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-check-node"
 LOADER = importlib.machinery.SourceFileLoader("gridstead_check_node", str(FILE))
@@ -20,27 +19,36 @@ program = importlib.util.module_from_spec(
 
 
 @pytest.fixture(autouse=True, scope="module")
-def loaded():
-    """Return the module of the program's text. No bytecode file is written."""
+def load_program():
+    """Execute the program's text in the module. No bytecode file is written."""
     exec(compile(FILE.read_text(), str(FILE), "exec"), program.__dict__)
 
 
 class Slurmctld:
-    """A node in a fake slurmctld, with a count of the queries."""
+    """A fake slurmctld with one node. It counts the calls of scontrol."""
 
     def __init__(self):
-        self.state, self.reason = ["IDLE"], ""
-        self.asked, self.down = 0, False
+        self.state = ["IDLE"]
+        self.reason = ""
+        self.calls = 0
+        self.is_down = False
+
+    def drain(self, reason):
+        """Drain the node like an administrator or like Slurm itself."""
+        self.state = ["IDLE", "DRAIN"]
+        self.reason = reason
 
     def scontrol(self, *words):
-        self.asked += 1
-        if self.down:
+        self.calls += 1
+        if self.is_down:
             raise subprocess.TimeoutExpired(words, 10)
         if words[0] == "update":
             changes = dict(word.split("=", 1) for word in words[1:])
-            drains = changes["State"] == "DRAIN"
-            self.state = ["IDLE", "DRAIN"] if drains else ["IDLE"]
-            self.reason = changes["Reason"] if drains else ""
+            if changes["State"] == "DRAIN":
+                self.drain(changes["Reason"])
+            else:
+                self.state = ["IDLE"]
+                self.reason = ""
         return json.dumps({"nodes": [{"state": self.state, "reason": self.reason}]})
 
 
@@ -48,22 +56,23 @@ class Node:
     """A node whose only check tests whether a file exists."""
 
     def __init__(self, folder):
-        self.file, self.checks, self.state = (
-            folder / "mounted",
-            folder / "checks.json",
-            folder / "state",
-        )
+        self.file = folder / "mounted"
+        self.checks = folder / "checks.json"
+        self.state = folder / "state"
         self.file.touch()
-        self.check("test", "-e", str(self.file))
+        self.set_check("test", "-e", str(self.file))
 
-    def check(self, *argv, wait_s=5):
+    def set_check(self, *argv, wait_s=5):
+        """Replace the check by another command."""
         self.checks.write_text(json.dumps([{"what": "storage", "argv": argv, "wait_s": wait_s}]))
 
-    def note_unkillable(self, job):
+    def record_unkillable(self, job):
+        """Record a job like the program that Slurm runs for an unkillable step."""
         (self.state / "unkillable").mkdir(parents=True)
         (self.state / "unkillable" / str(job)).touch()
 
     def run(self):
+        """Run the health check and return its exit code."""
         return program.main("compute1", self.checks, self.state)
 
 
@@ -82,7 +91,8 @@ def node(tmp_path):
 def test_an_unfit_node_is_drained_and_resumed_when_its_checks_pass(node, slurmctld):
     node.file.unlink()
     node.run()
-    assert (slurmctld.state, slurmctld.reason) == (["IDLE", "DRAIN"], "unfit: storage: status 1")
+    assert "DRAIN" in slurmctld.state
+    assert slurmctld.reason == "unfit: storage: status 1"
 
     node.file.touch()
     node.run()
@@ -90,18 +100,18 @@ def test_an_unfit_node_is_drained_and_resumed_when_its_checks_pass(node, slurmct
 
 
 def test_a_number_is_accepted_as_an_argument(node, slurmctld):
-    node.check("test", 1, "-eq", 1)
+    node.set_check("test", 1, "-eq", 1)
     node.run()
     assert slurmctld.state == ["IDLE"]
 
 
 def test_slurmctld_is_queried_once_while_the_checks_pass(node, slurmctld):
     node.run()
-    asked = slurmctld.asked
+    calls = slurmctld.calls
 
     node.run()
 
-    assert slurmctld.asked == asked
+    assert slurmctld.calls == calls
 
 
 def test_an_unfit_node_that_was_resumed_manually_is_drained_again(node, slurmctld):
@@ -111,11 +121,12 @@ def test_an_unfit_node_that_was_resumed_manually_is_drained_again(node, slurmctl
 
     node.run()
 
-    assert (slurmctld.state, slurmctld.reason) == (["IDLE", "DRAIN"], "unfit: storage: status 1")
+    assert "DRAIN" in slurmctld.state
+    assert slurmctld.reason == "unfit: storage: status 1"
 
 
 def test_a_fit_node_is_resumed_after_a_reboot(node, slurmctld):
-    slurmctld.state, slurmctld.reason = ["IDLE", "DRAIN"], "unfit: storage: status 1"
+    slurmctld.drain("unfit: storage: status 1")
 
     node.run()
 
@@ -123,13 +134,15 @@ def test_a_fit_node_is_resumed_after_a_reboot(node, slurmctld):
 
 
 def test_a_manually_drained_node_is_not_changed(node, slurmctld):
-    slurmctld.state, slurmctld.reason = ["IDLE", "DRAIN"], "new disks"
+    slurmctld.drain("new disks")
     node.run()
     node.file.unlink()
     node.run()
-    assert (slurmctld.state, slurmctld.reason) == (["IDLE", "DRAIN"], "new disks")
+    assert "DRAIN" in slurmctld.state
+    assert slurmctld.reason == "new disks"
 
-    slurmctld.state, slurmctld.reason = ["IDLE"], ""  # they are done, and the node is still unfit
+    # The administrator resumes the node, which is still unfit.
+    slurmctld.state, slurmctld.reason = ["IDLE"], ""
     node.run()
     assert "DRAIN" in slurmctld.state
 
@@ -158,8 +171,8 @@ def processes(monkeypatch, tmp_path):
 def test_a_node_resumes_after_all_processes_of_an_unkillable_job(node, slurmctld, processes, group):
     node.run()
     end = processes(7, group)
-    node.note_unkillable(38)
-    slurmctld.state, slurmctld.reason = ["IDLE", "DRAIN"], "Kill task failed"
+    node.record_unkillable(38)
+    slurmctld.drain("Kill task failed")
     node.run()
     assert slurmctld.reason == "unfit: job 38 does not end though it was killed"
 
@@ -167,87 +180,91 @@ def test_a_node_resumes_after_all_processes_of_an_unkillable_job(node, slurmctld
     node.run()
     assert slurmctld.state == ["IDLE"]
 
-    asked = slurmctld.asked
+    calls = slurmctld.calls
     node.run()
-    assert slurmctld.asked == asked
+    assert slurmctld.calls == calls
 
 
-@pytest.mark.parametrize("drained_by_hand", [False, True])
+@pytest.mark.parametrize(
+    ("reason", "stays_drained"), [("Kill task failed", False), ("new disks", True)]
+)
 def test_processes_of_other_jobs_do_not_keep_a_node_drained(
-    node, slurmctld, processes, drained_by_hand
+    node, slurmctld, processes, reason, stays_drained
 ):
     processes(7, "/system.slice/compute1_slurmstepd.scope/job_380/step_0/user/task_0")
-    node.note_unkillable(38)
-    slurmctld.state, slurmctld.reason = (
-        ["IDLE", "DRAIN"],
-        "new disks" if drained_by_hand else "Kill task failed",
-    )
+    node.record_unkillable(38)
+    slurmctld.drain(reason)
 
     node.run()
 
-    assert ("DRAIN" in slurmctld.state) is drained_by_hand
+    assert ("DRAIN" in slurmctld.state) is stays_drained
 
 
 def test_a_node_resumes_if_slurmctld_was_down_at_the_jobs_end(node, slurmctld, processes):
-    node.note_unkillable(38)
-    slurmctld.state, slurmctld.reason, slurmctld.down = ["IDLE", "DRAIN"], "Kill task failed", True
+    node.record_unkillable(38)
+    slurmctld.drain("Kill task failed")
+    slurmctld.is_down = True
     node.run()
 
-    slurmctld.down = False
+    slurmctld.is_down = False
     node.run()
 
     assert slurmctld.state == ["IDLE"]
 
 
-@pytest.mark.parametrize("down", [False, True])
-def test_the_time_of_the_check_is_recorded_for_other_states_too(node, slurmctld, down):
-    slurmctld.state, slurmctld.reason, slurmctld.down = ["IDLE", "DRAIN"], "new disks", down
+@pytest.mark.parametrize("is_down", [False, True])
+def test_the_time_of_the_check_is_recorded_even_if_the_node_is_not_changed(
+    node, slurmctld, is_down
+):
+    slurmctld.drain("new disks")
+    slurmctld.is_down = is_down
     node.file.unlink()
 
     node.run()
 
-    assert {file.name for file in node.state.iterdir()} == {"0.lock", "ran"}
+    assert names_in(node.state) == {"0.lock", "ran"}
 
 
 def test_a_result_that_slurmctld_did_not_receive_is_sent_again(node, slurmctld):
     node.file.unlink()
-    slurmctld.down = True
+    slurmctld.is_down = True
     assert node.run() == program.EXIT_NOT_REPORTED
 
-    slurmctld.down = False
+    slurmctld.is_down = False
     assert node.run() == 0
     assert "DRAIN" in slurmctld.state
 
 
 def test_a_check_that_cannot_run_or_is_killed_fails(node, slurmctld):
-    node.check("/no/such/program")
+    node.set_check("/no/such/program")
     node.run()
     assert slurmctld.reason == "unfit: storage: No such file or directory"
 
-    node.check("sh", "-c", "kill $$")
+    node.set_check("sh", "-c", "kill $$")
     node.run()
     assert slurmctld.reason == "unfit: storage: status -15"
 
 
-# What was killed is not waited for: it may hang for good.
+# The program does not wait for a killed check, because the check may hang forever.
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"
 )
 def test_a_hanging_check_is_not_started_twice(node, slurmctld, tmp_path):
-    starts, end = tmp_path / "starts", tmp_path / "end"
-    # The shell is killed; what it waits for lives on, as a process does that waits for a dead file
-    # system.
-    node.check(
-        "sh", "-c", f"echo >>{starts}; until test -e {end}; do sleep 0.05; done & wait", wait_s=1
-    )
+    starts = tmp_path / "starts"
+    end = tmp_path / "end"
+    # Only the shell is killed. Its background process continues, like a process that waits for a
+    # dead file system.
+    script = f"echo >>{starts}; until test -e {end}; do sleep 0.05; done & wait"
+    node.set_check("sh", "-c", script, wait_s=1)
     node.run()
     node.run()
-    assert (slurmctld.reason, starts.read_text()) == ("unfit: storage: no answer", "\n")
+    assert slurmctld.reason == "unfit: storage: no answer"
+    assert starts.read_text() == "\n"
 
     end.touch()
-    node.check("true")
-    until = time.monotonic() + 60
-    while "DRAIN" in slurmctld.state and time.monotonic() < until:
+    node.set_check("true")
+    deadline = time.monotonic() + 60
+    while "DRAIN" in slurmctld.state and time.monotonic() < deadline:
         node.run()
         time.sleep(0.05)
     assert slurmctld.state == ["IDLE"]

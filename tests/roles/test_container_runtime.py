@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role container_runtime on this machine, which has none of its files."""
+"""Role container_runtime: check mode on a new host, and the verification of enroot."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,9 +9,9 @@ import sys
 import pytest
 import yaml
 from ansible.template import trust_as_template
-from tests.roles.catalogue import ROOT, roles
+from tests.roles.catalogue import ROOT, Role
 
-ROLE = next(role for role in roles() if role.name == "container_runtime")
+ROLE = Role("container_runtime")
 ENROOT = {
     "url": "https://packages.example/enroot_3.5.0-1_amd64.deb",
     "checksum": f"sha256:{'0' * 64}",
@@ -22,45 +23,36 @@ def test_check_mode_fetches_no_enroot_package_without_its_folder(tmp_path):
     package.touch()
     install = {"name": "gridstead.site.container_runtime", "tasks_from": "install"}
     play = {
-        "hosts": "localhost", "gather_facts": False, "vars": {
-            "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
-            "container_runtime_enroot_packages": [ENROOT | {"url": f"file://{package}"}],
-        },
+        "hosts": "localhost",
+        "connection": "local",
+        "gather_facts": False,
         "tasks": [{"ansible.builtin.import_role": install}],
-    }  # fmt: skip
-    book, result_file = tmp_path / "play.yml", tmp_path / "told.yml"
-    book.write_text(yaml.safe_dump([play]))
-    result_file.write_text(
-        yaml.safe_dump(
-            {
-                "__container_runtime_downloads": f"{tmp_path}/none",
-                "__container_runtime_programs": [],
-            }
-        )
-    )
+    }
+    variables = {
+        "ansible_python_interpreter": sys.executable,
+        "container_runtime_enroot_packages": [ENROOT | {"url": f"file://{package}"}],
+        "__container_runtime_downloads": f"{tmp_path}/missing",
+        "__container_runtime_programs": [],
+    }
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(yaml.safe_dump([play]))
 
-    argv = [
-        "ansible-playbook",
-        "--inventory=localhost,",
-        "--check",
-        f"--extra-vars=@{result_file}",
-        book,
-    ]
+    argv = ["ansible-playbook", "--inventory=localhost,", "--check", playbook]
+    argv += ["--extra-vars", json.dumps(variables)]
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1"}
-    done = subprocess.run(
+    result = subprocess.run(
         argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
     )
 
-    assert done.returncode == 0, done.stdout
-    assert "changed=1 " in done.stdout
+    assert result.returncode == 0, result.stdout
+    assert "changed=1 " in result.stdout
 
 
-@pytest.mark.parametrize(("packages", "looked_for"), [([], False), ([ENROOT], True)])
-def test_verification_checks_enroot_where_it_is_installed(packages, looked_for, site):
+@pytest.mark.parametrize(("packages", "is_checked"), [([], False), ([ENROOT], True)])
+def test_verification_checks_enroot_only_if_the_site_installs_it(packages, is_checked, site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0], container_runtime_enroot_packages=packages)
     task = yaml.safe_load((ROLE.path / "tasks/verify.yml").read_text())[0]
-    programs = templar.template(
-        trust_as_template(task["gridstead.site.inspection"]["commands"][0]["argv"])
-    )
+    argv = task["gridstead.site.inspection"]["commands"][0]["argv"]
+    programs = templar.template(trust_as_template(argv))
 
-    assert ("enroot" in programs) is looked_for
+    assert ("enroot" in programs) is is_checked

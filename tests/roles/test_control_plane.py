@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services can read the files that role control_plane writes."""
+"""Role control_plane: the settings of services, and the conditions to restart them."""
 
 import tomllib
 
@@ -12,32 +12,34 @@ from ansible_collections.gridstead.site.plugins.filter import reads as reads_fil
 from ansible_collections.gridstead.site.plugins.filter import toml as toml_filter
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.roles.catalogue import roles
+from tests.roles.catalogue import Role
+from tests.roles.conftest import trust_templates
+from tests.roles.content import tasks_with
 
 from gridstead.config import SERVICES
 
-ROLE = next(role for role in roles() if role.name == "control_plane")
+ROLE = Role("control_plane")
 
-RESULTS = ("environment", "secrets", "settings", "units", "ssh_keys", "known_hosts")
-
-
-PLAIN = st.one_of(
+# Names of the registered results on which a restart depends.
+RESULTS = ("environment", "secrets", "settings", "units", "ssh_keys", "known_hosts", "files")
+PLAIN_VALUES = st.one_of(
     st.booleans(),
     st.integers(-(2**63), 2**63 - 1),
     st.text(st.characters(exclude_categories=["Cs"])),
 )
 TABLES = st.recursive(
     st.dictionaries(
-        st.text(st.characters(exclude_categories=["Cs"]), min_size=1), PLAIN | st.lists(PLAIN)
+        st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+        PLAIN_VALUES | st.lists(PLAIN_VALUES),
     ),
-    lambda inner: st.dictionaries(st.text("abc-_. ü", min_size=1), inner | PLAIN),
+    lambda inner: st.dictionaries(st.text("abc-_. ü", min_size=1), inner | PLAIN_VALUES),
 )
 
 
-def starting():
+def start_task():
     """Return the task that starts the services."""
     block, _ = yaml.safe_load((ROLE.path / "tasks/service.yml").read_text())
-    (task,) = (task for task in block["block"] if "gridstead.site.daemon" in task)
+    (task,) = tasks_with("gridstead.site.daemon", block["block"])
     return task
 
 
@@ -55,9 +57,10 @@ def test_a_value_without_a_toml_form_is_refused():
 def test_the_settings_of_the_example_inventory_load(service, site):
     for host in site.hosts_of(ROLE):
         templar = site.templar(ROLE, host)
-        given = templar.template(templar.available_variables["control_plane_settings"])[service]
+        settings = templar.template(templar.available_variables["control_plane_settings"])
+        text = toml_filter.to_toml(settings[service])
 
-        SERVICES[service].model_validate(tomllib.loads(toml_filter.to_toml(given)))
+        SERVICES[service].model_validate(tomllib.loads(text))
 
 
 def test_only_the_public_service_has_a_memory_limit(site):
@@ -65,11 +68,9 @@ def test_only_the_public_service_has_a_memory_limit(site):
     units = {}
     for name in SERVICES.keys() & {"job-definitions", "supervisor"}:
         templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
-        known = templar.available_variables
-        known |= {
-            "__control_plane_item": name,
-            "__control_plane_unit": known["__control_plane_units"][name],
-        }
+        variables = templar.available_variables
+        variables["__control_plane_item"] = name
+        variables["__control_plane_unit"] = variables["__control_plane_units"][name]
         units[name] = templar.template(trust_as_template(template.read_text()))
 
     assert "\nMemoryMax=2G\n" in units["job-definitions"]
@@ -77,43 +78,43 @@ def test_only_the_public_service_has_a_memory_limit(site):
 
 
 @pytest.mark.parametrize(
-    ("check", "changed", "renewed", "restart"),
+    ("check_mode", "changed", "renewed", "restart"),
     [
-        (False, {}, [], False),
+        (False, set(), [], False),
         (False, {"settings"}, [], True),
-        # A real run compares the environment and the certificate themselves.
+        # In a real run, module daemon compares the times of these files.
         (False, {"files"}, ["logger"], False),
         (True, {"files"}, [], True),
-        (True, {}, ["logger"], True),
+        (True, set(), ["logger"], True),
     ],
 )
 def test_services_restart_for_new_files_and_check_mode_predicts_it(
-    check, changed, renewed, restart
+    check_mode, changed, renewed, restart
 ):
-    task = starting()
-    known = {
-        f"__control_plane_{name}_result": {"changed": name in changed}
-        for name in (*RESULTS, "files")
-    }
-    known |= {"ansible_check_mode": check, "pki_renewed": renewed}
-    variables = {name: trust_as_template(value) for name, value in task["vars"].items()}
-    templar = Templar(DataLoader(), known | variables)
+    task = start_task()
+    variables = {"ansible_check_mode": check_mode, "pki_renewed": renewed}
+    for name in RESULTS:
+        variables[f"__control_plane_{name}_result"] = {"changed": name in changed}
+    variables |= trust_templates(task["vars"])
+    templar = Templar(DataLoader(), variables)
 
     assert templar.template(trust_as_template(task["gridstead.site.daemon"]["restart"])) is restart
 
 
 def test_a_service_reads_its_credentials_and_the_files_of_its_settings():
-    """Copies of credentials and files that the service writes are not watched, because they are
-    always newer than the service.
+    """Files of the service itself and systemd's copies of credentials are not included, because
+    they are always newer than the service.
     """
     settings = {
-        "url": "/etc/not-a-file", "module_ca_file": None, "state_file": "/var/lib/gridstead/agent/state.db",
+        "url": "/etc/not-a-file",
+        "module_ca_file": None,
+        "state_file": "/var/lib/gridstead/agent/state.db",
         "tls": {"key_file": "/run/credentials/a.service/tls.key", "ca_file": "/srv/ca.crt"},
-    }  # fmt: skip
+    }
 
-    read = reads_filter.files_read(settings, {"tls.key": "/etc/pki/a.key", "again": "/srv/ca.crt"})
+    paths = reads_filter.files_read(settings, {"tls.key": "/etc/pki/a.key", "again": "/srv/ca.crt"})
 
-    assert read == ["/etc/pki/a.key", "/srv/ca.crt"]
+    assert paths == ["/etc/pki/a.key", "/srv/ca.crt"]
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES))
@@ -126,18 +127,17 @@ def test_the_files_that_each_example_service_reads_are_known(service, site):
         trust_as_template("{{ control_plane_settings[__control_plane_item] | to_json }}")
     )
     assert f"/etc/gridstead/{service}.toml" in reads
-    assert [path for path in reads if not path.startswith("/etc/")] == []
-    assert ("/etc/gridstead/pki/ca.crt" in settings) is ("/etc/gridstead/pki/ca.crt" in reads)
-    assert ("certificate_file" in settings) is (f"/etc/gridstead/pki/{service}.crt" in reads)
+    assert all(path.startswith("/etc/") for path in reads)
+    uses_ca = "/etc/gridstead/pki/ca.crt" in settings
+    assert ("/etc/gridstead/pki/ca.crt" in reads) is uses_ca
+    has_certificate = "certificate_file" in settings
+    assert (f"/etc/gridstead/pki/{service}.crt" in reads) is has_certificate
 
 
 def test_the_key_timer_restarts_if_its_unit_file_is_newer():
-    (task,) = [
-        task
-        for task in yaml.safe_load((ROLE.path / "tasks/authorized_keys.yml").read_text())
-        if "gridstead.site.daemon" in task
-    ]
+    tasks = yaml.safe_load((ROLE.path / "tasks/authorized_keys.yml").read_text())
 
+    (task,) = tasks_with("gridstead.site.daemon", tasks)
     assert task["gridstead.site.daemon"] == {
         "name": "gridstead-authorized-keys.timer",
         "reads": ["/etc/systemd/system/gridstead-authorized-keys.timer"],

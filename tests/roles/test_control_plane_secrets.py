@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and passwords in URLs of the control plane's settings are not shown and not recorded."""
+"""Keys and passwords in URLs of the control plane's settings do not appear in any output."""
 
 import subprocess
 import sys
@@ -8,21 +8,21 @@ import pytest
 import yaml
 from ansible.template import trust_as_template
 from ansible_collections.gridstead.site.plugins.filter import secret as secret_filter
-from tests.roles.catalogue import roles
+from tests.roles.catalogue import Role
 
-ROLE = next(role for role in roles() if role.name == "control_plane")
+ROLE = Role("control_plane")
 KEY = "3f9c0ffee"
-RPC = f"http://127.0.0.1:1/v3/{KEY}"
-STATE = f"postgresql+psycopg://grid:{KEY}@db/scripts"
+RPC_URL = f"http://127.0.0.1:1/v3/{KEY}"
+STATE_URL = f"postgresql+psycopg://grid:{KEY}@db/scripts"
 
 
 @pytest.mark.parametrize(
-    ("settings", "holds"),
+    ("settings", "is_secret"),
     [
-        ({"state_url": STATE}, True),
+        ({"state_url": STATE_URL}, True),
         ({"state_url": f"postgresql+psycopg://grid:{KEY}/@db/scripts"}, True),
         ({"state_url": f"postgresql+psycopg:///scripts?password={KEY}"}, True),
-        ({"chain": {"rpc_url": RPC}}, True),
+        ({"chain": {"rpc_url": RPC_URL}}, True),
         ({"chain": {"rpc_url": f"https://rpc.grid.example?key={KEY}"}}, True),
         ({"peers": ["https://ash", {"url": f"https://{KEY}@birch"}]}, True),
         ({"chain": {"rpc_url": "https://[rpc"}}, True),
@@ -33,66 +33,69 @@ STATE = f"postgresql+psycopg://grid:{KEY}@db/scripts"
         ({"listen": "0.0.0.0:8443", "labels": {"zone": "a"}, "retries": 3, "proxies": None}, False),
     ],
 )  # fmt: skip
-def test_a_url_with_user_query_or_path_may_contain_a_secret(settings, holds):
-    assert secret_filter.holds_secret(settings) is holds
+def test_a_url_with_user_query_or_path_may_contain_a_secret(settings, is_secret):
+    assert secret_filter.holds_secret(settings) is is_secret
 
 
 @pytest.mark.parametrize(
-    ("state", "rpc", "asked", "shown"),
+    ("state_url", "rpc_url", "diff_mode", "shown"),
     [
-        (None, None, True, {"job-definitions", "supervisor"}),
-        (None, None, False, set()),
-        (STATE, None, True, {"supervisor"}),
-        (None, RPC, True, set()),
+        (None, None, True, ["job-definitions", "supervisor"]),
+        (None, None, False, []),
+        (STATE_URL, None, True, ["supervisor"]),
+        (None, RPC_URL, True, []),
     ],
 )
-def test_only_differences_of_settings_without_secrets_are_shown(state, rpc, asked, shown, site):
+def test_only_differences_of_settings_without_secrets_are_shown(
+    state_url, rpc_url, diff_mode, shown, site
+):
     tasks = yaml.safe_load((ROLE.path / "tasks/configure.yml").read_text())
     (task,) = (task for task in tasks if task.get("register") == "__control_plane_settings_result")
-    templar = site.templar(ROLE, site.hosts_of(ROLE)[0], ansible_diff_mode=asked)
-    known = templar.available_variables
-    if rpc:
-        known["gridstead_chain"] = {**known["gridstead_chain"], "rpc_url": rpc}
-    settings = templar.template(known["control_plane_settings"])
-    if state:
-        settings["job-definitions"]["state_url"] = state
-    known["control_plane_settings"] = settings
+    templar = site.templar(ROLE, site.hosts_of(ROLE)[0], ansible_diff_mode=diff_mode)
+    variables = templar.available_variables
+    if rpc_url:
+        variables["gridstead_chain"] = {**variables["gridstead_chain"], "rpc_url": rpc_url}
+    settings = templar.template(variables["control_plane_settings"])
+    if state_url:
+        settings["job-definitions"]["state_url"] = state_url
+    variables["control_plane_settings"] = settings
 
-    shown_names = set()
-    for name in ("job-definitions", "supervisor"):
-        known["__control_plane_item"] = name
-        shown_names |= {name} if templar.template(trust_as_template(task["diff"])) else set()
+    services_with_diff = []
+    for service in ("job-definitions", "supervisor"):
+        variables["__control_plane_item"] = service
+        if templar.template(trust_as_template(task["diff"])):
+            services_with_diff.append(service)
 
-    assert shown_names == shown
+    assert services_with_diff == shown
 
 
 def test_the_check_of_the_chain_has_no_key_in_its_command_line(site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
-    known = templar.available_variables
-    known["gridstead_chain"] = {**known["gridstead_chain"], "rpc_url": RPC}
-    known["ansible_search_path"] = [str(ROLE.path)]
+    variables = templar.available_variables
+    variables["gridstead_chain"] = {**variables["gridstead_chain"], "rpc_url": RPC_URL}
+    variables["ansible_search_path"] = [str(ROLE.path)]
 
-    asked = templar.template(known["__control_plane_chain_answers"])
+    check = templar.template(variables["__control_plane_chain_answers"])
 
-    assert KEY not in str(asked)
-    assert asked["argv"][-1] == "/etc/gridstead/supervisor.toml"
+    assert KEY not in str(check)
+    assert check["argv"][-1] == "/etc/gridstead/supervisor.toml"
 
 
 def test_the_check_uses_the_services_endpoint_and_does_not_print_it(tmp_path):
     settings = tmp_path / "supervisor.toml"
-    settings.write_text(f'[chain]\nrpc_url = "{RPC}"\n')
+    settings.write_text(f'[chain]\nrpc_url = "{RPC_URL}"\n')
 
     argv = [sys.executable, ROLE.path / "files/ask-chain.py", settings]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
+    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
 
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "no answer: ConnectError\n")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr == "no answer: ConnectError\n"
 
 
 def test_missing_settings_are_reported(tmp_path):
     argv = [sys.executable, ROLE.path / "files/ask-chain.py", tmp_path / "supervisor.toml"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
+    result = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, env={})
 
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"cannot read {tmp_path}/supervisor.toml: FileNotFoundError\n",
-    )
+    assert result.returncode == 1
+    assert result.stderr == f"cannot read {tmp_path}/supervisor.toml: FileNotFoundError\n"

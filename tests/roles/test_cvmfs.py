@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services, systemd and CERN's programs can read the files of role cvmfs. CERN's programs are not
-run.
-"""
+"""The files of role cvmfs for the built-in provider and for CERN's packages."""
 
 from __future__ import annotations
 
+import re
 import tomllib
 
 import pytest
 import yaml
 from ansible.template import trust_as_template
-from tests.roles.catalogue import roles
+from tests.roles.catalogue import Role
 
 from gridstead.cli.check_config import settings_models
 
-ROLE = next(role for role in roles() if role.name == "cvmfs")
+ROLE = Role("cvmfs")
 NAME = "software.example.org"
 STRATUM0 = f"http://stratum0.example.org/cvmfs/{NAME}"
-# Options of a unit that give it a mount namespace, in which nobody else would see what it mounts.
-OWN_MOUNTS = (
+# Prefixes of unit options that create a mount namespace, in which other processes do not see the
+# mounts of the unit.
+NAMESPACE_OPTIONS = (
     "Protect",
     "Private",
     "ReadOnly",
@@ -31,8 +31,8 @@ OWN_MOUNTS = (
 
 
 @pytest.fixture
-def written(site):
-    """Return a rendered template of the role on a host of the example, with changed variables."""
+def render_file(site):
+    """A function that renders a template for a host of the example with these variables."""
 
     def render(template, host="infra", **variables):
         templar = site.templar(ROLE, host)
@@ -43,24 +43,24 @@ def written(site):
 
 
 @pytest.mark.parametrize(("service", "host"), [("cvmfs", "infra"), ("cvmfs-client", "compute1")])
-def test_the_settings_of_both_components_load(written, service, host):
-    settings = settings_models()[service].model_validate(
-        tomllib.loads(written(f"etc/gridstead/{service}.toml.j2", host))
-    )
+def test_the_settings_of_both_components_load(render_file, service, host):
+    text = render_file(f"etc/gridstead/{service}.toml.j2", host)
+
+    settings = settings_models()[service].model_validate(tomllib.loads(text))
 
     (repository,) = settings.repositories
-    (key,) = map(str, repository.public_key_files)
-    assert (repository.name, key[:21], key[-4:]) == (NAME, "/etc/gridstead/cvmfs/", ".pub")
+    (key_file,) = repository.public_key_files
+    assert repository.name == NAME
+    assert re.fullmatch(r"/etc/gridstead/cvmfs/.+\.pub", str(key_file))
 
 
-def test_clients_use_the_replica_or_else_the_publisher(written):
+def test_clients_use_the_replica_or_else_the_publisher(render_file):
     template = "etc/gridstead/cvmfs-client.toml.j2"
-    with_replica, without = (
-        tomllib.loads(written(template, **more)) for more in ({}, {"cvmfs_servers": []})
-    )
+    with_replica = tomllib.loads(render_file(template))
+    without_replica = tomllib.loads(render_file(template, cvmfs_servers=[]))
 
     assert with_replica["repositories"][0]["urls"] == [f"http://infra:8000/cvmfs/{NAME}"]
-    assert without["repositories"][0]["urls"] == [STRATUM0]
+    assert without_replica["repositories"][0]["urls"] == [STRATUM0]
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_groups_decide_which_hosts_replicate_and_which_mount(
 ):
     templar = site.templar(ROLE, host)
     templar.available_variables |= {"cvmfs_provider": provider}
-    given = templar.available_variables
+    variables = templar.available_variables
 
-    assert templar.template(given["cvmfs_components"]) == components
-    assert templar.template(given["cvmfs_servers"]) == servers
+    assert templar.template(variables["cvmfs_components"]) == components
+    assert templar.template(variables["cvmfs_servers"]) == servers
 
 
 @pytest.mark.parametrize(
@@ -93,23 +93,23 @@ def test_services_older_than_their_settings_or_unit_are_restarted(site, componen
     (part,) = templar.template(templar.available_variables["__cvmfs_parts"])
     tasks = yaml.safe_load((ROLE.path / "tasks/builtin/service.yml").read_text())
 
-    settings = {
-        templar.template(trust_as_template(task["gridstead.site.daemon"]["name"])): task[
-            "gridstead.site.daemon"
-        ]["reads"]
-        for task in tasks
-    }
+    files_by_unit = {}
+    for task in tasks:
+        daemon = task["gridstead.site.daemon"]
+        files_by_unit[templar.template(trust_as_template(daemon["name"]))] = daemon["reads"]
 
-    assert settings[unit] == [
+    assert files_by_unit[unit] == [
         f"/etc/gridstead/{part['settings']}.toml",
         f"/etc/systemd/system/{part['unit']}",
     ]
 
 
-def test_the_mount_unit_has_no_private_mounts_and_few_capabilities(written):
-    unit = written("etc/systemd/system/gridstead-cvmfs-mount@.service.j2", "compute1").splitlines()
+def test_the_mount_unit_has_no_private_mounts_and_few_capabilities(render_file):
+    unit = render_file(
+        "etc/systemd/system/gridstead-cvmfs-mount@.service.j2", "compute1"
+    ).splitlines()
 
-    assert [line for line in unit if line.startswith(OWN_MOUNTS)] == []
+    assert not any(line.startswith(NAMESPACE_OPTIONS) for line in unit)
     assert "Before=slurmd.service" in unit
     assert "CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SETUID CAP_SETGID" in unit
     assert {
@@ -119,11 +119,11 @@ def test_the_mount_unit_has_no_private_mounts_and_few_capabilities(written):
     } <= set(unit)
 
 
-def test_cerns_client_gets_its_servers_and_public_keys(written):
+def test_cerns_client_gets_its_servers_and_public_keys(render_file):
     cern = {"cvmfs_provider": "cern", "host": "compute1"}
-    default = written("etc/cvmfs/default.local.j2", **cern).splitlines()
-    conf = written("etc/cvmfs/config.d/repository.conf.j2", **cern)
-    direct = written("etc/cvmfs/config.d/repository.conf.j2", cvmfs_servers=[], **cern)
+    default = render_file("etc/cvmfs/default.local.j2", **cern).splitlines()
+    conf = render_file("etc/cvmfs/config.d/repository.conf.j2", **cern)
+    direct = render_file("etc/cvmfs/config.d/repository.conf.j2", cvmfs_servers=[], **cern)
 
     assert {
         f"CVMFS_REPOSITORIES={NAME}",
@@ -135,8 +135,10 @@ def test_cerns_client_gets_its_servers_and_public_keys(written):
     assert f'CVMFS_SERVER_URL="{STRATUM0}"\n' in direct
 
 
-def test_cerns_packages_come_from_cern_and_are_verified_by_its_key(written):
-    lines = written("etc/apt/sources.list.d/cernvm.sources.j2", cvmfs_provider="cern").splitlines()
+def test_cerns_packages_come_from_cern_and_are_verified_by_its_key(render_file):
+    lines = render_file(
+        "etc/apt/sources.list.d/cernvm.sources.j2", cvmfs_provider="cern"
+    ).splitlines()
 
     assert lines[1:] == [
         "Types: deb",
@@ -150,6 +152,6 @@ def test_cerns_packages_come_from_cern_and_are_verified_by_its_key(written):
 def test_verification_checks_the_mount_point(site):
     templar = site.templar(ROLE, "compute1")
 
-    look = templar.template(templar.available_variables["__cvmfs_mount_check"])
+    check = templar.template(templar.available_variables["__cvmfs_mount_check"])
 
-    assert look["expect"] == [f"^/cvmfs/{NAME}$"]
+    assert check["expect"] == [f"^/cvmfs/{NAME}$"]

@@ -6,93 +6,104 @@ import os
 import pytest
 from ansible_collections.gridstead.site.plugins.modules import daemon
 from tests.roles.catalogue import ROOT
-from tests.roles.modules import call
+from tests.roles.modules import run_module
 
-SINCE_BOOT_S, NOW = 5000.0, 1_700_000_000.0
-BEGUN, READY, RELOADED = NOW - 1000, NOW - 990, NOW - 500
-
-
-def told_at(moment):
-    """Return a time in the format of systemd."""
-    return str(int((SINCE_BOOT_S - (NOW - moment)) * 1e6))
+UPTIME_S = 5000.0
+NOW = 1_700_000_000.0
+STARTED_AT = NOW - 1000
+READY_AT = NOW - 990
+RELOADED_AT = NOW - 500
 
 
-TOLD = {
-    "LoadState": "loaded", "ActiveState": "active", "UnitFileState": "enabled", "NeedDaemonReload": "no",
-    "InactiveExitTimestampMonotonic": told_at(BEGUN), "ActiveEnterTimestampMonotonic": told_at(READY),
-    "StateChangeTimestampMonotonic": told_at(READY),
-}  # fmt: skip
+def monotonic_us(time_s):
+    """Return a time in the format of systemd: microseconds since the boot."""
+    return str(int((UPTIME_S - (NOW - time_s)) * 1e6))
 
 
-def what_to_do(properties, reads=(), rereads=(), **more):
-    return daemon.plan_commands(
-        properties, {"reads": reads, "rereads": rereads, "restart": False, "reload": False} | more
-    )
+RUNNING = {
+    "LoadState": "loaded",
+    "ActiveState": "active",
+    "UnitFileState": "enabled",
+    "NeedDaemonReload": "no",
+    "InactiveExitTimestampMonotonic": monotonic_us(STARTED_AT),
+    "ActiveEnterTimestampMonotonic": monotonic_us(READY_AT),
+    "StateChangeTimestampMonotonic": monotonic_us(READY_AT),
+}
+
+
+def what_to_do(properties, reads=(), rereads=(), **options):
+    """Return the commands of systemctl and the reasons for a daemon."""
+    defaults = {"reads": reads, "rereads": rereads, "restart": False, "reload": False}
+    return daemon.plan_commands(properties, defaults | options)
+
+
+def show_output(properties):
+    """Return the output of systemctl show."""
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
 
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch):
     monkeypatch.setattr(daemon.time, "time", lambda: NOW)
-    monkeypatch.setattr(daemon.time, "monotonic", lambda: SINCE_BOOT_S)
+    monkeypatch.setattr(daemon.time, "monotonic", lambda: UPTIME_S)
 
 
 @pytest.fixture
-def written(tmp_path):
-    """A function that returns a file with a modification time."""
+def make_file(tmp_path):
+    """A function that creates a file with a modification time and returns its path."""
 
-    def make(name, time_s):
+    def make(name, modified_at):
         (tmp_path / name).touch()
-        os.utime(tmp_path / name, (time_s, time_s))
+        os.utime(tmp_path / name, (modified_at, modified_at))
         return str(tmp_path / name)
 
     return make
 
 
-def test_a_daemon_newer_than_its_files_is_not_changed(written):
-    reads = [written("old", BEGUN - 1), "/no/such/file"]
+def test_a_daemon_newer_than_its_files_is_not_changed(make_file):
+    reads = [make_file("old", STARTED_AT - 1), "/no/such/file"]
 
-    assert what_to_do(TOLD, reads) == ([], [])
+    assert what_to_do(RUNNING, reads) == ([], [])
 
 
 @pytest.mark.parametrize("state", ["active", "activating", "reloading"])
-def test_a_daemon_older_than_a_file_is_restarted(written, state):
-    reads = [written("old", BEGUN - 1), written("young", BEGUN + 0.5)]
+def test_a_daemon_older_than_a_file_is_restarted(make_file, state):
+    reads = [make_file("old", STARTED_AT - 1), make_file("young", STARTED_AT + 0.5)]
 
-    assert what_to_do(TOLD | {"ActiveState": state}, reads) == (
+    assert what_to_do(RUNNING | {"ActiveState": state}, reads) == (
         [["restart"]],
         [f"{reads[1]} is newer"],
     )
 
 
 @pytest.mark.parametrize("state", ["inactive", "failed", "deactivating"])
-def test_a_stopped_daemon_is_started_and_not_restarted(written, state):
-    properties = TOLD | {"ActiveState": state}
+def test_a_stopped_daemon_is_started_and_not_restarted(make_file, state):
+    properties = RUNNING | {"ActiveState": state}
 
-    assert what_to_do(properties, [written("young", NOW)]) == ([["start"]], ["it does not run"])
+    assert what_to_do(properties, [make_file("young", NOW)]) == ([["start"]], ["it does not run"])
 
 
-def test_systemd_reloads_unit_files_before_a_start(written):
-    properties = TOLD | {"NeedDaemonReload": "yes", "UnitFileState": "disabled"}
+def test_systemd_reloads_unit_files_before_a_start(make_file):
+    properties = RUNNING | {"NeedDaemonReload": "yes", "UnitFileState": "disabled"}
 
-    commands, _ = what_to_do(properties, [written("young", NOW)])
+    commands, _ = what_to_do(properties, [make_file("young", NOW)])
 
     assert commands == [["daemon-reload"], ["enable"], ["restart"]]
 
 
-@pytest.mark.parametrize(("other_reload", "needed"), [("no", []), ("yes", [["daemon-reload"]])])
-def test_systemd_reloads_unit_files_of_other_units_too(other_reload, needed):
-    of_it, of_another = ("\n".join(f"{name}={text}" for name, text in (TOLD | more).items())
-                         for more in ({}, {"ActiveState": "failed",
-                                           "NeedDaemonReload": other_reload}))  # fmt: skip
+@pytest.mark.parametrize(("need_reload", "commands"), [("no", []), ("yes", [["daemon-reload"]])])
+def test_systemd_reloads_unit_files_of_other_units_too(need_reload, commands):
+    other_unit = RUNNING | {"ActiveState": "failed", "NeedDaemonReload": need_reload}
+    output = show_output(RUNNING) + "\n" + show_output(other_unit)
 
-    assert what_to_do(daemon.properties_of(f"{of_it}\n\n{of_another}\n"))[0] == needed
+    assert what_to_do(daemon.properties_of(output))[0] == commands
 
 
-def test_a_reload_is_enough_for_files_that_the_daemon_rereads(written):
-    between, after = written("between", RELOADED - 1), written("after", RELOADED + 1)
-    reloaded = TOLD | {"StateChangeTimestampMonotonic": told_at(RELOADED)}
+def test_a_reload_is_enough_for_files_that_the_daemon_rereads(make_file):
+    between, after = make_file("between", RELOADED_AT - 1), make_file("after", RELOADED_AT + 1)
+    reloaded = RUNNING | {"StateChangeTimestampMonotonic": monotonic_us(RELOADED_AT)}
 
-    assert what_to_do(TOLD, rereads=[between]) == ([["reload"]], [f"{between} is newer"])
+    assert what_to_do(RUNNING, rereads=[between]) == ([["reload"]], [f"{between} is newer"])
     assert what_to_do(reloaded, rereads=[between]) == ([], [])
     assert what_to_do(reloaded, rereads=[between, after]) == ([["reload"]], [f"{after} is newer"])
     assert what_to_do(reloaded, reads=[between], rereads=[after]) == (
@@ -101,58 +112,72 @@ def test_a_reload_is_enough_for_files_that_the_daemon_rereads(written):
     )
 
 
-def test_a_file_written_during_the_start_needs_a_restart(written):
-    assert what_to_do(TOLD, rereads=[written("young", READY - 1)])[0] == [["reload"]]
+def test_a_file_written_during_the_start_needs_a_reload(make_file):
+    assert what_to_do(RUNNING, rereads=[make_file("young", READY_AT - 1)])[0] == [["reload"]]
 
 
-@pytest.mark.parametrize(("asked", "command"), [("restart", "restart"), ("reload", "reload")])
-def test_requested_actions_are_performed_on_a_running_daemon(asked, command):
-    assert what_to_do(TOLD, **{asked: True}) == ([[command]], ["the task requires it"])
-    assert what_to_do(TOLD | {"ActiveState": "failed"}, **{asked: True})[0] == [["start"]]
+@pytest.mark.parametrize("action", ["restart", "reload"])
+def test_requested_actions_are_performed_on_a_running_daemon(action):
+    failed = RUNNING | {"ActiveState": "failed"}
+
+    assert what_to_do(RUNNING, **{action: True}) == ([[action]], ["the task requires it"])
+    assert what_to_do(failed, **{action: True})[0] == [["start"]]
 
 
 @pytest.mark.parametrize(
     ("active", "options", "state"),
-    [("active", {}, ""), ("active", {"reload": True}, "reloaded"), ("active", {"restart": True}, "restarted"),
-     ("failed", {"restart": True}, "started")],
-)  # fmt: skip
+    [
+        ("active", {}, ""),
+        ("active", {"reload": True}, "reloaded"),
+        ("active", {"restart": True}, "restarted"),
+        ("failed", {"restart": True}, "started"),
+    ],
+)
 def test_check_mode_reports_the_action_and_does_nothing(
-    tmp_path, monkeypatch, active, options, state
+    tmp_path, fake_systemctl, active, options, state
 ):
     """`gridstead provider plan` reads this result."""
-    says = "".join(
-        f"echo {name}={text}\n" for name, text in (TOLD | {"ActiveState": active}).items()
-    )
-    (tmp_path / "systemctl").write_text(f"#!/bin/sh\ntest $1 = show || exit 1\n{says}")
-    (tmp_path / "systemctl").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-
+    fake_systemctl(RUNNING | {"ActiveState": active})
     arguments = {"name": "x", "reads": []} | options
-    properties = call(
+
+    result = run_module(
         ROOT / "plugins/modules/daemon.py", arguments, tmp=tmp_path / "tmp", check_mode=True
     )
 
-    assert (properties["changed"], properties["state"]) == (bool(state), state)
+    assert result["changed"] is bool(state)
+    assert result["state"] == state
+    assert systemctl_calls(tmp_path) == []
 
 
-def test_the_module_does_not_wait_for_a_start_without_blocking(tmp_path, monkeypatch):
-    says = "".join(
-        f"echo {name}={text}\n"
-        for name, text in (TOLD | {"ActiveState": "failed", "NeedDaemonReload": "yes"}).items()
-    )
-    (tmp_path / "systemctl").write_text(
-        f"#!/bin/sh\necho $* >> {tmp_path}/asked\n[ $1 = show ] || exit 0\n{says}"
-    )
-    (tmp_path / "systemctl").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+@pytest.fixture
+def fake_systemctl(tmp_path, monkeypatch):
+    """A function that sets the properties of a fake systemctl, which records its calls."""
 
-    call(
+    def set_properties(properties):
+        (tmp_path / "properties").write_text(show_output(properties))
+        (tmp_path / "systemctl").write_text(
+            f"#!/bin/sh\n[ $1 != show ] || exec cat {tmp_path}/properties\n"
+            f"echo $* >>{tmp_path}/calls\n"
+        )
+        (tmp_path / "systemctl").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    return set_properties
+
+
+def systemctl_calls(folder):
+    """Return the recorded calls of the fake systemctl, without the calls of show."""
+    calls = folder / "calls"
+    return calls.read_text().splitlines() if calls.exists() else []
+
+
+def test_a_start_with_no_block_does_not_wait(tmp_path, fake_systemctl):
+    fake_systemctl(RUNNING | {"ActiveState": "failed", "NeedDaemonReload": "yes"})
+
+    run_module(
         ROOT / "plugins/modules/daemon.py",
         {"name": "x", "reads": [], "no_block": True},
         tmp=tmp_path / "tmp",
     )
 
-    assert (tmp_path / "asked").read_text().splitlines()[1:] == [
-        "daemon-reload",
-        "--no-block start -- x",
-    ]
+    assert systemctl_calls(tmp_path) == ["daemon-reload", "--no-block start -- x"]

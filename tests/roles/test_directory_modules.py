@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of role directory: their requests to the server, and the objects that they do not
-change.
-"""
+"""The modules of role directory: entries, passwords, certificates and the server itself."""
 
 import re
 import types
@@ -23,30 +21,25 @@ class FakeDirectory:
     def read(self, dn, names):
         if dn not in self.tree:
             return None
-        desired = {name.lower() for name in [*names, "objectClass"]}
-        return {
-            name.lower(): values
-            for name, values in self.tree[dn].items()
-            if name.lower() in desired
-        }
+        requested = {name.lower() for name in [*names, "objectClass"]}
+        attributes = {name.lower(): values for name, values in self.tree[dn].items()}
+        return {name: values for name, values in attributes.items() if name in requested}
 
     def add(self, dn, attributes):
         self.writes += 1
-        kept = {name: values for name, values in attributes.items() if values}
-        self.passwords[dn] = kept.pop("userPassword", [])
-        self.tree[dn] = kept
+        stored = {name: values for name, values in attributes.items() if values}
+        self.passwords[dn] = stored.pop("userPassword", [])
+        self.tree[dn] = stored
 
     def modify(self, dn, changes):
         self.writes += 1
         for how, name, values in changes:
             if name == "userPassword":
-                self.passwords[dn] = [
-                    *(self.passwords.get(dn, []) if how == "add" else []),
-                    *values,
-                ]
-                continue
-            before = self.tree[dn].get(name, []) if how == "add" else []
-            self.tree[dn][name] = [*before, *values]
+                old = self.passwords.get(dn, [])
+                self.passwords[dn] = [*old, *values] if how == "add" else values
+            else:
+                old = self.tree[dn].get(name, [])
+                self.tree[dn][name] = [*old, *values] if how == "add" else values
 
     def accepts(self, dn, password):
         return password in self.passwords.get(dn, [])
@@ -56,27 +49,33 @@ class FakeDirectory:
 
 
 def entry(dn, *, initial=None, password=None, keep=False, **attributes):
-    given = {"dn": dn, "attributes": attributes, "initial": initial or {}, "password": password}
-    return {**given, "keep_passwords": keep}
+    """Return the arguments of module directory_entries for an entry."""
+    return {
+        "dn": dn,
+        "attributes": attributes,
+        "initial": initial or {},
+        "password": password,
+        "keep_passwords": keep,
+    }
 
 
 def ensure(directory, desired, *, check=False):
     return entries.ensure(directory, desired, check=check)
 
 
-def test_absent_entry_is_added_with_its_initial_values_and_password():
+def test_a_missing_entry_is_added_with_its_initial_values_and_password():
     directory = FakeDirectory()
 
-    changes = ensure(
-        directory, entry("cn=x", initial={"next": 1}, password="pass", objectClass=["top"], size=-1)
-    )
+    desired = entry("cn=x", initial={"next": 1}, password="pass", objectClass=["top"], size=-1)
+
+    changes = ensure(directory, desired)
 
     assert changes == ["cn=x"]
     assert directory.tree == {"cn=x": {"objectClass": ["top"], "size": ["-1"], "next": ["1"]}}
     assert directory.accepts("cn=x", "pass")
 
 
-def test_second_run_changes_nothing():
+def test_a_second_run_changes_nothing():
     desired = entry(
         "cn=x", password="pass", objectClass=["top", "person"], aci=["b", "a"], size=-1, absent=[]
     )
@@ -87,7 +86,7 @@ def test_second_run_changes_nothing():
     assert directory.writes == 1
 
 
-def test_check_mode_writes_nothing_and_says_what_it_would_do():
+def test_check_mode_writes_nothing_and_reports_the_changes():
     directory = FakeDirectory(**{"cn=old": {"size": ["1"]}})
 
     assert ensure(directory, entry("cn=new", size=1), check=True) == ["cn=new"]
@@ -98,13 +97,13 @@ def test_check_mode_writes_nothing_and_says_what_it_would_do():
     assert directory.writes == 0
 
 
-def test_initial_values_may_change_later():
+def test_initial_values_are_not_reset_later():
     directory = FakeDirectory(**{"cn=x": {"next": ["17"]}})
 
     assert ensure(directory, entry("cn=x", initial={"next": 1})) == []
 
 
-def test_password_is_set_again_only_when_it_does_not_log_in():
+def test_a_password_is_replaced_only_if_the_login_fails():
     directory = FakeDirectory(**{"cn=x": {}})
     directory.passwords["cn=x"] = ["old"]
 
@@ -113,7 +112,7 @@ def test_password_is_set_again_only_when_it_does_not_log_in():
     assert directory.passwords["cn=x"] == ["new"]
 
 
-def test_an_older_password_stays_for_as_long_as_it_is_asked_for():
+def test_an_old_password_is_retained_only_on_request():
     directory = FakeDirectory(**{"cn=x": {}})
     directory.passwords["cn=x"] = ["old"]
 
@@ -126,12 +125,13 @@ def test_an_older_password_stays_for_as_long_as_it_is_asked_for():
     assert directory.passwords["cn=x"] == ["new"]
 
 
-def test_result_never_holds_a_value():
+def test_the_reported_changes_contain_no_value():
     directory = FakeDirectory(**{"cn=x": {"size": ["1"]}})
 
     changes = ensure(directory, entry("cn=x", size=4711, password="hunter2hunter2"))
 
-    assert not any("4711" in change or "hunter2" in change for change in changes)
+    assert "4711" not in str(changes)
+    assert "hunter2" not in str(changes)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +147,11 @@ def test_result_never_holds_a_value():
         ({"a": ["1"], "b": ["2"]}, {"b": ["3"]}, [("replace", "b", ["3"])]),
     ],
 )
-def test_plan_sets_exact_values_of_an_attribute(current, desired, planned):
+def test_an_attribute_gets_exactly_the_desired_values(current, desired, planned):
     assert entries.plan_modifications(current, desired) == planned
 
 
-def test_plan_requires_object_classes_in_any_case():
+def test_missing_object_classes_are_added():
     current = {"objectclass": ["TOP", "nsContainer", "extensibleObject"]}
 
     assert entries.plan_modifications(current, {"objectClass": ["top", "nscontainer"]}) == []
@@ -160,7 +160,7 @@ def test_plan_requires_object_classes_in_any_case():
     ]
 
 
-def test_plan_identifies_a_schema_definition_by_its_oid():
+def test_a_schema_definition_is_identified_by_its_oid():
     current = {
         "attributetypes": [
             "( 1.2.3 NAME 'mine' DESC 'as the server words it' X-ORIGIN 'user defined' )"
@@ -173,18 +173,18 @@ def test_plan_identifies_a_schema_definition_by_its_oid():
     ]
 
 
-def test_first_certificate_ignores_white_space_and_chains():
+def test_the_first_certificate_is_read_without_line_breaks():
     pem = "subject=x\r\n-----BEGIN CERTIFICATE-----\r\nAAA\r\nBBB=\r\n-----END CERTIFICATE-----\r\n"
-    chain = "-----BEGIN CERTIFICATE-----\nAAABBB=\n-----END CERTIFICATE-----\n" + pem.replace(
-        "AAA", "CCC"
-    )
+    other_pem = pem.replace("AAA", "CCC")
+    chain = f"-----BEGIN CERTIFICATE-----\nAAABBB=\n-----END CERTIFICATE-----\n{other_pem}"
 
-    assert instance.first_certificate(pem) == instance.first_certificate(chain) == "AAABBB="
+    assert instance.first_certificate(pem) == "AAABBB="
+    assert instance.first_certificate(chain) == "AAABBB="
     assert instance.first_certificate("certutil: Could not find cert: Server-Cert") == ""
 
 
 class FakeConnection:
-    """A connection that fails at the first write."""
+    """A connection that fails at each write."""
 
     def add_s(self, *_):
         raise ConnectionError
@@ -196,49 +196,47 @@ class FakeConnection:
     "change", [("add", "cn=x", {"size": ["1"]}), ("modify", "cn=x", [("replace", "size", ["1"])])]
 )
 def test_a_change_is_recorded_before_it_is_made(tmp_path, monkeypatch, change):
-    """A run that is killed between record and change must still cause a restart of the server."""
-    how, *arguments = change
+    """The record causes a restart of the server, even if the run is killed before the change."""
+    method, *arguments = change
     monkeypatch.setattr(entries.Directory, "__init__", lambda *_: None)
     directory = entries.Directory("ldapi://")
-    directory._connection, directory._note = FakeConnection(), tmp_path / "var/unsettled"
+    directory._connection = FakeConnection()
+    directory._note = tmp_path / "var/unsettled"
     monkeypatch.setattr(entries, "ldap", types.SimpleNamespace(MOD_ADD=0, MOD_REPLACE=2))
 
     with pytest.raises(ConnectionError):
-        getattr(directory, how)(*arguments)
+        getattr(directory, method)(*arguments)
 
     assert (tmp_path / "var/unsettled").exists()
 
 
 class FakeModule:
-    """A fake AnsibleModule: it answers certutil from memory, records other commands and runs no
-    program.
-    """
+    """A fake AnsibleModule with a fake certutil. Other commands are only recorded."""
 
     def __init__(self, tmp_path, *, check=False):
         self.check_mode = check
-        self.store = {}
-        self.called = []
-        self.answers = []
+        self.certificates = {}
+        self.calls = []
+        self.dscreate_inputs = []
+        self.is_recorded = False
         self.params = {
             "name": "t",
             "hostname": "h",
             "suffix": "dc=t",
             "unsettled": str(tmp_path / "var/unsettled"),
+            "certificate": str(tmp_path / "a.crt"),
+            "certificate_key": str(tmp_path / "a.key"),
+            "ca_certificate": str(tmp_path / "ca.crt"),
         }
-        for key, name in {
-            "certificate": "a.crt",
-            "certificate_key": "a.key",
-            "ca_certificate": "ca.crt",
-        }.items():
-            self.params[key] = str(tmp_path / name)
 
     def run_command(self, command, *, check_rc=False):
         if command[:2] == ["certutil", "-L"]:
-            return 0, self.store.get(command[command.index("-n") + 1], ""), ""
-        self.called.append(command[:2])
+            nickname = command[command.index("-n") + 1]
+            return 0, self.certificates.get(nickname, ""), ""
+        self.calls.append(command[:2])
         if command[0] == "dscreate":
-            self.answers.append(Path(command[-1]).read_text())
-        self.noted_first = Path(self.params["unsettled"]).exists()
+            self.dscreate_inputs.append(Path(command[-1]).read_text())
+        self.is_recorded = Path(self.params["unsettled"]).exists()
         return 0, "", ""
 
 
@@ -266,46 +264,45 @@ def module(tmp_path, settings, monkeypatch):
 
 @pytest.fixture
 def existing(module):
+    """An instance that exists."""
     return instance.Instance(module)
 
 
-def test_instance_is_created_once_with_its_certificates(module, monkeypatch):
+def test_a_new_instance_is_created_with_its_certificates(module, monkeypatch):
     monkeypatch.setattr(instance.Instance, "exists", lambda self: False)
 
-    assert instance.ensure(instance.Instance(module), module) == [
-        "instance",
-        "authority",
-        "certificate",
-    ]
-    assert module.called[0] == ["dscreate", "from-file"]
+    changes = instance.ensure(instance.Instance(module), module)
+
+    assert changes == ["instance", "authority", "certificate"]
+    assert module.calls[0] == ["dscreate", "from-file"]
 
 
 def test_an_instance_with_the_same_certificates_is_not_changed(existing, module):
-    module.store = {
+    module.certificates = {
         instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),
         instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
     }
 
     assert instance.ensure(existing, module) == []
-    assert module.called == []
+    assert module.calls == []
     assert not Path(module.params["unsettled"]).exists()
 
 
 def test_a_renewed_certificate_is_imported(existing, module):
-    module.store = {
+    module.certificates = {
         instance.SERVER_NICKNAME: "-----BEGIN CERTIFICATE-----\nOLD\n-----END CERTIFICATE-----",
         instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
     }
 
     assert instance.ensure(existing, module) == ["certificate"]
-    assert module.called == [["dsctl", "t"]]
-    assert module.noted_first
+    assert module.calls == [["dsctl", "t"]]
+    assert module.is_recorded
 
 
 @pytest.mark.parametrize("check", [True, False])
 def test_an_instance_that_lost_changes_must_be_restarted(existing, module, settings, check):
     module.check_mode = check
-    module.store = {
+    module.certificates = {
         instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),
         instance.CA_NICKNAME: Path(module.params["ca_certificate"]).read_text(),
     }
@@ -320,14 +317,17 @@ def test_check_mode_creates_no_instance(module, settings):
     module.check_mode = True
 
     assert instance.ensure(instance.Instance(module), module) == ["instance"]
-    assert module.called == []
+    assert module.calls == []
 
 
 def test_the_managers_password_is_new_for_each_instance(existing, module):
     for _ in range(2):
         existing.create()
 
-    first, second = (
-        re.search(r"^root_password = (\S{32,})$", text, re.MULTILINE)[1] for text in module.answers
-    )
-    assert first != second
+    first_input, second_input = module.dscreate_inputs
+    assert root_password(first_input) != root_password(second_input)
+
+
+def root_password(dscreate_input):
+    """Return the password of the directory manager in an input file of dscreate."""
+    return re.search(r"^root_password = (\S{32,})$", dscreate_input, re.MULTILINE)[1]

@@ -17,57 +17,54 @@ JOB = "12 of ada on gpu1 until 2026-01-02T03:04:05"
 
 
 class Cluster:
-    """A controller on this machine with one node, gpu1. A pause of 30 s takes no time."""
+    """A controller on this machine with one node, gpu1. The playbook's pauses take no time."""
 
     def __init__(self, folder):
         self.folder = folder
-        self.says("scontrol", '[ "$1" != show ] || echo gpu1')
-        self.says("sinfo", "echo 'gpu1|idle|none'")
-        here = {
+        self.set_script("scontrol", '[ "$1" != show ] || echo gpu1')
+        self.set_script("sinfo", "echo 'gpu1|idle|none'")
+        local = {
             "ansible_connection": "local",
             "ansible_python_interpreter": "{{ ansible_playbook_python }}",
         }
-        hosts = {"slurm_controller": {"hosts": {"ash": here}}}
+        hosts = {"slurm_controller": {"hosts": {"ash": local}}}
         (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": hosts}}))
-        for path in (
-            PLAYBOOKS / "drain.yml",
-            PLAYBOOKS / "refuse_limit.yml",
-            *(PLAYBOOKS / "tasks").glob("*.yml"),
-        ):
+        files = [PLAYBOOKS / "drain.yml", PLAYBOOKS / "refuse_limit.yml"]
+        files += (PLAYBOOKS / "tasks").glob("*.yml")
+        for path in files:
             copy = folder / path.relative_to(PLAYBOOKS)
             copy.parent.mkdir(exist_ok=True)
             copy.write_text(re.sub(r"pause: .*", "pause: 0", path.read_text()))
 
-    def says(self, program, script):
-        """Set the action of a Slurm program."""
+    def set_script(self, program, script):
+        """Replace a Slurm program by a shell script."""
         path = self.folder / program
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def has_a_job(self, looks):
-        """Add a job to the node for this number of queries."""
-        report = f'[ $(wc -l <{self.folder}/looks) -gt {looks} ] || echo "{JOB}"'
-        self.says("squeue", f"echo >>{self.folder}/looks; {report}")
+    def add_job(self, queries):
+        """Add a job that ends after this number of calls of squeue."""
+        count = f"{self.folder}/queries"
+        print_job = f'[ $(wc -l <{count}) -gt {queries} ] || echo "{JOB}"'
+        self.set_script("squeue", f"echo >>{count}; {print_job}")
 
-    def looks(self):
-        """Return the number of queries."""
-        return (self.folder / "looks").read_text().count("\n")
+    def query_count(self):
+        """Return the number of calls of squeue."""
+        return (self.folder / "queries").read_text().count("\n")
 
     def drain(self, *words):
         """Run the playbook and return exit code and output."""
-        environment = os.environ | {
-            "PATH": f"{self.folder}:{os.environ['PATH']}",
-        }
+        environment = os.environ | {"PATH": f"{self.folder}:{os.environ['PATH']}"}
         command = [
             "ansible-playbook",
             f"--inventory={self.folder / 'hosts.yml'}",
             self.folder / "drain.yml",
             *words,
         ]
-        done = subprocess.run(
+        result = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
-        return done.returncode, done.stdout + done.stderr
+        return result.returncode, result.stdout + result.stderr
 
 
 @pytest.fixture
@@ -75,42 +72,39 @@ def cluster(tmp_path):
     return Cluster(tmp_path)
 
 
-def test_a_long_wait_ends_with_the_jobs_and_lists_the_rest_every_30_s(
-    cluster,
-):
-    cluster.has_a_job(looks=260)
+def test_the_wait_ends_with_the_jobs_and_lists_the_running_jobs_every_30_s(cluster):
+    cluster.add_job(queries=260)
 
-    code, said = cluster.drain("-e", "nodes=gpu1 reason=disks wait_s=86400")
+    code, output = cluster.drain("-e", "nodes=gpu1 reason=disks wait_s=86400")
 
-    assert code == 0, said[-2000:]
-    assert said.count(f"1 jobs: {JOB}") == 260
-    assert cluster.looks() == 261
+    assert code == 0, output[-2000:]
+    assert output.count(f"1 jobs: {JOB}") == 260
+    assert cluster.query_count() == 261
 
 
-@pytest.mark.parametrize(("wait_s", "looks"), [(1, 2), (31, 3)])
-def test_jobs_that_exceed_the_wait_are_named_and_nodes_stay_drained(cluster, wait_s, looks):
-    cluster.has_a_job(looks=1000)
+@pytest.mark.parametrize(("wait_s", "queries"), [(1, 2), (31, 3)])
+def test_jobs_that_exceed_the_wait_are_named_and_nodes_stay_drained(cluster, wait_s, queries):
+    cluster.add_job(queries=1000)
 
-    code, said = cluster.drain("-e", f"nodes=gpu1 reason=disks wait_s={wait_s}")
+    code, output = cluster.drain("-e", f"nodes=gpu1 reason=disks wait_s={wait_s}")
 
     assert code == 2
-    assert f"1 jobs still run after {wait_s} s: {JOB}. The nodes stay drained." in " ".join(
-        said.split()
-    )
-    assert cluster.looks() == looks
+    message = f"1 jobs still run after {wait_s} s: {JOB}. The nodes stay drained."
+    assert message in " ".join(output.split())
+    assert cluster.query_count() == queries
 
 
 def test_a_failing_squeue_ends_the_wait(cluster):
-    cluster.says(
+    cluster.set_script(
         "squeue",
-        f"echo >>{cluster.folder}/looks; echo 'Unable to contact slurm controller' >&2; exit 1",
+        f"echo >>{cluster.folder}/queries; echo 'Unable to contact slurm controller' >&2; exit 1",
     )
 
-    code, said = cluster.drain("-e", "nodes=gpu1 reason=disks")
+    code, output = cluster.drain("-e", "nodes=gpu1 reason=disks")
 
     assert code == 2
-    assert "Unable to contact slurm controller" in said
-    assert cluster.looks() == 1
+    assert "Unable to contact slurm controller" in output
+    assert cluster.query_count() == 1
 
 
 @pytest.mark.parametrize(
@@ -123,16 +117,16 @@ def test_a_failing_squeue_ends_the_wait(cluster):
     ],
 )
 def test_check_mode_reports_nodes_and_changes_none(state, nodes, report, cluster):
-    cluster.says(
+    cluster.set_script(
         "scontrol", f'[ "$1" = show ] && echo "$3" | tr , "\\n" || touch {cluster.folder}/updated'
     )
-    cluster.says("sinfo", "printf '%s\\n' 'gpu1|idle|none' 'gpu2|idle+drain|disks'")
+    cluster.set_script("sinfo", "printf '%s\\n' 'gpu1|idle|none' 'gpu2|idle+drain|disks'")
 
-    code, said = cluster.drain("--check", "-e", f"nodes={nodes} reason=disks state={state}")
+    code, output = cluster.drain("--check", "-e", f"nodes={nodes} reason=disks state={state}")
 
-    assert code == 0, said[-2000:]
-    assert f"{report}\n" in said.replace("'", "")
-    assert ("changed=0" in said) is report.endswith("no node")
+    assert code == 0, output[-2000:]
+    assert f"{report}\n" in output.replace("'", "")
+    assert ("changed=0" in output) is report.endswith("no node")
     assert not (cluster.folder / "updated").exists()
 
 
@@ -140,21 +134,21 @@ def test_arguments_without_a_variable_are_refused(cluster):
     """The shell removes the quotes of -e reason='new disks', so that Ansible assigns only the first
     word to reason.
     """
-    code, said = cluster.drain("-e", "nodes=gpu1", "-e", "reason=new disks")
+    code, output = cluster.drain("-e", "nodes=gpu1", "-e", "reason=new disks")
 
     assert code == 2
-    assert 'reason "new"' in said
-    assert '"disks" belongs to no variable' in " ".join(said.split())
+    assert 'reason "new"' in output
+    assert '"disks" belongs to no variable' in " ".join(output.split())
 
 
 def test_a_wait_time_that_is_not_a_number_is_refused(cluster):
-    cluster.has_a_job(looks=1000)
+    cluster.add_job(queries=1000)
 
-    code, said = cluster.drain("-e", "nodes=gpu1 reason=disks wait_s=1h")
+    code, output = cluster.drain("-e", "nodes=gpu1 reason=disks wait_s=1h")
 
     assert code == 2
-    assert 'wait_s "1h"' in " ".join(said.split())
-    assert "wait_s a number of seconds" in " ".join(said.split())
+    assert 'wait_s "1h"' in " ".join(output.split())
+    assert "wait_s a number of seconds" in " ".join(output.split())
 
 
 def test_documented_extra_vars_are_parsed_correctly():
@@ -165,21 +159,27 @@ def test_documented_extra_vars_are_parsed_correctly():
         ROOT / "inventory/README.md",
     ]
     command = re.compile(r"ansible-playbook .*?(?=`|   |$)", re.MULTILINE)
-    commands = [
-        command_line
-        for page in pages
-        for command_line in command.findall(page.read_text())
-        if " -e " in command_line
-    ]
-    words = [pair for command_line in commands for pair in pairwise(shlex.split(command_line))]
-    said = [parse_kv(given) for option, given in words if option == "-e"]
 
-    assert [item for item in said if "_raw_params" in item] == []
-    assert [item["reason"] for item in said if "reason" in item] == ["new disks"] * 2
+    reasons = []
+    for page in pages:
+        for command_line in command.findall(page.read_text()):
+            for variables in extra_vars(command_line):
+                assert "_raw_params" not in variables
+                if "reason" in variables:
+                    reasons.append(variables["reason"])
+    assert reasons == ["new disks"] * 2
+
+
+def extra_vars(command_line):
+    """Return the variables of each option -e of a command, as Ansible parses them."""
+    if " -e " not in command_line:
+        return []
+    words = shlex.split(command_line)
+    return [parse_kv(value) for option, value in pairwise(words) if option == "-e"]
 
 
 def test_no_file_of_tasks_includes_itself():
-    """Ansible nests an included file in the including file. The limit is about 246 levels."""
+    """Each inclusion is one more level of nesting. Ansible stops at about 246 levels."""
     files = [
         *PLAYBOOKS.glob("tasks/*.yml"),
         *ROOT.glob("roles/*/tasks/**/*.yml"),
@@ -187,8 +187,6 @@ def test_no_file_of_tasks_includes_itself():
     ]
     including = re.compile(r"(?:include|import)_tasks:\s+(?:file:\s+)?(\S+)")
 
-    assert [
-        path
-        for path in files
-        if path.name in [name.rpartition("/")[2] for name in including.findall(path.read_text())]
-    ] == []
+    for path in files:
+        included_names = [name.rpartition("/")[2] for name in including.findall(path.read_text())]
+        assert path.name not in included_names

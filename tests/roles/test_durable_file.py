@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that modules write are always complete, and are never readable by other users."""
+"""durable_file.write_whole: a file is complete at any time, and private until it is complete."""
 
+import errno
 import os
 import stat
 
@@ -9,56 +10,60 @@ from ansible_collections.gridstead.site.plugins.module_utils import durable_file
 
 
 def test_the_file_has_content_mode_and_owner_and_no_temporary_file_remains(tmp_path):
-    place = tmp_path / "a/b/file"
+    path = tmp_path / "a/b/file"
 
-    durable_file.write_whole(place, b"new", mode=0o640, owner=1, group=2)
+    durable_file.write_whole(path, b"new", mode=0o640, owner=1, group=2)
 
-    now = place.stat()
-    assert place.read_bytes() == b"new"
-    assert (stat.S_IMODE(now.st_mode), now.st_uid, now.st_gid) == (0o640, 1, 2)
-    assert list(place.parent.iterdir()) == [place]
+    status = path.stat()
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(status.st_mode) == 0o640
+    assert status.st_uid == 1
+    assert status.st_gid == 2
+    assert list(path.parent.iterdir()) == [path]
 
 
 def test_the_old_file_is_complete_until_the_new_file_is(tmp_path, monkeypatch):
-    place = tmp_path / "file"
-    place.write_bytes(b"old")
-    seen = []
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    contents = []
 
-    def no_room(descriptor):
-        temporary = tmp_path / ".file.new"
-        seen.append((temporary.read_bytes(), place.read_bytes()))
-        raise OSError(28, os.strerror(28))
+    def fail(descriptor):
+        contents.append((tmp_path / ".file.new").read_bytes())
+        contents.append(path.read_bytes())
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", no_room)
+    monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="No space left"):
-        durable_file.write_whole(place, b"new")
+        durable_file.write_whole(path, b"new")
 
-    assert seen == [(b"new", b"old")]
-    assert place.read_bytes() == b"old"
+    assert contents == [b"new", b"old"]
+    assert path.read_bytes() == b"old"
 
 
 def test_leftover_temporary_files_and_links_are_replaced(tmp_path):
-    place, other = tmp_path / "file", tmp_path / "other"
+    path = tmp_path / "file"
+    other = tmp_path / "other"
     other.write_bytes(b"another's")
-    place.with_name(".file.new").symlink_to(other)
-    place.symlink_to(other)
+    path.with_name(".file.new").symlink_to(other)
+    path.symlink_to(other)
 
-    durable_file.write_whole(place, b"new")
+    durable_file.write_whole(path, b"new")
 
-    assert (place.is_symlink(), place.read_bytes(), other.read_bytes()) == (
-        False,
-        b"new",
-        b"another's",
-    )
+    assert not path.is_symlink()
+    assert path.read_bytes() == b"new"
+    assert other.read_bytes() == b"another's"
 
 
 def test_no_other_user_can_read_the_file_before_it_is_complete(tmp_path, monkeypatch):
-    modes = []
-    change = os.fchmod
-    monkeypatch.setattr(
-        os, "fchmod", lambda file, mode: modes.append(os.fstat(file).st_mode) or change(file, mode)
-    )
+    modes_before = []
+    fchmod = os.fchmod
+
+    def record_and_change(file, mode):
+        modes_before.append(stat.S_IMODE(os.fstat(file).st_mode))
+        fchmod(file, mode)
+
+    monkeypatch.setattr(os, "fchmod", record_and_change)
 
     durable_file.write_whole(tmp_path / "file", b"secret", mode=0o644)
 
-    assert [stat.S_IMODE(mode) for mode in modes] == [0o600]
+    assert modes_before == [0o600]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placeholder values of the example in an inventory are recognised."""
+"""The inventory check reports values of the example that an operator did not replace."""
 
 import pytest
 
 
 @pytest.mark.parametrize(
-    ("value", "is_left"),
+    ("value", "is_placeholder"),
     [
         ("https://rpc.grid.example", True),
         ("mirror.example.org:80", True),
@@ -21,10 +21,12 @@ import pytest
         ("0" * 12, False),
     ],
 )
-def test_placeholder_values_of_the_example_are_reported(value, is_left, inventory):
-    inventory.say("db", some_table={"key": [value]})
+def test_placeholder_values_of_the_example_are_reported(value, is_placeholder, inventory):
+    inventory.set_variables("db", some_table={"key": [value]})
 
-    mine = "the inventory: still the example's: some_table.key ({}). Allowed: values of your site."
-    reported = [line for line in inventory.problems() if line.startswith(mine.format(value))]
-
-    assert bool(reported) is is_left
+    message = (
+        f"the inventory: these values are still from the example: some_table.key ({value})."
+        " Allowed: values of your site."
+    )
+    is_reported = any(line.startswith(message) for line in inventory.problems())
+    assert is_reported is is_placeholder

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module file_set changes all files of a set or none. Runs on this machine as root."""
+"""Module file_set changes all files of a set or none. The tests need root."""
 
 import json
 
 import pytest
 from tests.roles.catalogue import ROOT
-from tests.roles.modules import call
+from tests.roles.modules import run_module
 
 
 @pytest.fixture
 def ensure(tmp_path):
     """A function that runs the module with files and returns the result."""
 
-    def run(*files, check_mode=False, **more):
-        arguments = {"files": list(files), **more}
-        return call(
+    def run(*files, check_mode=False, **options):
+        arguments = {"files": list(files), **options}
+        return run_module(
             ROOT / "plugins/modules/file_set.py",
             arguments,
             tmp=tmp_path / "tmp",
@@ -45,14 +45,19 @@ def test_a_changed_file_is_written_and_reported_once(ensure, tmp_path):
     ensure(files[0])
     other.write_text("old\n")
 
-    result, again = ensure(*files), ensure(*files)
+    first = ensure(*files)
+    second = ensure(*files)
 
-    assert (result["changed"], result["changes"]) == (True, [str(other), str(below)])
-    assert [(item["before"], item["after"]) for item in result["diff"]] == [
-        ("old\n", f"{other}\n"),
-        ("", f"{below}\n"),
-    ]
-    assert (again["changed"], again["changes"], again["diff"]) == (False, [], [])
+    assert first["changed"]
+    assert first["changes"] == [str(other), str(below)]
+    diff_of_other, diff_of_below = first["diff"]
+    assert diff_of_other["before"] == "old\n"
+    assert diff_of_other["after"] == f"{other}\n"
+    assert diff_of_below["before"] == ""
+    assert diff_of_below["after"] == f"{below}\n"
+    assert not second["changed"]
+    assert second["changes"] == []
+    assert second["diff"] == []
     assert below.read_text() == f"{below}\n"
     assert list((tmp_path / "tmp").iterdir()) == []
 
@@ -67,25 +72,30 @@ def test_mode_and_owner_are_compared(ensure, tmp_path):
 
 
 def test_a_login_is_tested_before_any_file_changes(ensure, tmp_path):
-    door, other = ({"path": str(tmp_path / name), "content": "x\n"} for name in ("door", "other"))
+    sshd_config = {"path": str(tmp_path / "sshd_config"), "content": "x\n"}
+    other = {"path": str(tmp_path / "other"), "content": "x\n"}
+    tested_files = [sshd_config["path"]]
 
-    result = ensure(door, other, try_first=[door["path"]])
-    assert (result["changed"], result["changes"], result["held"]) == (False, [], [door["path"]])
-    assert {path.name for path in tmp_path.iterdir()} == {"tmp"}
+    result = ensure(sshd_config, other, try_first=tested_files)
+    assert not result["changed"]
+    assert result["changes"] == []
+    assert result["held"] == tested_files
+    assert list(tmp_path.iterdir()) == [tmp_path / "tmp"]
 
-    ensure(door)
-    result = ensure(door, other, try_first=[door["path"]])
-    assert (result["changes"], result["held"]) == ([other["path"]], [])
+    ensure(sshd_config)
+    result = ensure(sshd_config, other, try_first=tested_files)
+    assert result["changes"] == [other["path"]]
+    assert result["held"] == []
 
 
 def test_a_file_is_reported_as_changed_until_its_command_succeeded(ensure, tmp_path):
-    """A run that was killed before the command leaves only the changed file."""
-    taken = tmp_path / "taken"
-    rules = {"path": str(tmp_path / "rules"), "content": "x\n", "in_force": str(taken)}
+    """The command writes the content that is in force to another file."""
+    in_force = tmp_path / "in_force"
+    rules = {"path": str(tmp_path / "rules"), "content": "x\n", "in_force": str(in_force)}
     ensure(rules)
     assert ensure(rules)["changes"] == [rules["path"]]
 
-    taken.write_text("x\n")
+    in_force.write_text("x\n")
     assert ensure(rules)["changes"] == []
     assert ensure(rules | {"content": "y\n"})["changes"] == [rules["path"]]
 
@@ -94,8 +104,9 @@ def test_an_absent_file_is_removed(ensure, tmp_path):
     old = tmp_path / "old"
     old.write_text("x\n")
 
-    foreseen = ensure(absent=[str(old)], check_mode=True)
-    assert (foreseen["changes"], old.exists()) == ([str(old)], True)
+    predicted = ensure(absent=[str(old)], check_mode=True)
+    assert predicted["changes"] == [str(old)]
+    assert old.exists()
 
     assert ensure(absent=[str(old)])["changes"] == [str(old)]
     assert not old.exists()
@@ -112,59 +123,65 @@ def test_a_link_is_replaced_and_its_target_is_not_changed(ensure, tmp_path):
     assert (tmp_path / "target").read_text() == "x\n"
 
 
-@pytest.mark.parametrize(
-    ("program", "failed"), [("a-program-that-is-not-here", False), ("false", True)]
-)
-def test_check_mode_writes_nothing_and_skips_a_missing_program(ensure, tmp_path, program, failed):
-    result = ensure(
-        {"path": str(tmp_path / "x"), "content": "x\n", "check": [program]}, check_mode=True
-    )
+@pytest.mark.parametrize(("program", "is_refused"), [("no-such-program", False), ("false", True)])
+def test_check_mode_writes_nothing_and_skips_a_missing_program(
+    ensure, tmp_path, program, is_refused
+):
+    path = tmp_path / "x"
 
-    assert (result.get("failed", False), result.get("changes")) == (
-        failed,
-        None if failed else [str(tmp_path / "x")],
-    )
-    assert not (tmp_path / "x").exists()
+    result = ensure({"path": str(path), "content": "x\n", "check": [program]}, check_mode=True)
+
+    if is_refused:
+        assert result["failed"]
+    else:
+        assert result["changes"] == [str(path)]
+    assert not path.exists()
 
 
 def test_changes_are_reported_by_each_run_until_they_are_settled(ensure, tmp_path):
-    """A run that is killed before its handlers leaves daemons with the old files. The next run must
+    """If a run is killed before its handlers, daemons still use the old files. The next run must
     notify the handlers.
     """
-    files = [{"path": str(tmp_path / name), "content": "x\n"} for name in ("one", "two", "three")]
+    one, two, unchanged, four = make_files(tmp_path, "one", "two", "three", "four")
     unsettled = tmp_path / "var/unsettled"
-    ensure(files[2])
+    ensure(unchanged)
 
-    first, again = (ensure(*files[:2], unsettled=str(unsettled)) for _ in range(2))
-    with_another = ensure(
-        *files, {"path": str(tmp_path / "four"), "content": "x\n"}, unsettled=str(unsettled)
-    )
+    first = ensure(one, two, unsettled=str(unsettled))
+    second = ensure(one, two, unsettled=str(unsettled))
+    third = ensure(one, two, unchanged, four, unsettled=str(unsettled))
 
-    assert first["changes"] == again["changes"] == [files[0]["path"], files[1]["path"]]
-    assert (again["changed"], again["diff"]) == (True, [])
-    assert with_another["changes"] == [files[0]["path"], files[1]["path"], str(tmp_path / "four")]
+    assert first["changes"] == [one["path"], two["path"]]
+    assert second["changes"] == [one["path"], two["path"]]
+    assert second["changed"]
+    assert second["diff"] == []
+    assert third["changes"] == [one["path"], two["path"], four["path"]]
     unsettled.unlink()
-    assert ensure(*files, unsettled=str(unsettled))["changes"] == []
+    assert ensure(one, two, unchanged, unsettled=str(unsettled))["changes"] == []
     assert not unsettled.exists()
 
 
+def make_files(folder, *names):
+    """Return the options of files with the same content."""
+    return [{"path": str(folder / name), "content": "x\n"} for name in names]
+
+
 def test_changes_are_recorded_before_the_first_file_changes(ensure, tmp_path):
+    """The module fails with a traceback, because the path of the second file is a folder."""
+    one, two = make_files(tmp_path, "one", "two")
     (tmp_path / "two").mkdir()
-    (tmp_path / "two/below").touch()
-    files = [{"path": str(tmp_path / name), "content": "x\n"} for name in ("one", "two")]
-
-    assert "failed" not in ensure(files[0])
+    (tmp_path / "two/file").touch()
+    assert "failed" not in ensure(one)
     (tmp_path / "one").write_text("old\n")
-    with pytest.raises(
-        json.JSONDecodeError
-    ):  # the module ends in a traceback: a folder is in the way
-        ensure(*files, unsettled=str(tmp_path / "unsettled"))
 
-    assert json.loads((tmp_path / "unsettled").read_text()) == [files[0]["path"], files[1]["path"]]
+    with pytest.raises(json.JSONDecodeError):
+        ensure(one, two, unsettled=str(tmp_path / "unsettled"))
+
+    assert json.loads((tmp_path / "unsettled").read_text()) == [one["path"], two["path"]]
 
 
 def test_check_mode_records_nothing_and_reports_unsettled_changes(ensure, tmp_path):
-    file, unsettled = {"path": str(tmp_path / "one"), "content": "x\n"}, tmp_path / "unsettled"
+    (file,) = make_files(tmp_path, "one")
+    unsettled = tmp_path / "unsettled"
 
     assert ensure(file, unsettled=str(unsettled), check_mode=True)["changes"] == [file["path"]]
     assert not unsettled.exists()
@@ -173,9 +190,9 @@ def test_check_mode_records_nothing_and_reports_unsettled_changes(ensure, tmp_pa
     assert ensure(file, unsettled=str(unsettled), check_mode=True)["changes"] == [file["path"]]
 
 
-def test_a_file_that_left_the_set_is_not_reported(ensure, tmp_path):
-    files = [{"path": str(tmp_path / name), "content": "x\n"} for name in ("one", "two")]
+def test_a_file_that_was_removed_from_the_set_is_not_reported(ensure, tmp_path):
+    one, two = make_files(tmp_path, "one", "two")
     unsettled = str(tmp_path / "unsettled")
-    ensure(*files, unsettled=unsettled)
+    ensure(one, two, unsettled=unsettled)
 
-    assert ensure(files[1], unsettled=unsettled)["changes"] == [files[1]["path"]]
+    assert ensure(two, unsettled=unsettled)["changes"] == [two["path"]]

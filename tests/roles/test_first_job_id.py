@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that runs before slurmctld: no job id is used twice."""
+"""gridstead-first-job-id, which runs before slurmctld, so that no job id is used twice."""
 
 import subprocess
 
@@ -13,8 +13,9 @@ PROGRAM = Role("slurm").path / "files/usr/local/sbin/gridstead-first-job-id"
 def first_job_id(tmp_path):
     """A function that creates folders of jobs with these ids and returns the program's output."""
 
-    def written(*ids):
-        state, file = tmp_path / "state", tmp_path / "first_job_id.conf"
+    def run(*ids):
+        state = tmp_path / "state"
+        file = tmp_path / "first_job_id.conf"
         state.mkdir()
         for job_id in ids:
             (state / f"hash.{job_id[-1]}" / f"job.{job_id}").mkdir(parents=True)
@@ -22,7 +23,7 @@ def first_job_id(tmp_path):
         assert file.stat().st_mode & 0o777 == 0o644
         return file.read_text()
 
-    return written
+    return run
 
 
 @pytest.mark.parametrize(

@@ -1,35 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout that docs/howto/provider.md shows is one that site.yml can build."""
+"""The layout with five machines in docs/howto/provider.md is a valid inventory."""
 
 import re
 
 import yaml
 from tests.roles.catalogue import ROOT
-from tests.roles.inventories import read
+from tests.roles.inventories import read_inventory
 
 EXAMPLE = ROOT / "inventory/example"
-TAKEN_OUT = ("slurm_state_directory", "slurm_gres")
+# Variables of the example for hosts that the layout does not have.
+REMOVED_VARIABLES = ("slurm_state_directory", "slurm_gres")
 
 
 def test_five_machines_are_enough(loader, tmp_path):
     page = (ROOT / "docs/howto/provider.md").read_text().partition("## Five machines")[2]
-    shown = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
-    groups = shown["all"]["children"]
-    example = yaml.safe_load((EXAMPLE / "hosts.yml").read_text())["all"]["children"]
-    said = yaml.safe_load((EXAMPLE / "group_vars/all/example.yml").read_text())
-    folder = tmp_path / "mine"
+    layout = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
+    example_groups = yaml.safe_load((EXAMPLE / "hosts.yml").read_text())["all"]["children"]
+    groups = layout["all"]["children"]
+    for name, group in example_groups.items():
+        if "children" in group:
+            groups[name] = group
+    variables = yaml.safe_load((EXAMPLE / "group_vars/all/example.yml").read_text())
+    for name in REMOVED_VARIABLES:
+        variables.pop(name, None)
+    del variables["slurm_partitions"]["gpu"]
+    folder = tmp_path / "inventory"
     (folder / "group_vars/all").mkdir(parents=True)
     (folder / "group_vars/all/00-wiring").symlink_to(ROOT / "inventory/group_vars/all")
-    kept = {name: value for name, value in said.items() if name not in TAKEN_OUT}
-    del kept["slurm_partitions"]["gpu"]
-    (folder / "group_vars/all/mine.yml").write_text(yaml.safe_dump(kept))
-    joined = {name: group for name, group in example.items() if "children" in group}
-    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups | joined}}))
+    (folder / "group_vars/all/site.yml").write_text(yaml.safe_dump(variables))
+    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
 
-    inventory = read(loader, str(folder), tmp_path / "secrets")
+    inventory = read_inventory(loader, str(folder), tmp_path / "secrets")
+    example = read_inventory(loader, "example", tmp_path / "secrets")
 
-    assert groups.keys() | joined.keys() == example.keys()
+    assert groups.keys() == example_groups.keys()
     assert len(inventory.groups["all"]) == 5
-    assert set(inventory.problems()) <= set(
-        read(loader, "example", tmp_path / "secrets").problems()
-    )
+    assert set(inventory.problems()) <= set(example.problems())

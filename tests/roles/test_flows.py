@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The firewall rules of hosts of the example site, and refused tables of flows."""
+"""The firewall rules that role base makes from the table of flows."""
 
 import re
 import subprocess
@@ -13,27 +13,29 @@ from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.set
 )
 from tests.roles import flows_page
 from tests.roles.catalogue import ROOT, Role
-from tests.roles.conftest import trusted
+from tests.roles.conftest import trust_templates
 
 ROLE = Role("base")
 TEMPLATE = ROLE.path / "templates/etc/gridstead/firewall.nft.j2"
 
 HOSTS = [
-    {"name": "ash", "address": "192.0.2.1"}, {"name": "birch", "address": "192.0.2.2"},
+    {"name": "ash", "address": "192.0.2.1"},
+    {"name": "birch", "address": "192.0.2.2"},
     {"name": "cedar", "address": "192.0.2.3"},
-]  # fmt: skip
-GROUPS = {"doors": ["ash"], "nodes": ["birch", "cedar"], "nobody": []}
-FLOW = {"what": "it", "to": ["doors"], "from": ["nodes"], "tcp": [443]}
+]
+GROUPS = {"gateway": ["ash"], "nodes": ["birch", "cedar"], "nobody": []}
+FLOW = {"what": "it", "to": ["gateway"], "from": ["nodes"], "tcp": [443]}
 
 
 def rules(host="ash", networks=None, **changes):
+    """Return the rules of a host for a flow with these changes."""
     return flows.input_rules([FLOW | changes], host, GROUPS, HOSTS, networks)
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("changes", "message"),
     [
-        ({"to": ["dors"]}, '"dors" is not a group'),
+        ({"to": ["gatway"]}, '"gatway" is not a group'),
         ({"to": []}, "to must name a group"),
         ({"from": ["node"]}, '"node" is not a group, an address'),
         ({"from": ["192.0.2.1/24"]}, "a network or anyone"),
@@ -48,8 +50,8 @@ def rules(host="ash", networks=None, **changes):
         ({"plain": " "}, "plain must explain why"),
     ],
 )
-def test_an_invalid_flow_is_refused_on_every_host(changes, why):
-    with pytest.raises(AnsibleFilterError, match=why):
+def test_an_invalid_flow_is_refused_on_every_host(changes, message):
+    with pytest.raises(AnsibleFilterError, match=message):
         rules(host="cedar", **changes)
 
 
@@ -61,7 +63,7 @@ def test_a_flow_opens_its_ports_on_its_targets_for_its_sources():
     assert rules(host="birch") == []
 
 
-def test_anyone_needs_no_address():
+def test_a_flow_from_anyone_has_no_source_address():
     assert rules(**{"from": ["nodes", "anyone"]}) == ['tcp dport { 443 } accept comment "it"']
 
 
@@ -77,8 +79,9 @@ def test_each_address_family_has_one_rule_without_duplicates():
 
 
 def test_addresses_of_a_whole_network_are_collapsed():
-    hosts = [{"name": f"node{number}", "address": f"192.0.2.{number}"} for number in range(63, 128)]
-    groups = GROUPS | {"nodes": [host["name"] for host in hosts]}
+    names = [f"node{number}" for number in range(63, 128)]
+    hosts = [{"name": name, "address": name.replace("node", "192.0.2.")} for name in names]
+    groups = GROUPS | {"nodes": names}
 
     (rule,) = flows.input_rules([FLOW], "ash", groups, hosts)
 
@@ -86,7 +89,7 @@ def test_addresses_of_a_whole_network_are_collapsed():
 
 
 def test_a_host_does_not_resolve_sources_of_other_hosts_flows(monkeypatch):
-    """The resolution took seconds on each of many hosts."""
+    """On large sites, the resolution takes seconds for each host."""
     monkeypatch.delattr(flows, "sources")
 
     assert rules(host="cedar") == []
@@ -102,60 +105,70 @@ def test_a_new_host_in_a_network_of_its_group_changes_no_rule():
 
 
 def test_nft_accepts_the_rules_of_every_example_host(render, site, tmp_path):
-    """The rules are loaded in a private network namespace, in sequence. Each file replaces the
-    rules of the last.
+    """The rules are loaded in a private network namespace, one host after another. Each file
+    replaces the rules of the file before.
     """
     for host in site.hosts_of(ROLE):
         (tmp_path / host).write_text(render(ROLE, TEMPLATE, host))
-    loading = "for host in *; do nft --check --file $host && nft --file $host || exit; done; nft list ruleset"
-
-    argv = ["unshare", "--map-root-user", "--net", "sh", "-c", loading]
-    done = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True)
-
-    assert done.stdout.count("policy drop") == 2
-
-
-@pytest.mark.parametrize("changed", ["chain output { accept; }", "no rules"])
-def test_the_unit_writes_a_copy_of_the_kernels_rules(render, tmp_path, changed):
-    """The unit's commands run with other paths, in a private network namespace. The reload has
-    other rules.
+    script = """
+        for host in *; do
+            nft --check --file $host && nft --file $host || exit
+        done
+        nft list ruleset
     """
-    unit = render(
-        ROLE, ROLE.path / "templates/etc/systemd/system/gridstead-firewall.service.j2", "db"
-    ).splitlines()
-    start, load = (
-        [line.partition("=")[2] for line in unit if re.match(f"Exec{kind}.*=", line)]
-        for kind in ("Start", "Reload")
-    )
-    rules, loaded = tmp_path / "firewall.nft", tmp_path / "loaded.nft"
-    old = render(ROLE, TEMPLATE, "db")
-    new = old.replace("chain forward {", f"{changed}\n  chain forward {{")
-    rules.write_text(old)
-    (tmp_path / "new").write_text(new)
 
-    script = f"{' && '.join(start)} && cp new firewall.nft && {' && '.join(load)}; nft list table inet gridstead"
-    script = script.replace("/run/gridstead-firewall", str(tmp_path)).replace(
-        "/etc/gridstead", str(tmp_path)
-    )
+    result = run_in_namespace(script, tmp_path)
+
+    assert result.stdout.count("policy drop") == 2
+
+
+def run_in_namespace(script, folder):
+    """Run a shell script in a folder and in a private network namespace."""
     argv = ["unshare", "--map-root-user", "--net", "sh", "-c", script]
-    done = subprocess.run(argv, cwd=tmp_path, check=True, capture_output=True, text=True)
+    return subprocess.run(argv, cwd=folder, check=True, capture_output=True, text=True)
 
-    is_loaded = "chain output" in done.stdout
-    assert is_loaded is (changed != "no rules")
-    assert loaded.read_text() == (new if is_loaded else old)
+
+def unit_commands(unit, setting):
+    """Return the commands of a unit's settings, joined to one shell command."""
+    return " && ".join(re.findall(rf"^{setting}.*?=(.*)$", unit, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("addition", "is_valid"), [("chain output { accept; }", True), ("no rules", False)]
+)
+def test_the_unit_writes_a_copy_of_the_kernels_rules(render, tmp_path, addition, is_valid):
+    """The unit starts with the old rules and reloads the new rules, with other paths."""
+    units = ROLE.path / "templates/etc/systemd/system"
+    unit = render(ROLE, units / "gridstead-firewall.service.j2", "db")
+    old = render(ROLE, TEMPLATE, "db")
+    new = old.replace("chain forward {", f"{addition}\n  chain forward {{")
+    (tmp_path / "firewall.nft").write_text(old)
+    (tmp_path / "new").write_text(new)
+    start = unit_commands(unit, "ExecStart")
+    reload = unit_commands(unit, "ExecReload")
+    script = f"{start} && cp new firewall.nft && {reload}; nft list table inet gridstead"
+    for folder in ("/run/gridstead-firewall", "/etc/gridstead"):
+        script = script.replace(folder, str(tmp_path))
+
+    result = run_in_namespace(script, tmp_path)
+
+    assert ("chain output" in result.stdout) is is_valid
+    assert (tmp_path / "loaded.nft").read_text() == (new if is_valid else old)
 
 
 def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
     def files(**variables):
+        """Return the files that the role writes, and the files that it removes."""
         templar = site.templar(ROLE, "db", base_flows=[FLOW | {"to": ["nowhere"]}], **variables)
         templar.available_variables |= {"ansible_search_path": [str(ROLE.path)]}
-        with_firewall = [file["path"] for file in templar.template(trusted("{{ __base_files }}"))]
-        return with_firewall, templar.template(trusted("{{ __base_files_absent }}"))
+        written = templar.template(trust_templates("{{ __base_files }}"))
+        removed = templar.template(trust_templates("{{ __base_files_absent }}"))
+        return [file["path"] for file in written], removed
 
-    with_firewall, absent = files(base_firewall=False)
+    written_paths, removed_paths = files(base_firewall=False)
 
-    assert absent == ["/etc/gridstead/firewall.nft"]
-    assert absent[0] not in with_firewall
+    assert removed_paths == ["/etc/gridstead/firewall.nft"]
+    assert "/etc/gridstead/firewall.nft" not in written_paths
     with pytest.raises(AnsibleError, match="nowhere"):
         files(base_firewall=True)
 
@@ -166,21 +179,19 @@ def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
         ("db", 6819, {"192.0.2.10", "192.0.2.12", "192.0.2.15"}),
         ("controller", 6830, {"192.0.2.14"}),
         ("infra", 8000, {"192.0.2.21", "192.0.2.22", "192.0.2.31"}),
-        ("infra", 9419, None),
-        ("db", 3306, None),
-        ("controller", 6820, None),
+        ("infra", 9419, set()),
+        ("db", 3306, set()),
+        ("controller", 6820, set()),
     ],
 )
 def test_a_port_is_open_only_for_its_clients(render, host, port, addresses):
-    """None: no rule has the port."""
-    lines = [
-        line.strip() for line in render(ROLE, TEMPLATE, host).splitlines() if f"{{ {port}" in line
-    ]
+    """Without addresses, no rule has the port."""
+    sources = set()
+    for line in render(ROLE, TEMPLATE, host).splitlines():
+        if f"{{ {port}" in line:
+            sources |= set(line.partition("{ ")[2].partition(" }")[0].split(", "))
 
-    open_to = {
-        item for line in lines for item in line.partition("{ ")[2].partition(" }")[0].split(", ")
-    }
-    assert (open_to or None) == addresses
+    assert sources == addresses
 
 
 def test_the_page_lists_every_flow_of_the_inventory():
@@ -190,24 +201,17 @@ def test_the_page_lists_every_flow_of_the_inventory():
 
 def test_every_network_port_is_in_the_table():
     """The inventory check lists the listening ports. A port for the host itself has no flow."""
-    own = {3306}  # MariaDB is for the host itself
-    own |= {9419, 9420}  # metaloggers and chunk servers: there are none on other hosts
-    table = yaml.safe_load((ROOT / "inventory/group_vars/all/flows.yml").read_text())[
-        "gridstead_flows"
-    ]
-    listed = [
-        (group, port) for flow in table for group in flow["to"] for port in flow.get("tcp", [])
-    ]
+    local_ports = {
+        3306,  # MariaDB accepts connections from its host only.
+        9419,  # No other host has a metalogger.
+        9420,  # No other host has a chunk server.
+    }
+    text = (ROOT / "inventory/group_vars/all/flows.yml").read_text()
+    opened = set()
+    for flow in yaml.safe_load(text)["gridstead_flows"]:
+        for group in flow["to"]:
+            opened |= {(group, str(port)) for port in flow.get("tcp", [])}
 
-    missing = [
-        (program, port)
-        for group, program, first, last in FIXED_PORTS
-        for port in range(first, last + 1)
-        if port not in own
-        and not any(
-            to == group and str(port_text).isdigit() and int(port_text) == port
-            for to, port_text in listed
-        )
-    ]
-
-    assert missing == []
+    for group, program, first, last in FIXED_PORTS:
+        for port in set(range(first, last + 1)) - local_ports:
+            assert (group, str(port)) in opened, program

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of role footprint: records of a host, removed objects and restored objects."""
+"""The modules of role footprint: they record the state of a host and restore it later."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import pytest
 from ansible_collections.gridstead.site.plugins.modules import footprint_packages as packages
 from ansible_collections.gridstead.site.plugins.modules import footprint_record as record
 from ansible_collections.gridstead.site.plugins.modules import footprint_remove as remove
+from tests.roles.content import lines_with, names_in
 
 HOST = {
     "packages": ["sudo", "munge"],
@@ -14,7 +15,7 @@ HOST = {
     "enabled": ["munge.service"],
     "active": ["ssh.service"],
 }
-NOTHING = {kind: [] for kind in remove.KINDS}
+EMPTY_FOOTPRINT = {kind: [] for kind in remove.KINDS}
 
 
 @pytest.fixture
@@ -25,36 +26,42 @@ def etc(tmp_path):
 
 
 @pytest.fixture
-def recorded(tmp_path, etc):
-    """A function that records the present state of the host."""
+def make_record(tmp_path, etc):
+    """A function that records the present state of the host and returns the record."""
 
-    def now(**host):
+    def write_record(**host):
         record.write(tmp_path / "before", {**HOST, **host}, etc)
         return remove.Record(tmp_path / "before")
 
-    return now
+    return write_record
 
 
 class Commands:
-    """Fake systemctl and other commands: it records the calls and returns answers."""
+    """Fake commands. Each call is recorded and returns the output that is set for the program."""
 
-    def __init__(self, *answers):
-        self.answers, self.calls = dict(answers), []
+    def __init__(self, **outputs):
+        self.outputs = {name.replace("_", "-"): output for name, output in outputs.items()}
+        self.calls = []
 
     def __call__(self, *argv, expected=(0,), text=None):
         self.calls.append(" ".join(argv))
-        return self.answers.get(argv[0], "") if argv[:2] != ("systemctl", "stop") else ""
+        if argv[:2] == ("systemctl", "stop"):
+            return ""
+        return self.outputs.get(argv[0], "")
 
 
-class Failed(Exception):
-    """A module failed with a message."""
+class AptError(Exception):
+    """apt-get fails."""
 
 
 class Host:
-    """Fake apt and dpkg for a run of a module."""
+    """A fake AnsibleModule with a fake apt and dpkg. Package names are separated by spaces."""
 
-    def __init__(self, *, installed, manual, purge=""):
-        self.installed, self.manual, self.purge, self.calls = installed, manual, purge, []
+    def __init__(self, *, installed, manual, purge_error=""):
+        self.installed = installed
+        self.manual = manual
+        self.purge_error = purge_error
+        self.calls = []
         self.check_mode = False
 
     def run_command(self, argv, **_):
@@ -66,25 +73,23 @@ class Host:
                 return 0, self.manual, ""
             case ["apt-mark", "auto", *names]:
                 self.manual = " ".join(set(self.manual.split()) - set(names))
-            case ["apt-get", "--assume-yes", *_] if self.purge:
-                raise Failed(self.purge)
+            case ["apt-get", "--assume-yes", *_] if self.purge_error:
+                raise AptError(self.purge_error)
         return 0, "", ""
 
 
 def remove_packages(monkeypatch, host, record):
     """Return the result of module footprint_packages after a purge."""
-    host.params, host.said = {"record": str(record), "purge": True}, {}
-
-    def exit_json(**said):
-        host.said = said
-
-    host.exit_json = exit_json
+    result = {}
+    host.params = {"record": str(record), "purge": True}
+    host.exit_json = result.update
     monkeypatch.setattr(packages, "AnsibleModule", lambda **_: host)
     packages.main()
-    return host.said
+    return result
 
 
 def perform(steps):
+    """Perform steps and return the descriptions of their changes."""
     changes = []
     for change, act in steps:
         act()
@@ -102,8 +107,8 @@ def test_a_truncated_record_is_ignored(tmp_path, etc):
     assert not (tmp_path / "before.new").exists()
 
 
-def test_only_root_can_read_a_record(tmp_path, recorded):
-    recorded()
+def test_only_root_can_read_a_record(tmp_path, make_record):
+    make_record()
 
     assert (tmp_path / "before").stat().st_mode & 0o777 == 0o700
 
@@ -112,53 +117,53 @@ def test_only_installed_packages_are_recorded():
     assert record.installed("installed b\nconfig-files a\nhalf-installed c\ninstalled b\n") == ["b"]
 
 
-def test_a_replaced_file_is_restored_with_its_mode(etc, recorded):
+def test_a_replaced_file_is_restored_with_its_mode(etc, make_record):
     file = etc / "hosts"
     file.write_text("before")
     file.chmod(0o640)
-    was = recorded()
-    file.write_text("ours")
+    before = make_record()
+    file.write_text("of the site")
     file.chmod(0o644)
 
-    assert perform(remove.restore_files([str(file)], was)) == [f"{file} as before"]
+    assert perform(remove.restore_files([str(file)], before)) == [f"{file} as before"]
 
     assert file.read_text() == "before"
     assert file.stat().st_mode & 0o777 == 0o640
-    assert perform(remove.restore_files([str(file)], was)) == []
+    assert perform(remove.restore_files([str(file)], before)) == []
 
 
-def test_a_removed_file_is_restored_with_its_folder(etc, recorded):
+def test_a_removed_file_is_restored_with_its_folder(etc, make_record):
     file = etc / "munge" / "munge.key"
     file.parent.mkdir()
     file.write_bytes(b"\0key")
-    was = recorded()
+    before = make_record()
     file.unlink()
     file.parent.rmdir()
 
-    perform(remove.restore_files([str(file)], was))
+    perform(remove.restore_files([str(file)], before))
 
     assert file.read_bytes() == b"\0key"
 
 
-def test_a_folder_gets_its_old_mode_and_retains_its_files(etc, recorded):
+def test_a_folder_gets_its_old_mode_and_retains_its_files(etc, make_record):
     folder = etc / "sssd"
     folder.mkdir(mode=0o711)
-    was = recorded()
+    before = make_record()
     folder.chmod(0o751)
     (folder / "other").touch()
 
-    assert perform(remove.restore_files([str(folder)], was)) == [f"{folder} as before"]
+    assert perform(remove.restore_files([str(folder)], before)) == [f"{folder} as before"]
 
     assert folder.stat().st_mode & 0o777 == 0o711
     assert (folder / "other").exists()
-    assert perform(remove.restore_files([str(folder)], was)) == []
+    assert perform(remove.restore_files([str(folder)], before)) == []
 
 
-def test_a_file_that_did_not_exist_before_is_removed(etc, recorded):
-    was = recorded()
+def test_a_file_that_did_not_exist_before_is_removed(etc, make_record):
+    before = make_record()
     (etc / "slurm.conf").write_text("ours")
 
-    assert perform(remove.restore_files([str(etc / "slurm.conf")], was)) == [
+    assert perform(remove.restore_files([str(etc / "slurm.conf")], before)) == [
         f"{etc}/slurm.conf removed"
     ]
     assert not (etc / "slurm.conf").exists()
@@ -166,10 +171,10 @@ def test_a_file_that_did_not_exist_before_is_removed(etc, recorded):
 
 def test_without_a_record_files_and_packages_are_retained(tmp_path, etc):
     (etc / "hosts").write_text("ours")
-    nothing = remove.Record(tmp_path / "none")
+    no_record = remove.Record(tmp_path / "none")
 
-    assert perform(remove.restore_files([str(etc / "hosts")], nothing)) == []
-    assert perform(remove.mark_packages(["munge"], nothing, Commands())) == []
+    assert perform(remove.restore_files([str(etc / "hosts")], no_record)) == []
+    assert perform(remove.mark_packages(["munge"], no_record, Commands())) == []
 
 
 def test_files_folders_and_dangling_links_are_removed(tmp_path):
@@ -192,135 +197,136 @@ def test_a_folder_is_removed_only_if_it_is_empty(tmp_path):
 
     steps = list(remove.drop_paths([tmp_path / "empty/inner/ours"], folders))
 
-    assert [change for change, _ in steps] == [
-        f"{tmp_path}/empty/inner/ours removed", f"{tmp_path}/empty/inner removed", f"{tmp_path}/empty removed",
-    ]  # fmt: skip
+    changes, _ = zip(*steps, strict=True)
+    assert list(changes) == [
+        f"{tmp_path}/empty/inner/ours removed",
+        f"{tmp_path}/empty/inner removed",
+        f"{tmp_path}/empty removed",
+    ]
     assert (tmp_path / "empty/inner/ours").exists()
     perform(steps)
-    assert [path.name for path in tmp_path.iterdir()] == ["shared"]
+    assert names_in(tmp_path) == {"shared"}
 
 
 def test_data_is_removed_only_on_request(tmp_path):
     (tmp_path / "wallets").mkdir()
-    traces = {**NOTHING, "data": [str(tmp_path / "wallets")]}
-    was = remove.Record(tmp_path / "none")
+    traces = {**EMPTY_FOOTPRINT, "data": [str(tmp_path / "wallets")]}
+    before = remove.Record(tmp_path / "none")
 
-    for stage in remove.stages(traces, was, Commands(), remove_data=False):
+    for stage in remove.stages(traces, before, Commands(), remove_data=False):
         assert perform(stage) == []
-    changes = [
-        item
-        for stage in remove.stages(traces, was, Commands(), remove_data=True)
-        for item in perform(stage)
-    ]
+    changes = []
+    for stage in remove.stages(traces, before, Commands(), remove_data=True):
+        changes += perform(stage)
     assert changes == [f"{tmp_path}/wallets removed"]
 
 
-def test_our_unit_is_stopped_with_its_processes_and_disabled(recorded):
-    commands = Commands(("systemctl", "ActiveState=active\nUnitFileState=enabled\n"))
+def test_our_unit_is_stopped_with_its_processes_and_disabled(make_record):
+    commands = Commands(systemctl="ActiveState=active\nUnitFileState=enabled\n")
 
-    perform(remove.stop_units(["slurmd"], recorded(), commands))
+    perform(remove.stop_units(["slurmd"], make_record(), commands))
 
     assert commands.calls[1:] == [
-        "systemctl stop slurmd", "systemctl kill --signal=KILL slurmd", "systemctl reset-failed slurmd",
+        "systemctl stop slurmd",
+        "systemctl kill --signal=KILL slurmd",
+        "systemctl reset-failed slurmd",
         "systemctl disable slurmd",
-    ]  # fmt: skip
+    ]
 
 
-def test_timers_are_stopped_before_their_services(recorded):
+def test_timers_are_stopped_before_their_services(make_record):
     """A timer would start its service again, which would fail without its dependencies."""
-    commands = Commands(("systemctl", "ActiveState=active\nUnitFileState=enabled\n"))
-    traces = {**NOTHING, "units": ["keys.service", "keys.timer"]}
+    commands = Commands(systemctl="ActiveState=active\nUnitFileState=enabled\n")
+    traces = {**EMPTY_FOOTPRINT, "units": ["keys.service", "keys.timer"]}
 
-    for stage in remove.stages(traces, recorded(), commands, remove_data=False):
+    for stage in remove.stages(traces, make_record(), commands, remove_data=False):
         perform(stage)
 
-    stops = [command for command in commands.calls if command.startswith("systemctl stop")]
+    stops = lines_with("systemctl stop", commands.calls)
     assert stops == ["systemctl stop keys.timer", "systemctl stop keys.service"]
 
 
-def test_a_missing_unit_is_ignored(recorded):
+def test_a_missing_unit_is_ignored(make_record):
     commands = Commands(
-        (
-            "systemctl",
-            "ActiveState=inactive\nUnitFileState=\n\nActiveState=inactive\nUnitFileState=\n",
-        )
+        systemctl="ActiveState=inactive\nUnitFileState=\n\nActiveState=inactive\nUnitFileState=\n"
     )
 
-    assert perform(remove.stop_units(["sackd", "slurmd"], recorded(), commands)) == []
+    assert perform(remove.stop_units(["sackd", "slurmd"], make_record(), commands)) == []
 
 
-def test_a_failed_unit_is_reset(recorded):
-    commands = Commands(("systemctl", "ActiveState=failed\nUnitFileState=disabled\n"))
+def test_a_failed_unit_is_reset(make_record):
+    commands = Commands(systemctl="ActiveState=failed\nUnitFileState=disabled\n")
 
-    assert perform(remove.stop_units(["sackd"], recorded(), commands)) == [
+    assert perform(remove.stop_units(["sackd"], make_record(), commands)) == [
         "sackd.service forgotten"
     ]
 
 
-def test_a_unit_that_was_active_before_runs_with_its_old_settings(recorded):
-    commands = Commands(("systemctl", "ActiveState=active\nUnitFileState=enabled\n"))
-    was = recorded(active=["munge.service"])
+def test_a_unit_that_was_active_before_runs_with_its_old_settings(make_record):
+    commands = Commands(systemctl="ActiveState=active\nUnitFileState=enabled\n")
+    before = make_record(active=["munge.service"])
 
-    assert perform(remove.stop_units(["munge"], was, commands)) == []
+    assert perform(remove.stop_units(["munge"], before, commands)) == []
     remove.notify(
-        {**NOTHING, "units": ["munge"]}, ["/etc/munge/munge.key as before"], was, commands
+        {**EMPTY_FOOTPRINT, "units": ["munge"]},
+        ["/etc/munge/munge.key as before"],
+        before,
+        commands,
     )
 
     assert commands.calls[-1] == "systemctl restart munge"
 
 
-def test_a_unit_that_was_enabled_before_is_enabled_again(recorded):
-    commands = Commands(("systemctl", "UnitFileState=disabled\n"))
+def test_a_unit_that_was_enabled_before_is_enabled_again(make_record):
+    commands = Commands(systemctl="UnitFileState=disabled\n")
 
-    assert perform(remove.enable_units(["munge", "sssd"], recorded(), commands)) == [
+    assert perform(remove.enable_units(["munge", "sssd"], make_record(), commands)) == [
         "munge.service enabled"
     ]
 
 
-def test_an_account_that_existed_before_is_retained(recorded):
-    was = recorded(accounts=["nobody"])
+def test_an_account_that_existed_before_is_retained(make_record):
+    before = make_record(accounts=["nobody"])
 
-    # Both are on this machine.
-    assert perform(remove.drop_users(["daemon", "nobody"], was, Commands())) == [
+    # Both accounts exist on the machine that runs the test.
+    assert perform(remove.drop_users(["daemon", "nobody"], before, Commands())) == [
         "account daemon removed", "group daemon removed",
     ]  # fmt: skip
 
 
-def test_apt_lists_that_existed_before_are_retained(tmp_path, recorded):
+def test_apt_lists_that_existed_before_are_retained(tmp_path, make_record):
     for name in ("mirror_dists_sid_InRelease", "other_dists_sid_InRelease"):
         (tmp_path / name).touch()
-    was = recorded(lists=[str(tmp_path / "mirror_dists_sid_InRelease")])
-    traces = {**NOTHING, "own": [f"{tmp_path}/*_dists_sid_*"]}
+    before = make_record(lists=[str(tmp_path / "mirror_dists_sid_InRelease")])
+    traces = {**EMPTY_FOOTPRINT, "own": [f"{tmp_path}/*_dists_sid_*"]}
 
-    for stage in remove.stages(traces, was, Commands(), remove_data=False):
+    for stage in remove.stages(traces, before, Commands(), remove_data=False):
         perform(stage)
 
     assert [path.name for path in tmp_path.glob("*_dists_*")] == ["mirror_dists_sid_InRelease"]
 
 
-def test_only_packages_of_the_site_get_debconf_answers_to_remove_data(recorded):
-    commands = Commands(("debconf-show", "  mariadb-server/remove: false\n"))
+def test_only_packages_of_the_site_get_debconf_answers_to_remove_data(make_record):
+    commands = Commands(debconf_show="  mariadb-server/remove: false\n")
     lines = ["mariadb-server mariadb-server/remove boolean true", "munge munge/remove boolean true"]
-    was = recorded()
+    before = make_record()
 
-    assert perform(remove.answer_questions(lines, was, commands)) == [
+    assert perform(remove.answer_questions(lines, before, commands)) == [
         "mariadb-server/remove answered: true"
     ]
     assert commands.calls == ["debconf-show mariadb-server", "debconf-set-selections"]
-    commands.answers["debconf-show"] = "* mariadb-server/remove: true\n"
-    assert perform(remove.answer_questions(lines, was, commands)) == []
+    commands.outputs["debconf-show"] = "* mariadb-server/remove: true\n"
+    assert perform(remove.answer_questions(lines, before, commands)) == []
 
 
 def test_only_changes_are_reported():
-    commands, was, traces = (
-        Commands(),
-        remove.Record(Path("/nonexistent")),
-        {**NOTHING, "reloads": ["ssh"]},
-    )
+    commands = Commands()
+    before = remove.Record(Path("/nonexistent"))
+    traces = {**EMPTY_FOOTPRINT, "reloads": ["ssh"]}
 
-    remove.notify(traces, [], was, commands)
+    remove.notify(traces, [], before, commands)
     assert commands.calls == []
-    remove.notify(traces, ["/etc/systemd/system/a.service removed"], was, commands)
+    remove.notify(traces, ["/etc/systemd/system/a.service removed"], before, commands)
     assert commands.calls == ["systemctl daemon-reload", "systemctl try-reload-or-restart ssh"]
 
 
@@ -334,11 +340,11 @@ def test_nested_mounts_are_removed_first_and_others_are_retained():
     ]  # fmt: skip
 
 
-def test_packages_that_were_automatic_before_are_marked_automatic(recorded):
-    commands = Commands(("apt-mark", "munge\nslurmd\nsudo\nother\n"))
+def test_packages_that_were_automatic_before_are_marked_automatic(make_record):
+    commands = Commands(apt_mark="munge\nslurmd\nsudo\nother\n")
 
     changes = perform(
-        remove.mark_packages(["munge", "slurmd", "sudo", "absent"], recorded(), commands)
+        remove.mark_packages(["munge", "slurmd", "sudo", "absent"], make_record(), commands)
     )
 
     assert changes == ["no longer wanted: munge slurmd"]
@@ -348,14 +354,15 @@ def test_packages_that_were_automatic_before_are_marked_automatic(recorded):
 def test_new_packages_are_removed_unless_they_were_installed_manually():
     """apt alone would retain gawk, because gawk can replace the required package mawk."""
     commands = Commands(
-        ("apt-get", "Reading package lists...\nRemv slurmd [24.11]\nRemv gawk:amd64 [5.2]\n")
+        apt_get="Reading package lists...\nRemv slurmd [24.11]\nRemv gawk:amd64 [5.2]\n"
     )
+    installed = {"mawk", "orphan", "slurmd", "gawk", "vim"}
+    installed_before = {"mawk", "orphan"}
+    manual = {"vim"}
 
-    gone = packages.packages_to_remove(
-        {"mawk", "orphan", "slurmd", "gawk", "vim"}, {"mawk", "orphan"}, {"vim"}, commands
-    )
+    unwanted = packages.packages_to_remove(installed, installed_before, manual, commands)
 
-    assert gone == {"slurmd", "gawk"}
+    assert unwanted == {"slurmd", "gawk"}
     assert commands.calls[0].endswith("--simulate remove gawk slurmd")
 
 
@@ -363,13 +370,14 @@ def test_a_new_package_that_is_still_needed_is_retained():
     class Apt(Commands):
         def __call__(self, *argv):
             super().__call__(*argv)
-            return "Remv slurmd [24.11]\nRemv orphan [1]\n" + (
-                "" if argv[-1] == "autoremove" else "Remv theirs [1]\n"
-            )
+            output = "Remv slurmd [24.11]\nRemv orphan [1]\n"
+            if argv[-1] != "autoremove":
+                output += "Remv theirs [1]\n"
+            return output
 
-    assert packages.packages_to_remove(
-        {"orphan", "slurmd", "library"}, {"orphan"}, set(), Apt()
-    ) == {"slurmd"}
+    installed = {"orphan", "slurmd", "library"}
+
+    assert packages.packages_to_remove(installed, {"orphan"}, set(), Apt()) == {"slurmd"}
 
 
 def test_a_half_installed_package_is_recorded():
@@ -378,13 +386,14 @@ def test_a_half_installed_package_is_recorded():
     assert packages.by_state(states) == ({"sudo", "munge"}, {"old"})
 
 
-def test_packages_of_an_interrupted_removal_are_removed(tmp_path, recorded, monkeypatch):
+def test_packages_of_an_interrupted_removal_are_removed(tmp_path, make_record, monkeypatch):
     """apt has marked these packages as manually installed."""
-    recorded()
-    host = Host(installed="sudo slurmd", manual="sudo", purge="cut off")
-    with pytest.raises(Failed, match="cut off"):
+    make_record()
+    host = Host(installed="sudo slurmd", manual="sudo", purge_error="interrupted")
+    with pytest.raises(AptError, match="interrupted"):
         remove_packages(monkeypatch, host, tmp_path / "before")
-    host.manual, host.purge = "sudo slurmd", ""
+    host.manual = "sudo slurmd"
+    host.purge_error = ""
 
     assert remove_packages(monkeypatch, host, tmp_path / "before") == {
         "changed": True,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid's CA certificate: from the inventory to the trusted certificates of the hosts."""
+"""The certificate of the grid's CA: its check in the inventory, its file and its use on hosts."""
 
 import datetime as dt
 import subprocess
@@ -13,73 +13,80 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from tests.roles.catalogue import ROOT, Role
-from tests.roles.conftest import trusted
-from tests.roles.inventories import NOW, read
+from tests.roles.conftest import trust_templates
+from tests.roles.inventories import NOW, read_inventory
 
 PKI = Role("pki")
-PLACE = "/etc/gridstead/grid-ca.crt"
+CA_FILE = "/etc/gridstead/grid-ca.crt"
 
 
 def certificate(ends=NOW + dt.timedelta(days=300)):
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1)
-    made = made.not_valid_before(NOW - dt.timedelta(days=300)).not_valid_after(ends)
-    return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+    """Return a certificate as PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([])
+    begins = NOW - dt.timedelta(days=300)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, begins, ends)
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
-def write(folder, text):
-    """Run the task that writes the certificates, with another folder."""
+def write_ca_file(folder, text):
+    """Run the task that writes the CA file, with another folder, and return Ansible's output."""
     tasks = yaml.safe_load((PKI.path / "tasks/configure.yml").read_text())[:1]
-    given = PKI.vars | {"pki_grid_authority": text}
-    given |= {"__pki_grid_authority": str(folder / "grid-ca.crt")}
-    given |= {"ansible_python_interpreter": sys.executable}
+    variables = PKI.vars | {
+        "pki_grid_authority": text,
+        "__pki_grid_authority": str(folder / "grid-ca.crt"),
+        "ansible_python_interpreter": sys.executable,
+    }
     play = {
         "hosts": "localhost",
         "connection": "local",
         "gather_facts": False,
-        "vars": given,
+        "vars": variables,
         "tasks": tasks,
     }
     path = folder / "play.yml"
     path.write_text(yaml.safe_dump([play]))
     argv = ["ansible-playbook", "--inventory=localhost,", path]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    result = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert result.returncode == 0, result.stdout
+    return result.stdout
 
 
 def test_the_ca_file_is_world_readable_and_removed_without_a_certificate(tmp_path):
     file, text = tmp_path / "grid-ca.crt", certificate()
 
-    write(tmp_path, text.rstrip())
+    write_ca_file(tmp_path, text.rstrip())
     assert file.read_text() == text
     assert file.stat().st_mode & 0o777 == 0o644
-    assert "changed=0" in write(tmp_path, text)
+    assert "changed=0" in write_ca_file(tmp_path, text)
 
-    write(tmp_path, "")
+    write_ca_file(tmp_path, "")
     assert not file.exists()
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("variables", "expected"),
     [
-        ({"ca_certificates": "PEM"}, PLACE),
+        ({"ca_certificates": "PEM"}, CA_FILE),
         ({"ca_file": "/etc/ssl/certs/ca-certificates.crt"}, "/etc/ssl/certs/ca-certificates.crt"),
         ({}, "/etc/gridstead/pki/ca.crt"),
     ],
 )
-def test_the_supervisor_and_its_jobs_trust_the_ca(said, expected, site):
+def test_the_supervisor_and_its_jobs_trust_the_ca(variables, expected, site):
     grid = site.templar(PKI, "control").available_variables["gridstead_grid"]
-    grid = {key: value for key, value in grid.items() if key != "ca_file"} | said
+    grid = {key: value for key, value in grid.items() if key != "ca_file"} | variables
     templar = site.templar(Role("control_plane"), "control", gridstead_grid=grid)
 
     settings = templar.template(templar.available_variables["control_plane_settings"]["supervisor"])
 
-    assert settings["job_definitions"]["ca_file"] == settings["logger_ca_file"] == expected
+    assert settings["job_definitions"]["ca_file"] == expected
+    assert settings["logger_ca_file"] == expected
 
 
 def test_every_host_gets_the_ca_file(site):
-    assert PKI.vars["__pki_grid_authority"] == PLACE
+    assert PKI.vars["__pki_grid_authority"] == CA_FILE
     for host in ("control", "compute1"):
         templar = site.templar(PKI, host, gridstead_grid={"ca_certificates": "PEM"})
         assert templar.template(templar.available_variables["pki_grid_authority"]) == "PEM"
@@ -87,24 +94,25 @@ def test_every_host_gets_the_ca_file(site):
 
 def test_verification_reports_a_missing_or_expiring_ca(site):
     (task,) = yaml.safe_load((PKI.path / "tasks/verify.yml").read_text())
-    for text, extra in (("", 0), ("PEM", 1)):
+    for text, checked_files in (("", []), ("PEM", [CA_FILE])):
         templar = site.templar(PKI, "control", pki_grid_authority=text)
         templar.available_variables |= {"__pki_commands": []}
-        checks = templar.template(trusted(task["gridstead.site.inspection"]["commands"]))
-        assert [entry["argv"][-1] for entry in checks] == [PLACE] * extra
+        checks = templar.template(trust_templates(task["gridstead.site.inspection"]["commands"]))
+        assert [check["argv"][-1] for check in checks] == checked_files
 
 
 @pytest.fixture
 def inventory(tmp_path):
+    """The completed example inventory without the grid's CA."""
     loader = DataLoader()
     loader.set_basedir(str(ROOT / "playbooks"))
-    checks = read(loader, "example", tmp_path / "secrets")
-    checks.grid(ca_file=None)
-    return checks
+    inventory = read_inventory(loader, "example", tmp_path / "secrets")
+    inventory.set_grid(ca_file=None)
+    return inventory
 
 
 def test_a_valid_ca_certificate_is_accepted(inventory):
-    inventory.grid(ca_certificates=certificate())
+    inventory.set_grid(ca_certificates=certificate())
 
     assert inventory.problems() == []
 
@@ -122,28 +130,30 @@ def test_a_valid_ca_certificate_is_accepted(inventory):
     ],
 )
 def test_an_invalid_ca_certificate_has_one_message(text, message, inventory):
-    inventory.grid(ca_certificates=text)
+    inventory.set_grid(ca_certificates=text)
 
     (line,) = inventory.problems()
     assert line.startswith(f"gridstead_grid.ca_certificates: {message}")
 
 
 def test_the_grids_ca_is_set_only_once(inventory):
-    (neither,) = inventory.problems()
-    inventory.grid(ca_certificates=certificate(), ca_file="/etc/ssl/certs/ca-certificates.crt")
-    (both,) = inventory.problems()
+    (message_without_ca,) = inventory.problems()
+    inventory.set_grid(ca_certificates=certificate(), ca_file="/etc/ssl/certs/ca-certificates.crt")
+    (message_with_two,) = inventory.problems()
 
-    assert neither.startswith(
+    assert message_without_ca.startswith(
         "gridstead_grid.ca_certificates: this key and ca_file are both missing"
     )
     assert (
         "To be fixed by the author of this inventory, with values from the grid's operator"
-        in neither
+        in message_without_ca
     )
-    assert both.startswith("gridstead_grid.ca_certificates: this key and ca_file are both set")
+    assert message_with_two.startswith(
+        "gridstead_grid.ca_certificates: this key and ca_file are both set"
+    )
 
 
-def test_a_complete_grid_uses_its_own_ca(inventory):
-    inventory.group("grid", "infra")
+def test_a_site_with_group_grid_needs_no_ca_certificate(inventory):
+    inventory.set_group("grid", "infra")
 
     assert inventory.problems() == []

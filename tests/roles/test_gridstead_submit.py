@@ -22,15 +22,16 @@ CANCEL = ["cancel", "--slurm-job-id", "12", "--proof", JOB_KEY]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def loaded():
-    """Return the module of the program's text. No bytecode file is written."""
+def load_program():
+    """Execute the program's text in the module. No bytecode file is written."""
     exec(compile(FILE.read_text(), str(FILE), "exec"), program.__dict__)
 
 
-def status_of(call, *arguments):
-    with pytest.raises(program.CommandError) as stopped:
-        call(*arguments)
-    return stopped.value.args[0]
+def exit_code_of(function, *arguments):
+    """Return the exit code with which a function stops the program."""
+    with pytest.raises(program.CommandError) as stop:
+        function(*arguments)
+    return stop.value.args[0]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def status_of(call, *arguments):
     ],
 )
 def test_unknown_arguments_are_refused(words):
-    assert status_of(program.parse, words) == program.EXIT_USAGE
+    assert exit_code_of(program.parse, words) == program.EXIT_USAGE
 
 
 def test_options_are_accepted_in_any_order():
@@ -78,7 +79,7 @@ def test_options_are_accepted_in_any_order():
     ],
 )
 def test_a_job_without_script_and_environment_is_refused(job):
-    assert status_of(program.read_job, json.dumps(job)) == program.EXIT_USAGE
+    assert exit_code_of(program.read_job, json.dumps(job)) == program.EXIT_USAGE
 
 
 def test_broken_json_is_a_value_error():
@@ -92,7 +93,7 @@ def test_broken_json_is_a_value_error():
 def test_an_account_without_a_wallet_is_refused(uid, gid):
     options = {"user": ADDRESS, "uid": uid, "gid": gid}
 
-    assert status_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
+    assert exit_code_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
 def test_a_name_with_another_uid_is_refused(monkeypatch):
@@ -100,13 +101,13 @@ def test_a_name_with_another_uid_is_refused(monkeypatch):
     monkeypatch.setattr(program.pwd, "getpwnam", lambda _name: entry)
     options = {"user": ADDRESS, "uid": "200001", "gid": "100000"}
 
-    assert status_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
+    assert exit_code_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
 def test_a_name_that_does_not_resolve_is_refused():
     options = {"user": ADDRESS, "uid": "200001", "gid": "100000"}
 
-    assert status_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
+    assert exit_code_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
 @pytest.mark.parametrize(
@@ -130,8 +131,8 @@ def test_a_limit_is_read_as_minutes(limit, expected):
         ("sbatch: error: invalid partition", 69),
     ],
 )
-def test_a_controller_that_does_not_answer_is_not_a_refusal(reason, expected):
-    assert status_of(program.run, "sh", "-c", f"echo '{reason}' >&2; exit 1") == expected
+def test_an_unreachable_controller_and_a_refusal_have_different_exit_codes(reason, expected):
+    assert exit_code_of(program.run, "sh", "-c", f"echo '{reason}' >&2; exit 1") == expected
 
 
 def test_commands_get_only_the_path_variable(monkeypatch):

@@ -41,12 +41,17 @@ def with_footprint():
 
 
 def footprint(site, role):
-    """Return the units, the paths and the data of a role, with its defaults of what follows."""
+    """Return the units, the paths and the data of a role.
+
+    Slurm's state is in its default folder. The footprint of role shared_storage includes both of
+    its own back ends.
+    """
     host = (site.hosts_of(role) or ["controller"])[0]
+    backends = ("nfs", "moosefs") if role.name == "shared_storage" else ("nfs",)
     merged = {"units": set(), "paths": set(), "data": set()}
-    for backend in ("nfs", "moosefs") if role.name == "shared_storage" else ("nfs",):
-        more = {"shared_storage_backend": backend, "slurm_state_directory": STATE}
-        templar = site.templar(role, host, **more)
+    for backend in backends:
+        variables = {"shared_storage_backend": backend, "slurm_state_directory": STATE}
+        templar = site.templar(role, host, **variables)
         traces = templar.template(trust_as_template(f"{{{{ __{role.name}_footprint }}}}"))
         merged["units"] |= {unit.removesuffix(".service") for unit in traces.get("units", [])}
         merged["data"] |= set(traces.get("data", []))
@@ -65,12 +70,20 @@ def roles_of(site):
     return names
 
 
-def in_section(section, roles_of):
-    return set().union(*(roles_of.get(group, set()) for group in section.groups))
+def merged_footprints(kind, names, footprints):
+    """Return the objects of a kind in the footprints of the named roles."""
+    merged = set()
+    for name in names:
+        merged |= footprints[name][kind]
+    return merged
 
 
-def collected(kind, names, footprints):
-    return set().union(*(footprints[name][kind] for name in names))
+def objects_of_section(kind, section, roles_of, footprints):
+    """Return the objects of a kind of all roles of a section's groups."""
+    names = set()
+    for group in section.groups:
+        names |= roles_of.get(group, set())
+    return merged_footprints(kind, names, footprints)
 
 
 def pattern(name):
@@ -79,7 +92,7 @@ def pattern(name):
 
 
 def is_covered(path, traces):
-    """Return whether a path of the page is one of the traces, in one, above one, or a pattern."""
+    """Return whether a path of the page is a trace, is below or above one, or matches one."""
     for trace in traces:
         if is_above(path, trace) or fnmatchcase(trace, path):
             return True
@@ -89,6 +102,7 @@ def is_covered(path, traces):
 
 
 def is_above(path, trace):
+    """Return whether a path is a trace or a folder above it."""
     return trace == path or trace.startswith(f"{path}/")
 
 
@@ -98,68 +112,74 @@ def test_the_tables_of_ports_are_up_to_date():
 
 
 def test_every_group_with_a_port_has_a_table_of_ports():
-    flows = yaml.safe_load(flows_page.DATA.read_text())["gridstead_flows"]
-    groups = {group for flow in flows for group in flow["to"]} - {"slurm_backup_controller"}
+    groups = set()
+    for flow in yaml.safe_load(flows_page.DATA.read_text())["gridstead_flows"]:
+        groups |= set(flow["to"])
 
-    assert set(re.findall(r"<!-- ports (\w+) -->", hosts_page.PAGE.read_text())) == groups
+    tables = re.findall(r"<!-- ports (\w+) -->", hosts_page.PAGE.read_text())
+    assert set(tables) == groups - {"slurm_backup_controller"}
 
 
 @every_section
 def test_units_of_a_section_belong_to_roles_of_its_groups(section, roles_of, footprints):
-    known = collected("units", in_section(section, roles_of), footprints)
+    role_units = objects_of_section("units", section, roles_of, footprints)
 
-    units = [pattern(unit.removesuffix(".service")) for unit in section.units]
-    assert [unit for unit in units if not any(fnmatchcase(name, unit) for name in known)] == []
+    for unit in section.units:
+        unit_pattern = pattern(unit.removesuffix(".service"))
+        assert any(fnmatchcase(name, unit_pattern) for name in role_units), unit
 
 
 def test_every_unit_of_a_role_is_on_the_page(footprints):
-    listed = {pattern(unit.removesuffix(".service")) for part in SECTIONS for unit in part.units}
-    started_by_timers = {unit.removesuffix(".timer") for unit in listed}
-    patterns = listed | started_by_timers | set(UNLISTED)
+    patterns = set(UNLISTED)
+    for section in SECTIONS:
+        for unit in section.units:
+            listed = pattern(unit.removesuffix(".service"))
+            # A timer starts the service of the same name.
+            patterns |= {listed, listed.removesuffix(".timer")}
 
-    missing = set()
-    for name in collected("units", footprints, footprints):
-        if not any(fnmatchcase(name, unit) for unit in patterns):
-            missing.add(name)
-    assert missing == set()
+    for name in merged_footprints("units", footprints, footprints):
+        assert any(fnmatchcase(name, unit) for unit in patterns), name
 
 
 @every_section
 def test_paths_of_a_section_belong_to_roles_of_its_groups(section, roles_of, footprints):
-    known = collected("paths", in_section(section, roles_of), footprints)
+    role_paths = objects_of_section("paths", section, roles_of, footprints)
 
-    paths = {path for path, _ in section.files} - set(NOT_IN_A_FOOTPRINT)
-    assert {path for path in paths if not is_covered(path, known)} == set()
+    for path, _ in section.files:
+        assert path in NOT_IN_A_FOOTPRINT or is_covered(path, role_paths), path
 
 
 def test_all_data_of_the_roles_is_on_the_page(footprints):
     """Data is what a teardown retains, so an operator may want to back it up."""
-    paths = [path for part in SECTIONS for path, _ in part.files]
+    listed = [path for path, _ in listed_files()]
 
-    missing = set()
-    for trace in collected("data", footprints, footprints) - set(UNLISTED_DATA):
-        if not any(is_above(path, trace) for path in paths):
-            missing.add(trace)
-    assert missing == set()
+    for trace in merged_footprints("data", footprints, footprints) - set(UNLISTED_DATA):
+        assert any(is_above(path, trace) for path in listed), trace
+
+
+def listed_files():
+    """Yield each path of the page with its cell of column backup."""
+    for section in SECTIONS:
+        yield from section.files
 
 
 def test_the_column_backup_names_parts_of_a_backup():
     text = (ROOT / "docs/howto/backup.md").read_text()
     parts = set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
 
-    named = {backup for part in SECTIONS for _, backup in part.files} - {"", "**your own**"}
-    assert named == parts
+    named = {backup for _, backup in listed_files()}
+    assert named - {"", "**your own**"} == parts
 
 
 @pytest.mark.parametrize("group", ["control_plane", "grid"])
 def test_the_column_backup_marks_what_role_control_plane_backs_up(group, site_of):
-    role = next(role for role in roles() if role.name == "control_plane")
-    site = site_of(next(role for role in roles() if role.name == "devnet"))
+    role = Role("control_plane")
+    site = site_of(Role("devnet"))
     host = site.inventory.get_hosts(group)[0].name
-    section = next(part for part in SECTIONS if group in part.groups)
+    section = next(section for section in SECTIONS if group in section.groups)
     marked = {path for path, backup in section.files if backup == "control_plane-HOST"}
 
-    kept = site.templar(role, host).template(
+    backed_up = site.templar(role, host).template(
         trust_as_template("{{ __control_plane_archived_directories }}")
     )
-    assert marked <= set(kept)
+    assert marked <= set(backed_up)

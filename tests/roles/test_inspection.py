@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module of the roles' verification: units, files and commands on this machine."""
+"""Module inspection, which verifies units, files and commands of a host."""
 
 import getpass
 import os
@@ -15,11 +15,17 @@ RUNNING = {
 }
 
 
-def asked(*argv, expect=(), refuse=(), wait_s=0):
+def command(*argv, expect=(), refuse=(), wait_s=0):
+    """Return a command with its checks, as a role passes it to the module."""
     return {
-        "what": "it says yes", "argv": list(argv), "expect": expect, "refuse": refuse, "wait_s": wait_s,
-        "who": "grid", "hint": "Ask it again.",
-    }  # fmt: skip
+        "what": "the command succeeds",
+        "argv": list(argv),
+        "expect": expect,
+        "refuse": refuse,
+        "wait_s": wait_s,
+        "who": "grid",
+        "hint": "Run it again.",
+    }
 
 
 @pytest.mark.parametrize(
@@ -36,10 +42,12 @@ def asked(*argv, expect=(), refuse=(), wait_s=0):
     ],
 )
 def test_a_stopped_or_disabled_unit_is_reported(properties, seen):
-    look = inspection.unit("x.service", RUNNING | properties)
+    check = inspection.unit("x.service", RUNNING | properties)
 
-    assert (look.ok, look.seen, look.who) == (False, seen, "operator")
-    assert "x.service" in look.hint
+    assert not check.ok
+    assert check.seen == seen
+    assert check.who == "operator"
+    assert "x.service" in check.hint
 
 
 @pytest.mark.parametrize(
@@ -47,17 +55,20 @@ def test_a_stopped_or_disabled_unit_is_reported(properties, seen):
     [{}, {"UnitFileState": "static"}, {"ActiveState": "reloading"}, {"ActiveState": "refreshing"}],
 )
 def test_a_running_unit_is_accepted(properties):
-    look = inspection.unit("x.service", RUNNING | properties)
+    check = inspection.unit("x.service", RUNNING | properties)
 
-    assert (look.ok, look.seen, look.hint) == (True, "", "")
+    assert check.ok
+    assert check.seen == ""
+    assert check.hint == ""
 
 
 def test_a_starting_unit_is_checked_again(monkeypatch):
     monkeypatch.setattr(inspection, "PAUSE_S", 0)
-    answers = iter([[RUNNING, RUNNING | {"ActiveState": "activating"}], [RUNNING, RUNNING]])
-    monkeypatch.setattr(inspection, "properties", lambda _names: next(answers))
+    starting = RUNNING | {"ActiveState": "activating"}
+    results = iter([[RUNNING, starting], [RUNNING, RUNNING]])
+    monkeypatch.setattr(inspection, "properties", lambda _names: next(results))
 
-    assert [look.ok for look in inspection.units(["a.service", "b.service"])] == [True, True]
+    assert all(check.ok for check in inspection.units(["a.service", "b.service"]))
 
 
 def test_a_unit_that_never_finishes_its_start_is_reported(monkeypatch):
@@ -66,19 +77,25 @@ def test_a_unit_that_never_finishes_its_start_is_reported(monkeypatch):
         inspection, "properties", lambda _names: [RUNNING | {"ActiveState": "activating"}]
     )
 
-    assert [look.ok for look in inspection.units(["a.service"])] == [False]
+    (check,) = inspection.units(["a.service"])
+
+    assert not check.ok
 
 
-def test_a_machine_without_systemd_has_no_unit_that_runs(monkeypatch):
+def test_units_are_reported_as_stopped_without_systemd(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    assert [look.ok for look in inspection.units(["a.service", "b.service"])] == [False, False]
+    first, second = inspection.units(["a.service", "b.service"])
+
+    assert not first.ok
+    assert not second.ok
 
 
 def test_an_absent_file_is_reported(tmp_path):
-    look = inspection.file({"path": str(tmp_path / "key")})
+    check = inspection.file({"path": str(tmp_path / "key")})
 
-    assert (look.ok, look.seen) == (False, "No such file or directory")
+    assert not check.ok
+    assert check.seen == "No such file or directory"
 
 
 def test_all_faults_of_a_file_are_reported(tmp_path):
@@ -86,9 +103,10 @@ def test_all_faults_of_a_file_are_reported(tmp_path):
     path.touch()
     path.chmod(0o644)
 
-    look = inspection.file({"path": str(path), "owner": "nobody-here", "mode": "0600"})
+    check = inspection.file({"path": str(path), "owner": "nobody-here", "mode": "0600"})
 
-    assert (look.ok, look.seen) == (False, f"owner is {getpass.getuser()}, mode is 0644")
+    assert not check.ok
+    assert check.seen == f"owner is {getpass.getuser()}, mode is 0644"
 
 
 def test_a_correct_file_is_accepted(tmp_path):
@@ -100,58 +118,62 @@ def test_a_correct_file_is_accepted(tmp_path):
 
 
 def test_a_missing_command_is_reported():
-    look = inspection.command(asked("/nonexistent/program"))
+    check = inspection.command(command("/nonexistent/program"))
 
-    assert (look.ok, look.who, look.hint) == (False, "grid", "Ask it again.")
-    assert look.seen == '/nonexistent/program exited 127: "No such file or directory"'
+    assert not check.ok
+    assert check.who == "grid"
+    assert check.hint == "Run it again."
+    assert check.seen == '/nonexistent/program exited 127: "No such file or directory"'
 
 
 def test_a_failed_command_is_reported_with_its_output():
-    assert inspection.command(asked("sh", "-c", "echo no >&2; exit 3")).seen == 'sh exited 3: "no"'
+    assert (
+        inspection.command(command("sh", "-c", "echo no >&2; exit 3")).seen == 'sh exited 3: "no"'
+    )
 
 
 def test_a_command_that_does_not_end_is_reported(monkeypatch):
     monkeypatch.setattr(inspection, "COMMAND_TIMEOUT_S", 0.1)
 
     assert (
-        inspection.command(asked("sleep", "60")).seen
+        inspection.command(command("sleep", "60")).seen
         == 'sleep exited 124: "not finished within 0.1 s"'
     )
 
 
 def test_every_pattern_that_is_missing_is_named():
     assert (
-        inspection.command(asked("echo", "b", expect=["^a", "^b", "c$"])).seen
+        inspection.command(command("echo", "b", expect=["^a", "^b", "c$"])).seen
         == 'echo does not print ^a, c$: "b"'
     )
 
 
 def test_every_forbidden_line_is_named():
-    look = inspection.command(
-        asked("printf", "n1 idle\\nn2 down\\nn3 drain\\n", refuse=["^(?!.* idle$).+$"])
+    check = inspection.command(
+        command("printf", "n1 idle\\nn2 down\\nn3 drain\\n", refuse=["^(?!.* idle$).+$"])
     )
 
-    assert look.seen == "printf prints n2 down, n3 drain"
+    assert check.seen == "printf prints n2 down, n3 drain"
 
 
 def test_a_command_is_repeated_until_it_succeeds(tmp_path, monkeypatch):
     monkeypatch.setattr(inspection, "PAUSE_S", 0.01)
-    second_time = f"test -e {tmp_path}/seen || {{ touch {tmp_path}/seen; exit 1; }}"
+    fail_once = f"test -e {tmp_path}/file || {{ touch {tmp_path}/file; exit 1; }}"
 
-    assert inspection.command(asked("sh", "-c", second_time, wait_s=10)).ok
+    assert inspection.command(command("sh", "-c", fail_once, wait_s=10)).ok
 
 
 def test_a_command_has_no_input_and_an_english_locale():
-    assert inspection.command(asked("sh", "-c", "cat; echo $LC_ALL", expect=["^C$"])).ok
+    assert inspection.command(command("sh", "-c", "cat; echo $LC_ALL", expect=["^C$"])).ok
 
 
 def test_the_message_names_only_the_faults():
-    looks = [
+    checks = [
         inspection.Check("a", ok=True),
         inspection.Check("b", ok=False, seen="x"),
         inspection.Check("c", ok=False, seen="y"),
     ]
 
-    assert inspection.failure_message(looks) == "2 of 3 checks failed: b: x; c: y"
-    assert inspection.failure_message(looks[:1]) == ""
-    assert os.linesep not in inspection.failure_message(looks)
+    assert inspection.failure_message(checks) == "2 of 3 checks failed: b: x; c: y"
+    assert inspection.failure_message(checks[:1]) == ""
+    assert os.linesep not in inspection.failure_message(checks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a host's packages is what dpkg and apt have, on this machine."""
+"""Module installed_packages: the facts match dpkg and apt on this machine."""
 
 import os
 import runpy
@@ -7,24 +7,23 @@ import subprocess
 
 import pytest
 from tests.roles.catalogue import ROOT
-from tests.roles.modules import call
+from tests.roles.modules import run_module
 
 MODULE = ROOT / "plugins/modules/installed_packages.py"
 
 
 @pytest.fixture(scope="module")
 def module():
-    """Return the module's names."""
+    """The global names of the module."""
     return runpy.run_path(str(MODULE))
 
 
 def test_the_facts_match_dpkg(tmp_path):
-    facts = call(MODULE, {}, tmp=tmp_path / "tmp")["ansible_facts"]
+    facts = run_module(MODULE, {}, tmp=tmp_path / "tmp")["ansible_facts"]
 
-    version = subprocess.run(
-        ["dpkg-query", "-Wf${Version}", "dpkg"], capture_output=True, text=True, check=True
-    ).stdout
-    assert facts["packages"]["dpkg"] == version
+    argv = ["dpkg-query", "-Wf${Version}", "dpkg"]
+    result = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert facts["packages"]["dpkg"] == result.stdout
     assert facts["package_lists_age"] >= 0
 
 
@@ -34,12 +33,12 @@ def test_a_removed_package_is_not_listed(module):
     assert module["packages_of"](states) == {"base-files": "13.8"}
 
 
-def test_the_age_of_apt_lists_is_their_newest_file_time(module, tmp_path):
-    signs = (tmp_path / "stamp", tmp_path / "lists")
-    assert module["newest_change"](signs) == 0
+def test_the_newest_file_time_is_the_time_of_the_apt_lists(module, tmp_path):
+    files = (tmp_path / "stamp", tmp_path / "lists")
+    assert module["newest_change"](files) == 0
 
-    for sign, changed_at in zip(signs, (1_000, 900), strict=True):
-        sign.touch()
-        os.utime(sign, (changed_at, changed_at))
+    for file, modified_at in zip(files, (1_000, 900), strict=True):
+        file.touch()
+        os.utime(file, (modified_at, modified_at))
 
-    assert module["newest_change"](signs) == 1_000
+    assert module["newest_change"](files) == 1_000

@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 import yaml
 from tests.roles.catalogue import ROOT
-from tests.roles.inventories import copied, make_authority
+from tests.roles.inventories import copy_inventory, make_authority
 
-WITHOUT_PYDANTIC = "import sys; sys.modules['pydantic'] = None; "
-MAIN = "from ansible.cli.playbook import main; sys.argv[0] = 'ansible-playbook'; main()"
-VALIDATING = [
-    path.name
-    for path in sorted((ROOT / "playbooks").glob("*.yml"))
-    if ": validate.yml" in path.read_text()
-]
+# ansible-playbook in a process that cannot import pydantic.
+WITHOUT_PYDANTIC = """
+import sys
+sys.modules["pydantic"] = None
+sys.argv[0] = "ansible-playbook"
+from ansible.cli.playbook import main
+main()
+"""
+PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
+VALIDATING = [path.name for path in PLAYBOOKS if ": validate.yml" in path.read_text()]
 
 
 def run(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -29,9 +32,8 @@ def run(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str
 
 def ansible_inventory(folder: Path) -> dict[str, Any]:
     command = ["ansible-inventory", f"--inventory={folder}", "--list"]
-    return json.loads(
-        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    )
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(result.stdout)
 
 
 def validate(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -41,7 +43,7 @@ def validate(folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A copy of the example inventory."""
-    return copied("example", tmp_path / "site")
+    return copy_inventory("example", tmp_path / "site")
 
 
 def test_the_playbook_reports_all_mistakes_and_changes_nothing(site, tmp_path):
@@ -56,13 +58,16 @@ def test_the_playbook_reports_all_mistakes_and_changes_nothing(site, tmp_path):
     )
     before = sorted(tmp_path.rglob("*"))
 
-    done = validate(site)
+    result = validate(site)
 
-    assert done.returncode == 2
-    report = done.stdout.partition("msg: |-")[2]
+    assert result.returncode == 2
+    report = result.stdout.partition("msg: |-")[2]
     assert "The inventory has 6 mistakes; no host was changed." in report
     for words in (
-        "group directory: 0 hosts. Allowed: one, or two that replicate. To be fixed by the author of this inventory.",
+        (
+            "group directory: 0 hosts. Allowed: one, or two that replicate."
+            " To be fixed by the author of this inventory."
+        ),
         "group control_plane: 2 hosts: control, db. Allowed: exactly one.",
         "host Compute_3: not a valid host name",
         "hosts Compute_3, compute2: all have the gridstead_address 10.64.2.22.",
@@ -75,70 +80,70 @@ def test_the_playbook_reports_all_mistakes_and_changes_nothing(site, tmp_path):
 
 @pytest.mark.parametrize("name", ["example", "single"])
 def test_secrets_and_backup_files_are_not_read_as_inventory(name, tmp_path):
-    site = copied(name, tmp_path / "site")
+    site = copy_inventory(name, tmp_path / "site")
     hosts = ansible_inventory(site)["_meta"]["hostvars"]
-    said = next(iter(hosts.values()))
-    folders = [said["gridstead_secrets_dir"], said["archive_dir"]]
-    for folder in folders:
-        file = tmp_path / "site" / Path(folder).name
-        (file / "pki").mkdir(parents=True)
-        (file / "munge_key").write_text("secret\n")
-        (file / "pki/ca.key").write_text("-----BEGIN PRIVATE KEY-----\nsecret\n")
+    variables = next(iter(hosts.values()))
+    for path in (variables["gridstead_secrets_dir"], variables["archive_dir"]):
+        folder = site / Path(path).name
+        (folder / "pki").mkdir(parents=True)
+        (folder / "munge_key").write_text("secret\n")
+        (folder / "pki/ca.key").write_text("-----BEGIN PRIVATE KEY-----\nsecret\n")
 
     assert set(ansible_inventory(site)["_meta"]["hostvars"]) == set(hosts)
 
 
 @pytest.mark.parametrize("name", ["example", "single"])
 def test_a_completed_copy_is_valid_and_the_example_is_not(name, tmp_path):
-    filled, copy = validate(copied(name, tmp_path / "site")), validate(ROOT / "inventory" / name)
+    completed = validate(copy_inventory(name, tmp_path / "site"))
+    example = validate(ROOT / "inventory" / name)
 
-    assert filled.returncode == 0, filled.stdout
-    assert copy.returncode == 2
-    assert "The inventory has 1 mistake; no host was changed." in copy.stdout
-    assert "1. the inventory: these values are still from the example: " in copy.stdout
+    assert completed.returncode == 0, completed.stdout
+    assert example.returncode == 2
+    assert "The inventory has 1 mistake; no host was changed." in example.stdout
+    assert "1. the inventory: these values are still from the example: " in example.stdout
 
 
 @pytest.mark.parametrize("name", VALIDATING)
 def test_every_playbook_checks_the_inventory_first_with_any_tag(name):
-    done = run(ROOT / "inventory/example", name, "--list-tasks", "--tags=base_configure")
+    result = run(ROOT / "inventory/example", name, "--list-tasks", "--tags=base_configure")
 
-    assert done.returncode == 0, done.stderr
-    assert "Check the inventory" in done.stdout
+    assert result.returncode == 0, result.stderr
+    assert "Check the inventory" in result.stdout
 
 
 def test_a_mistake_stops_a_run_with_tags_before_any_change(site):
     (site / "group_vars/all/more.yml").write_text("slurm_partition: {}\n")
 
-    done = run(site, "site.yml", "--tags=base_configure")
+    result = run(site, "site.yml", "--tags=base_configure")
 
-    assert done.returncode == 2
-    assert "The inventory has 1 mistake; no host was changed." in done.stdout
-    assert done.stdout.count("TASK [") == 1
+    assert result.returncode == 2
+    assert "The inventory has 1 mistake; no host was changed." in result.stdout
+    assert result.stdout.count("TASK [") == 1
 
 
-@pytest.mark.parametrize(("name", "refuses"), [("site.yml", True), ("authority.yml", False)])
-def test_an_expired_ca_stops_every_run_except_its_replacement(name, refuses, site, tmp_path):
-    make_authority(
-        site / ".secrets/pki", *(dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (2020, 2021))
-    )
+@pytest.mark.parametrize(("name", "expected_code"), [("site.yml", 2), ("authority.yml", 0)])
+def test_an_expired_ca_stops_every_run_except_its_replacement(name, expected_code, site, tmp_path):
+    begins = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    ends = dt.datetime(2021, 1, 1, tzinfo=dt.UTC)
+    make_authority(site / ".secrets/pki", begins, ends)
     (site / ".secrets").chmod(0o700)
     key = "ansible.builtin.import_playbook"
     plays = yaml.safe_load((ROOT / "playbooks" / name).read_text())
     (check,) = (play for play in plays if play.get(key) == "validate.yml")
-    (tmp_path / "book.yml").write_text(
-        yaml.safe_dump([check | {key: str(ROOT / "playbooks/validate.yml")}])
-    )
+    check[key] = str(ROOT / "playbooks/validate.yml")
+    (tmp_path / "playbook.yml").write_text(yaml.safe_dump([check]))
 
-    done = run(site, str(tmp_path / "book.yml"))
+    result = run(site, str(tmp_path / "playbook.yml"))
 
-    assert done.returncode == (2 if refuses else 0), done.stdout
-    assert ("the authority expired on 2021-01-01" in done.stdout) is refuses
+    assert result.returncode == expected_code, result.stdout
+    is_reported = "the authority expired on 2021-01-01" in result.stdout
+    assert is_reported is (expected_code != 0)
 
 
 def test_a_missing_package_is_named_with_the_commands_that_install_it(site: Path):
-    argv = [sys.executable, "-c", WITHOUT_PYDANTIC + MAIN, f"--inventory={site}"]
+    argv = [sys.executable, "-c", WITHOUT_PYDANTIC, f"--inventory={site}"]
 
-    done = subprocess.run(
+    result = subprocess.run(
         [*argv, ROOT / "playbooks/validate.yml"],
         cwd=ROOT,
         capture_output=True,
@@ -146,7 +151,7 @@ def test_a_missing_package_is_named_with_the_commands_that_install_it(site: Path
         check=False,
     )
 
-    said = " ".join(done.stdout.split())
-    assert done.returncode != 0
-    assert f"needs package gridstead in {sys.executable}, but pydantic is missing." in said
-    assert f"-m pip install --require-hashes -r {ROOT}/requirements/control.txt" in said
+    output = " ".join(result.stdout.split())
+    assert result.returncode != 0
+    assert f"needs package gridstead in {sys.executable}, but pydantic is missing." in output
+    assert f"-m pip install --require-hashes -r {ROOT}/requirements/control.txt" in output

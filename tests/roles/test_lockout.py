@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role base never removes the SSH access of Ansible. The tests use a fake ssh on this machine."""
+"""Role base does not lock Ansible out of a host. The tests use a fake ssh on this machine."""
 
 import json
 import os
@@ -13,24 +13,27 @@ import yaml
 from tests.roles.catalogue import ROOT, Role
 
 ROLE = Role("base")
-# Takes a password where it is said that one is taken, and runs here what it is asked to run there.
-SSH = """\
+# A fake ssh that runs the command on this machine. If KEYS=no, a login needs a password.
+FAKE_SSH = """\
 #!/bin/sh
 echo "$*" >>"$0.calls"
 case $*:$KEYS in
-*PasswordAuthentication=no*:no) echo 'there: Permission denied (publickey,password).' >&2; exit 255 ;;
+*PasswordAuthentication=no*:no)
+    echo 'remote: Permission denied (publickey,password).' >&2
+    exit 255
+    ;;
 esac
 while :; do case $1 in -[olpi]) shift 2 ;; -*) shift ;; *) break ;; esac done
 shift
 exec sh -c "$*"
 """
 PLAY = {
-    "hosts": "there",
+    "hosts": "remote",
     "gather_subset": ["min"],
     "vars_files": [str(ROLE.path / "defaults/main.yml"), str(ROLE.path / "vars/main.yml")],
     "handlers": [
         {
-            "name": "Keep in mind that everybody knows the new files",
+            "name": "Record that all services have the new files",
             "ansible.builtin.file": {"path": "{{ __base_change_marker }}", "state": "absent"},
             "listen": "base_files_changed",
         }
@@ -38,43 +41,50 @@ PLAY = {
 }
 
 
-class There:
+class Host:
     """A host that is this machine, with other paths for the role's files."""
 
     def __init__(self, folder):
-        self.ssh, self.sshd, self.hosts = folder / "ssh", folder / "sshd.conf", folder / "hosts"
-        self.ssh.write_text(SSH)
+        self.ssh = folder / "ssh"
+        self.sshd_settings = folder / "sshd.conf"
+        self.hosts_file = folder / "hosts"
+        self.ssh.write_text(FAKE_SSH)
         self.ssh.chmod(stat.S_IRWXU)
         self.password = folder / "password"
         self.password.write_text("secret\n")
         self.folder = folder
 
-    def run(self, tasks, keys="yes", **variables):
-        files = [
-            {"path": str(self.hosts), "content": "x\n"},
-            {"path": str(self.sshd), "content": "x\n"},
-        ]
-        variables = {
-            "__base_files": files, "__base_change_marker": str(self.folder / "unsettled"),
-            "__base_sshd_settings": str(self.sshd), "ansible_ssh_executable": str(self.ssh),
-            "ansible_python_interpreter": sys.executable, "base_hostname": "{{ ansible_facts['hostname'] }}",
+    def run(self, task_file, keys="yes", **variables):
+        """Run a task file of the role and return Ansible's exit code and output.
+
+        ``keys`` is "no" if the host accepts no keys.
+        """
+        defaults = {
+            "__base_files": [
+                {"path": str(self.hosts_file), "content": "x\n"},
+                {"path": str(self.sshd_settings), "content": "x\n"},
+            ],
+            "__base_change_marker": str(self.folder / "unsettled"),
+            "__base_sshd_settings": str(self.sshd_settings),
+            "ansible_ssh_executable": str(self.ssh),
+            "ansible_python_interpreter": sys.executable,
+            "base_hostname": "{{ ansible_facts['hostname'] }}",
             "base_hosts": [{"name": "{{ base_hostname }}", "address": "192.0.2.1"}],
-        } | variables  # fmt: skip
-        play = self.folder / "play.yml"
-        play.write_text(
-            yaml.safe_dump([PLAY | {"tasks": [{"import_tasks": str(ROLE.path / "tasks" / tasks)}]}])
-        )
-        site = self.folder / "site.ini"
-        site.write_text("there ansible_ssh_args='-o ProxyJump=door'\n")
+        }
+        tasks = [{"import_tasks": str(ROLE.path / "tasks" / task_file)}]
+        playbook = self.folder / "play.yml"
+        playbook.write_text(yaml.safe_dump([PLAY | {"tasks": tasks}]))
+        inventory = self.folder / "site.ini"
+        inventory.write_text("remote ansible_ssh_args='-o ProxyJump=gateway'\n")
         argv = [
             "ansible-playbook",
-            f"--inventory={site}",
+            f"--inventory={inventory}",
+            f"--connection-password-file={self.password}",
             "--extra-vars",
-            json.dumps(variables),
-            str(play),
+            json.dumps(defaults | variables),
+            str(playbook),
         ]
-        argv.append(f"--connection-password-file={self.password}")
-        done = subprocess.run(
+        result = subprocess.run(
             argv,
             cwd=ROOT,
             env=os.environ | {"KEYS": keys},
@@ -83,53 +93,60 @@ class There:
             check=False,
             timeout=300,
         )
-        return done.returncode, " ".join(done.stdout.split()) + done.stderr
+        return result.returncode, " ".join(result.stdout.split()) + result.stderr
 
-    def tries(self):
+    def ssh_calls(self):
+        """Return the arguments of each call of ssh."""
+        return Path(f"{self.ssh}.calls").read_text().splitlines()
+
+    def key_login_count(self):
         """Return the number of logins without a password."""
-        return Path(f"{self.ssh}.calls").read_text().count(" PasswordAuthentication=no ")
+        return "\n".join(self.ssh_calls()).count(" PasswordAuthentication=no ")
 
 
 @pytest.fixture
-def there(tmp_path):
-    return There(tmp_path)
+def host(tmp_path):
+    return Host(tmp_path)
 
 
-def test_no_file_changes_if_only_a_password_gives_access(there):
+def test_no_file_changes_if_only_a_password_gives_access(host):
     """Ansible does not store a prompted password (-k) in a variable."""
-    code, output = there.run("configure.yml", keys="no")
+    code, output = host.run("configure.yml", keys="no")
 
     assert code != 0
     assert "Ansible cannot log in without a password" in output
     assert "set base_ssh_passwords: true" in output
-    assert not there.sshd.exists()
-    assert not there.hosts.exists()
+    assert not host.sshd_settings.exists()
+    assert not host.hosts_file.exists()
 
 
-def test_the_login_is_tested_once_and_not_in_a_second_run(there):
-    code, output = there.run("configure.yml")
-    assert (code, there.tries()) == (0, 1), output
-    assert there.sshd.read_text() == there.hosts.read_text() == "x\n"
-    calls = Path(f"{there.ssh}.calls").read_text().splitlines()
+def test_the_login_is_tested_once_and_not_in_a_second_run(host):
+    code, output = host.run("configure.yml")
+    assert code == 0, output
+    assert host.key_login_count() == 1
+    assert host.sshd_settings.read_text() == "x\n"
+    assert host.hosts_file.read_text() == "x\n"
+    calls = host.ssh_calls()
     assert "-o ControlMaster=no -o ControlPath=none" in calls[-1]
-    assert [
-        call for call in calls if "-o ProxyJump=door" not in call
-    ] == []  # the site's own way to the host
+    # The options of the site apply to the test too.
+    assert all("-o ProxyJump=gateway" in call for call in calls)
 
-    code, output = there.run("configure.yml")
-    assert (code, there.tries()) == (0, 1), output
+    code, output = host.run("configure.yml")
+    assert code == 0, output
+    assert host.key_login_count() == 1
     assert "changed=0" in output
 
 
-def test_a_site_with_passwords_needs_no_key(there):
-    code, output = there.run("configure.yml", keys="no", base_ssh_passwords=True)
+def test_a_site_with_passwords_needs_no_key(host):
+    code, output = host.run("configure.yml", keys="no", base_ssh_passwords=True)
 
-    assert (code, there.tries()) == (0, 0), output
-    assert there.sshd.exists()
+    assert code == 0, output
+    assert host.key_login_count() == 0
+    assert host.sshd_settings.exists()
 
 
-def test_an_ssh_password_in_the_inventory_is_refused(there):
-    code, output = there.run("validate.yml", ansible_ssh_password="secret")
+def test_an_ssh_password_in_the_inventory_is_refused(host):
+    code, output = host.run("validate.yml", ansible_ssh_password="secret")
 
     assert code != 0
     assert "only if base_ssh_passwords is true" in output

@@ -13,44 +13,48 @@ SINFO = (
 )
 
 
-def test_a_node_in_two_partitions_has_one_state_and_any_reason():
+def test_a_node_in_two_partitions_has_one_state():
     assert filters.node_states(SINFO) == {
-        "compute1": "idle", "compute2": "mixed+drain", "compute3": "down*", "cloud1": "idle+powered_down",
-    }  # fmt: skip
+        "compute1": "idle",
+        "compute2": "mixed+drain",
+        "compute3": "down*",
+        "cloud1": "idle+powered_down",
+    }
 
 
 @pytest.mark.parametrize(
-    ("words", "nodes"),
+    ("flags", "nodes"),
     [(["drain"], ["compute2"]), (["drain", "down"], ["compute2", "compute3"]), (["maint"], [])],
 )
-def test_a_state_is_recognised_among_flags(words, nodes):
-    assert filters.nodes_with_state(filters.node_states(SINFO), *words) == nodes
+def test_nodes_are_found_by_a_state_or_a_flag(flags, nodes):
+    assert filters.nodes_with_state(filters.node_states(SINFO), *flags) == nodes
 
 
-ANSWERED = {"compute1": "idle", "compute2": "mixed", "compute3": "down*"}
+STATES_BEFORE = {"compute1": "idle", "compute2": "mixed", "compute3": "down*"}
 
 
-def looked(*lines, **result):
-    return {"rc": 0, "stdout_lines": list(lines), **result}
+def sinfo_result(*lines, **more):
+    """Return the result of a task that runs sinfo."""
+    return {"rc": 0, "stdout_lines": list(lines), **more}
 
 
 @pytest.mark.parametrize(
-    ("result", "loss"),
+    ("result", "message"),
     [
-        (looked("compute1|idle|", "compute2|mixed|", "compute3|down*|"), ""),
-        (looked("compute1|idle|", "compute2|mixed|", "compute3|idle|", "compute4|idle|"), ""),
+        (sinfo_result("compute1|idle|", "compute2|mixed|", "compute3|down*|"), ""),
+        (sinfo_result("compute1|idle|", "compute2|mixed|", "compute3|idle|", "compute4|idle|"), ""),
         (
-            looked("compute1|idle+not_responding|", "compute2|unknown|"),
+            sinfo_result("compute1|idle+not_responding|", "compute2|unknown|"),
             "compute1, compute2 stopped answering",
         ),
-        (looked("compute2|mixed+drain|"), "compute1 stopped answering"),
-        (looked(), "compute1, compute2 stopped answering"),
+        (sinfo_result("compute2|mixed+drain|"), "compute1 stopped answering"),
+        (sinfo_result(), "compute1, compute2 stopped answering"),
         (
-            looked(rc=1, stderr="slurm_load_node:\n Refused"),
+            sinfo_result(rc=1, stderr="slurm_load_node:\n Refused"),
             'slurmctld does not answer ("slurm_load_node: Refused")',
         ),
         ({"rc": 2, "msg": "no sinfo"}, 'slurmctld does not answer ("no sinfo")'),
     ],
 )
-def test_an_unknown_node_is_lost(result, loss):
-    assert filters.loss_of_nodes(result, ANSWERED) == loss
+def test_a_node_that_stopped_answering_is_named(result, message):
+    assert filters.loss_of_nodes(result, STATES_BEFORE) == message

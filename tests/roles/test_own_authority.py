@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A CA of the operator: no run changes the CA, and an unusable CA causes one message."""
+"""Role pki with a CA of the operator: runs do not change the CA, and report an unusable CA."""
 
 import datetime as dt
 import itertools
@@ -14,20 +14,18 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 from tests.roles.catalogue import ROOT, Role
+from tests.roles.content import named, texts_below
 
 NOW = dt.datetime.now(dt.UTC).replace(microsecond=0)
 DAY = dt.timedelta(days=1)
 PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-PLAIN = serialization.NoEncryption()
+UNENCRYPTED = serialization.NoEncryption()
 
 
 def name(text):
-    return x509.Name(
-        [
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "A site"),
-            x509.NameAttribute(NameOID.COMMON_NAME, text),
-        ]
-    )
+    """Return a subject with a common name."""
+    organization = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "A site")
+    return x509.Name([organization, x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
 class AuthorityFolder:
@@ -35,57 +33,58 @@ class AuthorityFolder:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.root_key, self.key = (
-            rsa.generate_private_key(65537, 2048),
-            rsa.generate_private_key(65537, 2048),
-        )
-        self.root = self.signed(name("Root"), self.root_key)
-        self.certificate = self.signed(name("Cluster"), self.key)
+        self.root_key = rsa.generate_private_key(65537, 2048)
+        self.key = rsa.generate_private_key(65537, 2048)
+        self.root = self.sign(name("Root"), self.root_key)
+        self.certificate = self.sign(name("Cluster"), self.key)
         folder.mkdir(mode=0o700)
         self.write()
 
-    def signed(
+    def sign(
         self, subject, key, *, ca=True, may_sign=True, ends=NOW + 3000 * DAY, begins=NOW - DAY
     ):
-        made = x509.CertificateBuilder(
+        """Return a certificate for a key, signed by the root."""
+        builder = x509.CertificateBuilder(
             name("Root"), subject, key.public_key(), x509.random_serial_number(), begins, ends
         )
-        made = made.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-        names = (
-            "digital_signature",
-            "content_commitment",
-            "key_encipherment",
-            "data_encipherment",
-            "key_agreement",
+        constraints = x509.BasicConstraints(ca=ca, path_length=None)
+        usage = x509.KeyUsage(
+            digital_signature=False,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            key_cert_sign=may_sign,
+            crl_sign=False,
+            encipher_only=False,
+            decipher_only=False,
         )
-        usage = dict.fromkeys((*names, "crl_sign", "encipher_only", "decipher_only"), False) | {
-            "key_cert_sign": may_sign
-        }
-        return made.add_extension(x509.KeyUsage(**usage), critical=True).sign(
-            self.root_key, hashes.SHA256()
-        )
+        builder = builder.add_extension(constraints, critical=True)
+        builder = builder.add_extension(usage, critical=True)
+        return builder.sign(self.root_key, hashes.SHA256())
 
-    def write(self, *chain, key=None, encryption=PLAIN, file="ca"):
-        shown = chain or (self.certificate, self.root)
+    def write(self, *chain, key=None, encryption=UNENCRYPTED, file="ca"):
+        """Write a chain and a key; by default, those of the intermediate CA."""
+        chain = chain or (self.certificate, self.root)
+        key = key or self.key
         (self.folder / f"{file}.crt").write_bytes(
-            b"".join(item.public_bytes(PEM) for item in shown)
+            b"".join(certificate.public_bytes(PEM) for certificate in chain)
         )
-        (self.folder / f"{file}.key").write_bytes(
-            (key or self.key).private_bytes(PEM, PKCS8, encryption)
-        )
+        (self.folder / f"{file}.key").write_bytes(key.private_bytes(PEM, PKCS8, encryption))
         (self.folder / f"{file}.key").chmod(0o600)
 
-    def renew(self, **other):
-        self.write(self.signed(name("Cluster"), self.key, **other), self.root)
+    def replace_certificate(self, **properties):
+        """Write another certificate of the intermediate CA, with the options of ``sign``."""
+        self.write(self.sign(name("Cluster"), self.key, **properties), self.root)
 
     def files(self):
-        return {path.name: path.read_bytes() for path in self.folder.iterdir()}
+        """Return the text of each file by its name."""
+        return texts_below(self.folder)
 
-    def faults(self, **run):
-        return [
-            f"{where.name}: {fault}"
-            for where, fault, _ in faults(self.folder, NOW, NOW + 60 * DAY, **run)
-        ]
+    def faults(self, **options):
+        """Return the messages of the inventory check about the CA."""
+        found = faults(self.folder, NOW, NOW + 60 * DAY, **options)
+        return [f"{path.name}: {fault}" for path, fault, _ in found]
 
 
 @pytest.fixture
@@ -93,45 +92,48 @@ def site(tmp_path):
     return AuthorityFolder(tmp_path / "pki")
 
 
-def play(site, *tasks, **variables):
-    """Run tasks of role pki and return Ansible's output."""
+def run_tasks(site, *tasks, **variables):
+    """Run tasks of role pki and return the result of Ansible."""
     path = site.folder.parent / "play.yml"
-    given = {
+    defaults = {
         "pki_authority_dir": str(site.folder),
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
     }
-    content = {
+    play = {
         "hosts": "localhost",
         "connection": "local",
         "gather_facts": False,
-        "vars": given | variables,
+        "vars": defaults | variables,
+        "tasks": list(tasks),
     }
-    path.write_text(yaml.safe_dump([content | {"tasks": list(tasks)}]))
+    path.write_text(yaml.safe_dump([play]))
     argv = ["ansible-playbook", "--inventory", "localhost,", path]
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
 
 
-def part(tasks_from):
+def import_role(tasks_from):
+    """Return a task that imports an entry point of role pki."""
     return {"ansible.builtin.import_role": {"name": "gridstead.site.pki", "tasks_from": tasks_from}}
 
 
 def test_a_run_does_not_change_the_operators_ca(site):
     before = site.files()
 
-    done = play(site, part("authority"))
+    result = run_tasks(site, import_role("authority"))
 
-    assert done.returncode == 0, done.stdout
-    assert "changed=0" in done.stdout
+    assert result.returncode == 0, result.stdout
+    assert "changed=0" in result.stdout
     assert site.files() == before
 
 
 def test_a_changed_ca_name_applies_to_the_next_ca(tmp_path):
     site = AuthorityFolder(tmp_path / "pki")
-    [path.unlink() for path in site.folder.iterdir()]
-    assert play(site, part("authority")).returncode == 0
+    for path in site.folder.iterdir():
+        path.unlink()
+    assert run_tasks(site, import_role("authority")).returncode == 0
     before = site.files()
 
-    assert play(site, part("authority"), pki_authority_name="Another").returncode == 0
+    assert run_tasks(site, import_role("authority"), pki_authority_name="Another").returncode == 0
 
     assert site.files() == before
 
@@ -140,34 +142,34 @@ def test_a_missing_ca_key_is_not_created(site):
     (site.folder / "ca.key").unlink()
     before = site.files()
 
-    assert play(site, part("authority")).returncode != 0
+    assert run_tasks(site, import_role("authority")).returncode != 0
     assert site.files() == before
 
 
 def test_a_generated_ca_does_not_replace_the_operators_ca(site):
     before = site.files()
 
-    done = play(site, part("next_authority"))
+    result = run_tasks(site, import_role("next_authority"))
 
-    assert done.returncode != 0
-    assert "next.crt" in done.stdout
+    assert result.returncode != 0
+    assert "next.crt" in result.stdout
     assert site.files() == before
 
 
 def test_the_operators_next_ca_replaces_the_old_ca(site):
-    first = site.files()
+    before = site.files()
     site.key = ec.generate_private_key(ec.SECP384R1())
-    site.certificate = site.signed(name("Cluster 2"), site.key)
+    site.certificate = site.sign(name("Cluster 2"), site.key)
     site.write(file="next")
-    brought = site.files()
+    with_next = site.files()
 
-    done = play(site, part("next_authority"), part("change_authority"))
+    result = run_tasks(site, import_role("next_authority"), import_role("change_authority"))
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
     assert site.files() == {
-        "ca.crt": brought["next.crt"],
-        "ca.key": brought["next.key"],
-        "old.crt": first["ca.crt"],
+        "ca.crt": with_next["next.crt"],
+        "ca.key": with_next["next.key"],
+        "old.crt": before["ca.crt"],
     }
 
 
@@ -179,101 +181,108 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
         .subject_name(name("agent"))
         .sign(key, hashes.SHA256())
     )
-    # The tasks of the role, as they are on a host that asks for one certificate.
-    tasks = {
-        task["name"]: task
-        for task in yaml.safe_load((Role("pki").path / "tasks/configure.yml").read_text())
-    }
-    sign, put = (
-        tasks["Sign the missing certificates"],
-        tasks["Install the signed certificates"],
-    )
-    del put["ansible.builtin.copy"]["owner"], put["ansible.builtin.copy"]["group"]
-    asked = {
+    # The tasks of the role on a host that requests one certificate.
+    tasks = yaml.safe_load((Role("pki").path / "tasks/configure.yml").read_text())
+    sign = named("Sign the missing certificates", tasks)
+    install = named("Install the signed certificates", tasks)
+    del install["ansible.builtin.copy"]["owner"]
+    del install["ansible.builtin.copy"]["group"]
+    requested = {
         "name": "agent",
         "csr": request.public_bytes(PEM).decode(),
         "reason": "it is missing",
         "owner": "",
         "group": "",
     }
-    here = {
+    variables = {
         "__pki_directory": str(tmp_path),
-        "__pki_requests_result": {"requests": [asked]},
+        "__pki_requests_result": {"requests": [requested]},
         "pki_valid_days": 365,
     }
 
-    done = play(site, part("forget_authority"), {"block": [sign, put], "vars": here})
+    result = run_tasks(
+        site, import_role("forget_authority"), {"block": [sign, install], "vars": variables}
+    )
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
     (tmp_path / "root.crt").write_bytes(site.root.public_bytes(PEM))
-    shown = x509.load_pem_x509_certificates((tmp_path / "agent.crt").read_bytes())
-    assert [item.subject for item in shown] == [name("agent"), name("Cluster")]
-    argv = [
-        "openssl",
-        "verify",
-        "-CAfile",
-        tmp_path / "root.crt",
-        "-untrusted",
-        tmp_path / "agent.crt",
-        tmp_path / "agent.crt",
-    ]
+    chain = x509.load_pem_x509_certificates((tmp_path / "agent.crt").read_bytes())
+    assert [certificate.subject for certificate in chain] == [name("agent"), name("Cluster")]
+    root, agent = tmp_path / "root.crt", tmp_path / "agent.crt"
+    argv = ["openssl", "verify", "-CAfile", root, "-untrusted", agent, agent]
     subprocess.run(argv, check=True, capture_output=True)
 
 
+# A function that makes the CA unusable, and the start of the message.
 MISTAKES = {
-    "no-certificate": (lambda s: (s.folder / "ca.crt").write_text("x"), "ca.crt: not a certificate"),
+    "no-certificate": (
+        lambda s: (s.folder / "ca.crt").write_text("x"),
+        "ca.crt: not a certificate",
+    ),
     "no-key": (lambda s: (s.folder / "ca.key").unlink(), "ca.key: missing"),
-    "key-is-none": (lambda s: (s.folder / "ca.key").write_text("x"), "ca.key: not a private key"),
+    "invalid-key": (lambda s: (s.folder / "ca.key").write_text("x"), "ca.key: not a private key"),
     "encrypted": (
         lambda s: s.write(encryption=serialization.BestAvailableEncryption(b"passphrase")),
         "ca.key: the key is encrypted",
     ),
     "another-key": (lambda s: s.write(key=s.root_key), "ca.key: the key does not belong to ca.crt"),
-    "no-authority": (lambda s: s.renew(ca=False), "ca.crt: the certificate may not sign"),
-    "may-not-sign": (lambda s: s.renew(may_sign=False), "ca.crt: the certificate may not sign"),
-    "ended": (lambda s: s.renew(ends=NOW - DAY / 2), "ca.crt: the authority expired on"),
-    "next-ends-soon": (
-        lambda s: s.write(s.signed(name("Cluster"), s.key, ends=NOW + 20 * DAY), s.root, file="next"),
+    "not-a-ca": (lambda s: s.replace_certificate(ca=False), "ca.crt: the certificate may not sign"),
+    "may-not-sign": (
+        lambda s: s.replace_certificate(may_sign=False),
+        "ca.crt: the certificate may not sign",
+    ),
+    "expired": (
+        lambda s: s.replace_certificate(ends=NOW - DAY / 2),
+        "ca.crt: the authority expired on",
+    ),
+    "next-expires-soon": (
+        lambda s: s.write(s.sign(name("Cluster"), s.key, ends=NOW + 20 * DAY), s.root, file="next"),
         "next.crt: the authority expires on",
     ),
-    "begins-later": (
-        lambda s: s.renew(begins=NOW + DAY),
+    "not-yet-valid": (
+        lambda s: s.replace_certificate(begins=NOW + DAY),
         "ca.crt: the authority is not valid before",
     ),
-    "without-its-root": (lambda s: s.write(s.certificate), 'ca.crt: the certificate of "CN=Root,O=A site" is missing'),
-    "in-another-order": (lambda s: s.write(s.certificate, s.certificate, s.root), "ca.crt: certificate 2 in the file did not sign"),
+    "without-its-root": (
+        lambda s: s.write(s.certificate),
+        'ca.crt: the certificate of "CN=Root,O=A site" is missing',
+    ),
+    "wrong-order": (
+        lambda s: s.write(s.certificate, s.certificate, s.root),
+        "ca.crt: certificate 2 in the file did not sign",
+    ),
     "next-without-key": (
         lambda s: (s.write(file="next", key=s.root_key), (s.folder / "next.key").unlink()),
         "next.key: missing",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_an_unusable_ca_has_one_message(mistake, site):
-    spoil, message = MISTAKES[mistake]
+    make_unusable, message = MISTAKES[mistake]
 
-    spoil(site)
+    make_unusable(site)
 
     (fault,) = site.faults()
     assert fault.startswith(message)
 
 
 def test_an_expiring_ca_is_accepted(site):
-    site.renew(ends=NOW + DAY)
+    site.replace_certificate(ends=NOW + DAY)
 
     assert site.faults() == []
 
 
 def test_an_expired_ca_is_accepted_by_its_replacement_run(site):
-    site.renew(ends=NOW - DAY / 2)
+    site.replace_certificate(ends=NOW - DAY / 2)
 
     assert site.faults(is_replaced=True) == []
 
 
 def test_an_unsupported_key_type_has_one_message(site):
     key = ed25519.Ed25519PrivateKey.generate()
-    site.write(site.signed(name("Cluster"), key), site.root, key=key)
+    site.write(site.sign(name("Cluster"), key), site.root, key=key)
 
     assert site.faults() == ["ca.key: not an RSA or EC key"]
 
@@ -283,7 +292,7 @@ def test_a_valid_ca_has_no_message_even_during_a_replacement(steps, site):
     """The files are those of an interrupted change-authority.sh."""
     assert site.faults() == []
     site.key = ec.generate_private_key(ec.SECP384R1())
-    site.certificate = site.signed(name("Cluster 2"), site.key)
+    site.certificate = site.sign(name("Cluster 2"), site.key)
     site.write(file="next")
     moves = [("ca.crt", "old.crt"), ("next.key", "ca.key"), ("next.crt", "ca.crt")]
 

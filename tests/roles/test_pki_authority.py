@@ -7,87 +7,120 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from tests.roles.catalogue import ROOT
+from tests.roles.content import names_in, texts_below
 
+# Replaces a CA and writes the trusted CAs to a file after each step. The second next_authority and
+# change_authority must change nothing.
 PLAY = """\
 - hosts: localhost
   connection: local
   gather_facts: false
-  vars: {pki_authority_dir: "{{ playbook_dir }}/pki", ansible_python_interpreter: "{{ ansible_playbook_python }}"}
+  vars:
+    ansible_python_interpreter: "{{ ansible_playbook_python }}"
+    pki_authority_dir: "{{ playbook_dir }}/pki"
   tasks:
-    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: authority}
-    - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/before", mode: "0600"}
-    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: next_authority}
-    - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/next", mode: "0600"}
-    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: change_authority}
-    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: next_authority}
-    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: change_authority}
-    - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/changed", mode: "0600"}
-    - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/alone", mode: "0600"}
-      vars: {pki_trust_old: false}
-    - ansible.builtin.import_role: {name: gridstead.site.pki, tasks_from: forget_authority}
-    - ansible.builtin.copy: {content: "{{ __pki_trusted }}", dest: "{{ playbook_dir }}/forgotten", mode: "0600"}
+    - ansible.builtin.import_role:
+        name: gridstead.site.pki
+        tasks_from: authority
+    - ansible.builtin.copy:
+        content: "{{ __pki_trusted }}"
+        dest: "{{ playbook_dir }}/before"
+        mode: "0600"
+    - ansible.builtin.import_role:
+        name: gridstead.site.pki
+        tasks_from: next_authority
+    - ansible.builtin.copy:
+        content: "{{ __pki_trusted }}"
+        dest: "{{ playbook_dir }}/next"
+        mode: "0600"
+    - ansible.builtin.import_role:
+        name: gridstead.site.pki
+        tasks_from: change_authority
+    - ansible.builtin.import_role:
+        name: gridstead.site.pki
+        tasks_from: next_authority
+    - ansible.builtin.import_role:
+        name: gridstead.site.pki
+        tasks_from: change_authority
+    - ansible.builtin.copy:
+        content: "{{ __pki_trusted }}"
+        dest: "{{ playbook_dir }}/changed"
+        mode: "0600"
+    - ansible.builtin.copy:
+        content: "{{ __pki_trusted }}"
+        dest: "{{ playbook_dir }}/without_old"
+        mode: "0600"
+      vars:
+        pki_trust_old: false
+    - ansible.builtin.import_role:
+        name: gridstead.site.pki
+        tasks_from: forget_authority
+    - ansible.builtin.copy:
+        content: "{{ __pki_trusted }}"
+        dest: "{{ playbook_dir }}/old_removed"
+        mode: "0600"
 """
+PUBLIC_PEM = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    """The folder of the CA and of the trusted CAs after each step."""
     folder = tmp_path_factory.mktemp("authority")
     (folder / "play.yml").write_text(PLAY)
-    done = subprocess.run(
+    result = subprocess.run(
         ["ansible-playbook", "--inventory", "localhost,", folder / "play.yml"],
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     return folder
 
 
-def trusted(folder, step):
-    """Return the keys of the CAs that hosts trust at a step. The first CA signs."""
+def trusted_keys(folder, step):
+    """Return the public keys of the CAs that hosts trust after a step. The first CA signs."""
     text = (folder / step).read_text()
     certificates = x509.load_pem_x509_certificates(text.encode())
-    assert text.splitlines().count("-----BEGIN CERTIFICATE-----") == len(
-        certificates
-    )  # or gRPC takes none of them
-    form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return [certificate.public_key().public_bytes(*form) for certificate in certificates]
+    # gRPC rejects the whole bundle if one certificate does not begin on its own line.
+    assert text.splitlines().count("-----BEGIN CERTIFICATE-----") == len(certificates)
+    return [certificate.public_key().public_bytes(*PUBLIC_PEM) for certificate in certificates]
 
 
 def test_hosts_trust_the_next_ca_before_it_signs_and_the_old_ca_after(folder):
-    (old,) = trusted(folder, "before")
-    signs, following = trusted(folder, "next")
+    (old_key,) = trusted_keys(folder, "before")
+    signing_key, next_key = trusted_keys(folder, "next")
 
-    assert signs == old != following
-    assert trusted(folder, "changed") == [following, old]
+    assert signing_key == old_key
+    assert next_key != old_key
+    assert trusted_keys(folder, "changed") == [next_key, old_key]
 
 
 def test_only_the_new_ca_is_trusted_at_the_end(folder):
-    following = trusted(folder, "next")[1]
+    next_key = trusted_keys(folder, "next")[1]
 
-    assert trusted(folder, "alone") == trusted(folder, "forgotten") == [following]
-    assert sorted(path.name for path in (folder / "pki").iterdir()) == ["ca.crt", "ca.key"]
+    assert trusted_keys(folder, "without_old") == [next_key]
+    assert trusted_keys(folder, "old_removed") == [next_key]
+    assert names_in(folder / "pki") == {"ca.crt", "ca.key"}
 
 
 def test_the_key_of_the_new_ca_is_retained(folder):
     key = serialization.load_pem_private_key((folder / "pki/ca.key").read_bytes(), password=None)
-    form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
 
-    assert trusted(folder, "forgotten") == [key.public_key().public_bytes(*form)]
+    assert trusted_keys(folder, "old_removed") == [key.public_key().public_bytes(*PUBLIC_PEM)]
 
 
-@pytest.mark.parametrize("done", range(4))
-def test_an_interrupted_change_continues(tmp_path, done):
-    """The change is interrupted before the first step, after a partial copy, after the copy, and
-    after the key.
-    """
-    (tmp_path / "ca.crt").write_text("old")
-    (tmp_path / "next.crt").write_text("new")
-    (tmp_path / ("ca.key" if done == 3 else "next.key")).write_text("new")
-    if done:
-        (tmp_path / ("old.crt.new" if done == 1 else "old.crt")).write_text(
-            "o" if done == 1 else "old"
-        )
+INTERRUPTED = {
+    "before the first step": {"next.key": "new"},
+    "during the copy of the old certificate": {"next.key": "new", "old.crt.new": "o"},
+    "after the copy of the old certificate": {"next.key": "new", "old.crt": "old"},
+    "after the move of the new key": {"ca.key": "new", "old.crt": "old"},
+}
+
+
+@pytest.mark.parametrize("files", INTERRUPTED.values(), ids=INTERRUPTED.keys())
+def test_an_interrupted_change_continues(tmp_path, files):
+    for name, text in {"ca.crt": "old", "next.crt": "new", **files}.items():
+        (tmp_path / name).write_text(text)
 
     subprocess.run([ROOT / "roles/pki/files/change-authority.sh", tmp_path], check=True)
 
-    left = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert left == {"ca.crt": "new", "ca.key": "new", "old.crt": "old"}
+    assert texts_below(tmp_path) == {"ca.crt": "new", "ca.key": "new", "old.crt": "old"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module pki_request: the conditions for a new certificate request."""
+"""Module pki_requests: the conditions for a new certificate request."""
 
 import datetime as dt
 import subprocess
@@ -10,16 +10,16 @@ from ansible_collections.gridstead.site.plugins.modules import pki_requests
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tests.roles.catalogue import ROOT
-from tests.roles.modules import call
+from tests.roles.modules import run_module
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 NAMES = ["DNS:controller", "DNS:localhost", "IP:192.0.2.10", "IP:127.0.0.1"]
 CN = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
 
 
-def key() -> ec.EllipticCurvePrivateKey:
+def make_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
@@ -40,7 +40,7 @@ def certificate(subject, public_key, signer, *, extensions=(), days=100) -> x509
 
 @pytest.fixture(scope="module")
 def authority_key():
-    return key()
+    return make_key()
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +50,11 @@ def authority(authority_key):
 
 @pytest.fixture
 def service_key():
-    return key()
+    return make_key()
 
 
-def signed(service_key, authority_key, *, days=100) -> bytes:
-    """Sign the module's request like the role."""
+def sign_request(service_key, authority_key, *, days=100) -> bytes:
+    """Sign the module's request for a key, like the role, and return the certificate as PEM."""
     request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
     issued = certificate(
         request.subject,
@@ -67,19 +67,19 @@ def signed(service_key, authority_key, *, days=100) -> bytes:
 
 
 def test_a_matching_certificate_is_retained(service_key, authority_key, authority):
-    pem = signed(service_key, authority_key)
+    pem = sign_request(service_key, authority_key)
 
     assert pki_requests.reason_to_renew(pem, service_key, authority, NAMES, NOW) == ""
 
 
 def test_the_order_of_names_does_not_matter(service_key, authority_key, authority):
-    pem = signed(service_key, authority_key)
+    pem = sign_request(service_key, authority_key)
 
     assert pki_requests.reason_to_renew(pem, service_key, authority, NAMES[::-1], NOW) == ""
 
 
 def test_a_certificate_of_another_ca_is_renewed(service_key, authority):
-    pem = signed(service_key, key())
+    pem = sign_request(service_key, make_key())
 
     assert (
         pki_requests.reason_to_renew(pem, service_key, authority, NAMES, NOW)
@@ -94,16 +94,16 @@ def test_a_damaged_certificate_is_renewed(service_key, authority):
 
 
 def test_a_certificate_of_another_key_is_renewed(service_key, authority_key, authority):
-    pem = signed(service_key, authority_key)
+    pem = sign_request(service_key, authority_key)
 
     assert (
-        pki_requests.reason_to_renew(pem, key(), authority, NAMES, NOW)
+        pki_requests.reason_to_renew(pem, make_key(), authority, NAMES, NOW)
         == "it belongs to another key"
     )
 
 
 def test_a_certificate_for_an_old_address_is_renewed(service_key, authority_key, authority):
-    pem = signed(service_key, authority_key)
+    pem = sign_request(service_key, authority_key)
 
     reason = pki_requests.reason_to_renew(
         pem, service_key, authority, [*NAMES[:2], "IP:192.0.2.99"], NOW
@@ -113,7 +113,7 @@ def test_a_certificate_for_an_old_address_is_renewed(service_key, authority_key,
 
 
 def test_a_certificate_that_expires_soon_is_renewed(service_key, authority_key, authority):
-    pem = signed(service_key, authority_key, days=59)
+    pem = sign_request(service_key, authority_key, days=59)
 
     reason = pki_requests.reason_to_renew(
         pem, service_key, authority, NAMES, NOW + dt.timedelta(days=60)
@@ -125,8 +125,8 @@ def test_a_certificate_that_expires_soon_is_renewed(service_key, authority_key, 
 def test_a_run_interrupted_between_certificate_and_key_continues(
     authority_key, authority, tmp_path
 ):
-    """The certificate belongs to the new key, so that no request would follow. The old key would
-    remain with the new certificate.
+    """The new certificate is installed and the new key is not. The module must request another
+    certificate. Otherwise, the host would keep the old key with the new certificate.
     """
     entry = {"name": "agent", "owner": "root", "group": "root"}
     arguments = {
@@ -139,14 +139,16 @@ def test_a_run_interrupted_between_certificate_and_key_continues(
         "renew_before_days": -10_000,
         "authority": authority.public_bytes(serialization.Encoding.PEM).decode(),
     }
-    ask = partial(call, ROOT / "plugins/modules/pki_requests.py", arguments, tmp=tmp_path / "tmp")
-    assert ask()["requests"]
-    waiting = serialization.load_pem_private_key(
+    run_pki_requests = partial(
+        run_module, ROOT / "plugins/modules/pki_requests.py", arguments, tmp=tmp_path / "tmp"
+    )
+    assert run_pki_requests()["requests"]
+    next_key = serialization.load_pem_private_key(
         (tmp_path / "agent.key.next").read_bytes(), password=None
     )
-    (tmp_path / "agent.crt").write_bytes(signed(waiting, authority_key))
+    (tmp_path / "agent.crt").write_bytes(sign_request(next_key, authority_key))
 
-    (request,) = ask()["requests"]
+    (request,) = run_pki_requests()["requests"]
 
     assert (request["name"], request["reason"]) == ("agent", "its key is new")
 
@@ -155,10 +157,10 @@ def test_a_request_is_for_servers_and_clients(service_key):
     request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
 
     usage = request.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert [item._name for item in usage] == ["serverAuth", "clientAuth"]
+    assert list(usage) == [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
 
 
-LOOK = ROOT / "roles/pki/files/usr/local/sbin/gridstead-look-at-certificates"
+CHECK_CERTIFICATES = ROOT / "roles/pki/files/usr/local/sbin/gridstead-look-at-certificates"
 
 
 @pytest.mark.parametrize(("days", "names", "code"), [(31, ["agent.crt"], 1), (29, [], 0)])
@@ -166,22 +168,20 @@ def test_a_host_reports_expiring_certificates_and_who_must_act(
     authority_key, tmp_path, days, names, code
 ):
     now = dt.datetime.now(dt.UTC)
-    for name, left in (("agent", 30), ("logger", 300)):
-        issued = certificate(
-            CN, authority_key.public_key(), authority_key, days=(now - NOW).days + 1 + left
-        )
+    for name, days_left in (("agent", 30), ("logger", 300)):
+        valid_days = (now - NOW).days + 1 + days_left
+        issued = certificate(CN, authority_key.public_key(), authority_key, days=valid_days)
         (tmp_path / f"{name}.crt").write_bytes(issued.public_bytes(serialization.Encoding.PEM))
 
-    done = subprocess.run(
-        [LOOK, str(days), *sorted(tmp_path.glob("*.crt"))],
+    result = subprocess.run(
+        [CHECK_CERTIFICATES, str(days), *sorted(tmp_path.glob("*.crt"))],
         capture_output=True,
         text=True,
         check=False,
     )
 
-    said = done.stdout.splitlines()
-    assert done.returncode == code
-    assert [line.split(":")[0] for line in said[: len(names)]] == [
-        str(tmp_path / name) for name in names
-    ]
-    assert ("Run on the Ansible controller" in done.stdout) is bool(names)
+    assert result.returncode == code
+    lines = result.stdout.splitlines()[: len(names)]
+    for line, name in zip(lines, names, strict=True):
+        assert line.startswith(f"{tmp_path / name}:")
+    assert ("Run on the Ansible controller" in result.stdout) is bool(names)

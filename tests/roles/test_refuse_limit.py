@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Playbooks that would be incomplete with --limit or --tags refuse these options."""
 
+import re
 import subprocess
 
 import pytest
 from tests.roles.catalogue import ROOT
 
-INVENTORY = "inventory/example"
+
+def run_playbook(name, *options):
+    """Run a playbook on the example inventory and return the result of Ansible."""
+    argv = ["ansible-playbook", "--inventory=inventory/example", f"playbooks/{name}.yml", *options]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.mark.parametrize(
@@ -23,56 +28,31 @@ INVENTORY = "inventory/example"
     ],
 )
 def test_playbooks_that_need_all_hosts_refuse_limit(name, limit):
-    argv = [
-        "ansible-playbook",
-        f"--inventory={INVENTORY}",
-        f"playbooks/{name}.yml",
-        f"--limit={limit}",
-    ]
-    argv += ["-e", "nodes=gpu1 reason=disks"]
+    result = run_playbook(name, f"--limit={limit}", "-e", "nodes=gpu1 reason=disks")
 
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-
-    said = " ".join(done.stdout.split())
-    assert done.returncode == 2, said
-    assert f'--limit is "{limit}", but ' in said
-    assert "No host was changed. Run the playbook without --limit." in said
-    tasks = [
-        line.partition("[")[2].partition("]")[0]
-        for line in done.stdout.splitlines()
-        if line.startswith("TASK")
-    ]
+    output = " ".join(result.stdout.split())
+    assert result.returncode == 2, output
+    assert f'--limit is "{limit}", but ' in output
+    assert "No host was changed. Run the playbook without --limit." in output
+    tasks = re.findall(r"^TASK \[(.*)\]", result.stdout, re.MULTILINE)
     assert tasks[-1] == "Refuse --limit"
     assert set(tasks[:-1]) <= {"Check the tags of the run"}
 
 
 @pytest.mark.parametrize("name", ["add_node", "drain", "plan", "backup", "restore", "upgrade"])
 def test_playbooks_without_tags_refuse_tags(name):
-    argv = [
-        "ansible-playbook",
-        f"--inventory={INVENTORY}",
-        f"playbooks/{name}.yml",
-        "--tags=slurm_configure",
-    ]
+    result = run_playbook(name, "--tags=slurm_configure")
 
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-
-    said = " ".join(done.stdout.split())
-    assert done.returncode == 2, said
-    assert '--tags is "slurm_configure", but ' in said
-    assert said.count("TASK [") == 2
+    output = " ".join(result.stdout.split())
+    assert result.returncode == 2, output
+    assert '--tags is "slurm_configure", but ' in output
+    assert output.count("TASK [") == 2
 
 
 def test_skipped_tags_are_accepted():
     """Molecule passes its own tags to every playbook."""
-    argv = [
-        "ansible-playbook",
-        f"--inventory={INVENTORY}",
-        "playbooks/refuse_limit.yml",
-        "--skip-tags=molecule-notest",
-    ]
-    argv += ["-e", "__refuse_limit_because=whatever"]
+    options = ["--skip-tags=molecule-notest", "-e", "__refuse_limit_because=test"]
 
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    result = run_playbook("refuse_limit", *options)
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout

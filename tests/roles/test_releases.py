@@ -18,35 +18,37 @@ FILES = ROOT / "roles/control_plane/files"
 UV = Path(sys.executable).with_name("uv")
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-ENTRY = "[console_scripts]\ngridstead = gridstead_double:main\n"
-MAIN = "import locked_double\n\n\ndef main():\n    print({!r}, locked_double.WORD)\n"
+ENTRY_POINTS = "[console_scripts]\ngridstead = fake_gridstead:main\n"
+# The command prints its version and the text of a dependency.
+MAIN = "import fake_dependency\n\n\ndef main():\n    print({!r}, fake_dependency.TEXT)\n"
 
 
 class Host:
-    """A host's folder of releases, settings and units. The dependencies are installed."""
+    """A folder with releases, settings, units and fake commands. The dependencies are installed."""
 
     def __init__(self, folder):
         self.folder = folder
         self.root = folder / "opt"
-        for place in ("bin", "etc/gridstead", "etc/systemd/system"):
-            (folder / place).mkdir(parents=True)
-        self.has("systemctl", 'echo "$@" >>"${0%/*}/told"')
+        for name in ("bin", "etc/gridstead", "etc/systemd/system"):
+            (folder / name).mkdir(parents=True)
+        self.set_command("systemctl", 'echo "$@" >>"${0%/*}/systemctl-calls"')
         self.lock = folder / "requirements.txt"
         self.lock.write_text("# nothing\n")
-        locked = self.root / f"lock-{hashlib.sha256(self.lock.read_bytes()).hexdigest()[:12]}"
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", locked], check=True)
-        (locked / "bin/uv").symlink_to(UV)
-        (packages,) = locked.glob("lib/python3*/site-packages")
-        (packages / "locked_double.py").write_text("WORD = 'locked'\n")
-        (locked / ".whole").touch()
+        digest = hashlib.sha256(self.lock.read_bytes()).hexdigest()
+        dependencies = self.root / f"lock-{digest[:12]}"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", dependencies], check=True)
+        (dependencies / "bin/uv").symlink_to(UV)
+        (packages,) = dependencies.glob("lib/python3*/site-packages")
+        (packages / "fake_dependency.py").write_text("TEXT = 'locked'\n")
+        (dependencies / ".whole").touch()
 
-    def has(self, command, text):
+    def set_command(self, command, script):
         """Replace a command of the host."""
         path = self.folder / "bin" / command
-        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.write_text(f"#!/bin/bash\n{script}\n")
         path.chmod(0o755)
 
-    def script(self, name, *words):
+    def run_script(self, name, *words):
         """Run a script of the role with another /etc and return its output."""
         text = (FILES / name).read_text().replace("/etc/", f"{self.folder}/etc/")
         environment = os.environ | {
@@ -54,17 +56,22 @@ class Host:
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
         }
         argv = ["bash", "-c", text, name, self.root, *words]
-        return subprocess.run(
+        result = subprocess.run(
             argv, check=True, stdout=subprocess.PIPE, text=True, env=environment
-        ).stdout.strip()
+        )
+        return result.stdout.strip()
 
     def install(self, *wheels):
         """Install the release of some wheels, like the role."""
-        return self.script("install-environment.sh", self.lock, "", *wheels)
+        return self.run_script("install-environment.sh", self.lock, "", *wheels)
 
-    def switch(self, way, *services):
-        """Activate a release or record that it works, like the role."""
-        return self.script("switch-environment.sh", way, *services)
+    def switch(self, action, *services):
+        """Run the role's script with an action.
+
+        ``next`` activates the installed release, ``works`` records that the release works, and
+        ``former`` rolls back to the last release that worked.
+        """
+        return self.run_script("switch-environment.sh", action, *services)
 
     def configure(self, text, *services):
         """Write settings and units of services, like the role."""
@@ -72,62 +79,64 @@ class Host:
             path.write_text(text)
             path.chmod(0o640)
 
-    def configured(self):
-        """Return the present settings and units."""
-        return {
-            str(path.relative_to(self.folder)): path.read_text()
-            for path in self.folder.glob("etc/**/*.*")
-        }
+    def configuration(self):
+        """Return the text of each settings file and each unit by its path."""
+        paths = self.folder.glob("etc/**/*.*")
+        return {str(path.relative_to(self.folder)): path.read_text() for path in paths}
 
-    def run(self, wheel, text, *services):
-        """Activate a wheel's release with settings and units, up to the start of its services."""
-        printed = self.install(wheel)
+    def deploy(self, wheel, text, *services):
+        """Install a wheel, write settings and units, and activate the release.
+
+        Return the output of the installation. The start of the services is not recorded.
+        """
+        output = self.install(wheel)
         self.configure(text, *services)
         self.switch("next")
-        return printed
+        return output
 
-    def says(self, name="venv"):
-        """Return the output of a release's command."""
-        return subprocess.run(
-            [self.root / name / "bin/gridstead"], check=True, capture_output=True, text=True
-        ).stdout.strip()
+    def run_command(self, name="venv"):
+        """Return the output of a release's command gridstead."""
+        argv = [self.root / name / "bin/gridstead"]
+        result = subprocess.run(argv, check=True, capture_output=True, text=True)
+        return result.stdout.strip()
 
 
 def files_of(*services):
-    """Return the files of the services on a host."""
-    names = ("etc/gridstead/{}.toml", "etc/systemd/system/gridstead-{}.service")
-    return [name.format(service) for service in services for name in names]
+    """Return the paths of the settings and the units of services."""
+    paths = []
+    for service in services:
+        paths += [f"etc/gridstead/{service}.toml"]
+        paths += [f"etc/systemd/system/gridstead-{service}.service"]
+    return paths
 
 
-def wheel(folder, version):
+def build_gridstead(folder, version):
     """Return a wheel whose command prints its version."""
     path = folder / version / "gridstead-0.1.0-py3-none-any.whl"
     path.parent.mkdir()
     files = {
-        "gridstead_double.py": MAIN.format(version),
-        "gridstead-0.1.0.dist-info/entry_points.txt": ENTRY,
+        "fake_gridstead.py": MAIN.format(version),
+        "gridstead-0.1.0.dist-info/entry_points.txt": ENTRY_POINTS,
     }
-    return packed(path, files)
+    return build_wheel(path, files)
 
 
-def packed(path, files):
-    """Return a wheel with these files. The path has the wheel's name."""
+def build_wheel(path, files):
+    """Write a wheel with these files. The name of the file has the project and the version."""
     project, version, _ = path.name.split("-", 2)
     files |= {
         f"{project}-{version}.dist-info/METADATA": METADATA.format(project, version),
         f"{project}-{version}.dist-info/WHEEL": WHEEL,
     }
-    digests = {name: hashlib.sha256(text.encode()).digest() for name, text in files.items()}
-    rows = [
-        f"{name},sha256={base64.urlsafe_b64encode(digest).decode().rstrip('=')},\n"
-        for name, digest in digests.items()
-    ]
+    record = ""
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
             entry = zipfile.ZipInfo(name)
             entry.external_attr = 0o100755 << 16
             archive.writestr(entry, text)
-        archive.writestr(f"{project}-{version}.dist-info/RECORD", "".join(rows))
+            digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
+            record += f"{name},sha256={digest.decode().rstrip('=')},\n"
+        archive.writestr(f"{project}-{version}.dist-info/RECORD", record)
     return path
 
 
@@ -138,138 +147,153 @@ def host(tmp_path):
 
 @pytest.fixture
 def wheels(tmp_path):
-    return {version: wheel(tmp_path, version) for version in ("one", "two", "three")}
+    """Wheels of three versions of the control plane by their versions."""
+    return {version: build_gridstead(tmp_path, version) for version in ("one", "two", "three")}
 
 
 def test_a_new_release_is_not_active_before_the_switch(host, wheels):
     assert host.install(wheels["one"]) == "changed"
     assert not (host.root / "venv").exists()
-    assert host.says("next") == "one locked"
+    assert host.run_command("next") == "one locked"
     assert host.switch("next") == "changed"
     assert host.switch("works") == "changed"
-    assert (host.install(wheels["one"]), host.switch("next"), host.switch("works")) == ("", "", "")
+    assert host.install(wheels["one"]) == ""
+    assert host.switch("next") == ""
+    assert host.switch("works") == ""
 
     assert host.install(wheels["two"]) == "changed"
 
-    assert (host.says(), host.says("next")) == ("one locked", "two locked")
-    assert host.install(wheels["two"]) == "changed"  # it is still not in use
+    assert host.run_command() == "one locked"
+    assert host.run_command("next") == "two locked"
+    assert host.install(wheels["two"]) == "changed"  # The release is still not active.
     assert host.switch("next") == "changed"
-    assert (host.says(), host.says("former")) == ("two locked", "one locked")
+    assert host.run_command() == "two locked"
+    assert host.run_command("former") == "one locked"
 
 
 def test_the_name_of_a_release_is_known_before_its_installation(host, wheels):
-    named = host.script("install-environment.sh", host.lock, "", "--name", wheels["one"])
+    name = host.run_script("install-environment.sh", host.lock, "", "--name", wheels["one"])
 
     assert not list(host.root.glob("release-*"))
     host.install(wheels["one"])
-    assert str((host.root / "next").readlink()) == named
+    assert str((host.root / "next").readlink()) == name
 
 
 def test_a_release_has_all_wheels_and_changes_with_each(host, wheels, tmp_path):
     (tmp_path / "more").mkdir()
-    more = packed(tmp_path / "more/more-1.0-py3-none-any.whl", {"more_double.py": "WORD = 1\n"})
+    more = build_wheel(tmp_path / "more/more-1.0-py3-none-any.whl", {"fake_more.py": ""})
     host.install(wheels["one"])
-    alone = (host.root / "next").resolve()
+    first_release = (host.root / "next").resolve()
 
     assert host.install(wheels["one"], more) == "changed"
 
-    both = (host.root / "next").resolve()
-    named = host.script("install-environment.sh", host.lock, "", "--name", wheels["one"], more)
-    modules = {path.name for path in both.glob("lib/python3*/site-packages/*_double.py")}
-    assert (both != alone, named) == (True, str(both))
-    assert modules == {"gridstead_double.py", "more_double.py"}
+    second_release = (host.root / "next").resolve()
+    name = host.run_script("install-environment.sh", host.lock, "", "--name", wheels["one"], more)
+    (packages,) = second_release.glob("lib/python3*/site-packages")
+    assert second_release != first_release
+    assert name == str(second_release)
+    assert (packages / "fake_gridstead.py").exists()
+    assert (packages / "fake_more.py").exists()
 
 
 def test_a_rollback_restores_the_last_working_settings_and_units(host, wheels):
-    host.run(wheels["one"], "of the first days", "agent", "logger")
+    host.deploy(wheels["one"], "of the first deployment", "agent", "logger")
     host.switch("works", "agent", "logger")
-    host.install(wheels["two"])  # and nothing more, that day
-    host.configure("of the former", "agent", "logger")
+    host.install(wheels["two"])  # This run ends before the release is activated.
+    host.configure("old", "agent", "logger")
     assert host.switch("works", "agent", "logger") == "changed"
-    host.run(wheels["two"], "of the new", "agent", "logger")
+    host.deploy(wheels["two"], "new", "agent", "logger")
 
     assert host.switch("former", "agent", "logger").split() == ["agent", "logger", "changed"]
 
-    assert host.says() == "one locked"
-    assert host.configured() == dict.fromkeys(files_of("agent", "logger"), "of the former")
-    assert {(host.folder / name).stat().st_mode & 0o777 for name in files_of("agent")} == {0o640}
-    assert host.install(wheels["two"]) == "changed"  # the next run tries again
+    assert host.run_command() == "one locked"
+    assert host.configuration() == dict.fromkeys(files_of("agent", "logger"), "old")
+    for name in files_of("agent"):
+        assert (host.folder / name).stat().st_mode & 0o777 == 0o640
+    assert host.install(wheels["two"]) == "changed"  # The next run installs the release again.
 
 
 def test_a_rollback_removes_a_service_that_is_new_in_the_release(host, wheels):
-    host.run(wheels["one"], "of the former", "agent")
+    host.deploy(wheels["one"], "old", "agent")
     host.switch("works", "agent")
     other = host.folder / "etc/gridstead/cvmfs.toml"
     other.write_text("of another role")
-    host.run(wheels["two"], "of the new", "agent", "logger")
+    host.deploy(wheels["two"], "new", "agent", "logger")
 
     assert host.switch("former", "agent", "logger").split() == ["agent", "changed"]
 
-    assert (
-        host.folder / "bin/told"
-    ).read_text() == "--quiet disable --now gridstead-logger.service\n"
-    assert host.configured() == dict.fromkeys(files_of("agent"), "of the former") | {
-        "etc/gridstead/cvmfs.toml": "of another role"
+    calls = (host.folder / "bin/systemctl-calls").read_text()
+    assert calls == "--quiet disable --now gridstead-logger.service\n"
+    assert host.configuration() == {
+        "etc/gridstead/agent.toml": "old",
+        "etc/systemd/system/gridstead-agent.service": "old",
+        "etc/gridstead/cvmfs.toml": "of another role",
     }
 
 
-@pytest.mark.parametrize("cut", ["systemctl", "rm", "tar", "ln", "mv"])
-def test_the_next_run_completes_an_interrupted_rollback(host, wheels, cut):
-    host.run(wheels["one"], "of the former", "agent")
+@pytest.mark.parametrize("command", ["systemctl", "rm", "tar", "ln", "mv"])
+def test_the_next_run_completes_an_interrupted_rollback(host, wheels, command):
+    """The script is killed when it calls the command."""
+    host.deploy(wheels["one"], "old", "agent")
     host.switch("works", "agent")
-    host.run(wheels["two"], "of the new", "agent", "logger")
-    host.has(cut, f'[[ $1 == --list ]] && exec {shutil.which(cut)} "$@"\nkill -9 "$PPID"')
+    host.deploy(wheels["two"], "new", "agent", "logger")
+    real = shutil.which(command)
+    # tar --list only reads.
+    host.set_command(command, f'[[ $1 == --list ]] && exec {real} "$@"\nkill -9 "$PPID"')
     with pytest.raises(subprocess.CalledProcessError):
         host.switch("former", "agent", "logger")
-    host.has(cut, f'exec {shutil.which(cut)} "$@"' if cut != "systemctl" else "")
+    host.set_command(command, "" if command == "systemctl" else f'exec {real} "$@"')
 
-    assert host.run(wheels["two"], "of the new", "agent", "logger") == "changed"
+    assert host.deploy(wheels["two"], "new", "agent", "logger") == "changed"
     host.switch("former", "agent", "logger")
 
-    assert host.says() == "one locked"
-    assert host.configured() == dict.fromkeys(files_of("agent"), "of the former")
+    assert host.run_command() == "one locked"
+    assert host.configuration() == dict.fromkeys(files_of("agent"), "old")
 
 
 def test_an_interrupted_start_is_repeated_and_rolled_back(host, wheels):
-    host.run(wheels["one"], "of the former", "agent")
+    host.deploy(wheels["one"], "old", "agent")
     host.switch("works", "agent")
-    host.run(wheels["two"], "of the new", "agent")
+    host.deploy(wheels["two"], "new", "agent")
 
-    assert host.run(wheels["two"], "of the new", "agent") == "changed"
+    assert host.deploy(wheels["two"], "new", "agent") == "changed"
     host.switch("former", "agent")
 
-    assert (host.says(), set(host.configured().values())) == ("one locked", {"of the former"})
+    assert host.run_command() == "one locked"
+    assert set(host.configuration().values()) == {"old"}
 
 
 def test_a_rollback_skips_a_release_that_never_worked(host, wheels):
-    host.run(wheels["one"], "of the former", "agent")
+    host.deploy(wheels["one"], "old", "agent")
     host.switch("works", "agent")
     for version in ("two", "three"):
-        host.run(wheels[version], "of the new", "agent")
+        host.deploy(wheels[version], "new", "agent")
 
     host.switch("former", "agent")
 
-    assert (host.says(), set(host.configured().values())) == ("one locked", {"of the former"})
+    assert host.run_command() == "one locked"
+    assert set(host.configuration().values()) == {"old"}
 
 
 def test_a_reinstalled_release_that_does_not_start_is_rolled_back(host, wheels):
     for version in ("one", "two"):
-        host.run(wheels[version], f"of {version}", "agent")
+        host.deploy(wheels[version], f"of {version}", "agent")
         host.switch("works", "agent")
-    host.run(wheels["one"], "of now", "agent")
+    host.deploy(wheels["one"], "reinstalled", "agent")
 
-    assert host.run(wheels["one"], "of now", "agent") == "changed"
+    assert host.deploy(wheels["one"], "reinstalled", "agent") == "changed"
     host.switch("former", "agent")
 
-    assert (host.says(), set(host.configured().values())) == ("two locked", {"of two"})
+    assert host.run_command() == "two locked"
+    assert set(host.configuration().values()) == {"of two"}
 
 
 def test_only_root_can_read_the_saved_settings(host, wheels):
-    host.run(wheels["one"], "secret", "agent")
+    host.deploy(wheels["one"], "secret", "agent")
     host.switch("works", "agent")
 
-    (note,) = host.root.glob("release-*/works*")
-    assert note.stat().st_mode & 0o777 == 0o600
+    (saved,) = host.root.glob("release-*/works*")
+    assert saved.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_first_release_has_no_rollback(host, wheels):
@@ -278,12 +302,12 @@ def test_the_first_release_has_no_rollback(host, wheels):
     host.switch("works")
 
     assert host.switch("former") == ""
-    assert host.says() == "one locked"
+    assert host.run_command() == "one locked"
 
 
 def test_an_unreadable_link_is_an_error(host, wheels):
     host.install(wheels["one"])
-    host.has("readlink", "exit 1")
+    host.set_command("readlink", "exit 1")
 
     with pytest.raises(subprocess.CalledProcessError):
         host.switch("next")
@@ -299,7 +323,7 @@ def test_an_incomplete_release_is_installed_again(host, wheels):
 
     host.install(wheels["one"])
 
-    assert host.says("next") == "one locked"
+    assert host.run_command("next") == "one locked"
 
 
 def test_two_releases_are_retained_and_the_old_environment_is_removed(host, wheels):
@@ -312,65 +336,66 @@ def test_two_releases_are_retained_and_the_old_environment_is_removed(host, whee
 
     assert len(list(host.root.glob("release-*"))) == 2
     assert len(list(host.root.glob("lock-*"))) == 1
-    assert (host.says(), host.says("former")) == ("three locked", "two locked")
+    assert host.run_command() == "three locked"
+    assert host.run_command("former") == "two locked"
 
 
 @pytest.fixture
-def installed_with(host):
-    """A function that runs the installation with lines of the lock file and returns the arguments
-    of uv.
+def install_with_lock(host):
+    """A function that runs the installation with an entry for uv in the lock file and returns the
+    arguments of uv. ``{sha}`` in the entry is the hash of the fake uv.
     """
     wheelhouse = host.folder / "wheels"
     wheelhouse.mkdir()
-    uv = packed(
+    uv = build_wheel(
         wheelhouse / "uv-0.0.1-py3-none-any.whl",
-        {"uv-0.0.1.data/scripts/uv": f'#!/bin/sh\necho "$*" >>{host.folder}/uv-told\n'},
+        {"uv-0.0.1.data/scripts/uv": f'#!/bin/sh\necho "$*" >>{host.folder}/uv-calls\n'},
     )
-    # An environment whose pip is this one's.
-    pip = f'#!/bin/bash\nexec {sys.executable} -I -m pip --isolated "$@" --target "${{0%/*}}/pip-has"\n'
-    (host.folder / "pip").write_text(pip)
-    host.has(
+    digest = hashlib.sha256(uv.read_bytes()).hexdigest()
+    # The fake python3 creates an environment with the pip of this environment.
+    pip = host.folder / "pip"
+    pip.write_text(
+        "#!/bin/bash\n"
+        f'exec {sys.executable} -I -m pip --isolated "$@" --target "${{0%/*}}/installed"\n'
+    )
+    host.set_command(
         "python3",
-        f'bin=${{@: -1}}/bin; mkdir -p "$bin"; ln -s pip-has/bin/uv "$bin"; install -m 755 {host.folder}/pip "$bin"',
+        'bin=${@: -1}/bin\nmkdir -p "$bin"\nln -s installed/bin/uv "$bin"\n'
+        f'install -m 755 {pip} "$bin"',
     )
 
-    def run(*entries):
-        host.lock.write_text(
-            "".join(
-                entry.format(sha=hashlib.sha256(uv.read_bytes()).hexdigest()) for entry in entries
-            )
-        )
-        host.script("install-environment.sh", host.lock, wheelhouse)
-        return (host.folder / "uv-told").read_text()
+    def run(entry):
+        entries = (OTHER_ENTRIES[0], entry.format(sha=digest), OTHER_ENTRIES[1])
+        host.lock.write_text("".join(entries))
+        host.run_script("install-environment.sh", host.lock, wheelhouse)
+        return (host.folder / "uv-calls").read_text()
 
     return run
 
 
-OTHERS = ["other==1 \\\n    --hash=sha256:00\n", "uvicorn==1 \\\n    --hash=sha256:00\n"]
+OTHER_ENTRIES = ("other==1 \\\n    --hash=sha256:00\n", "uvicorn==1 \\\n    --hash=sha256:00\n")
 
 
-def test_the_installer_is_the_uv_of_the_lock_file(installed_with):
-    printed = installed_with(
-        OTHERS[0], "uv==0.0.1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:{sha}\n", OTHERS[1]
+def test_the_installer_is_the_uv_of_the_lock_file(install_with_lock):
+    arguments = install_with_lock(
+        "uv==0.0.1 \\\n    --hash=sha256:00 \\\n    --hash=sha256:{sha}\n"
     )
 
-    assert "--require-hashes --requirement" in printed
+    assert "--require-hashes --requirement" in arguments
 
 
 @pytest.mark.parametrize(
     "entry", [f"uv==0.0.1 \\\n    --hash=sha256:{64 * '0'}\n", "uv==0.0.1\n", ""]
 )
-def test_any_other_installer_is_refused(host, installed_with, entry):
+def test_any_other_installer_is_refused(host, install_with_lock, entry):
     """A changed uv, a uv with an unknown hash and the newest uv are refused."""
     with pytest.raises(subprocess.CalledProcessError):
-        installed_with(OTHERS[0], entry, OTHERS[1])
+        install_with_lock(entry)
 
-    assert not (host.folder / "uv-told").exists()
+    assert not (host.folder / "uv-calls").exists()
 
 
 def test_the_lock_file_of_the_control_plane_names_its_installer():
-    assert re.search(
-        r"^uv==\S+ \\\n +--hash=sha256:",
-        (ROOT / "requirements/control.txt").read_text(),
-        re.MULTILINE,
-    )
+    text = (ROOT / "requirements/control.txt").read_text()
+
+    assert re.search(r"^uv==\S+ \\\n +--hash=sha256:", text, re.MULTILINE)

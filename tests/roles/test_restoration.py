@@ -8,6 +8,7 @@ import pytest
 import yaml
 from ansible_collections.gridstead.site.plugins.modules import archive_manifest as manifest
 from tests.roles.catalogue import COLLECTION, ROOT, playbook_plays
+from tests.roles.content import named, tasks_with
 
 HEAD = {"name": "20260102T030405Z", "site": "mysite", "began_at": 1_000, "recipient": "age1owner"}
 PLAYS = playbook_plays("restore")
@@ -16,63 +17,70 @@ PLAYS = playbook_plays("restore")
 @pytest.fixture
 def archive(tmp_path):
     """An archive with two parts."""
-    begun = tmp_path / "begun"
-    begun.mkdir()
-    parts = [{"name": name, "host": "db", "packages": {}} for name in ("database", "slurm")]
+    unfinished = tmp_path / "unfinished"
+    unfinished.mkdir()
+    parts = [
+        {"name": "database", "host": "db", "packages": {}},
+        {"name": "slurm", "host": "db", "packages": {}},
+    ]
     for part in parts:
-        (begun / f"{part['name']}.age").write_text("sealed")
-    manifest.write_manifest(begun, HEAD, parts, lambda: 1_007.9)
+        (unfinished / f"{part['name']}.age").write_text("sealed")
+    manifest.write_manifest(unfinished, HEAD, parts, lambda: 1_007.9)
     return tmp_path / HEAD["name"]
 
 
-def restoration(folder, **given):
-    """Restore the example from the archive of a folder and return Ansible's output. No host is
-    reached.
+def restore(folder, **variables):
+    """Run restore.yml on the example with the archive of a folder and return Ansible's output.
+
+    The playbook fails before it reaches any host.
     """
     (folder / "backup-key").touch()
-    given |= {
+    variables |= {
         "archive_dir": str(folder),
         "archive_name": HEAD["name"],
+        "archive_identity_file": str(folder / "backup-key"),
         "gridstead_secrets_dir": str(folder),
     }
-    given |= {"archive_identity_file": str(folder / "backup-key")}
     command = [
         "ansible-playbook",
         "-i",
         "inventory/example",
         "playbooks/restore.yml",
         "-e",
-        json.dumps(given),
+        json.dumps(variables),
     ]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "unreachable=1" not in done.stdout
-    return " ".join(done.stdout.split())
+    result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert result.returncode != 0
+    assert "unreachable=1" not in result.stdout
+    return " ".join(result.stdout.split())
 
 
-def test_a_restoration_reports_missing_variables_before_any_host(tmp_path):
-    """The control machine is not in the inventory and still has the site's name."""
-    assert "is not an archive: it has no manifest.json" in restoration(tmp_path)
+def test_a_missing_archive_is_reported_before_any_host(tmp_path):
+    """The control machine knows the site's name, although it is not in the inventory."""
+    assert "is not an archive: it has no manifest.json" in restore(tmp_path)
 
 
-def test_a_restoration_names_missing_parts_before_any_host(archive):
-    """A host had another name when the archive was created."""
-    output = restoration(archive.parent, archive_site="mysite")
+def test_missing_parts_are_reported_before_any_host(archive):
+    """Parts are missing if a host had another name when the archive was created."""
+    output = restore(archive.parent, archive_site="mysite")
 
     assert (
-        "does not contain control_plane-control of host control, control_plane-controller of host controller,"
-        " control_plane-infra of host infra, directory of host infra, secrets of host localhost; it contains database, slurm"
+        "does not contain control_plane-control of host control,"
+        " control_plane-controller of host controller,"
+        " control_plane-infra of host infra, directory of host infra, secrets of host localhost;"
+        " it contains database, slurm"
     ) in output
 
 
 def test_an_archive_with_all_required_parts_is_accepted(archive):
-    read = manifest.read_manifest(archive, "mysite")
+    content = manifest.read_manifest(archive, "mysite")
+    required = {"slurm": ["db"], "devnet": [], "control_plane-HOST": []}
 
-    manifest.check_parts(archive, read, {"slurm": ["db"], "devnet": [], "control_plane-HOST": []})
+    manifest.check_parts(archive, content, required)
 
 
 @pytest.mark.parametrize(
-    ("required", "lacking"),
+    ("required", "missing"),
     [
         ({"slurm": ["db"], "devnet": ["chain"]}, "devnet of host chain"),
         (
@@ -81,45 +89,50 @@ def test_an_archive_with_all_required_parts_is_accepted(archive):
         ),
     ],
 )
-def test_an_archive_without_a_required_part_is_refused(archive, required, lacking):
-    read = manifest.read_manifest(archive, "mysite")
+def test_an_archive_without_a_required_part_is_refused(archive, required, missing):
+    content = manifest.read_manifest(archive, "mysite")
 
     with pytest.raises(
         manifest.Refusal,
-        match=f" does not contain {lacking}; it contains database, slurm[.] Restore with",
+        match=f" does not contain {missing}; it contains database, slurm[.] Restore with",
     ):
-        manifest.check_parts(archive, read, required)
+        manifest.check_parts(archive, content, required)
 
 
 def test_the_required_parts_match_the_plays():
-    taken = {"secrets": ["localhost"]}
+    hosts_by_part = {"secrets": ["localhost"]}
     for play in PLAYS:
+        hosts = f"{{{{ query('ansible.builtin.inventory_hostnames', '{play.get('hosts')}') }}}}"
         for task in play.get("tasks", []):
             role = task.get("ansible.builtin.import_role", {})
             if role.get("tasks_from") == "restore":
-                name = role["name"].removeprefix(COLLECTION)
-                tasks = yaml.safe_load((ROOT / f"roles/{name}/tasks/restore.yml").read_text())
-                (block,) = (task for task in tasks if "block" in task)
-                part = block["block"][0]["vars"]["archive_part"].replace(
-                    "{{ inventory_hostname }}", "HOST"
-                )
-                taken[part] = (
-                    f"{{{{ query('ansible.builtin.inventory_hostnames', '{play['hosts']}') }}}}"
-                )
+                hosts_by_part[restored_part(role["name"])] = hosts
 
-    (check,) = (play["tasks"][0] for play in PLAYS if play["name"] == "Check the archive")
-    assert check["vars"]["archive_wanted"] == taken
+    check = named("Check the archive", PLAYS)["tasks"][0]
+    assert check["vars"]["archive_wanted"] == hosts_by_part
+
+
+def restored_part(role_name):
+    """Return the name of the part that entry point restore of a role restores."""
+    folder = ROOT / "roles" / role_name.removeprefix(COLLECTION)
+    tasks = yaml.safe_load((folder / "tasks/restore.yml").read_text())
+    (block,) = tasks_with("block", tasks)
+    part = block["block"][0]["vars"]["archive_part"]
+    return part.replace("{{ inventory_hostname }}", "HOST")
 
 
 def test_every_host_is_checked_before_any_host_changes():
-    kinds = [
-        "import"
-        if "ansible.builtin.import_playbook" in play
-        else play["tasks"][0]["ansible.builtin.import_role"].get("tasks_from")
-        for play in PLAYS[:-1]
-    ]
+    steps = [step_of(play) for play in PLAYS[:-1]]
 
-    assert kinds[:9] == ["import", "check", "import", *["vacant"] * 5, "secrets"]
-    # What is on storage is seen when that is mounted.
-    mounted = [play["name"] for play in PLAYS].index("Run the shared storage")
-    assert [place for place, kind in enumerate(kinds) if kind == "vacant"][5:] == [mounted + 1]
+    assert steps[:9] == ["import", "check", "import", *["vacant"] * 5, "secrets"]
+    # Data on the shared storage is checked after the mount.
+    assert steps[9:].count("vacant") == 1
+    mount = PLAYS.index(named("Run the shared storage", PLAYS))
+    assert steps[mount + 1] == "vacant"
+
+
+def step_of(play):
+    """Return ``import`` for an imported playbook, or the entry point of the play's first task."""
+    if "ansible.builtin.import_playbook" in play:
+        return "import"
+    return play["tasks"][0]["ansible.builtin.import_role"].get("tasks_from")

@@ -13,71 +13,69 @@ from tests.roles.catalogue import ROOT, playbook_plays
 ROTATE = playbook_plays("rotate")
 FILES = ROTATE[0]["vars"]["__rotate_files_of"]
 CHANGE = ROOT / "roles/munge/files/usr/local/sbin/gridstead-change-munge-key"
-KNOWN = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-node-is-known"
+NODE_IS_KNOWN = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-node-is-known"
 
 
 def test_unknown_and_missing_arguments_are_refused_before_any_change(tmp_path):
     secrets = tmp_path / "secrets"
     secrets.mkdir(mode=0o700)
-    argv = [
-        "ansible-playbook",
-        "--inventory",
-        "inventory/example",
-        "playbooks/rotate.yml",
-        "--tags",
-        "mung",
-    ]
-    argv += ["--skip-tags", "munge", "-e", f"gridstead_secrets_dir={secrets}"]
+    argv = ["ansible-playbook", "--inventory=inventory/example", "playbooks/rotate.yml"]
+    argv += ["--tags=mung", "--skip-tags=munge", "-e", f"gridstead_secrets_dir={secrets}"]
 
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    result = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
+    )
 
-    said = " ".join(done.stdout.split())
-    assert done.returncode != 0
-    assert "--tags is mung; allowed are all, tls, renew, directory, database, jwt, munge." in said
-    assert '--skip-tags is "munge"; ' in said
+    output = " ".join(result.stdout.split())
+    assert result.returncode != 0
+    assert "--tags is mung; allowed are all, tls, renew, directory, database, jwt, munge." in output
+    assert '--skip-tags is "munge"; ' in output
     assert list(secrets.iterdir()) == []
 
 
 def test_the_inventory_reads_the_file_of_each_secret():
-    read = "".join(path.read_text() for path in (ROOT / "inventory/group_vars/all").glob("*.yml"))
+    files = (ROOT / "inventory/group_vars/all").glob("*.yml")
+    variables = "".join(path.read_text() for path in files)
 
-    assert [
-        name for names in FILES.values() for name in names if not re.search(rf"/{name}\b", read)
-    ] == []
+    for names in FILES.values():
+        for name in names:
+            assert re.search(rf"/{name}\b", variables)
 
 
 def test_each_secret_has_a_play_that_distributes_it():
-    tags = {tag for play in ROTATE for tag in play.get("tags", [])}
+    tags = set()
+    for play in ROTATE:
+        tags |= set(play.get("tags", []))
 
     assert tags == {"always", "tls", "renew", *FILES}
 
 
 def test_the_directory_gets_new_passwords_before_any_host():
     """New certificates follow later, because they restart services that read a password."""
-    knows = next(
-        number for number, play in enumerate(ROTATE) if "retain the old" in str(play.get("tasks"))
-    )
-    others = {"gridstead.site.sssd", "gridstead.site.control_plane"}
-    has = [
-        number
-        for number, play in enumerate(ROTATE)
-        if others & {*re.findall(r"'name': '([\w.]+)'", str(play))}
-    ]
-    has += [number for number, play in enumerate(ROTATE) if "certificates.yml" in str(play)]
+    directory_play = find_plays("retain the old")[0]
+    client_plays = find_plays(r"'name': 'gridstead\.site\.sssd'")
+    client_plays += find_plays(r"'name': 'gridstead\.site\.control_plane'")
+    client_plays += find_plays(r"certificates\.yml")
 
-    assert len(has) == 3
-    assert knows < min(has)
+    assert len(client_plays) == 3
+    assert directory_play < min(client_plays)
+
+
+def find_plays(pattern):
+    """Return the positions of the plays of rotate.yml that contain a pattern."""
+    return [number for number, play in enumerate(ROTATE) if re.search(pattern, str(play))]
 
 
 def test_certificate_rotation_changes_no_password():
     """A password that an earlier run did not write to the directory would lock its services out."""
     plays = yaml.safe_load((ROOT / "playbooks/certificates.yml").read_text())
-    imports = [
-        task["ansible.builtin.import_role"] for play in plays for task in play.get("tasks", [])
-    ]
+    entry_points = {}
+    for play in plays:
+        for task in play.get("tasks", []):
+            role = task["ansible.builtin.import_role"]
+            entry_points[role["name"]] = role["tasks_from"]
 
-    brought = {entry["name"]: entry["tasks_from"] for entry in imports}
-    assert brought == {
+    assert entry_points == {
         "gridstead.site.directory": "install",
         "gridstead.site.sssd": "restart",
         "gridstead.site.control_plane": "restart",
@@ -86,29 +84,33 @@ def test_certificate_rotation_changes_no_password():
 
 @pytest.fixture
 def change(tmp_path):
-    """Run the change with fake commands and the key in a folder; return the result."""
-    log, key, known = (tmp_path / name for name in ("log", "munge.key", "known"))
+    """A function that runs gridstead-change-munge-key with fake commands. It returns the exit code,
+    the log of the commands and the key.
+    """
+    log = tmp_path / "log"
+    key = tmp_path / "munge.key"
+    was_called = tmp_path / "was-called"
     commands = {
         "systemctl": f'echo "$(date +%s) $* $(cat {key})" >>{log}',
         "nft": f'echo "$(date +%s) nft ${{1%% *}} $(cat {key})" >>{log}',
-        # They may not at first.
-        "until": f"test -e {known} || {{ touch {known}; false; }}",
+        # The program that the units wait for fails at its first call.
+        "until": f"test -e {was_called} || {{ touch {was_called}; false; }}",
     }
-    for name, does in commands.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+    for name, script in commands.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     program = tmp_path / "change"
     program.write_text(CHANGE.read_text().replace("/etc/munge/munge.key", str(key)))
     key.write_text("old")
 
-    def changed(*words):
+    def run_change(*words):
         environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", program, *words], env=environment, capture_output=True, text=True, check=False
         )
-        return done.returncode, log.read_text().splitlines(), key.read_text()
+        return result.returncode, log.read_text().splitlines(), key.read_text()
 
-    return changed
+    return run_change
 
 
 def test_services_that_start_jobs_are_stopped_during_the_change(change, tmp_path):
@@ -117,22 +119,32 @@ def test_services_that_start_jobs_are_stopped_during_the_change(change, tmp_path
 
     code, log, key = change(str(moment), "stop", "slurmctld.service")
 
-    done = [line.split(" ", 1) for line in log]
     assert (code, key) == (0, "new")
-    assert [what for _, what in done] == [
+    assert commands_of(log) == [
         "stop slurmctld.service old",
         "restart munge.service new",
         "start slurmctld.service new",
     ]
-    _, restarted, started = (int(position) for position, _ in done)
-    assert moment <= restarted < started
+    _, restarted_at, started_at = map(time_of, log)
+    assert moment <= restarted_at < started_at
+
+
+def time_of(line):
+    """Return the time of a line of the log."""
+    return int(line.partition(" ")[0])
+
+
+def commands_of(log):
+    """Return the commands of the log without their times."""
+    return [line.split(" ", 1)[1] for line in log]
 
 
 def test_services_that_start_jobs_run_again_after_a_failed_change(change):
     code, log, key = change(str(int(time.time())), "stop", "slurmctld.service")
 
-    assert (code != 0, key) == (True, "old")
-    assert [line.split(" ", 1)[1] for line in log] == [
+    assert code != 0
+    assert key == "old"
+    assert commands_of(log) == [
         "stop slurmctld.service old",
         "start slurmctld.service old",
     ]
@@ -144,19 +156,20 @@ def test_units_that_use_the_key_wait_for_the_program(change, tmp_path):
     code, log, key = change(str(int(time.time()) + 1), "hold", "200001-999999", "6817", "until")
 
     assert (code, key) == (0, "new")
-    assert [line.split(" ", 1)[1] for line in log] == [
+    assert commands_of(log) == [
         "nft add old",
         "restart munge.service new",
         "nft delete new",
     ]
-    assert (tmp_path / "known").exists()
+    assert (tmp_path / "was-called").exists()
 
 
 def test_the_wait_for_the_program_is_limited(change, tmp_path):
     code, log, key = change(str(int(time.time()) - 20), "hold", "200001-999999", "6817", "until")
 
-    assert (code != 0, key) == (True, "old")
-    assert [line.split(" ", 1)[1] for line in log] == ["nft add old", "nft delete old"]
+    assert code != 0
+    assert key == "old"
+    assert commands_of(log) == ["nft add old", "nft delete old"]
 
 
 def test_a_host_without_these_units_changes_only_its_key(change, tmp_path):
@@ -165,14 +178,14 @@ def test_a_host_without_these_units_changes_only_its_key(change, tmp_path):
     code, log, key = change(str(int(time.time())))
 
     assert (code, key) == (0, "new")
-    assert [line.split(" ", 1)[1] for line in log] == ["restart munge.service new"]
+    assert commands_of(log) == ["restart munge.service new"]
 
 
 @pytest.mark.parametrize(("started", "code"), [("2026-11-22T01:02:03", 0), ("None", 1), ("", 1)])
 def test_a_node_is_ready_after_it_registered_with_slurmctld(tmp_path, started, code):
-    said = f"NodeName=a SlurmdStartTime={started}" if started else ""
-    (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho {said}\ntest '{started}'\n")
+    output = f"NodeName=a SlurmdStartTime={started}" if started else ""
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\necho {output}\ntest '{started}'\n")
     (tmp_path / "scontrol").chmod(0o755)
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
-    assert subprocess.run([KNOWN], env=environment, check=False).returncode == code
+    assert subprocess.run([NODE_IS_KNOWN], env=environment, check=False).returncode == code

@@ -1,33 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The exchange of a secret on the control machine, interrupted at any step."""
+"""Module secret_exchange replaces a secret on the control machine and retains the old one."""
 
 import stat
 
 import pytest
 from ansible_collections.gridstead.site.plugins.modules import secret_exchange as exchange
+from tests.roles.content import texts_below
 
 OLD = "a" * 64 + "\n"
 
 
 @pytest.fixture
 def path(tmp_path):
+    """The file of a secret."""
     secret_file = tmp_path / "munge_key"
     secret_file.write_text(OLD)
     return secret_file
 
 
-def test_the_new_secret_has_the_old_form_and_the_old_secret_is_retained(path):
+def test_the_new_secret_has_the_old_length_and_the_old_secret_is_retained(path):
     assert exchange.begin(path, check=False)
 
     new = path.read_text()
-    assert (len(new), new != OLD, new.strip().isalnum()) == (len(OLD), True, True)
+    assert new != OLD
+    assert len(new) == len(OLD)
+    assert new.strip().isalnum()
     assert exchange.old_path(path).read_text() == OLD
 
 
 def test_only_the_owner_can_read_the_files(path):
     exchange.begin(path, check=False)
 
-    assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_a_running_exchange_retains_its_new_secret(path):
@@ -55,10 +60,10 @@ def test_the_old_secret_is_removed_at_the_end(path):
     assert exchange.end(path, check=False)
     assert not exchange.end(path, check=False)
 
-    assert [file.read_text() for file in path.parent.iterdir()] == [new]
+    assert texts_below(path.parent) == {path.name: new}
 
 
 def test_check_mode_writes_nothing(path):
     assert exchange.begin(path, check=True)
     assert not exchange.end(path, check=True)
-    assert [file.read_text() for file in path.parent.iterdir()] == [OLD]
+    assert texts_below(path.parent) == {path.name: OLD}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets in Ansible Vault: equal to their files, or refused."""
+"""Secrets in Ansible Vault: the documented move, and refused white space."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ from ansible_collections.gridstead.site.plugins.module_utils.inventory_check.vau
     secrets,
 )
 from tests.roles.catalogue import ROOT
-from tests.roles.inventories import copied
+from tests.roles.inventories import copy_inventory
 
 PAGE = (ROOT / "inventory/README.md").read_text()
 SECRET = "Zm9vYmFy"
@@ -26,8 +26,9 @@ WIRING = {
 }
 
 
-def problems(**said):
-    hosts = {name: Host(name, WIRING | said, None) for name in ("ash", "birch")}
+def problems(**variables):
+    """Return the problems of an inventory whose two hosts have these variables."""
+    hosts = {name: Host(name, WIRING | variables, None) for name in ("ash", "birch")}
     return list(secrets(Inventory({"all": list(hosts)}, hosts, "/srv/secrets"), WIRING))
 
 
@@ -41,10 +42,10 @@ def test_a_secret_with_surrounding_white_space_is_refused_and_not_shown(value):
 
 
 @pytest.mark.parametrize(
-    "said", [{}, {"munge_key": f"{SECRET}\n{SECRET}"}, {"munge_held_port": "6817\n"}]
+    "variables", [{}, {"munge_key": f"{SECRET}\n{SECRET}"}, {"munge_held_port": "6817\n"}]
 )
-def test_valid_secrets_and_other_variables_are_accepted(said):
-    assert problems(**said) == []
+def test_valid_secrets_and_other_variables_are_accepted(variables):
+    assert problems(**variables) == []
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def vault(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("text", [f"{SECRET}\n", f"{SECRET}\nolder\n"])
 def test_the_documented_move_to_a_vault_does_not_change_a_secret(vault, text):
-    """This includes secrets with several lines, such as keys of stored scripts."""
+    """A secret may have several lines, such as the keys of stored scripts."""
     (vault / ".secrets").mkdir()
     (vault / ".secrets/munge_key").write_text(text)
     (vault / "group_vars/all").mkdir(parents=True)
@@ -65,29 +66,21 @@ def test_the_documented_move_to_a_vault_does_not_change_a_secret(vault, text):
 
     subprocess.run(["bash", "-c", command], cwd=vault, check=True, capture_output=True)
 
-    same = "munge_key == lookup('ansible.builtin.password', '.secrets/munge_key')"
-    argv = [
-        "ansible",
-        "-i",
-        "localhost,",
-        "-e",
-        "@group_vars/all/vault.yml",
-        "localhost",
-        "-m",
-        "assert",
-    ]
-    done = subprocess.run(
-        [*argv, "-a", f'that="{same}"'], cwd=vault, check=False, capture_output=True, text=True
-    )
-    assert "All assertions passed" in done.stdout, done.stdout
+    is_equal = "munge_key == lookup('ansible.builtin.password', '.secrets/munge_key')"
+    argv = ["ansible", "localhost", "--inventory=localhost,", "-e", "@group_vars/all/vault.yml"]
+    argv += ["-m", "assert", "-a", f'that="{is_equal}"']
+    result = subprocess.run(argv, cwd=vault, check=False, capture_output=True, text=True)
+    assert "All assertions passed" in result.stdout, result.stdout
 
 
 def test_a_vaulted_secret_with_a_newline_is_refused_and_not_shown(vault):
-    moving = ["ansible-vault", "encrypt_string", "--stdin-name", "munge_key"]
-    moved = subprocess.run(moving, input=f"{SECRET}\n", check=True, capture_output=True, text=True)
-    (vault / "vault.yml").write_text(moved.stdout)
+    argv = ["ansible-vault", "encrypt_string", "--stdin-name", "munge_key"]
+    encryption = subprocess.run(
+        argv, input=f"{SECRET}\n", check=True, capture_output=True, text=True
+    )
+    (vault / "vault.yml").write_text(encryption.stdout)
 
-    site = copied("example", vault / "site")
+    site = copy_inventory("example", vault / "site")
     command = [
         "ansible-playbook",
         "-i",
@@ -96,9 +89,9 @@ def test_a_vaulted_secret_with_a_newline_is_refused_and_not_shown(vault):
         "-e",
         f"@{vault / 'vault.yml'}",
     ]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
-    assert done.returncode == 2
-    assert "The inventory has 1 mistake; no host was changed." in done.stdout
-    assert "variable munge_key of controller: begins or ends in white space" in done.stdout
-    assert SECRET not in done.stdout + done.stderr
+    assert result.returncode == 2
+    assert "The inventory has 1 mistake; no host was changed." in result.stdout
+    assert "variable munge_key of controller: begins or ends in white space" in result.stdout
+    assert SECRET not in result.stdout + result.stderr

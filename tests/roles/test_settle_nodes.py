@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program that runs after slurmctld starts and before partitions start jobs: held and lost
-jobs.
-"""
+"""gridstead-settle-nodes, which runs after slurmctld starts and before partitions start jobs."""
 
 import subprocess
 
@@ -9,115 +7,123 @@ import pytest
 from tests.roles.catalogue import Role
 
 PROGRAM = Role("slurm").path / "files/usr/local/sbin/gridstead-settle-nodes"
-# Slurm knows no other partition than these lines say, and refuses a change of one.
+# A fake scontrol that refuses changes of partitions that are not in $PARTITIONS.
 SCONTROL = """
 if [[ $* == *"show partition" ]]; then
   printf '%s' "${PARTITIONS}"
 else
-  echo "scontrol $*" >>"$TOLD"
+  echo "scontrol $*" >>"$LOG"
   [[ $2 != PartitionName=* || $'\\n'${PARTITIONS} == *$'\\n'"$2 "* ]]
 fi
 """
 COMMANDS = {
     "scontrol": SCONTROL,
-    "scancel": 'echo "scancel $*" >>"$TOLD"',
-    "squeue": 'if [[ $* == *PENDING* ]]; then printf "%s\\n" $WAITING; else printf "%s\\n" $BUSY; fi',
+    "scancel": 'echo "scancel $*" >>"$LOG"',
+    "squeue": """
+if [[ $* == *PENDING* ]]; then
+  printf '%s\\n' $WAITING
+else
+  printf '%s\\n' $BUSY
+fi
+""",
     "sinfo": 'eval "$NODES"',
-    "sleep": 'echo "sleep $*" >>"$TOLD"',
+    "sleep": 'echo "sleep $*" >>"$LOG"',
 }
 
 
 @pytest.fixture
-def started(tmp_path, monkeypatch):
+def run_after_start(tmp_path, monkeypatch):
     """A function that runs the program with a state of Slurm and returns its commands."""
-    state, sent_file, commands = tmp_path / "state", tmp_path / "told", tmp_path / "bin"
+    state = tmp_path / "state"
+    log = tmp_path / "log"
+    commands = tmp_path / "bin"
     commands.mkdir()
     state.mkdir()
     for name, script in COMMANDS.items():
         (commands / name).write_text(f"#!/bin/bash\n{script}\n")
         (commands / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
-    monkeypatch.setenv("TOLD", str(sent_file))
+    monkeypatch.setenv("LOG", str(log))
 
     def run(*, waiting=(), busy=(), nodes="echo idle", partitions=(("main", "UP"),)):
-        sent_file.write_text("")
+        log.write_text("")
         monkeypatch.setenv("NODES", nodes)
-        monkeypatch.setenv(
-            "PARTITIONS",
-            "".join(f"PartitionName={name} x State={state} y\n" for name, state in partitions),
-        )
+        lines = [f"PartitionName={name} x State={state} y\n" for name, state in partitions]
+        monkeypatch.setenv("PARTITIONS", "".join(lines))
         monkeypatch.setenv("WAITING", " ".join(waiting))
         monkeypatch.setenv("BUSY", " ".join(busy))
         subprocess.run([PROGRAM, "started", state, "8"], check=True)
-        return sent_file.read_text().splitlines()
+        return log.read_text().splitlines()
 
     run.state = state
     return run
 
 
-def job(state, number, *files):
+def add_job(state, number, *files):
+    """Create the folder of a job in slurmctld's state."""
     folder = state / f"hash.{number % 10}" / f"job.{number}"
     folder.mkdir(parents=True)
     for name in files:
         (folder / name).touch()
 
 
-DOWN, UP = (f"scontrol update PartitionName=main State={state}" for state in ("DOWN", "UP"))
+DOWN = "scontrol update PartitionName=main State=DOWN"
+UP = "scontrol update PartitionName=main State=UP"
 LOST = "State=DOWN Reason=restored: its jobs were lost"
 
 
-def test_no_job_is_held_after_a_clean_stop(started):
-    job(started.state, 17, "script")
-    (started.state / "stopped_cleanly").touch()
+def test_no_job_is_held_after_a_clean_stop(run_after_start):
+    add_job(run_after_start.state, 17, "script")
+    (run_after_start.state / "stopped_cleanly").touch()
 
-    assert started(waiting=["17"]) == []
+    assert run_after_start(waiting=["17"]) == []
 
 
-def test_pending_jobs_without_environment_are_cancelled_before_any_start(started):
-    """Job 17 has its environment and 18 has lost it. Job 19 is interactive and never had one. Job
-    20 runs and does not need one.
+def test_pending_jobs_without_environment_are_cancelled_before_any_start(run_after_start):
+    """Job 17 has its environment, and job 18 has lost it. Job 19 is interactive and never had one.
+    Job 20 runs and does not need one.
     """
-    job(started.state, 17, "script", "environment")
-    job(started.state, 18, "script")
-    job(started.state, 20, "script")
+    add_job(run_after_start.state, 17, "script", "environment")
+    add_job(run_after_start.state, 18, "script")
+    add_job(run_after_start.state, 20, "script")
 
-    assert started(waiting=["17", "18", "19"]) == [DOWN, "scancel 18", "sleep 8", UP]
+    assert run_after_start(waiting=["17", "18", "19"]) == [DOWN, "scancel 18", "sleep 8", UP]
 
 
-def test_jobs_that_ran_during_the_backup_end_with_their_nodes(started):
-    """This happens only once: a later start does not end running jobs."""
-    job(started.state, 20, "script")
-    (started.state / "restored").touch()
+def test_jobs_that_ran_during_the_backup_end_with_their_nodes(run_after_start):
+    """The next start does not end running jobs."""
+    add_job(run_after_start.state, 20, "script")
+    (run_after_start.state / "restored").touch()
 
-    assert started(busy=["compute[1-2]", "compute4"]) == [
+    assert run_after_start(busy=["compute[1-2]", "compute4"]) == [
         DOWN,
         f"scontrol update NodeName=compute[1-2],compute4 {LOST}",
         UP,
     ]
-    assert started(busy=["compute1"]) == [DOWN, "sleep 8", UP]
+    assert run_after_start(busy=["compute1"]) == [DOWN, "sleep 8", UP]
 
 
-def test_an_archive_without_jobs_ends_no_job(started):
-    (started.state / "restored").touch()
+def test_an_archive_without_jobs_ends_no_job(run_after_start):
+    (run_after_start.state / "restored").touch()
 
-    assert started() == [DOWN, UP]
-    assert [*started.state.iterdir()] == []
+    assert run_after_start() == [DOWN, UP]
+    assert [*run_after_start.state.iterdir()] == []
 
 
 @pytest.mark.parametrize(
     "nodes", ["exit 1", "echo unk", "echo 'idle*'; yes idle | head --lines=33000"]
 )
-def test_unregistered_nodes_are_waited_for(started, nodes):
+def test_unregistered_nodes_are_waited_for(run_after_start, nodes):
     """The wait continues if Slurm does not answer or lists only the first of many nodes."""
-    job(started.state, 20, "script")
+    add_job(run_after_start.state, 20, "script")
 
-    assert started(nodes=nodes) == [DOWN, *["sleep 1"] * 30, "sleep 8", UP]
+    assert run_after_start(nodes=nodes) == [DOWN, *["sleep 1"] * 30, "sleep 8", UP]
 
 
-def test_the_wait_ends_when_the_nodes_register(started):
-    job(started.state, 20, "script")
+def test_the_wait_ends_when_the_nodes_register(run_after_start):
+    add_job(run_after_start.state, 20, "script")
 
-    assert started(nodes='grep -q "sleep 1" "$TOLD" && echo idle || echo "idle*"') == [
+    assert run_after_start(nodes='grep -q "sleep 1" "$LOG" && echo idle || echo "idle*"') == [
         DOWN,
         "sleep 1",
         "sleep 8",
@@ -125,21 +131,23 @@ def test_the_wait_ends_when_the_nodes_register(started):
     ]
 
 
-def test_slurmctld_starts_after_an_interrupted_start_without_partitions(
-    started,
-):
-    job(started.state, 20, "script")
+def test_slurmctld_starts_after_an_interrupted_start_without_partitions(run_after_start):
+    add_job(run_after_start.state, 20, "script")
     with pytest.raises(subprocess.CalledProcessError):
-        started(partitions=[("closed", "DOWN")], nodes="kill $PPID")
+        run_after_start(partitions=[("closed", "DOWN")], nodes="kill $PPID")
 
-    assert (started.state / "partitions_held").exists()
-    assert started(partitions=[("closed", "DOWN")]) == ["sleep 8"]
-    assert not (started.state / "partitions_held").exists()
+    assert (run_after_start.state / "partitions_held").exists()
+    assert run_after_start(partitions=[("closed", "DOWN")]) == ["sleep 8"]
+    assert not (run_after_start.state / "partitions_held").exists()
 
 
-def test_only_existing_partitions_are_opened_again(started):
+def test_only_existing_partitions_are_opened_again(run_after_start):
     """A partition may have been removed from slurm.conf."""
-    job(started.state, 20, "script")
-    (started.state / "partitions_held").write_text("gone\nmain\n")
+    add_job(run_after_start.state, 20, "script")
+    (run_after_start.state / "partitions_held").write_text("removed\nmain\n")
 
-    assert started(partitions=[("main", "DOWN"), ("closed", "DOWN")]) == [DOWN, "sleep 8", UP]
+    assert run_after_start(partitions=[("main", "DOWN"), ("closed", "DOWN")]) == [
+        DOWN,
+        "sleep 8",
+        UP,
+    ]

@@ -29,7 +29,7 @@ NodeName=compute2 CPUs=64 RealMemory=2500
 PartitionName=main Default=YES MaxTime=7-00:00:00 Nodes=ALL
 PartitionName=long MaxTime=30-00:00:00 Nodes=ALL
 """
-EPILOG = "#!/bin/sh\n# why\nexit 0\n"
+EPILOG = "#!/bin/sh\n# old comment\nexit 0\n"
 FILES = {
     "slurm.conf": CONF,
     "gres.conf": "",
@@ -42,25 +42,61 @@ FILES = {
 @pytest.mark.parametrize(
     ("file", "old", "new", "cost", "differences"),
     [
-        ("slurm.conf", "# Ansible managed", "# Ansible managed, and calm", "nothing", ()),
+        (
+            "slurm.conf",
+            "# Ansible managed",
+            "# Ansible managed, with another comment",
+            "nothing",
+            (),
+        ),
         ("slurm.conf", "KillWait=5", "  KillWait=5   # seconds", "nothing", ()),
         ("slurm.conf", "CPUs=64 RealMemory=2500", "RealMemory=2500  CPUs=64", "nothing", ()),
         ("slurm.conf", "KillWait=5\n", "", "reconfigure", ("KillWait",)),
-        ("slurm.conf", "sched_min_interval=20000", "sched_min_interval=30000", "reconfigure", ("SchedulerParameters",)),
+        (
+            "slurm.conf",
+            "sched_min_interval=20000",
+            "sched_min_interval=30000",
+            "reconfigure",
+            ("SchedulerParameters",),
+        ),
         ("slurm.conf", "MaxTime=30-", "MaxTime=20-", "reconfigure", ("partition long",)),
-        ("slurm.conf", "NodeName=compute2 CPUs=64", "NodeName=compute2 CPUs=48", "reconfigure", ("node compute2",)),
-        ("slurm.conf", "RealMemory=2500\n\n", "RealMemory=2400\n\n", "reconfigure", ("node compute2",)),
-        ("slurm.conf", "\nPartition", "NodeName=compute3 CPUs=1\n\nPartition", "reconfigure", ("node compute3",)),
+        (
+            "slurm.conf",
+            "NodeName=compute2 CPUs=64",
+            "NodeName=compute2 CPUs=48",
+            "reconfigure",
+            ("node compute2",),
+        ),
+        (
+            "slurm.conf",
+            "RealMemory=2500\n\n",
+            "RealMemory=2400\n\n",
+            "reconfigure",
+            ("node compute2",),
+        ),
+        (
+            "slurm.conf",
+            "\nPartition",
+            "NodeName=compute3 CPUs=1\n\nPartition",
+            "reconfigure",
+            ("node compute3",),
+        ),
         ("slurm.conf", "SlurmctldPort=6817", "SlurmctldPort=6820", "restart", ("SlurmctldPort",)),
         ("slurm.conf", "auth/munge", "auth/slurm", "restart", ("AuthType",)),
         ("slurm.conf", "SlurmctldHost=second\n", "", "restart", ("SlurmctldHost",)),
         ("slurm.conf", "controller\nSlurmctldHost=second", "second", "restart", ("SlurmctldHost",)),
-        ("gres.conf", "", "NodeName=compute1 Name=gpu File=/dev/nvidia0", "reconfigure", ("gres.conf",)),
+        (
+            "gres.conf",
+            "",
+            "NodeName=compute1 Name=gpu File=/dev/nvidia0",
+            "reconfigure",
+            ("gres.conf",),
+        ),
         ("cgroup.conf", "A=b", "A=c", "reconfigure", ("A",)),
-        ("epilog", "# why", "# why not", "nothing", ()),
+        ("epilog", "# old comment", "# new comment", "nothing", ()),
         ("epilog", "exit 0", "exit 1", "reconfigure", ("epilog",)),
     ],
-)  # fmt: skip
+)
 def test_the_cost_of_a_change(file, old, new, cost, differences):
     changed = FILES | {file: FILES[file].replace(old, new, 1)}
 
@@ -111,42 +147,38 @@ def test_the_first_configuration_starts_slurmctld():
 
 
 def test_unchanged_files_of_the_role_cost_nothing(render):
-    places = {
-        name: ROLE.path / f"templates/etc/slurm/{name}.j2"
-        for name in ROLE.vars["__slurm_controller_files"]
-    }
-    files = {name: render(ROLE, place, "controller") for name, place in places.items()}
+    files = {}
+    for name in ROLE.vars["__slurm_controller_files"]:
+        template = ROLE.path / f"templates/etc/slurm/{name}.j2"
+        files[name] = render(ROLE, template, "controller")
 
-    assert costs.compute_cost(files, files, RULES) == costs.ChangeCost(
-        cost="nothing", differences=(), ends=()
-    )
-    assert {("NodeName", "compute1"), ("PartitionName", "main")} <= costs.settings(
-        "slurm.conf", files["slurm.conf"]
-    ).keys()
+    cost = costs.compute_cost(files, files, RULES)
+
+    assert cost == costs.ChangeCost(cost="nothing", differences=(), ends=())
+    settings = costs.settings("slurm.conf", files["slurm.conf"])
+    assert {("NodeName", "compute1"), ("PartitionName", "main")} <= settings.keys()
 
 
 def test_every_cost_has_a_handler():
     handlers = yaml.safe_load((ROLE.path / "handlers/main.yml").read_text())
-    topics = {
-        topic
-        for handler in handlers
-        for topic in (
-            [handler["listen"]] if isinstance(handler["listen"], str) else handler["listen"]
-        )
-    }
+    topics = set()
+    for handler in handlers:
+        listen = handler["listen"]
+        topics |= {listen} if isinstance(listen, str) else set(listen)
 
-    assert {f"slurm_controller_{rule.cost}" for rule in RULES} <= topics
+    for rule in RULES:
+        assert f"slurm_controller_{rule.cost}" in topics
 
 
 def test_the_page_shows_the_rules():
-    """``python -m tests.roles.catalogue`` writes them."""
+    """Run ``python -m tests.roles.catalogue`` after a change of the rules."""
     text = COSTS_PAGE.read_text()
 
     assert with_costs(text) == text
 
 
-def change(tmp_path, rules, installed="24.11.5"):
-    """Run module slurm_change on a host with an installed version of Slurm."""
+def run_slurm_change(tmp_path, rules, installed="24.11.5"):
+    """Run module slurm_change with an installed version of Slurm and return Ansible's output."""
     program = tmp_path / "bin/scontrol"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho slurm-wlm {installed}\n")
@@ -158,26 +190,26 @@ def change(tmp_path, rules, installed="24.11.5"):
         "in_force": str(in_force),
         "rules": rules,
     }
-    done = subprocess.run(
+    result = subprocess.run(
         ["ansible", "localhost", "-m", "gridstead.site.slurm_change", "-a", json.dumps(arguments)],
         env=os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         check=False,
     )
-    return done.stdout
+    return result.stdout
 
 
 def test_the_rules_of_the_installed_release_apply(tmp_path):
     rule = {"what": "every change", "file": "", "keys": [], "cost": "nothing", "why": "a test"}
 
-    output = change(tmp_path, {"24.11": {"rule": [rule]}, "23.11": {"rule": []}})
+    output = run_slurm_change(tmp_path, {"24.11": {"rule": [rule]}, "23.11": {"rule": []}})
 
     assert "cost: nothing" in output
     assert "- KillWait" in output
 
 
-def test_an_unknown_release_names_the_known_ones(tmp_path):
-    output = change(tmp_path, {"24.11": {"rule": []}}, installed="25.11.1")
+def test_an_unsupported_release_is_refused_with_the_supported_releases(tmp_path):
+    output = run_slurm_change(tmp_path, {"24.11": {"rule": []}}, installed="25.11.1")
 
     assert "Slurm 25.11.1 is not supported; supported releases: 24.11" in output

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""QOS and accounts with limits: the commands to sacctmgr, without unnecessary commands."""
+"""Module slurm_accounting: the commands of sacctmgr for the limits of QOS and accounts."""
 
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ import yaml
 from ansible_collections.gridstead.site.plugins.module_utils import slurm_limits as limits
 from ansible_collections.gridstead.site.plugins.modules import slurm_accounting as accounting
 from tests.roles.catalogue import Role
-from tests.roles.conftest import trusted
+from tests.roles.conftest import trust_templates
 
 ROLE = Role("slurm").path
 
@@ -22,7 +22,7 @@ NEW_ACCOUNT = dict.fromkeys(limits.ACCOUNT, "") | {"Fairshare": "1", "QOS": "nor
 
 
 class Sacctmgr:
-    """A fake sacctmgr that stores changes and records the commands."""
+    """A fake AnsibleModule and a fake sacctmgr, which stores changes and records the commands."""
 
     check_mode = False
 
@@ -30,40 +30,59 @@ class Sacctmgr:
         self.qos = {"normal": dict(NEW_QOS)}
         self.accounts = {"root": dict(NEW_ACCOUNT), "grid": dict(NEW_ACCOUNT)}
         self.commands = []
-        self.answers = True
+        self.has_slurmdbd = True
 
     def run_command(self, argv, check_rc):
-        assert self.answers or not check_rc
+        """Return exit code, stdout and stderr of sacctmgr."""
+        assert self.has_slurmdbd or not check_rc
         if "show" in argv:
-            assert argv[:4] == ["sacctmgr", "--noheader", "--parsable2", "show"]
-            fields = argv[-1].removeprefix("format=").split(",")[1:]
-            rows = self.qos if argv[4] == "qos" else self.accounts
-            lines = [
-                "|".join([name, *(row[field] for field in fields)]) for name, row in rows.items()
-            ]
-            return 0, "\n".join(lines) if self.answers else "", ""
+            return 0, self.show(argv), ""
         self.commands.append(" ".join(argv[2:]))
-        kind, new = (self.qos, NEW_QOS) if argv[3] == "qos" else (self.accounts, NEW_ACCOUNT)
-        if argv[2] == "add":
-            kind[argv[4]] = dict(new)
+        _, _, action, entity, *words = argv
+        objects = self.qos if entity == "qos" else self.accounts
+        if action == "add":
+            objects[words[0]] = dict(NEW_QOS if entity == "qos" else NEW_ACCOUNT)
         else:
-            name = argv[5].removeprefix("name=")
-            for item in argv[argv.index("set") + 1 :]:
-                key, _, value = item.partition("=")
-                kept = dict(limits.tres(kind[name][key])) if value.endswith("=-1") else {}
-                gone = [part.partition("=")[0] for part in value.split(",") if part.endswith("=-1")]
-                left = [f"{key}={amount}" for key, amount in kept.items() if key not in gone]
-                kind[name][key] = ",".join(left) if gone else "" if value == "-1" else value
+            settings = objects[words[1].removeprefix("name=")]
+            for assignment in words[words.index("set") + 1 :]:
+                key, _, value = assignment.partition("=")
+                settings[key] = self.changed_value(settings[key], value)
         return 0, "", ""
 
-    def keep(self, qos=None, accounts=()):
-        """Apply the limits and return the commands to sacctmgr."""
+    def show(self, argv):
+        """Return one line for each object with the requested fields."""
+        assert argv[:4] == ["sacctmgr", "--noheader", "--parsable2", "show"]
+        if not self.has_slurmdbd:
+            return ""
+        fields = argv[-1].removeprefix("format=").split(",")[1:]
+        objects = self.qos if argv[4] == "qos" else self.accounts
+        lines = []
+        for name, settings in objects.items():
+            values = [settings[field] for field in fields]
+            lines.append("|".join([name, *values]))
+        return "\n".join(lines)
+
+    def changed_value(self, old, new):
+        """Return the value of a setting after a change. -1 removes the value or a TRES of it."""
+        if new == "-1":
+            return ""
+        if "=-1" not in new:
+            return new
+        amounts = dict(limits.tres(old))
+        for part in new.split(","):
+            name, _, amount = part.partition("=")
+            if amount == "-1":
+                amounts.pop(name, None)
+        return ",".join(f"{name}={amount}" for name, amount in amounts.items())
+
+    def apply(self, qos=None, accounts=()):
+        """Apply limits. Return the commands of sacctmgr and the changes that the module reports."""
         self.commands = []
-        kept = accounting.Accounting(self)
-        kept.set_qos(qos or {})
-        filled = [{"description": None, "settings": None} | account for account in accounts]
-        kept.set_accounts(filled, "gridstead")
-        return SimpleNamespace(commands=self.commands, changes=kept.changes)
+        module = accounting.Accounting(self)
+        module.set_qos(qos or {})
+        defaults = {"description": None, "settings": None}
+        module.set_accounts([defaults | account for account in accounts], "gridstead")
+        return SimpleNamespace(commands=self.commands, changes=module.changes)
 
 
 @pytest.fixture
@@ -77,95 +96,96 @@ LONG = {
     "Flags": ["DenyOnLimit", "NoReserve"],
     "Priority": 5,
 }
-MORE = "Flags=DenyOnLimit,NoReserve MaxTRESPerUser=cpu=4,gres/gpu=1 MaxWall=7-00:00:00 Priority=5"
+LONG_SETTINGS = (
+    "Flags=DenyOnLimit,NoReserve MaxTRESPerUser=cpu=4,gres/gpu=1 MaxWall=7-00:00:00 Priority=5"
+)
 
 
 def test_a_new_qos_is_created_with_its_settings(sacctmgr):
-    assert sacctmgr.keep({"long": LONG}).commands == [
+    assert sacctmgr.apply({"long": LONG}).commands == [
         "add qos long",
-        f"modify qos where name=long set {MORE}",
+        f"modify qos where name=long set {LONG_SETTINGS}",
     ]
 
 
 def test_a_second_run_changes_nothing(sacctmgr):
-    asked = {
+    desired = {
         "qos": {"long": LONG, "Bare": None},
         "accounts": [{"name": "Physics", "settings": {"MaxJobs": 3}}],
     }
-    sacctmgr.keep(**asked)
+    sacctmgr.apply(**desired)
 
-    kept = sacctmgr.keep(**asked)
+    result = sacctmgr.apply(**desired)
 
-    assert (kept.commands, kept.changes) == ([], [])
+    assert result.commands == []
+    assert result.changes == []
 
 
 def test_only_differences_are_sent(sacctmgr):
-    sacctmgr.keep({"long": LONG})
+    sacctmgr.apply({"long": LONG})
 
-    kept = sacctmgr.keep({"long": LONG | {"Priority": 6}})
+    result = sacctmgr.apply({"long": LONG | {"Priority": 6}})
 
-    assert kept.commands == ["modify qos where name=long set Priority=6"]
-    assert kept.changes == ["qos long: Priority=6"]
+    assert result.commands == ["modify qos where name=long set Priority=6"]
+    assert result.changes == ["qos long: Priority=6"]
 
 
 def test_removed_settings_are_reset(sacctmgr):
-    sacctmgr.keep({"long": LONG | {"Preempt": "normal", "PreemptMode": "requeue"}})
+    sacctmgr.apply({"long": LONG | {"Preempt": "normal", "PreemptMode": "requeue"}})
 
-    kept = sacctmgr.keep({"long": {"MaxTRESPerUser": "cpu=4"}})
+    result = sacctmgr.apply({"long": {"MaxTRESPerUser": "cpu=4"}})
 
-    taken_back = "Flags=-1 MaxTRESPerUser=cpu=4,gres/gpu=-1 MaxWall=-1 Preempt= PreemptMode=cluster Priority=-1"
-    assert kept.commands == [f"modify qos where name=long set {taken_back}"]
+    (command,) = result.commands
+    assert command == (
+        "modify qos where name=long set Flags=-1 MaxTRESPerUser=cpu=4,gres/gpu=-1 MaxWall=-1"
+        " Preempt= PreemptMode=cluster Priority=-1"
+    )
 
 
 def test_an_undeclared_qos_is_not_changed(sacctmgr):
-    sacctmgr.qos["mine"] = NEW_QOS | {"MaxWall": "01:00:00"}
+    sacctmgr.qos["undeclared"] = NEW_QOS | {"MaxWall": "01:00:00"}
 
-    assert sacctmgr.keep({"normal": {}}).commands == []
+    assert sacctmgr.apply({"normal": {}}).commands == []
 
 
 def test_a_qos_without_settings_is_created_and_retains_its_limits(sacctmgr):
     sacctmgr.qos["short"] = NEW_QOS | {"MaxWall": "01:00:00"}
 
-    assert sacctmgr.keep({"short": None, "new": None}).commands == ["add qos new"]
+    assert sacctmgr.apply({"short": None, "new": None}).commands == ["add qos new"]
 
 
 def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
-    """sacctmgr refuses gres/gpu until slurmctld has run, and slurmctld does not start without the
-    QOS.
+    """sacctmgr accepts gres/gpu only after the first start of slurmctld, which needs the QOS.
+    Therefore, the QOS are first created without limits.
     """
-    templar = site.templar(
-        Role("slurm"), "controller", slurm_qos={"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
-    )
-    tasks = trusted(yaml.safe_load((ROLE / "tasks/controller.yml").read_text()))
+    qos = {"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
+    templar = site.templar(Role("slurm"), "controller", slurm_qos=qos)
+    tasks = trust_templates(yaml.safe_load((ROLE / "tasks/controller.yml").read_text()))
     names = [task["name"] for task in tasks]
     starts = (
         names.index("Restart the daemons whose configuration has changed"),
         names.index("Start slurmctld and slurmrestd"),
     )
 
-    said = {
-        n: task["gridstead.site.slurm_accounting"]["qos"]
-        for n, task in enumerate(tasks)
-        if "gridstead.site.slurm_accounting" in task
-    }
-    made, limited = said.items()
+    key = "gridstead.site.slurm_accounting"
+    first, second = [number for number, task in enumerate(tasks) if key in task]
 
-    assert made[0] < min(starts)
-    assert templar.template(made[1]) == {"gpu": None}
-    assert limited[0] > max(starts)
-    assert templar.template(limited[1]) == {"gpu": {"MaxTRESPerUser": "gres/gpu=2"}}
+    assert first < min(starts)
+    assert templar.template(tasks[first][key]["qos"]) == {"gpu": None}
+    assert second > max(starts)
+    assert templar.template(tasks[second][key]["qos"]) == qos
 
 
 def test_an_account_without_settings_retains_its_limits(sacctmgr):
     sacctmgr.accounts["grid"]["MaxJobs"] = "3"
 
-    assert sacctmgr.keep(accounts=[{"name": "grid"}, {"name": "new"}]).commands == [
+    assert sacctmgr.apply(accounts=[{"name": "grid"}, {"name": "new"}]).commands == [
         "add account new Cluster=gridstead Description=new"
     ]
 
 
 def test_an_account_gets_its_limits_in_this_cluster(sacctmgr):
-    commands = sacctmgr.keep(
+    commands = sacctmgr.apply(
         accounts=[{"name": "grid", "settings": {"GrpTRES": "cpu=64", "QOS": ["normal", "long"]}}]
     ).commands
 
@@ -178,19 +198,22 @@ def test_an_account_without_qos_inherits_the_parents_qos(sacctmgr):
     sacctmgr.accounts["grid"]["QOS"] = "long,normal"
     sacctmgr.accounts["root"]["QOS"] = "normal"
 
-    (commands,) = sacctmgr.keep(accounts=[{"name": "grid", "settings": {}}]).commands
+    (command,) = sacctmgr.apply(accounts=[{"name": "grid", "settings": {}}]).commands
 
-    assert commands == "modify account where name=grid cluster=gridstead set QOS=normal"
+    assert command == "modify account where name=grid cluster=gridstead set QOS=normal"
 
 
-@pytest.mark.parametrize("answers", [True, False])
-def test_check_mode_changes_nothing_and_reports_new_objects(sacctmgr, answers):
-    sacctmgr.check_mode, sacctmgr.answers = True, answers
+@pytest.mark.parametrize("has_slurmdbd", [True, False])
+def test_check_mode_changes_nothing_and_reports_new_objects(sacctmgr, has_slurmdbd):
+    sacctmgr.check_mode = True
+    sacctmgr.has_slurmdbd = has_slurmdbd
 
-    kept = sacctmgr.keep({"long": {"MaxWall": 90}}, [{"name": "new", "settings": {"MaxJobs": 3}}])
+    result = sacctmgr.apply(
+        {"long": {"MaxWall": 90}}, [{"name": "new", "settings": {"MaxJobs": 3}}]
+    )
 
-    assert kept.commands == []
-    assert kept.changes == [
+    assert result.commands == []
+    assert result.changes == [
         "qos long",
         "qos long: MaxWall=90",
         "account new",
@@ -198,7 +221,7 @@ def test_check_mode_changes_nothing_and_reports_new_objects(sacctmgr, answers):
     ]
 
 
-SAME = [
+EQUAL_VALUES = [
     ("MaxWall", "90", "01:30:00"),
     ("MaxWall", "30:30", "00:31:00"),
     ("MaxWall", "1-2", "1-02:00:00"),
@@ -212,37 +235,39 @@ SAME = [
     ("UsageFactor", "-1", "1.000000"),
     ("MaxJobsPerUser", None, ""),
     ("Priority", 0, "0"),
-]  # fmt: skip
+]
 
 
-@pytest.mark.parametrize(("name", "asked", "shown"), SAME)
-def test_different_notations_of_a_value_are_equal(name, asked, shown):
+@pytest.mark.parametrize(("name", "desired", "current"), EQUAL_VALUES)
+def test_different_notations_of_a_value_are_equal(name, desired, current):
     """The values are the output of sacctmgr 24.11.5."""
-    assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {}
+    assert limits.settings(limits.QOS, {name: desired}, {name: current}) == {}
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown", "commands"),
+    ("desired", "current", "changes"),
     [("Parent", "parent", {}), (None, "parent", {"Fairshare": "-1"})],
 )
-def test_an_account_may_inherit_its_parents_share(asked, shown, commands):
-    assert limits.settings(limits.ACCOUNT, {"Fairshare": asked}, {"Fairshare": shown}) == commands
-    assert list(limits.faults(limits.ACCOUNT, {"Fairshare": asked})) == []
+def test_an_account_may_inherit_its_parents_share(desired, current, changes):
+    assert (
+        limits.settings(limits.ACCOUNT, {"Fairshare": desired}, {"Fairshare": current}) == changes
+    )
+    assert list(limits.faults(limits.ACCOUNT, {"Fairshare": desired})) == []
 
 
-UNREADABLE = [
+UNREADABLE_VALUES = [
     ("Priority", 5, "first", "5"),
     ("MaxWall", None, "UNLIMITED", "-1"),
     ("GrpTRES", "cpu=4", "cpu=N/A,1002=2", "cpu=4,1002=-1"),
 ]
 
 
-@pytest.mark.parametrize(("name", "asked", "shown", "commands"), UNREADABLE)
-def test_an_unreadable_value_is_a_difference(name, asked, shown, commands):
-    assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {name: commands}
+@pytest.mark.parametrize(("name", "desired", "current", "change"), UNREADABLE_VALUES)
+def test_an_unreadable_value_is_a_difference(name, desired, current, change):
+    assert limits.settings(limits.QOS, {name: desired}, {name: current}) == {name: change}
 
 
-OTHER = [
+DIFFERENT_VALUES = [
     ("MaxWall", "90", "00:01:30"),
     ("MaxTRESPerUser", "mem=2048", "mem=2048G"),
     ("GrpTRESMins", "cpu=1000", "cpu=1"),
@@ -251,14 +276,14 @@ OTHER = [
 ]
 
 
-@pytest.mark.parametrize(("name", "asked", "shown"), OTHER)
-def test_different_values_are_a_difference(name, asked, shown):
-    assert limits.settings(limits.QOS, {name: asked}, {name: shown}) == {
-        name: limits.to_text(asked)
+@pytest.mark.parametrize(("name", "desired", "current"), DIFFERENT_VALUES)
+def test_different_values_are_a_difference(name, desired, current):
+    assert limits.settings(limits.QOS, {name: desired}, {name: current}) == {
+        name: limits.to_text(desired)
     }
 
 
-WRONG = [
+INVALID_SETTINGS = [
     (
         {"MaxWal": 1},
         "MaxWal",
@@ -286,30 +311,31 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "name", "seen_value", "allowed"), WRONG)
-def test_an_invalid_setting_is_reported(asked, name, seen_value, allowed):
-    ((where, what, may_be),) = limits.faults(limits.QOS, asked)
+@pytest.mark.parametrize(("desired", "name", "fault", "allowed"), INVALID_SETTINGS)
+def test_an_invalid_setting_is_reported(desired, name, fault, allowed):
+    ((reported_name, reported_fault, reported_allowed),) = limits.faults(limits.QOS, desired)
 
-    assert (where, what) == (name, seen_value)
-    assert may_be.partition(allowed)[1]
+    assert reported_name == name
+    assert reported_fault == fault
+    assert allowed in reported_allowed
 
 
 @pytest.mark.parametrize(
-    "asked", [{"MaxWall": 3599}, {"MaxWall": "43200"}, {"GraceTime": 43200}, {}, None]
+    "desired", [{"MaxWall": 3599}, {"MaxWall": "43200"}, {"GraceTime": 43200}, {}, None]
 )
-def test_an_unambiguous_number_is_accepted(asked):
+def test_an_unambiguous_number_is_accepted(desired):
     """A plain number for GraceTime is in seconds."""
-    assert list(limits.faults(limits.QOS, asked)) == []
+    assert list(limits.faults(limits.QOS, desired)) == []
 
 
-@pytest.mark.parametrize("asked", ["UNLIMITED", "infinite", "7-00:00:00", "90", 90, "12:00:00"])
-def test_a_partition_accepts_the_time_formats_of_slurm_conf(asked):
-    assert list(limits.faults(limits.PARTITION_TIMES, {"MaxTime": asked})) == []
+@pytest.mark.parametrize("desired", ["UNLIMITED", "infinite", "7-00:00:00", "90", 90, "12:00:00"])
+def test_a_partition_accepts_the_time_formats_of_slurm_conf(desired):
+    assert list(limits.faults(limits.PARTITION_TIMES, {"MaxTime": desired})) == []
 
 
-@pytest.mark.parametrize("asked", [43200, "a day", "1d"])
-def test_a_partition_refuses_other_time_formats(asked):
-    ((where, _, allowed),) = limits.faults(limits.PARTITION_TIMES, {"MaxTime": asked})
+@pytest.mark.parametrize("desired", [43200, "a day", "1d"])
+def test_a_partition_refuses_other_time_formats(desired):
+    ((name, _, allowed),) = limits.faults(limits.PARTITION_TIMES, {"MaxTime": desired})
 
-    assert where == "MaxTime"
+    assert name == "MaxTime"
     assert "[D-]HH:MM:SS in quotes" in allowed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of role slurm_plugins implement the meaning of its variables."""
+"""Role slurm_plugins: its variables decide what the plugins of Slurm accept and report."""
 
 import shutil
 import subprocess
@@ -16,12 +16,11 @@ FAKE_SLURM = "slurm = { SUCCESS = 0, ERROR = -1, log_user = print, log_error = p
 
 
 @pytest.fixture
-def written(site: LoadedInventory) -> Callable[..., str]:
-    """Return a template on the example's controller, with changed variables."""
+def render_file(site: LoadedInventory) -> Callable[..., str]:
+    """A function that renders a template for the example's controller with these variables."""
 
     def render(name: str, **variables: object) -> str:
-        (host,) = site.inventory.get_hosts("controller")
-        templar = site.templar(ROLE, host.name)
+        templar = site.templar(ROLE, "controller")
         templar.available_variables = {**templar.available_variables, **variables}
         text = trust_as_template((ROLE.path / "templates" / name).read_text())
         return str(templar.template(text, convert_data=False))
@@ -29,15 +28,15 @@ def written(site: LoadedInventory) -> Callable[..., str]:
     return render
 
 
-def answer(guard: str, *, uid: int, gid: int) -> int:
-    """Return the plugin's answer to root for a job with its job key."""
+def exit_code_of_submit(plugin: str, *, uid: int, gid: int) -> int:
+    """Submit a job with a job key as root. Return 0 if the plugin accepts the job, or 1."""
     lua = shutil.which("lua5.1")
     assert lua, "lua5.1 is not installed (plugins/slurm/requirements.apt)"
     request = f'{{ user_id = {uid}, group_id = {gid}, admin_comment = "{JOB_KEY}" }}'
-    program = f"{FAKE_SLURM}\n{guard}\nos.exit(slurm_job_submit({request}, nil, 0) == slurm.SUCCESS and 0 or 1)"
-    return subprocess.run(
-        [lua, "-"], input=program, text=True, capture_output=True, check=False
-    ).returncode
+    call = f"os.exit(slurm_job_submit({request}, nil, 0) == slurm.SUCCESS and 0 or 1)"
+    program = f"{FAKE_SLURM}\n{plugin}\n{call}"
+    result = subprocess.run([lua, "-"], input=program, text=True, capture_output=True, check=False)
+    return result.returncode
 
 
 @pytest.mark.parametrize(
@@ -45,46 +44,44 @@ def answer(guard: str, *, uid: int, gid: int) -> int:
     [(4999, 77, 1), (5000, 77, 0), (5999, 77, 0), (6000, 77, 1), (5000, 100000, 1)],
 )
 def test_job_submit_accepts_the_roles_wallets(
-    written: Callable[..., str], uid: int, gid: int, expected: int
+    render_file: Callable[..., str], uid: int, gid: int, expected: int
 ):
-    guard = written(
+    plugin = render_file(
         "etc/slurm/job_submit.lua.j2",
         slurm_plugins_wallets={"uid_min": 5000, "uid_max": 5999, "gid": 77},
     )
 
-    assert answer(guard, uid=uid, gid=gid) == expected
+    assert exit_code_of_submit(plugin, uid=uid, gid=gid) == expected
 
 
 @pytest.mark.parametrize(
     ("uid", "gid", "expected"), [(900, 901, 0), (902, 903, 0), (900, 903, 1), (904, 904, 1)]
 )
 def test_job_submit_accepts_the_roles_extra_accounts(
-    written: Callable[..., str], uid: int, gid: int, expected: int
+    render_file: Callable[..., str], uid: int, gid: int, expected: int
 ):
     accounts = [{"uid": 900, "gid": 901}, {"uid": 902, "gid": 903}]
 
-    assert answer(
-        written("etc/slurm/job_submit.lua.j2", slurm_plugins_extra_accounts=accounts),
-        uid=uid,
-        gid=gid,
-    ) == (expected)
+    plugin = render_file("etc/slurm/job_submit.lua.j2", slurm_plugins_extra_accounts=accounts)
+
+    assert exit_code_of_submit(plugin, uid=uid, gid=gid) == expected
 
 
 @pytest.mark.parametrize(
-    ("address", "word"), [("10.0.0.2", "10.0.0.2:7000"), ("fd00::2", "[fd00::2]:7000")]
+    ("address", "agent"), [("10.0.0.2", "10.0.0.2:7000"), ("fd00::2", "[fd00::2]:7000")]
 )
-def test_nodes_report_to_the_agent(written: Callable[..., str], address: str, word: str):
-    text = written(
+def test_nodes_report_to_the_agent(render_file: Callable[..., str], address: str, agent: str):
+    lines = render_file(
         "etc/slurm/plugstack.conf.j2",
         slurm_plugins_agent_address=address,
         slurm_plugins_agent_port=7000,
     ).splitlines()
 
-    assert text[-1] == f"optional /usr/lib/gridstead/spank/gridstead.so agent={word}"
+    assert lines[-1] == f"optional /usr/lib/gridstead/spank/gridstead.so agent={agent}"
 
 
-@pytest.mark.parametrize("off", [False, "false", "no"])
-def test_nodes_load_no_plugin_without_reports(written: Callable[..., str], off: object):
-    lines = written("etc/slurm/plugstack.conf.j2", slurm_plugins_reports=off).splitlines()
+@pytest.mark.parametrize("value", [False, "false", "no"])
+def test_nodes_load_no_plugin_without_reports(render_file: Callable[..., str], value: object):
+    lines = render_file("etc/slurm/plugstack.conf.j2", slurm_plugins_reports=value).splitlines()
 
-    assert [line for line in lines if not line.startswith("#")] == []
+    assert all(line.startswith("#") for line in lines)

@@ -7,124 +7,135 @@ import os
 import pytest
 from tests.roles.catalogue import ROOT as CHECKOUT
 from tests.roles.catalogue import Role
-from tests.roles.modules import call
+from tests.roles.modules import run_module
 
 ROLE = Role("shared_storage")
-# Mounts of any machine; what they answer is the stand-in's word.
-ROOT, HOME, OLD = "/", "/proc", "/sys"
-NOT_MOUNTED = "/no/such/place"
-JOB = "77 slurmstepd: [12.batch]"
-ANSWERS = "exit 0"
+# Mount points that every machine has. The tests replace stat, so that its results do not matter.
+ROOT = "/"
+HOME = "/proc"
+OLD = "/sys"
+NOT_MOUNTED = "/no/such/folder"
+JOB_PROCESS = "77 slurmstepd: [12.batch]"
+# Scripts of the fake stat.
+SUCCEEDS = "exit 0"
 STALE = "echo \"stat: cannot statx '/x': Stale file handle\" >&2; exit 1"
-GONE = "echo \"stat: cannot statx '/x': Transport endpoint is not connected\" >&2; exit 1"
+DISCONNECTED = "echo \"stat: cannot statx '/x': Transport endpoint is not connected\" >&2; exit 1"
 DENIED = "echo \"stat: cannot statx '/x': Permission denied\" >&2; exit 1"
 
 
-def text(root, *places):
-    return json.dumps([f"mount -t nfs4 a:/ {root}", [{"path": path} for path in places], False, []])
+def mount_description(root, *folders):
+    """Return the description of a mount, as the role writes it."""
+    mounts = [{"path": folder} for folder in folders]
+    return json.dumps([f"mount -t nfs4 a:/ {root}", mounts, False, []])
 
 
 @pytest.fixture
-def look(tmp_path, monkeypatch):
-    """A function that calls the module with these jobs and these answers of the mounts."""
+def check_mount(tmp_path, monkeypatch):
+    """A function that runs the module with fake programs.
 
-    def call_it(must, *, says, paths=(ROOT, HOME), started_with=None, job=JOB, **more):
-        stands_in = {
-            "stat": "case $3 in "
-            + " ".join(f"{path}) {word};;" for path, word in says.items())
-            + " esac",
+    ``stat`` has the script of the fake stat for each path. ``job`` is the output of the fake pgrep,
+    or None without jobs. ``mounted`` is the description of the present mount, if it was recorded.
+    """
+
+    def run(must, *, stat, paths=(ROOT, HOME), mounted=None, job=JOB_PROCESS, **options):
+        cases = " ".join(f"{path}) {script};;" for path, script in stat.items())
+        programs = {
+            "stat": f"case $3 in {cases} esac",
             "pgrep": f"echo '{job}'" if job else "exit 1",
         }
-        for name, script in stands_in.items():
+        for name, script in programs.items():
             (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
             (tmp_path / name).chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        (tmp_path / "made_of").write_text(text(*paths))
-        if started_with is not None:
-            (tmp_path / "in_force").write_text(started_with)
+        (tmp_path / "made_of").write_text(mount_description(*paths))
+        if mounted is not None:
+            (tmp_path / "in_force").write_text(mounted)
         arguments = {
             "paths": list(paths),
             "made_of": str(tmp_path / "made_of"),
+            "in_force": str(tmp_path / "in_force"),
             "must": must,
             "wait_s": 0,
         }
         module = CHECKOUT / "plugins/modules/shared_storage_mount.py"
-        return call(
-            module,
-            arguments | {"in_force": str(tmp_path / "in_force")} | more,
-            tmp=tmp_path / "tmp",
-        )
+        return run_module(module, arguments | options, tmp=tmp_path / "tmp")
 
-    return call_it
+    return run
 
 
-@pytest.mark.parametrize("says", [{}, {ROOT: GONE}, {HOME: STALE}, {ROOT: GONE, HOME: DENIED}])
-def test_a_working_mount_is_retained_while_a_job_runs(look, says):
-    result = look("spare", says={ROOT: ANSWERS, HOME: ANSWERS} | says)
+@pytest.mark.parametrize(
+    "stat", [{}, {ROOT: DISCONNECTED}, {HOME: STALE}, {ROOT: DISCONNECTED, HOME: DENIED}]
+)
+def test_a_working_mount_is_retained_while_a_job_runs(check_mount, stat):
+    result = check_mount("spare", stat={ROOT: SUCCEEDS, HOME: SUCCEEDS} | stat)
 
     assert result["failed"]
     assert "lose their open files: [12.batch]. Run playbooks/drain.yml" in result["msg"]
 
 
-def test_without_jobs_the_mount_is_not_probed(look, tmp_path):
+def test_without_jobs_the_mount_is_not_probed(check_mount, tmp_path):
     """mfsmount ignores SIGTERM while a program waits for an answer."""
-    result = look("spare", says={ROOT: f"touch {tmp_path}/asked"}, job=None)
+    result = check_mount("spare", stat={ROOT: f"touch {tmp_path}/probed"}, job=None)
 
     assert "failed" not in result
-    assert not (tmp_path / "asked").exists()
+    assert not (tmp_path / "probed").exists()
 
 
-@pytest.mark.parametrize("word", [STALE, GONE])
-def test_a_dead_mount_is_mounted_again_while_jobs_run(look, word):
-    result = look("spare", says={ROOT: word, HOME: word}, started_with=text(ROOT, HOME))
+@pytest.mark.parametrize("script", [STALE, DISCONNECTED])
+def test_a_dead_mount_is_mounted_again_while_jobs_run(check_mount, script):
+    result = check_mount(
+        "spare", stat={ROOT: script, HOME: script}, mounted=mount_description(ROOT, HOME)
+    )
 
     assert "failed" not in result
     assert set(result["troubles"]) == {ROOT, HOME}
 
 
-def test_a_missing_mount_is_mounted_while_jobs_run(look):
-    assert "failed" not in look("spare", says={}, paths=[NOT_MOUNTED])
+def test_a_missing_mount_is_mounted_while_jobs_run(check_mount):
+    assert "failed" not in check_mount("spare", stat={}, paths=[NOT_MOUNTED])
 
 
-def test_mounts_to_remove_are_retained_while_a_job_runs(look):
-    result = look("spare", says={OLD: ANSWERS}, paths=[NOT_MOUNTED], started_with=text(OLD))
+def test_mounts_to_remove_are_retained_while_a_job_runs(check_mount):
+    result = check_mount(
+        "spare", stat={OLD: SUCCEEDS}, paths=[NOT_MOUNTED], mounted=mount_description(OLD)
+    )
 
     assert result["failed"]
 
 
-def test_a_silent_server_may_answer_later(look):
-    result = look("spare", says={ROOT: "exec sleep 30"}, paths=[ROOT], answer_s=0)
+def test_a_silent_server_may_answer_later(check_mount):
+    result = check_mount("spare", stat={ROOT: "exec sleep 30"}, paths=[ROOT], answer_s=0)
 
     assert result["failed"]
     assert result["troubles"] == {ROOT: "no answer within 0 s"}
 
 
-def test_a_correct_mount_is_accepted(look):
-    assert "failed" not in look("answer", says={}, started_with=text(ROOT, HOME))
+def test_a_correct_mount_is_accepted(check_mount):
+    assert "failed" not in check_mount("answer", stat={}, mounted=mount_description(ROOT, HOME))
 
 
 @pytest.mark.parametrize(
-    ("says", "paths", "why"),
+    ("stat", "paths", "message"),
     [
         ({}, [ROOT, NOT_MOUNTED], f"({NOT_MOUNTED}: not mounted)"),
         ({HOME: STALE}, [ROOT, HOME], f"({HOME}: Stale file handle)"),
-        ({ROOT: GONE}, [ROOT, HOME], f"({ROOT}: Transport endpoint is not connected)"),
+        ({ROOT: DISCONNECTED}, [ROOT, HOME], f"({ROOT}: Transport endpoint is not connected)"),
     ],
 )
-def test_a_missing_mount_ends_the_run(look, says, paths, why):
-    result = look("answer", says=says, paths=paths, started_with=text(*paths))
+def test_a_missing_mount_ends_the_run(check_mount, stat, paths, message):
+    result = check_mount("answer", stat=stat, paths=paths, mounted=mount_description(*paths))
 
     assert result["failed"]
-    assert why in result["msg"]
+    assert message in result["msg"]
     assert "The operator of its server must" in result["msg"]
 
 
-@pytest.mark.parametrize("started_with", [None, text(OLD, HOME)])
-def test_an_outdated_mount_is_refused_without_a_probe(look, started_with, tmp_path):
-    result = look("answer", says={ROOT: f"touch {tmp_path}/asked"}, started_with=started_with)
+@pytest.mark.parametrize("mounted", [None, mount_description(OLD, HOME)])
+def test_an_outdated_mount_is_refused_without_a_probe(check_mount, mounted, tmp_path):
+    result = check_mount("answer", stat={ROOT: f"touch {tmp_path}/probed"}, mounted=mounted)
 
     assert (
-        f"({ROOT}: not mounted with the new parameters, {HOME}: not mounted with the new parameters)"
-        in result["msg"]
+        f"({ROOT}: not mounted with the new parameters,"
+        f" {HOME}: not mounted with the new parameters)" in result["msg"]
     )
-    assert not (tmp_path / "asked").exists()
+    assert not (tmp_path / "probed").exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access to the shared storage in the files of the role for the example site."""
+"""Role shared_storage on the example site: exports, firewall rules and mounts."""
 
 from ipaddress import ip_network
 
@@ -7,15 +7,18 @@ import pytest
 import yaml
 from ansible.template import trust_as_template
 from tests.roles.catalogue import Role
+from tests.roles.content import lines_with, values_of
 
 ROLE = Role("shared_storage")
 SERVER, CLIENT = "infra", "compute1"
 HOSTS = ("controller", "controller2", SERVER, CLIENT)
 MOOSEFS = {"shared_storage_backend": "moosefs"}
+SERVER_ADDRESS = "192.0.2.13"
+# The addresses of all clients. The server is a client too.
 ADDRESSES = {
     "192.0.2.10",
     "192.0.2.12",
-    "192.0.2.13",
+    SERVER_ADDRESS,
     "192.0.2.15",
     "192.0.2.21",
     "192.0.2.22",
@@ -23,125 +26,143 @@ ADDRESSES = {
 }
 
 
+EXPORTS = "etc/mfs/mfsexports.cfg.j2"
+MOUNT_UNIT = "etc/systemd/system/gridstead-shared-storage.service.j2"
+MOUNT_SETTINGS = "etc/gridstead/storage.cfg.j2"
+FIREWALL_RULES = "etc/gridstead/storage.nft.j2"
+
+
 def lines(render, template, host, **variables):
+    """Return the lines of a rendered template without comments. The back end is MooseFS."""
     text = render(ROLE, ROLE.path / "templates" / template, host, **(MOOSEFS | variables))
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
-def test_only_clients_have_an_export(render):
-    exports = [line.split() for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)]
+def moosefs_exports(render, **variables):
+    """Return the options of each export by its client's address."""
+    options_by_address = {}
+    for line in lines(render, EXPORTS, SERVER, **variables):
+        address, path, options = line.split()
+        assert path == "/"
+        assert address not in options_by_address
+        options_by_address[address] = options.split(",")
+    return options_by_address
 
-    assert sorted(address for address, *_ in exports) == sorted(ADDRESSES)
-    assert {path for _, path, _ in exports} == {"/"}
+
+def addresses_with(option, options_by_address):
+    """Return the addresses whose export has an option."""
+    return {address for address, options in options_by_address.items() if option in options}
+
+
+def test_only_clients_have_an_export(render):
+    assert moosefs_exports(render).keys() == ADDRESSES
 
 
 def test_root_is_not_mapped_only_on_the_host_of_user_directories(render):
-    exports = {
-        line.split()[0]: line.split()[2].split(",")
-        for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)
-    }
+    exports = moosefs_exports(render)
 
-    assert {address for address, options in exports.items() if "maproot=0:0" in options} == {
-        "192.0.2.13"
-    }
-    assert {address for address, options in exports.items() if "admin" in options} == {"192.0.2.13"}
-    assert {
-        address for address, options in exports.items() if "maproot=nobody" in options
-    } == ADDRESSES - {"192.0.2.13"}
+    assert addresses_with("maproot=0:0", exports) == {SERVER_ADDRESS}
+    assert addresses_with("admin", exports) == {SERVER_ADDRESS}
+    assert addresses_with("maproot=nobody", exports) == ADDRESSES - {SERVER_ADDRESS}
 
 
 def test_root_of_the_controllers_is_not_mapped_on_their_state(render):
     state = {"slurm_state_directory": "/srv/shared/slurm"}
-    entries = lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER, **state)
-    unit = "etc/systemd/system/gridstead-shared-storage.service.j2"
-    waits = {
-        host: "slurmctld.service" in " ".join(lines(render, unit, host, **state)) for host in HOSTS
-    }
 
-    assert {entry.split()[0] for entry in entries if "maproot=0:0" in entry} == {
-        "192.0.2.10",
-        "192.0.2.13",
-        "192.0.2.15",
-    }
-    assert waits == {"controller": True, "controller2": True, SERVER: False, CLIENT: False}
+    exports = moosefs_exports(render, **state)
+
+    assert addresses_with("maproot=0:0", exports) == {"192.0.2.10", SERVER_ADDRESS, "192.0.2.15"}
+
+
+def test_only_slurmctld_on_the_controllers_waits_for_the_mount_of_its_state(render):
+    state = {"slurm_state_directory": "/srv/shared/slurm"}
+
+    for host in HOSTS:
+        unit = " ".join(lines(render, MOUNT_UNIT, host, **state))
+        assert ("slurmctld.service" in unit) is host.startswith("controller")
 
 
 def test_exports_need_a_password_and_admin_exports_another(render):
-    exports = {line.split()[0]: line for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)}
-    passwords = {address: line.partition("password=")[2] for address, line in exports.items()}
+    passwords = passwords_of_exports(render)
 
-    assert all(len(password) == 40 for password in passwords.values())
-    assert len(set(passwords.values())) == 2
-    assert list(passwords.values()).count(passwords["192.0.2.13"]) == 1
+    assert set(map(len, passwords.values())) == {40}
+    admin_password = passwords.pop(SERVER_ADDRESS)
+    (client_password,) = set(passwords.values())
+    assert client_password != admin_password
+
+
+def passwords_of_exports(render):
+    """Return the password of each export by its client's address."""
+    passwords = {}
+    for address, options in moosefs_exports(render).items():
+        (passwords[address],) = values_of("password", options)
+    return passwords
 
 
 def test_a_client_uses_the_password_of_its_export(render):
-    exports = {line.split()[0]: line for line in lines(render, "etc/mfs/mfsexports.cfg.j2", SERVER)}
+    passwords = passwords_of_exports(render)
 
-    for host, address in ((SERVER, "192.0.2.13"), (CLIENT, "192.0.2.21")):
-        settings = dict(
-            line.split("=")
-            for line in lines(render, "etc/gridstead/storage.cfg.j2", host)
-            if "=" in line
-        )
-        assert settings["mfspassword"] == exports[address].partition("password=")[2]
+    for host, address in ((SERVER, SERVER_ADDRESS), (CLIENT, "192.0.2.21")):
+        settings = lines(render, MOUNT_SETTINGS, host)
+        assert f"mfspassword={passwords[address]}" in settings
 
 
 def test_only_root_and_the_servers_daemons_may_connect_to_the_storage(render):
-    client, server = (
-        lines(render, "etc/gridstead/storage.nft.j2", host) for host in (CLIENT, SERVER)
-    )
+    client_rules = lines(render, FIREWALL_RULES, CLIENT)
+    server_rules = lines(render, FIREWALL_RULES, SERVER)
 
-    assert "tcp dport 9419-9422 meta skuid != root counter reject with tcp reset" in client
-    assert "tcp dport 9419-9422 meta skuid != { root, mfs } counter reject with tcp reset" in server
+    prefix, suffix = "tcp dport 9419-9422 meta skuid !=", "counter reject with tcp reset"
+    assert f"{prefix} root {suffix}" in client_rules
+    assert f"{prefix} {{ root, mfs }} {suffix}" in server_rules
 
 
-def test_the_firewall_closes_the_port_of_the_mounts_relay(render):
-    settings = lines(render, "etc/gridstead/storage.cfg.j2", CLIENT)
-    rules = lines(render, "etc/gridstead/storage.nft.j2", CLIENT)
+def test_only_root_may_connect_to_the_proxy_of_the_mount(render):
+    settings = lines(render, MOUNT_SETTINGS, CLIENT)
+    rules = lines(render, FIREWALL_RULES, CLIENT)
 
-    (relay,) = [line.partition("=")[2] for line in settings if line.startswith("mfsproxy=")]
-    assert f"ip daddr {relay} meta skuid != root counter reject" in rules
+    (proxy,) = values_of("mfsproxy", settings)
+    assert f"ip daddr {proxy} meta skuid != root counter reject" in rules
 
 
 def test_the_server_accepts_connections_from_clients_only(render):
-    (rule,) = [
-        line for line in lines(render, "etc/gridstead/storage.nft.j2", SERVER) if "ip saddr" in line
-    ]
+    rules = lines(render, FIREWALL_RULES, SERVER)
 
-    assert set(rule.partition("{ ")[2].partition(" }")[0].split(", ")) == ADDRESSES
+    (rule,) = lines_with("ip saddr", rules)
+    assert set(items_of_set(rule)) == ADDRESSES
+
+
+def items_of_set(rule):
+    """Return the items of the first set of an nftables rule."""
+    return rule.partition("{ ")[2].partition(" }")[0].split(", ")
+
+
+def created_directories(unit):
+    """Return the lines of the mount unit that create directories."""
+    return lines_with("install --directory", unit)
 
 
 def test_only_the_admin_creates_the_top_directories(render):
-    template = "etc/systemd/system/gridstead-shared-storage.service.j2"
-    made = {
-        host: [line for line in lines(render, template, host) if "install --directory" in line]
-        for host in (SERVER, CLIENT)
-    }
-
-    assert len(made[SERVER]) == 5
-    assert made[CLIENT] == []
+    assert len(created_directories(lines(render, MOUNT_UNIT, SERVER))) == 5
+    assert created_directories(lines(render, MOUNT_UNIT, CLIENT)) == []
 
 
-@pytest.mark.parametrize(("backend", "made"), [("moosefs", 1), ("nfs", 1), ("external", 0)])
-def test_the_root_of_an_external_file_system_keeps_its_mode(render, backend, made):
+@pytest.mark.parametrize(("backend", "count"), [("moosefs", 1), ("nfs", 1), ("external", 0)])
+def test_the_root_of_an_external_file_system_keeps_its_mode(render, backend, count):
     """Sites use modes such as 1777 and 2775."""
-    entries = {"shared_storage_backend": backend, "shared_storage_external": EXTERNAL}
-    unit = lines(
-        render, "etc/systemd/system/gridstead-shared-storage.service.j2", SERVER, **entries
-    )
+    variables = {"shared_storage_backend": backend, "shared_storage_external": EXTERNAL}
 
-    assert unit.count("ExecStartPost=/usr/bin/install --directory --mode=0755 /srv/shared") == made
-    assert len([line for line in unit if "install --directory" in line]) == 4 + made
+    unit = lines(render, MOUNT_UNIT, SERVER, **variables)
+
+    assert unit.count("ExecStartPost=/usr/bin/install --directory --mode=0755 /srv/shared") == count
+    assert len(created_directories(unit)) == 4 + count
 
 
 def test_firewall_rules_are_loaded_before_any_mount(render):
-    unit = lines(render, "etc/systemd/system/gridstead-shared-storage.service.j2", CLIENT)
+    unit = lines(render, MOUNT_UNIT, CLIENT)
 
     assert "Requires=gridstead-storage-firewall.service" in unit
-    assert any(
-        line.startswith("After=") and "gridstead-storage-firewall.service" in line for line in unit
-    )
+    (after,) = values_of("After", unit)
+    assert "gridstead-storage-firewall.service" in after
 
 
 EXTERNAL = {
@@ -151,57 +172,52 @@ EXTERNAL = {
 }
 
 
-def mounts(render, host, **variables):
-    unit = lines(
-        render, "etc/systemd/system/gridstead-shared-storage.service.j2", host, **variables
-    )
-    return [line.partition("=")[2] for line in unit if line.startswith("ExecStart=")]
+def mount_commands(render, host, **variables):
+    """Return the commands of the mount unit that mount the file system."""
+    unit = lines(render, MOUNT_UNIT, host, **variables)
+    return values_of("ExecStart", unit)
 
 
 def test_nfs_exports_map_root_except_on_the_host_of_directories(render):
-    entries = lines(
-        render, "etc/exports.d/gridstead.exports.j2", SERVER, shared_storage_backend="nfs"
-    )
-    exports = {
-        line.split()[1].partition("(")[0]: line.partition("(")[2].strip(")").split(",")
-        for line in entries
-    }
+    template = "etc/exports.d/gridstead.exports.j2"
 
-    assert set(exports) == ADDRESSES
-    assert {line.split()[0] for line in entries} == {"/srv/nfs"}
-    assert all({"secure", "sync", "fsid=0"} <= set(options) for options in exports.values())
-    assert {address for address, options in exports.items() if "no_root_squash" in options} == {
-        "192.0.2.13"
-    }
-    assert {
-        address for address, options in exports.items() if "root_squash" in options
-    } == ADDRESSES - {"192.0.2.13"}
+    exports = {}
+    for line in lines(render, template, SERVER, shared_storage_backend="nfs"):
+        path, client = line.split()
+        assert path == "/srv/nfs"
+        address, _, options = client.strip(")").partition("(")
+        exports[address] = options.split(",")
+
+    assert exports.keys() == ADDRESSES
+    for option in ("secure", "sync", "fsid=0"):
+        assert addresses_with(option, exports) == ADDRESSES
+    assert addresses_with("no_root_squash", exports) == {SERVER_ADDRESS}
+    assert addresses_with("root_squash", exports) == ADDRESSES - {SERVER_ADDRESS}
 
 
 def test_nfs_is_mounted_by_clients_and_bound_by_its_server(render):
-    assert mounts(render, CLIENT, shared_storage_backend="nfs") == [
+    assert mount_commands(render, CLIENT, shared_storage_backend="nfs") == [
         "/usr/bin/mount -t nfs4 -o vers=4.2,hard,nosuid,nodev 192.0.2.13:/ /srv/shared"
     ]
-    assert mounts(render, SERVER, shared_storage_backend="nfs") == [
+    assert mount_commands(render, SERVER, shared_storage_backend="nfs") == [
         "/usr/bin/mount --bind /srv/nfs /srv/shared"
     ]
 
 
 def test_an_external_file_system_is_mounted_with_its_options(render):
-    entries = {"shared_storage_backend": "external", "shared_storage_external": EXTERNAL}
+    beegfs = {"shared_storage_backend": "external", "shared_storage_external": EXTERNAL}
+    without_options = beegfs | {"shared_storage_external": {"source": "/srv/a", "type": "none"}}
 
-    assert mounts(render, CLIENT, **entries) == [
+    assert mount_commands(render, CLIENT, **beegfs) == [
         "/usr/bin/mount -t beegfs -o cfgFile=/etc/beegfs/client.conf beegfs_nodev /srv/shared"
     ]
-    assert mounts(
-        render,
-        CLIENT,
-        **(entries | {"shared_storage_external": {"source": "/srv/a", "type": "none"}}),
-    ) == ["/usr/bin/mount -t none -o defaults /srv/a /srv/shared"]
+    assert mount_commands(render, CLIENT, **without_options) == [
+        "/usr/bin/mount -t none -o defaults /srv/a /srv/shared"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("options", "refused"),
+    ("options", "refused_names"),
     [
         ("name=grid,secret=AQBhopefullyNobodySees==", "secret"),
         ("PASSWORD=hunter2,vers=3.0", "PASSWORD"),
@@ -212,7 +228,7 @@ def test_an_external_file_system_is_mounted_with_its_options(render):
         (None, None),
     ],
 )
-def test_a_secret_mount_option_is_refused_by_name_and_not_shown(options, refused, site):
+def test_a_secret_mount_option_is_refused_by_name_and_not_shown(options, refused_names, site):
     """Every user can read the unit and the arguments of mount(8)."""
     external = {"source": "a:/", "type": "ceph", "options": options}
     templar = site.templar(
@@ -221,14 +237,15 @@ def test_a_secret_mount_option_is_refused_by_name_and_not_shown(options, refused
     tasks = yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text())
     (task,) = (task for task in tasks if "contain no secret" in task["name"])
 
-    holds = templar.evaluate_conditional(trust_as_template(task["ansible.builtin.assert"]["that"]))
-    entries = templar.template(trust_as_template(task["ansible.builtin.assert"]["fail_msg"]))
+    assertion = task["ansible.builtin.assert"]
+    is_accepted = templar.evaluate_conditional(trust_as_template(assertion["that"]))
+    message = templar.template(trust_as_template(assertion["fail_msg"]))
 
-    assert holds is (refused is None)
-    if refused:
-        assert f"has {refused}," in entries
-        assert "hunter" not in entries
-        assert "AQB" not in entries
+    assert is_accepted is (refused_names is None)
+    if refused_names:
+        assert f"contains {refused_names}," in message
+        assert "hunter" not in message
+        assert "AQB" not in message
 
 
 def test_a_teardown_removes_only_data_of_its_own_back_end(site):
@@ -251,7 +268,8 @@ def test_a_storage_host_accepts_nfs_from_its_clients_only(render):
     base = Role("base")
     rules = render(base, base.path / "templates/etc/gridstead/firewall.nft.j2", SERVER).splitlines()
 
-    (rule,) = [line for line in rules if "2049" in line]
-
-    entries = rule.partition("{ ")[2].partition(" }")[0].split(", ")
-    assert {str(item) for network in entries for item in ip_network(network)} == ADDRESSES
+    (rule,) = lines_with("2049", rules)
+    addresses = set()
+    for network in items_of_set(rule):
+        addresses |= {str(address) for address in ip_network(network)}
+    assert addresses == ADDRESSES

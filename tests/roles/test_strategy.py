@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategy plugin: one interpreter for a whole run with Mitogen, the linear strategy without
-it.
-"""
+"""The strategy plugin: with Mitogen, all tasks of a run use one interpreter."""
 
 from __future__ import annotations
 
@@ -17,32 +15,48 @@ PLAYBOOK = """\
   connection: local
   gather_facts: false
   tasks:
-    - ansible.builtin.command: {argv: [sh, -c, "echo $PPID"]}
+    - ansible.builtin.command:
+        argv: [sh, -c, "echo $PPID"]
       register: first
-    - ansible.builtin.command: {argv: [sh, -c, "echo $PPID"]}
+    - ansible.builtin.command:
+        argv: [sh, -c, "echo $PPID"]
       register: second
-    - ansible.builtin.command: {argv: [python3, -c, "import os; print(*sorted(os.sched_getaffinity(0)))"]}
+    - ansible.builtin.command:
+        argv: [python3, -c, "import os; print(*sorted(os.sched_getaffinity(0)))"]
       register: processors
-    - ansible.builtin.debug: {msg: "parents {{ first.stdout }} {{ second.stdout }}"}
-    - ansible.builtin.debug: {msg: "processors {{ processors.stdout }};"}
+    - ansible.builtin.debug:
+        msg: "parents {{ first.stdout }} {{ second.stdout }}"
+    - ansible.builtin.debug:
+        msg: "processors {{ processors.stdout }};"
 """
-WITHOUT = "import sys; sys.modules['ansible_mitogen'] = None; "
-MAIN = "from ansible.cli.playbook import main; sys.argv[0] = 'ansible-playbook'; main()"
+MAIN = """
+import sys
+from ansible.cli.playbook import main
+sys.argv[0] = "ansible-playbook"
+main()
+"""
+WITHOUT_MITOGEN = f"""
+import sys
+sys.modules["ansible_mitogen"] = None
+{MAIN}
+"""
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_mitogen_reuses_one_interpreter_on_all_cpus(tmp_path, installed):
+@pytest.mark.parametrize(("program", "has_mitogen"), [(MAIN, True), (WITHOUT_MITOGEN, False)])
+def test_mitogen_reuses_one_interpreter_on_all_cpus(tmp_path, program, has_mitogen):
     playbook = tmp_path / "playbook.yml"
     playbook.write_text(PLAYBOOK)
-    program = ("import sys; " if installed else WITHOUT) + MAIN
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, "--inventory", "localhost,", playbook],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    first, second = re.search(r"parents (\d+) (\d+)", done.stdout).groups()
-    assert (first == second) is installed
-    (processors,) = re.findall(r"processors ([\d ]+);", done.stdout)
-    assert {int(item) for item in processors.split()} == os.sched_getaffinity(0)
+    assert result.returncode == 0, result.stdout + result.stderr
+    first_parent, second_parent = re.search(r"parents (\d+) (\d+)", result.stdout).groups()
+    assert (first_parent == second_parent) is has_mitogen
+    (processors,) = re.findall(r"processors ([\d ]+);", result.stdout)
+    assert set(map(int, processors.split())) == os.sched_getaffinity(0)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every template renders for every host of an inventory, and its reader accepts the result.
 
-samples/<role>.yml has the values that only a task knows, such as a loop item or a registered
+samples/<role>.yml has values for variables that only tasks set, such as a loop item or a registered
 result.
 """
 
 import configparser
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,16 +18,17 @@ from tests.roles.catalogue import Role, roles
 from tests.roles.conftest import LoadedInventory
 
 every_role = pytest.mark.parametrize("role", roles(), ids=lambda role: role.name)
-every_template = pytest.mark.parametrize(
-    ("role", "template"),
-    [
-        pytest.param(
-            role, template, id=f"{role.name}-{template.relative_to(role.path / 'templates')}"
-        )
-        for role in roles()
-        for template in role.templates
-    ],
-)
+
+
+def template_parameters() -> Iterator[object]:
+    """Yield each role with each of its templates."""
+    for role in roles():
+        for template in role.templates:
+            path = template.relative_to(role.path / "templates")
+            yield pytest.param(role, template, id=f"{role.name}-{path}")
+
+
+every_template = pytest.mark.parametrize(("role", "template"), [*template_parameters()])
 
 
 def read_unit(text: str) -> None:
@@ -40,13 +41,10 @@ def read_unit(text: str) -> None:
 
 
 def read_settings(text: str) -> None:
-    """Read lines of ``Key=value``, such as Slurm's, which may include other files."""
-    lines = [
-        line
-        for line in text.splitlines()
-        if line.strip() and not line.startswith(("#", "Include "))
-    ]
-    assert [line for line in lines if "=" not in line] == []
+    """Read lines of ``Key=value``, as in slurm.conf. Directive Include is accepted."""
+    for line in text.splitlines():
+        if line.strip() and not line.startswith(("#", "Include ")):
+            assert "=" in line
 
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -63,23 +61,21 @@ def reader(template: Path) -> Callable[[str], object] | None:
     target = template.with_suffix("") if template.suffix == ".j2" else template
     if any(part.endswith(".service.d") for part in target.parts):
         return read_unit
-    if (
-        target.parent.name == "slurm"
-        and target.suffix == ".conf"
-        and target.name != "plugstack.conf"
-    ):
+    is_slurm_conf = target.parent.name == "slurm" and target.suffix == ".conf"
+    if is_slurm_conf and target.name != "plugstack.conf":
         return read_settings
     return READERS.get(target.suffix)
 
 
 @every_role
-def test_some_play_uses_the_role(role: Role, site: LoadedInventory):
+def test_a_play_uses_the_role(role: Role, site: LoadedInventory):
     assert site.patterns_of(role)
 
 
-@pytest.mark.parametrize(
-    "role", [role for role in roles() if "main" in role.entry_points], ids=lambda role: role.name
-)
+ROLES_WITH_MAIN = [role for role in roles() if "main" in role.entry_points]
+
+
+@pytest.mark.parametrize("role", ROLES_WITH_MAIN, ids=lambda role: role.name)
 def test_the_inventory_sets_the_roles_required_variables(
     role: Role, site_of: Callable[[Role], LoadedInventory]
 ):
@@ -88,13 +84,11 @@ def test_the_inventory_sets_the_roles_required_variables(
     site = site_of(role)
     for host in site.hosts_of(role):
         templar = site.templar(role, host)
-        given = {
-            name: templar.template(templar.available_variables[name])
-            for name in options
-            if name in templar.available_variables
-        }
+        arguments = {}
+        for name in options.keys() & templar.available_variables.keys():
+            arguments[name] = templar.template(templar.available_variables[name])
 
-        assert validator.validate(given).error_messages == []
+        assert validator.validate(arguments).error_messages == []
 
 
 @every_template
@@ -107,5 +101,5 @@ def test_a_template_renders_to_a_valid_file(
         text = site.render(role, template, host)
 
         assert "{{" not in text
-        if read:
+        if read is not None:
             read(text)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway with the configuration of role traefik, on the loopback interface: access to each
-route.
-"""
+"""Traefik with the configuration of role traefik: who reaches which service, and with which TLS."""
 
 import contextlib
 import http.client
 import http.server
 import json
+import signal
 import socket
 import ssl
 import threading
@@ -17,14 +16,14 @@ import grpc
 import pytest
 from tests.fakes.certificates import Authority
 from tests.roles.conftest import LoadedInventory
-from tests.roles.gateway import documents, running, until
+from tests.roles.gateway import render_configuration, run_traefik, wait_until
 
 STREAM_S = 2.0
 SECRET = "hunter2"
 
 
-class Back(http.server.BaseHTTPRequestHandler):
-    """An HTTP handler that returns its request."""
+class EchoHandler(http.server.BaseHTTPRequestHandler):
+    """An HTTP handler that answers with the path and the headers of the request."""
 
     protocol_version = "HTTP/1.1"
 
@@ -40,8 +39,8 @@ class Back(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder with the site's CA and the gateway's certificate."""
+def folder_and_ca(tmp_path_factory):
+    """A folder with the gateway's certificate, and the site's CA."""
     folder = tmp_path_factory.mktemp("gateway")
     authority = Authority(folder)
     install(folder, authority.issue("gateway", "http.test", "grpc.test", "closed.test"))
@@ -49,16 +48,17 @@ def place(tmp_path_factory):
 
 
 def install(folder, files):
+    """Replace the gateway's certificate and key."""
     files.certificate.replace(folder / "tls.crt")
     files.key.replace(folder / "tls.key")
 
 
 @pytest.fixture(scope="module")
-def http_back(place):
+def http_port(folder_and_ca):
     """The port of an HTTPS service."""
-    _, authority = place
+    _, authority = folder_and_ca
     files = authority.issue("http-back")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Back)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), EchoHandler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
     server.socket = context.wrap_socket(
@@ -73,18 +73,16 @@ def http_back(place):
 
 
 @pytest.fixture(scope="module")
-def grpc_back(place):
-    """The port of a gRPC service that counts streamed messages."""
-    _, authority = place
+def grpc_port(folder_and_ca):
+    """The port of a gRPC service whose method Count counts streamed messages."""
+    _, authority = folder_and_ca
     files = authority.issue("grpc-back")
-    handler = grpc.method_handlers_generic_handler(
-        "test.Api",
-        {
-            "Count": grpc.stream_unary_rpc_method_handler(
-                lambda asked, _: str(len(list(asked))).encode()
-            )
-        },
-    )
+
+    def count(messages, _context):
+        return str(len(list(messages))).encode()
+
+    method = grpc.stream_unary_rpc_method_handler(count)
+    handler = grpc.method_handlers_generic_handler("test.Api", {"Count": method})
     server = grpc.server(ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers((handler,))
     pair = (files.key.read_bytes(), files.certificate.read_bytes())
@@ -95,68 +93,83 @@ def grpc_back(place):
 
 
 @pytest.fixture(scope="module")
-def gateway(site: LoadedInventory, place, http_back, grpc_back):
-    folder, _ = place
-    https = [f"https://localhost:{http_back}"]
-    static, dynamic = documents(
+def gateway(site: LoadedInventory, folder_and_ca, http_port, grpc_port):
+    """The running gateway with two HTTP routes, a gRPC route and the route of the directory."""
+    folder, _ = folder_and_ca
+    http_servers = [f"https://localhost:{http_port}"]
+    grpc_servers = [f"https://localhost:{grpc_port}"]
+    static, dynamic = render_configuration(
         site,
         folder,
         traefik_ca_file=str(folder / "ca.crt"),
         traefik_metrics_allowed=["127.0.0.1"],
         traefik_routes=[
-            {"name": "open", "hosts": ["http.test"], "paths": ["/graphql", "/files/"], "servers": https},
-            {"name": "closed", "hosts": ["closed.test"], "servers": https, "allowed": ["192.0.2.1"]},
             {
-                "name": "grpc", "kind": "grpc", "hosts": ["grpc.test"], "paths": ["/test.Api/"],
-                "servers": [f"https://localhost:{grpc_back}"],
+                "name": "open",
+                "hosts": ["http.test"],
+                "paths": ["/graphql", "/files/"],
+                "servers": http_servers,
+            },
+            {
+                "name": "closed",
+                "hosts": ["closed.test"],
+                "servers": http_servers,
+                "allowed": ["192.0.2.1"],
+            },
+            {
+                "name": "grpc",
+                "kind": "grpc",
+                "hosts": ["grpc.test"],
+                "paths": ["/test.Api/"],
+                "servers": grpc_servers,
             },
         ],
         traefik_ldaps_names=["localhost"],
-        traefik_ldaps_servers=[f"localhost:{http_back}"],
+        traefik_ldaps_servers=[f"localhost:{http_port}"],
         traefik_ldaps_allowed=["127.0.0.0/8"],
-    )  # fmt: skip
-    # What takes a minute takes a second here.
+    )
+    # The role sets a minute.
     static["entryPoints"]["websecure"]["transport"]["respondingTimeouts"]["readTimeout"] = "1s"
-    with running(folder, static, dynamic) as traefik:
+    with run_traefik(folder, static, dynamic) as traefik:
         yield traefik
 
 
-def handshake(place, gateway, door, name):
+def handshake(folder_and_ca, gateway, entry_point, name):
     """Return a TLS connection to an entry point of the gateway, with a server name."""
-    folder, _ = place
+    folder, _ = folder_and_ca
     context = ssl.create_default_context(cafile=folder / "ca.crt")
-    plain = socket.create_connection(("127.0.0.1", gateway.ports[door]), timeout=10)
+    tcp_connection = socket.create_connection(("127.0.0.1", gateway.ports[entry_point]), timeout=10)
     try:
-        return context.wrap_socket(plain, server_hostname=name)
+        return context.wrap_socket(tcp_connection, server_hostname=name)
     except OSError:
-        plain.close()
+        tcp_connection.close()
         raise
 
 
-def get(place, gateway, name, path, *, door="websecure", headers=None):
-    """Return status and text of a page."""
+def get(folder_and_ca, gateway, name, path, *, entry_point="websecure", headers=None):
+    """Return the status and the text of a response."""
     connection = http.client.HTTPSConnection(name)
     with contextlib.closing(connection):
-        connection.sock = handshake(place, gateway, door, name)
+        connection.sock = handshake(folder_and_ca, gateway, entry_point, name)
         connection.request("GET", path, headers=headers or {})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
+        response = connection.getresponse()
+        return response.status, response.read().decode()
 
 
 def test_http_is_redirected_to_https(gateway):
     connection = http.client.HTTPConnection("127.0.0.1", gateway.ports["web"], timeout=10)
     with contextlib.closing(connection):
         connection.request("GET", "/graphql", headers={"Host": "http.test"})
-        answer = connection.getresponse()
-        answer.read()
+        response = connection.getresponse()
+        response.read()
 
-    assert answer.status == 301
-    assert answer.headers["Location"] == f"https://http.test:{gateway.ports['websecure']}/graphql"
+    assert response.status == 301
+    assert response.headers["Location"] == f"https://http.test:{gateway.ports['websecure']}/graphql"
 
 
 @pytest.mark.parametrize("path", ["/graphql", "/graphql?x=1", "/files/a/b"])
-def test_a_path_of_a_route_reaches_its_service(place, gateway, path):
-    status, text = get(place, gateway, "http.test", path)
+def test_a_path_of_a_route_reaches_its_service(folder_and_ca, gateway, path):
+    status, text = get(folder_and_ca, gateway, "http.test", path)
 
     assert status == 200
     assert json.loads(text)["path"] == path
@@ -166,18 +179,18 @@ def test_a_path_of_a_route_reaches_its_service(place, gateway, path):
     "path",
     ["/", "/metrics", "/graphql/", "/graphqlx", "/files", "/files/../metrics", "/api/version"],
 )
-def test_other_paths_reach_no_service(place, gateway, path):
-    assert get(place, gateway, "http.test", path)[0] == 404
+def test_other_paths_reach_no_service(folder_and_ca, gateway, path):
+    assert get(folder_and_ca, gateway, "http.test", path)[0] == 404
 
 
 @pytest.mark.parametrize("path", ["/files/%2e%2e%2fmetrics", "/files/a%5cb", "/files/a%00"])
-def test_an_ambiguous_path_is_refused(place, gateway, path):
-    assert get(place, gateway, "http.test", path)[0] == 400
+def test_an_ambiguous_path_is_refused(folder_and_ca, gateway, path):
+    assert get(folder_and_ca, gateway, "http.test", path)[0] == 400
 
 
-def test_only_the_gateway_sets_the_callers_address(place, gateway):
+def test_only_the_gateway_sets_the_callers_address(folder_and_ca, gateway):
     _, text = get(
-        place,
+        folder_and_ca,
         gateway,
         "http.test",
         "/graphql",
@@ -189,34 +202,36 @@ def test_only_the_gateway_sets_the_callers_address(place, gateway):
     assert "X_Real_Ip" not in headers
 
 
-@pytest.mark.parametrize("door", ["websecure", "grpc", "metrics", "ldaps"])
-def test_an_unknown_server_name_is_refused(place, gateway, door):
+@pytest.mark.parametrize("entry_point", ["websecure", "grpc", "metrics", "ldaps"])
+def test_an_unknown_server_name_is_refused(folder_and_ca, gateway, entry_point):
     with pytest.raises(ssl.SSLError, match="UNRECOGNIZED_NAME"):
-        handshake(place, gateway, door, "other.test")
+        handshake(folder_and_ca, gateway, entry_point, "other.test")
 
 
-def test_an_old_tls_version_is_refused(place, gateway):
+def test_an_old_tls_version_is_refused(folder_and_ca, gateway):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(place[0] / "ca.crt")
+    context.load_verify_locations(folder_and_ca[0] / "ca.crt")
     context.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
 
     with (
-        socket.create_connection(("127.0.0.1", gateway.ports["websecure"]), timeout=10) as plain,
+        socket.create_connection(
+            ("127.0.0.1", gateway.ports["websecure"]), timeout=10
+        ) as tcp_connection,
         pytest.raises(ssl.SSLError),
     ):
-        context.wrap_socket(plain, server_hostname="http.test")
+        context.wrap_socket(tcp_connection, server_hostname="http.test")
 
 
-def test_a_foreign_address_is_refused(place, gateway):
-    assert get(place, gateway, "closed.test", "/") == (403, "Forbidden")
+def test_a_foreign_address_is_refused(folder_and_ca, gateway):
+    assert get(folder_and_ca, gateway, "closed.test", "/") == (403, "Forbidden")
 
 
-def test_a_grpc_stream_outlasts_the_http_timeout(place, gateway):
-    folder, _ = place
+def test_a_grpc_stream_outlasts_the_http_timeout(folder_and_ca, gateway):
+    folder, _ = folder_and_ca
 
-    def slowly():
+    def slow_messages():
         for _ in range(5):
             yield b"x"
             time.sleep(STREAM_S / 5)
@@ -229,29 +244,37 @@ def test_a_grpc_stream_outlasts_the_http_timeout(place, gateway):
     with grpc.secure_channel(f"127.0.0.1:{gateway.ports['grpc']}", credentials, options) as channel:
         count = channel.stream_unary("/test.Api/Count")
 
-        assert count(slowly(), timeout=20) == b"5"
+        assert count(slow_messages(), timeout=20) == b"5"
         with pytest.raises(grpc.RpcError) as refusal:
-            # Whole at once: gRPC tells an answer that comes while it sends as a broken stream.
+            # A unary call: gRPC reports a response during a stream as a broken stream.
             channel.unary_unary("/test.Other/Count")(b"x", timeout=20)
 
-    assert refusal.value.code() == grpc.StatusCode.UNIMPLEMENTED  # as gRPC reads HTTP's 404
+    assert refusal.value.code() == grpc.StatusCode.UNIMPLEMENTED  # gRPC's code for HTTP 404
 
 
-def test_the_directory_uses_sni_passthrough(place, gateway):
-    with handshake(place, gateway, "ldaps", "localhost") as connection:
-        subject = dict(pair[0] for pair in connection.getpeercert()["subject"])
+def test_the_directory_uses_sni_passthrough(folder_and_ca, gateway):
+    with handshake(folder_and_ca, gateway, "ldaps", "localhost") as connection:
+        certificate = connection.getpeercert()
 
-    assert subject["commonName"] == "http-back"
-
-
-def test_a_web_service_name_is_refused_on_the_directorys_port(place, gateway):
-    assert get(place, gateway, "http.test", "/graphql", door="ldaps")[0] == 404
+    assert common_name(certificate) == "http-back"
 
 
-def test_metrics_use_tls_and_count_requests(place, gateway):
-    get(place, gateway, "http.test", "/graphql")
+def common_name(certificate):
+    """Return the common name of a certificate as ssl decodes it."""
+    for ((attribute, value),) in certificate["subject"]:
+        if attribute == "commonName":
+            return value
+    return None
 
-    status, text = get(place, gateway, "localhost", "/metrics", door="metrics")
+
+def test_a_web_service_name_is_refused_on_the_directorys_port(folder_and_ca, gateway):
+    assert get(folder_and_ca, gateway, "http.test", "/graphql", entry_point="ldaps")[0] == 404
+
+
+def test_metrics_use_tls_and_count_requests(folder_and_ca, gateway):
+    get(folder_and_ca, gateway, "http.test", "/graphql")
+
+    status, text = get(folder_and_ca, gateway, "localhost", "/metrics", entry_point="metrics")
 
     assert status == 200
     assert (
@@ -260,56 +283,57 @@ def test_metrics_use_tls_and_count_requests(place, gateway):
     )
 
 
-def test_the_access_log_contains_no_secret(place, gateway):
+def test_the_access_log_contains_no_secret(folder_and_ca, gateway):
     headers = {
         "Authorization": f"Bearer {SECRET}",
         "Cookie": SECRET,
         "Referer": f"https://a/?{SECRET}",
     }
 
-    get(place, gateway, "http.test", f"/files/told?token={SECRET}", headers=headers)
+    get(folder_and_ca, gateway, "http.test", f"/files/secret?token={SECRET}", headers=headers)
 
-    until(
-        lambda: any(entry["RequestPath"].startswith("/files/told") for entry in gateway.accessed()),
-        gateway.log,
-    )
+    def is_logged():
+        paths = [entry["RequestPath"] for entry in gateway.read_access_log()]
+        return any(path.startswith("/files/secret") for path in paths)
+
+    wait_until(is_logged, gateway.read_log)
     assert SECRET not in (gateway.folder / "access.log").read_text()
 
 
-def test_a_new_certificate_is_loaded_without_a_restart(place, gateway):
-    folder, authority = place
+def test_a_new_certificate_is_loaded_without_a_restart(folder_and_ca, gateway):
+    folder, authority = folder_and_ca
     install(folder, authority.issue("renewed", "http.test", "grpc.test", "closed.test"))
-    gateway.process.send_signal(1)  # HUP, as the unit's reload does
+    gateway.process.send_signal(signal.SIGHUP)  # like the reload of the unit
 
     def is_new():
-        with handshake(place, gateway, "websecure", "http.test") as connection:
-            return ("commonName", "renewed") in [
-                pair[0] for pair in connection.getpeercert()["subject"]
-            ]
+        with handshake(folder_and_ca, gateway, "websecure", "http.test") as connection:
+            return common_name(connection.getpeercert()) == "renewed"
 
-    until(is_new, gateway.log)
+    wait_until(is_new, gateway.read_log)
 
 
 @pytest.fixture
-def routes(place, gateway):
-    """The file of routes. The fixture restores it, because tests share the gateway."""
+def routes(folder_and_ca, gateway):
+    """The file of the routes, which is restored after the test."""
     file = gateway.folder / "dynamic/gridstead.yml"
     before = file.read_text()
     yield file
     rewrite(file, before)
-    until(lambda: get(place, gateway, "http.test", "/graphql")[0] == 200, gateway.log)
+    wait_until(
+        lambda: get(folder_and_ca, gateway, "http.test", "/graphql")[0] == 200, gateway.read_log
+    )
 
 
 def rewrite(file, text):
-    """Replace a file atomically, like Ansible. Traefik would read an empty file as an empty
-    configuration.
-    """
+    """Replace a file atomically, like Ansible. Otherwise, Traefik could read an empty file."""
     new = file.parents[1] / "new-routes"
     new.write_text(text)
     new.replace(file)
 
 
-def test_a_changed_route_is_loaded_without_a_restart(place, gateway, routes):
+def test_a_changed_route_is_loaded_without_a_restart(folder_and_ca, gateway, routes):
     rewrite(routes, routes.read_text().replace("/graphql", "/query"))
 
-    until(lambda: get(place, gateway, "http.test", "/query")[0] == 200, gateway.log)
+    wait_until(
+        lambda: get(folder_and_ca, gateway, "http.test", "/query")[0] == 200, gateway.read_log
+    )

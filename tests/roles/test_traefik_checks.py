@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of role traefik before it replaces files, with messages of the real program."""
+"""The checks of role traefik before and after it replaces its files, with a real Traefik."""
 
 import json
 import os
@@ -13,16 +13,16 @@ import yaml
 from ansible.template import trust_as_template
 from tests.fakes.certificates import Authority
 from tests.roles.catalogue import ROOT
-from tests.roles.conftest import LoadedInventory, trusted
+from tests.roles.conftest import LoadedInventory, trust_templates
 from tests.roles.gateway import (
     BINARY,
     ROLE,
     Gateway,
     checks,
     configuration,
-    documents,
-    running,
-    until,
+    render_configuration,
+    run_traefik,
+    wait_until,
 )
 
 ROUTE = {"name": "a", "hosts": ["a.test"], "servers": ["https://localhost:1"]}
@@ -32,19 +32,20 @@ LDAPS = {
     "traefik_ldaps_allowed": ["127.0.0.1"],
 }
 SETTINGS = ROOT / "docs/reference/settings.md"
+# The ports of services that the gateway does not serve, with the reasons.
 WITHOUT_ROUTE = {
-    "6830": "the agent looks at its caller's certificate itself",
-    "6831": "reports of nodes are datagrams",
-    "8000": "the site's own nodes read the replica of CVMFS, and objects are signed",
+    "6830": "the agent verifies its clients' certificates itself",
+    "6831": "nodes send their reports as datagrams",
+    "8000": "only the site's nodes read the replica of CVMFS, and its objects are signed",
 }
 ACME = {"traefik_acme_email": "a@b.test", "traefik_acme_server": "https://acme.test/directory"}
 
 
 @pytest.fixture(scope="module")
-def known():
-    return checks.known_flags(
-        subprocess.run([BINARY, "--help"], check=True, capture_output=True, text=True).stdout
-    )
+def known_flags():
+    """The flags of the installed Traefik."""
+    result = subprocess.run([BINARY, "--help"], check=True, capture_output=True, text=True)
+    return checks.known_flags(result.stdout)
 
 
 @pytest.fixture
@@ -59,17 +60,18 @@ def folder(tmp_path):
 @pytest.fixture
 def options(site: LoadedInventory, folder):
     """The module's options for a valid route."""
-    static, dynamic = documents(
+    static, dynamic = render_configuration(
         site,
         folder,
         traefik_ca_file=f"{folder}/ca.crt",
         traefik_routes=[{**ROUTE, "allowed": ["127.0.0.1"]}],
         **LDAPS,
     )
-    return asked(folder, static, dynamic)
+    return module_options(folder, static, dynamic)
 
 
-def asked(folder, static, dynamic):
+def module_options(folder, static, dynamic):
+    """Return the options of module traefik_configuration."""
     return {
         "binary": str(BINARY), "directory": str(folder), "timeout_s": 15,
         "static": json.dumps(static), "static_document": static,
@@ -78,7 +80,7 @@ def asked(folder, static, dynamic):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("static", "message"),
     [
         (
             {"entrypoint": {"web": {"address": ":80"}}},
@@ -101,12 +103,12 @@ def asked(folder, static, dynamic):
         ),
     ],
 )
-def test_an_unknown_static_key_is_reported(known, wrong, said):
-    assert checks.key_faults(wrong, known) == [said]
+def test_an_unknown_static_key_is_reported(known_flags, static, message):
+    assert checks.key_faults(static, known_flags) == [message]
 
 
-def test_known_static_keys_are_accepted_in_any_case(known):
-    right = {
+def test_known_static_keys_are_accepted_in_any_case(known_flags):
+    static = {
         "entrypoints": {
             "Any-Name": {
                 "ADDRESS": ":80",
@@ -117,14 +119,14 @@ def test_known_static_keys_are_accepted_in_any_case(known):
         "metrics": {"prometheus": {"buckets": [0.1, 1]}},
     }
 
-    assert checks.key_faults(right, known) == []
+    assert checks.key_faults(static, known_flags) == []
 
 
 @pytest.mark.parametrize("variables", [{}, {"traefik_routes": [ROUTE]}, LDAPS, ACME])
-def test_the_roles_own_keys_are_known(site: LoadedInventory, folder, known, variables):
-    static, _ = documents(site, folder, **variables)
+def test_the_roles_own_keys_are_known(site: LoadedInventory, folder, known_flags, variables):
+    static, _ = render_configuration(site, folder, **variables)
 
-    assert checks.key_faults(static, known) == []
+    assert checks.key_faults(static, known_flags) == []
 
 
 @pytest.mark.parametrize(
@@ -146,31 +148,31 @@ def test_a_route_matches_each_host_with_each_path(site: LoadedInventory, route, 
 
 
 @pytest.fixture(scope="module")
-def usual(site: LoadedInventory):
-    """The variables of the gateway's host in the example inventory."""
+def templar(site: LoadedInventory):
+    """A templar with the variables of the gateway's host in the example inventory."""
     return site.templar(ROLE, site.hosts_of(ROLE)[0])
 
 
-def failing(usual, **variables):
-    """Return the names of the role's failed assertions with changed variables."""
-    tasks = trusted(yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text()))
-    failed = set()
+def failed_assertions(templar, **variables):
+    """Return the names of the tasks of validate.yml that fail with these variables."""
+    tasks = trust_templates(yaml.safe_load((ROLE.path / "tasks/validate.yml").read_text()))
+    templar = templar.copy_with_new_env(available_variables=templar.available_variables | variables)
+    names = []
     for task in tasks:
-        templar = usual.copy_with_new_env(available_variables=usual.available_variables | variables)
         conditions = task["ansible.builtin.assert"]["that"]
-        conditions = [conditions] if isinstance(conditions, str) else conditions
-        failed |= {
-            task["name"] for condition in conditions if not templar.evaluate_conditional(condition)
-        }
-    return failed
+        if isinstance(conditions, str):
+            conditions = [conditions]
+        if not all(templar.evaluate_conditional(condition) for condition in conditions):
+            names.append(task["name"])
+    return names
 
 
-def test_the_example_inventorys_variables_are_valid(usual):
-    assert failing(usual) == set()
+def test_the_example_inventorys_variables_are_valid(templar):
+    assert failed_assertions(templar) == []
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("variables", "task_name"),
     [
         ({"traefik_archive_url": ""}, "Check traefik_binary"),
         ({"traefik_binary": str(BINARY)}, "Check traefik_binary"),
@@ -192,44 +194,49 @@ def test_the_example_inventorys_variables_are_valid(usual):
         ({"traefik_metrics_listen": ":8082"}, "Check traefik_metrics_listen"),
     ],
 )
-def test_an_invalid_variable_is_reported(usual, wrong, said):
-    assert [said in name for name in failing(usual, **wrong)] == [True]
+def test_an_invalid_variable_is_reported(templar, variables, task_name):
+    (failed,) = failed_assertions(templar, **variables)
+
+    assert task_name in failed
 
 
-def test_every_service_that_listens_has_a_route_or_a_reason(usual):
-    groups = {
-        "grid": ["g"],
-        "control_plane": ["control"],
-        "slurm_login": ["login"],
-        "directory": ["infra"],
-    }
-    known = usual.available_variables | {
-        "groups": groups,
+def test_every_service_that_listens_has_a_route_or_a_reason(templar):
+    variables = {
+        "groups": {
+            "grid": ["g"],
+            "control_plane": ["control"],
+            "slurm_login": ["login"],
+            "directory": ["infra"],
+        },
         "gridstead_log_origins": ["https://portal.test"],
     }
+    templar = templar.copy_with_new_env(available_variables=templar.available_variables | variables)
     examples = re.compile(r'^\|.* `\w*listen = "0\.0\.0\.0:(\d+)"` \|$', re.MULTILINE)
-    listening = examples.findall(SETTINGS.read_text())
+    listening_ports = examples.findall(SETTINGS.read_text())
 
-    routes = usual.copy_with_new_env(available_variables=known).template(
-        trust_as_template("{{ traefik_routes }}")
-    )
+    routes = templar.template(trust_as_template("{{ traefik_routes }}"))
 
-    led_to = {server.rpartition(":")[2] for route in routes for server in route["servers"]}
-    assert set(listening) - led_to == WITHOUT_ROUTE.keys()
+    served_ports = set()
+    for route in routes:
+        served_ports |= {server.rpartition(":")[2] for server in route["servers"]}
+    assert set(listening_ports) - served_ports == WITHOUT_ROUTE.keys()
 
 
 def test_valid_files_are_written_once(options, folder):
     first = configuration.write_files(options, check_mode=False)
     second = configuration.write_files({**options, "binary": "/nonexistent"}, check_mode=False)
 
-    assert (first["changed"], first["static_changed"]) == (True, True)
+    assert first["changed"]
+    assert first["static_changed"]
     assert (folder / "traefik.yml").read_text() == options["static"]
     assert (folder / "dynamic/gridstead.yml").read_text() == options["dynamic"]
-    assert (second["changed"], second["static_changed"], second["diff"]) == (False, False, [])
+    assert not second["changed"]
+    assert not second["static_changed"]
+    assert second["diff"] == []
 
 
 def test_routes_with_acme_are_tested_without_a_request_to_the_ca(site: LoadedInventory, folder):
-    static, dynamic = documents(
+    static, dynamic = render_configuration(
         site,
         folder,
         traefik_ca_file=f"{folder}/ca.crt",
@@ -237,21 +244,25 @@ def test_routes_with_acme_are_tested_without_a_request_to_the_ca(site: LoadedInv
         **ACME,
     )
 
-    assert configuration.write_files(asked(folder, static, dynamic), check_mode=False)["changed"]
+    assert configuration.write_files(module_options(folder, static, dynamic), check_mode=False)[
+        "changed"
+    ]
 
 
 def test_check_mode_writes_nothing(options, folder):
-    virgin = configuration.write_files({**options, "binary": "/nonexistent"}, check_mode=True)
-    installed = configuration.write_files(options, check_mode=True)
+    without_traefik = configuration.write_files(
+        {**options, "binary": "/nonexistent"}, check_mode=True
+    )
+    with_traefik = configuration.write_files(options, check_mode=True)
 
-    assert virgin["changed"]
-    assert installed["changed"]
+    assert without_traefik["changed"]
+    assert with_traefik["changed"]
     assert not (folder / "traefik.yml").exists()
 
 
-KILLED_IN_A_TRIAL = """
+PROGRAM_WITH_TRIAL = """
 import json, os, signal, sys
-import tests.roles.catalogue  # finds the collection
+import tests.roles.catalogue  # lets Python find the collection
 from tests.roles.gateway import configuration
 
 with configuration.trial(json.load(sys.stdin)) as (_, _, process):
@@ -261,88 +272,94 @@ with configuration.trial(json.load(sys.stdin)) as (_, _, process):
 
 
 def test_a_trial_ends_when_its_module_is_killed(options, tmp_path):
-    places = {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
-        [sys.executable, "-c", KILLED_IN_A_TRIAL], cwd=ROOT, env=os.environ | places,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as module:  # fmt: skip
+        [sys.executable, "-c", PROGRAM_WITH_TRIAL],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as module:
         try:
             module.stdin.write(json.dumps(options))
             module.stdin.close()
             trial = Path("/proc", str(int(module.stdout.readline())))
-            until(
+            wait_until(
                 lambda: b"traefik\0--config" in (trial / "cmdline").read_bytes(),
-                lambda: "Traefik does not begin",
+                lambda: "Traefik does not start",
             )
         finally:
             module.kill()
 
-    until(lambda: not is_running(trial), lambda: "Traefik still runs")
+    wait_until(lambda: not is_running(trial), lambda: "Traefik still runs")
 
 
-def is_running(process):
-    """Return whether a process runs."""
+def is_running(proc_folder):
+    """Return whether the process of a folder of /proc exists and is not a zombie."""
     try:
-        return "\nState:\tZ" not in (process / "status").read_text()
+        return "\nState:\tZ" not in (proc_folder / "status").read_text()
     except OSError:
         return False
 
 
-def unknown_static_key(static, dynamic):
+def add_unknown_static_key(static, dynamic):
     static["providerz"] = {}
 
 
-def a_value_of_another_kind(static, dynamic):
+def set_value_of_wrong_type(static, dynamic):
     static["providers"]["file"]["watch"] = "maybe"
 
 
-def unknown_dynamic_key(static, dynamic):
+def add_unknown_dynamic_key(static, dynamic):
     dynamic["http"]["routerz"] = {}
 
 
-def a_rule_that_is_none(static, dynamic):
+def set_invalid_rule(static, dynamic):
     dynamic["http"]["routers"]["a"]["rule"] = "Hots(`a.test`)"
 
 
-def a_door_that_is_not_there(static, dynamic):
+def set_unknown_entry_point(static, dynamic):
     dynamic["tcp"]["routers"]["ldaps"]["entryPoints"] = ["ldap"]
 
 
-def a_network_that_is_none(static, dynamic):
+def set_invalid_network(static, dynamic):
     dynamic["http"]["middlewares"]["a"]["ipAllowList"]["sourceRange"] = ["999.1.1.1"]
 
 
-def a_certificate_that_is_not_there(static, dynamic):
+def set_missing_certificate(static, dynamic):
     dynamic["tls"]["certificates"][0]["certFile"] = "/nonexistent.crt"
 
 
-def an_authority_that_is_not_there(static, dynamic):
+def set_missing_ca(static, dynamic):
     dynamic["http"]["serversTransports"]["site"]["rootCAs"] = ["/nonexistent.crt"]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("make_invalid", "message"),
     [
-        (unknown_static_key, "providerz is unknown; did you mean providers"),
-        (a_value_of_another_kind, 'parsing "maybe": invalid syntax'),
-        (unknown_dynamic_key, "field not found, node: routerz"),
-        (a_rule_that_is_none, "router a@file: "),
-        (a_door_that_is_not_there, 'tcpRouter ldaps@file: entryPoint "ldap" doesn\'t exist'),
-        (a_network_that_is_none, "middleware a@file: "),
-        (a_certificate_that_is_not_there, "Unable to parse certificate"),
-        (an_authority_that_is_not_there, "/nonexistent.crt"),
+        (add_unknown_static_key, "providerz is unknown; did you mean providers"),
+        (set_value_of_wrong_type, 'parsing "maybe": invalid syntax'),
+        (add_unknown_dynamic_key, "field not found, node: routerz"),
+        (set_invalid_rule, "router a@file: "),
+        (set_unknown_entry_point, 'tcpRouter ldaps@file: entryPoint "ldap" doesn\'t exist'),
+        (set_invalid_network, "middleware a@file: "),
+        (set_missing_certificate, "Unable to parse certificate"),
+        (set_missing_ca, "/nonexistent.crt"),
     ],
 )
-def test_invalid_files_are_refused_and_the_old_files_retained(options, folder, spoil, said):
+def test_invalid_files_are_refused_and_the_old_files_retained(
+    options, folder, make_invalid, message
+):
     (folder / "dynamic").mkdir()
     (folder / "traefik.yml").write_text("old")
     (folder / "dynamic/gridstead.yml").write_text("old")
-    spoil(options["static_document"], options["dynamic_document"])
+    make_invalid(options["static_document"], options["dynamic_document"])
 
     with pytest.raises(configuration.InvalidConfiguration) as refusal:
         configuration.write_files(options, check_mode=False)
 
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)
     assert (folder / "traefik.yml").read_text() == "old"
     assert (folder / "dynamic/gridstead.yml").read_text() == "old"
 
@@ -359,53 +376,57 @@ def test_other_dynamic_files_are_tested_with_the_roles_file(options, folder):
 
 @pytest.fixture
 def gateway(options, folder):
-    with running(folder, options["static_document"], options["dynamic_document"]) as gateway:
+    """A running Traefik with the configuration of the options."""
+    with run_traefik(folder, options["static_document"], options["dynamic_document"]) as gateway:
         yield gateway
 
 
-def as_run(options, gateway: Gateway):
-    """Return the options with the gateway's ports, without a wait."""
+def live_options(options, gateway: Gateway):
+    """Return the options for a check of the running gateway, with its ports and without a wait."""
     static = json.loads((gateway.folder / "traefik.yml").read_text())
     return {**options, "static_document": static, "timeout_s": 0}
 
 
-def test_live_accepts_the_written_configuration(options, gateway):
-    configuration.check_live(as_run(options, gateway))
+def test_the_live_check_accepts_the_written_configuration(options, gateway):
+    configuration.check_live(live_options(options, gateway))
 
 
-def test_live_reports_a_route_that_is_not_served(options, gateway):
+def test_the_live_check_reports_a_route_that_is_not_served(options, gateway):
     options["dynamic_document"]["http"]["routers"]["a"]["rule"] = "Host(`other.test`)"
 
     with pytest.raises(
         configuration.InvalidConfiguration, match=r"^router a is not served as configured$"
     ):
-        configuration.check_live(as_run(options, gateway))
+        configuration.check_live(live_options(options, gateway))
 
 
-def test_live_reports_an_entry_point_that_needs_a_restart(options, gateway):
-    live = as_run(options, gateway)
-    live["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
+def test_the_live_check_reports_an_entry_point_that_needs_a_restart(options, gateway):
+    changed = live_options(options, gateway)
+    changed["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
 
     with pytest.raises(
         configuration.InvalidConfiguration,
         match=r"^entry point websecure is not :1; restart Traefik$",
     ):
-        configuration.check_live(live)
+        configuration.check_live(changed)
 
 
-def test_live_reports_a_later_error(options, gateway):
+def test_the_live_check_reports_a_later_error(options, gateway):
     (gateway.folder / "dynamic/own.yml").write_text(
         "http: {routers: {b: {rule: Host(`b.test`), service: nowhere}}}"
     )
-    until(lambda: "b@file" in (gateway.ask("rawdata") or {}).get("routers", {}), gateway.log)
+    wait_until(
+        lambda: "b@file" in (gateway.query_api("rawdata") or {}).get("routers", {}),
+        gateway.read_log,
+    )
 
     with pytest.raises(configuration.InvalidConfiguration, match="router b@file"):
-        configuration.check_live(as_run(options, gateway))
+        configuration.check_live(live_options(options, gateway))
 
 
-def test_live_reports_that_traefik_does_not_answer(options, gateway):
+def test_the_live_check_reports_that_traefik_does_not_answer(options, gateway):
     gateway.process.kill()
     gateway.process.wait()
 
     with pytest.raises(configuration.InvalidConfiguration, match="does not answer"):
-        configuration.check_live(as_run(options, gateway))
+        configuration.check_live(live_options(options, gateway))

@@ -6,8 +6,8 @@ from ansible_collections.gridstead.site.plugins.filter import upgrade as filters
 from ansible_collections.gridstead.site.plugins.modules import slurm_release as release
 from tests.roles.catalogue import playbook_plays
 
-# apt-get --simulate --only-upgrade install slurmd libslurm42t64, Debian 13; the last three lines
-# written by hand.
+# The output of apt-get --simulate --only-upgrade install slurmd libslurm42t64 on Debian 13. apt did
+# not print the last three lines.
 SIMULATED = """\
 Reading package lists...
 Calculating upgrade...
@@ -35,21 +35,30 @@ CLUSTER = {
     "compute": ["compute1", "compute2"],
     "login": ["login"],
 }
-NOBODY = {stage: [] for stage in CLUSTER}
+NO_HOSTS = {stage: [] for stage in CLUSTER}
 HOSTS = ("db", "control", "second", "compute1", "compute2", "login")
 OLD, FIXED, NEXT = "24.11.5-4+deb13u1", "24.11.5-4+deb13u2", "25.05.3-1"
 
 
 def release_facts(version=OLD, target=FIXED, **more):
     """Return the result of slurm_release for a host with one package."""
-    newer = [{"name": "slurmd", "from": version, "to": target}] if target != version else []
-    calm = {"removed": [], "unfinished": [], "stale": [], "problem": ""}
-    return {"version": version, "target": target, "newer": newer, **calm, **more}
+    facts = {
+        "version": version,
+        "target": target,
+        "newer": [],
+        "removed": [],
+        "unfinished": [],
+        "stale": [],
+        "problem": "",
+    }
+    if target != version:
+        facts["newer"] = [{"name": "slurmd", "from": version, "to": target}]
+    return facts | more
 
 
 def refusals(**hosts):
-    """Return the refusals if these hosts differ from the other hosts, which get a patch release."""
-    return filters.upgrade_refusals({host: release_facts() for host in HOSTS} | hosts, CLUSTER)
+    """Return the refusals for these hosts. The other hosts get a patch release."""
+    return filters.upgrade_refusals(dict.fromkeys(HOSTS, release_facts()) | hosts, CLUSTER)
 
 
 def test_apt_changes_are_read_from_its_simulation():
@@ -106,47 +115,47 @@ def test_a_patch_release_on_all_hosts_is_accepted():
         ),
         (
             {"compute1": release_facts(version="23.02.7-1", target="23.02.7-1")},
-            f"slurmd 23.02.7-1 on compute1 would be more than 2 series older than slurmctld {FIXED} on control",
+            (
+                "slurmd 23.02.7-1 on compute1 would be more than 2 series older"
+                f" than slurmctld {FIXED} on control"
+            ),
         ),
     ],
 )
 def test_an_unsupported_upgrade_is_refused(hosts, reason):
-    assert any(refusal.startswith(reason) for refusal in refusals(**hosts)), refusals(**hosts)
+    reasons = refusals(**hosts)
+
+    assert any(text.startswith(reason) for text in reasons), reasons
 
 
 def test_both_controllers_must_have_one_version():
-    both = {"db": release_facts(target=NEXT), "control": release_facts(target=NEXT)}
+    without_backup = {"db": release_facts(target=NEXT), "control": release_facts(target=NEXT)}
 
-    assert refusals(**both) == [
+    assert refusals(**without_backup) == [
         f"the backup slurmctld {FIXED} on second would be older than slurmctld {NEXT} on control"
     ]
-    assert refusals(**both, second=release_facts(target=NEXT)) == []
+    assert refusals(**without_backup, second=release_facts(target=NEXT)) == []
 
 
-def test_slurmdbd_is_upgraded_first_and_may_stay_newer():
-    assert refusals(db=release_facts(target=NEXT)) == []
-    assert (
-        refusals(
-            db=release_facts(target="25.11.1-1"),
-            control=release_facts(target=NEXT),
-            second=release_facts(target=NEXT),
-        )
-        == []
-    )
-    assert (
-        refusals(**{host: release_facts(target=NEXT) for host in HOSTS if host != "compute1"}) == []
-    )
+def test_slurmdbd_may_be_newer_than_other_daemons():
+    newer = release_facts(target=NEXT)
+    newest = release_facts(target="25.11.1-1")
+    all_but_one_node = dict.fromkeys(set(HOSTS) - {"compute1"}, newer)
+
+    assert refusals(db=newer) == []
+    assert refusals(db=newest, control=newer, second=newer) == []
+    assert refusals(**all_but_one_node) == []
 
 
 def test_hosts_without_changes_are_skipped():
-    done = release_facts(version=FIXED)
-    releases = dict.fromkeys(HOSTS, done) | {
-        "compute2": done | {"stale": ["slurmd"]},
+    upgraded = release_facts(version=FIXED)
+    releases = dict.fromkeys(HOSTS, upgraded) | {
+        "compute2": upgraded | {"stale": ["slurmd"]},
         "login": release_facts(),
-        "db": done | {"unfinished": ["slurmdbd"]},
+        "db": upgraded | {"unfinished": ["slurmdbd"]},
     }
 
-    assert filters.upgrade_stages(dict.fromkeys(HOSTS, done), CLUSTER) == NOBODY
+    assert filters.upgrade_stages(dict.fromkeys(HOSTS, upgraded), CLUSTER) == NO_HOSTS
     assert filters.upgrade_stages(releases, CLUSTER) == {
         "accounting": ["db"],
         "controller": [],
@@ -159,7 +168,7 @@ def test_hosts_without_changes_are_skipped():
 def test_a_host_with_several_components_is_upgraded_once_and_first():
     same_host = {stage: ["all"] for stage in CLUSTER}
 
-    assert filters.upgrade_stages({"all": release_facts()}, same_host) == NOBODY | {
+    assert filters.upgrade_stages({"all": release_facts()}, same_host) == NO_HOSTS | {
         "accounting": ["all"]
     }
 
@@ -189,9 +198,10 @@ def test_a_release_series_is_year_and_month(target, changes):
 def test_the_plays_follow_slurms_order_after_the_backup():
     plays = playbook_plays("upgrade")
     names = [play.get("hosts") or play["ansible.builtin.import_playbook"] for play in plays]
+    names = [name for name in names if name.startswith(("upgrade_", "wheel", "backup"))]
 
-    assert [name for name in names if name.startswith(("upgrade_", "wheel", "backup"))] == [
-        "wheel.yml",  # hosts are asked whether they have it
+    assert names == [
+        "wheel.yml",  # The backup compares the wheel with the release on the hosts.
         "backup.yml",
         *(f"upgrade_{stage}" for stage in filters.STAGES),
     ]

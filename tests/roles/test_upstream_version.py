@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The upstream version of a Debian version, as a program prints it."""
+"""Filter upstream_version returns the upstream version in a Debian version."""
 
 import pytest
 from ansible.template import Templar, trust_as_template
@@ -16,12 +16,8 @@ from ansible.template import Templar, trust_as_template
         ("unknown", "unknown"),
     ],
 )
-def test_every_playbook_can_use_the_version_filter(version, upstream):
+def test_the_epoch_and_the_debian_revision_are_removed(version, upstream):
     templar = Templar(variables={"version": version})
+    template = trust_as_template("{{ version | gridstead.site.upstream_version }}")
 
-    assert (
-        templar.template(
-            trust_as_template("{{ version | gridstead.site.upstream_version }}"), convert_data=False
-        )
-        == upstream
-    )
+    assert templar.template(template, convert_data=False) == upstream

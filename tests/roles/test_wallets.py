@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host that lost its wallet gets a new wallet only on request; a new host gets a wallet."""
+"""Role control_plane creates and records wallets. It replaces a lost wallet only on request."""
 
 import json
 import subprocess
@@ -9,11 +9,11 @@ import pytest
 import yaml
 from ansible_collections.gridstead.site.plugins.filter import wallets
 from tests.roles.catalogue import ROOT, Role
-from tests.roles.modules import call
+from tests.roles.content import imported_playbooks
+from tests.roles.modules import run_module
 
-ROLE = ROOT / "roles/control_plane"
 OWN, OTHER = "0x" + 40 * "a", "0x" + 40 * "b"
-# Makes a wallet that is another one each time.
+# A fake command gridstead that creates a wallet with a random address.
 COMMAND = """\
 #!{python}
 import json, pathlib, secrets, sys
@@ -27,44 +27,37 @@ class Host:
 
     def __init__(self, folder):
         self.folder = folder
-        self.keystore, self.note = (
-            folder / "wallets/supervisor.json",
-            folder / "secrets/wallet-supervisor.address",
-        )
+        self.keystore = folder / "wallets/supervisor.json"
+        self.record = folder / "secrets/wallet-supervisor.address"
         (folder / "next/bin").mkdir(parents=True)
         command = folder / "next/bin/gridstead"
         command.write_text(COMMAND.format(python=sys.executable))
         command.chmod(0o755)
         self.keystore.parent.mkdir()
 
-    def has(self, address):
-        """Create the host's wallet."""
+    def create_wallet(self, address):
+        """Create the host's wallet without a record."""
         self.keystore.write_text(json.dumps({"address": address.removeprefix("0x"), "version": 3}))
 
-    def noted(self, address):
-        """Record a wallet, like an earlier run."""
-        self.note.parent.mkdir(exist_ok=True)
-        self.note.write_text(f"{address}\n")
+    def record_wallet(self, address):
+        """Record a wallet on the control machine, like an earlier run."""
+        self.record.parent.mkdir(exist_ok=True)
+        self.record.write_text(f"{address}\n")
 
     def run(self, *options, tasks_from="secrets"):
-        """Run an entry point and return Ansible's output."""
+        """Run an entry point of the role and return the result of Ansible."""
         variables = {
             "__control_plane_keystores": str(self.keystore.parent),
             "__control_plane_next": str(self.folder / "next"),
             "ansible_python_interpreter": sys.executable,
             "control_plane_wallets": {"supervisor": "supervisor.password"},
-            "control_plane_wallet_notes": {"supervisor": str(self.note)},
+            "control_plane_wallet_notes": {"supervisor": str(self.record)},
         }
-        tasks = [
-            {
-                "ansible.builtin.import_role": {
-                    "name": "gridstead.site.control_plane",
-                    "tasks_from": tasks_from,
-                }
-            }
-        ]
+        role = {"name": "gridstead.site.control_plane", "tasks_from": tasks_from}
+        tasks = [{"ansible.builtin.import_role": role}]
+        play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
         path = self.folder / "play.yml"
-        path.write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+        path.write_text(yaml.safe_dump([play]))
         argv = ["ansible-playbook", "--inventory=localhost,", path, "-e", json.dumps(variables)]
         argv += ["-e", "ansible_connection=local", *options]
         return subprocess.run(
@@ -73,7 +66,8 @@ class Host:
 
     def files(self):
         """Return the content of the files that must not change."""
-        return {path.name: path.read_text() for path in (self.keystore, self.note) if path.exists()}
+        files = (self.keystore, self.record)
+        return {file.name: file.read_text() for file in files if file.exists()}
 
 
 @pytest.fixture
@@ -82,17 +76,17 @@ def host(tmp_path):
 
 
 @pytest.mark.parametrize("tasks_from", ["wallets", "secrets"])
-@pytest.mark.parametrize("here", [None, OTHER])
-def test_a_host_without_its_recorded_wallet_is_refused(here, tasks_from, host):
-    host.noted(OWN)
-    if here:
-        host.has(here)
+@pytest.mark.parametrize("address", [None, OTHER])
+def test_a_host_without_its_recorded_wallet_is_refused(address, tasks_from, host):
+    host.record_wallet(OWN)
+    if address:
+        host.create_wallet(address)
     before = host.files()
 
-    done = host.run(tasks_from=tasks_from)
+    result = host.run(tasks_from=tasks_from)
 
-    output = " ".join(done.stdout.split())
-    assert done.returncode == 2, done.stdout
+    output = " ".join(result.stdout.split())
+    assert result.returncode == 2, result.stdout
     assert f"localhost has lost the recorded wallet supervisor {OWN}." in output
     assert "docs/howto/backup.md" in output
     assert "-e control_plane_new_wallets=true" in output
@@ -100,88 +94,84 @@ def test_a_host_without_its_recorded_wallet_is_refused(here, tasks_from, host):
 
 
 def test_check_mode_refuses_a_lost_wallet(host):
-    host.noted(OWN)
+    host.record_wallet(OWN)
 
     assert host.run("--check").returncode == 2
 
 
 def test_a_new_wallet_is_created_and_recorded_on_request(host):
-    host.noted(OWN)
+    host.record_wallet(OWN)
 
-    done = host.run("-e", "control_plane_new_wallets=true")
+    result = host.run("-e", "control_plane_new_wallets=true")
 
-    assert done.returncode == 0, done.stdout
-    made = json.loads(host.keystore.read_text())["address"]
-    assert host.note.read_text() == f"0x{made}\n" != f"{OWN}\n"
+    assert result.returncode == 0, result.stdout
+    address = "0x" + json.loads(host.keystore.read_text())["address"]
+    assert address != OWN
+    assert host.record.read_text() == f"{address}\n"
 
 
 def test_the_first_run_records_a_new_wallet_and_the_second_changes_nothing(host):
-    done = host.run()
+    result = host.run()
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
     before = host.files()
-    assert (
-        before["wallet-supervisor.address"]
-        == f"0x{json.loads(before['supervisor.json'])['address']}\n"
-    )
-    assert host.note.stat().st_mode & 0o777 == 0o600
-    assert host.note.parent.stat().st_mode & 0o777 == 0o700
+    address = "0x" + json.loads(before["supervisor.json"])["address"]
+    assert before["wallet-supervisor.address"] == f"{address}\n"
+    assert host.record.stat().st_mode & 0o777 == 0o600
+    assert host.record.parent.stat().st_mode & 0o777 == 0o700
     assert "changed=0" in host.run().stdout
     assert host.files() == before
 
 
 def test_a_wallet_is_not_changed_if_the_site_lost_its_secrets(host):
-    host.has(OWN)
+    host.create_wallet(OWN)
 
-    done = host.run(tasks_from="wallets")
+    result = host.run(tasks_from="wallets")
 
-    output = " ".join(done.stdout.split())
-    assert done.returncode == 2, done.stdout
+    output = " ".join(result.stdout.split())
+    assert result.returncode == 2, result.stdout
     assert (
         "localhost has the wallets supervisor, but the directory of the site's secrets,"
-        f" {host.note.parent}, is empty or missing." in output
+        f" {host.record.parent}, is empty or missing." in output
     )
     assert host.files().keys() == {"supervisor.json"}
 
 
 def test_a_run_interrupted_between_wallet_and_record_continues(host):
-    host.has(OWN)
-    host.note.parent.mkdir()
-    (host.note.parent / "wallet-supervisor").touch()
+    host.create_wallet(OWN)
+    host.record.parent.mkdir()
+    (host.record.parent / "wallet-supervisor").touch()
 
-    done = host.run()
+    result = host.run()
 
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
     assert json.loads(host.keystore.read_text())["address"] == OWN.removeprefix("0x")
-    assert host.note.read_text() == f"{OWN}\n"
+    assert host.record.read_text() == f"{OWN}\n"
 
 
 def test_check_mode_on_a_new_host_predicts_wallet_and_record(host):
-    done = host.run("--check")
+    result = host.run("--check")
 
-    assert done.returncode == 0, done.stdout
-    assert "changed=3" in done.stdout
+    assert result.returncode == 0, result.stdout
+    assert "changed=3" in result.stdout
     assert host.files() == {}
 
 
 def test_the_first_playbook_of_site_yml_checks_for_lost_wallets():
-    parts = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
+    names = imported_playbooks("site")
 
-    names = [part["ansible.builtin.import_playbook"] for part in parts]
-    assert set(names[: names.index("wallets.yml")]) == {"validate.yml", "wheel.yml"}
+    assert set(names[: names.index("wallets")]) == {"validate", "wheel"}
 
 
 def test_each_host_of_a_group_has_its_own_record(site):
-    notes = {}
-    for name in ("control", "infra"):
-        known = site.variables.get_vars(host=site.inventory.get_host(name)) | {
-            "group_names": ["grid"]
-        }
-        templar = site.templar(Role("control_plane"), name, group_names=["grid"])
-        notes[name] = templar.template(templar.available_variables["control_plane_wallet_notes"])
-        assert notes[name].keys() == templar.template(known["control_plane_wallets"]).keys()
+    records = {}
+    for host in ("control", "infra"):
+        templar = site.templar(Role("control_plane"), host, group_names=["grid"])
+        variables = templar.available_variables
+        records[host] = templar.template(variables["control_plane_wallet_notes"])
+        assert records[host].keys() == templar.template(variables["control_plane_wallets"]).keys()
 
-    assert notes["control"] != notes["infra"]
+    assert records["control"] != records["infra"]
 
 
 @pytest.mark.parametrize(
@@ -190,30 +180,30 @@ def test_each_host_of_a_group_has_its_own_record(site):
 def test_a_wallet_is_identified_by_its_key_file(address, expected, tmp_path):
     (tmp_path / "supervisor.json").write_text(json.dumps({"address": address}))
 
-    assert look(tmp_path, "supervisor", "admin")["addresses"] == {"supervisor": expected}
+    assert read_addresses(tmp_path, "supervisor", "admin")["addresses"] == {"supervisor": expected}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"address": "0x12"}', '{"address": null}', "\0"])
 def test_a_key_file_without_an_address_is_named(text, tmp_path):
     (tmp_path / "supervisor.json").write_text(text)
 
-    done = look(tmp_path, "supervisor")
+    result = read_addresses(tmp_path, "supervisor")
 
-    assert done["failed"]
-    assert f"{tmp_path}/supervisor.json is not a key file of a wallet" in done["msg"]
+    assert result["failed"]
+    assert f"{tmp_path}/supervisor.json is not a key file of a wallet" in result["msg"]
 
 
-def look(folder, *names):
+def read_addresses(folder, *names):
+    """Return the result of module wallet_addresses."""
     arguments = {"folder": str(folder), "names": list(names)}
-    return call(ROOT / "plugins/modules/wallet_addresses.py", arguments, tmp=folder / "tmp")
+    return run_module(ROOT / "plugins/modules/wallet_addresses.py", arguments, tmp=folder / "tmp")
 
 
 def test_a_wallet_without_a_record_is_recorded_and_not_lost(tmp_path):
-    notes = {"supervisor": str(tmp_path / "supervisor"), "admin": str(tmp_path / "admin")}
+    records = {"supervisor": str(tmp_path / "supervisor"), "admin": str(tmp_path / "admin")}
     (tmp_path / "admin").write_text(f"{OWN}\n")
+    addresses = {"supervisor": OTHER, "admin": OWN}
 
-    here = {"supervisor": OTHER, "admin": OWN}
-
-    assert wallets.lost_wallets(notes, here) == {}
-    assert wallets.unnoted_wallets(notes, here) == ["supervisor"]
-    assert wallets.unnoted_wallets(notes, {}) == ["supervisor", "admin"]
+    assert wallets.lost_wallets(records, addresses) == {}
+    assert wallets.unnoted_wallets(records, addresses) == ["supervisor"]
+    assert wallets.unnoted_wallets(records, {}) == ["supervisor", "admin"]

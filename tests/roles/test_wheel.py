@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts get the control plane of this checkout, with any limit of hosts."""
+"""playbooks/wheel.yml builds the control plane's wheels from the checkout."""
 
 import os
 import shutil
 import subprocess
 
 import pytest
-import yaml
 from tests.roles.catalogue import ROOT
+from tests.roles.content import imported_playbooks
 
 PROJECT = """\
 [build-system]
@@ -21,12 +21,12 @@ version = "1.0"
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout with the playbook and two packages that build quickly."""
+    """A checkout with the playbook and two small packages."""
     (tmp_path / "playbooks").mkdir()
-    for place, name in ((tmp_path, "thing"), (tmp_path / "cvmfs", "more")):
-        (place / name).mkdir(parents=True)
-        (place / name / "__init__.py").touch()
-        (place / "pyproject.toml").write_text(PROJECT.format(name))
+    for folder, name in ((tmp_path, "control"), (tmp_path / "cvmfs", "more")):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").touch()
+        (folder / "pyproject.toml").write_text(PROJECT.format(name))
     shutil.copy(ROOT / "playbooks/wheel.yml", tmp_path / "playbooks")
     return tmp_path
 
@@ -41,17 +41,17 @@ def build(checkout, *words):
     ]
     environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
 
-    done = subprocess.run(
+    result = subprocess.run(
         argv, cwd=checkout, env=environment, capture_output=True, text=True, check=False
     )
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     return sorted(path.name.partition("-py")[0] for path in (checkout / "dist").glob("*.whl"))
 
 
 @pytest.mark.parametrize("words", [[], ["--limit=compute1"], ["--limit=compute1", "--check"]])
 def test_a_limited_run_builds_the_wheels_and_contacts_no_host(checkout, words):
-    assert build(checkout, *words) == ["more-1.0", "thing-1.0"]
+    assert build(checkout, *words) == ["control-1.0", "more-1.0"]
 
 
 def test_no_wheel_is_built_if_the_inventory_names_one(checkout):
@@ -65,20 +65,14 @@ def test_an_installed_collection_builds_no_wheel(checkout):
 
 
 def test_site_yml_builds_the_wheel_before_any_host_changes():
-    parts = yaml.safe_load((ROOT / "playbooks/site.yml").read_text())
-
-    assert [part["ansible.builtin.import_playbook"] for part in parts[:2]] == [
-        "validate.yml",
-        "wheel.yml",
-    ]
+    assert imported_playbooks("site")[:2] == ["validate", "wheel"]
 
 
 @pytest.mark.parametrize(
     "playbook", sorted((ROOT / "playbooks").glob("*.yml")), ids=lambda path: path.stem
 )
 def test_every_playbook_that_installs_the_wheel_builds_it(playbook):
-    parts = [
-        part.get("ansible.builtin.import_playbook") for part in yaml.safe_load(playbook.read_text())
-    ]
+    imported = imported_playbooks(playbook.stem)
 
-    assert "control.yml" not in parts or "wheel.yml" in parts[: parts.index("control.yml")]
+    if "control" in imported:
+        assert "wheel" in imported[: imported.index("control")]
