@@ -37,7 +37,7 @@ def test_a_secret_with_surrounding_white_space_is_refused_and_not_shown(value):
     (problem,) = problems(munge_key=value)
 
     assert isinstance(problem, Diagnostic)
-    assert str(problem).startswith("variable munge_key of ash: begins or ends in white space")
+    assert str(problem).startswith("variable munge_key of ash: begins or ends with white space")
     assert SECRET not in str(problem)
 
 
@@ -93,5 +93,5 @@ def test_a_vaulted_secret_with_a_newline_is_refused_and_not_shown(vault):
 
     assert result.returncode == 2
     assert "The inventory has 1 mistake; no host was changed." in result.stdout
-    assert "variable munge_key of controller: begins or ends in white space" in result.stdout
+    assert "variable munge_key of controller: begins or ends with white space" in result.stdout
     assert SECRET not in result.stdout + result.stderr
