@@ -117,4 +117,4 @@ def test_spool_records_are_stored_and_malformed_lines_are_rejected(setup):
 def test_reports_older_than_a_day_are_deleted(setup):
     setup.intake.tick()
 
-    assert setup.reports.forgotten_before == setup.clock.now() - RETENTION_S
+    assert setup.reports.deleted_before == setup.clock.now() - RETENTION_S

@@ -54,8 +54,8 @@ class HastyLedger(FakeLedger):
 
     is_hasty = False
 
-    def _at(self, block):
-        state = super()._at(block)
+    def _state_at(self, block):
+        state = super()._state_at(block)
         newest_block = self._history[-1][0]
         if not self.is_hasty or block != newest_block:
             return state
