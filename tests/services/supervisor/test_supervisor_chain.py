@@ -132,11 +132,11 @@ def test_a_claim_is_not_lost_if_another_server_is_on_another_fork(grid, monkeypa
     assert len(grid.slurm.submissions) == 1
 
 
-def test_an_attempt_is_not_cancelled_while_the_node_syncs_up_to_the_claim(grid, monkeypatch):
+def test_an_attempt_is_not_cancelled_while_the_node_has_not_synced_the_claim(grid, monkeypatch):
     number, slurm_job_id = grid.request_running_job()
     head_number = grid.ledger.head().number
-    for height in range(head_number):
-        block = grid.ledger.block(height)
+    for number_of_head in range(head_number):
+        block = grid.ledger.block(number_of_head)
         monkeypatch.setattr(grid.ledger, "head", lambda block=block: block)
         grid.supervisor.tick()
         (attempt,) = grid.live_attempts()
