@@ -77,7 +77,7 @@ class TestLaunch:
 
     @pytest.mark.parametrize("container", [False, True])
     def test_the_signal_of_a_launch_is_sent_to_its_slurm_step(self, node, container):
-        """Most signals make srun kill its tasks before their traps run. So the script calls scancel."""
+        """The script calls scancel. srun would kill its tasks, and their traps would not run."""
         node.add_program(
             "scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n'
         )

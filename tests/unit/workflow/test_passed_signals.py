@@ -10,8 +10,8 @@ import pytest
 
 TEMPLATES = files("gridstead.workflow") / "templates"
 FORWARD_SIGNALS = (TEMPLATES / "forward_signals.sh").read_text()
-# Replaces kill. Delays ``kill -0``, which checks whether a process exists, until bash has noticed the
-# end of the process.
+# Replaces kill. Delays ``kill -0``, which checks whether a process exists, until bash has noticed
+# the end of the process.
 DELAYED_KILL = 'export top=$$; kill() { if [[ $1 == -0 ]]; then sleep 0.5; fi; builtin kill "$@"; }'
 
 

@@ -86,7 +86,7 @@ def test_scripts_have_no_errors(mappings, modules, tmp_path):
     for seed, script in enumerate(scripts):
         text = module_text(modules[seed])
         workflow = from_graphql(mappings[seed], modules=lambda _, text=text: text)
-        # A workflow with secrets cannot be rendered without them. Half of the others are.
+        # Every second workflow is rendered without its secrets, unless it needs them.
         with_secrets = bool(secrets_of(workflow)) or seed % 2 == 0
         script.write_text(render(workflow, secrets_beside=with_secrets))
 

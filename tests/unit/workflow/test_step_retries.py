@@ -29,7 +29,7 @@ LONG_SLEEP = "#!/bin/bash\necho >~/paused\nexec /bin/sleep 30\n"
 
 
 def make_srun_fail(node, times, *, code=1, first=""):
-    """Install an srun that fails this number of times. Each call first runs the command ``first``."""
+    """Install an srun that fails this number of times. Each call starts with the code ``first``."""
     node.add_program("real-srun", SRUN)
     node.add_program("srun", FAILING_SRUN.format(code=code, first=first))
     (node.home / "refusals").write_text("no\n" * times)
