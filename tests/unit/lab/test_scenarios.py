@@ -69,7 +69,7 @@ def test_a_scenario_runs_all_its_tests(file):
 
 @pytest.fixture
 def run_scenarios(tmp_path, monkeypatch):
-    """Return a function that returns the scenarios of a make target, recorded by a fake molecule."""
+    """Return a function that returns the scenarios of a make target. Molecule is a fake."""
     record = tmp_path / "record"
     molecule = tmp_path / "molecule"
     molecule.write_text(
