@@ -154,7 +154,7 @@ def test_each_task_must_fit_on_one_node(resources, is_large_enough):
         ("lab", "=", "lab", True),
         ("5", "<=", "5", True),
         ("5", ">=", "6", False),
-        ("lab", "??", "lab", True),
+        ("lab", "??", "lab", True),  # An unknown operator means equality.
     ],
 )
 def test_label_is_the_left_side_of_a_condition(label_value, operator, value, is_satisfied):
