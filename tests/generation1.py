@@ -32,10 +32,10 @@ FILES = {
 
 
 @cache
-def compiled() -> dict[str, dict]:
+def build_artifacts() -> dict[str, dict]:
     """Compile the doubles. Return forge's output by the name of the contract that it replaces."""
-    installed = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
-    forge = str(installed[0]) if installed else shutil.which("forge")
+    installed_forges = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
+    forge = str(installed_forges[0]) if installed_forges else shutil.which("forge")
     assert forge is not None, "forge is not installed: run make setup"
     subprocess.run([forge, "build", "--quiet", SOURCES], cwd=CONTRACTS, check=True)
     out = CONTRACTS / os.environ.get("FOUNDRY_OUT", "out")
@@ -49,21 +49,21 @@ class PlainDevnet(Devnet):
     """A chain with the contracts of the first generation. The wallets are those of Devnet."""
 
     def _deploy(self, directory: Path) -> dict[str, str]:
-        deployed = _PlainContracts(DirectSender(self.node, self.admin))
-        credit = deployed.create("Credit", ("uint256",), SUPPLY)
-        constants = deployed.create("Constants")
-        providers = deployed.create("ProviderManager")
-        jobs = deployed.create("JobRepository")
-        queues = deployed.create("ProviderJobQueues", ("address",), jobs)
+        doubles = _PlainContracts(DirectSender(self.node, self.admin))
+        credit = doubles.create("Credit", ("uint256",), SUPPLY)
+        constants = doubles.create("Constants")
+        providers = doubles.create("ProviderManager")
+        jobs = doubles.create("JobRepository")
+        queues = doubles.create("ProviderJobQueues", ("address",), jobs)
         contracts = (credit, constants, providers, queues, jobs)
-        meta_scheduler = deployed.create("MetaScheduler", ("address",) * 5, *contracts)
+        meta_scheduler = doubles.create("MetaScheduler", ("address",) * 5, *contracts)
         operator = self.operator.address
-        deployed.call("JobRepository", "grantRole", META_SCHEDULER_ROLE, meta_scheduler)
-        deployed.call("ProviderManager", "grantRole", META_SCHEDULER_CONTRACT_ROLE, meta_scheduler)
-        deployed.call("ProviderJobQueues", "transferOwnership", meta_scheduler)
-        deployed.call("MetaScheduler", "grantRole", META_SCHEDULER_ROLE, operator)
-        deployed.call("ProviderManager", "grantRole", META_SCHEDULER_ROLE, operator)
-        return {name: contract.address for name, contract in deployed.contracts.items()}
+        doubles.call("JobRepository", "grantRole", META_SCHEDULER_ROLE, meta_scheduler)
+        doubles.call("ProviderManager", "grantRole", META_SCHEDULER_CONTRACT_ROLE, meta_scheduler)
+        doubles.call("ProviderJobQueues", "transferOwnership", meta_scheduler)
+        doubles.call("MetaScheduler", "grantRole", META_SCHEDULER_ROLE, operator)
+        doubles.call("ProviderManager", "grantRole", META_SCHEDULER_ROLE, operator)
+        return {name: contract.address for name, contract in doubles.contracts.items()}
 
 
 class _PlainContracts:
@@ -75,7 +75,7 @@ class _PlainContracts:
 
     def create(self, name: str, types: tuple[str, ...] = (), *arguments) -> str:
         """Create a contract and return its address."""
-        data = compiled()[name]["bytecode"]["object"] + encode(types, arguments).hex()
+        data = build_artifacts()[name]["bytecode"]["object"] + encode(types, arguments).hex()
         receipt = self._admin.transact("", data, name=f"creation of {name}")
         address = receipt["contractAddress"].lower()
         self.contracts[name] = Contract(name, address)

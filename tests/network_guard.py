@@ -3,7 +3,7 @@
 
 The guard is an audit hook of Python. Unlike pytest-socket, it also detects attempts in threads, and
 attempts whose exception the code under test suppresses. It does not detect the connections of
-programs that a test starts, and of libraries that connect in C code (gRPC, libpq).
+programs that a test starts, or of libraries that connect in C code (gRPC, libpq).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from functools import cache
 
 import pytest
 
-_CONNECTIONS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
-_NAME_QUERIES = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
-_INTERNET = frozenset({socket.AF_INET, socket.AF_INET6})
+_CONNECTION_EVENTS = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
+_NAME_QUERY_EVENTS = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
+_INTERNET_FAMILIES = frozenset({socket.AF_INET, socket.AF_INET6})
 # The list of attempts of each active guard. The innermost guard is last.
 _active_guards: list[list[str]] = []
 
@@ -27,14 +27,14 @@ _active_guards: list[list[str]] = []
 class NetworkUsed(OSError):
     """A test tried to use the network.
 
-    The class is an OSError, so libraries close the socket as after a failed connection.
+    It is an OSError, so a library closes its socket as after a failed connection.
     """
 
 
 @contextmanager
 def loopback_only() -> Iterator[list[str]]:
     """Refuse to connect to other hosts and to resolve names. Yields the list of attempts."""
-    _install()
+    _install_hook()
     attempts: list[str] = []
     _active_guards.append(attempts)
     try:
@@ -53,7 +53,7 @@ def network_attempts():
 
 
 @cache
-def _install() -> None:
+def _install_hook() -> None:
     sys.addaudithook(_audit)  # Python cannot remove an audit hook.
 
 
@@ -68,28 +68,28 @@ def _audit(event: str, args: tuple) -> None:
 
 def _host_of(event: str, args: tuple) -> str | None:
     """Return the other host of an audit event. Return None if the event has no other host."""
-    if event in _CONNECTIONS:
+    if event in _CONNECTION_EVENTS:
         connection, address = args
-        if connection.family not in _INTERNET or address is None:
+        if connection.family not in _INTERNET_FAMILIES or address is None:
             return None
         return str(address[0])
-    if event in _NAME_QUERIES:
+    if event in _NAME_QUERY_EVENTS:
         name = args[0].decode() if isinstance(args[0], bytes) else args[0]
-        if not name or _address(name):
+        if not name or _to_address(name):
             return None  # An address needs no query.
         return name
     return None
 
 
 def _is_loopback(host: str) -> bool:
-    address = _address(host)
+    address = _to_address(host)
     if address is None:
         return host == "localhost"
     # Linux connects 0.0.0.0 to the loopback.
     return address.is_loopback or address.is_unspecified
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _to_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Return the IP address that a text contains, or None."""
     try:
         return ipaddress.ip_address(host)

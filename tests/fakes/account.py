@@ -34,20 +34,21 @@ class FakeAccount:
         self.payable_count = 1000  # pending transactions that the wallet can pay for
 
     def nonce(self, *, at_block: Block) -> int:
-        return self._ledger._at(at_block).nonces.get(self.address, 0)
+        return self._ledger._state_at(at_block).nonces.get(self.address, 0)
 
     def fees(self) -> Fees:
         return Fees(max_fee=100, tip=10)
 
     def receipts(self, hashes: Iterable[str]) -> dict[str, Receipt]:
-        self._ledger._answer()
-        receipts = self._ledger._history[-1][1].receipts
+        self._ledger._raise_if_down()
+        _, state, _ = self._ledger._history[-1]
+        receipts = state.receipts
         return {tx: receipts[tx] for tx in hashes if tx in receipts}
 
     def gas(
         self, batches: Sequence[Sequence[Call]], *, available_gas: int
     ) -> tuple[int | TransactionReverted, ...]:
-        self._ledger._answer()
+        self._ledger._raise_if_down()
         return tuple(21_000 + 100_000 * len(calls) for calls in batches)
 
     def sign(
@@ -55,18 +56,20 @@ class FakeAccount:
     ) -> Transaction:
         raw = f"0x{repr((self.address, nonce, gas, fees, tuple(calls))).encode().hex()}"
         self.signed[raw] = tuple(calls)
-        name = "0x" + hashlib.sha256(raw.encode()).hexdigest()
-        return Transaction(hash=name, nonce=nonce, raw=raw, entry_ids=entry_ids, fees=fees)
+        transaction_hash = "0x" + hashlib.sha256(raw.encode()).hexdigest()
+        return Transaction(
+            hash=transaction_hash, nonce=nonce, raw=raw, entry_ids=entry_ids, fees=fees
+        )
 
     def gas_limit(self, *, at_block: Block) -> int:
-        self._ledger._at(at_block)
+        self._ledger._state_at(at_block)
         return 30_000_000
 
     def gas_of(self, call: Call) -> int:
         return 100_000
 
     def send(self, transactions: Sequence[Transaction]) -> tuple[Reply, ...]:
-        self._ledger._answer()
+        self._ledger._raise_if_down()
         return tuple(self._send(transaction) for transaction in transactions)
 
     def _send(self, transaction: Transaction) -> Reply:
@@ -89,5 +92,7 @@ class FakeAccount:
         return Reply(result=SendResult.ACCEPTED)
 
     def _is_underpriced(self, transaction: Transaction, pending: Transaction) -> bool:
-        is_same = pending.hash == transaction.hash
-        return not is_same and transaction.fees.max_fee * 10 < pending.fees.max_fee * 11
+        """Return whether the node refuses a replacement: its fee is not at least 10 % higher."""
+        if transaction.hash == pending.hash:
+            return False
+        return transaction.fees.max_fee * 10 < pending.fees.max_fee * 11

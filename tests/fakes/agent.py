@@ -19,6 +19,7 @@ class FakeSlurm:
 
     Attributes:
         knows_associations: While it is false, every submission raises AssociationUnknown.
+        limits: The Slurm job id and the new time limit in minutes of each extension.
     """
 
     def __init__(self, scheduler: FakeScheduler) -> None:
@@ -59,7 +60,12 @@ class FakeSlurm:
 
 
 class FakeAccounts:
-    """Port Accounts: the test sets the users and the missing directories."""
+    """Port Accounts. A test sets the users and the missing directories.
+
+    Attributes:
+        associated: The addresses for which ``associate`` was called, in order.
+        reassociated: The addresses for which ``reassociate`` was called, in order.
+    """
 
     def __init__(self, *users: GridUser) -> None:
         self.users = {user.address: user for user in users}
@@ -81,11 +87,11 @@ class FakeAccounts:
 
 
 class FakeReportStore:
-    """Port ReportStore; it never waits."""
+    """Port ReportStore. ``list_after`` does not wait for reports."""
 
     def __init__(self) -> None:
         self.hints: list[Hint] = []
-        self.forgotten_before = 0
+        self.deleted_before = 0
 
     def add(self, hints: Iterable[Hint]) -> None:
         self.hints += [hint for hint in hints if hint not in self.hints]
@@ -105,11 +111,11 @@ class FakeReportStore:
         return tuple(reports)
 
     def delete(self, *, before: int) -> None:
-        self.forgotten_before = before
+        self.deleted_before = before
 
 
 class FakeSpool:
-    """Port CompletionSpool; the test writes the lines."""
+    """Port CompletionSpool. A test writes the lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A chain in memory: blocks, the state after each block, and a pool of transactions.
 
-A subclass implements ``apply`` and ``is_mistaken``. ``apply`` changes the state for a call.
-``is_mistaken`` returns whether the contracts must never receive a call.
+A subclass implements ``apply`` and ``is_mistaken``. ``apply`` makes a call and
+changes the state. ``is_mistaken`` returns whether a correct sender never sends the call.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class FakeChain:
         self._history: list[tuple[Block, State, tuple[ChainEvent, ...]]] = []
 
     def head(self) -> Block:
-        self._answer()
+        self._raise_if_down()
         return self._history[-1][0]
 
     def block(self, number: int) -> Block | None:
-        self._answer()
+        self._raise_if_down()
         if not 0 <= number < len(self._history):
             return None
         return self._history[number][0]
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
-        self._at(end)
+        self._state_at(end)
         events: list[ChainEvent] = []
         for _, _, block_events in self._history[first : end.number + 1]:
             events += block_events
@@ -79,9 +79,10 @@ class FakeChain:
         return self._history[-1][0]
 
     def reorg(self, depth: int, *, length: int | None = None) -> None:
-        """Replace the last ``depth`` blocks by ``length`` blocks without their events.
+        """Replace the last ``depth`` blocks by ``length`` blocks.
 
-        ``length`` is ``depth`` by default.
+        The events and the state changes of the replaced blocks are lost. ``length`` is ``depth`` by
+        default.
         """
         assert 0 < depth < len(self._history)
         del self._history[-depth:]
@@ -107,7 +108,8 @@ class FakeChain:
 
     def _apply_all(self, wallet: str, calls: tuple[Call, ...]) -> tuple[bool, dict[int, str]]:
         """Apply calls; return whether the transaction succeeded, and the skipped jobs."""
-        succeeded, skipped = True, {}
+        succeeded = True
+        skipped: dict[int, str] = {}
         for call in calls:
             job_key = getattr(call, "job_key", None)
             if self.is_mistaken(call):
@@ -125,14 +127,14 @@ class FakeChain:
         last = self._history[-1][0].timestamp if self._history else 0
         return max(last + 1, self.clock.now())
 
-    def _at(self, block: Block) -> State:
-        self._answer()
+    def _state_at(self, block: Block) -> State:
+        self._raise_if_down()
         if block.number >= len(self._history) or self._history[block.number][0].hash != block.hash:
             raise ChainUnavailable(
                 f"could not read block {block.number}", detail="it is no longer part of the chain"
             )
         return self._history[block.number][1]
 
-    def _answer(self) -> None:
+    def _raise_if_down(self) -> None:
         if self.down:
             raise ChainUnavailable("could not reach the chain", detail="connection refused")

@@ -34,8 +34,8 @@ ESCROW = "escrow"
 FEES = "fees"
 FEE_PERCENT = 20
 
-# The real events of these kinds do not carry these fields.
-_HIDDEN_FIELDS = {
+# The fields that the real events of a kind do not contain.
+_ABSENT_FIELDS = {
     ChainEventKind.JOB_REQUESTED: {"provider"},
     ChainEventKind.JOB_TRANSITION: {"customer", "provider"},
 }
@@ -43,7 +43,16 @@ _HIDDEN_FIELDS = {
 
 @dataclass
 class GridState(State):
-    """The state of the contracts and of the wallets after a block."""
+    """The state of the contracts and of the wallets after a block.
+
+    Attributes:
+        claimed_at: The times of the claims (Unix seconds), by job number.
+        providers: The approved or banned providers, by address.
+        waiting: The registrations that wait for approval, by address.
+        claimable: The job numbers in the queue of matched jobs, by provider.
+        cancelling: The job numbers in the queue of cancelled jobs, by provider.
+        top_up: The job numbers in the queue of jobs with a larger escrow, by provider.
+    """
 
     jobs: dict[int, Job] = field(default_factory=dict)
     claimed_at: dict[int, int] = field(default_factory=dict)
@@ -263,7 +272,7 @@ class Contracts:
         fields = {"provider": provider}
         if job is not None:
             fields = {"customer": job.customer, "provider": job.provider}
-            for name in _HIDDEN_FIELDS.get(kind, ()):
+            for name in _ABSENT_FIELDS.get(kind, ()):
                 fields[name] = ""
         self.events.append(
             ChainEvent(

@@ -40,7 +40,16 @@ def job_id(number: int) -> JobId:
 
 @dataclass
 class MemoryScripts:
-    """Ports ScriptStore and TakenNonces. The keys of ``records`` are batch location hashes."""
+    """Ports ScriptStore and TakenNonces.
+
+    Attributes:
+        records: The stored scripts, by batch location hash.
+        owners: The addresses of the owners, by batch location hash. Empty without an owner.
+        ends: The times at which the scripts expire (Unix seconds), by batch location hash. None
+            while a job uses the script.
+        current_uses: The uses of scripts by jobs that have not ended.
+        taken_nonces: The times until which the nonces are stored, by nonce.
+    """
 
     records: dict[str, str] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
@@ -82,8 +91,8 @@ class MemoryScripts:
             self.current_uses.discard(use)
             script = use.batch_location_hash
             used_scripts = {other.batch_location_hash for other in self.current_uses}
-            is_kept_forever = script in self.ends and self.ends[script] is None
-            if is_kept_forever and script not in used_scripts:
+            has_no_end = script in self.ends and self.ends[script] is None
+            if has_no_end and script not in used_scripts:
                 self.ends[script] = ends_at
 
     def sweep(self, now: int) -> int:
@@ -118,7 +127,13 @@ class MemoryScripts:
 
 @dataclass
 class MemoryModules:
-    """Port Modules: ``texts`` holds the texts of modules by source, ``requested`` the requests."""
+    """Port Modules.
+
+    Attributes:
+        texts: The texts of the modules, by source.
+        requested: The sources that were requested, in order.
+        unavailable: While it is true, every request raises ModuleUnavailable.
+    """
 
     texts: dict[str, str] = field(default_factory=dict)
     requested: list[str] = field(default_factory=list)
@@ -135,7 +150,7 @@ class MemoryModules:
 
 @dataclass
 class MemoryLogs:
-    """Port LogSink; ``synced`` is the number of chunks of each log that are durable."""
+    """Port LogSink. ``synced`` maps a log to the number of its chunks that are durable."""
 
     max_bytes: int = 10**6
     logs: dict[LogId, list[StoredChunk]] = field(default_factory=dict)
@@ -160,9 +175,9 @@ class MemoryLogs:
 
     def _add(self, stored: list[StoredChunk], chunk: Chunk) -> None:
         last = stored[-1] if stored else None
-        line = last.first_line + last.chunk.lines if last else 1
+        first_line = last.first_line + last.chunk.lines if last else 1
         stored.append(
-            StoredChunk(chunk=chunk, start=len(stored), end=len(stored) + 1, first_line=line)
+            StoredChunk(chunk=chunk, start=len(stored), end=len(stored) + 1, first_line=first_line)
         )
 
     def sync(self, log: LogId) -> None:
@@ -187,7 +202,7 @@ class MemoryLogs:
 
 @dataclass
 class Wallet:
-    """A key that signs like a wallet; with ``low_v``, v is 0 or 1 instead of 27 or 28."""
+    """A key that signs like a wallet. With ``low_v``, v is 0 or 1 instead of 27 or 28."""
 
     account: LocalAccount = field(default_factory=Account.create)
     low_v: bool = False
@@ -252,7 +267,11 @@ def new_keeper(
     cursor: Cursor | None = None,
     unused_bytes: int = 10**9,
 ) -> ScriptKeeper:
-    """Return a keeper that retains a script for an hour after its jobs, or a day without jobs."""
+    """Return a script keeper on these fakes.
+
+    It retains a script for an hour after the end of its last job. It retains a script that no job
+    uses for a day.
+    """
     retention = Retention(after_end_s=3600, unused_s=86_400, unused_bytes=unused_bytes)
     follower = Follower(ledger, cursor or MemoryCursor())
     return ScriptKeeper(
@@ -269,7 +288,7 @@ def new_service(
     modules: Modules | None = None,
     sleep: Callable[[float], None] = lambda _: None,
 ) -> JobDefinitions:
-    """Return the service on these fakes."""
+    """Return a Job Definition service on these fakes."""
     return JobDefinitions(
         keeper=new_keeper(scripts, ledger, clock),
         nonces=scripts,

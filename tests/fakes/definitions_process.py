@@ -84,7 +84,7 @@ class DefinitionsProcess:
         return GrpcPeer(address=f"localhost:{self.grpc_port}", ca=self.authority.certificate)
 
     def start(self) -> None:
-        """Start the process; do not wait for its ports."""
+        """Start the process. Do not wait for its ports."""
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _MAIN, "job-definitions", "run", "--config", self._config],
@@ -97,7 +97,8 @@ class DefinitionsProcess:
         """Wait until the process listens on both ports.
 
         Raises:
-            AssertionError: If the process ends or does not listen in time, with its output.
+            AssertionError: If the process ends or does not listen in time. The message is
+                its output.
         """
         deadline = time.monotonic() + START_TIMEOUT_S
         for port in (self.http_port, self.grpc_port):

@@ -16,6 +16,7 @@ _AUDIT_EVENTS = (
     "webbrowser.open",
 )  # fmt: skip
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+# The list of effects of each active recording. The innermost recording is last.
 _recordings: list[list[str]] = []
 
 

@@ -4,7 +4,7 @@
 While ``automine`` is True, each call is mined in a separate block. In the test of a service,
 ``deliver(outbox, wallet)`` replaces the sender. The tests of the sender use
 ``account.FakeAccount``, whose transactions are pending in ``pool``. ``mistaken_calls`` lists the
-mined calls that changed a job with a different job key.
+mined calls for which ``is_mistaken`` returns True.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class FakeLedger(FakeChain):
 
     def jobs(self, job_ids: Iterable[JobId], *, at_block: Block) -> dict[JobId, Job]:
         requested_ids = set(job_ids)
-        jobs = sorted(self._at(at_block).jobs.items())
+        jobs = sorted(self._state_at(at_block).jobs.items())
         return {job.id: job for _, job in jobs if job.id in requested_ids}
 
     def queue_sizes(self, provider: str, *, at_block: Block) -> QueueSizes:
-        state = self._at(at_block)
+        state = self._state_at(at_block)
         return QueueSizes(
             claimable=len(state.claimable.get(provider, ())),
             cancelling=len(state.cancelling.get(provider, ())),
@@ -73,7 +73,7 @@ class FakeLedger(FakeChain):
         )
 
     def providers(self, addresses: Iterable[str], *, at_block: Block) -> dict[str, Provider]:
-        state = self._at(at_block)
+        state = self._state_at(at_block)
         records = {}
         for address in addresses:
             record = state.providers.get(address) or state.waiting.get(address)
@@ -82,10 +82,10 @@ class FakeLedger(FakeChain):
         return records
 
     def waiting_provider(self, address: str, *, at_block: Block) -> Provider | None:
-        return self._at(at_block).waiting.get(address)
+        return self._state_at(at_block).waiting.get(address)
 
     def timeouts(self, *, at_block: Block) -> Timeouts:
-        self._at(at_block)
+        self._state_at(at_block)
         return self.constants
 
     # Calls.
@@ -115,7 +115,7 @@ class FakeLedger(FakeChain):
         self._contracts().apply(wallet, call)
 
     def is_mistaken(self, call: Call) -> bool:
-        """Return whether the job with the number of the call's job key has another job key."""
+        """Return whether the call is about an old job whose number now belongs to another job."""
         job_key = getattr(call, "job_key", None)
         if job_key is None:
             return False

@@ -79,11 +79,11 @@ class LoggerProcess:
         path.write_text("".join(f"{field}\n" for field in fields))
         return path
 
-    def start(self, *runner: str) -> None:
-        """Start the process, with the prefix command ``runner``; do not wait for the port."""
+    def start(self, *prefix: str) -> None:
+        """Start the process with a prefix command, such as prlimit. Do not wait for the port."""
         with self._output.open("ab") as output:
             self.process = subprocess.Popen(
-                [*runner, sys.executable, "-c", _MAIN, "logger", "run", "--config", self._config],
+                [*prefix, sys.executable, "-c", _MAIN, "logger", "run", "--config", self._config],
                 stdout=output,
                 stderr=output,
                 env={"PYTHONPATH": "control"},
@@ -93,7 +93,7 @@ class LoggerProcess:
         """Wait until the process listens.
 
         Raises:
-            AssertionError: If the process does not listen in time, with its output.
+            AssertionError: If the process does not listen in time. The message is its output.
         """
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:

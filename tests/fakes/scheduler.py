@@ -35,6 +35,7 @@ FIRST_UID = 200001
 GID = 100000
 EXIT_SIGTERM = 15
 
+# The times of the changes of a job (Unix seconds), and the job after each change.
 History = list[tuple[int, Attempt]]
 
 
@@ -75,14 +76,14 @@ class FakeScheduler:
     # Port Scheduler.
 
     def submit(self, submission: Submission) -> int:
-        self._answer()
+        self._raise_if_down()
         if self.reject and not self.reject_leaves_record:
             raise SubmitRejected("could not submit job", detail=self.reject)
         slurm_job_id = self._next_id
         self._next_id += 1
         if self.reject:
             self._queue(slurm_job_id, submission)
-            self.end(slurm_job_id, "FAILED", exit_code=1 << 8)
+            self.end(slurm_job_id, "FAILED", exit_code=1 << 8)  # wait status of exit code 1
             raise SubmitRejected("could not submit job", detail=self.reject)
         self.submissions.append(submission)
         self._queue(slurm_job_id, submission)
@@ -92,7 +93,7 @@ class FakeScheduler:
         return slurm_job_id
 
     def cancel(self, slurm_job_id: int, *, job_key: JobKey) -> None:
-        self._answer()
+        self._raise_if_down()
         attempt = self._find(slurm_job_id, job_key)
         if attempt is not None:
             self.end(
@@ -100,13 +101,13 @@ class FakeScheduler:
             )
 
     def extend(self, slurm_job_id: int, *, job_key: JobKey, time_limit_min: int) -> None:
-        self._answer()
+        self._raise_if_down()
         attempt = self._find(slurm_job_id, job_key)
         if attempt is not None and (attempt.time_limit_min or 0) < time_limit_min:
             self._change(replace(attempt, time_limit_min=time_limit_min))
 
     def list_jobs(self) -> LiveSample:
-        self._answer()
+        self._raise_if_down()
         now = self._clock.now()
         attempts: list[Attempt] = []
         for history in self._history.values():
@@ -120,20 +121,20 @@ class FakeScheduler:
 
     def list_records_by_name(self, names: Iterable[str], *, since: int) -> AccountingSample:
         """Return slurmdbd's records of these names, like port Slurm."""
-        self._answer()
+        self._raise_if_down()
         now = self._clock.now()
         job_names = set(names)
         rows: dict[tuple[int, int], Attempt] = {}
         for visible_at, attempt in self._dbd:
             if visible_at <= now and attempt.name in job_names and attempt.submitted_at >= since:
-                rows[attempt.slurm_job_id, attempt.submitted_at] = _accounted(attempt)
+                rows[attempt.slurm_job_id, attempt.submitted_at] = _as_slurmdbd_record(attempt)
         is_complete = all(visible_at <= now for visible_at, _ in self._dbd)
         return AccountingSample(
             taken_at=now, is_complete=is_complete, attempts=tuple(rows.values())
         )
 
     def check_gate(self, address: str) -> Gate:
-        self._answer()
+        self._raise_if_down()
         if self.resolve_all and address not in self.users:
             self.users[address] = GridUser(
                 address=address, uid=FIRST_UID + len(self.users), gid=GID
@@ -145,7 +146,7 @@ class FakeScheduler:
         return Gate(user=user, missing=missing)
 
     def hardware(self) -> Hardware:
-        self._answer()
+        self._raise_if_down()
         return self._hardware
 
     # Methods that a test calls.
@@ -166,8 +167,8 @@ class FakeScheduler:
     ) -> None:
         """End a job now in an end state of Slurm. A queued job ends without a start time."""
         assert check_state(state, source="test") in END_STATES
-        ended = replace(self.attempt(slurm_job_id), state=state, ended_at=self._clock.now())
-        self._change(replace(ended, exit_code=exit_code, suspended_s=suspended_s))
+        ended_attempt = replace(self.attempt(slurm_job_id), state=state, ended_at=self._clock.now())
+        self._change(replace(ended_attempt, exit_code=exit_code, suspended_s=suspended_s))
 
     def rename(self, slurm_job_id: int, name: str) -> None:
         """Change the job's name, as the job's user may do."""
@@ -180,9 +181,9 @@ class FakeScheduler:
         """
         saved_until = self._clock.now() - SAVE_MAX_WAIT_S
         for slurm_job_id, history in list(self._history.items()):
-            saved = [entry for entry in history if entry[0] <= saved_until]
-            if saved:
-                self._history[slurm_job_id] = saved
+            saved_history = [entry for entry in history if entry[0] <= saved_until]
+            if saved_history:
+                self._history[slurm_job_id] = saved_history
             else:
                 del self._history[slurm_job_id]
                 self._next_id = min(self._next_id, slurm_job_id)
@@ -218,7 +219,7 @@ class FakeScheduler:
 
     # Helpers.
 
-    def _answer(self) -> None:
+    def _raise_if_down(self) -> None:
         if self.down:
             raise SchedulerUnavailable("could not reach Slurm", detail="the fake is down")
 
@@ -240,7 +241,9 @@ class FakeScheduler:
         if slurm_job_id not in self._history:
             return None
         attempt = self.attempt(slurm_job_id)
-        return attempt if attempt.job_key == job_key and attempt.is_alive else None
+        if attempt.job_key != job_key or not attempt.is_alive:
+            return None
+        return attempt
 
     def _change(self, attempt: Attempt) -> None:
         now = self._clock.now()
@@ -248,23 +251,22 @@ class FakeScheduler:
         self._dbd.append((now + self.dbd_delay_s, attempt))
 
 
-def _accounted(attempt: Attempt) -> Attempt:
-    """Return a job as slurmdbd reports it."""
+def _as_slurmdbd_record(attempt: Attempt) -> Attempt:
+    """Return the record of a job that slurmdbd returns."""
     job_key = None if attempt.is_alive else attempt.job_key
     return replace(attempt, time_limit_min=None, job_key=job_key)
 
 
 class FakeReports:
-    """Port Reports; the test adds the reports. ``pull`` returns at most ``batch_size`` reports."""
+    """Port Reports. A test adds the reports. ``pull`` returns at most ``batch_size`` reports."""
 
     def __init__(self) -> None:
         self._reports: list[NodeReport] = []
         self.batch_size = 1000
 
     def pull(self, *, after: int, wait_s: float) -> tuple[NodeReport, ...]:
-        return tuple(report for report in self._reports if report.sequence > after)[
-            : self.batch_size
-        ]
+        later_reports = [report for report in self._reports if report.sequence > after]
+        return tuple(later_reports[: self.batch_size])
 
     def add(self, event: str, *, slurm_job_id: int, uid: int, occurred_at: int) -> None:
         """Add a report of a node or of slurmctld."""

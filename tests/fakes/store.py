@@ -66,8 +66,8 @@ class MemoryCursor:
         return self.saved[-1] if self.saved else None
 
     def save(self, block: Block) -> None:
-        below = [saved for saved in self.saved if saved.number < block.number]
-        self.saved = [*below, block][-HISTORY_BLOCKS:]
+        lower_blocks = [saved for saved in self.saved if saved.number < block.number]
+        self.saved = [*lower_blocks, block][-HISTORY_BLOCKS:]
 
     def history(self) -> tuple[Block, ...]:
         return tuple(reversed(self.saved))
@@ -75,7 +75,13 @@ class MemoryCursor:
 
 @dataclass
 class MemoryOutbox:
-    """Ports Outbox and Transactions."""
+    """Ports Outbox and Transactions.
+
+    Attributes:
+        stored: All entries, in the order of their ids, which start at 1.
+        signed: All transactions with the accounts that signed them.
+        closed: The accounts and nonces that are closed.
+    """
 
     clock: FakeClock = field(default_factory=FakeClock)
     stored: list[OutboxEntry] = field(default_factory=list)
@@ -120,9 +126,10 @@ class MemoryOutbox:
         return tuple(entries)
 
     def add(self, account: str, *transactions: Transaction) -> None:
-        reopened = {(account, transaction.nonce) for transaction in transactions} & self.closed
-        self.closed -= reopened
-        self.signed = [row for row in self.signed if (row[0], row[1].nonce) not in reopened]
+        new_keys = {(account, transaction.nonce) for transaction in transactions}
+        reopened_keys = new_keys & self.closed
+        self.closed -= reopened_keys
+        self.signed = [row for row in self.signed if (row[0], row[1].nonce) not in reopened_keys]
         for transaction in transactions:
             self.signed.append((account, transaction))
             for entry_id in transaction.entry_ids:
@@ -130,9 +137,9 @@ class MemoryOutbox:
                     self._change(EntryChange(entry_id=entry_id, state=SendState.SENT))
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
-        sent = set(hashes)
+        sent_hashes = set(hashes)
         for index, (owner, transaction) in enumerate(self.signed):
-            if owner == account and transaction.hash in sent:
+            if owner == account and transaction.hash in sent_hashes:
                 self.signed[index] = (owner, replace(transaction, sent_at=sent_at))
 
     def record(

@@ -269,8 +269,8 @@ def test_only_users_in_the_wallet_range_get_directories():
 
 
 @dataclass
-class FailingUser:
-    """The user directories of three users. The storage fails for the first one."""
+class DirectorySetup:
+    """A maker of user directories for three users, whose storage fails for the first user."""
 
     storage: FakeStorage
     clock: FakeClock
@@ -278,42 +278,42 @@ class FailingUser:
 
 
 @pytest.fixture
-def failing_user():
+def directory_setup():
     storage = FakeStorage(failing={CUSTOMERS[0]})
     clock = FakeClock()
     directory = FakeDirectory()
     directory.ensure_users(CUSTOMERS)
     maker = UserDirectoryMaker(directory, storage, WalletRange(), clock=clock)
-    return FailingUser(storage=storage, clock=clock, maker=maker)
+    return DirectorySetup(storage=storage, clock=clock, maker=maker)
 
 
-def test_failure_for_one_user_does_not_affect_other_users(failing_user):
-    failing_user.maker.tick()
+def test_failure_for_one_user_does_not_affect_other_users(directory_setup):
+    directory_setup.maker.tick()
 
-    assert addresses_of(failing_user.storage.created) == CUSTOMERS[1:]
+    assert addresses_of(directory_setup.storage.created) == CUSTOMERS[1:]
 
 
-def test_failed_user_is_retried_after_10_seconds(failing_user):
-    storage = failing_user.storage
-    failing_user.maker.tick()
-    failing_user.maker.tick()
+def test_failed_user_is_retried_after_10_seconds(directory_setup):
+    storage = directory_setup.storage
+    directory_setup.maker.tick()
+    directory_setup.maker.tick()
     assert storage.calls.count(CUSTOMERS[0]) == 1
 
-    failing_user.clock.advance(10)
-    failing_user.maker.tick()
+    directory_setup.clock.advance(10)
+    directory_setup.maker.tick()
     assert storage.calls.count(CUSTOMERS[0]) == 2
 
     storage.failing.clear()
-    failing_user.clock.advance(10)
-    failing_user.maker.tick()
+    directory_setup.clock.advance(10)
+    directory_setup.maker.tick()
     assert storage.created[-1].address == CUSTOMERS[0]
 
 
-def test_repeated_failure_of_a_user_is_logged_once(failing_user):
+def test_repeated_failure_of_a_user_is_logged_once(directory_setup):
     with capture_logs() as lines:
-        failing_user.maker.tick()
-        failing_user.clock.advance(10)
-        failing_user.maker.tick()
+        directory_setup.maker.tick()
+        directory_setup.clock.advance(10)
+        directory_setup.maker.tick()
 
     failures = [line["user"] for line in lines if line["event"] == "directories_failed"]
     assert failures == [CUSTOMERS[0]]

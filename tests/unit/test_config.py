@@ -48,9 +48,9 @@ def load_error(model, file):
 
 
 def test_address_is_loaded_in_lower_case(tmp_path):
-    assert (
-        load(ClientSettings, settings(tmp_path, CLIENT_SETTINGS)).chain.contract == "0x" + "ab" * 20
-    )
+    loaded = load(ClientSettings, settings(tmp_path, CLIENT_SETTINGS))
+
+    assert loaded.chain.contract == "0x" + "ab" * 20
 
 
 @pytest.mark.parametrize(

@@ -42,30 +42,30 @@ def calls():
 
 
 def ticks_that_stop_the_loop(calls, *, at_end_of_tick=lambda: None):
-    """Return one tick, which stops the loop when it runs for the fourth time."""
+    """Return a tuple with one tick, which stops the loop when it runs for the fourth time."""
 
-    def do():
+    def run_tick():
         calls.append(None)
         if len(calls) == NUMBER_OF_TICKS:
             os.kill(os.getpid(), signal.SIGTERM)
         at_end_of_tick()
 
-    return (Tick(name="tick", function=do, interval_s=0.05),)
+    return (Tick(name="tick", function=run_tick, interval_s=0.05),)
 
 
 def test_ticks_run_until_a_signal(calls):
-    closed = []
+    closed_resources = []
 
     def close_first():
-        closed.append("first")
+        closed_resources.append("first")
 
     def close_second():
-        closed.append("second")
+        closed_resources.append("second")
 
     run(ticks_that_stop_the_loop(calls), close=(close_first, close_second))
 
     assert len(calls) >= NUMBER_OF_TICKS
-    assert closed == ["second", "first"]
+    assert closed_resources == ["second", "first"]
 
 
 def test_shutdown_interrupts_a_long_tick(calls):
@@ -90,16 +90,16 @@ def test_expected_error_ends_only_one_tick(calls):
 
 
 def test_unexpected_exception_closes_resources_and_propagates(calls):
-    closed = []
+    closed_resources = []
 
     with pytest.raises(ZeroDivisionError):
         run(
             ticks_that_stop_the_loop(calls, at_end_of_tick=lambda: 1 // 0),
-            close=(lambda: closed.append("store"),),
+            close=(lambda: closed_resources.append("store"),),
         )
 
     assert len(calls) == 1
-    assert closed == ["store"]
+    assert closed_resources == ["store"]
 
 
 def test_ticks_continue_after_the_clock_is_set_back(calls, monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from tests.contracts.test_published_abi import published_rows, to_entry
-from tests.generation1 import FILES, compiled
+from tests.generation1 import FILES, build_artifacts
 
 # Functions that only the contracts call. The published table has only functions for clients.
 INTERNAL = {
@@ -49,7 +49,7 @@ def published_entries(contract):
 
 
 def compiled_entries(contract):
-    entries = map(to_entry, compiled()[contract]["abi"])
+    entries = map(to_entry, build_artifacts()[contract]["abi"])
     return [entry for entry in entries if entry is not None]
 
 

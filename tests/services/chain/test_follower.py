@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The follower: it delivers every event at least once after crashes, reorgs and on new chains."""
+"""The follower delivers every event at least once, also after crashes, reorgs and on new chains."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Reader:
     """Stores the numbers of the requested jobs.
 
     Attributes:
-        calls: The numbers by call.
-        numbers: The numbers of all calls.
+        calls: A list of numbers for each call.
+        numbers: The numbers of all calls in one list.
     """
 
     def __init__(self):
@@ -190,7 +190,7 @@ def test_final_events_are_not_read_again_after_a_shallow_reorg(ledger, cursor):
     assert reader.numbers == [2]
 
 
-def test_reorg_of_a_part_of_a_range_delivers_the_remaining_events_again(ledger, cursor):
+def test_reorg_inside_a_range_delivers_the_surviving_events_of_the_range_again(ledger, cursor):
     ledger.request(CUSTOMER)
     follower = Follower(ledger, cursor)
     follower.tick(Reader())
@@ -238,13 +238,13 @@ def test_reorg_during_a_tick_is_read_by_the_next_tick(ledger, cursor, length):
     ledger.request(CUSTOMER)
     events = ledger.events
 
-    def reorganising_events(*, first, end):
+    def events_and_reorg(*, first, end):
         result = events(first=first, end=end)
         ledger.events = events
         ledger.reorg(2, length=length)
         return result
 
-    ledger.events = reorganising_events
+    ledger.events = events_and_reorg
     reader, follower = Reader(), Follower(ledger, cursor)
     with pytest.raises(ChainUnavailable):
         follower.tick(reader)
@@ -258,24 +258,24 @@ def test_range_is_delivered_with_its_last_block(ledger, cursor):
     ledger.request(CUSTOMER)
     ledger.mine(4)
     ledger.request(CUSTOMER)
-    delivered = []
+    deliveries = []
 
     def record(events, block):
-        delivered.append((requested_numbers(events), block))
+        deliveries.append((requested_numbers(events), block))
 
     Follower(ledger, cursor, blocks_per_read=3).follow(record)
 
-    assert delivered == [([1], ledger.block(2)), ([2], ledger.head())]
+    assert deliveries == [([1], ledger.block(2)), ([2], ledger.head())]
 
 
 def test_old_range_is_delivered_with_a_block_whose_state_a_pruning_node_keeps(ledger, cursor):
     ledger.request(CUSTOMER)
     head = ledger.mine(100)
-    delivered = []
+    deliveries = []
 
     def record(events, block):
-        delivered.append((requested_numbers(events), block))
+        deliveries.append((requested_numbers(events), block))
 
     Follower(ledger, cursor, blocks_per_read=3).follow(record)
 
-    assert delivered == [([1], ledger.block(head.number - STATE_KEPT_BLOCKS))]
+    assert deliveries == [([1], ledger.block(head.number - STATE_KEPT_BLOCKS))]

@@ -36,7 +36,7 @@ class DefinitionsSetup:
         self.clock = FakeClock()
         self.wallet = Wallet()
         self.modules = MemoryModules()
-        self.charged = []
+        self.charged_sizes = []
         self.service = new_service(
             self.scripts, self.ledger, self.clock, key=KEY, modules=self.modules
         )
@@ -46,7 +46,7 @@ class DefinitionsSetup:
 
     def submit(self, customer="", **workflow):
         """Submit a workflow and return the id of its script."""
-        return self.service.submit(wire_workflow(**workflow), customer, self.charged.append)
+        return self.service.submit(wire_workflow(**workflow), customer, self.charged_sizes.append)
 
     def request(self, wallet=None, **changes):
         """Return a valid request of the job's provider, or of another wallet, with changes."""

@@ -99,15 +99,15 @@ def test_caller_is_charged_for_the_size_of_the_stored_record(definitions_setup):
 
     size = len(definitions_setup.scripts.records[script_id])
     assert size > 40_000
-    assert definitions_setup.charged[-1] == size
+    assert definitions_setup.charged_sizes[-1] == size
 
 
 def test_nothing_is_stored_for_a_caller_over_its_limit(definitions_setup):
-    def charge(_):
+    def refuse_charge(_size):
         raise TooMuch("too many requests")
 
     with pytest.raises(TooMuch):
-        definitions_setup.service.submit(wire_workflow(), "", charge)
+        definitions_setup.service.submit(wire_workflow(), "", refuse_charge)
 
     assert len(definitions_setup.scripts.records) == 1
 
@@ -124,10 +124,11 @@ def test_workflow_that_renders_to_a_large_script_is_not_stored(definitions_setup
     [
         ({}, False),
         ({"enableLogging": True}, True),
+        # The input needs secrets, so there is no script without them.
         ({"enableLogging": True, "input": {"s3": STORE}}, False),
     ],
 )
-def test_script_without_secrets_is_stored_only_if_it_differs(
+def test_script_without_secrets_is_stored_only_if_it_differs_from_the_script(
     definitions_setup, workflow, is_stored
 ):
     script_id = definitions_setup.submit(**workflow)
@@ -157,7 +158,7 @@ def test_job_without_logging_gets_no_secrets():
 
 
 @pytest.mark.parametrize("has_logging", [True, False])
-def test_caller_without_secrets_gets_a_script_without_logging(has_logging):
+def test_caller_that_cannot_receive_secrets_gets_a_script_without_logging(has_logging):
     definitions_setup = DefinitionsSetup(enableLogging=has_logging)
 
     answer = definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False))

@@ -195,7 +195,7 @@ def test_unused_script_beyond_the_limit_is_refused(setup):
     assert set(setup.scripts.records) == {"a", "b"}
 
 
-def test_scripts_of_ended_jobs_count_until_they_are_removed(setup):
+def test_scripts_of_ended_jobs_count_as_unused_until_they_are_removed(setup):
     setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
     setup.add_job()
@@ -219,7 +219,7 @@ def test_limit_includes_scripts_from_before_a_restart(setup):
         setup.add("b")
 
 
-def test_scripts_of_jobs_do_not_count(setup):
+def test_scripts_of_hot_jobs_do_not_count_as_unused(setup):
     setup.keeper = setup.new_keeper(unused_bytes=25)
     setup.add(size=20)
     setup.add_job()
@@ -231,7 +231,7 @@ def test_scripts_of_jobs_do_not_count(setup):
 
 
 def reseal_function(pages):
-    """Return a fake ``reseal`` that returns these pages, by the id before the page."""
+    """Return a fake ``reseal`` that returns the page whose key is ``after``."""
     last_page = Resealed(count=0, unreadable=(), last=None)
     return lambda *, after: pages.get(after, last_page)
 

@@ -45,6 +45,7 @@ def test_malformed_signature_is_not_allowed(definitions_setup, signature):
         definitions_setup.service.get_sbatch(definitions_setup.request(signature=signature))
 
 
+# bm90IG91cnM= is "not ours" in base64.
 @pytest.mark.parametrize(
     "challenge", [b"", b"x", b"5", b"[]", b"{}", b'{"nonce": 5}', b'{"nonce": "bm90IG91cnM="}']
 )
@@ -189,6 +190,7 @@ class TestOldSupervisor:
         with pytest.raises(ChainUnavailable, match="unknown"):
             definitions_setup.service.get_sbatch(definitions_setup.request(secrets_beside=False))
 
+        # The service sleeps once per read, and each sleep removes a function.
         assert len(during_sleep) == 1000 - MATCH_READS
 
     def test_number_of_waiting_requests_is_limited(self, definitions_setup, during_sleep):
@@ -204,6 +206,8 @@ class TestOldSupervisor:
             except ChainUnavailable:
                 outcomes.append("refused")
 
+        # Each request sleeps, and the next request starts during this sleep, so all of them wait at
+        # the same time. The last request exceeds the limit. Then the job is matched.
         during_sleep += [request] * MAX_WAITING
         during_sleep.append(lambda: setattr(definitions_setup.ledger, "job", definitions_setup.job))
         request()
@@ -261,7 +265,7 @@ def test_request_without_the_providers_signature_is_refused(  # noqa: PLR0917
     number=st.integers(0, 2**256),
 )
 def test_signed_request_for_another_job_or_customer_is_refused(script, customer, number):
-    """The signature is valid."""
+    """The signature of the request is valid."""
     request = ONE_SETUP.request(
         batch_location_hash=script, customer=customer, job_id=job_id(number)
     )

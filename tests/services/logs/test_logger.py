@@ -197,7 +197,13 @@ def test_sweep_passes_the_time_to_the_store(service, logs, clock):
 @pytest.mark.parametrize("factor", [1, 1000])
 @pytest.mark.parametrize(
     ("age_s", "is_accepted"),
-    [(0, True), (MAX_AGE_S, True), (-MAX_AGE_S, True), (301, False), (-301, False)],
+    [
+        (0, True),
+        (MAX_AGE_S, True),
+        (-MAX_AGE_S, True),
+        (MAX_AGE_S + 1, False),
+        (-MAX_AGE_S - 1, False),
+    ],
 )
 def test_signature_is_accepted_for_five_minutes_in_seconds_or_milliseconds(
     service, owner, clock, factor, age_s, is_accepted
@@ -227,9 +233,9 @@ def test_owner_address_may_have_any_case(service, owner, clock):
 
 
 def test_wallet_cannot_read_the_logs_of_another_wallet(service, owner, clock):
-    thief = Wallet()
+    other = Wallet()
 
-    for signer, address in [(thief, owner.address), (owner, thief.address)]:
+    for signer, address in [(other, owner.address), (owner, other.address)]:
         signature = signer.sign(read_text(address, NAME, clock.now()).encode())
         with pytest.raises(NotAllowed):
             service.authorize_read(address, NAME, clock.now(), signature)

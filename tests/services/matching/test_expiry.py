@@ -216,7 +216,7 @@ def test_a_provider_that_returns_within_the_grace_period_is_paid(grid, job):
     assert grid.ledger.balance(PROVIDER) == billing_oracle.earned(cost)
 
 
-def test_claimed_jobs_do_not_expire_on_contracts_without_that_timeout(grid, job):
+def test_claimed_jobs_do_not_expire_on_contracts_with_only_a_claim_timeout(grid, job):
     grid.ledger.constants = Timeouts(claim_blocks=CLAIM_BLOCKS)
     grid.ledger.claim(PROVIDER)
     grid.ledger.clock.advance(10**9)

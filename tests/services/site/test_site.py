@@ -40,8 +40,8 @@ def host_finished(host, outcome, message=""):
     return HostFinished(host=host, task=task, outcome=outcome, message=message)
 
 
-def restarted(host, name):
-    """Return the event of a restart by a handler."""
+def restart_finished(host, name):
+    """Return the event of a handler that restarted a program on a host."""
     task = Task(name=f"Restart {name}", is_handler=True)
     return HostFinished(host=host, task=task, outcome=TaskOutcome.CHANGED)
 
@@ -212,7 +212,7 @@ def test_plan_runs_check_mode_and_then_reads_the_jobs_of_all_nodes(site, playboo
 
 
 def test_jobs_of_a_plan_are_unknown_if_slurm_does_not_answer(site, playbooks):
-    playbooks.prepared_runs = [run(restarted("a", "x")), run(outcome=RunOutcome.FAILED)]
+    playbooks.prepared_runs = [run(restart_finished("a", "x")), run(outcome=RunOutcome.FAILED)]
 
     _, plan = site.plan_site(REQUEST, OBSERVER)
 
@@ -236,7 +236,7 @@ def test_interrupted_check_run_returns_no_plan(site, playbooks):
 
 
 def test_interrupted_reading_of_jobs_returns_no_plan(site, playbooks):
-    playbooks.prepared_runs = [run(restarted("a", "x")), run(outcome=RunOutcome.INTERRUPTED)]
+    playbooks.prepared_runs = [run(restart_finished("a", "x")), run(outcome=RunOutcome.INTERRUPTED)]
 
     record, plan = site.plan_site(REQUEST, OBSERVER)
 
@@ -279,7 +279,7 @@ class FakeMetrics:
 
 def test_drift_publishes_the_number_of_changed_tasks_of_each_host(site, playbooks):
     changed = host_finished("compute1", TaskOutcome.CHANGED)
-    handler = restarted("compute1", "slurmd")
+    handler = restart_finished("compute1", "slurmd")
     unchanged = host_finished("db", TaskOutcome.OK)
     playbooks.prepared_runs = [run(changed, handler, unchanged)]
     metrics = FakeMetrics()
@@ -301,8 +301,9 @@ def test_failed_drift_check_is_published_as_unknown(site, playbooks):
     with pytest.raises(SiteUnreachable):
         site.drift(REQUEST, OBSERVER, metrics)
 
-    ((tasks, _checked_at),) = metrics.published
+    tasks, _checked_at = metrics.published[0]
     assert tasks is None
+    assert len(metrics.published) == 1
 
 
 def test_interrupted_drift_check_publishes_nothing(site, playbooks):

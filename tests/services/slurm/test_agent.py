@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster agent, and its checks of hostile requests."""
+"""The cluster agent: its calls of Slurm, and the requests that it refuses."""
 
 from dataclasses import replace
 
@@ -227,5 +227,6 @@ def test_gate_refuses_a_malformed_address(setup):
 def test_pull_returns_reports_after_the_cursor(setup):
     setup.reports.add([Hint(event="end", slurm_job_id=1, uid=200001, occurred_at=5)])
 
-    assert [report.sequence for report in setup.agent.pull(after=0, wait_s=1e9)] == [1]
+    (report,) = setup.agent.pull(after=0, wait_s=1e9)
+    assert report.sequence == 1
     assert setup.agent.pull(after=1, wait_s=-1) == ()

@@ -11,12 +11,16 @@ from gridstead.domain.slurm.hint import Hint
 from gridstead.services.slurm.report_intake import BURST, RETENTION_S, ReportIntake
 
 NODE = "10.0.0.7"
+# The report has the version, event, Slurm job id, uid, step, node, start time and end time.
 END = b"gridstead1 end 12 200001 batch compute1 1790000000 1790000060"
 JOB_KEY = f"179188/0x{2:040x}/0x{3:064x}/abc"
 
 
 class IntakeSetup:
-    """A report intake with fakes. A valid datagram is the uid, the validity and the report."""
+    """A report intake with fakes.
+
+    A datagram consists of a uid, the lifetime of a MUNGE credential in seconds, and a report.
+    """
 
     def __init__(self):
         self.clock = FakeClock()
@@ -117,4 +121,4 @@ def test_spool_records_are_stored_and_malformed_lines_are_rejected(setup):
 def test_reports_older_than_a_day_are_deleted(setup):
     setup.intake.tick()
 
-    assert setup.reports.forgotten_before == setup.clock.now() - RETENTION_S
+    assert setup.reports.deleted_before == setup.clock.now() - RETENTION_S

@@ -20,7 +20,7 @@ TIMEOUT_S = 10
 
 
 class BarrierScripts:
-    """Port ScriptSource. A request waits until ``parties`` requests wait at the same time.
+    """Port ScriptSource. Each request waits until ``parties`` requests are waiting.
 
     Attributes:
         unavailable: The numbers of the jobs whose script source does not answer.
@@ -89,7 +89,7 @@ def setup():
     return SubmitterSetup(threads=3)
 
 
-def test_jobs_are_fetched_in_parallel(setup):
+def test_scripts_of_several_jobs_are_fetched_in_parallel(setup):
     actions = setup.new_actions(6)
 
     setup.submitter.submit(actions)
@@ -139,11 +139,11 @@ def test_customer_with_a_closed_gate_does_not_delay_other_customers(setup):
     assert setup.submitted_keys() == job_keys(others)
 
 
-def make_hanging_gate(calls, *, answered=frozenset()):
-    """Return a gate that answers for some addresses only. Other calls fail with a timeout."""
+def make_hanging_gate(called_addresses, *, answered=frozenset()):
+    """Return a gate that answers only for the addresses in ``answered``. Other calls time out."""
 
     def check_gate(address):
-        calls.append(address)
+        called_addresses.append(address)
         if address not in answered:
             raise SchedulerUnavailable("no answer")
         return Gate(user=GridUser(address=address, uid=200_001, gid=100_000), missing=())
@@ -154,28 +154,29 @@ def make_hanging_gate(calls, *, answered=frozenset()):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_script_source_that_hangs_costs_one_timeout_per_tick(threads):
     setup = SubmitterSetup(threads)
-    fetched = []
+    fetched_jobs = []
 
     def fetch(job):
-        fetched.append(job)
+        fetched_jobs.append(job)
         raise JobDefinitionUnavailable("no answer")
 
     setup.scripts.fetch = fetch
     setup.submitter.submit(setup.new_actions(50))
 
-    assert 1 <= len(fetched) <= 2 * threads  # a thread that has started finishes its job
+    # Each thread may have started another job before the first timeout.
+    assert 1 <= len(fetched_jobs) <= 2 * threads
 
 
 def test_gate_that_hangs_costs_one_timeout_per_tick(setup):
-    calls = []
-    setup.slurm.check_gate = make_hanging_gate(calls)
+    called_addresses = []
+    setup.slurm.check_gate = make_hanging_gate(called_addresses)
     actions = []
     for number in range(9):
         actions += setup.new_actions(1, f"0x{number:040x}")
 
     setup.submitter.submit(actions)
 
-    assert len(calls) == 1
+    assert len(called_addresses) == 1
 
 
 def test_gate_that_always_fails_for_one_customer_delays_others_by_one_tick(setup):
@@ -193,14 +194,14 @@ def test_gate_that_always_fails_for_one_customer_delays_others_by_one_tick(setup
 @pytest.mark.parametrize(("elapsed_s", "call_count"), [(59, 1), (60, 2), (-7200, 2)])
 def test_open_gate_is_cached_for_a_minute(setup, elapsed_s, call_count):
     """The elapsed time is negative after the clock was set back."""
-    calls = []
-    setup.slurm.check_gate = make_hanging_gate(calls, answered={CUSTOMER})
+    called_addresses = []
+    setup.slurm.check_gate = make_hanging_gate(called_addresses, answered={CUSTOMER})
     setup.submitter.submit(setup.new_actions(3))
 
     setup.clock.advance(elapsed_s)
     setup.submitter.submit(setup.new_actions(3))
 
-    assert len(calls) == call_count
+    assert len(called_addresses) == call_count
 
 
 def test_jobs_that_always_fail_do_not_starve_other_jobs():

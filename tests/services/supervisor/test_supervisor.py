@@ -187,25 +187,25 @@ def test_one_late_answer_of_slurmctld_counts_as_one_sample(grid, monkeypatch):
     assert len(grid.slurm.submissions) == 2
 
 
-@pytest.mark.parametrize(("has_report", "steps"), [(True, 10), (False, 80)])
-def test_a_run_whose_end_slurmctld_lost_is_settled_and_cancelled(grid, has_report, steps):
+@pytest.mark.parametrize(("has_report", "step_count"), [(True, 10), (False, 80)])
+def test_a_run_whose_end_slurmctld_lost_is_settled_and_cancelled(grid, has_report, step_count):
     """A node's report of the end makes the supervisor query slurmdbd sooner."""
     number, slurm_job_id = grid.request_running_job()
     grid.clock.advance(20)
     attempt = grid.slurm.attempt(slurm_job_id)
     grid.slurm.end(slurm_job_id)
-    ended = grid.slurm.attempt(slurm_job_id)
+    ended_attempt = grid.slurm.attempt(slurm_job_id)
     grid.slurm.crash()
     assert grid.slurm.attempt(slurm_job_id).state == "RUNNING"
     if has_report:
         grid.reports.add(
-            "end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=ended.ended_at
+            "end", slurm_job_id=slurm_job_id, uid=attempt.uid, occurred_at=ended_attempt.ended_at
         )
-    grid.run_steps(steps)
+    grid.run_steps(step_count)
 
     job = grid.ledger.job(number)
     assert job.state is JobState.FINISHED
-    assert job.final_cost == cost_of(job, ended.elapsed_s)
+    assert job.final_cost == cost_of(job, ended_attempt.elapsed_s)
     assert not grid.live_attempts()
 
 
@@ -213,17 +213,17 @@ def test_slurmdbd_is_queried_for_all_jobs_after_the_clock_was_set_back(grid, mon
     """Without this query, a run whose end slurmctld lost would be billed late."""
     number, _ = grid.request_running_job()
     list_records = grid.slurm.list_records
-    queried = []
+    queried_ids = []
 
     def list_records_and_note(job_ids, *, since):
-        queried.extend(job_ids)
+        queried_ids.extend(job_ids)
         return list_records(job_ids, since=since)
 
     monkeypatch.setattr(grid.slurm, "list_records", list_records_and_note)
     grid.clock.advance(-7200)
     grid.tick()
 
-    assert queried == [grid.ledger.job_id(number)]
+    assert queried_ids == [grid.ledger.job_id(number)]
 
 
 def test_a_job_that_is_lost_repeatedly_is_panicked_and_refunded(grid):

@@ -113,7 +113,7 @@ def test_a_claim_is_not_lost_if_another_server_is_on_another_fork(grid, monkeypa
     grid.request_job()
     grid.step()
     ledger = grid.ledger
-    head, state_at = ledger.head, ledger._at
+    head, state_at = ledger.head, ledger._state_at
 
     def head_of_the_fork():
         return replace(head(), hash="another fork")
@@ -124,7 +124,7 @@ def test_a_claim_is_not_lost_if_another_server_is_on_another_fork(grid, monkeypa
         return state_at(block)
 
     monkeypatch.setattr(ledger, "head", return_once_then(head, head_of_the_fork))
-    monkeypatch.setattr(ledger, "_at", state_at_block_or_fork)
+    monkeypatch.setattr(ledger, "_state_at", state_at_block_or_fork)
     grid.supervisor.tick()
     monkeypatch.undo()
     grid.run_steps(2)
@@ -132,11 +132,11 @@ def test_a_claim_is_not_lost_if_another_server_is_on_another_fork(grid, monkeypa
     assert len(grid.slurm.submissions) == 1
 
 
-def test_an_attempt_is_not_cancelled_while_the_node_syncs_up_to_the_claim(grid, monkeypatch):
+def test_an_attempt_is_not_cancelled_while_the_node_has_not_synced_the_claim(grid, monkeypatch):
     number, slurm_job_id = grid.request_running_job()
     head_number = grid.ledger.head().number
-    for height in range(head_number):
-        block = grid.ledger.block(height)
+    for number_of_head in range(head_number):
+        block = grid.ledger.block(number_of_head)
         monkeypatch.setattr(grid.ledger, "head", lambda block=block: block)
         grid.supervisor.tick()
         (attempt,) = grid.live_attempts()

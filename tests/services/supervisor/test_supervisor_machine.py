@@ -40,7 +40,7 @@ class SupervisorMachine(RuleBasedStateMachine):
         self.grid.request_job(customer)
 
     @rule(failpoint=st.sampled_from(FAILPOINTS))
-    def a_crash_is_armed(self, failpoint):
+    def the_supervisor_will_crash_at(self, failpoint):
         self.grid.failpoint = failpoint
 
     @rule()
@@ -115,7 +115,7 @@ class SupervisorMachine(RuleBasedStateMachine):
                 assert job.final_cost == 0
 
     def teardown(self):
-        """Repair everything. Then every job ends, and no attempt or journal entry remains."""
+        """End all faults. Then every job ends, and no attempt or journal entry remains."""
         self.grid.slurm.dbd_delay_s = 0
         self.grid.slurm.lose_answers = 0
         self.grid.slurm.reject = ""

@@ -46,21 +46,27 @@ def settlement(job):
 
 
 class HastyLedger(FakeLedger):
-    """A chain whose answers for the newest block may already contain the next block.
+    """A chain that may return the state of the next block for its newest block.
 
     Attributes:
-        is_hasty: Whether this is the case now.
+        is_hasty: Whether the chain does so now.
     """
 
     is_hasty = False
 
-    def _at(self, block):
-        state = super()._at(block)
+    def _state_at(self, block):
+        state = super()._state_at(block)
         newest_block = self._history[-1][0]
         if not self.is_hasty or block != newest_block:
             return state
+        return self._next_state()
+
+    def _next_state(self):
+        """Return the state of the next block without mining the block."""
         saved = self._state, self.pool, self._events
-        self._state, self.pool, self._events = copy.deepcopy(self._state), dict(self.pool), []
+        self._state = copy.deepcopy(self._state)
+        self.pool = dict(self.pool)
+        self._events = []
         self._include()
         state = self._state
         self._state, self.pool, self._events = saved

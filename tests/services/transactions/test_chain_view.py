@@ -24,7 +24,9 @@ def wallet_sender():
 
 
 @pytest.mark.parametrize("resend_after_s", [1, 100])
-def test_no_call_is_lost_if_the_node_is_ahead_of_its_newest_block(wallet_sender, resend_after_s):
+def test_no_call_is_lost_if_the_node_returns_the_state_of_the_next_block(
+    wallet_sender, resend_after_s
+):
     """Some nodes answer for their newest block while they write the next one to the same state."""
     wallet_sender.restart(batch=2, resend_after_s=resend_after_s)
     jobs = [wallet_sender.run_job() for _ in range(12)]

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from tests.services.transactions.sender_setup import PROVIDER, WalletSender
 
@@ -34,11 +36,11 @@ def test_nothing_is_sent_if_the_chain_is_reorganised_during_the_read(wallet_send
     wallet_sender.put_running()
     fees = wallet_sender.account.fees
 
-    def reorganising_fees():
+    def fees_and_reorg():
         wallet_sender.ledger.reorg(1)
         return fees()
 
-    wallet_sender.account.fees = reorganising_fees
+    wallet_sender.account.fees = fees_and_reorg
     with pytest.raises(ChainUnavailable, match="reorganised"):
         wallet_sender.sender.tick()
 
@@ -151,8 +153,8 @@ def test_call_that_the_node_always_refuses_backs_off_exponentially(wallet_sender
         wallet_sender.clock.advance(6)
 
     stored = wallet_sender.stored_transactions()
-    with_calls = [transaction for transaction in stored if transaction.entry_ids]
-    assert 2 <= len(with_calls) <= 5
+    attempts = [transaction for transaction in stored if transaction.entry_ids]
+    assert 2 <= len(attempts) <= 5
 
     wallet_sender.account.max_calls = 50
     wallet_sender.clock.advance(3600)
@@ -226,12 +228,13 @@ def test_fees_of_replacements_stay_within_their_limit(wallet_sender):
         wallet_sender.sender.tick()
         wallet_sender.mine_empty_block()
         wallet_sender.clock.advance(31)
-    current = wallet_sender.account.fees()
-    offered = [transaction.fees for transaction in wallet_sender.open_transactions()]
-    assert offered == sorted(offered, key=lambda fees: fees.max_fee)
-    highest = offered[-1]
-    assert 5 * current.max_fee < highest.max_fee <= 10 * current.max_fee
-    assert 5 * current.tip < highest.tip <= 10 * current.tip
+    current_fees = wallet_sender.account.fees()
+    offered_fees = [transaction.fees for transaction in wallet_sender.open_transactions()]
+    for previous, following in pairwise(offered_fees):
+        assert previous.max_fee <= following.max_fee
+    last_fees = offered_fees[-1]
+    assert 5 * current_fees.max_fee < last_fees.max_fee <= 10 * current_fees.max_fee
+    assert 5 * current_fees.tip < last_fees.tip <= 10 * current_fees.tip
 
     wallet_sender.tick_and_mine(3)
 
@@ -276,7 +279,7 @@ def test_sent_transaction_is_not_withdrawn_if_its_replacement_is_refused(wallet_
 
 
 @pytest.mark.parametrize("max_calls", [1, 2])
-def test_calls_are_sent_in_smaller_transactions_if_the_node_refuses_a_lost_one(
+def test_calls_are_sent_in_smaller_transactions_if_the_node_refuses_a_lost_transaction(
     wallet_sender, max_calls
 ):
     """The node accepts a transaction, loses it in a restart, and then refuses its size."""

@@ -20,7 +20,7 @@ class CommandResult:
 
 @pytest.fixture
 def gridstead(monkeypatch, capsys):
-    """Returns a function that runs `gridstead` with arguments."""
+    """Return a function that runs `gridstead` with arguments."""
     monkeypatch.delenv("GRIDSTEAD_CONFIG", raising=False)
     monkeypatch.setenv("HOME", "/nonexistent")
 

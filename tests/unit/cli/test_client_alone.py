@@ -93,8 +93,10 @@ def blocked():
     needed = distributions(PROJECT["dependencies"])
     modules = set()
     for module, owners in packages_distributions().items():
-        is_needed = not needed.isdisjoint(map(normalized, owners))
-        if not is_needed and not module.startswith("gridstead"):
+        if module.startswith("gridstead"):
+            continue
+        needed_owners = needed.intersection(map(normalized, owners))
+        if not needed_owners:
             modules.add(module)
     return modules
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of commands, and the commands that other distributions add.
 
-The list is printed without an import of the modules of the commands.
+`gridstead --help` prints the list without importing the modules of the commands.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The output of a job on the terminal, with a logger that fails from time to time."""
+"""The output of a job on the terminal, also if the connection to the logger is lost."""
 
 import json
 import threading

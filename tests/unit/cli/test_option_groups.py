@@ -37,18 +37,18 @@ def run(command, *arguments):
 
 
 def test_options_of_a_group_are_passed_as_one_value():
-    received = []
+    received_options = []
 
     @expanded()
     def command(
         name: Annotated[str, typer.Argument()], server: Server, credentials: Credentials
     ) -> None:
-        received.append((name, server, credentials))
+        received_options.append((name, server, credentials))
 
     result = run(command, "a", "--host", "b", "--port", "2", "--key", "c")
 
     assert result.exit_code == 0
-    assert received == [("a", Server(host="b", port=2), Credentials(key="c"))]
+    assert received_options == [("a", Server(host="b", port=2), Credentials(key="c"))]
 
 
 def test_options_without_a_default_come_first():
@@ -62,15 +62,15 @@ def test_options_without_a_default_come_first():
 
 
 def test_excluded_option_is_refused_and_has_its_default():
-    received = []
+    received_options = []
 
     @expanded(without={"port"})
     def command(server: Server) -> None:
-        received.append(server)
+        received_options.append(server)
 
     assert run(command, "--host", "b", "--port", "2").exit_code == 2
     assert run(command, "--host", "b").exit_code == 0
-    assert received == [Server(host="b", port=1)]
+    assert received_options == [Server(host="b", port=1)]
 
 
 def test_command_can_replace_the_help_of_an_option():

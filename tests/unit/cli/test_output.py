@@ -31,7 +31,7 @@ def commands(command, path=()):
 
 
 COMMANDS = dict(commands(typer.main.get_command(app)))
-JSON_COMMANDS = {("workflow", "schema")}  # They print only JSON.
+JSON_COMMANDS = {("workflow", "schema")}  # commands that print only JSON
 
 
 @given(st.integers(0, 2**256 - 1))
@@ -97,7 +97,7 @@ def commands_with_json_option():
 
 
 @pytest.mark.parametrize("path", commands_with_json_option(), ids=" ".join)
-def test_every_command_except_services_has_json_option(path):
+def test_every_command_that_runs_no_service_has_the_json_option(path):
     assert any("--json" in parameter.opts for parameter in COMMANDS[path].params)
 
 

@@ -152,8 +152,8 @@ def test_failed_apply_prints_the_hint(gridstead, use_fake_site):
 
     result = gridstead("provider", "apply", "--json")
 
-    _progress, brace, rest = result.err.partition("{")
-    assert json.loads(brace + rest)["error"]["hint"] == "Fix it."
+    error_text = result.err[result.err.index("{") :]  # after the lines of the progress
+    assert json.loads(error_text)["error"]["hint"] == "Fix it."
     assert result.code == 78
 
 

@@ -44,8 +44,8 @@ NETWORK_PACKAGES = {"google", "grpc", "httpx"}
 
 
 @pytest.fixture
-def files(tmp_path):
-    """Return the path of each file that a command line names in capitals."""
+def paths_by_placeholder(tmp_path):
+    """Return the paths that replace the words WORKFLOW and KEYSTORE of a command line."""
     workflow = tmp_path / "workflow.yaml"
     keystore = tmp_path / "wallet.json"
     resources = "{tasks: 1, cpusPerTask: 1, memPerCpu: 100, gpus: 0}"
@@ -83,8 +83,8 @@ COMMAND_PACKAGES = {"yaml", "gridstead.config", "gridstead.workflow", "gridstead
         ("cvmfs snapshot --help", {"gridstead.workflow"}),
     ],
 )
-def test_command_imports_only_the_packages_that_it_needs(files, command, unused):
-    arguments = [files.get(word, word) for word in command.split()]
+def test_command_imports_only_the_packages_that_it_needs(paths_by_placeholder, command, unused):
+    arguments = [paths_by_placeholder.get(word, word) for word in command.split()]
 
     modules = imported_modules(*arguments)
 

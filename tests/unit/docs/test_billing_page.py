@@ -92,8 +92,8 @@ def positions_of_last_digits():
 @pytest.mark.parametrize("position", positions_of_last_digits())
 def test_every_number_of_the_tables_affects_the_bill(position):
     other_digit = (int(EXAMPLE[position]) + 1) % 10
-    changed = f"{EXAMPLE[:position]}{other_digit}{EXAMPLE[position + 1 :]}"
-    example = read_example(changed)
+    changed_text = f"{EXAMPLE[:position]}{other_digit}{EXAMPLE[position + 1 :]}"
+    example = read_example(changed_text)
 
     assert example.bill != bill(example)
 
@@ -109,6 +109,7 @@ def test_text_below_the_tables_uses_their_numbers():
 
 
 def test_evidence_hash_is_that_of_the_example_record():
+    # The command in a code block, and its output: the hash and a hyphen.
     pattern = r"(    printf %s .*\n.*sha256sum)\n    ([0-9a-f]{64})  -\n"
     command, hash_on_page = re.search(pattern, TEXT).groups()
     record = re.search(r"printf %s '(.*)'", command)[1]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that the code map and docs/explanation/job-walk.md agree with the code.
 
-The job walk lists the function calls that a job causes. Each line is a step; an indented step is
-called by the step above it.
+The job walk lists the function calls that a job causes. Each line is a step. The step above
+an indented step calls it.
 """
 
 import ast
@@ -81,6 +81,7 @@ def defined_names(source):
     return names
 
 
+# The page has the steps of the ticks, and then the steps of the helpers.
 TICKS, HELPERS = WALK.split("## Helpers")
 
 

@@ -23,18 +23,19 @@ def reference():
 
 
 def test_generated_pages_are_up_to_date(reference):
-    stale = []
+    stale_pages = []
     for name, text in reference.pages().items():
         if (reference.REFERENCE / name).read_text() != text:
-            stale.append(name)
+            stale_pages.append(name)
 
-    assert stale == [], "run tools/reference.py"
+    assert stale_pages == [], "run tools/reference.py"
 
 
 def models(model):
     """Yield a model of the settings and the models of its tables."""
     yield model
     for field in model.model_fields.values():
+        # An annotation contains for example "gridstead.config.Chain | None".
         for module, name in re.findall(r"([\w.]*\bconfig[\w.]*)\.(\w+)", str(field.annotation)):
             inner = getattr(importlib.import_module(module), name)
             if isinstance(inner, type) and issubclass(inner, Settings):
@@ -95,6 +96,7 @@ def pages():
 @pytest.mark.parametrize("page", pages())
 def test_links_have_existing_targets(page):
     text = (CHECKOUT / page).read_text()
+    # [text](target) and [text](target#anchor), but no URLs and no anchors of the same page
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
 
     for target in targets:
@@ -110,7 +112,7 @@ def commands_in(text):
 
 
 def unknown_word(words, command):
-    """Return the first word that is not a subcommand although its place needs one, or None."""
+    """Return the first word in the place of a subcommand that is not a subcommand, or None."""
     for word in words[1:]:
         commands = getattr(command, "commands", None)
         if commands is None or not re.fullmatch("[a-z][a-z-]*", word):

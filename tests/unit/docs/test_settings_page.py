@@ -18,7 +18,7 @@ from gridstead.config import load, problems
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/settings.md"
 MODELS = settings_models()
-# The difference between a limit and the nearest number that it forbids.
+# The difference between the nearest forbidden number and a limit, by the words before the limit.
 DISTANCE_TO_FORBIDDEN = {"more than": 0, "at least": -1, "at most": 1}
 
 # For each type on the page: its Python type, and a value of another type.
@@ -31,7 +31,8 @@ TYPES = {
     "array of strings": (list, [5]),
     "table of strings": (dict, {"x": 5}),
 }
-# A row of a table: key, type, default, description, example. The key is not an array of tables.
+# A row of a table: | `key` | type | default | description | `example` |
+# The key may be ``table[].key``, but not ``table[]``.
 ROW = re.compile(
     r"^\| `([^`\[]+(?:\[\]\.[^`]+)?)` \| (.+?) \| (.+?) \| (.+?) \| `(.+)` \|$", re.MULTILINE
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of domain values. Every field has a default; a test sets only the fields it needs."""
+"""Builders of domain values. Every field has a default. A test sets only the fields it needs."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def job(state=JobState.SCHEDULED, *, number=7, script_id="hash7", **changes):
 
 
 def attempt(of_job, state="RUNNING", *, slurm_job_id=42, **changes):
-    """Return an attempt of a job: submitted at T0 + 1, started at T0 + 2, ended at T0 + 32."""
+    """Return an attempt of a job, submitted at T0 + 1, started at T0 + 2 and ended at T0 + 32."""
     base = Attempt(
         slurm_job_id=slurm_job_id,
         name=of_job.id.slurm_name,
@@ -69,9 +69,9 @@ def attempt(of_job, state="RUNNING", *, slurm_job_id=42, **changes):
 
 
 def journal_record(of_job, *entries):
-    """Return the record after a CLAIMED entry and these further entries.
+    """Return the record of a job after a CLAIMED entry at T0 and these further entries.
 
-    An entry is (kind, occurred_at[, slurm_job_id[, reason]]).
+    An entry is a tuple (kind, occurred_at, slurm_job_id, reason). The last two can be omitted.
     """
     job_key = of_job.job_key
     records = JournalRecords()

@@ -4,7 +4,7 @@
 
 Each line is ``<kind> <name>``. The kinds are: options, JSON keys, exit and error codes, log events
 and fields, metrics, gRPC, GraphQL, workflow fields, settings, role variables, tags, playbooks,
-files on hosts, environment variables, tables, stored names, the contracts' ABI.
+files on hosts, environment variables, tables, stored names, and the contracts' ABI.
 
 Usage: collect.py > released.txt
 Run it only for a release: it records the interface of the release.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that the public interface changes only together with an entry in CHANGELOG.md.
 
-``released.txt`` contains the interface of the last release. A name that was added or removed since
-then must be in a newer section of the changelog, in backticks, with what users must do.
+``released.txt`` contains the interface of the last release. A newer
+section of the changelog must contain each name that was added or removed since then, in backticks,
+and say what users must do.
 """
 
 from __future__ import annotations
@@ -102,6 +103,6 @@ def test_wire_format_stays_compatible(released, current):
 
 @pytest.mark.parametrize("kind", ["abi", "graphql", "workflow"])
 def test_public_format_loses_no_name(released, current, kind):
-    lost = {line for line in released - current if line.startswith(f"{kind} ")}
+    lost_lines = {line for line in released - current if line.startswith(f"{kind} ")}
 
-    assert lost == set()
+    assert lost_lines == set()

@@ -54,10 +54,10 @@ def _without(mountinfo, word):
 
 
 def test_a_machine_without_cgroup2_is_refused():
-    v1_only = _without(HYBRID, "cgroup2")
+    without_cgroup2 = _without(HYBRID, "cgroup2")
 
     with pytest.raises(LabError, match="no cgroup2 tree"):
-        _recipe(v1_only, PLAIN)
+        _recipe(without_cgroup2, PLAIN)
 
 
 def test_a_hybrid_machine_without_a_required_controller_is_refused():
@@ -84,7 +84,8 @@ def test_parents_are_created_first_and_every_tree_is_joined_once():
     recipe = _recipe(HYBRID, NODE)
 
     for index, folder in enumerate(recipe.folders):
-        assert folder.name == "gs12ab" or folder.parent in recipe.folders[:index]
+        if folder.name != "gs12ab":
+            assert folder.parent in recipe.folders[:index]
     assert len(recipe.join) == 8
     assert len(set(recipe.join)) == 8
     assert Path("/sys/fs/cgroup/unified/gs12ab/compute1") in recipe.join
@@ -94,16 +95,16 @@ def test_parents_are_created_first_and_every_tree_is_joined_once():
 def test_cpusets_are_written_from_the_top():
     writes = _recipe(HYBRID, NODE).writes
 
-    groups = [file.parent.name for file, _ in writes if file.name.startswith("cpuset.")]
-    assert groups == ["gs12ab", "gs12ab", "compute1", "compute1"]
+    cgroup_names = [file.parent.name for file, _ in writes if file.name.startswith("cpuset.")]
+    assert cgroup_names == ["gs12ab", "gs12ab", "compute1", "compute1"]
 
 
 def test_only_a_compute_node_has_the_six_controllers_mounted():
-    node, plain = _recipe(HYBRID, NODE), _recipe(HYBRID, PLAIN)
+    node_recipe, plain_recipe = _recipe(HYBRID, NODE), _recipe(HYBRID, PLAIN)
 
-    mounted = {str(inside) for _, inside in node.binds}
-    assert mounted == CONTROLLER_MOUNTS
-    assert plain.binds == ()
+    mount_points = {str(path_on_host) for _, path_on_host in node_recipe.binds}
+    assert mount_points == CONTROLLER_MOUNTS
+    assert plain_recipe.binds == ()
 
 
 def test_a_machine_without_swap_accounting_gets_no_swap_limit():

@@ -27,6 +27,7 @@ GROUPS = read_groups()
 
 def test_tools_e2e_runs_each_group_and_the_files_without_a_group(tmp_path):
     record, pytest = tmp_path / "record", tmp_path / "pytest"
+    # The fifth argument is the expression of -m: a group, or "not" and all groups.
     pytest.write_text(f'#!/bin/sh\necho "$5" >>{record}\n')
     pytest.chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
@@ -39,10 +40,10 @@ def test_tools_e2e_runs_each_group_and_the_files_without_a_group(tmp_path):
         capture_output=True,
     )
 
-    *groups, rest = record.read_text().splitlines()
+    *groups, last_expression = record.read_text().splitlines()
     assert [set(groups[:3]), set(groups[3:])] == ROUNDS
     assert set(groups) == set(GROUPS.values())
-    assert rest == "not (chain or slurm or hosts or jobs or site)"
+    assert last_expression == "not (chain or slurm or hosts or jobs or site)"
 
 
 def test_tools_e2e_fails_if_a_group_fails(tmp_path):

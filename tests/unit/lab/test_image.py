@@ -52,10 +52,11 @@ def _digests(layer_inputs):
     ],
 )
 def test_a_changed_input_changes_only_the_layers_that_depend_on_it(change, changed_layers):
-    before, after = _digests(INPUTS), _digests(dataclasses.replace(INPUTS, **change))
+    digests_before = _digests(INPUTS)
+    digests_after = _digests(dataclasses.replace(INPUTS, **change))
 
-    changed = before.items() - after.items()
-    assert dict(changed).keys() == changed_layers
+    changed_digests = dict(digests_before.items() - digests_after.items())
+    assert changed_digests.keys() == changed_layers
 
 
 def test_without_a_lock_file_there_is_no_wheelhouse():

@@ -59,10 +59,11 @@ def test_the_same_seed_chooses_the_same_kill_points():
 
 
 def test_a_single_kill_point_is_in_the_only_interval():
-    class Middle(Random):
+    class FixedRandom(Random):
         def random(self):
             return 0.31
 
-    assert kill_points.choose(RUN, 1, Middle()) == [
+    # The run takes 10 s. The moment at 3.1 s is 0.1 s after the start of the second task.
+    assert kill_points.choose(RUN, 1, FixedRandom()) == [
         Moment(banner=RUN[1].banner, count=1, after_s=pytest.approx(0.1))
     ]

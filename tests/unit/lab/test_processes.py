@@ -13,7 +13,7 @@ ROOT = LAB.run / "hosts/compute1/root"
 
 @pytest.fixture
 def add_process(monkeypatch, tmp_path):
-    """A function that adds a process, which ends after its command line has been read."""
+    """Return a function that adds a process, which ends after its command line has been read."""
     process = tmp_path / "4242"
     read = processes._read
 

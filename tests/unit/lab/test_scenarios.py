@@ -21,7 +21,7 @@ def runs_site_yml(topology_file):
     return not playbook.exists() or "/site.yml" in playbook.read_text()
 
 
-SITES = list(filter(runs_site_yml, TOPOLOGIES))
+SITE_TOPOLOGIES = list(filter(runs_site_yml, TOPOLOGIES))
 SCENARIOS = sorted(CHECKOUT.glob("molecule/*/molecule.yml"))
 SCENARIO_NAMES = [file.parent.name for file in SCENARIOS]
 NAMED_BY_ANSIBLE = {"all", "localhost"}
@@ -41,7 +41,7 @@ def groups_of_plays():
     return groups - NAMED_BY_ANSIBLE - IN_EVERY_LAB - CREATED_BY_PLAYS
 
 
-@pytest.mark.parametrize("file", SITES, ids=lambda file: file.parent.name)
+@pytest.mark.parametrize("file", SITE_TOPOLOGIES, ids=lambda file: file.parent.name)
 def test_a_lab_has_every_group_of_the_sites_plays(file):
     lab = topology.parse(file.read_text())
 
@@ -58,18 +58,18 @@ def test_a_scenario_runs_all_its_tests(file):
     for test in file.parent.rglob("test_*.py"):
         folders.add(str(test.parent.relative_to(file.parent)))
 
-    verified = set()
+    verified_folders = set()
     for step in scenario["scenario"]["test_sequence"]:
         action, *arguments = step.split()
         if action == "verify":
             folder = arguments[0] if arguments else scenario["verifier"]["directory"]
-            verified.add(folder)
-    assert folders == verified
+            verified_folders.add(folder)
+    assert folders == verified_folders
 
 
 @pytest.fixture
 def run_scenarios(tmp_path, monkeypatch):
-    """A function that returns the scenarios of a make target. A fake molecule records them."""
+    """Return a function that returns the scenarios of a make target. Molecule is a fake."""
     record = tmp_path / "record"
     molecule = tmp_path / "molecule"
     molecule.write_text(
@@ -95,9 +95,10 @@ def test_make_molecule_all_runs_every_scenario(run_scenarios):
 
 def test_make_molecule_runs_the_documented_scenarios_of_ci(run_scenarios):
     page = (CHECKOUT / "docs/reference/molecule.md").read_text()
-    (documented,) = re.findall(r"`make molecule` runs (.*), as CI does", page)
+    (list_on_page,) = re.findall(r"`make molecule` runs (.*), as CI does", page)
+    documented_names = re.findall(r"`(\w+)`", list_on_page)
 
-    assert run_scenarios("molecule") == sorted(re.findall(r"`(\w+)`", documented))
+    assert run_scenarios("molecule") == sorted(documented_names)
     assert "\nmake molecule\n" in (CHECKOUT / ".ci/run").read_text()
 
 

@@ -3,9 +3,10 @@
 
 from gridstead_lab import snapshots
 
+# A snapshot has the state of each object, by the kind and the name of the object.
 BEFORE = {"file": {"/etc/a": "1", "/etc/b": "1", "/etc/c": "1"}, "unit": {"a.service": "enabled"}}
 AFTER = {"file": {"/etc/a": "1", "/etc/b": "2", "/etc/d": "1"}, "unit": {"a.service": "disabled"}}
-LINES = [
+DIFFERENCES = [
     "file /etc/b: 1 -> 2",
     "file /etc/c: 1 -> None",
     "file /etc/d: None -> 1",
@@ -14,16 +15,17 @@ LINES = [
 
 
 def test_added_removed_and_changed_objects_are_reported():
-    assert snapshots.unexpected_differences(BEFORE, AFTER, []) == LINES
+    assert snapshots.unexpected_differences(BEFORE, AFTER, []) == DIFFERENCES
 
 
 def test_declared_objects_are_not_reported():
+    # "seen" contains the patterns of the names of objects that may change, by kind.
     declared = [{"seen": {"file": ["/etc/[cd]"]}}, {"seen": {"unit": ["a[.]service"]}}]
 
-    assert snapshots.unexpected_differences(BEFORE, AFTER, declared) == LINES[:1]
+    assert snapshots.unexpected_differences(BEFORE, AFTER, declared) == DIFFERENCES[:1]
 
 
 def test_a_pattern_matches_whole_names_of_its_kind():
     declared = [{"seen": {"file": ["/etc/", "a[.]service"], "unit": ["/etc/b"]}}]
 
-    assert snapshots.unexpected_differences(BEFORE, AFTER, declared) == LINES
+    assert snapshots.unexpected_differences(BEFORE, AFTER, declared) == DIFFERENCES

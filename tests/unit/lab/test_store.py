@@ -11,8 +11,9 @@ from tests.e2e import store as stores
 
 @pytest.fixture(scope="module")
 def store():
-    with stores.run_store("127.0.0.1") as earlier:
-        earlier.put("earlier", b"hello")
+    # The files of an earlier store must not be in a new one.
+    with stores.run_store("127.0.0.1") as earlier_store:
+        earlier_store.put("earlier", b"hello")
     with stores.run_store("127.0.0.1") as server:
         server.put("in/word", b"hello")
         yield server
@@ -29,7 +30,8 @@ def store():
     ],
 )
 def test_a_wrong_key_is_refused(store, action, arguments, changed):
-    client = store.client("s3", **{"key": store.key, "secret": store.secret, changed: "wrong"})
+    credentials = {"key": store.key, "secret": store.secret} | {changed: "wrong"}
+    client = store.client("s3", **credentials)
 
     with pytest.raises(ClientError) as error:
         getattr(client, action)(Bucket="bucket", **arguments)

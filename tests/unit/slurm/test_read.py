@@ -54,7 +54,7 @@ def recorded(situation):
     return (RECORDED / f"{situation}.txt").read_text(encoding="utf-8")
 
 
-def failure(stderr="slurm_load_jobs error: Unable to contact slurm controller"):
+def failed_result(stderr="slurm_load_jobs error: Unable to contact slurm controller"):
     return CommandResult(exit_status=1, stdout="", stderr=stderr)
 
 
@@ -63,7 +63,7 @@ def query_slurmdbd(runner, names=("0x1",)):
 
 
 def test_queue_to_slurmdbd_is_checked_before_the_database_is_read():
-    """In the other order, a record could move from the queue to the database between the reads."""
+    """In the other order, both reads would miss a record that moves between them."""
     runner = ScriptedRunner(sacct_json=recorded("sacct-json"))
 
     assert query_slurmdbd(runner).is_complete
@@ -77,7 +77,7 @@ def test_sample_is_incomplete_if_the_queue_to_slurmdbd_is_not_empty():
 
 
 def test_sample_is_incomplete_if_slurmctld_does_not_answer():
-    runner = ScriptedRunner(sdiag=failure(), sacct_json=recorded("sacct-json"))
+    runner = ScriptedRunner(sdiag=failed_result(), sacct_json=recorded("sacct-json"))
 
     sample = query_slurmdbd(runner)
 
@@ -86,7 +86,7 @@ def test_sample_is_incomplete_if_slurmctld_does_not_answer():
 
 
 def test_missing_database_is_an_error():
-    runner = ScriptedRunner(sacct=failure("sacct: error: Problem talking to the database"))
+    runner = ScriptedRunner(sacct=failed_result("sacct: error: Problem talking to the database"))
 
     with pytest.raises(SchedulerUnavailable):
         query_slurmdbd(runner)
@@ -131,14 +131,14 @@ def test_job_is_found_by_its_id():
 
 
 def test_unknown_job_is_not_found():
-    runner = ScriptedRunner(squeue=failure("slurm_load_jobs error: Invalid job id specified"))
+    runner = ScriptedRunner(squeue=failed_result("slurm_load_jobs error: Invalid job id specified"))
 
     assert read.find(runner, 1) is None
 
 
 def test_missing_answer_of_squeue_is_an_error():
     with pytest.raises(SchedulerUnavailable):
-        read.find(ScriptedRunner(squeue=failure()), 1)
+        read.find(ScriptedRunner(squeue=failed_result()), 1)
 
 
 def test_existing_association_is_not_created_again():
@@ -150,7 +150,9 @@ def test_existing_association_is_not_created_again():
 
 
 def test_association_that_is_created_concurrently_is_accepted():
-    runner = ScriptedRunner(sacctmgr=["", failure("already exists"), recorded("associations")])
+    runner = ScriptedRunner(
+        sacctmgr=["", failed_result("already exists"), recorded("associations")]
+    )
 
     read.associate(runner, USER, account="grid")
 
@@ -158,7 +160,7 @@ def test_association_that_is_created_concurrently_is_accepted():
 
 
 def test_association_that_cannot_be_created_is_an_error():
-    runner = ScriptedRunner(sacctmgr=["", failure("no such account"), ""])
+    runner = ScriptedRunner(sacctmgr=["", failed_result("no such account"), ""])
 
     with pytest.raises(SchedulerUnavailable):
         read.associate(runner, USER, account="grid")

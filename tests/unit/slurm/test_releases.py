@@ -50,6 +50,7 @@ def test_new_release_needs_only_a_folder_with_its_data(tmp_path, monkeypatch):
     shutil.copytree(slurm_releases.FOLDER / "24.11", releases / "25.05")
     rest = releases / "25.05" / "rest.toml"
     rest.write_text(rest.read_text().replace("v0.0.42", "v0.0.43"))
+    # The last parameter of these functions is the folder of the releases.
     for function in (known_releases, read_release):
         *other_defaults, _folder = function.__defaults__
         monkeypatch.setattr(function, "__defaults__", (*other_defaults, releases))

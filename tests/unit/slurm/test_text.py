@@ -46,12 +46,12 @@ def recorded(request):
 
 def by_job_number(attempts):
     """Return the attempts that the recorder submitted, by job number."""
-    numbered = {}
+    attempts_by_number = {}
     for attempt in attempts:
         job_key = attempt.job_key
         if job_key is not None and job_key.batch_location_hash.startswith("rec"):
-            numbered[job_key.job_id.number] = attempt
-    return numbered
+            attempts_by_number[job_key.job_id.number] = attempt
+    return attempts_by_number
 
 
 def test_squeue_lists_every_job_with_its_state_and_user(recorded):
@@ -95,13 +95,13 @@ def test_job_that_was_cancelled_in_the_queue_has_not_started(recorded):
 
 
 def test_elapsed_time_of_squeue_and_sacct_excludes_suspensions(recorded):
-    listed = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))[11]
-    accounted = by_job_number(text.parse_sacct(recorded("sacct")))[11]
+    squeue_job = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))[11]
+    sacct_job = by_job_number(text.parse_sacct(recorded("sacct")))[11]
 
-    expected_s = listed.ended_at - listed.started_at - listed.suspended_s
-    assert listed.suspended_s > 0
-    assert listed.elapsed_s == expected_s
-    assert accounted.elapsed_s == expected_s
+    expected_s = squeue_job.ended_at - squeue_job.started_at - squeue_job.suspended_s
+    assert squeue_job.suspended_s > 0
+    assert squeue_job.elapsed_s == expected_s
+    assert sacct_job.elapsed_s == expected_s
 
 
 def test_hostile_job_name_does_not_affect_the_other_fields_of_squeue(recorded):
@@ -140,11 +140,11 @@ def test_sacct_has_the_job_keys_of_ended_jobs_only(recorded):
 
 
 def test_sacct_and_squeue_agree_on_ended_jobs(recorded):
-    listed = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))
-    accounted = by_job_number(text.parse_sacct(recorded("sacct")))
+    squeue_jobs = by_job_number(text.parse_squeue(recorded("squeue-after-the-end")))
+    sacct_jobs = by_job_number(text.parse_sacct(recorded("sacct")))
 
-    for number, attempt in accounted.items():
-        expected = replace(listed[number], exit_code=attempt.exit_code, time_limit_min=None)
+    for number, attempt in sacct_jobs.items():
+        expected = replace(squeue_jobs[number], exit_code=attempt.exit_code, time_limit_min=None)
         assert expected == attempt
 
 
@@ -246,10 +246,10 @@ def row_of(listing, slurm_job_id):
 )
 def test_malformed_row_of_squeue_without_a_job_key_is_ignored(recorded, field, value):
     row = recorded("squeue-one").rstrip("\n")
-    without_key = with_field(row, "admin_comment", "")
-    malformed = with_field(without_key, field, value)
+    row_without_key = with_field(row, "admin_comment", "")
+    malformed_row = with_field(row_without_key, field, value)
 
-    assert text.parse_squeue(f"{malformed}\n{row}\n") == text.parse_squeue(f"{row}\n")
+    assert text.parse_squeue(f"{malformed_row}\n{row}\n") == text.parse_squeue(f"{row}\n")
 
 
 @pytest.mark.parametrize("field", ["State", "SubmitTime", "exit_code", "TimeUsed"])

@@ -24,6 +24,7 @@ RUN = {"run": {"command": "true"}}
 
 
 def in_container(command, **fields):
+    """Return a run of a command in CONTAINER."""
     return {"command": command, "container": CONTAINER, "env": [VARIABLE], **fields}
 
 

@@ -12,8 +12,9 @@ ROOTS = (Workflow, Module)
 
 
 def models():
-    """Return the models of all mappings of the language, each once."""
-    models, remaining = [], list(ROOTS)
+    """Return the model of each type of mapping in the language. No model is repeated."""
+    models = []
+    remaining = list(ROOTS)
     while remaining:
         model = remaining.pop()
         if model in models:
@@ -27,7 +28,7 @@ def models():
 
 
 def fields():
-    """Return all fields. A key is the name of a mapping and the name of a field."""
+    """Return all fields by (name of the mapping, name of the field)."""
     fields = {}
     for model in models():
         for field in model.model_fields.values():
@@ -51,12 +52,12 @@ def mappings_in(mapping, model=Workflow, path=()):
     yield path, model, mapping
     annotations = {field.alias: field.annotation for field in model.model_fields.values()}
     for name, value in mapping.items():
-        inner = model_in(annotations[name])
-        if inner and isinstance(value, dict):
-            yield from mappings_in(value, inner, (*path, name))
-        elif inner:
-            for number, item in enumerate(value):
-                yield from mappings_in(item, inner, (*path, name, number))
+        inner_model = model_in(annotations[name])
+        if inner_model and isinstance(value, dict):
+            yield from mappings_in(value, inner_model, (*path, name))
+        elif inner_model:
+            for index, item in enumerate(value):
+                yield from mappings_in(item, inner_model, (*path, name, index))
 
 
 def scalars_in(mapping, model=Workflow):

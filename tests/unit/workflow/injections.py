@@ -18,14 +18,16 @@ CODE_FIELDS = {
     ("StepRun", "command"): "runs on the host; only the command of a container can be tested",
     ("Step", "if"): "is evaluated by bash",
 }
-# Fields with the same value in a valid workflow: one refers to the other.
+# Fields that must have the same value, because one refers to the other.
 LINKED_FIELDS = {("VirtualNetwork", "name"), ("VNet", "name")}
 VARIANTS_PER_TEXT = 3
 
 
 def hostile_texts(owned):
-    """Return texts of which each tries to create the file ``owned`` in another way."""
-    touch, tight, option = f"touch {owned}", f"touch${{IFS}}{owned}", f"--owned={owned}"
+    """Return texts that try to create the file ``owned``, each in a different way."""
+    touch = f"touch {owned}"
+    tight = f"touch${{IFS}}{owned}"  # the same command without white space
+    option = f"--owned={owned}"
     return [
         f"$({touch})", f"`{touch}`", f"'; {touch}; '", f'"; {touch}; "', f"'$({touch})'",
         f'"$({touch})"',
@@ -51,9 +53,10 @@ def hostile_texts(owned):
 def inject(mapping, rotation, owned, model=Workflow):
     """Return a copy with a hostile text in each text field, and the keys of the changed fields.
 
-    With another ``rotation``, each field has another of the texts that it accepts.
+    ``rotation`` selects which of its accepted texts each field gets.
     """
-    changed, changed_fields = copy.deepcopy(mapping), set()
+    changed = copy.deepcopy(mapping)
+    changed_fields = set()
     for number, (path, field) in enumerate(scalars_in(mapping, model)):
         original = value_at(mapping, path)
         if not isinstance(original, str):
@@ -79,7 +82,7 @@ def rotation_count():
 
 @cache
 def _accepted_texts(field, original, owned):
-    """Return the hostile texts that a field accepts: alone, after and before the original value."""
+    """Return the hostile texts that a field accepts, also before and after its original value."""
     adapter = TypeAdapter(_annotation(field))
     texts = []
     for text in hostile_texts(owned):
@@ -97,6 +100,7 @@ def _annotation(field):
 
 
 def _accepts(adapter, text):
+    """Return whether a field accepts the text, or a list that contains only the text."""
     for value in (text, [text]):
         try:
             adapter.validate_python(value)
@@ -107,7 +111,7 @@ def _accepts(adapter, text):
 
 
 def _can_be_split(text):
-    """Return whether a shell could split the text into words: all quotes are closed."""
+    """Return whether all quotes of the text are closed, so that a shell can split it into words."""
     try:
         shlex.split(text)
     except ValueError:

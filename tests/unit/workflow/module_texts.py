@@ -34,7 +34,7 @@ def use(source="git.x/a/greet@v1", **fields):
 
 
 def args(**values):
-    """Return values as a list of keys and values, as in ``args`` and ``env``."""
+    """Return the values in the format of the fields ``args`` and ``env``."""
     return [{"key": key, "value": value} for key, value in values.items()]
 
 

@@ -10,6 +10,7 @@ from tests.unit.workflow.random_workflows import HOSTILE
 from tests.unit.workflow.yaml_file import to_yaml
 
 NAMES = sorted({name for _, name in fields()})
+# Values that are invalid in most fields.
 JUNK_VALUES = [
     None, True, False, -1, 0, 2**31, 2**40, -(2**63), 10**29, 1.5, -0.0, float("inf"),
     float("nan"), 1e300, "", " ", "\0", "\ud800", "\udfff\ud800", "\u202e", "\ufeff", "\0a",
@@ -45,7 +46,7 @@ def mutant(random, mapping):
         path = random.choice(list(_paths(changed)))
         _damage(random, value_at(changed, path[:-1]), path[-1])
         if not changed:
-            return changed
+            break  # An empty workflow has no path to damage.
     return changed
 
 
@@ -93,6 +94,7 @@ def _damage_text(random, text):
 
 
 def _paths(value, path=()):
+    """Yield the path of each item in a mapping or a list, also of nested items."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         yield (*path, key)
@@ -101,7 +103,7 @@ def _paths(value, path=()):
 
 
 def _nested(value, levels, key):
-    """Return the value in this number of lists, each of which is in a mapping if there is a key."""
+    """Return the value in this number of nested lists. With a key, each list is in a mapping."""
     for _ in range(levels):
         value = {key: [value]} if key else [value]
     return value

@@ -17,6 +17,8 @@ NETWORKS = [
     {"name": "b", "gatewayAddress": "10.10.0.1/16"},
 ]
 
+# Records the arguments and its process id. Then creates the interface net0 in the network namespace
+# of the process $pid, and runs until it is killed.
 _INTERFACE = r"""
 mkdir -p "$HOME/calls" && printf '%s\0' "$@" >"$HOME/calls/@NAME@.$$"
 echo "$$" >>"$HOME/helpers"
@@ -26,6 +28,7 @@ inside=(nsenter --target "$pid" --user --net --preserve-credentials)
   ip route add default via 169.254.254.2'
 exec sleep 1000
 """
+# The process id is the last argument but one of slirp4netns, and the last argument of pasta.
 SLIRP4NETNS = "#!/bin/bash\npid=${@: -2:1}" + _INTERFACE.replace("@NAME@", "slirp4netns")
 PASTA = "#!/bin/bash\npid=${!#}" + _INTERFACE.replace("@NAME@", "pasta")
 
@@ -43,6 +46,7 @@ for each in ${addresses//,/ }; do ip address add "$each" dev "$name"; done
 eval "$(sed -n 's/^PostUp = //p' "$2")"
 """
 
+# The subcommands genkey and pubkey of wg. The keys have the correct format, but no other meaning.
 WG = r"""#!/bin/bash
 case $1 in
 genkey) head -c 32 /dev/urandom | base64 ;;
@@ -50,6 +54,7 @@ pubkey) sha256sum | head -c 43; echo = ;;
 esac
 """
 
+# Reads a token from its input, and prints the URL of a route.
 BORE = r"""#!/bin/bash
 read -r token
 mkdir -p "$HOME/calls" && printf '%s\0' "$@" "$token" >"$HOME/calls/bore.$$"

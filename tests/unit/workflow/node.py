@@ -16,8 +16,8 @@ from gridstead.workflow.render import ScriptPaths, render, secrets_of
 JOB_NAME = "0x" + "07" * 32
 
 SRUN = r"""#!/bin/bash
-# Records its arguments. Then runs the prolog, and the command once per task. Ignores signals: only
-# the tasks handle them.
+# Records its arguments, runs the prolog, and runs the command once per task. Ignores signals, which
+# only the tasks handle.
 printf '%s\0' "$@" >"$HOME/srun.$(find "$HOME" -name 'srun.*' | wc -l)"
 tasks=1
 while [[ $1 == --* ]]; do
@@ -107,8 +107,8 @@ mkdir -p "$to" && cp -r "$from/." "$to"
 """
 
 
-# Prevents that another thread forks a process while a program file is open for writing. Until its
-# exec, such a process keeps the file open, and executing the file fails with ETXTBSY.
+# Prevents that another thread forks a process while a program file is open for writing. The forked
+# process would keep the file open until its exec, and running the program would fail with ETXTBSY.
 FORK_LOCK = threading.Lock()
 
 
@@ -135,7 +135,7 @@ class Node:
         (self.bin / name).chmod(0o755)
 
     def start(self, workflow, *, text=None, **environment):
-        """Start a workflow's script as Slurm does: with default signal handlers.
+        """Start a workflow's script with default signal handlers, as Slurm does.
 
         ``text`` replaces the rendered script.
         """

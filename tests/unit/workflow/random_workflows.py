@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fast generator of random workflows and modules that use every field of the language.
 
-Tests generate thousands of workflows, each from a seed. ``make check`` and ``make hostile`` test
-all of them. Without $GRIDSTEAD_ALL_EXAMPLES, pytest tests only a tenth.
+Tests generate thousands of workflows, each from a seed. ``make check`` and ``make hostile`` set
+$GRIDSTEAD_ALL_EXAMPLES. Without this variable, pytest tests only a tenth of the workflows.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ URLS = [
 ]
 PASSWORDS = ["a", "$(touch,owned)", "'\"\\"]
 MAX_DEPTH = 3
+# The tests divide their numbers of examples by this number.
 DIVISOR = 1 if os.environ.get("GRIDSTEAD_ALL_EXAMPLES") else 10
 STEP_TYPES = [
     *["run"] * 4, *["steps"] * 2, *["for"] * 2, *["launch"] * 2, "nothing", "use",
 ]  # fmt: skip
-HUGE = 1_000_000  # more resources than all steps can use at the same time
+HUGE = 1_000_000  # an amount of resources that all steps together cannot use up
 
 MODULE = """\
 name: Any
@@ -92,7 +93,7 @@ def random_mapping(random, *, host_only=False):
 
     Args:
         random: The source of randomness.
-        host_only: Whether the workflow has no networks, containers, inputs and outputs.
+        host_only: Whether the workflow has no networks, no containers, no input and no output.
     """
     generator = _Generator(random, containers=not host_only)
     if host_only:

@@ -17,8 +17,8 @@ record["inside"] = inside
 with open(home + "/apptainer", "a") as file:
     file.write(json.dumps(record) + "\n")
 assert words.pop(0) == "--quiet"
-kind = words.pop(0)
-if kind == "pull":
+subcommand = words.pop(0)
+if subcommand == "pull":
     if "broken" in words[-1]:
         sys.exit("no such image")
     with open(words[-2], "x") as file:
@@ -31,7 +31,7 @@ while words[0].startswith("--"):
 image = words.pop(0)
 assert os.path.exists(image), image
 os.environ.update(inside)
-if kind == "run":
+if subcommand == "run":
     if words == ["environment"]:
         words = ["env", "-0"]
     else:
@@ -44,20 +44,21 @@ import json, os, subprocess, sys
 words = sys.argv[1:]
 record = {"words": words}
 if words[0] == "import":
-    place = os.environ["ENROOT_CONFIG_PATH"] + "/.credentials"
-    record["access"] = open(place).read() if os.path.exists(place) else ""
+    credentials = os.environ["ENROOT_CONFIG_PATH"] + "/.credentials"
+    record["access"] = open(credentials).read() if os.path.exists(credentials) else ""
 with open(home + "/enroot", "a") as file:
     file.write(json.dumps(record) + "\n")
-kind = words.pop(0)
-if kind == "import":
+subcommand = words.pop(0)
+if subcommand == "import":
     with open(words[1], "x") as file:
         file.write("image of " + words[2])
-elif kind == "create":
+elif subcommand == "create":
     assert os.path.exists(words[2]), words
     os.makedirs(os.environ["ENROOT_DATA_PATH"] + "/" + words[1] + "/etc")
-elif kind == "start":
-    # Each line of the environment is a variable, so a value with a line end is two variables.
-    kept, conf = {"PATH": os.environ["PATH"]}, None
+elif subcommand == "start":
+    # Enroot treats each line as a variable, so a value with two lines becomes two variables.
+    environment = {"PATH": os.environ["PATH"]}
+    conf = None
     assert os.environ["ENROOT_RUNTIME_PATH"].endswith("/run")
     assert "ENROOT_ROOTFS_WRITABLE" not in os.environ
     while words[0].startswith("--"):
@@ -66,20 +67,20 @@ elif kind == "start":
             value = words.pop(0)
             if option == "--env":
                 lines = f"{value}={os.environ[value]}".split("\n")
-                kept.update(line.split("=", 1) for line in lines if "=" in line)
+                environment.update(line.split("=", 1) for line in lines if "=" in line)
             if option == "--conf":
                 conf = open(value).read()
     root = os.environ["ENROOT_DATA_PATH"] + "/" + words.pop(0)
     assert os.path.isdir(root)
     if conf is None:
         entry = "env -0" if words == ["environment"] else 'echo entry point: "$@"'
-        local = f"if [ -s {root}/etc/rc.local ]; then . {root}/etc/rc.local; fi; "
-        os.execve("/bin/sh", ["sh", "-c", local + entry, "rc", *words], kept)
+        source_rc_local = f"if [ -s {root}/etc/rc.local ]; then . {root}/etc/rc.local; fi; "
+        os.execve("/bin/sh", ["sh", "-c", source_rc_local + entry, "rc", *words], environment)
     # Enroot reads the function with bash and passes its text to the shell of the image.
     declare = ["bash", "-c", conf + "declare -f rc"]
     text = subprocess.run(declare, capture_output=True, text=True, check=True).stdout
     script = text.replace("rc ()", "rc()") + 'rc "$@"'
-    os.execve("/bin/sh", ["sh", "-c", script, "rc", *words], kept)
+    os.execve("/bin/sh", ["sh", "-c", script, "rc", *words], environment)
 """
 
 

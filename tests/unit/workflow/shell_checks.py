@@ -7,7 +7,7 @@ import subprocess
 
 
 def bash_errors(scripts):
-    """Return the first syntax error that bash reports. The result is false without errors."""
+    """Return the first syntax error that bash reports, or a false value if there is none."""
     check = 'for script; do bash -n "$script" || exit; done'
     command = ["bash", "-c", check, "bash", *scripts]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -80,7 +80,9 @@ def test_an_invalid_container_is_refused(fields, expected):
     ],
 )
 def test_fields_that_depend_on_a_container_are_checked(run, expected):
-    assert [problem.reason for problem in problems_of(lambda: workflow({"run": run}))] == [expected]
+    (problem,) = problems_of(lambda: workflow({"run": run}))
+
+    assert problem.reason == expected
 
 
 def test_the_repr_of_a_workflow_has_no_password():

@@ -42,7 +42,7 @@ def apptainer(node):
 
 @pytest.fixture(params=["apptainer", "enroot"])
 def runtime(request, node, apptainer):
-    """Return the runtime that the node uses: a test runs once with each."""
+    """Return the runtime that the node uses. Each test runs once per runtime."""
     if request.param == "enroot":
         install(node, "enroot", ENROOT)
     return request.param

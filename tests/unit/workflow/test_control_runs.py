@@ -145,11 +145,11 @@ class TestLoop:
 
     def test_the_iterations_of_a_parallel_loop_run_at_the_same_time(self, node):
         """Each iteration waits for a file of the other."""
-        meet = (
+        body = (
             'touch "$item"; other=$([ "$item" = a ] && echo b || echo a);'
             " while [ ! -e $other ]; do sleep 0.02; done"
         )
-        loop = {"for": {"parallel": True, "items": ["a", "b"], "steps": steps(meet)}}
+        loop = {"for": {"parallel": True, "items": ["a", "b"], "steps": steps(body)}}
 
         assert node.run(workflow(loop, "echo met")) == (0, "met\n")
 
@@ -179,13 +179,13 @@ class TestLoop:
 
     def test_a_cancelled_parallel_loop_signals_all_iterations_at_once(self, node):
         """Each iteration waits until the other has received the signal too."""
-        met = (
+        wait_for_other = (
             'touch "got-$item"; for _ in $(seq 100); do'
             ' [ -e "got-$other" ] && echo met && break; sleep 0.05; done'
         )
         body = f"""
             other=$([ "$item" = a ] && echo b || echo a)
-            trap '{met}; exit 9' TERM
+            trap '{wait_for_other}; exit 9' TERM
             touch "$item"; while true; do sleep 0.05; done
         """
         running = node.start(

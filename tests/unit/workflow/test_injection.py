@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Injection attempts: workflows with a hostile text in every field.
 
-The rendered script must not execute a text or pass it to a program as an option. ``make hostile``
-tries each text in each field that accepts it. A normal run tries a few.
+The rendered script must not execute a hostile text, and must not pass it to a program as an option.
+``make hostile`` tries each text in each field that accepts it. A normal run tries a few texts.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ if "--output" in sys.argv:
 
 
 def new_node(root, *, enroot=False):
-    """Return a node with all programs, with or without Enroot. The programs detect options."""
+    """Return a node whose programs detect options. Enroot is installed only on request."""
     node = Node(root)
     networks.install(node)
     node.add_program("srun", SRUN.replace("\n", f"\n{SRUN_OPTION_DETECTOR}", 1))
@@ -97,7 +97,7 @@ def test_the_workflows_contain_every_text_field_of_the_language():
 @pytest.mark.parametrize("enroot", [False, True], ids=["apptainer", "enroot"])
 @pytest.mark.parametrize("mapping", [HTTP_WORKFLOW, S3_WORKFLOW], ids=["http", "s3"])
 def test_the_workflow_with_all_fields_runs(tmp_path, mapping, enroot):
-    """If it does, failures of the other tests are caused by hostile texts."""
+    """This test shows that failures of the other tests are caused by the hostile texts."""
     node = new_node(tmp_path, enroot=enroot)
 
     code, output = node.run(parse(mapping))
@@ -118,7 +118,8 @@ def test_hostile_text_in_every_field_is_never_executed(tmp_path, mapping, enroot
 
     node.run(parse(job, module))
 
-    assert len(job_fields | module_fields) >= (19 if mapping is HTTP_WORKFLOW else 24)
+    min_field_count = 19 if mapping is HTTP_WORKFLOW else 24
+    assert len(job_fields | module_fields) >= min_field_count
     assert not list(tmp_path.rglob("owned")), (job, module)
     assert node.leftover_files == []
 

@@ -69,18 +69,24 @@ def end_nested_launch(node, signal_number):
 
 
 def end_launch_with_trap(node, signal_number):
-    trapping = (
+    trapping_command = (
         f"trap 'sleep 1; ls $STORAGE_PATH && echo trapped; exit' {signal_number}; touch ~/runs; "
         "while :; do sleep 0.1; done"
     )
-    branch = launch(trapping, "echo never", signal_number=signal_number)
+    branch = launch(trapping_command, "echo never", signal_number=signal_number)
     code, output = node.run(workflow(branch, WAIT_AND_FAIL))
     return code, output, node.leftover_files
 
 
 def signal_branch_late(node):
-    mark = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; done; touch ~/marked'
-    marking = {"run": {"command": mark}, "finally": steps("touch ~/last; sleep 1; echo last")}
+    # The branch writes the mark of the sender itself, as if the sender had begun to signal it.
+    mark_command = (
+        'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; done; touch ~/marked'
+    )
+    marking = {
+        "run": {"command": mark_command},
+        "finally": steps("touch ~/last; sleep 1; echo last"),
+    }
     branch = launch(marking, signal_number=0)
     running = node.start(workflow(branch, "while [ ! -e ~/signalled ]; do sleep 0.1; done"))
     wait_for((node.home / "marked").exists)

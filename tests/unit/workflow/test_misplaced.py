@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Misplaced fields. They have no effect and are warnings, because published workflows have them."""
+"""Misplaced fields have no effect. They cause warnings, because published workflows have them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _workflow_field_names():
 
 NAMES = _workflow_field_names()
 
-# A workflow, the line and path of its misplaced field, and the paths where the field belongs. The
-# first two occur in DeepSquare's workflows.
+# A workflow, the line and path of its misplaced field, and the valid paths of the field. The first
+# two cases occur in DeepSquare's workflows.
 MISPLACED = {
     "network of a step": (
         VALID + "  network: slirp4netns\n",

@@ -78,13 +78,13 @@ def test_a_failure_in_a_module_fails_the_step(node):
     job = workflow_with_module(
         "steps: [{run: {command: exit 7}}, {run: {command: echo never}}]\n", "echo never"
     )
-    (failing,) = workflow_with_module("steps: [{run: {command: exit 7}}]\n").steps
-    catch = workflow("echo $DEEPSQUARE_ERROR_CODE").steps
-    caught = failing.model_copy(update={"catch": catch})
-    handled = job.model_copy(update={"steps": (caught,)})
+    (failing_step,) = workflow_with_module("steps: [{run: {command: exit 7}}]\n").steps
+    catch_steps = workflow("echo $DEEPSQUARE_ERROR_CODE").steps
+    step_with_catch = failing_step.model_copy(update={"catch": catch_steps})
+    job_with_catch = job.model_copy(update={"steps": (step_with_catch,)})
 
     assert node.run(job) == (7, "")
-    assert node.run(handled) == (0, "7\n")
+    assert node.run(job_with_catch) == (0, "7\n")
 
 
 def test_a_module_in_a_loop_has_a_separate_file_in_each_iteration(node):

@@ -34,8 +34,8 @@ def interfaces_in(output):
 
 
 @pytest.fixture
-def connected(node):
-    """Return a node with network programs. At the end, check that no process and no file remain."""
+def network_node(node):
+    """Return a node with network programs. After the test, no process and no file may remain."""
     networks.install(node)
     yield node
     for pid in networks.helper_pids(node):
@@ -45,10 +45,10 @@ def connected(node):
 
 class TestNamespaces:
     @pytest.mark.parametrize("network", NETWORKS_WITH_NAMESPACE)
-    def test_a_step_has_its_own_network_and_keeps_its_user(self, connected, network):
+    def test_a_step_has_its_own_network_and_keeps_its_user(self, network_node, network):
         first = step("id -u; id -g; cat /proc/net/dev", network=network)
 
-        code, output = connected.run(workflow(first, "cat /proc/net/dev"))
+        code, output = network_node.run(workflow(first, "cat /proc/net/dev"))
 
         assert code == 0
         ids, devices_of_first, devices_of_second = output.split("Inter-")
@@ -56,8 +56,8 @@ class TestNamespaces:
         assert interfaces_in(devices_of_first) >= {"lo", "net0"}
         assert "net0" not in devices_of_second
 
-    def test_a_step_cannot_change_its_network(self, connected):
-        code, output = connected.run(
+    def test_a_step_cannot_change_its_network(self, network_node):
+        code, output = network_node.run(
             workflow(step("ip link delete net0 || echo refused", mapUid=0, mapGid=0))
         )
 
@@ -65,91 +65,91 @@ class TestNamespaces:
         assert output.splitlines()[-1] == "refused"
 
     @pytest.mark.parametrize("network", NETWORKS_WITH_NAMESPACE)
-    def test_a_step_keeps_its_exit_code_environment_and_directory(self, connected, network):
+    def test_a_step_keeps_its_exit_code_environment_and_directory(self, network_node, network):
         text = 'printf "<%s>" "$A" "it\'s"; pwd; exit 7'
         job = workflow(
             step(
                 text,
                 network=network,
-                workDir=f"{connected.root}/x y",
+                workDir=f"{network_node.root}/x y",
                 env=[{"key": "A", "value": "$HOME'"}],
             )
         )
 
-        assert connected.run(job) == (7, f"<$HOME'><it's>{connected.root}/x y\n")
+        assert network_node.run(job) == (7, f"<$HOME'><it's>{network_node.root}/x y\n")
 
     @pytest.mark.parametrize(
         ("ids", "expected"), [({"mapUid": 5, "mapGid": 6}, "5 6"), ({"mapUid": 0}, "0 0")]
     )
-    def test_a_step_can_map_to_another_user(self, connected, ids, expected):
-        result = connected.run(workflow(step('echo "$(id -u) $(id -g)"', **ids)))
+    def test_a_step_can_map_to_another_user(self, network_node, ids, expected):
+        result = network_node.run(workflow(step('echo "$(id -u) $(id -g)"', **ids)))
 
         assert result == (0, f"{expected}\n")
 
-    def test_only_outgoing_connections_are_possible(self, connected):
-        connected.run(workflow(step("true"), step("true", network="pasta")))
+    def test_only_outgoing_connections_are_possible(self, network_node):
+        network_node.run(workflow(step("true"), step("true", network="pasta")))
 
-        (slirp,), (pasta,) = calls(connected, "slirp4netns"), calls(connected, "pasta")
+        (slirp,), (pasta,) = calls(network_node, "slirp4netns"), calls(network_node, "pasta")
         options = ("--configure", "--disable-host-loopback", "--mtu=65520")
         assert {*options, "--cidr=169.254.254.0/24"} <= set(slirp)
         for option in ("--tcp-ports", "--udp-ports", "--tcp-ns", "--udp-ns"):
             assert pasta[pasta.index(option) + 1] == "none"
 
-    def test_every_name_server_is_used(self, connected):
+    def test_every_name_server_is_used(self, network_node):
         """DeepSquare's implementation uses only the last name server."""
         before = Path("/etc/resolv.conf").read_text()
 
-        code, output = connected.run(
+        code, output = network_node.run(
             workflow(step("cat /etc/resolv.conf", dns=["9.9.9.9", "1.1.1.1", "::1"]))
         )
 
         assert (code, output) == (0, "nameserver 9.9.9.9\nnameserver 1.1.1.1\nnameserver ::1\n")
         assert Path("/etc/resolv.conf").read_text() == before
 
-    def test_each_task_has_its_own_network(self, connected):
-        code, _ = connected.run(workflow(step("true", resources={"tasks": 2})))
+    def test_each_task_has_its_own_network(self, network_node):
+        code, _ = network_node.run(workflow(step("true", resources={"tasks": 2})))
 
         assert code == 0
-        assert len(calls(connected, "slirp4netns")) == 2
+        assert len(calls(network_node, "slirp4netns")) == 2
 
-    def test_a_container_runs_in_the_network(self, connected):
-        install_runtime(connected, "apptainer", APPTAINER)
+    def test_a_container_runs_in_the_network(self, network_node):
+        install_runtime(network_node, "apptainer", APPTAINER)
 
-        code, output = connected.run(
+        code, output = network_node.run(
             workflow(step("cat /proc/net/dev", container={"image": "debian:12"}))
         )
 
         assert code == 0
         assert "net0" in output
 
-    def test_a_network_that_cannot_be_created_fails_the_step(self, connected):
-        connected.add_program("slirp4netns", "#!/bin/sh\necho 'no such device' >&2\nexit 1\n")
+    def test_a_network_that_cannot_be_created_fails_the_step(self, network_node):
+        network_node.add_program("slirp4netns", "#!/bin/sh\necho 'no such device' >&2\nexit 1\n")
 
-        code, output = connected.run(workflow(step("echo never")))
+        code, output = network_node.run(workflow(step("echo never")))
 
         assert code == 71
         assert "slirp4netns could not create a network:\nno such device\n" in output
 
-    def test_a_missing_program_fails_the_step(self, connected):
-        (connected.bin / "pasta").unlink()
+    def test_a_missing_program_fails_the_step(self, network_node):
+        (network_node.bin / "pasta").unlink()
 
-        assert connected.run(workflow(step("echo never", network="pasta"))) == (
+        assert network_node.run(workflow(step("echo never", network="pasta"))) == (
             127,
             "gridstead: this node has no pasta\n",
         )
 
     @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
-    def test_a_signal_of_slurm_reaches_the_step(self, connected, signal_number):
+    def test_a_signal_of_slurm_reaches_the_step(self, network_node, signal_number):
         text = (
             f"trap 'echo last; exit 9' {signal_number}; touch started;"
             " while true; do sleep 0.05; done"
         )
-        running = connected.start(
+        running = network_node.start(
             workflow(
                 step(text, {"bore": {"boreAddress": "b:1", "targetPort": 80}}, shell="/bin/bash")
             )
         )
-        wait_for(lambda: list(connected.root.glob("cache/shared/*/*/started")))
+        wait_for(lambda: list(network_node.root.glob("cache/shared/*/*/started")))
 
         os.killpg(running.pid, signal_number)
         output, _ = running.communicate(timeout=15)
@@ -159,10 +159,10 @@ class TestNamespaces:
 
 
 class TestTunnels:
-    def test_only_wg_quick_receives_the_configuration_of_a_tunnel(self, connected):
+    def test_only_wg_quick_receives_the_configuration_of_a_tunnel(self, network_node):
         job = workflow(step("cat /proc/net/dev; env; ls /tmp", {"wireguard": TUNNEL}), "env")
 
-        code, output = connected.run(job)
+        code, output = network_node.run(job)
 
         assert code == 0
         assert "wg0" in interfaces_in(output)
@@ -171,16 +171,16 @@ class TestTunnels:
             f"[Peer]\nPublicKey = {OTHER_KEY}\nPresharedKey = {KEY}\nAllowedIPs = 10.8.0.0/24\n"
             "Endpoint = vpn.example:51820\nPersistentKeepalive = 25\n"
         )
-        assert tunnels(connected) == [("wg0", expected)]
-        assert (connected.home / "mode").read_text() == "600\n"
+        assert tunnels(network_node) == [("wg0", expected)]
+        assert (network_node.home / "mode").read_text() == "600\n"
         assert KEY not in output
         assert KEY not in render(job)
         assert KEY not in repr(job)
-        for call in connected.srun_calls:
+        for call in network_node.srun_calls:
             assert KEY not in " ".join(call)
         assert list(secrets_of(job)) == ["GRIDSTEAD_NETWORK_1"]
 
-    def test_several_interfaces_have_their_own_settings(self, connected):
+    def test_several_interfaces_have_their_own_settings(self, network_node):
         second = {"privateKey": OTHER_KEY}
         bores = [
             {
@@ -196,47 +196,47 @@ class TestTunnels:
             step("sleep 0.3", {"wireguard": TUNNEL}, bores[0], {"wireguard": second}, bores[1])
         )
 
-        code, output = connected.run(job)
+        code, output = network_node.run(job)
 
         assert code == 0
         assert output.count("https://route.example") == 2
-        first_tunnel, second_tunnel = tunnels(connected)
+        first_tunnel, second_tunnel = tunnels(network_node)
         assert first_tunnel[0] == "wg0"
         assert second_tunnel == ("wg1", f"[Interface]\nPrivateKey = {OTHER_KEY}\n")
-        assert sorted(calls(connected, "bore")) == [
+        assert sorted(calls(network_node, "bore")) == [
             ["10.0.0.1:22", "90", ""],
             ["bore.example:2200", "8080", "-tok'en$(x)"],
         ]
         assert "tok'en" not in render(job)
 
-    def test_each_task_receives_the_key(self, connected):
+    def test_each_task_receives_the_key(self, network_node):
         """srun copies its input to all tasks."""
-        srun = (connected.bin / "srun").read_text()
+        srun = (network_node.bin / "srun").read_text()
         srun = srun.replace('"$@" 2>&3 3>&- ||', '"$@" 2>&3 3>&- <<<"$input" ||')
-        connected.add_program("srun", srun.replace("exec 3>&2", "input=$(cat); exec 3>&2"))
+        network_node.add_program("srun", srun.replace("exec 3>&2", "input=$(cat); exec 3>&2"))
         job = workflow(step("true", {"wireguard": TUNNEL}, resources={"tasks": 2}))
 
-        assert connected.run(job)[0] == 0
-        (_, first_configuration), (_, second_configuration) = tunnels(connected)
+        assert network_node.run(job)[0] == 0
+        (_, first_configuration), (_, second_configuration) = tunnels(network_node)
         assert KEY in first_configuration
         assert KEY in second_configuration
 
-    def test_a_tunnel_that_cannot_be_opened_fails_the_step(self, connected):
-        connected.add_program("wg-quick", "#!/bin/sh\necho 'bad key' >&2\nexit 3\n")
+    def test_a_tunnel_that_cannot_be_opened_fails_the_step(self, network_node):
+        network_node.add_program("wg-quick", "#!/bin/sh\necho 'bad key' >&2\nexit 3\n")
 
-        code, output = connected.run(workflow(step("echo never", {"wireguard": TUNNEL})))
+        code, output = network_node.run(workflow(step("echo never", {"wireguard": TUNNEL})))
 
         assert (code, output) == (3, "gridstead: could not open the tunnel wg0:\nbad key\n")
 
-    def test_a_tunnel_has_no_effect_on_the_host_network(self, connected):
-        assert connected.run(
+    def test_a_tunnel_has_no_effect_on_the_host_network(self, network_node):
+        assert network_node.run(
             workflow(step("echo hello", {"wireguard": TUNNEL}, network="host"))
         ) == (0, "hello\n")
-        assert tunnels(connected) == []
+        assert tunnels(network_node) == []
 
 
 class TestVirtualNetworks:
-    def test_steps_are_connected_through_the_gateway(self, connected):
+    def test_steps_are_connected_through_the_gateway(self, network_node):
         job = workflow(
             step("cat /proc/net/dev", vnet_interface("net 1", "10.9.0.3/24")),
             step(
@@ -248,26 +248,28 @@ class TestVirtualNetworks:
             virtualNetworks=NETWORKS,
         )
 
-        code, output = connected.run(job)
+        code, output = network_node.run(job)
 
         assert code == 0
         assert "wg0" in interfaces_in(output)
-        gateway, other_gateway, *ends = [configuration for _, configuration in tunnels(connected)]
+        gateway, other_gateway, *ends = [
+            configuration for _, configuration in tunnels(network_node)
+        ]
         assert "Address = 10.9.0.1/24\n" in gateway
         assert gateway.count("[Peer]") == 2
         first_peer, second_peer = "AllowedIPs = 10.9.0.2/32\n", "AllowedIPs = 10.9.0.3/32\n"
         assert gateway.index(first_peer) < gateway.index(second_peer)
         assert "Address = 10.10.0.1/16\n" in other_gateway
         port = gateway.split("ListenPort = ")[1].split()[0]
-        ports = [call[call.index("--udp-ports") + 1] for call in calls(connected, "pasta")]
+        ports = [call[call.index("--udp-ports") + 1] for call in calls(network_node, "pasta")]
         assert port in ports
         addresses = [end.split("Address = ")[1].split()[0] for end in ends]
         assert addresses == ["10.9.0.3/24", "10.9.0.2/24", "10.10.0.9/16"]
         endpoint = f"Endpoint = 192.0.2.1:{port}\n"
         assert f"{endpoint}AllowedIPs = 10.9.0.0/24\nPersistentKeepalive = 20\n" in ends[0]
 
-    def test_the_address_of_the_gateway_comes_from_slurm(self, connected):
-        connected.add_program(
+    def test_the_address_of_the_gateway_comes_from_slurm(self, network_node):
+        network_node.add_program(
             "ip",
             '#!/bin/sh\n[ "$*" != \'-4 route get 192.0.2.1\' ] || exit 2\nexec /sbin/ip "$@"\n',
         )
@@ -277,44 +279,44 @@ class TestVirtualNetworks:
             env=[{"key": "NODE_IPADDR", "value": "fd00::1"}],
         )
 
-        assert connected.run(job)[0] == 0
-        assert "Endpoint = [fd00::1]:" in tunnels(connected)[-1][1]
+        assert network_node.run(job)[0] == 0
+        assert "Endpoint = [fd00::1]:" in tunnels(network_node)[-1][1]
 
-    def test_a_failed_job_leaves_no_directory_and_no_gateway(self, connected):
+    def test_a_failed_job_leaves_no_directory_and_no_gateway(self, network_node):
         """DeepSquare's implementation leaves the directory, and all gateways except the last."""
         job = workflow(
             step("exit 5", vnet_interface("b", "10.10.0.9/16")), virtualNetworks=NETWORKS
         )
 
-        assert connected.run(job)[0] == 5
+        assert network_node.run(job)[0] == 5
 
-    def test_a_cancelled_job_leaves_no_gateway(self, connected):
+    def test_a_cancelled_job_leaves_no_gateway(self, network_node):
         job = workflow(
             step("touch started; sleep 20", vnet_interface("b", "10.10.0.9/16")),
             virtualNetworks=NETWORKS,
         )
-        running = connected.start(job)
-        wait_for(lambda: list(connected.root.glob("cache/shared/*/*/started")))
+        running = network_node.start(job)
+        wait_for(lambda: list(network_node.root.glob("cache/shared/*/*/started")))
 
         os.killpg(running.pid, signal.SIGTERM)
         running.communicate(timeout=15)
 
         assert running.returncode == 143
 
-    def test_a_job_that_ends_before_its_networks_are_open_leaves_no_process(self, connected):
-        connected.add_program("curl", "#!/bin/sh\nexit 22\n")
+    def test_a_job_that_ends_before_its_networks_are_open_leaves_no_process(self, network_node):
+        network_node.add_program("curl", "#!/bin/sh\nexit 22\n")
         source = {"http": {"url": "http://in.example/x"}}
 
-        code, output = connected.run(
+        code, output = network_node.run(
             workflow("echo never", virtualNetworks=[NETWORKS[0]], input=source)
         )
 
         assert (code, output) == (22, "gridstead: fetching the input\n")
 
-    def test_a_virtual_network_that_cannot_be_opened_fails_the_job(self, connected):
-        connected.add_program("wg-quick", "#!/bin/sh\nexit 3\n")
+    def test_a_virtual_network_that_cannot_be_opened_fails_the_job(self, network_node):
+        network_node.add_program("wg-quick", "#!/bin/sh\nexit 3\n")
 
-        code, output = connected.run(workflow("echo never", virtualNetworks=[NETWORKS[0]]))
+        code, output = network_node.run(workflow("echo never", virtualNetworks=[NETWORKS[0]]))
 
         assert code == 71
         assert "could not open virtual network 1" in output

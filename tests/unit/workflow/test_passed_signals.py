@@ -10,8 +10,8 @@ import pytest
 
 TEMPLATES = files("gridstead.workflow") / "templates"
 FORWARD_SIGNALS = (TEMPLATES / "forward_signals.sh").read_text()
-# Replaces kill. Delays ``kill -0``, the check whether a process exists, until bash has noticed the
-# end of the process.
+# Replaces kill. Delays ``kill -0``, which checks whether a process exists, until bash has noticed
+# the end of the process.
 DELAYED_KILL = 'export top=$$; kill() { if [[ $1 == -0 ]]; then sleep 0.5; fi; builtin kill "$@"; }'
 
 
@@ -21,7 +21,7 @@ def run(command, *, before="", between=""):
     Args:
         command: The command. It can read the process id of the shell from ``$top``.
         before: Code that runs before the shell catches signals.
-        between: Code that runs after that and before the command.
+        between: Code that runs after the shell catches signals and before the command.
     """
     script = (
         f"{DELAYED_KILL}\n{FORWARD_SIGNALS}\n{before}\ncatch_signals\n{between}\n"

@@ -12,10 +12,10 @@ from tests.unit.workflow.node import SRUN, steps, wait_for, workflow
 
 from gridstead.workflow.render.steps import RETRY_S
 
-# Fails like srun while ``~/refusals`` has lines, and removes one line per call. Does not fail for
-# steps named ``free``.
+# Fails like srun while ``~/refusals`` has lines, and removes one line per failure. Never fails for
+# steps with the name ``free``.
 FAILING_SRUN = r"""#!/bin/bash
-echo >>~/asked
+echo >>~/srun-calls
 {first}
 if [[ -s ~/refusals && $* != *--job-name=free* ]]; then
   sed -i 1d ~/refusals
@@ -29,7 +29,7 @@ LONG_SLEEP = "#!/bin/bash\necho >~/paused\nexec /bin/sleep 30\n"
 
 
 def make_srun_fail(node, times, *, code=1, first=""):
-    """Install an srun that fails this number of times. It runs the command ``first`` before."""
+    """Install an srun that fails this number of times. Each call starts with the code ``first``."""
     node.add_program("real-srun", SRUN)
     node.add_program("srun", FAILING_SRUN.format(code=code, first=first))
     (node.home / "refusals").write_text("no\n" * times)
@@ -43,7 +43,7 @@ def start_slurmctld(node, *, seconds_ago):
 
 def srun_count(node):
     """Return the number of calls of srun."""
-    return len((node.home / "asked").read_text().splitlines())
+    return len((node.home / "srun-calls").read_text().splitlines())
 
 
 @pytest.fixture
@@ -201,12 +201,12 @@ class TestSignals:
         assert running.returncode == 9
         assert output.splitlines()[-1] == b"last"
 
-    @pytest.mark.parametrize("marker_name", ["asked", "paused"])
+    @pytest.mark.parametrize("marker_name", ["srun-calls", "paused"])
     def test_a_signal_during_a_retry_ends_the_step_at_once(self, node, marker_name):
         """Slurm signals every process of the job."""
         start_slurmctld(node, seconds_ago=1)
         node.add_program("sleep", LONG_SLEEP)
-        first = "/bin/sleep 30" if marker_name == "asked" else ""
+        first = "/bin/sleep 30" if marker_name == "srun-calls" else ""
         make_srun_fail(node, 1, first=first)
         running = node.start(workflow("echo never"))
         marker = node.home / marker_name

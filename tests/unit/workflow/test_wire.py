@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GraphQL types of ``submit`` and ``validate`` agree with the models.
 
-Otherwise GraphQL would reject valid workflows, and invalid ones before our checks can report them.
+Otherwise GraphQL would reject valid workflows. It would also reject invalid workflows before our
+checks can report them.
 """
 
 from __future__ import annotations

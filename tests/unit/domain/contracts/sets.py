@@ -34,7 +34,7 @@ HOLDERS = tuple(
     Holder(contract=contract, role=role, account=ACCOUNT_OF[role], given_by=OLD_ADMIN)
     for contract, role in ROLE_NAMES
 )
-SEALED_ROLE = (SEALABLE, Role.ADMIN)
+SEALED_ROLE = (SEALABLE, Role.ADMIN)  # Sealing removes all holders of this role.
 ROLE_OF = {(contract, name): role for (contract, role), name in ROLE_NAMES.items()}
 
 
@@ -104,8 +104,9 @@ def apply(grid, change, sender):
         return _apply_role_change(grid, change, sender)
     if change.function == "offerOwnership":
         assert grid.ownership(change.contract).owner == sender
-        offered = change.arguments[0]
-        offered_to = "" if int(offered, 16) == 0 else offered
+        new_owner = change.arguments[0]
+        is_withdrawal = int(new_owner, 16) == 0
+        offered_to = "" if is_withdrawal else new_owner
         return with_ownership(grid, change.contract, offered_to=offered_to)
     if change.function == "acceptOwnership":
         assert grid.ownership(change.contract).offered_to == sender
@@ -120,14 +121,16 @@ def _apply_role_change(grid, change, sender):
     assert grid.holds(change.contract, Role.ADMIN, sender)
     if change.function == "grantRole":
         return with_role(grid, change.contract, role, account, by=sender)
-    assert change.function == "revokeRole" or account == sender
+    if change.function == "renounceRole":
+        assert account == sender
     return without_role(grid, change.contract, role, account)
 
 
 def apply_all(grid, changes, sender):
     """Return the set after several changes.
 
-    Assert that every governed contract has an admin after each change, except a renunciation.
+    Assert after each change that every governed contract has an admin. Only renouncing a role may
+    leave a contract without an admin.
     """
     governed = grid.governed
     for change in changes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changes that an administrator's commands make, also if a command is interrupted."""
+"""The changes that an administrator's commands make, also after an interrupted command."""
 
 from dataclasses import replace
 
@@ -40,15 +40,15 @@ def calls(changes):
     return [(change.contract, change.function, *change.arguments) for change in changes]
 
 
-def handed_over(make_set=unsealed):
-    """Return a set that OLD_ADMIN has handed over and NEW_ADMIN has not taken over yet."""
+def handed_over_set(make_set=unsealed):
+    """Return a set that OLD_ADMIN has handed over, and that NEW_ADMIN has not taken over yet."""
     return apply_all(make_set(), hand_over(make_set(), OLD_ADMIN, NEW_ADMIN), OLD_ADMIN)
 
 
-def taken_over(make_set=unsealed):
+def taken_over_set(make_set=unsealed):
     """Return a set that NEW_ADMIN has taken over."""
-    offered = handed_over(make_set)
-    return apply_all(offered, take_over(offered, NEW_ADMIN), NEW_ADMIN)
+    grid = handed_over_set(make_set)
+    return apply_all(grid, take_over(grid, NEW_ADMIN), NEW_ADMIN)
 
 
 def owners(grid):
@@ -167,8 +167,8 @@ def test_role_of_the_last_admin_cannot_be_revoked(sender, message):
         revoke(state(), sender, Role.ADMIN, OLD_ADMIN)
 
 
-def test_revoking_an_admin_withdraws_the_offers_to_it():
-    changes = revoke(handed_over(), OLD_ADMIN, Role.ADMIN, NEW_ADMIN)
+def test_revoking_an_admin_also_withdraws_the_ownership_offers_to_it():
+    changes = revoke(handed_over_set(), OLD_ADMIN, Role.ADMIN, NEW_ADMIN)
 
     assert calls(changes) == [
         ("MetaScheduler", "revokeRole", "DEFAULT_ADMIN_ROLE", NEW_ADMIN),
@@ -177,9 +177,9 @@ def test_revoking_an_admin_withdraws_the_offers_to_it():
         ("Constants", "offerOwnership", NOBODY),
         ("Credit", "offerOwnership", NOBODY),
     ]
-    revoked = apply_all(handed_over(), changes, OLD_ADMIN)
-    assert set(revoked.holders) == set(unsealed().holders)
-    assert revoked.owners == unsealed().owners
+    grid = apply_all(handed_over_set(), changes, OLD_ADMIN)
+    assert set(grid.holders) == set(unsealed().holders)
+    assert grid.owners == unsealed().owners
 
 
 def test_opening_an_open_set_changes_nothing():
@@ -218,7 +218,7 @@ def test_contracts_without_offers_cannot_be_handed_over():
 
 
 def test_hand_over_does_not_change_the_rights_of_the_old_admin():
-    grid = handed_over()
+    grid = handed_over_set()
 
     for contract in ROLE_CONTRACTS:
         assert grid.holds(contract, Role.ADMIN, OLD_ADMIN)
@@ -253,14 +253,14 @@ def test_interrupted_hand_over_is_completed_by_repeating_it(make_set):
 
         assert len(remaining) == len(changes) - sent_count
         completed = apply_all(grid, remaining, OLD_ADMIN)
-        assert take_over(completed, NEW_ADMIN) == take_over(handed_over(make_set), NEW_ADMIN)
+        assert take_over(completed, NEW_ADMIN) == take_over(handed_over_set(make_set), NEW_ADMIN)
 
 
 @pytest.mark.parametrize("make_set", [unsealed, state])
 def test_interrupted_take_over_is_completed_by_repeating_it(make_set):
-    changes = take_over(handed_over(make_set), NEW_ADMIN)
+    changes = take_over(handed_over_set(make_set), NEW_ADMIN)
     for sent_count in range(len(changes) + 1):
-        grid = apply_all(handed_over(make_set), changes[:sent_count], NEW_ADMIN)
+        grid = apply_all(handed_over_set(make_set), changes[:sent_count], NEW_ADMIN)
 
         remaining = take_over(grid, NEW_ADMIN)
 
@@ -275,7 +275,7 @@ def test_interrupted_take_over_is_completed_by_repeating_it(make_set):
 @pytest.mark.parametrize(("make_set", "count"), [(unsealed, 5), (state, 4)])
 def test_hand_over_and_take_over_have_a_change_per_contract(make_set, count):
     assert len(hand_over(make_set(), OLD_ADMIN, NEW_ADMIN)) == count
-    assert len(take_over(handed_over(make_set), NEW_ADMIN)) == count
+    assert len(take_over(handed_over_set(make_set), NEW_ADMIN)) == count
 
 
 def test_second_admin_cannot_take_over_without_an_offer():
@@ -288,14 +288,14 @@ def test_second_admin_cannot_take_over_without_an_offer():
 
 
 def test_old_admin_that_the_new_admin_appointed_again_remains():
-    grid = taken_over()
+    grid = taken_over_set()
     reappointed = apply_all(grid, grant(grid, NEW_ADMIN, Role.ADMIN, OLD_ADMIN), NEW_ADMIN)
 
     assert take_over(reappointed, NEW_ADMIN) == ()
 
 
 def test_contract_of_a_third_owner_does_not_prevent_a_take_over():
-    grid = with_ownership(handed_over(), "Credit", owner=OUTSIDER, offered_to="")
+    grid = with_ownership(handed_over_set(), "Credit", owner=OUTSIDER, offered_to="")
 
     assert ("Credit", "acceptOwnership") not in calls(take_over(grid, NEW_ADMIN))
 
@@ -306,7 +306,7 @@ def test_first_admin_has_nothing_to_take_over():
 
 def test_take_over_is_refused_if_the_old_admin_is_not_known():
     """Otherwise the old admin would keep its role."""
-    grid = replace(handed_over(), first_block=None)
+    grid = replace(handed_over_set(), first_block=None)
 
     with pytest.raises(NotAllowed, match="who is not known") as refusal:
         take_over(grid, NEW_ADMIN)
@@ -315,7 +315,7 @@ def test_take_over_is_refused_if_the_old_admin_is_not_known():
 
 
 def test_set_that_is_handed_back_belongs_to_the_first_admin_only():
-    grid = taken_over()
+    grid = taken_over_set()
     offered = apply_all(grid, hand_over(grid, NEW_ADMIN, OLD_ADMIN), NEW_ADMIN)
 
     handed_back = apply_all(offered, take_over(offered, OLD_ADMIN), OLD_ADMIN)
@@ -323,8 +323,8 @@ def test_set_that_is_handed_back_belongs_to_the_first_admin_only():
     check_admins(handed_back, ROLE_CONTRACTS, OLD_ADMIN)
 
 
-def test_third_admin_is_reported_after_a_take_over():
-    offered = with_role(handed_over(), "JobRepository", Role.ADMIN, OUTSIDER, by=OLD_ADMIN)
+def test_take_over_reports_a_third_admin_that_remains():
+    offered = with_role(handed_over_set(), "JobRepository", Role.ADMIN, OUTSIDER, by=OLD_ADMIN)
     grid = apply_all(offered, take_over(offered, NEW_ADMIN), NEW_ADMIN)
 
     with pytest.raises(NotAllowed, match=f"{OUTSIDER} is still admin of JobRepository") as refusal:
@@ -334,8 +334,8 @@ def test_third_admin_is_reported_after_a_take_over():
     assert take_over(without_role(grid, "JobRepository", Role.ADMIN, OUTSIDER), NEW_ADMIN) == ()
 
 
-def test_admin_that_an_appointee_of_the_new_admin_has_appointed_remains():
-    grid = taken_over()
+def test_admin_that_was_appointed_by_an_appointee_of_the_new_admin_remains():
+    grid = taken_over_set()
     for contract in ROLE_CONTRACTS:
         grid = with_role(grid, contract, Role.ADMIN, OLD_ADMIN, by=NEW_ADMIN)
         grid = with_role(grid, contract, Role.ADMIN, OUTSIDER, by=OLD_ADMIN)

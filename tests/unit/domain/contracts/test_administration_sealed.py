@@ -36,7 +36,7 @@ def sealed():
     return apply_all(unsealed(), seal(unsealed(), OLD_ADMIN), OLD_ADMIN)
 
 
-def test_last_admin_of_a_sealed_contract_renounces_its_role_last():
+def test_sealing_revokes_other_admins_before_the_sender_renounces_its_role():
     grid = with_role(unsealed(), "JobRepository", Role.ADMIN, NEW_ADMIN)
 
     changes = seal(grid, OLD_ADMIN)

@@ -104,7 +104,7 @@ FAULTS = [
     ),
 ]
 
-# Sets that only get a note, and a part of its text.
+# Sets about which there is only a note, and a part of the note's text.
 NOTES = [
     (with_code(Code.UNKNOWN), "could not be compared"),
     (plain_deepsquare(fees=None, queues_jobs=None), "plain DeepSquare 1.2"),
@@ -148,7 +148,7 @@ def check_report(grid, severity, text):
     assert diagnostics[0].severity is severity
 
 
-def test_unsealed_set_gets_only_a_note():
+def test_only_diagnostic_of_an_unsealed_set_is_a_note():
     (diagnostic,) = check_contracts(unsealed(), expected=ADDRESSES)
 
     assert diagnostic.severity is Severity.NOTE
@@ -164,7 +164,9 @@ def test_unsealed_set_gets_only_a_note():
         (state(), "JobRepository", "Close the set at once, deploy a new one, and find out how"),
     ],
 )
-def test_hint_about_an_unauthorised_writer_depends_on_who_can_revoke_its_role(grid, contract, hint):
+def test_hint_about_an_unauthorised_writer_depends_on_whether_its_role_can_be_revoked(
+    grid, contract, hint
+):
     """No account can revoke a role of a sealed JobRepository."""
     diagnostic = check_contracts(with_role(grid, contract, Role.CONTRACT, OUTSIDER))[0]
 

@@ -26,7 +26,7 @@ OPEN = {JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING}
 
 def request(**changes):
     """Return a request for the script of ``job()``, with changes."""
-    request = ScriptRequest(
+    base = ScriptRequest(
         batch_location_hash="hash7",
         challenge=b"",
         signature=b"",
@@ -34,7 +34,7 @@ def request(**changes):
         customer=CUSTOMER,
         job_id=job_id(),
     )
-    return replace(request, **changes)
+    return replace(base, **changes)
 
 
 def test_script_id_is_31_url_safe_characters():
@@ -75,10 +75,11 @@ def test_use_is_not_missing_if_the_chain_has_its_job():
 
 
 def test_script_is_refused_to_other_customers_and_providers():
-    assert refusal(job(), request(customer=OTHER_ADDRESS)) == "the job belongs to another customer"
-    assert (
-        refusal(job(), request(provider=OTHER_ADDRESS)) == "the job is not matched to this provider"
-    )
+    customer_refusal = refusal(job(), request(customer=OTHER_ADDRESS))
+    provider_refusal = refusal(job(), request(provider=OTHER_ADDRESS))
+
+    assert customer_refusal == "the job belongs to another customer"
+    assert provider_refusal == "the job is not matched to this provider"
     assert refusal(job(), request()) is None
 
 

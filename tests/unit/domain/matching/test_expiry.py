@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a job expires at its provider, and when it may be matched to that provider again."""
+"""The time at which a job expires, and the providers to which it may be matched again."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from gridstead.domain.matching.expiry import (
 GRACE_S = 86_400
 TEN_YEARS_S = 10 * 365 * 86_400
 TIMEOUTS = Timeouts(claim_blocks=10, start_s=3600, settle_grace_s=GRACE_S)
-PLAIN_TIMEOUTS = Timeouts(claim_blocks=10)  # of contracts that expire no claimed jobs
+PLAIN_TIMEOUTS = Timeouts(claim_blocks=10)  # of contracts whose claimed jobs never expire
 MATCHED = job(JobState.META_SCHEDULED)
 CLAIMED = job(JobState.SCHEDULED)
 RUNNING = job(JobState.RUNNING, escrow=100 * CREDIT, price_per_min=3 * CREDIT)
@@ -45,6 +45,7 @@ def history_of(*events):
     return history
 
 
+# Offsets from the last block or second before a job is due, and whether it is due.
 BEFORE_AND_AFTER_THE_LIMIT = [(-1, False), (0, False), (1, True)]
 
 
@@ -142,12 +143,13 @@ def test_claimed_job_does_not_expire_on_plain_contracts(claimed_job):
 
 
 @pytest.mark.parametrize("state", [JobState.PENDING, *sorted(COLD)])
-def test_job_that_waits_for_no_provider_is_never_due(state):
+def test_pending_or_cold_job_is_never_due(state):
     newest = head(10**9, T0 + 10**9)
 
     assert not is_due(job(state), head=newest, timeouts=TIMEOUTS, claimed_at=T0)
 
 
+# The contracts emit JOB_REFUSED for a refusal and for a claim timeout.
 def test_return_after_a_claim_is_a_refusal():
     history = history_of(
         (ChainEventKind.JOB_CLAIMED, 5, PROVIDER),

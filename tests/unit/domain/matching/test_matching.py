@@ -80,9 +80,9 @@ def test_provider_with_fewer_claim_timeouts_is_preferred():
 def test_provider_with_claim_timeouts_gets_the_job_if_no_other_is_eligible():
     providers = [provider(PROVIDER), provider(OTHER_ADDRESS, is_joined=False)]
 
-    assert (
-        choose(PENDING, providers, refused_by=(), claim_timeouts={PROVIDER: 3}).provider == PROVIDER
-    )
+    choice = choose(PENDING, providers, refused_by=(), claim_timeouts={PROVIDER: 3})
+
+    assert choice.provider == PROVIDER
 
 
 def test_excluded_provider_is_not_chosen():
@@ -122,10 +122,9 @@ def test_cheapest_eligible_provider_gets_the_job():
 
 
 def test_provider_with_the_lowest_address_gets_the_job_if_prices_are_equal():
-    assert (
-        choose(PENDING, [provider(OTHER_ADDRESS), provider(PROVIDER)], refused_by=()).provider
-        == PROVIDER
-    )
+    choice = choose(PENDING, [provider(OTHER_ADDRESS), provider(PROVIDER)], refused_by=())
+
+    assert choice.provider == PROVIDER
 
 
 @pytest.mark.parametrize(
@@ -155,7 +154,7 @@ def test_each_task_must_fit_on_one_node(resources, is_large_enough):
         ("lab", "=", "lab", True),
         ("5", "<=", "5", True),
         ("5", ">=", "6", False),
-        ("lab", "??", "lab", True),
+        ("lab", "??", "lab", True),  # An unknown operator means equality.
     ],
 )
 def test_label_is_the_left_side_of_a_condition(label_value, operator, value, is_satisfied):

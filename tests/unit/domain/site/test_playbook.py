@@ -28,9 +28,9 @@ from gridstead.domain.slurm.hostlist import expand
 from gridstead.errors import UnexpectedOutput
 
 
-def host_finished(host, name, outcome=TaskOutcome.CHANGED, *, handler=False, **fields):
+def host_finished(host, name, outcome=TaskOutcome.CHANGED, *, is_handler=False, **fields):
     """Return the event of the end of a task on a host."""
-    task = Task(name=name, role="slurm", is_handler=handler)
+    task = Task(name=name, role="slurm", is_handler=is_handler)
     return HostFinished(host=host, task=task, outcome=outcome, **fields)
 
 
@@ -41,12 +41,12 @@ EVENTS = (
         "controller", "Ensure slurmctld has its configuration", targets=("/etc/slurm/slurm.conf",)
     ),
     host_finished("controller", "Ensure slurmctld runs", TaskOutcome.OK),
-    host_finished("controller", "Check whether slurmctld runs", handler=True),
-    host_finished("controller", "Reconfigure the cluster", handler=True),
-    host_finished("controller", "Reconfigure the cluster", handler=True),
-    host_finished("controller", "Restart slurmrestd", TaskOutcome.SKIPPED, handler=True),
+    host_finished("controller", "Check whether slurmctld runs", is_handler=True),
+    host_finished("controller", "Reconfigure the cluster", is_handler=True),
+    host_finished("controller", "Reconfigure the cluster", is_handler=True),
+    host_finished("controller", "Restart slurmrestd", TaskOutcome.SKIPPED, is_handler=True),
     host_finished("compute1", "Ensure slurmd runs", targets=("slurmd",), unit_state="started"),
-    host_finished("compute1", "Drain the node", handler=True),
+    host_finished("compute1", "Drain the node", is_handler=True),
     RunEnded(failed=frozenset()),
 )
 JOB = RunningJob(
@@ -70,7 +70,7 @@ def test_effects_of_handlers_and_units_are_listed_once():
 
 
 def test_handler_with_an_unknown_verb_has_no_effect():
-    assert effects([host_finished("a", "Frobnicate x", handler=True)]) == ()
+    assert effects([host_finished("a", "Frobnicate x", is_handler=True)]) == ()
 
 
 def test_task_without_a_unit_state_has_no_effect():
@@ -98,7 +98,7 @@ def test_plan_contains_nodes_to_drain_and_jobs_on_affected_hosts():
     ],
 )
 def test_node_is_drained_if_an_effect_would_end_its_jobs(name, jobs, drains):
-    handler_run = host_finished("compute1", name, handler=True)
+    handler_run = host_finished("compute1", name, is_handler=True)
 
     assert plan_site([handler_run], jobs).drains == drains
 

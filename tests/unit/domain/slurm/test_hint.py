@@ -16,6 +16,7 @@ from gridstead.domain.slurm.hint import (
 )
 from gridstead.errors import NotAllowed, UnexpectedOutput
 
+# Version, event, Slurm job id, uid, step, node, start time and end time.
 END_REPORT = "gridstead1 end 12 200001 batch compute1 1790000000 1790000060"
 
 
@@ -38,7 +39,7 @@ def test_credential_of_another_user_than_root_is_refused(uid):
 
 
 @pytest.mark.parametrize("life_s", [-1, 0, 61])
-def test_credential_with_no_or_a_long_validity_is_refused(life_s):
+def test_credential_with_too_short_or_too_long_a_lifetime_is_refused(life_s):
     with pytest.raises(NotAllowed, match="valid for too long") as raised:
         admit(MungeCredential(payload=END_REPORT.encode(), uid=0, life_s=life_s))
 
@@ -51,9 +52,9 @@ def test_report_in_a_credential_of_root_is_accepted(life_s):
 
 
 def test_bytes_of_a_report_that_are_not_ascii_are_replaced():
-    assert (
-        admit(MungeCredential(payload=b"a\xff", uid=0, life_s=30)) == "a\N{REPLACEMENT CHARACTER}"
-    )
+    text = admit(MungeCredential(payload=b"a\xff", uid=0, life_s=30))
+
+    assert text == "a\N{REPLACEMENT CHARACTER}"
 
 
 MALFORMED_REPORTS = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan for a job from its claim to its start. Missing answers of Slurm come first."""
+"""The plan for a job from its claim to its start, also if Slurm does not answer."""
 
 from dataclasses import replace
 
@@ -95,9 +95,9 @@ def test_second_absence_is_ignored_if_it_is_too_early():
     assert planned_actions([our_job], [absent_for_5_s]) == ()
 
 
-@pytest.mark.parametrize(("start_difference_s", "settlements"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize(("start_difference_s", "settlement_count"), [(0, 1), (1, 0)])
 def test_end_in_slurmdbd_applies_only_to_the_run_that_slurmctld_lists(
-    start_difference_s, settlements
+    start_difference_s, settlement_count
 ):
     our_job = job(JobState.RUNNING)
     ended = attempt(our_job, "COMPLETED")
@@ -112,7 +112,7 @@ def test_end_in_slurmdbd_applies_only_to_the_run_that_slurmctld_lists(
     )
 
     settle_calls = [call for call in calls_of(actions) if isinstance(call, Settle)]
-    assert len(settle_calls) == settlements
+    assert len(settle_calls) == settlement_count
 
 
 def test_job_that_is_absent_for_six_seconds_is_submitted_again():
@@ -313,11 +313,12 @@ def test_claimable_jobs_are_claimed_with_one_call():
     assert calls_of(actions) == [ClaimJobs(limit=RULES.claim_limit)]
 
 
-def test_entries_of_plain_contracts_are_claimed_with_one_call_each():
+def test_several_calls_claim_the_queues_of_plain_contracts():
     rules = replace(RULES, plain_slack_min=15, claim_limit=4)
 
     puts = planned_actions(rules=rules, queues=QueueSizes(claimable=9, cancelling=2, top_up=1))
 
+    # Each call claims one entry of a queue. A tick puts at most ``claim_limit`` calls per queue.
     calls = calls_of(puts)
     assert calls[:4] == [ClaimJobs(limit=4)] * 4
     assert calls[4:6] == [ClaimCancelling()] * 2

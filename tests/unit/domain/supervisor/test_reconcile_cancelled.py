@@ -27,7 +27,7 @@ from gridstead.domain.supervisor.actions import Cancel, Submit
 from gridstead.domain.supervisor.journal import EntryKind, JournalEntry, JournalRecords
 from gridstead.domain.supervisor.reconcile import plan_jobs
 
-# The job of the claim as the chain has it after the claim disappeared. None: there is no job.
+# The states of the job on the chain after its claim disappeared. None if the chain has no such job.
 UNCLAIMED = [
     job(JobState.META_SCHEDULED),
     job(JobState.PENDING, provider=""),
@@ -156,7 +156,7 @@ def test_blocks_that_are_older_than_the_claim_are_ignored(job_on_chain):
 
 
 def record_of_a_cancelled_attempt(our_job, cancelled_attempt):
-    """Return the record of a job whose attempt we cancelled; after that the job was absent."""
+    """Return the record of a job whose attempt we cancelled, and which was absent after that."""
     return journal_record(
         our_job,
         (EntryKind.SUBMIT_INTENDED, T0 + 1),

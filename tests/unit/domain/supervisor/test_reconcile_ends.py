@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan for a job that ends: settlement, refusal, cancellation, and extension before the end."""
+"""The plan for a job that ends: settlement, refusal and cancellation. A top-up delays the end."""
 
 from dataclasses import replace
 
@@ -29,15 +29,15 @@ from gridstead.domain.supervisor.reconcile import plan_jobs
 from gridstead.domain.transactions.calls import Refuse, SetRunning, Settle
 
 # The contract accepts these states only for a running job.
-NEED_A_START = {JobState.FINISHED, JobState.OUT_OF_CREDITS}
+STATES_THAT_NEED_A_START = {JobState.FINISHED, JobState.OUT_OF_CREDITS}
 SLURM_STATES_THAT_NEED_A_START = sorted(
-    slurm_state for slurm_state, state in END_STATES.items() if state in NEED_A_START
+    slurm_state for slurm_state, state in END_STATES.items() if state in STATES_THAT_NEED_A_START
 )
 OTHER_END_STATES = sorted(END_STATES.keys() - set(SLURM_STATES_THAT_NEED_A_START))
 
 
 def calls_for_end(our_job, ended, **fields):
-    """Return the calls that are planned when slurmdbd has the end of a submitted job."""
+    """Return the calls that are planned for a submitted job when slurmdbd returns its end."""
     actions = planned_actions(
         [our_job],
         [submitted_record(our_job)],
@@ -175,18 +175,18 @@ def test_report_that_does_not_match_the_attempt_is_ignored(unrelated_report):
     assert call.seconds == 30
 
 
-def rejected_record(of_job, *, rejections, occurred_at=T0 + 1):
-    """Return the record of an absent job of which Slurm refused some submissions."""
+def rejected_record(of_job, *, rejection_count, occurred_at=T0 + 1):
+    """Return the record of an absent job whose submissions Slurm rejected."""
     intended = (EntryKind.SUBMIT_INTENDED, occurred_at)
     rejected = (EntryKind.SUBMIT_REJECTED, occurred_at, None, "no such partition")
     absent = (EntryKind.ABSENT, occurred_at + 1)
-    return journal_record(of_job, *[intended, rejected] * rejections, absent)
+    return journal_record(of_job, *[intended, rejected] * rejection_count, absent)
 
 
 def test_job_that_slurm_rejected_too_often_is_refused():
     our_job = job()
 
-    actions = planned_actions([our_job], [rejected_record(our_job, rejections=3)])
+    actions = planned_actions([our_job], [rejected_record(our_job, rejection_count=3)])
 
     assert calls_of(actions) == [Refuse(job_key=our_job.job_key)]
 
@@ -196,7 +196,7 @@ UNCONFIRMED_HEIGHT = job().state_block + RULES.confirmations - 1
 
 def test_job_is_not_refused_before_its_claim_is_confirmed():
     our_job = job()
-    rejected = rejected_record(our_job, rejections=3)
+    rejected = rejected_record(our_job, rejection_count=3)
 
     assert planned_actions([our_job], [rejected], height=UNCONFIRMED_HEIGHT) == ()
 
@@ -224,16 +224,16 @@ def test_job_with_a_malformed_script_id_does_not_fail_before_its_claim_is_confir
 def test_running_job_that_slurm_rejected_too_often_panics():
     our_job = job(JobState.RUNNING)
 
-    (call,) = calls_of(planned_actions([our_job], [rejected_record(our_job, rejections=3)]))
+    (call,) = calls_of(planned_actions([our_job], [rejected_record(our_job, rejection_count=3)]))
 
     assert call.state is JobState.PANICKED
     assert call.seconds == 0
     assert call.error == "no such partition"
 
 
-@pytest.mark.parametrize("rejections", [1, 2])
+@pytest.mark.parametrize("rejection_count", [1, 2])
 @pytest.mark.parametrize(("waited_s", "types"), [(59, []), (60, [Submit]), (-7200, [Submit])])
-def test_rejected_job_is_submitted_again_after_a_minute(rejections, waited_s, types):
+def test_rejected_job_is_submitted_again_after_a_minute(rejection_count, waited_s, types):
     """There is no complete list of Slurm's messages for a temporary refusal.
 
     The wait is negative after the clock was set back.
@@ -242,7 +242,7 @@ def test_rejected_job_is_submitted_again_after_a_minute(rejections, waited_s, ty
 
     actions = planned_actions(
         [our_job],
-        [rejected_record(our_job, rejections=rejections, occurred_at=T0 + 1)],
+        [rejected_record(our_job, rejection_count=rejection_count, occurred_at=T0 + 1)],
         now=T0 + 1 + waited_s,
         live_sample=live_sample(taken_at=T0 + 60),
     )
@@ -253,7 +253,7 @@ def test_rejected_job_is_submitted_again_after_a_minute(rejections, waited_s, ty
 def test_cancelled_job_is_settled_at_once_after_a_rejection():
     our_job = job(cancel_requested=True)
 
-    actions = planned_actions([our_job], [rejected_record(our_job, rejections=1)], now=T0 + 10)
+    actions = planned_actions([our_job], [rejected_record(our_job, rejection_count=1)], now=T0 + 10)
 
     (call,) = calls_of(actions)
     assert call.state is JobState.CANCELLED
@@ -335,7 +335,7 @@ def test_record_of_a_rejected_submission_is_not_an_end():
 
     actions = planned_actions(
         [our_job],
-        [rejected_record(our_job, rejections=3)],
+        [rejected_record(our_job, rejection_count=3)],
         accounting_sample=accounting_sample(leftover),
         live_sample=live_sample(leftover),
     )

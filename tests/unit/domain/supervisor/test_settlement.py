@@ -60,12 +60,12 @@ def test_slack_is_added_to_the_whole_minutes_since_the_start(now, seconds):
     used_s=st.integers(0, 10**6),
 )
 def test_contracts_accept_a_report_within_the_slack(now, delay_s, slack_min, used_s):
-    """The block that contains the report is ``delay_s`` younger than the block it was made for."""
+    """The report is mined ``delay_s`` after the block for which it was computed."""
     running = job_started_at(now // 2)
     seconds = min(used_s, slack_seconds(running, now=now, slack_min=slack_min))
 
     minutes = billed_minutes(JobState.FINISHED, seconds)
 
-    counted_min = (now + delay_s - running.started_at) // 60
-    assert minutes <= counted_min + slack_min
+    minutes_on_chain = (now + delay_s - running.started_at) // 60
+    assert minutes <= minutes_on_chain + slack_min
     assert minutes * 60 <= used_s

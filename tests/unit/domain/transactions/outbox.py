@@ -40,7 +40,7 @@ def settle_call(number=1, script="a"):
 
 
 def entry(entry_id, call=None, state=SendState.QUEUED):
-    """Return an outbox entry; by default its call starts the job with the entry's number."""
+    """Return an outbox entry. By default, its call starts the job with the number of the entry."""
     call = call or start_call(entry_id)
     return OutboxEntry(id=entry_id, key=str(entry_id), call=call, state=state, created_at=1)
 

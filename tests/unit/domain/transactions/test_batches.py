@@ -61,11 +61,11 @@ def ids_by_job(entries):
 
 @given(entry_lists(), st.integers(1, 5))
 def test_packing_keeps_every_call_and_the_order_within_each_job(entries, max_calls):
-    by_id = {outbox_entry.id: outbox_entry for outbox_entry in entries}
+    entries_by_id = {outbox_entry.id: outbox_entry for outbox_entry in entries}
 
     batches = pack_entries(entries, max_calls=max_calls)
 
-    packed_entries = [by_id[entry_id] for entry_id in chain.from_iterable(batches)]
+    packed_entries = [entries_by_id[entry_id] for entry_id in chain.from_iterable(batches)]
     assert len(packed_entries) == len(entries)
     assert ids_by_job(packed_entries) == ids_by_job(entries)
 
@@ -81,7 +81,7 @@ def test_batch_has_one_type_of_call_and_one_call_per_job(entries, max_calls):
         assert len(set(map(job_key_of, calls))) == len(calls)
 
 
-def test_call_joins_an_older_batch_if_it_exceeds_the_gas_of_the_newest():
+def test_call_joins_an_older_batch_if_the_newest_batch_has_too_little_gas_left():
     gas = {1: 10, 2: 95, 3: 50}
 
     batches = pack_entries(entries_from(1, 3), max_calls=10, gas_limit=100, gas=gas)

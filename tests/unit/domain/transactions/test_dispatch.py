@@ -51,7 +51,7 @@ def transaction(nonce, *entry_ids, name="", **fields):
 
 
 def view(*entries, transactions=(), waiting=None, **fields):
-    """Return a view in which the transactions were sent just now; ``fields`` change it."""
+    """Return a chain view in which the transactions were sent just now. ``fields`` change it."""
     if waiting is None:
         just_sent = Waiting(since=NOW, last_sent_at=NOW)
         waiting = dict.fromkeys(map(hash_of, transactions), just_sent)
@@ -74,7 +74,7 @@ def hash_of(transaction):
     return transaction.hash
 
 
-def decide(*entries, policy=POLICY, **fields):
+def plan_for(*entries, policy=POLICY, **fields):
     """Return the plan for a view with these entries."""
     return plan_transactions(view(*entries, **fields), policy)
 
@@ -99,7 +99,7 @@ def assert_sends_nothing(plan):
 
 
 def test_nothing_is_done_for_an_empty_outbox():
-    plan = decide()
+    plan = plan_for()
 
     assert plan.changes == ()
     assert_sends_nothing(plan)
@@ -112,7 +112,9 @@ def test_last_accepted_transaction_is_sent_again_if_the_node_refused_its_replace
         refused.hash: Waiting(since=NOW, last_sent_at=NOW, refused=True),
     }
 
-    plan = decide(entry(1, state=SendState.SENT), transactions=(accepted, refused), waiting=waiting)
+    plan = plan_for(
+        entry(1, state=SendState.SENT), transactions=(accepted, refused), waiting=waiting
+    )
 
     assert plan.resend == (accepted,)
 
@@ -121,7 +123,7 @@ def test_newest_transaction_is_sent_again_if_the_node_refused_all_with_its_nonce
     refused = transaction(7, 1)
     waiting = {refused.hash: Waiting(since=NOW, last_sent_at=NOW - 20, refused=True)}
 
-    plan = decide(entry(1, state=SendState.SENT), transactions=[refused], waiting=waiting)
+    plan = plan_for(entry(1, state=SendState.SENT), transactions=[refused], waiting=waiting)
 
     assert plan.resend == (refused,)
 
@@ -136,14 +138,14 @@ def test_replacement_is_empty_if_the_node_refuses_all_transactions_of_a_nonce(
         second.hash: Waiting(since=NOW - 1000, last_sent_at=NOW, refused=True),
     }
 
-    plan = decide(entry(1, state=SendState.SENT), transactions=(first, second), waiting=waiting)
+    plan = plan_for(entry(1, state=SendState.SENT), transactions=(first, second), waiting=waiting)
 
     (slot,) = plan.replacements
     assert (slot.nonce, slot.entry_ids) == (7, entry_ids)
 
 
 def test_queued_calls_of_one_type_share_a_transaction():
-    plan = decide(entry(1), entry(2), entry(3, ClaimJobs(limit=5)), entry(4))
+    plan = plan_for(entry(1), entry(2), entry(3, ClaimJobs(limit=5)), entry(4))
 
     assert plan.batches == ((1, 2, 4), (3,))
     assert plan.next_nonce == 7
@@ -154,13 +156,13 @@ def test_expiries_are_sent_one_by_one():
     first = Expire(job_key=job_key(1), state=JobState.RUNNING, state_block=1)
     second = Expire(job_key=job_key(2), state=JobState.RUNNING, state_block=1)
 
-    plan = decide(entry(1, first), entry(2, second))
+    plan = plan_for(entry(1, first), entry(2, second))
 
     assert plan.batches == ((1,), (2,))
 
 
 def test_queued_call_with_an_objection_is_rejected():
-    plan = decide(entry(1), entry(2), objections={1: "gone"})
+    plan = plan_for(entry(1), entry(2), objections={1: "gone"})
 
     assert plan.changes == (change(1, SendState.REJECTED, "gone"),)
     assert plan.batches == ((2,),)
@@ -170,14 +172,14 @@ def test_pending_nonces_are_limited_by_the_policy():
     pending = [transaction(7), transaction(8), transaction(9)]
     claims = [entry(1, ClaimJobs(limit=1)), entry(2, ClaimJobs(limit=2))]
 
-    plan = decide(*claims, transactions=pending)
+    plan = plan_for(*claims, transactions=pending)
 
     assert plan.batches == ((1,),)
     assert plan.next_nonce == 10
 
 
 def test_pending_call_is_not_sent_again_at_once():
-    plan = decide(entry(1, state=SendState.SENT), transactions=[transaction(7, 1)])
+    plan = plan_for(entry(1, state=SendState.SENT), transactions=[transaction(7, 1)])
 
     assert plan.changes == ()
     assert_sends_nothing(plan)
@@ -187,19 +189,20 @@ def test_pending_call_is_not_sent_again_at_once():
 def test_transaction_that_this_process_never_sent_is_sent():
     unsent = transaction(7, 1, sent_at=None)
 
-    plan = decide(entry(1, state=SendState.SENT), transactions=[unsent], waiting={})
+    plan = plan_for(entry(1, state=SendState.SENT), transactions=[unsent], waiting={})
 
     assert plan.resend == (unsent,)
 
 
-@pytest.mark.parametrize(("last_sent", "is_resent"), [(NOW - 9, False), (NOW - 10, True)])
-def test_pending_transaction_is_sent_again_after_the_interval(last_sent, is_resent):
+@pytest.mark.parametrize(("last_sent_at", "is_resent"), [(NOW - 9, False), (NOW - 10, True)])
+def test_pending_transaction_is_sent_again_after_the_interval(last_sent_at, is_resent):
     pending = transaction(7, 1)
-    waiting = {pending.hash: Waiting(since=NOW - 20, last_sent_at=last_sent)}
+    waiting = {pending.hash: Waiting(since=NOW - 20, last_sent_at=last_sent_at)}
 
-    plan = decide(entry(1), transactions=[pending], waiting=waiting)
+    plan = plan_for(entry(1), transactions=[pending], waiting=waiting)
 
-    assert plan.resend == ((pending,) if is_resent else ())
+    expected_resend = (pending,) if is_resent else ()
+    assert plan.resend == expected_resend
 
 
 @pytest.mark.parametrize(
@@ -212,7 +215,7 @@ def test_pending_transaction_is_sent_again_after_the_interval(last_sent, is_rese
 def test_stuck_transaction_is_replaced_with_higher_fees(waiting):
     stuck = transaction(7, 1)
 
-    plan = decide(
+    plan = plan_for(
         entry(1, state=SendState.SENT), transactions=[stuck], waiting={stuck.hash: waiting}
     )
 
@@ -224,7 +227,7 @@ def test_replacement_offers_more_than_its_predecessors_and_at_least_the_current_
     first, second = transaction(7, 1), transaction(7, 1, name="b", fees=Fees(max_fee=200, tip=12))
     waiting = {second.hash: Waiting(since=NOW - 40, last_sent_at=NOW)}
 
-    plan = decide(
+    plan = plan_for(
         entry(1), transactions=[first, second], waiting=waiting, fees=Fees(max_fee=150, tip=50)
     )
 
@@ -232,7 +235,7 @@ def test_replacement_offers_more_than_its_predecessors_and_at_least_the_current_
 
 
 @given(st.integers(0, 10**20), st.integers(0, 10**20))
-def test_raised_fees_are_an_eighth_more(max_fee, tip):
+def test_raised_fees_are_at_least_an_eighth_higher(max_fee, tip):
     higher = raised_fees(Fees(max_fee=max_fee, tip=tip))
 
     assert higher.max_fee * 8 >= max_fee * 9
@@ -240,7 +243,7 @@ def test_raised_fees_are_an_eighth_more(max_fee, tip):
 
 
 def test_mined_call_is_not_final_without_enough_confirmations():
-    plan = decide(
+    plan = plan_for(
         entry(1, state=SendState.SENT),
         transactions=[transaction(6, 1)],
         receipts={"6": receipt(HEAD - 1)},
@@ -251,7 +254,7 @@ def test_mined_call_is_not_final_without_enough_confirmations():
 
 
 def test_call_with_enough_confirmations_is_final_and_its_nonce_is_closed():
-    plan = decide(
+    plan = plan_for(
         entry(1, state=SendState.MINED),
         transactions=[transaction(6, 1)],
         receipts={"6": receipt(HEAD - 2)},
@@ -267,16 +270,16 @@ def test_skipped_call_is_rejected_when_its_block_is_final():
     skipped = {job_id(2): "no"}
 
     new_receipt = receipt(HEAD, skipped=skipped)
-    new_plan = decide(*entries, transactions=[batch], receipts={"6": new_receipt})
+    plan_before = plan_for(*entries, transactions=[batch], receipts={"6": new_receipt})
     final_receipt = receipt(HEAD - 2, skipped=skipped)
-    final_plan = decide(*entries, transactions=[batch], receipts={"6": final_receipt})
+    plan_after = plan_for(*entries, transactions=[batch], receipts={"6": final_receipt})
 
-    assert new_plan.changes == (change(1, SendState.MINED), change(2, SendState.MINED))
-    assert final_plan.changes == (change(1, SendState.FINAL), change(2, SendState.REJECTED, "no"))
+    assert plan_before.changes == (change(1, SendState.MINED), change(2, SendState.MINED))
+    assert plan_after.changes == (change(1, SendState.FINAL), change(2, SendState.REJECTED, "no"))
 
 
 def test_all_calls_of_a_failed_transaction_are_rejected():
-    plan = decide(
+    plan = plan_for(
         entry(1, ClaimJobs(limit=1), SendState.SENT),
         transactions=[transaction(6, 1)],
         receipts={"6": receipt(HEAD - 2, succeeded=False)},
@@ -286,7 +289,7 @@ def test_all_calls_of_a_failed_transaction_are_rejected():
 
 
 def test_objection_does_not_affect_a_mined_call():
-    plan = decide(
+    plan = plan_for(
         entry(1, state=SendState.MINED),
         transactions=[transaction(6, 1)],
         receipts={"6": receipt(HEAD)},
@@ -299,7 +302,7 @@ def test_objection_does_not_affect_a_mined_call():
 def test_same_transaction_is_sent_again_after_a_reorg():
     removed = transaction(7, 1)
 
-    plan = decide(entry(1, state=SendState.MINED), transactions=[removed], waiting={})
+    plan = plan_for(entry(1, state=SendState.MINED), transactions=[removed], waiting={})
 
     assert plan.changes == (change(1, SendState.SENT),)
     assert plan.resend == (removed,)
@@ -308,7 +311,7 @@ def test_same_transaction_is_sent_again_after_a_reorg():
 def test_pending_transaction_with_an_objection_is_withdrawn_and_its_nonce_is_filled():
     first, second = transaction(7, 1, 2), transaction(8, 3)
 
-    plan = decide(*sent_entries(1, 3), transactions=[first, second], objections={1: "gone"})
+    plan = plan_for(*sent_entries(1, 3), transactions=[first, second], objections={1: "gone"})
 
     assert plan.changes == (change(1, SendState.REJECTED, "gone"), change(2, SendState.QUEUED))
     assert plan.withdrawn == (7,)
@@ -319,7 +322,7 @@ def test_pending_transaction_with_an_objection_is_withdrawn_and_its_nonce_is_fil
 
 
 def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_crash():
-    plan = decide(transactions=[transaction(7, 1, withdrawn=True)], waiting={})
+    plan = plan_for(transactions=[transaction(7, 1, withdrawn=True)], waiting={})
 
     assert plan.withdrawn == ()
     assert plan.resend == ()
@@ -327,14 +330,14 @@ def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_cra
 
 
 def test_pending_gap_filler_is_not_sent_again_at_once():
-    plan = decide(transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")])
+    plan = plan_for(transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")])
 
     assert plan.withdrawn == ()
     assert_sends_nothing(plan)
 
 
 def test_gap_filler_is_not_withdrawn_by_an_objection_to_the_withdrawn_entry():
-    plan = decide(
+    plan = plan_for(
         entry(1),
         transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")],
         objections={1: "x"},
@@ -345,7 +348,7 @@ def test_gap_filler_is_not_withdrawn_by_an_objection_to_the_withdrawn_entry():
 
 
 def test_call_is_final_if_its_withdrawn_transaction_was_mined():
-    plan = decide(
+    plan = plan_for(
         entry(2),
         transactions=[transaction(6, 1, 2, withdrawn=True)],
         receipts={"6": receipt(HEAD - 2, skipped={job_id(1): "no"})},
@@ -355,20 +358,22 @@ def test_call_is_final_if_its_withdrawn_transaction_was_mined():
     assert plan.batches == ()
 
 
-def test_call_that_succeeded_once_and_was_skipped_once_is_final():
+def test_call_is_final_if_one_of_its_transactions_succeeded_and_another_skipped_it():
     receipts = {
         "5": receipt(HEAD - 3),
         "6": receipt(HEAD - 3, skipped={job_id(1): "InvalidTransition"}),
     }
 
-    plan = decide(entry(1), transactions=[transaction(5, 1), transaction(6, 1)], receipts=receipts)
+    plan = plan_for(
+        entry(1), transactions=[transaction(5, 1), transaction(6, 1)], receipts=receipts
+    )
 
     assert plan.changes == (change(1, SendState.FINAL),)
     assert plan.closed == (5, 6)
 
 
 def test_gap_between_nonces_is_filled():
-    plan = decide(entry(1, state=SendState.SENT), transactions=[transaction(9, 1)])
+    plan = plan_for(entry(1, state=SendState.SENT), transactions=[transaction(9, 1)])
 
     first, second = plan.replacements
     assert (first.nonce, first.entry_ids) == (7, ())
@@ -376,7 +381,7 @@ def test_gap_between_nonces_is_filled():
 
 
 def test_nonce_used_by_an_unknown_transaction_is_closed_and_its_calls_are_queued_again():
-    plan = decide(entry(1, state=SendState.SENT), transactions=[transaction(6, 1)])
+    plan = plan_for(entry(1, state=SendState.SENT), transactions=[transaction(6, 1)])
 
     assert plan.closed == (6,)
     assert plan.changes == (change(1, SendState.QUEUED),)
@@ -386,8 +391,8 @@ def test_nonce_used_by_an_unknown_transaction_is_closed_and_its_calls_are_queued
 def test_batch_uses_at_most_half_of_the_gas_of_a_block():
     gas = dict.fromkeys(range(1, 5), 250_000)
 
-    plan = decide(*entries_from(1, 4), gas_limit=1_000_000, gas=gas)
-    plan_with_small_blocks = decide(*entries_from(1, 2), gas_limit=450_000, gas=gas)
+    plan = plan_for(*entries_from(1, 4), gas_limit=1_000_000, gas=gas)
+    plan_with_small_blocks = plan_for(*entries_from(1, 2), gas_limit=450_000, gas=gas)
 
     assert plan.batches == ((1, 2), (3, 4))
     assert plan_with_small_blocks.batches == ((1,), (2,))
@@ -398,8 +403,12 @@ def test_new_transactions_of_one_tick_are_limited_by_gas():
     policy = replace(POLICY, batch=1, blocks_at_once=2)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
-    assert decide(*entries, policy=policy, gas_limit=750_000, gas=gas).batches == ((1,), (2,), (3,))
-    assert decide(*entries, policy=policy, gas_limit=749_999, gas=gas).batches == ((1,), (2,))
+    assert plan_for(*entries, policy=policy, gas_limit=750_000, gas=gas).batches == (
+        (1,),
+        (2,),
+        (3,),
+    )
+    assert plan_for(*entries, policy=policy, gas_limit=749_999, gas=gas).batches == ((1,), (2,))
 
 
 def test_pending_transactions_are_limited_by_gas():
@@ -408,8 +417,8 @@ def test_pending_transactions_are_limited_by_gas():
     policy = replace(POLICY, batch=1, blocks_ahead=3)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
-    too_low = decide(*entries, transactions=pending, policy=policy, gas_limit=499_999, gas=gas)
-    sufficient = decide(*entries, transactions=pending, policy=policy, gas_limit=500_000, gas=gas)
+    too_low = plan_for(*entries, transactions=pending, policy=policy, gas_limit=499_999, gas=gas)
+    sufficient = plan_for(*entries, transactions=pending, policy=policy, gas_limit=500_000, gas=gas)
 
     assert too_low.batches == ()
     assert sufficient.batches == ((3,),)
@@ -418,11 +427,11 @@ def test_pending_transactions_are_limited_by_gas():
 def test_call_that_exceeds_every_limit_is_sent_if_nothing_is_pending():
     large = entry(1, ClaimJobs(limit=1))
 
-    assert decide(large, entry(2), gas_limit=1, gas={1: 10**6, 2: 10**6}).batches == ((1,),)
+    assert plan_for(large, entry(2), gas_limit=1, gas={1: 10**6, 2: 10**6}).batches == ((1,),)
 
 
 def test_call_that_is_not_cleared_is_neither_sent_nor_rejected():
-    plan = decide(entry(1), entry(2), cleared=frozenset({2}))
+    plan = plan_for(entry(1), entry(2), cleared=frozenset({2}))
 
     assert plan.batches == ((2,),)
     assert plan.changes == ()
@@ -434,7 +443,7 @@ def test_transaction_with_a_call_that_is_not_cleared_is_not_sent_again(waited_s)
     waiting = {pending.hash: Waiting(since=NOW - waited_s, last_sent_at=NOW - waited_s)}
     entries = [entry(1, state=SendState.SENT), entry(2, state=SendState.SENT)]
 
-    plan = decide(*entries, transactions=[pending], waiting=waiting, cleared=frozenset({1}))
+    plan = plan_for(*entries, transactions=[pending], waiting=waiting, cleared=frozenset({1}))
 
     assert (plan.changes, plan.withdrawn) == ((), ())
     assert_sends_nothing(plan)
@@ -449,7 +458,7 @@ def test_plan_lists_the_entries_that_it_sends_to_the_node():
     }
     entries = [*sent_entries(1, 4), entry(5)]
 
-    plan = decide(*entries, transactions=[due, stuck, recent], waiting=waiting)
+    plan = plan_for(*entries, transactions=[due, stuck, recent], waiting=waiting)
 
     assert plan.entry_ids_to_send == {1, 2, 3, 5}
 
@@ -459,22 +468,22 @@ def test_only_the_lowest_nonces_are_replaced():
     waiting = dict.fromkeys(map(hash_of, stuck), Waiting(since=NOW - 40, last_sent_at=NOW))
     policy = replace(POLICY, max_replacements=2)
 
-    plan = decide(*sent_entries(1, 3), transactions=stuck, waiting=waiting, policy=policy)
+    plan = plan_for(*sent_entries(1, 3), transactions=stuck, waiting=waiting, policy=policy)
 
     first, second = plan.replacements
     assert (first.nonce, second.nonce) == (7, 8)
 
 
 def test_nonce_used_by_an_unknown_transaction_of_the_newest_block_is_not_used_again():
-    plan = decide(entry(1), nonce=7, nonce_at_head=9)
+    plan = plan_for(entry(1), nonce=7, nonce_at_head=9)
 
     assert (plan.next_nonce, plan.replacements) == (9, ())
 
 
-def test_own_transaction_with_a_nonce_that_is_used_at_the_newest_block_is_not_replaced():
+def test_own_transaction_whose_nonce_the_newest_block_has_used_is_not_replaced():
     sent = entry(1, state=SendState.SENT)
 
-    plan = decide(sent, transactions=[transaction(8, 1)], nonce=7, nonce_at_head=9)
+    plan = plan_for(sent, transactions=[transaction(8, 1)], nonce=7, nonce_at_head=9)
 
     assert plan.next_nonce == 9
     assert (plan.replacements, plan.closed, plan.changes) == ((), (), ())
@@ -491,7 +500,7 @@ def test_refused_calls_are_sent_again_in_batches_of_half_the_size():
 def test_call_that_is_refused_alone_is_rejected_with_the_message_of_the_node():
     refused = transaction(7, 1, withdrawn=True, sent_at=None)
 
-    plan = decide(
+    plan = plan_for(
         entry(1, state=SendState.SENT),
         entry(2),
         transactions=[refused],
@@ -509,8 +518,8 @@ def test_replacement_offers_at_most_ten_times_the_current_fees():
     waiting = {stuck.hash: Waiting(since=NOW - 400, last_sent_at=NOW - 10, underpriced=True)}
     higher = Fees(max_fee=200, tip=10)
 
-    at_low_fees = decide(entry(1), transactions=[stuck], waiting=waiting)
-    at_high_fees = decide(entry(1), transactions=[stuck], waiting=waiting, fees=higher)
+    at_low_fees = plan_for(entry(1), transactions=[stuck], waiting=waiting)
+    at_high_fees = plan_for(entry(1), transactions=[stuck], waiting=waiting, fees=higher)
 
     assert (at_low_fees.replacements, at_low_fees.resend) == ((), (stuck,))
     assert len(at_high_fees.replacements) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objections to calls that do not fit the current state of their job."""
+"""The objections to calls that are not valid for the current state of their job."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ def test_objection_to_the_match_of_a_job_that_is_not_pending(state):
         (ClaimTopUp(), None),
     ],
 )
-def test_no_objection_to_a_call_that_fits_the_state_of_the_job(call, job):
+def test_no_objection_to_a_call_that_is_valid_for_the_state_of_the_job(call, job):
     assert objection(call, job, wallet=WALLET) == ""
 
 
 @pytest.mark.parametrize(
     "job", [replace(UNCLAIMED, state=JobState.SCHEDULED), replace(UNCLAIMED, state_block=2)]
 )
-def test_objection_to_an_expiry_if_the_job_has_changed_its_state_since(job):
+def test_objection_to_an_expiry_if_the_job_has_changed_its_state_since_the_call(job):
     assert "changed its state" in objection(EXPIRE, job, wallet=WALLET)
 
 

@@ -33,7 +33,7 @@ def user(address=CUSTOMER, uid=200_001, gid=100_000):
         user(gid=0),
     ],
 )
-def test_account_outside_the_wallet_range_is_not_held(account):
+def test_account_outside_the_wallet_range_is_not_in_the_range(account):
     assert not WalletRange().holds(account)
 
 
@@ -60,15 +60,15 @@ def test_missing_accounts_are_unique_and_sorted():
 
 
 @pytest.mark.parametrize(
-    ("text", "clean"),
+    ("text", "sanitised"),
     [
         ("my_invalid-label123!", "my_invalid-label123"),
         ("validLabel123", "validlabel123"),
         (".a@b#c$d%e^f&g.f", ".a-b-c-d-e-f-g.f"),
     ],
 )
-def test_labels_are_sanitised_as_by_the_grid(text, clean):
-    assert sanitise(text) == clean
+def test_labels_are_sanitised_as_the_grid_does(text, sanitised):
+    assert sanitise(text) == sanitised
 
 
 def test_labels_of_an_offer_are_sorted_by_key():
@@ -77,17 +77,17 @@ def test_labels_of_an_offer_are_sorted_by_key():
     assert [(label.key, label.value) for label in labels] == [("arch", "amd64"), ("zone", "lab")]
 
 
-def test_provider_registers_until_a_record_is_equal_to_its_offer():
+def test_provider_registers_unless_a_record_on_the_chain_equals_its_offer():
     our_offer = offer(HARDWARE, TERMS)
-    equal = Provider(
+    equal_record = Provider(
         address=PROVIDER, hardware=HARDWARE, prices=PRICES, labels=our_offer.labels, is_joined=True
     )
-    different = replace(equal, prices=replace(PRICES, cpu_per_min=9))
+    different_record = replace(equal_record, prices=replace(PRICES, cpu_per_min=9))
 
     assert must_register(our_offer, None, None)
-    assert must_register(our_offer, different, None)
-    assert not must_register(our_offer, equal, None)
-    assert not must_register(our_offer, different, equal)
+    assert must_register(our_offer, different_record, None)
+    assert not must_register(our_offer, equal_record, None)
+    assert not must_register(our_offer, different_record, equal_record)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_provider_registers_until_a_record_is_equal_to_its_offer():
         (Gate(user=user(), missing=()), True),
     ],
 )
-def test_gate_is_open_if_the_user_has_everything(gate, is_open):
+def test_gate_is_open_if_the_user_exists_and_nothing_is_missing(gate, is_open):
     assert gate.is_open == is_open
 
 
