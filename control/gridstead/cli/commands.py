@@ -176,6 +176,7 @@ def _load_installed(name: str) -> object:
 def _as_command(name: str, target: Any) -> Any:  # noqa: ANN401 - a Typer application or a function
     """Return the command of a Typer application or of a function."""
     parent = typer.Typer(rich_markup_mode=None, add_completion=False)
+    # Without a callback, Typer drops the name of the only command.
     parent.callback()(lambda: None)
     if isinstance(target, typer.Typer):
         parent.add_typer(target, name=name)

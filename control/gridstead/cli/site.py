@@ -63,7 +63,7 @@ def apply(
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    r"""Configure your site as its inventory describes: run site.yml, which also verifies the site.
+    """Configure your site as its inventory describes: run site.yml, which also verifies the site.
 
     The command is idempotent. To see in advance what it would change, use `gridstead provider
     plan`. Ctrl-C ends the run after the current task. A second Ctrl-C interrupts the task. To
@@ -72,7 +72,7 @@ def apply(
     \b
       gridstead provider apply -i inventory/mine
       gridstead provider apply -i inventory/mine --limit compute3
-    """
+    """  # noqa: D301 - Click does not wrap the paragraph after a backspace character
     request = PlaybookRequest(
         playbook="", inventory=_inventory_path(inventory), limit=limit, tags=tags
     )
@@ -96,7 +96,7 @@ def verify(
 ) -> None:
     """Check that your site works: services, open ports, keys, nodes. The command changes nothing.
 
-    The command runs all checks and then prints all findings. Each finding has the person who must
+    The command runs all checks and then prints all findings. Each finding names the person who must
     act. The exit code is 78 if there is a finding.
     """
     request = PlaybookRequest(playbook="", inventory=_inventory_path(inventory), limit=limit)
@@ -157,15 +157,15 @@ def drift(
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    r"""Check your site for drift: list the tasks of `apply` that would change something.
+    """Check your site for drift: list the tasks of `apply` that would change something.
 
     The command changes nothing. The exit code is 78 if something would change. Run it from a timer,
     for example every night. docs/howto/provider.md describes this.
 
     \b
-      gridstead provider drift -i inventory/mine \
+      gridstead provider drift -i inventory/mine \\
         --metrics /var/lib/prometheus/node-exporter/gridstead_drift.prom
-    """
+    """  # noqa: D301 - as above
     request = PlaybookRequest(playbook="", inventory=_inventory_path(inventory), limit=limit)
     with _open_site_for_run(checkout, "drift") as (site, observer):
         record, task_counts = site.drift(request, observer, _metrics(metrics))
