@@ -71,9 +71,9 @@ def deploy(
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415 - slow import
     from gridstead.wiring.contracts.administration import ContractsLocation, find_set  # noqa: PLC0415
 
-    admin = (admin_keystore, admin_password_file)
+    admin_files = (admin_keystore, admin_password_file)
     request = wiring.DeploymentRequest(
-        admin=admin, path=deployment, operator=operator, supply=amount
+        admin=admin_files, path=deployment, operator=operator, supply=amount
     )
     node = wiring.check_chain(rpc_url, chain_id)
     if dry_run:

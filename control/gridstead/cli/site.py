@@ -168,7 +168,7 @@ def drift(
     """  # noqa: D301 - as above
     request = PlaybookRequest(playbook="", inventory=_inventory_path(inventory), limit=limit)
     with _open_site_for_run(checkout, "drift") as (site, observer):
-        record, task_counts = site.drift(request, observer, _metrics(metrics))
+        record, task_counts = site.drift(request, observer, _drift_metrics(metrics))
     if task_counts is not None:
         if as_json:
             emit_json({"tasks": task_counts, "changed": record.changed})
@@ -199,7 +199,7 @@ def runs(
         emit_json(list(map(asdict, records)))
         return
     columns = ("RUN", "WHEN", "BY", "COMMIT", "INVENTORY", "OUTCOME", "CHANGES", "FAILED ON")
-    emit_table(columns, list(map(_row, records)))
+    emit_table(columns, list(map(_run_row, records)))
 
 
 def _find_run(records: Iterable[RunRecord], run: str) -> RunRecord:
@@ -210,7 +210,7 @@ def _find_run(records: Iterable[RunRecord], run: str) -> RunRecord:
     raise InvalidInput(f"there is no run {run[:80]!r}", hint=hint)
 
 
-def _row(record: RunRecord) -> tuple[object, ...]:
+def _run_row(record: RunRecord) -> tuple[object, ...]:
     circumstances = record.circumstances
     changes = sum(map(len, record.changed.values()))
     failed = ", ".join(failure.host for failure in record.failed)
@@ -252,7 +252,7 @@ def _site(checkout: Path | None) -> SiteService:
     return open_site(checkout)
 
 
-def _metrics(path: Path | None) -> DriftMetrics | None:
+def _drift_metrics(path: Path | None) -> DriftMetrics | None:
     if path is None:
         return None
     from gridstead.wiring.site import open_drift_metrics  # noqa: PLC0415 - needs Ansible
