@@ -56,7 +56,7 @@ def probe(
     url: Annotated[str, typer.Argument(help="URL of the repository on its Stratum 0.")],
     public_key: Annotated[
         list[Path],
-        typer.Option("--public-key", help="PEM file of a master public key. Can be repeated."),
+        typer.Option("--public-key", help="PEM file of a master public key. Repeatable."),
     ],
     as_json: Json = False,
 ) -> None:
