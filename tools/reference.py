@@ -29,8 +29,8 @@ TIMEOUTS = """\
 | state | next state | after | on DeepSquare 1.2 |
 |---|---|---|---|
 | META_SCHEDULED | PENDING | `claimJobTimeout` blocks without a claim by its provider | the same |
-| SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | no timeout |
-| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or cancellation | no timeout |
+| SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | none |
+| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or cancellation | none |
 """
 MARGIN = (
     "The contracts allow the transition at this time. The meta-scheduler requests it\n"
