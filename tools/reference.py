@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import settings_page
@@ -28,8 +29,8 @@ TIMEOUTS = """\
 | state | next state | after | on DeepSquare 1.2 |
 |---|---|---|---|
 | META_SCHEDULED | PENDING | `claimJobTimeout` blocks without a claim by its provider | the same |
-| SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | stays |
-| RUNNING | PANICKED, refunded | `settleGrace` seconds after paid time or a cancel request | stays |
+| SCHEDULED | PANICKED, refunded | `startTimeout` seconds after its claim | none |
+| RUNNING | PANICKED, refunded | `settleGrace` seconds after its paid time or cancellation | none |
 """
 MARGIN = (
     "The contracts allow the transition at this time. The meta-scheduler requests it\n"
@@ -66,7 +67,7 @@ def _command(command: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - typer'
             yield from _command(groups[name], f"{path} {name}")
         return
     yield f"## {path}\n"
-    yield f"{cleandoc(command.help or '')}\n"
+    yield f"{_markdown(cleandoc(command.help or ''))}\n"
     for parameter in command.params:
         if parameter.name == "help":
             continue
@@ -76,6 +77,17 @@ def _command(command: Any, path: str) -> Iterator[str]:  # noqa: ANN401 - typer'
             title = (parameter.metavar or parameter.name or "").upper()
         yield f"- `{title}`: {getattr(parameter, 'help', '') or ''}"
     yield ""
+
+
+def _markdown(help_text: str) -> str:
+    """Return a help text with its examples, which Click marks with a backspace, as code blocks."""
+    paragraphs = []
+    for paragraph in help_text.split("\n\n"):
+        if paragraph.startswith("\b\n"):
+            paragraphs.append(indent(paragraph.removeprefix("\b\n"), "  "))
+        else:
+            paragraphs.append(paragraph)
+    return "\n\n".join(paragraphs)
 
 
 def lifecycle() -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead cvmfs`: manage the replicas by hand, and mount a repository."""
+"""`gridstead cvmfs`: manages the replicas by hand, and mounts a repository."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def probe(
     url: Annotated[str, typer.Argument(help="URL of the repository on its Stratum 0.")],
     public_key: Annotated[
         list[Path],
-        typer.Option("--public-key", help="PEM file of a master public key. Can be repeated."),
+        typer.Option("--public-key", help="PEM file of a master public key. Repeatable."),
     ],
     as_json: Json = False,
 ) -> None:
@@ -199,7 +199,7 @@ def mount(
     settings = load(CvmfsClientSettings, config)
     _check_names(settings.repositories, [name], config)
     set_up(settings.log_level)
-    repository = next(table for table in settings.repositories if table.name == name)
+    repository = next(entry for entry in settings.repositories if entry.name == name)
     code = wiring.mount(settings, repository, mountpoint)
     raise typer.Exit(code)
 
@@ -278,7 +278,7 @@ class SnapshotProgress:
 
     name: str
     _status: Status | None = None
-    _next_s: float = field(default_factory=lambda: time.monotonic() + PROGRESS_EVERY_S)
+    _next_line_at_s: float = field(default_factory=lambda: time.monotonic() + PROGRESS_EVERY_S)
 
     def __enter__(self) -> Self:
         if stderr_console.is_terminal:
@@ -296,6 +296,6 @@ class SnapshotProgress:
         line += f"{progress.fetched} fetched, {progress.fetched_bytes / MIB:.1f} MiB"
         if self._status is not None:
             self._status.update(line)
-        elif time.monotonic() >= self._next_s:
-            self._next_s = time.monotonic() + PROGRESS_EVERY_S
+        elif time.monotonic() >= self._next_line_at_s:
+            self._next_line_at_s = time.monotonic() + PROGRESS_EVERY_S
             print_note(line)

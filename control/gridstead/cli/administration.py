@@ -56,10 +56,10 @@ def grant(
 ) -> None:
     """Grant a role to a wallet in every contract that has the role.
 
-    The role matcher is for the wallet of the meta-scheduler service. It matches jobs and approves
-    providers. The role admin grants roles, opens and closes the grid, and withdraws fees. To
-    replace the administrator, use hand-over instead. A contract in which the wallet already has the
-    role is not changed.
+    The role `matcher` is for the wallet of the meta-scheduler service, and allows it to match jobs
+    and approve providers. The role `admin` allows a wallet to grant roles, open and close the grid,
+    and withdraw fees. To replace the administrator, use hand-over instead. A contract in which the
+    wallet already has the role is not changed.
     """
     granted_role = parse_role(role)
     account = parse_recipient(address)
@@ -80,9 +80,9 @@ def revoke(
 ) -> None:
     """Revoke a role of a wallet in every contract.
 
-    If the role is admin, the command also withdraws the offers of contracts to the wallet. The last
-    admin of a contract cannot lose the role. The role contract belongs to MetaScheduler, which has
-    it in the other contracts. `status` reports if another account has it.
+    If the role is `admin`, the command also withdraws offers of contracts to the wallet. The last
+    admin of a contract cannot lose the role. Only MetaScheduler should have the role `contract`. It
+    has this role in the other contracts. `status` reports other accounts with this role.
     """
     revoked_role = parse_role(role, Role)
     account = parse_address(address)
@@ -137,9 +137,9 @@ def close(grid: GridOptions, sender: SenderOptions) -> None:
 def seal(grid: GridOptions, sender: SenderOptions) -> None:
     """Remove the admin of JobRepository permanently. This is irreversible.
 
-    Afterwards nobody can grant another contract the right to write job records, with which it could
-    take the escrow. MetaScheduler keeps this right. All other commands continue to work, including
-    hand-over and take-over.
+    Afterwards no other contract can get the right to write job records. A contract with this right
+    could take the escrow. MetaScheduler keeps the right. All other commands continue to work,
+    including hand-over and take-over.
     """
     sender.carry_out(grid, plans.seal)
 

@@ -12,7 +12,7 @@ from gridstead.cli.output import stdout_console
 from gridstead.wiring.users.authorized_keys import fetch as fetch_keys
 
 app = typer.Typer(no_args_is_help=True)
-app.callback()(lambda: None)
+app.callback()(lambda: None)  # Without a callback, Typer drops the name of the only command.
 
 
 @app.command()

@@ -98,15 +98,15 @@ def parse_job_number(text: str) -> int:
     Raises:
         InvalidInput: If the text is not a decimal or hexadecimal number, or is out of range.
     """
-    invalid = InvalidInput(
+    invalid_number = InvalidInput(
         f"invalid job number {text[:80]!r}", hint="Give a number such as 7 or 0x7."
     )
     try:
         number = int(text, 16) if text.startswith("0x") else int(text)
     except ValueError as error:
-        raise invalid from error
+        raise invalid_number from error
     if not 0 <= number < 2**256:
-        raise invalid
+        raise invalid_number
     return number
 
 

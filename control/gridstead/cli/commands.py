@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of `gridstead`. The module of a command is imported only when the command is used.
 
-So `gridstead --help` and the commands that do not use the chain start quickly. The commands of the
-client run without the packages of a site.
+Therefore `gridstead --help` and the commands that do not use the chain start quickly, and the
+commands of a grid user run without the Python packages that only a site needs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SERVICES = MappingProxyType(
     }
 )
 
-_CLIENT = {
+_CLIENT_COMMANDS = {
     "workflow": OwnCommand(
         "Create, check and render workflows, the YAML files that describe jobs.",
         "gridstead.cli.workflow:app",
@@ -89,11 +89,11 @@ _CLIENT = {
         "gridstead.cli.check_config:check_config",
     ),
 }
-_SERVICES = {
+_SERVICE_COMMANDS = {
     name: OwnCommand(text, f"gridstead.cli.service:{name.replace('-', '_')}")
     for name, text in SERVICES.items()
 }
-OWN_COMMANDS = MappingProxyType(_CLIENT | _SERVICES)
+OWN_COMMANDS = MappingProxyType(_CLIENT_COMMANDS | _SERVICE_COMMANDS)
 
 
 class Commands(MutableMapping[str, Any]):
@@ -176,6 +176,7 @@ def _load_installed(name: str) -> object:
 def _as_command(name: str, target: Any) -> Any:  # noqa: ANN401 - a Typer application or a function
     """Return the command of a Typer application or of a function."""
     parent = typer.Typer(rich_markup_mode=None, add_completion=False)
+    # Without a callback, Typer drops the name of the only command.
     parent.callback()(lambda: None)
     if isinstance(target, typer.Typer):
         parent.add_typer(target, name=name)

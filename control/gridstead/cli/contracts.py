@@ -61,19 +61,19 @@ def deploy(
 
     The command is idempotent: it sends only the missing steps.
 
-    The last step is irreversible: it seals JobRepository. Afterwards nobody can grant another
-    contract the right to write job records, with which it could take the escrow. The step is
+    The last step is irreversible: it seals JobRepository. Afterwards no other contract can get the
+    right to write job records. A contract with this right could take the escrow. The step is
     skipped if another account ever had a role in JobRepository, or if the node cannot search the
-    events that would show it.
+    events that would show such a role.
     """
     operator = parse_recipient(meta_scheduler)
     amount = parse_credits(supply)
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415 - slow import
     from gridstead.wiring.contracts.administration import ContractsLocation, find_set  # noqa: PLC0415
 
-    admin = (admin_keystore, admin_password_file)
+    admin_files = (admin_keystore, admin_password_file)
     request = wiring.DeploymentRequest(
-        admin=admin, path=deployment, operator=operator, supply=amount
+        admin=admin_files, path=deployment, operator=operator, supply=amount
     )
     node = wiring.check_chain(rpc_url, chain_id)
     if dry_run:

@@ -54,7 +54,7 @@ class GridOptions:
         typer.Option(
             "--first-block",
             min=0,
-            help="First block of the contracts. Needed if the node limits the search for events.",
+            help="Block of the contracts' deployment. Needed if the node limits event searches.",
         ),
     ] = None
 

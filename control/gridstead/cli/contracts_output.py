@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from gridstead.cli.output import credits_text, emit_json, emit_record, emit_table, print_line
@@ -45,11 +46,20 @@ def emit_status(
         emit_json({**extra, **_to_json(state, diagnostics)})
         return
     emit_record(_summary(state) | dict(extra))
-    for columns, rows in (_contracts(state), _holders(state), _owners(state), _constants(state)):
+    for columns, rows in _tables(state):
         print_line("")
         emit_table(columns, rows)
     print_line("")
     _emit_diagnostics(diagnostics)
+
+
+def _tables(state: GridState) -> tuple[tuple[Columns, Rows], ...]:
+    return (
+        _contract_table(state),
+        _holder_table(state),
+        _owner_table(state),
+        _constant_table(state),
+    )
 
 
 def emit_plan(steps: Sequence[TransactionStep], *, as_json: bool) -> None:
@@ -63,10 +73,10 @@ def emit_plan(steps: Sequence[TransactionStep], *, as_json: bool) -> None:
     rows: Rows = []
     for step in steps:
         recipient = step.to or f"creates {step.creates}"
-        rows.append((step.nonce, recipient, _call(step), step.gas or "", step.title))
+        rows.append((step.nonce, recipient, _call_text(step), step.gas or "", step.title))
     emit_table(("NONCE", "TO", "CALL", "GAS", "RESULT"), rows)
     for step in steps:
-        size = (len(step.data) - 2) // 2
+        size = (len(step.data) - len("0x")) // 2  # two hexadecimal digits per byte
         data = step.data if size <= _MAX_PRINTED_BYTES else f"{size} bytes of code and arguments"
         print_line(f"{step.nonce}: {data}")
 
@@ -130,7 +140,7 @@ def _steps_json(steps: Iterable[TransactionStep]) -> list[dict[str, object]]:
     return list(map(to_json, steps))
 
 
-def _call(step: TransactionStep) -> str:
+def _call_text(step: TransactionStep) -> str:
     function = f"{step.contract}.{step.function}" if step.contract else step.function
     return f"{function}({', '.join(step.arguments)})"
 
@@ -149,15 +159,15 @@ def _summary(state: GridState) -> dict[str, object]:
     escrow = state.escrow
     if escrow is None:
         return summary
-    verdict = "covered" if escrow.surplus >= 0 else "NOT COVERED"
-    text = (
+    coverage = "covered" if escrow.surplus >= 0 else "NOT COVERED"
+    escrow_text = (
         f"{credits_text(escrow.escrowed)} credits of {escrow.hot_jobs} jobs,"
-        f" {credits_text(escrow.balance)} credits in the contract: {verdict}"
+        f" {credits_text(escrow.balance)} credits in the contract: {coverage}"
     )
-    return summary | {"escrow": text, "jobs": escrow.jobs}
+    return summary | {"escrow": escrow_text, "jobs": escrow.jobs}
 
 
-def _contracts(state: GridState) -> tuple[Columns, Rows]:
+def _contract_table(state: GridState) -> tuple[Columns, Rows]:
     rows: Rows = []
     for contract in state.contracts:
         code_hash = contract.code_hash or ""
@@ -165,19 +175,21 @@ def _contracts(state: GridState) -> tuple[Columns, Rows]:
     return ("CONTRACT", "ADDRESS", "CODE", "CODE HASH"), rows
 
 
-def _holders(state: GridState) -> tuple[Columns, Rows]:
-    rows = [(holder.role.value, holder.contract, holder.account) for holder in state.holders]
-    return ("ROLE", "CONTRACT", "HELD BY"), [*sorted(rows)]
+def _holder_table(state: GridState) -> tuple[Columns, Rows]:
+    rows: Rows = []
+    for holder in sorted(state.holders, key=attrgetter("role.value", "contract", "account")):
+        rows.append((holder.role.value, holder.contract, holder.account))
+    return ("ROLE", "CONTRACT", "HELD BY"), rows
 
 
-def _owners(state: GridState) -> tuple[Columns, Rows]:
+def _owner_table(state: GridState) -> tuple[Columns, Rows]:
     rows: Rows = []
     for ownership in state.owners:
         rows.append((ownership.contract, ownership.owner, ownership.offered_to or ""))
     return ("CONTRACT", "OWNER", "OFFERED TO"), rows
 
 
-def _constants(state: GridState) -> tuple[Columns, Rows]:
+def _constant_table(state: GridState) -> tuple[Columns, Rows]:
     rows: Rows = []
     for name, value in state.constants.items():
         constant = _CONSTANTS[name]

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,10 +28,10 @@ def balance(
 
     For your own wallet, also print the allowance of the grid, and the coins that pay for gas.
     """
-    requested = parse_address(address) if address else None
+    requested_address = parse_address(address) if address else None
     client = open_client(config)
-    wallet = requested or client.customer.address
-    record: dict[str, object] = {"address": wallet, "balance_wei": client.customer.balance(wallet)}
+    wallet = requested_address or client.customer.address
+    record: dict[str, Any] = {"address": wallet, "balance_wei": client.customer.balance(wallet)}
     if wallet == client.customer.address:
         record |= {
             "allowance_wei": client.customer.allowance(),
@@ -43,7 +43,7 @@ def balance(
     fields: dict[str, object] = {}
     for key, value in record.items():
         if key.endswith("_wei"):
-            fields[key.removesuffix("_wei")] = credits_text(int(str(value)))
+            fields[key.removesuffix("_wei")] = credits_text(value)
         else:
             fields[key] = value
     emit_record(fields)

@@ -51,7 +51,7 @@ def init(
     # The import takes a second.
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415
 
-    admin = (admin_keystore, admin_password_file)
+    admin_files = (admin_keystore, admin_password_file)
     steps: list[str] = []
 
     def note(line: str) -> None:
@@ -64,11 +64,11 @@ def init(
         note(f"{admin_address} has coins")
     operator = keystore_address(meta_scheduler_keystore)
     request = wiring.DeploymentRequest(
-        admin=admin, path=deployment, operator=operator, supply=SUPPLY
+        admin=admin_files, path=deployment, operator=operator, supply=SUPPLY
     )
     wiring.deploy(node, request, tell=note, renew=True)
     wallets = list(map(keystore_address, fund_keystore))
-    funded = wiring.fund(node, admin, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS)
+    funded = wiring.fund(node, admin_files, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS)
     for address in funded:
         note(f"{address} has coins for gas")
     record = {"changed": bool(steps), "steps": steps}
@@ -95,10 +95,10 @@ def fund(
 
     wallet = parse_address(address)
     amount = parse_credits(credits_)
-    admin = (admin_keystore, admin_password_file)
+    admin_files = (admin_keystore, admin_password_file)
     node = wiring.check_chain(rpc_url, chain_id)
-    wiring.fund(node, admin, [wallet], minimum=GAS_COINS // 2, amount=GAS_COINS)
-    wiring.mint(node, admin, parse_address(contract), wallet, amount)
+    wiring.fund(node, admin_files, [wallet], minimum=GAS_COINS // 2, amount=GAS_COINS)
+    wiring.mint(node, admin_files, parse_address(contract), wallet, amount)
     record = {"address": wallet, "amount_wei": amount}
     sentence = f"minted {credits_text(amount)} credits for {wallet}, which has coins for gas"
     emit_result(record, sentence, as_json=as_json)

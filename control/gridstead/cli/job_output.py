@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the output of a job, on request while the job writes it."""
+"""Prints the output of a job: the lines that exist, or also new lines while the job writes them."""
 
 from __future__ import annotations
 

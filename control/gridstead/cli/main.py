@@ -14,7 +14,7 @@ from gridstead.cli.commands import GridsteadGroup
 from gridstead.cli.output import emit_error, print_line
 from gridstead.errors import ConfigError, GridsteadError
 
-HELP = """Run jobs on a decentralised HPC grid, or run a provider of one.
+HELP = """Run jobs on a decentralised HPC grid, or operate a provider of such a grid.
 
 To run a first job, describe the grid and your wallet in ~/.config/gridstead/client.toml, then:
 

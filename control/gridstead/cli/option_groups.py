@@ -82,7 +82,7 @@ def _has_default(parameter: inspect.Parameter) -> bool:
 
 def _set_signature(command: Callable[..., None], parameters: list[inspect.Parameter]) -> None:
     keyword_only = inspect.Parameter.KEYWORD_ONLY
-    named = [parameter.replace(kind=keyword_only) for parameter in parameters]
-    command.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in named}
-    command.__annotations__["return"] = None
+    keyword_parameters = [parameter.replace(kind=keyword_only) for parameter in parameters]
+    command.__signature__ = inspect.Signature(keyword_parameters)  # type: ignore[attr-defined]
+    annotations = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__annotations__ = {**annotations, "return": None}

@@ -20,6 +20,7 @@ from gridstead.errors import GridsteadError, InvalidInput, InvalidWorkflow
 WEI_PER_CREDIT = 10**18
 WIDTH_WITHOUT_TERMINAL = 250  # characters in a line of a table that is written to a file or a pipe
 _MAX_WEI = 2**256 - 1  # the largest number that a contract can store
+# A number such as 12.5, with at most 18 decimals.
 _CREDITS_PATTERN = re.compile(r"([0-9]{1,60})(?:\.([0-9]{1,18}))?")
 
 
@@ -135,15 +136,15 @@ def parse_credits(text: str) -> int:
         InvalidInput: If the text is not a number, is negative, has more than 18 decimals, or is
             larger than a contract can store.
     """
-    invalid = InvalidInput(
+    invalid_amount = InvalidInput(
         f"invalid amount of credits {text[:80]!r}",
         hint="Give a number such as 100 or 0.5: not negative, with at most 18 decimals.",
     )
     match = _CREDITS_PATTERN.fullmatch(text.strip())
     if match is None:
-        raise invalid
+        raise invalid_amount
     fraction = match[2] or ""
     wei = int(match[1]) * WEI_PER_CREDIT + int(fraction.ljust(18, "0"))
     if wei > _MAX_WEI:
-        raise invalid
+        raise invalid_amount
     return wei

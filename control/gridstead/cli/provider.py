@@ -7,7 +7,7 @@ The commands that run Ansible on your own site are in site.py.
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,7 +36,7 @@ def _state(provider: Provider) -> str:
     return "waits for approval" if provider.is_waiting else "not joined"
 
 
-def _to_json(provider: Provider) -> dict[str, object]:
+def _to_json(provider: Provider) -> dict[str, Any]:
     hardware = provider.hardware
     prices = provider.prices
     return {
@@ -89,7 +89,7 @@ def status(address: Address, config: Config = None, as_json: Json = False) -> No
     fields: dict[str, object] = {}
     for key, value in record.items():
         if key.endswith("_wei"):
-            fields[key.replace("_wei", " (credits)")] = credits_text(int(str(value)))
+            fields[key.replace("_wei", " (credits)")] = credits_text(value)
         else:
             fields[key] = value
     emit_record(fields)

@@ -63,7 +63,7 @@ def apply(
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    r"""Configure your site as its inventory describes: run site.yml, which also verifies the site.
+    """Configure your site as its inventory describes: run site.yml, which also verifies the site.
 
     The command is idempotent. To see in advance what it would change, use `gridstead provider
     plan`. Ctrl-C ends the run after the current task. A second Ctrl-C interrupts the task. To
@@ -72,7 +72,7 @@ def apply(
     \b
       gridstead provider apply -i inventory/mine
       gridstead provider apply -i inventory/mine --limit compute3
-    """
+    """  # noqa: D301 - Click does not wrap the paragraph after a backspace character
     request = PlaybookRequest(
         playbook="", inventory=_inventory_path(inventory), limit=limit, tags=tags
     )
@@ -96,7 +96,7 @@ def verify(
 ) -> None:
     """Check that your site works: services, open ports, keys, nodes. The command changes nothing.
 
-    The command runs all checks and then prints all findings. Each finding has the person who must
+    The command runs all checks and then prints all findings. Each finding names the person who must
     act. The exit code is 78 if there is a finding.
     """
     request = PlaybookRequest(playbook="", inventory=_inventory_path(inventory), limit=limit)
@@ -157,18 +157,18 @@ def drift(
     checkout: Checkout = None,
     as_json: Json = False,
 ) -> None:
-    r"""Check your site for drift: list the tasks of `apply` that would change something.
+    """Check your site for drift: list the tasks of `apply` that would change something.
 
     The command changes nothing. The exit code is 78 if something would change. Run it from a timer,
     for example every night. docs/howto/provider.md describes this.
 
     \b
-      gridstead provider drift -i inventory/mine \
+      gridstead provider drift -i inventory/mine \\
         --metrics /var/lib/prometheus/node-exporter/gridstead_drift.prom
-    """
+    """  # noqa: D301 - as above
     request = PlaybookRequest(playbook="", inventory=_inventory_path(inventory), limit=limit)
     with _open_site_for_run(checkout, "drift") as (site, observer):
-        record, task_counts = site.drift(request, observer, _metrics(metrics))
+        record, task_counts = site.drift(request, observer, _drift_metrics(metrics))
     if task_counts is not None:
         if as_json:
             emit_json({"tasks": task_counts, "changed": record.changed})
@@ -199,7 +199,7 @@ def runs(
         emit_json(list(map(asdict, records)))
         return
     columns = ("RUN", "WHEN", "BY", "COMMIT", "INVENTORY", "OUTCOME", "CHANGES", "FAILED ON")
-    emit_table(columns, list(map(_row, records)))
+    emit_table(columns, list(map(_run_row, records)))
 
 
 def _find_run(records: Iterable[RunRecord], run: str) -> RunRecord:
@@ -210,7 +210,7 @@ def _find_run(records: Iterable[RunRecord], run: str) -> RunRecord:
     raise InvalidInput(f"there is no run {run[:80]!r}", hint=hint)
 
 
-def _row(record: RunRecord) -> tuple[object, ...]:
+def _run_row(record: RunRecord) -> tuple[object, ...]:
     circumstances = record.circumstances
     changes = sum(map(len, record.changed.values()))
     failed = ", ".join(failure.host for failure in record.failed)
@@ -252,7 +252,7 @@ def _site(checkout: Path | None) -> SiteService:
     return open_site(checkout)
 
 
-def _metrics(path: Path | None) -> DriftMetrics | None:
+def _drift_metrics(path: Path | None) -> DriftMetrics | None:
     if path is None:
         return None
     from gridstead.wiring.site import open_drift_metrics  # noqa: PLC0415 - needs Ansible

@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 
 MAX_NAME_BYTES = 32
 
+# key=value, such as os=linux
 _LABEL_PATTERN = re.compile(r"([^=<>!]+)=(.*)")
+# key, operator and value, such as memory>=64 or zone:in:eu
 _AFFINITY_PATTERN = re.compile(r"([^=<>!:]+)(<=|>=|==|!=|<|>|=|:in:)(.*)")
+# The operators that the grid spells in another way than the option.
+_OPERATORS = {"=": "==", ":in:": "in"}
 
 
 def submit(
@@ -90,7 +94,7 @@ def submit(
 
     workflow = read_workflow(file, strict=strict)
     request = _request(
-        workflow, parse_credits(credits_), _name(name, file), uses or (), affinity or ()
+        workflow, parse_credits(credits_), _job_name(name, file), uses or (), affinity or ()
     )
     client = open_client(config)
     number = _store_and_request(client, workflow, request)
@@ -159,7 +163,7 @@ def _store_and_request(client: GridClient, workflow: Workflow, request: JobReque
         sys.exit(INTERRUPTED)
 
 
-def _name(name: str | None, file: Path) -> str:
+def _job_name(name: str | None, file: Path) -> str:
     """Return the name of the job: the given name, or the start of the file's name."""
     if name is not None:
         return name
@@ -208,5 +212,6 @@ def _parse_affinity(text: str) -> Affinity:
             f"invalid --affinity {text[:80]!r}",
             hint="Write key>=value (or <, <=, ==, >, !=), or key:in:text.",
         )
-    operator = {"=": "==", ":in:": "in"}.get(match[2], match[2])
-    return Affinity(key=match[1], operator=operator, value=match[3])
+    key, typed_operator, value = match.groups()
+    operator = _OPERATORS.get(typed_operator, typed_operator)
+    return Affinity(key=key, operator=operator, value=value)

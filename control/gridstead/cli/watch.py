@@ -115,8 +115,8 @@ def _status(client: GridClient, job: Job) -> str:
 
 def summary(job: Job) -> str:
     """Return a sentence with the job's final state, exit code and cost."""
-    ended = f"job {job.id.number} is {job.state.name}, exit code {exit_code(job)}"
+    result = f"job {job.id.number} is {job.state.name}, exit code {exit_code(job)}"
     reason = f" ({job.last_error})" if job.last_error else ""
     cost = credits_text(job.final_cost)
     escrow = credits_text(job.escrow)
-    return f"{ended}{reason}; cost {cost} of {escrow} credits; the rest was refunded"
+    return f"{result}{reason}; cost {cost} of {escrow} credits; the rest was refunded"

@@ -38,8 +38,8 @@ class DefinitionLimits(Settings):
     unused_mib: Annotated[
         PositiveInt,
         Field(
-            description="Maximum size of all scripts that no hot job uses. Beyond it the "
-            "service refuses scripts."
+            description="Maximum size of all scripts that no hot job uses. Above this size "
+            "the service refuses scripts."
         ),
     ] = 4096
 
@@ -68,7 +68,7 @@ class JobDefinitionsSettings(TickingService):
     ] = 24
     unused_hours: Annotated[
         PositiveInt,
-        Field(description="Time for which a script is retained while no job names it."),
+        Field(description="Time for which a script is retained while no job uses it."),
     ] = 24
     limits: DefinitionLimits = DefinitionLimits()
     metrics_for: Annotated[
@@ -90,7 +90,8 @@ class JobDefinitionsSettings(TickingService):
     log_token_key_file: Annotated[
         Path,
         Field(
-            description="File with the key that the logger has too, at least 32 bytes.",
+            description="File with the key of log tokens, at least 32 bytes. The logger must "
+            "have the same key.",
             examples=["/etc/gridstead/secrets/log-token-key"],
         ),
     ]

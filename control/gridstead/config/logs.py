@@ -31,8 +31,8 @@ class LoggerSettings(TickingService):
     log_token_key_file: Annotated[
         Path,
         Field(
-            description="File with the key that the Job Definition service has too, at least 32 "
-            "bytes.",
+            description="File with the key of log tokens, at least 32 bytes. The Job Definition "
+            "service must have the same key.",
             examples=["/etc/gridstead/secrets/log-token-key"],
         ),
     ]

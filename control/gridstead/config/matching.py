@@ -28,5 +28,5 @@ class MetaSchedulerSettings(TickingService):
     chain: Chain
     wallet: Wallet
     queue_view: Annotated[
-        QueueView | None, Field(description="The queue view. It is not served if not set.")
+        QueueView | None, Field(description="The queue view. Without this table it is not served.")
     ] = None

@@ -112,7 +112,8 @@ class SupervisorSettings(TickingService):
         ),
     ] = None
     ssh_keys: Annotated[
-        SshKeys | None, Field(description="The SshAPI server. It is not started if not set.")
+        SshKeys | None,
+        Field(description="The SshAPI server. Without this table it is not started."),
     ] = None
     claim_limit: Annotated[
         PositiveInt, Field(le=200, description="Maximum number of jobs in one claim.")

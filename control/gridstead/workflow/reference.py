@@ -64,7 +64,7 @@ _VARIABLES = (
     ),
     (
         "`DEEPSQUARE_DISK_TMP`, `DEEPSQUARE_DISK_WORLD_TMP`",
-        "The same on the local disk of a node, if the provider has such directories.",
+        "A customer's directory and a common directory on a node's disk, if the provider has them.",
     ),
     (
         "`NTASKS`, `CPUS_PER_TASK`, `MEM_PER_CPU`, `GPUS`",
@@ -131,7 +131,7 @@ _NODES = (
 )
 _TESTS_TEXT = """\
 A step that needs a missing program fails with code 127, as a missing command does. Role
-container_runtime installs all programs except Enroot, which it installs from a URL.
+container_runtime installs all these programs. For Enroot it needs the URLs of the packages.
 
 The tests of the project run every construct on the Slurm of the lab and check its effects. Some
 parts are replaced there: the command of Enroot by a program that runs the command without a

@@ -103,8 +103,8 @@ class ContainerRun(Model):
     password: Word | None = Field(
         default=None,
         description=(
-            "Password at the registry. It is not in the script; a supervisor of an early release"
-            " cannot run the job."
+            "Password at the registry. It is not part of the script. A supervisor of an early"
+            " release cannot run a job with a password."
         ),
         repr=False,
     )
@@ -112,8 +112,8 @@ class ContainerRun(Model):
     deepsquare_hosted: bool = Field(
         default=False,
         description=(
-            "Whether the image is unpacked on the provider's nodes, in `/opt/software` by registry"
-            " and name. It runs in Apptainer."
+            "Whether the provider's nodes already have the unpacked image, as"
+            " `/opt/software/<registry>/<image>`. It runs in Apptainer."
         ),
     )
     x11: bool = Field(default=False, description="Whether the node's X server is mounted.")

@@ -80,8 +80,8 @@ Access = Annotated[
 class HTTPData(Model):
     """A URL.
 
-    A URL with a `?`, or with a user and a password, is a secret. It is not in the script, and a
-    supervisor of an early release cannot run the job.
+    A URL with a `?`, or with a user and a password, is a secret. It is not part of the script. A
+    supervisor of an early release cannot run a job with such a URL.
     """
 
     url: Url = Field(description="Starts with `http://` or `https://`.", repr=False)
@@ -90,7 +90,8 @@ class HTTPData(Model):
 class S3Data(Model):
     """A folder or an object in an S3 store.
 
-    It is not in the script; a supervisor of an early release cannot run the job.
+    These fields are not part of the script. A supervisor of an early release cannot run a job that
+    uses them.
     """
 
     region: Access = Field(description="Region of the store.")
@@ -110,7 +111,7 @@ class S3Data(Model):
     delete_sync: bool = Field(
         default=False,
         description=(
-            "For an output: whether objects in the store that the job's output does not have are"
+            "For an output: whether objects that are in the store but not in the job's output are"
             " deleted."
         ),
     )

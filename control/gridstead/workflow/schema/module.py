@@ -34,11 +34,11 @@ class Module(Model):
 
     It is a template in the language of Go's `text/template`. `{{ .Job }}` is the job and
     `{{ .Step }}` the step that uses the module, with their fields (`{{ .Job.Resources.Tasks }}`).
-    Passwords, keys and tokens of the job are empty. Those of the step are placeholders, which are
-    replaced only in the unchanged mapping of the step: `{{- .Step.Use.Steps | toYaml | nindent 2
-    }}` puts the steps of `use` into a list, with their secrets. Available are `if`, `with`,
-    `range`, variables, the functions of Go that need only their arguments, and common functions of
-    sprig.
+    Passwords, keys and tokens of the job are empty. Passwords, keys and tokens of the step are
+    placeholders. A placeholder is replaced only if the template inserts the mapping of the step
+    unchanged: `{{- .Step.Use.Steps | toYaml | nindent 2 }}` inserts the steps of `use` into a list,
+    with their secrets. A template can use `if`, `with`, `range`, variables, the functions of Go
+    that need only their arguments, and common functions of sprig.
     """
 
     name: Name = Field(description="Name of the module.")

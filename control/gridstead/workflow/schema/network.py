@@ -107,7 +107,8 @@ class WireguardPeer(Model):
 class Wireguard(Model):
     """A WireGuard tunnel.
 
-    Its keys are not in the script; a supervisor of an early release cannot run the job.
+    Its keys are not part of the script. A supervisor of an early release cannot run a job with a
+    tunnel.
     """
 
     address: Cidrs = Field(default=(), description="Local addresses with their prefix lengths.")
@@ -118,7 +119,7 @@ class Wireguard(Model):
 
 
 class Bore(Model):
-    """A port of the step that is public through a bore server. The job's output has its address.
+    """A port of the step that is public through a bore server. The job's output shows its address.
 
     On the step's node, the token is on the command line of the bore client.
     """
@@ -127,7 +128,7 @@ class Bore(Model):
         default=None, description="Host and port of the bore server."
     )
     address: Host | None = Field(
-        default=None, description="Host of the bore server. Older than `boreAddress`."
+        default=None, description="Host of the bore server. An older form of `boreAddress`."
     )
     port: Port | None = Field(
         default=None, description="Port of the bore server, together with `address`."
@@ -167,7 +168,7 @@ class NetworkInterface(Model):
     bore: Bore | None = Field(default=None, description="A public port.")
     vnet: VNet | None = Field(
         default=None,
-        description="A virtual network of the job. The interface is named as a tunnel.",
+        description="A virtual network of the job. Its interface has a name like that of a tunnel.",
     )
 
     @model_validator(mode="after")

@@ -53,7 +53,8 @@ class StepRun(Model):
         default=StepRunResources(), description="Resources of the step."
     )
     env: Env = Field(
-        default=(), description="Variables of this step. They replace those of the job."
+        default=(),
+        description="Variables of this step. They replace variables of the job with the same name.",
     )
     container: ContainerRun | None = Field(
         default=None, description="Container of the command. Default: none, the node itself."
@@ -70,7 +71,8 @@ class StepRun(Model):
         description="User id of the command in a user namespace. In a container only 0.",
     )
     map_gid: CountOrZero | None = Field(
-        default=None, description="Group id of the command in a user namespace. As for the user."
+        default=None,
+        description="Group id of the command in a user namespace. In a container only 0.",
     )
     disable_cpu_binding: bool = Field(
         default=False,
@@ -79,8 +81,8 @@ class StepRun(Model):
     mpi: Literal["none", "pmix_v4", "pmi2"] | None = Field(
         default=None,
         description=(
-            "MPI plugin of Slurm: `none`, `pmi2`, or `pmix_v4`, which is the PMIx version of the"
-            " provider. Default: that of the provider."
+            "MPI plugin of Slurm: `none`, `pmi2` or `pmix_v4`. `pmix_v4` selects the provider's"
+            " version of PMIx. Default: the provider's default plugin."
         ),
     )
 

@@ -69,8 +69,8 @@ class ForRange(Model):
 class StepFor(Model):
     """A loop over items or numbers.
 
-    Its steps run once for each item, which is the variable `item`, or for each number, which is the
-    variable `index`.
+    Its steps run once for each item or number. The variable `item` contains the item, and the
+    variable `index` the number.
     """
 
     model_config = ConfigDict(
@@ -79,9 +79,9 @@ class StepFor(Model):
 
     parallel: bool = Field(
         description=(
-            "Whether all iterations run at the same time. The job must have the sum of their"
-            " resources. Every iteration runs to its end. The exit code of the loop is that of the"
-            " first failed iteration, in the order of the items."
+            "Whether all iterations run at the same time. The job must have the resources of all"
+            " iterations together. Every iteration runs to its end. The exit code of the loop is"
+            " that of the first failed iteration, in the order of the items."
         )
     )
     items: Annotated[tuple[Text, ...], Field(strict=False, max_length=MAX_ITEMS)] | None = Field(
@@ -100,8 +100,8 @@ class StepFor(Model):
 class StepAsyncLaunch(Model):
     """Steps that run in parallel with the steps after them.
 
-    When the list that contains the launching step ends, its launched steps receive their signal,
-    and the job waits for them. Launched steps that fail before that fail the list.
+    When the list that contains the launching step ends, the launched steps receive their signal,
+    and the job waits for them. If a launched step fails before that, the list fails.
     """
 
     handle_name: Handle | None = Field(
@@ -118,8 +118,8 @@ class StepAsyncLaunch(Model):
 class StepUse(Model):
     """Steps of a module, which is the file `module.yaml` of a public git repository.
 
-    The steps of the module read the arguments as variables. Variables that they write to
-    `DEEPSQUARE_ENV` are visible only to them until the module ends.
+    The steps of the module read the arguments as variables. Until the module ends, only
+    these steps see the variables that they write to `DEEPSQUARE_ENV`.
     """
 
     source: Source = Field(
@@ -134,11 +134,13 @@ class StepUse(Model):
         default=None,
         description=(
             "Prefix of the module's outputs for later steps: with `A`, output `X` is `A_X`. Without"
-            " a prefix, later steps see every variable that the module has written to"
-            " `DEEPSQUARE_ENV`, without a prefix."
+            " this field, later steps see every variable that the module has written to"
+            " `DEEPSQUARE_ENV`, under its own name."
         ),
     )
-    steps: Steps = Field(default=(), description="Steps for the module, which the module places.")
+    steps: Steps = Field(
+        default=(), description="Steps that the template of the module can insert."
+    )
 
 
 class Step(Model):
@@ -187,8 +189,9 @@ class Step(Model):
     catch: Steps = Field(
         default=(),
         description=(
-            "Steps that run if the step fails. They and all later steps have its exit code in"
-            " `DEEPSQUARE_ERROR_CODE`. If they succeed, the job continues."
+            "Steps that run if the step fails. In these steps and all later steps,"
+            " `DEEPSQUARE_ERROR_CODE` contains the exit code of the failed step. If the steps of"
+            " `catch` succeed, the job continues."
         ),
     )
     finally_: Steps = Field(
@@ -196,9 +199,9 @@ class Step(Model):
         alias="finally",
         description=(
             "Steps that run after the step and its `catch`, even if these fail. The exit code of"
-            " the step remains. If it is 0, that of the `finally` steps is used. If the job"
-            " is cancelled or exceeds its time limit, each of these steps runs once, on its first"
-            " node, in the few seconds that the provider allows."
+            " the step remains. If it is 0, the exit code of the `finally` steps is used. If the"
+            " job is cancelled or exceeds its time limit, each of these steps runs once, on its"
+            " first node, in the few seconds that the provider allows."
         ),
     )
 
@@ -241,7 +244,8 @@ class Workflow(Model):
         default=None,
         description=(
             "Target of `$DEEPSQUARE_OUTPUT` after all steps have succeeded. One file is sent to a"
-            " URL; several files are sent as `output.zip`. The answer is in the job's output."
+            " URL; several files are sent as `output.zip`. The answer of the server is in the job's"
+            " output."
         ),
     )
     continuous_output_sync: bool = Field(
