@@ -35,11 +35,11 @@ def _seconds(text: str) -> int:
     if not match:
         raise ValueError(text)
     if match["days"]:
-        parts = [int(part) for part in match["of_day"].split(":")]
+        parts = list(map(int, match["of_day"].split(":")))
         parts += [0] * (3 - len(parts))  # minutes and seconds are optional
         hours, minutes, seconds = parts
         return int(match["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds
-    parts = [int(part) for part in match["clock"].split(":")]
+    parts = list(map(int, match["clock"].split(":")))
     if len(parts) == 1:
         return parts[0] * 60
     if len(parts) == 2:

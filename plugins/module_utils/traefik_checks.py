@@ -95,10 +95,12 @@ def missing_routes(rawdata: Mapping[str, Any], dynamic: Mapping[str, Any]) -> li
 
 
 def _is_served(router: Mapping[str, Any], served: Mapping[str, Any]) -> bool:
-    middlewares = [f"{middleware}@file" for middleware in router.get("middlewares", [])]
-    keys = ("rule", "service", "entryPoints")
-    is_same = all(served.get(key) == router[key] for key in keys)
-    return is_same and served.get("middlewares", []) == middlewares
+    for key in ("rule", "service", "entryPoints"):
+        if served.get(key) != router[key]:
+            return False
+    # Traefik appends the name of the provider, here "file", to each middleware.
+    expected_middlewares = [f"{name}@file" for name in router.get("middlewares", [])]
+    return served.get("middlewares", []) == expected_middlewares
 
 
 def missing_entry_points(served: list[Mapping[str, Any]], static: Mapping[str, Any]) -> list[str]:

@@ -149,7 +149,11 @@ def is_stuck(statuses: list[str]) -> bool:
     Args:
         statuses: The status of each replication agreement as JSON text.
     """
-    return any(json.loads(status).get("repl_rc") == RETRYING for status in statuses)
+    for text in statuses:
+        status = json.loads(text)
+        if status.get("repl_rc") == RETRYING:
+            return True
+    return False
 
 
 def search(

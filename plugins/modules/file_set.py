@@ -187,8 +187,12 @@ def main() -> None:
     removed = [path for path in absent if path.is_file() or path.is_symlink()]
     diff = list(differences(changed, removed))
     check(module, changed)
-    changed_paths = [file["path"] for file in changed]
-    held = [path for path in changed_paths if path in module.params["try_first"]]
+    changed_paths, held = [], []
+    for file in changed:
+        path = file["path"]
+        changed_paths.append(path)
+        if path in module.params["try_first"]:
+            held.append(path)
     if held:
         module.exit_json(changed=False, changes=[], held=held)
     changes = with_unsettled(module, changed_paths)

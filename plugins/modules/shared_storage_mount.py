@@ -88,7 +88,8 @@ def mount_points_of(text: str) -> list[str]:
         return []
     command, directories, *_ = json.loads(text)
     main_mount_point = command.split()[-1]
-    return [main_mount_point, *[directory["path"] for directory in directories]]
+    paths = [directory["path"] for directory in directories]
+    return [main_mount_point, *paths]
 
 
 def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:

@@ -192,17 +192,16 @@ def _check_partition(
     where: str, partition: Mapping[str, Any], compute_hosts: list[Host]
 ) -> Iterator[Diagnostic]:
     hosts = {host.name: host for host in compute_hosts}
-    named_nodes = [
-        node for node in expand_host_list(str(partition.get("Nodes", "ALL"))) if node != "ALL"
-    ]
-    declared: set[str] = set()
+    nodes = expand_host_list(str(partition.get("Nodes", "ALL")))
+    named_nodes = [node for node in nodes if node != "ALL"]
+    declared_devices: set[str] = set()
     for node in named_nodes or hosts:
         if node in hosts:
-            declared |= gres(hosts[node])
+            declared_devices |= gres(hosts[node])
         else:
             fault, allowed = f"{node} is not a compute host", f"ALL, or some of {', '.join(hosts)}"
             yield Diagnostic(where=f"{where}.Nodes", fault=fault, allowed=allowed)
-    for device in sorted(_devices(partition) - declared):
+    for device in sorted(_devices(partition) - declared_devices):
         yield Diagnostic(
             where=where,
             fault=f'uses device "{device}", but no node of the partition declares it',
