@@ -88,8 +88,8 @@ class ReplicaSetup:
 
     def is_same_file(self, path: str) -> bool:
         """Return whether a file of the replica has the published content."""
-        published = (self.publisher.root / path).read_bytes()
-        return self.served_file(path) == published
+        published_content = (self.publisher.root / path).read_bytes()
+        return self.served_file(path) == published_content
 
 
 @pytest.fixture(scope="session")

@@ -403,8 +403,8 @@ def sign_bare(key: rsa.RSAPrivateKey, text: bytes) -> bytes:
     """
     numbers = key.private_numbers()
     length = key.key_size // 8
-    padded = b"\x00\x01" + b"\xff" * (length - 3 - len(text)) + b"\x00" + text
-    return pow(int.from_bytes(padded), numbers.d, numbers.public_numbers.n).to_bytes(length)
+    padded_text = b"\x00\x01" + b"\xff" * (length - 3 - len(text)) + b"\x00" + text
+    return pow(int.from_bytes(padded_text), numbers.d, numbers.public_numbers.n).to_bytes(length)
 
 
 def _links(tree: Mapping[str, Any]) -> int:

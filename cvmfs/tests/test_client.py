@@ -38,13 +38,18 @@ def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
     replica_setup.publisher.publish(ALL)
     client = readers().client
     first_link, second_link = client.entry("/data/one"), client.entry("/data/two")
-    secret, shared = client.entry("/secret"), client.entry("/shared")
+    secret_directory, shared_directory = client.entry("/secret"), client.entry("/shared")
     listed_inodes = {entry.inode for entry in client.entries("/data")}
 
     assert (first_link.links, first_link.inode) == (2, second_link.inode)
     assert listed_inodes == {first_link.inode, client.entry("/data/large").inode}
-    assert (stat.S_IMODE(secret.mode), secret.uid, secret.gid, secret.mtime) == (0o400, 7, 8, NOW)
-    assert stat.S_IMODE(shared.mode) == 0o1777
+    assert (
+        stat.S_IMODE(secret_directory.mode),
+        secret_directory.uid,
+        secret_directory.gid,
+        secret_directory.mtime,
+    ) == (0o400, 7, 8, NOW)
+    assert stat.S_IMODE(shared_directory.mode) == 0o1777
     assert client.entry("/v1").links == 4  # two, and two directories in a nested catalog
     assert client.entry("/bin/alias").size == len("tool")
     assert client.entry("/no") is None

@@ -72,12 +72,12 @@ class TestUnavailableServer:
 
     @pytest.mark.parametrize("fault", [answer_altered, refuse_with(503), refuse_with(404)])
     def test_the_next_server_is_queried(self, replica_setup, readers, fault):
-        bad = Stratum0(replica_setup.publisher.root, NAME)
-        readers.first_urls.append(bad.url)
-        bad.fault_for_all = fault
+        faulty_server = Stratum0(replica_setup.publisher.root, NAME)
+        readers.first_urls.append(faulty_server.url)
+        faulty_server.fault_for_all = fault
 
         assert readers().tree() == plain(TREE)
-        bad.close()
+        faulty_server.close()
 
 
 class TestTrust:
@@ -86,17 +86,17 @@ class TestTrust:
     def test_a_revision_signed_with_another_key_is_refused(
         self, replica_setup, readers, keys, tmp_path
     ):
-        other = Publisher(tmp_path / "other", master=keys[1], signer=keys[0])
+        other_publisher = Publisher(tmp_path / "other", master=keys[1], signer=keys[0])
 
         with pytest.raises(RepositoryUntrusted, match="master key"):
-            readers(key=other.public_key(tmp_path / "other.pub"))
+            readers(key=other_publisher.public_key(tmp_path / "other.pub"))
 
     def test_an_older_revision_is_refused_by_this_and_the_next_client(self, replica_setup, readers):
         root = replica_setup.publisher.root
-        old = replica_setup.publisher.signed_files()
+        old_signed_files = replica_setup.publisher.signed_files()
         replica_setup.publisher.publish(NEWER)
         reader = readers()
-        for name, signed_file in old.items():
+        for name, signed_file in old_signed_files.items():
             (root / name).write_bytes(signed_file)
 
         with pytest.raises(RepositoryUntrusted, match="older"):

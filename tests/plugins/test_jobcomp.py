@@ -96,11 +96,11 @@ def complete(lua, source, spool):
 
     def run(*jobs, before="", between="", path=spool):
         plugin = source.replace(SPOOL_LINE, f"local SPOOL = {lua_value(str(path))}")
-        calls = []
+        calls_in_lua = []
         for job in jobs:
             record = f"{{ {lua_members(job)} }}"
-            calls.append(f"assert(slurm_jobcomp_log_record({record}) == slurm.SUCCESS)")
-        return lua(f"{before}\ndo\n{plugin}\nend\n" + f"\n{between}\n".join(calls))
+            calls_in_lua.append(f"assert(slurm_jobcomp_log_record({record}) == slurm.SUCCESS)")
+        return lua(f"{before}\ndo\n{plugin}\nend\n" + f"\n{between}\n".join(calls_in_lua))
 
     return run
 

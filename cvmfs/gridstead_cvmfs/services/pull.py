@@ -113,9 +113,9 @@ class Puller:
         if not is_stored and not self.objects.is_staged(catalog):
             size = self.upstream.fetch(catalog, lambda pieces: self.objects.stage(catalog, pieces))
         self._count(size, catalogs=1)
-        with self.databases.catalog(catalog) as opened:
-            self._fetch_all(opened.objects(), pool)
-            return [name for name in opened.nested() if name not in self._pulled]
+        with self.databases.catalog(catalog) as opened_catalog:
+            self._fetch_all(opened_catalog.objects(), pool)
+            return [name for name in opened_catalog.nested() if name not in self._pulled]
 
     def _leave(self, catalog: ObjectName) -> None:
         """Make a catalog a stored object, after everything below it."""
@@ -161,12 +161,14 @@ class Puller:
             self.report(self.progress)
 
 
-def _wait_for_some(running: dict[ObjectName, Future[None]]) -> dict[ObjectName, Future[None]]:
+def _wait_for_some(
+    running_fetches: dict[ObjectName, Future[None]],
+) -> dict[ObjectName, Future[None]]:
     """Wait until a fetch ends, raise its error if it failed, and return the other fetches."""
-    completed, _ = wait(running.values(), return_when=FIRST_COMPLETED)
+    completed, _ = wait(running_fetches.values(), return_when=FIRST_COMPLETED)
     for future in completed:
         future.result()
-    return {name: future for name, future in running.items() if future not in completed}
+    return {name: future for name, future in running_fetches.items() if future not in completed}
 
 
 def walk(databases: Databases, root: ObjectName, visited: set[ObjectName]) -> Iterator[ObjectName]:

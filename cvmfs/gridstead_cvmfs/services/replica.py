@@ -234,8 +234,8 @@ class Replica:
             puller.fetch(manifest.metainfo)
         if manifest.history is not None:
             puller.fetch(manifest.history)
-            for tagged in ports.databases.tagged_catalogs(manifest.history):
-                puller.pull(tagged)
+            for tagged_catalog in ports.databases.tagged_catalogs(manifest.history):
+                puller.pull(tagged_catalog)
         puller.pull(manifest.catalog)
         ports.objects.sync()
         return puller.progress
@@ -249,8 +249,8 @@ class Replica:
                 if root.kind is ObjectKind.CATALOG:
                     yield from walk(databases, root, visited)
                 if root.kind is ObjectKind.HISTORY:
-                    for tagged in databases.tagged_catalogs(root):
-                        yield from walk(databases, tagged, visited)
+                    for tagged_catalog in databases.tagged_catalogs(root):
+                        yield from walk(databases, tagged_catalog, visited)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -132,14 +132,14 @@ def test_nonce_gap_of_a_lost_transaction_is_filled(site, position, is_lost):
         site.crash(1, sent=True)
     site.chain.anvil.rpc("evm_setAutomine", False)
     before = site.next_nonce()
-    other = DirectSender(site.chain.node, ADMIN).draft(
+    other_transaction = DirectSender(site.chain.node, ADMIN).draft(
         Payload(to=OPERATOR.address, data="0x", gas=None), nonce=before, name="another program's"
     )
-    site.chain.anvil.rpc("eth_sendRawTransaction", other.raw)
+    site.chain.anvil.rpc("eth_sendRawTransaction", other_transaction.raw)
     site.crash(1, sent=True)
     intent = read(site.path).intents[-1]
     assert intent.nonce == before + 1
-    site.chain.anvil.rpc("anvil_dropTransaction", other.hash)
+    site.chain.anvil.rpc("anvil_dropTransaction", other_transaction.hash)
     if is_lost:
         for tx_hash in intent.hashes:
             site.chain.anvil.rpc("anvil_dropTransaction", tx_hash)
@@ -154,15 +154,15 @@ def test_nonce_gap_of_a_lost_transaction_is_filled(site, position, is_lost):
 def test_created_contracts_are_found_without_receipts(site):
     """Some nodes delete old receipts."""
     site.crash(6, sent=True)
-    deleted = set()
+    deleted_hashes = set()
     for intent in read(site.path).intents:
-        deleted.update(intent.hashes)
+        deleted_hashes.update(intent.hashes)
 
     class ForgetfulNode(Node):
         def batch(self, requests):
             answers = super().batch(requests)
             for index, (method, params) in enumerate(requests):
-                if method == "eth_getTransactionReceipt" and params[0] in deleted:
+                if method == "eth_getTransactionReceipt" and params[0] in deleted_hashes:
                     answers[index] = None
             return answers
 

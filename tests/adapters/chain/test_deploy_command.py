@@ -75,9 +75,9 @@ def test_planned_transactions_are_sent_and_the_set_is_verified(deploy):
     addresses = contract_addresses(status)
     assert addresses == {step["contract"]: step["creates"] for step in creations(plan)}
     assert field_values(status["contracts"], "code") == {"ours"}
-    governed = {"MetaScheduler", "ProviderManager"}
-    assert holders(status, "matcher") == {(contract, OPERATOR) for contract in governed}
-    assert {contract for contract, _ in holders(status, "admin")} == governed
+    governed_contracts = {"MetaScheduler", "ProviderManager"}
+    assert holders(status, "matcher") == {(contract, OPERATOR) for contract in governed_contracts}
+    assert {contract for contract, _ in holders(status, "admin")} == governed_contracts
     document = json.loads(deploy.file.read_text())
     assert document["contracts"] == addresses
     assert document["first_block"] == status["first_block"]

@@ -32,7 +32,7 @@ def grid(chain):
     return real_grid
 
 
-def call(grid, wallet, function, *arguments, contract="meta_scheduler"):
+def call_contract(grid, wallet, function, *arguments, contract="meta_scheduler"):
     """Call a function of a contract with a wallet."""
     target = getattr(grid.devnet.contracts, contract)
     sender = DirectSender(grid.devnet.node, wallet)
@@ -42,7 +42,7 @@ def call(grid, wallet, function, *arguments, contract="meta_scheduler"):
 def error_of(grid, wallet, function, *arguments, contract="meta_scheduler"):
     """Call a function that reverts; return the name and the arguments of its error."""
     with pytest.raises(TransactionReverted) as refusal:
-        call(grid, wallet, function, *arguments, contract=contract)
+        call_contract(grid, wallet, function, *arguments, contract=contract)
     return refusal.value.error_name, refusal.value.arguments
 
 
@@ -84,7 +84,7 @@ def test_errors_of_request(grid):
         "Error",
         ("ERC20: insufficient allowance",),
     )
-    call(grid, devnet.admin, "setEnableRequestNewJob", False)
+    call_contract(grid, devnet.admin, "setEnableRequestNewJob", False)
     assert error_of(grid, devnet.customer, *request) == ("NewJobRequestDisabled", ())
 
 
@@ -183,7 +183,7 @@ def test_errors_of_top_up(grid):
     assert error_of(grid, grid.devnet.customer, *top_up) == ("NoSpendingAuthority", ())
     allow = ("setDelegateSpendingAuthority", running_id, True)
     assert error_of(grid, outsider, *allow) == ("CustomerOnly", (outsider.address, grid.customer))
-    call(grid, grid.devnet.customer, *allow)
+    call_contract(grid, grid.devnet.customer, *allow)
     paid_min = billing_oracle.paid_seconds(200 * COIN, billing_oracle.price(SMALL, PRICES)) // 60
     assert error_of(grid, grid.devnet.provider, *top_up) == (
         "RemainingTimeAboveLimit",
@@ -217,6 +217,6 @@ def test_errors_of_provider_administration(grid):
     assert admin_error("approve", grid.provider) == ("AlreadyDone", ())
     assert admin_error("remove", outsider) == ("NoProvider", ())
     assert admin_error("unban", grid.provider) == ("AlreadyDone", ())
-    call(grid, grid.devnet.admin, "ban", grid.provider, contract="providers")
+    call_contract(grid, grid.devnet.admin, "ban", grid.provider, contract="providers")
     assert admin_error("ban", grid.provider) == ("AlreadyDone", ())
     assert error_of_register(grid, HARDWARE) == ("Banned", ())

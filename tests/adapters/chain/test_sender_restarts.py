@@ -25,18 +25,18 @@ def grid(chain):
 @pytest.fixture
 def wallet_sender(grid, tmp_path):
     """The provider's sender."""
-    opened = WalletSender(grid.devnet, grid.devnet.provider, tmp_path)
-    yield opened
-    opened.close()
+    sender = WalletSender(grid.devnet, grid.devnet.provider, tmp_path)
+    yield sender
+    sender.close()
 
 
 @pytest.fixture
 def twin(grid, tmp_path):
     """Another program with the same wallet and a separate store."""
     (tmp_path / "twin").mkdir()
-    opened = WalletSender(grid.devnet, grid.devnet.provider, tmp_path / "twin")
-    yield opened
-    opened.close()
+    sender = WalletSender(grid.devnet, grid.devnet.provider, tmp_path / "twin")
+    yield sender
+    sender.close()
 
 
 def are_known(wallet_sender):

@@ -69,9 +69,9 @@ def test_caller_without_a_certificate_is_refused(address, authority):
 
 
 def test_caller_with_a_certificate_of_another_ca_is_refused(address, authority, tmp_path):
-    untrusted = Authority(tmp_path, name="other-ca").issue("supervisor")
+    untrusted_certificate = Authority(tmp_path, name="other-ca").issue("supervisor")
 
-    assert refusal_status(address, authority, untrusted) is grpc.StatusCode.UNAVAILABLE
+    assert refusal_status(address, authority, untrusted_certificate) is grpc.StatusCode.UNAVAILABLE
 
 
 def test_unknown_method_is_unimplemented(address, authority):
