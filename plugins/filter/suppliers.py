@@ -27,9 +27,9 @@ def supplier_looks(
     """
     replicas = {}
     for name in suppliers:
-        registered = hostvars[name].get(result, {})
-        if "replica" in registered:
-            replicas[name] = registered["replica"]
+        registered_result = hostvars[name].get(result, {})
+        if "replica" in registered_result:
+            replicas[name] = registered_result["replica"]
     return replicas
 
 

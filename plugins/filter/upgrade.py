@@ -30,6 +30,7 @@ SERVERS = ("accounting", "controller")  # all later stages send requests to thes
 SAME_VERSION = ("controller", "backup_controller")
 SERIES_DISTANCE_MAX = 2
 MONTH_OF_SECOND_SERIES = 9
+# Year, month and number of a version of Debian, which may begin with an epoch: ``1:24.11.5-4``.
 UPSTREAM = re.compile(r"(?:\d+:)?(\d+)\.(\d+)\.(\d+)")
 
 Releases = Mapping[str, Mapping[str, Any]]
@@ -141,10 +142,10 @@ def hosts_by_target(releases: Releases, hosts: Iterable[str]) -> dict[str, str]:
     for host in hosts:
         if host in releases:
             by_version.setdefault(releases[host]["target"], []).append(host)
-    joined = {}
+    text_by_version = {}
     for version, names in by_version.items():
-        joined[version] = ", ".join(names)
-    return joined
+        text_by_version[version] = ", ".join(names)
+    return text_by_version
 
 
 def missing_version_reason(release: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ def known_flags(help_text: str) -> dict[str, Any]:
     ``<name>`` in the tree matches any name.
     """
     tree: dict[str, Any] = {}
+    # A line of the help is, for example, ``    --entrypoints.<name>.address  (Default: "")``.
     for flag in re.findall(r"^ +--(\S+)", help_text, re.MULTILINE):
         node = tree
         for part in flag.replace("[n]", "").split("."):

@@ -104,22 +104,22 @@ def plan_reload(properties: dict[str, str], options: dict[str, Any]) -> tuple[st
     The action is ``restart``, ``reload`` or an empty text.
     """
     now, monotonic = time.time(), time.monotonic()
-    started, ready, reloaded = (
+    started_at, ready_at, reloaded_at = (
         to_unix_time(properties[name], now, monotonic) for name in TIMESTAMPS
     )
-    newer = files_newer_than(options["reads"], started)
-    if newer or options["restart"]:
-        return "restart", reasons(newer)
-    last_read = reloaded if reloaded > ready else started
-    newer = files_newer_than(options["rereads"], last_read)
-    if newer or options["reload"]:
-        return "reload", reasons(newer)
+    newer_files = files_newer_than(options["reads"], started_at)
+    if newer_files or options["restart"]:
+        return "restart", reasons(newer_files)
+    last_read_at = reloaded_at if reloaded_at > ready_at else started_at
+    newer_files = files_newer_than(options["rereads"], last_read_at)
+    if newer_files or options["reload"]:
+        return "reload", reasons(newer_files)
     return "", []
 
 
-def reasons(newer: list[str]) -> list[str]:
+def reasons(newer_files: list[str]) -> list[str]:
     """Return a reason for each newer file. Without newer files, the task required the action."""
-    return [f"{path} is newer" for path in newer] or ["the task requires it"]
+    return [f"{path} is newer" for path in newer_files] or ["the task requires it"]
 
 
 def properties_of(text: str) -> dict[str, str]:
@@ -132,13 +132,13 @@ def properties_of(text: str) -> dict[str, str]:
         >>> properties_of(first + "\nActiveState=failed\nNeedDaemonReload=yes\n")
         {'ActiveState': 'active', 'NeedDaemonReload': 'yes'}
     """
-    first, *others = text.split("\n\n")
+    first_text, *other_texts = text.split("\n\n")
     properties = {}
-    for line in first.splitlines():
+    for line in first_text.splitlines():
         name, value = line.split("=", 1)
         properties[name] = value
-    for other in others:
-        if "NeedDaemonReload=yes" in other.splitlines():
+    for text_of_unit in other_texts:
+        if "NeedDaemonReload=yes" in text_of_unit.splitlines():
             properties["NeedDaemonReload"] = "yes"
     return properties
 

@@ -87,6 +87,7 @@ changes:
 # object classes, and its own keywords to schema definitions.
 EXTENSIBLE = frozenset({"objectclass", "objectclasses", "attributetypes"})
 SCHEMA_ATTRIBUTES = frozenset({"objectclasses", "attributetypes"})
+# The object identifier in a schema definition: ``( 1.3.6.1.4.1.1 NAME ...``.
 OID = re.compile(r"^\(\s*([0-9.]+)\s")
 
 Attributes = dict[str, list[str]]

@@ -135,22 +135,22 @@ def write(path: Path, file: dict[str, Any]) -> None:
     write_whole(path, file["content"].encode(), mode=int(file["mode"], 8), owner=0, group=0)
 
 
-def with_unsettled(module: AnsibleModule, changed: list[str]) -> list[str]:
+def with_unsettled(module: AnsibleModule, changed_paths: list[str]) -> list[str]:
     """Return the paths that changed or are in the note, in the order of the files.
 
     If a file changed, writes these paths to the note, except in check mode.
     """
     if not module.params["unsettled"]:
-        return changed
+        return changed_paths
     note = Path(module.params["unsettled"])
     paths_in_note = json.loads(content_of(note) or "[]")
-    pending = {*changed, *paths_in_note}
+    unsettled_paths = {*changed_paths, *paths_in_note}
     unsettled = []
     for file in module.params["files"]:
         path = file["path"]
-        if path in pending:
+        if path in unsettled_paths:
             unsettled.append(path)
-    if changed and not module.check_mode:
+    if changed_paths and not module.check_mode:
         write_whole(note, json.dumps(unsettled).encode())
     return unsettled
 

@@ -98,12 +98,12 @@ def packages_to_remove(present: set[str], before: set[str], manual: set[str], ru
     apt's answer is not used otherwise, because apt keeps packages that could replace an earlier
     package: it keeps gawk because gawk could replace mawk.
     """
-    installed = present - before - manual
-    if not installed:
+    installed_by_site = present - before - manual
+    if not installed_by_site:
         return set()
-    affected = simulated_packages(run(*SIMULATE, "remove", *sorted(installed)))
-    if affected <= installed:
-        return installed
+    removed_with_them = simulated_packages(run(*SIMULATE, "remove", *sorted(installed_by_site)))
+    if removed_with_them <= installed_by_site:
+        return installed_by_site
     return simulated_packages(run(*SIMULATE, "autoremove")) - before
 
 

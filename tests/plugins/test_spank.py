@@ -150,6 +150,7 @@ def test_start_and_end_reports_are_credentials_valid_for_one_minute(stepd, agent
     stepd(address(agent), step=step)
 
     end, start = receive(agent, 2)
+    # Two times follow the name of the node: the start, and the time of the report.
     pattern = rf"CREDENTIAL:60:gridstead1 {{}} 4711 200001 {word} {re.escape(node)} (\d+) (\d+)"
     start_match = re.fullmatch(pattern.format("start"), start)
     end_match = re.fullmatch(pattern.format("end"), end)
@@ -220,7 +221,7 @@ def test_plugin_is_hardened(tool, spank_plugin):
 
     assert "GNU_RELRO" in result.stdout
     assert "BIND_NOW" in result.stdout
-    assert re.search(r"GNU_STACK.* RW ", result.stdout)
+    assert re.search(r"GNU_STACK.* RW ", result.stdout)  # the stack is not executable
 
 
 def test_a_second_build_changes_nothing(tool, spank_plugin):

@@ -49,7 +49,7 @@ TEMPLATE_GLOBALS = frozenset(
         "undef",
     }
 )
-_WORD = re.compile(r"[a-z][a-z0-9_]+")
+_WORD = re.compile(r"[a-z][a-z0-9_]+")  # anything that can be the name of a variable
 
 
 @dataclass(frozen=True)

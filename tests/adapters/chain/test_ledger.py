@@ -202,6 +202,7 @@ def test_events_of_a_job_are_in_order(joined_grid):
         (ChainEventKind.JOB_REFUSED, joined_grid.customer, joined_grid.provider),
     ]
     assert len(transitions) == 3
+    # The ledger returns the events in the order of the chain.
     positions = [(event.block, event.index) for event in events]
     assert positions == sorted(positions)
 
