@@ -127,7 +127,7 @@ TREE: Mapping[str, Any] = {
 
 
 def new_key() -> rsa.RSAPrivateKey:
-    """Return a new RSA key, which is small because that is fast."""
+    """Return a new RSA key. The key is small, because a large key takes long to create."""
     return rsa.generate_private_key(public_exponent=65537, key_size=1024)
 
 

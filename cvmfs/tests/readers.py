@@ -97,7 +97,7 @@ class Readers:
 
 
 def contents_of(tree):
-    """Return a tree in which every file is its content."""
+    """Return the tree with the content of each file in place of the file."""
     match tree:
         case Nested():
             return contents_of(tree.tree)

@@ -20,7 +20,7 @@ class Stratum0:
         requests: How often each path was requested.
         faults: The function that answers instead of the server, by path.
         fault_for_all: The function that answers all requests; None for normal answers.
-        released: An event that is set when the server stops. It ends answers that hang.
+        released: An event that is set when the server stops. The event ends answers that hang.
     """
 
     def __init__(self, root: Path, name: str, host: str = "127.0.0.1") -> None:

@@ -15,8 +15,8 @@ def node_states(lines: Iterable[str]) -> dict[str, str]:
     """Return the state of each node.
 
     Args:
-        lines: Lines ``node|state|...`` of sinfo, with columns of any width. sinfo prints a node
-            once for each of its partitions, always with the same state.
+        lines: Lines ``node|state|...`` of sinfo, with columns of any width. A node has
+            one line for each of its partitions, always with the same state.
     """
     states = {}
     for line in lines:

@@ -63,7 +63,7 @@ def series_number(version: str) -> int:
 
 
 def upgrade_changes(releases: Releases) -> list[str]:
-    """Return one line with its hosts for each change of the upgrade, sorted."""
+    """Return a line for each package that the upgrade changes, with the affected hosts, sorted."""
     hosts_by_change: dict[str, list[str]] = {}
     for host, release in releases.items():
         for package in release.get("newer", []):
@@ -85,8 +85,8 @@ def upgrade_changes(releases: Releases) -> list[str]:
 def upgrade_stages(releases: Releases, cluster: Cluster) -> dict[str, list[str]]:
     """Return the hosts that each stage must upgrade.
 
-    A host with several components is upgraded once, with the first of them, because its components
-    share one set of packages.
+    A host with several components is upgraded once, in the stage of its first component, because
+    all components share one set of packages.
     """
     remaining = set()
     for host, release in releases.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds mistakes in a configuration of Traefik, its log and the answers of its API.
+"""Finds mistakes in Traefik's configuration, in its log, and in the answers of its API.
 
 The functions read and write no files and send no requests.
 """
@@ -144,7 +144,7 @@ def _texts_of(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def make_trial(static: Mapping[str, Any], folder: str, addresses: Iterator[str]) -> dict[str, Any]:
-    """Return a copy of a static configuration for a test run, which writes only to one folder.
+    """Return a copy of a static configuration. A Traefik that uses it writes only to one folder.
 
     Args:
         static: The configuration.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ensures that a daemon runs, is enabled at boot, and has loaded the current version of its files.
 
-A handler would restart a daemon after a change. But if a run is interrupted before its handlers,
-the daemon still uses older files, and the next run finds no change. Therefore this module compares
+Handlers are not sufficient: if a run is interrupted before its handlers, the daemon still uses the
+old files, and the next run finds no change. Therefore this module compares
 times on the host: a daemon must restart if one of its files is newer than its last start.
 """
 
@@ -63,7 +63,7 @@ why:
 
 STATES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
 # The times at which the daemon was started, was ready, and was last reloaded. Before the first
-# reload, the last two are equal.
+# reload, the second and the third time are equal.
 TIMESTAMPS = (
     "InactiveExitTimestampMonotonic",
     "ActiveEnterTimestampMonotonic",

@@ -85,9 +85,9 @@ ELEMENT = re.compile(r"\{replica (\d+)[^}]*\} \S+ (\S+)")
 KEEP_ALIVE = "cn=repl keep alive"
 MAPPING = "cn=mapping tree,cn=config"
 STATUS = "nsds5replicaLastUpdateStatusJSON"
-# The server's code for a change that it could not send and will send again. A server that was
-# killed within 30 s after a change repeats this forever: its new changelog does not contain the
-# last change that the other supplier has, and replication must continue from that change.
+# The code of a status: the server could not send a change and will try again. A server that was
+# killed within 30 s after a change tries forever. Replication must continue from the last change
+# that the other supplier has, but the server's new changelog does not contain that change.
 RETRYING = "18"
 PAUSE_S = 0.5
 CHECK = "it has the changes of the other supplier"

@@ -94,9 +94,9 @@ def by_state(states: str) -> tuple[set[str], set[str]]:
 def packages_to_remove(present: set[str], before: set[str], manual: set[str], run: Run) -> set[str]:
     """Return the packages that the site installed and that are not marked as manually installed.
 
-    If a package that stays depends on one of them, returns only those that apt considers unneeded.
-    apt's answer is not used otherwise, because apt keeps packages that could replace an earlier
-    package: it keeps gawk because gawk could replace mawk.
+    If a remaining package depends on one of these packages, returns only the packages that apt
+    considers unneeded. Otherwise the answer of apt is not used, because apt keeps a package that
+    could replace an earlier package. For example, apt keeps gawk because gawk could replace mawk.
     """
     installed_by_site = present - before - manual
     if not installed_by_site:

@@ -129,7 +129,7 @@ def start_query(path: str) -> subprocess.Popen[str]:
 
 
 def jobs(module: AnsibleModule) -> list[str]:
-    """Return the titles of the step daemons on this host, which contain the ids of the jobs."""
+    """Return the process titles of the step daemons on this host. A title contains a job's id."""
     code, text, err = module.run_command(STEP_DAEMONS)
     if code > 1:  # pgrep exits with 1 if no process matches
         module.fail_json(msg=f"could not look for jobs: {err.strip()}")

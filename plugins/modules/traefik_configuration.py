@@ -5,8 +5,8 @@ Traefik has no command that checks a configuration. It ignores an unknown static
 old routes if a dynamic file is invalid. Therefore two checks precede every change of the files:
 
 1. Each static key is a flag in the output of ``traefik --help``.
-2. A second Traefik starts with the new files on free loopback ports. Its API and its log report no
-   error of a route.
+2. A second Traefik starts with the new files on free loopback ports. Its API and its log must
+   report no error of a route.
 
 State ``live`` checks the running Traefik instead.
 """

@@ -171,7 +171,7 @@ def test_an_admin_comment_without_a_job_key_is_refused(submit, admin_comment):
     assert submit(caller=SLURM, uid=WALLET, gid=GID, admin_comment=admin_comment).code == ERROR
 
 
-def test_bad_admin_comment_is_not_replaced_by_a_good_comment(submit):
+def test_invalid_admin_comment_is_not_replaced_by_a_valid_comment(submit):
     response = submit(caller=ROOT, uid=WALLET, gid=GID, admin_comment="mine", comment=JOB_KEY)
 
     assert response.code == ERROR

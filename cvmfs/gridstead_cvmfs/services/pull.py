@@ -40,7 +40,7 @@ class PullOptions:
 
 @dataclass(slots=True)
 class _Visit:
-    """A catalog that is being pulled. Before it is read, its nested catalogs are None."""
+    """A catalog that is being pulled. ``nested`` is None until the catalog has been read."""
 
     catalog: ObjectName
     nested: list[ObjectName] | None = None
@@ -148,7 +148,7 @@ class Puller:
             raise RepositoryUnavailable("pull was stopped", hint="The next pull resumes.")
 
     def _count(self, size: int | None, *, catalogs: int = 0) -> None:
-        """Add an object to the progress. Its size is None if it was not fetched."""
+        """Add an object to the progress. ``size`` is None if the object was not fetched."""
         with self._lock:
             progress = self.progress
             self.progress = replace(
@@ -177,7 +177,7 @@ def walk(databases: Databases, root: ObjectName, visited: set[ObjectName]) -> It
     Args:
         databases: Reads catalogs.
         root: The catalog to start from.
-        visited: Catalogs of earlier walks, which are skipped. This walk adds its catalogs.
+        visited: Catalogs of earlier walks. They are skipped. This walk adds its own catalogs.
     """
     remaining = [root]
     while remaining:

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A replica of a CVMFS repository: pulls signed revisions and removes old objects.
 
-A pull has these steps: check the signed files; fetch the objects, and store each catalog after
-everything below it; save the state with the new revision; publish the whitelist; publish the
-manifest. After a crash at any point the previous revision is complete, and the next pull resumes.
+A pull has these steps:
+
+1. Check the signed files.
+2. Fetch the objects. Store each catalog after all objects that it lists.
+3. Save the state with the new revision.
+4. Publish the whitelist, then the manifest.
+
+After a crash at any point the previous revision is complete, and the next pull resumes.
 """
 
 from __future__ import annotations

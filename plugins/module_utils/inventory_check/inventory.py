@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts, groups and variables of an inventory, and the rendering of variables.
 
-A variable is rendered as Ansible does it: when the value is read, and with the variables of a host.
-No host is contacted. A template may create a missing secret. The secret is then written to a
+As in Ansible, a variable is rendered when its value is read, with the variables of a host. No host
+is contacted. A template may create a missing secret. The secret is then written to a
 temporary folder, which is removed after the check.
 """
 

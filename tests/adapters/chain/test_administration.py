@@ -144,7 +144,7 @@ def is_accepted(chain, constant, value):
 
 
 def test_refusal_of_the_contract_has_a_hint(chain):
-    """For example if the contracts were built with other bounds than this release knows."""
+    """A contract refuses a value if its bounds differ from the bounds that this release knows."""
     cut = find_constant("deepsquareCut")
     cut_with_wide_bounds = replace(cut, minimum=0, maximum=1000)
     inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)
@@ -161,7 +161,7 @@ def test_refusal_of_the_contract_has_a_hint(chain):
     assert isinstance(refusal.value.__cause__, TransactionReverted)
 
 
-def test_set_is_closed_and_opened(contracts_cli, chain):
+def test_closed_set_refuses_jobs_until_it_is_opened(contracts_cli, chain):
     assert contracts_cli.run("close").code == 0
     assert contracts_cli.status()[1]["accepts_jobs"] is False
     with pytest.raises(TransactionReverted, match="NewJobRequestDisabled"):
@@ -289,9 +289,9 @@ def admin_contracts(state):
 
 @SEALED_OR_NOT
 def test_take_over_needs_the_old_admin(contracts_cli, chain, governed_contracts):
-    """Otherwise the old admin would keep its role.
+    """The command fails if it does not find the old admin, because that admin would keep its role.
 
-    The old admin is not found by a search for events that starts at too late a block.
+    A search for events that starts at too late a block does not find the old admin.
     """
     old_admin, new_admin = wallet(ADMIN).address, wallet(NEW_OWNER).address
     late_block = int(chain.node.ask("eth_blockNumber"), 16) + 1

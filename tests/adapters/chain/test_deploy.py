@@ -158,7 +158,7 @@ def test_renamed_files_are_never_replaced(site):
 
 
 def test_unused_supply_is_reported(site):
-    """It is reported while the creation of Credit is pending, and after it is mined."""
+    """The report appears while the creation of Credit is pending, and after it is mined."""
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
     note = f"Credit was created with {COIN} wei by an earlier run"

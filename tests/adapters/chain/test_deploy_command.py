@@ -139,7 +139,7 @@ def test_status_of_an_unfinished_deployment_is_an_error(deploy):
     assert "is not finished" in err
 
 
-def test_wrong_set_is_printed_with_finding_and_hint(deploy):
+def test_status_of_an_inconsistent_set_prints_finding_and_hint(deploy):
     deploy()
     document = json.loads(deploy.file.read_text())
     document["contracts"]["Credit"] = "0x" + "12" * 20

@@ -160,7 +160,7 @@ def test_registration_goes_to_the_provider_manager(version):
 
 
 def test_panic_on_plain_deepsquare_has_no_minutes():
-    """Its contracts bill the reported minutes, and a panic is the provider's fault."""
+    """DeepSquare's contracts bill the reported minutes, but a panic is the provider's fault."""
     panic = replace(SETTLE, state=JobState.PANICKED, seconds=500)
 
     assert decode_arguments(encode([panic], contracts_of_version("")), SET_STATUS)[2] == 0

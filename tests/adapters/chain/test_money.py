@@ -107,7 +107,7 @@ def test_running_job_keeps_its_price_if_the_contracts_fix_it(joined_grid, claime
 
 @on_both
 def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
-    """On plain DeepSquare its prices are unknown; a price of 0 would give unlimited time."""
+    """On plain DeepSquare the provider's prices are unknown, and a price of 0 limits no time."""
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -138,9 +138,9 @@ def time_limit_of(job):
 def test_plain_deepsquare_limits_the_bill_if_the_start_is_reported_late(
     chain, expected, reported_s, billed_min
 ):
-    """It bills at most 15 minutes more than the time since the report of the start.
+    """DeepSquare bills at most 15 minutes more than the time since the report of the start.
 
-    If more time is reported, it bills only the minimum.
+    If the provider reports more time, DeepSquare bills only the minimum.
     """
     grid = RealGrid(chain)
     grid.register()

@@ -66,7 +66,7 @@ def job_in_state(grid, state):
     return number
 
 
-def test_errors_of_request(grid):
+def test_invalid_request_reverts_with_its_error(grid):
     devnet = grid.devnet
     request = ("requestNewJob", DEFINITION, 200 * COIN, NAME, False)
 
@@ -88,7 +88,7 @@ def test_errors_of_request(grid):
     assert error_of(grid, devnet.customer, *request) == ("NewJobRequestDisabled", ())
 
 
-def test_errors_of_match(grid):
+def test_invalid_match_reverts_with_its_error(grid):
     devnet, number = grid.devnet, job_in_state(grid, JobState.PENDING)
     job_id = number.to_bytes(32)
     cancelled_id = job_in_state(grid, JobState.CANCELLED).to_bytes(32)
@@ -110,12 +110,12 @@ def test_errors_of_match(grid):
 @pytest.mark.parametrize(
     "function", ["claimNextJob", "claimNextCancellingJob", "claimNextTopUpJob"]
 )
-def test_errors_of_claims(grid, function):
+def test_invalid_claim_reverts_with_its_error(grid, function):
     assert error_of(grid, grid.devnet.customer, function) == ("ProviderNotJoined", ())
     assert error_of(grid, grid.devnet.provider, function) == ("NoJob", ())
 
 
-def test_errors_of_set_status(grid):
+def test_invalid_status_reverts_with_its_error(grid):
     devnet, number = grid.devnet, job_in_state(grid, JobState.SCHEDULED)
 
     assert status_error(grid, number, JobState.RUNNING, wallet=devnet.customer) == (
@@ -134,7 +134,7 @@ def test_errors_of_set_status(grid):
     assert status_error(grid, UNKNOWN_JOB, JobState.FAILED) == ("InvalidJob", ())
 
 
-def test_errors_of_refuse(grid):
+def test_invalid_refusal_reverts_with_its_error(grid):
     number = job_in_state(grid, JobState.RUNNING)
     job_id = number.to_bytes(32)
 
@@ -152,7 +152,7 @@ def test_errors_of_refuse(grid):
     )
 
 
-def test_errors_of_cancel(grid):
+def test_invalid_cancel_reverts_with_its_error(grid):
     number = job_in_state(grid, JobState.PENDING)
     job_id = number.to_bytes(32)
 
@@ -168,7 +168,7 @@ def test_errors_of_cancel(grid):
     )
 
 
-def test_errors_of_top_up(grid):
+def test_invalid_top_up_reverts_with_its_error(grid):
     pending_id = job_in_state(grid, JobState.PENDING).to_bytes(32)
     running_id = job_in_state(grid, JobState.RUNNING).to_bytes(32)
     outsider = wallet(91)
@@ -191,7 +191,7 @@ def test_errors_of_top_up(grid):
     )
 
 
-def test_errors_of_register(grid):
+def test_invalid_registration_reverts_with_its_error(grid):
     assert error_of_register(grid, (0, [], [], [])) == ("InvalidNodesCount", ())
     assert error_of_register(grid, (2, [0], [4], [1000])) == ("ArrayLengthMismatch", ())
     assert error_of_register(grid, (1, [0], [0], [1000])) == ("InvalidTotalCpus", ())
@@ -204,7 +204,7 @@ def error_of_register(grid, hardware):
     return error_of(grid, grid.devnet.provider, *arguments, contract="providers")
 
 
-def test_errors_of_provider_administration(grid):
+def test_invalid_provider_administration_reverts_with_its_error(grid):
     def admin_error(function, address):
         return error_of(grid, grid.devnet.admin, function, address, contract="providers")
 

@@ -155,7 +155,7 @@ def test_replacement_survives_a_crash_before_it_is_sent(grid, wallet_sender):
 
 
 def test_wallet_without_coins_continues_after_funding(grid, wallet_sender):
-    """The stored transaction is sent after the funding, and no other one is signed."""
+    """The stored transaction is sent after the funding, and no other transaction is signed."""
     numbers = claim_jobs(grid, 3)
     wallet_sender.put_running(grid, *numbers)
     grid.devnet.anvil.rpc("anvil_setBalance", wallet_sender.wallet.address, "0x1")

@@ -30,7 +30,7 @@ from gridstead.domain.contracts.deployment import Role
 from gridstead.domain.diagnostic import Severity
 
 
-def test_status_of_a_complete_set(contracts_cli, chain):
+def test_status_of_a_complete_set_has_no_findings(contracts_cli, chain):
     code, status = contracts_cli.status()
 
     assert code == 0
@@ -180,7 +180,7 @@ def test_status_reports_an_unsealed_set(contracts_cli):
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)
-def test_status_of_the_first_generation(contracts_cli, chain):
+def test_status_reads_the_first_generation(contracts_cli, chain):
     code, status = contracts_cli.status()
 
     assert (code, status["version"], status["generation"]) == (0, None, 1)

@@ -18,7 +18,7 @@ DATABASE = "gridstead.adapters.store.database"
 
 
 def enter_within(scripts, *, seconds):
-    """Enter the exclusive section. If it is occupied, retry for this many seconds."""
+    """Enter the exclusive section. While another instance is in it, retry for ``seconds``."""
     for _ in range(seconds * 10):
         try:
             with scripts.exclusive():

@@ -17,7 +17,7 @@ from gridstead.errors import ConfigError, LoggerUnavailable, NotAllowed
 
 
 class Logger:
-    """A fake logger that accepts chunks or raises ``error``. It hangs until ``proceed`` is set."""
+    """A fake logger that accepts chunks or raises ``error``, after ``proceed`` is set."""
 
     def __init__(self) -> None:
         self.received = []

@@ -172,7 +172,7 @@ class TestHostileRepositories:
         assert not file_of_hooks.exists()
 
     def test_large_files_of_a_repository_are_not_fetched(self, repository, modules):
-        """The adapter asks the server to omit large files, which is a filter of git."""
+        """The adapter asks the server to omit large files, with a filter of git."""
         repository.commit(LARGE_FILES)
         repository.git("config", "uploadpack.allowFilter", "true")
 

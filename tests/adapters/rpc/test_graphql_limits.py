@@ -96,7 +96,7 @@ class TestLimits:
 class TestSlowModules:
     @pytest.fixture
     def release_modules(self, monkeypatch):
-        """Return an event. Every fetch of a module waits until it is set."""
+        """Return an event. Every fetch of a module waits until the event is set."""
         event = threading.Event()
 
         def module(_):

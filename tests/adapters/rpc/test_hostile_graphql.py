@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random faulty GraphQL requests. Each gets an answer and has no side effect.
 
-Together with tests/unit/workflow/test_hostile.py and test_hostile_grpc.py, these are ten thousand
+tests/unit/workflow/test_hostile.py, test_hostile_grpc.py and this module together test ten thousand
 workflows and requests.
 """
 

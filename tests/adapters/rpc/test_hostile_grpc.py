@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random faulty gRPC requests, also with malformed bytes. Each gets a status and stores nothing.
 
-Together with tests/unit/workflow/test_hostile.py and test_hostile_graphql.py, these are ten
+tests/unit/workflow/test_hostile.py, test_hostile_graphql.py and this module together test ten
 thousand workflows and requests.
 """
 

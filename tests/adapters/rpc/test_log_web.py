@@ -66,7 +66,7 @@ class WebLogger:
         )
 
     def call(self, method, body, content_type=TEXT, **headers):
-        """Wait for the end of a call. Return its messages and its trailers."""
+        """Make a call, wait for its end, and return the messages and the trailers."""
         with self.open(method, body, content_type, **headers) as response:
             assert response.status_code == 200
             all_frames = frames(response.iter_bytes(), is_text=content_type.startswith(TEXT))

@@ -38,7 +38,7 @@ def address(authority, server_tls):
 
 
 def call(address, authority, client_tls=None):
-    """Call the server with a client certificate, or without one. Return the name in it."""
+    """Call the server, with or without a client certificate; return the name that it saw."""
     peer = GrpcPeer(address=address, ca=authority.certificate)
     if client_tls:
         peer = replace(peer, certificate=client_tls.certificate, key=client_tls.key)

@@ -340,7 +340,10 @@ def test_transactions_of_another_chain_are_not_returned(store):
 
 
 def test_same_transaction_on_a_new_chain_is_stored_separately(store):
-    """On a new chain, the nonces of a wallet start again at 0. It signs the same bytes again."""
+    """On a new chain, the nonces of a wallet start again at 0.
+
+    The wallet may therefore sign the same bytes again.
+    """
     store.outbox.add(ACCOUNT, transaction(4))
 
     store.outbox.add(ACCOUNT_ON_NEW_CHAIN, transaction(4))
