@@ -102,9 +102,8 @@ def keys():
 def folder() -> Iterator[Path]:
     """A folder in memory, where a sync takes no time."""
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(
-        prefix="gs-cvmfs-", dir=memory if memory.is_dir() else None
-    ) as name:
+    parent = memory if memory.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="gs-cvmfs-", dir=parent) as name:
         yield Path(name)
 
 

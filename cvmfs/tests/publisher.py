@@ -310,6 +310,7 @@ class Publisher:
                 raise TypeError(f"{path}: {node!r} is not a node of a tree")
 
     def _change_mode(self, database, path: str, node: Mode) -> None:
+        # The lowest 12 bits of a mode are the permissions, the others are the file type.
         values = (node.mode, node.uid, node.gid, *_md5(path))
         database.execute(
             "UPDATE catalog SET mode = mode & ~4095 | ?, uid = ?, gid = ?"

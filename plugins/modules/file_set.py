@@ -162,8 +162,10 @@ def check(module: AnsibleModule, files: list[dict[str, Any]]) -> None:
             path = Path(folder) / str(number)
             write(path, file)
             argv = [word.replace("%s", str(path)) for word in file["check"]]
-            program = shutil.which(argv[0], path=PATH) if argv else None
-            if not argv or (module.check_mode and program is None):
+            if not argv:
+                continue
+            program = shutil.which(argv[0], path=PATH)
+            if program is None and module.check_mode:
                 continue
             code, out, err = module.run_command([program or argv[0], *argv[1:]])
             if code != 0:

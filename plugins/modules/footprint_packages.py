@@ -172,7 +172,8 @@ def main() -> None:
         packages |= with_configuration_only - before
     names = sorted(packages)
     if not module.check_mode:
-        remove(names, note, run, "purge" if purge else "remove")
+        apt_command = "purge" if purge else "remove"
+        remove(names, note, run, apt_command)
         if purge:
             delete_record(record)
     module.exit_json(changed=bool(names) or purge, packages=names)

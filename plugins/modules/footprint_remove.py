@@ -287,6 +287,9 @@ def stages(
 
     Each stage reads the state of the host when it starts, after the changes of earlier stages.
     """
+    data_patterns, questions = [], []
+    if remove_data:
+        data_patterns, questions = traces["data"], traces["answers"]
     # Sockets and timers stop first, because they would start their services again.
     trigger_units, other_units = [], []
     for unit in traces["units"]:
@@ -300,11 +303,11 @@ def stages(
     yield drop_tables(traces["tables"], run)
     yield drop_users(traces["users"], before, run)
     yield restore_files(traces["replaced"], before)
-    patterns = traces["own"] + (traces["data"] if remove_data else [])
+    patterns = traces["own"] + data_patterns
     paths = [path for path in existing_paths(patterns) if path not in before.lists]
     yield drop_paths(paths, traces["folders"])
     yield enable_units(traces["units"], before, run)
-    yield answer_questions(traces["answers"] if remove_data else [], before, run)
+    yield answer_questions(questions, before, run)
     yield mark_packages(traces["packages"], before, run)
 
 

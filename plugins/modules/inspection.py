@@ -168,7 +168,9 @@ def file(expected: dict[str, Any]) -> Check:
     for key, value in required.items():
         if actual[key] != value:
             faults.append(f"{key} is {actual[key]}")
-    return Check(what, ok=not faults, seen=", ".join(faults), hint=hint if faults else "")
+    if not faults:
+        return Check(what, ok=True)
+    return Check(what, ok=False, seen=", ".join(faults), hint=hint)
 
 
 def name_of(look_up: Callable[[int], Sequence[Any]], number: int) -> str:

@@ -105,14 +105,16 @@ def test_underpriced_transaction_is_replaced_with_the_same_nonce(site):
     site.check(addresses)
     after = read(site.path).intent("creation of Credit")
     assert (after.nonce, len(after.hashes)) == (before.nonce, 2)
+    # Nodes accept a replacement only if its fees are at least an eighth higher.
     assert after.max_fee > before.max_fee * 9 // 8
 
 
 def test_nonce_used_by_another_program_is_detected(site):
     """That program has created a contract at an address that was planned for ours."""
     site.crash(2, sent=False)
+    creation_code = "0x600160005260016000f3"  # creates a contract with one byte of code
     receipt = DirectSender(site.chain.node, ADMIN).transact(
-        "", "0x600160005260016000f3", name="another program's"
+        "", creation_code, name="another program's"
     )
     other_address = receipt["contractAddress"].lower()
     assert other_address == address_of(ADMIN.address, 1)

@@ -106,7 +106,8 @@ def test_gap_at_the_end_is_reported(folder):
     spool.put(b"y" * 50, Stream.STDOUT)
     spool._max_bytes = 1000
 
-    assert drain(spool)[1][1].startswith(b"gridstead: 1 lines")
+    _, (_, data) = drain(spool)
+    assert data.startswith(b"gridstead: 1 lines")
 
 
 @pytest.mark.parametrize("written_bytes", [-1, 5])
