@@ -246,7 +246,7 @@ def test_address_of_a_contract_is_computed_before_its_creation(site, nonce):
     site.chain.anvil.rpc("anvil_setNonce", ADMIN.address, hex(nonce))
 
     receipt = DirectSender(site.chain.node, ADMIN).transact(
-        "", "0x600160005260016000f3", name="a byte"
+        "", "0x600160005260016000f3", name="contract with one byte of code"
     )
 
     assert receipt["contractAddress"].lower() == address_of(ADMIN.address, nonce)

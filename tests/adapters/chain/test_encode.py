@@ -207,9 +207,10 @@ def selector(signature):
     [
         ("", "unknown", ("0x",)),
         ("12345678", "unknown", ("0x12345678",)),
-        ("4e487b71" + "11".rjust(64, "0"), "Panic", ("0x11",)),
+        ("4e487b71" + word("11"), "Panic", ("0x11",)),  # the selector of Panic(uint256)
         (ERROR + word("20") + word("2") + "6869".ljust(64, "0"), "Error", ("hi",)),
         (ERROR + word("20") + word("1") + "ff".ljust(64, "0"), "Error", ("\ufffd",)),
+        # The selector of Error(string), without a valid text.
         ("08c379a0ff", "unknown", ("0x08c379a0ff",)),
         (selector("NoJob()"), "NoJob", ()),
         (selector("Empty()"), "Empty", ()),

@@ -141,6 +141,7 @@ def test_replacement_survives_a_crash_before_it_is_sent(grid, wallet_sender):
     wallet_sender.put_running(grid, number)
     wallet_sender.tick()
     for _ in range(2):
+        # The sent transaction pays too little for the next block, so the sender replaces it.
         grid.devnet.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(500 * 10**9))
         grid.devnet.anvil.mine()
         wallet_sender.clock.advance(40)

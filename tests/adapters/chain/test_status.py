@@ -138,7 +138,8 @@ def make_writer(chain, account):
 def test_status_finds_foreign_code_and_impostors(contracts_cli, chain):
     make_writer(chain, UNUSED_ADDRESS)
     bytecode = chain.anvil.rpc("eth_getCode", chain.addresses["Credit"], "latest")
-    chain.anvil.rpc("anvil_setCode", chain.addresses["Credit"], bytecode + "00")
+    changed_bytecode = bytecode + "00"
+    chain.anvil.rpc("anvil_setCode", chain.addresses["Credit"], changed_bytecode)
 
     code, status = contracts_cli.status()
 

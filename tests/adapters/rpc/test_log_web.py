@@ -290,9 +290,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "body",
         [
-            b"", b"A", b"!!!!", b"AA=A", base64.b64encode(b"\0\0\0\0\x05abc"),
-            base64.b64encode(b"\x01\0\0\0\0"),
-            base64.b64encode(b"\0\0\0\0\x01\xff"), base64.b64encode(b"\0\0\0\0\0\0\0\0\0\0"),
+            b"", b"A", b"!!!!", b"AA=A",  # empty, or not base64
+            base64.b64encode(b"\0\0\0\0\x05abc"),  # shorter than its length
+            base64.b64encode(b"\x01\0\0\0\0"),  # a compressed message
+            base64.b64encode(b"\0\0\0\0\x01\xff"),  # not a protobuf message
+            base64.b64encode(b"\0\0\0\0\0\0\0\0\0\0"),  # two messages
             b"A" * 20_000,
         ],
     )  # fmt: skip
