@@ -88,8 +88,8 @@ class ReplicaSetup:
 
     def is_same_file(self, path: str) -> bool:
         """Return whether a file of the replica has the published content."""
-        published = (self.publisher.root / path).read_bytes()
-        return self.served_file(path) == published
+        published_content = (self.publisher.root / path).read_bytes()
+        return self.served_file(path) == published_content
 
 
 @pytest.fixture(scope="session")
@@ -102,9 +102,8 @@ def keys():
 def folder() -> Iterator[Path]:
     """A folder in memory, where a sync takes no time."""
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(
-        prefix="gs-cvmfs-", dir=memory if memory.is_dir() else None
-    ) as name:
+    parent = memory if memory.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="gs-cvmfs-", dir=parent) as name:
         yield Path(name)
 
 

@@ -127,7 +127,7 @@ TREE: Mapping[str, Any] = {
 
 
 def new_key() -> rsa.RSAPrivateKey:
-    """Return a new RSA key, which is small because that is fast."""
+    """Return a new RSA key. The key is small, because a large key takes long to create."""
     return rsa.generate_private_key(public_exponent=65537, key_size=1024)
 
 
@@ -310,6 +310,7 @@ class Publisher:
                 raise TypeError(f"{path}: {node!r} is not a node of a tree")
 
     def _change_mode(self, database, path: str, node: Mode) -> None:
+        # The lowest 12 bits of a mode are the permissions, the others are the file type.
         values = (node.mode, node.uid, node.gid, *_md5(path))
         database.execute(
             "UPDATE catalog SET mode = mode & ~4095 | ?, uid = ?, gid = ?"
@@ -403,8 +404,8 @@ def sign_bare(key: rsa.RSAPrivateKey, text: bytes) -> bytes:
     """
     numbers = key.private_numbers()
     length = key.key_size // 8
-    padded = b"\x00\x01" + b"\xff" * (length - 3 - len(text)) + b"\x00" + text
-    return pow(int.from_bytes(padded), numbers.d, numbers.public_numbers.n).to_bytes(length)
+    padded_text = b"\x00\x01" + b"\xff" * (length - 3 - len(text)) + b"\x00" + text
+    return pow(int.from_bytes(padded_text), numbers.d, numbers.public_numbers.n).to_bytes(length)
 
 
 def _links(tree: Mapping[str, Any]) -> int:

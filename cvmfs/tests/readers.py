@@ -31,9 +31,9 @@ class Reader:
 
     def read(self, path: str) -> bytes:
         """Return the whole content of a file."""
-        opened = self.client.open(path)
-        assert opened is not None
-        number, _ = opened
+        open_result = self.client.open(path)
+        assert open_result is not None
+        number, _ = open_result
         try:
             entry = self.client.entry(path)
             return self.client.read(number, entry.size + 1, 0)
@@ -96,15 +96,15 @@ class Readers:
         return Reader(client, seconds, folder / "content")
 
 
-def plain(tree):
-    """Return a tree in which every file is its content."""
+def contents_of(tree):
+    """Return the tree with the content of each file in place of the file."""
     match tree:
         case Nested():
-            return plain(tree.tree)
+            return contents_of(tree.tree)
         case dict():
-            return {name: plain(node) for name, node in tree.items()}
+            return {name: contents_of(node) for name, node in tree.items()}
         case Mode():
-            return plain(tree.node)
+            return contents_of(tree.node)
         case bytes() | Symlink():
             return tree
         case _:

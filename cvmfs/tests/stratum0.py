@@ -20,7 +20,7 @@ class Stratum0:
         requests: How often each path was requested.
         faults: The function that answers instead of the server, by path.
         fault_for_all: The function that answers all requests; None for normal answers.
-        released: An event that is set when the server stops. It ends answers that hang.
+        released: An event that is set when the server stops. The event ends answers that hang.
     """
 
     def __init__(self, root: Path, name: str, host: str = "127.0.0.1") -> None:
@@ -76,16 +76,19 @@ class Handler(BaseHTTPRequestHandler):
         file = self.stratum0.root / path
         fault = self.stratum0.faults.get(path, self.stratum0.fault_for_all)
         if fault is not None:
-            fault(self, file.read_bytes() if file.is_file() else b"")
+            content = file.read_bytes() if file.is_file() else b""
+            fault(self, content)
         elif file.is_file():
             self.answer(file.read_bytes())
         else:
             self.answer(b"no", status=404)
 
     def answer(self, content: bytes, *, status: int = 200, length: int | None = None) -> None:
-        """Send a response."""
+        """Send a response. ``length`` replaces the true length of the content."""
+        if length is None:
+            length = len(content)
         self.send_response(status)
-        self.send_header("Content-Length", str(len(content) if length is None else length))
+        self.send_header("Content-Length", str(length))
         self.end_headers()
         self.wfile.write(content)
 

@@ -8,7 +8,7 @@ import stat
 import pytest
 from cvmfs.tests.conftest import TLS
 from cvmfs.tests.publisher import NOW, TREE, HardLink, Mode, Nested, Plain
-from cvmfs.tests.readers import NEWER, Readers, plain
+from cvmfs.tests.readers import NEWER, Readers, contents_of
 from cvmfs.tests.stratum0 import answer_altered
 from structlog.testing import capture_logs
 
@@ -30,7 +30,7 @@ def test_the_tree_is_the_published_tree(new_setup, suffix):
     replica_setup.publisher.publish(ALL)
     readers = Readers(replica_setup, TLS)
 
-    assert readers().tree() == plain(ALL)
+    assert readers().tree() == contents_of(ALL)
     readers.closing[0].close()
 
 
@@ -38,13 +38,18 @@ def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
     replica_setup.publisher.publish(ALL)
     client = readers().client
     first_link, second_link = client.entry("/data/one"), client.entry("/data/two")
-    secret, shared = client.entry("/secret"), client.entry("/shared")
+    secret_file, shared_directory = client.entry("/secret"), client.entry("/shared")
     listed_inodes = {entry.inode for entry in client.entries("/data")}
 
     assert (first_link.links, first_link.inode) == (2, second_link.inode)
     assert listed_inodes == {first_link.inode, client.entry("/data/large").inode}
-    assert (stat.S_IMODE(secret.mode), secret.uid, secret.gid, secret.mtime) == (0o400, 7, 8, NOW)
-    assert stat.S_IMODE(shared.mode) == 0o1777
+    assert (
+        stat.S_IMODE(secret_file.mode),
+        secret_file.uid,
+        secret_file.gid,
+        secret_file.mtime,
+    ) == (0o400, 7, 8, NOW)
+    assert stat.S_IMODE(shared_directory.mode) == 0o1777
     assert client.entry("/v1").links == 4  # two, and two directories in a nested catalog
     assert client.entry("/bin/alias").size == len("tool")
     assert client.entry("/no") is None
@@ -73,8 +78,8 @@ def test_cached_content_is_not_fetched_again_by_the_same_or_the_next_client(repl
     reader.tree()
     replica_setup.stratum0.fetched()
 
-    assert reader.tree() == plain(TREE)
-    assert readers().tree() == plain(TREE)
+    assert reader.tree() == contents_of(TREE)
+    assert readers().tree() == contents_of(TREE)
     assert {path[-1] for path in replica_setup.stratum0.fetched()} == {"X"}
 
 
@@ -87,7 +92,7 @@ def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, reade
     reader.client.check_revision()
 
     reader.seconds[0] += KERNEL_CACHE_MAX_S
-    assert reader.tree() == plain(NEWER)
+    assert reader.tree() == contents_of(NEWER)
     for path in replica_setup.stratum0.fetched():
         is_certificate = path.endswith("X")
         assert is_certificate or path not in before
@@ -183,4 +188,4 @@ def test_the_number_of_open_catalogs_is_limited(replica_setup, readers, monkeypa
     }
     replica_setup.publisher.publish(tree)
 
-    assert readers().tree() == plain(tree)
+    assert readers().tree() == contents_of(tree)

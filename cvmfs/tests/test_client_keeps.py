@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from cvmfs.tests.conftest import ManualClock
 from cvmfs.tests.publisher import DAY_S, NAME, NOW, TREE, Publisher
-from cvmfs.tests.readers import NEWER, plain
+from cvmfs.tests.readers import NEWER, contents_of
 from cvmfs.tests.stratum0 import Stratum0, answer_altered, disconnect, refuse_with
 from structlog.testing import capture_logs
 
@@ -39,7 +39,7 @@ class TestUnavailableServer:
         replica_setup.stratum0.close()
 
         with capture_logs() as logs:
-            assert readers().tree() == plain(TREE)
+            assert readers().tree() == contents_of(TREE)
         assert [line["event"] for line in logs] == ["look_failed", "revision_shown"]
 
     def test_a_client_without_a_stored_revision_does_not_start(self, replica_setup, readers):
@@ -72,12 +72,12 @@ class TestUnavailableServer:
 
     @pytest.mark.parametrize("fault", [answer_altered, refuse_with(503), refuse_with(404)])
     def test_the_next_server_is_queried(self, replica_setup, readers, fault):
-        bad = Stratum0(replica_setup.publisher.root, NAME)
-        readers.first_urls.append(bad.url)
-        bad.fault_for_all = fault
+        faulty_server = Stratum0(replica_setup.publisher.root, NAME)
+        readers.first_urls.append(faulty_server.url)
+        faulty_server.fault_for_all = fault
 
-        assert readers().tree() == plain(TREE)
-        bad.close()
+        assert readers().tree() == contents_of(TREE)
+        faulty_server.close()
 
 
 class TestTrust:
@@ -86,22 +86,22 @@ class TestTrust:
     def test_a_revision_signed_with_another_key_is_refused(
         self, replica_setup, readers, keys, tmp_path
     ):
-        other = Publisher(tmp_path / "other", master=keys[1], signer=keys[0])
+        other_publisher = Publisher(tmp_path / "other", master=keys[1], signer=keys[0])
 
         with pytest.raises(RepositoryUntrusted, match="master key"):
-            readers(key=other.public_key(tmp_path / "other.pub"))
+            readers(key=other_publisher.public_key(tmp_path / "other.pub"))
 
     def test_an_older_revision_is_refused_by_this_and_the_next_client(self, replica_setup, readers):
         root = replica_setup.publisher.root
-        old = replica_setup.publisher.signed_files()
+        old_signed_files = replica_setup.publisher.signed_files()
         replica_setup.publisher.publish(NEWER)
         reader = readers()
-        for name, signed_file in old.items():
+        for name, signed_file in old_signed_files.items():
             (root / name).write_bytes(signed_file)
 
         with pytest.raises(RepositoryUntrusted, match="older"):
             reader.client.check_revision()
-        assert reader.tree() == readers().tree() == plain(NEWER)
+        assert reader.tree() == readers().tree() == contents_of(NEWER)
 
     def test_an_expired_whitelist_stops_updates_and_not_reads(self, replica_setup, readers):
         clock = ManualClock()
@@ -110,7 +110,7 @@ class TestTrust:
 
         with pytest.raises(RepositoryUntrusted, match="expired"):
             reader.client.check_revision()
-        assert reader.tree() == plain(TREE)
+        assert reader.tree() == contents_of(TREE)
 
     def test_a_revision_without_its_root_catalog_is_not_shown(self, replica_setup, readers):
         reader = readers()
@@ -119,7 +119,7 @@ class TestTrust:
 
         reader.client.tick()
 
-        assert reader.tree() == plain(TREE)
+        assert reader.tree() == contents_of(TREE)
         replica_setup.stratum0.faults.clear()
         reader.client.tick()
         assert reader.client.entry("/new") is not None
@@ -131,7 +131,7 @@ class TestCache:
     def test_a_tree_larger_than_the_cache_can_be_read(self, readers):
         reader = readers(cache_bytes=140_000)
 
-        assert reader.tree() == reader.tree() == plain(TREE)
+        assert reader.tree() == reader.tree() == contents_of(TREE)
         assert 0 < reader.cached_bytes() <= 140_000
 
     def test_the_least_recently_used_objects_are_evicted_first_and_catalogs_last(

@@ -133,8 +133,8 @@ def test_the_failure_of_one_repository_does_not_stop_the_pull_of_another(
     completed = gridstead("snapshot", "--config", config, "--json")
 
     assert completed.code == 69
-    pulled = [record["name"] for record in json.loads(completed.out)]
-    assert pulled == [replica_setup.publisher.name]
+    pulled_names = [record["name"] for record in json.loads(completed.out)]
+    assert pulled_names == [replica_setup.publisher.name]
     assert json.loads(completed.err)["error"]["code"] == "repository-untrusted"
     shown = gridstead("status", "--config", config).out
     assert "repository-untrusted: whitelist is not for other.example.org" in shown

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests of CVMFS have the settings of all tests of the project."""
+"""The tests of CVMFS use the pytest settings of the whole project."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def test_the_settings_are_those_of_all_tests():
+def test_cvmfs_tests_use_the_common_pytest_settings():
     """Both `.` and `cvmfs` are in the module path, and both have a folder `tests`."""
     settings = Path(sys.modules["tests.conftest"].__file__)
 

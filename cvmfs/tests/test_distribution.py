@@ -48,8 +48,8 @@ def test_cvmfs_requires_the_control_plane_and_not_the_reverse(wheels):
 
     assert "Requires-Dist: gridstead[site]" in cvmfs
     assert "Provides-Extra: site" in gridstead
-    required = [line for line in gridstead if line.startswith("Requires-Dist: ")]
-    assert [line for line in required if "cvmfs" in line or "mfusepy" in line] == []
+    requirements = [line for line in gridstead if line.startswith("Requires-Dist: ")]
+    assert [line for line in requirements if "cvmfs" in line or "mfusepy" in line] == []
 
 
 def test_the_installed_command_has_the_commands_of_both_wheels(wheels, tmp_path):

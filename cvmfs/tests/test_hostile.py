@@ -52,7 +52,8 @@ def check_refusal(replica_setup, message, **replica):
 def test_a_manifest_with_a_wrong_hash_or_number_is_refused(replica_setup, field, value):
     replica_setup.publisher.write_manifest(**{field: value})
 
-    check_refusal(replica_setup, "not a number" if field == "S" else "not a content hash")
+    message = "not a number" if field == "S" else "not a content hash"
+    check_refusal(replica_setup, message)
 
 
 def test_a_signed_file_that_is_too_large_is_refused(replica_setup):

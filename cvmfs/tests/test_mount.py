@@ -181,11 +181,11 @@ def check_new_revision(replica_setup, mountpoint):
     """Publish a revision, and check that open files do not change until they are closed."""
     with (
         (mountpoint / "README").open("rb") as file,
-        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped,
+        mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped_content,
     ):
         publish(replica_setup, {**NEWER, "bad": b"altered on its way\n"})
         wait_until(lambda: names(mountpoint) == {"README", "new", "data", "bad"})
-        assert (file.read(), mapped[:]) == (TREE["README"], TREE["README"])
+        assert (file.read(), mapped_content[:]) == (TREE["README"], TREE["README"])
         assert (mountpoint / "README").read_bytes() == TREE["README"]
     wait_until(lambda: (mountpoint / "README").read_bytes() == NEWER["README"])
     assert (mountpoint / "new").read_bytes() == b"only now\n"
@@ -225,13 +225,15 @@ def test_open_files_remain_readable_during_a_restart(mounts):
     with (mountpoint / "data/large").open("rb") as file:
         process.terminate()
         assert process.wait(DEADLINE_S) == 0
-        other = mounts.mount()
+        other_process = mounts.mount()
 
         assert file.read() == TREE["data"]["large"].content
     assert (mountpoint / "data/large").read_bytes() == TREE["data"]["large"].content
-    (server,) = Path(f"/proc/{other.pid}/task/{other.pid}/children").read_text().split()
+    (server,) = (
+        Path(f"/proc/{other_process.pid}/task/{other_process.pid}/children").read_text().split()
+    )
     os.kill(int(server), signal.SIGKILL)
-    assert other.wait(DEADLINE_S) == 1
+    assert other_process.wait(DEADLINE_S) == 1
     assert names(mountpoint) == set()
 
 

@@ -48,9 +48,9 @@ def test_the_second_pull_of_a_revision_fetches_nothing(replica_setup):
     result = replica_setup.replica().snapshot()
 
     assert result.fetched == 0
-    fetched = replica_setup.stratum0.fetched()
-    assert fetched
-    assert without_certificates(fetched) == set()
+    fetched_paths = replica_setup.stratum0.fetched()
+    assert fetched_paths
+    assert without_certificates(fetched_paths) == set()
 
 
 def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup):
@@ -61,8 +61,8 @@ def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup):
 
     replica_setup.replica().snapshot()
 
-    fetched = without_certificates(replica_setup.stratum0.fetched())
-    assert fetched == replica_setup.publisher.objects() - before
+    fetched_paths = without_certificates(replica_setup.stratum0.fetched())
+    assert fetched_paths == replica_setup.publisher.objects() - before
     assert replica_setup.is_identical()
 
 
@@ -77,12 +77,12 @@ def test_an_old_revision_with_a_tag_is_pulled(new_setup):
 
 
 def test_the_status_files_have_the_time_of_the_pull(replica_setup):
-    announced = []
+    announcements = []
     replica_setup.replica().snapshot(
-        report=lambda _: announced.append(replica_setup.served_file(".cvmfs_is_snapshotting"))
+        report=lambda _: announcements.append(replica_setup.served_file(".cvmfs_is_snapshotting"))
     )
 
-    assert set(announced) == {b"Fri Jan 15 08:00:00 UTC 2027\n"}
+    assert set(announcements) == {b"Fri Jan 15 08:00:00 UTC 2027\n"}
     assert replica_setup.served_file(".cvmfs_is_snapshotting") is None
     assert replica_setup.served_file(".cvmfs_last_snapshot") == b"Fri Jan 15 08:00:00 UTC 2027\n"
     assert json.loads(replica_setup.served_file(".cvmfs_status.json")) == {
@@ -114,16 +114,16 @@ class TestInterrupted:
 
     def test_objects_fetched_before_a_failure_are_not_fetched_again(self, replica_setup):
         replica_setup.replica().snapshot()
-        published = replica_setup.served_file()
+        old_manifest = replica_setup.served_file()
         root = replica_setup.publisher.publish(NEWER)
-        missing = replica_setup.publisher.objects() - replica_setup.objects()
-        last = next(iter(missing - {f"data/{root[:2]}/{root[2:]}C"}))
+        missing_paths = replica_setup.publisher.objects() - replica_setup.objects()
+        last = next(iter(missing_paths - {f"data/{root[:2]}/{root[2:]}C"}))
         replica_setup.stratum0.faults[last] = refuse_with(503)
         replica_setup.stratum0.fetched()
         with pytest.raises(RepositoryUnavailable, match="could not fetch"):
             replica_setup.replica(workers=1).snapshot()
         first = replica_setup.stratum0.fetched() - {last}
-        assert replica_setup.served_file() == published
+        assert replica_setup.served_file() == old_manifest
 
         replica_setup.stratum0.faults.clear()
         replica_setup.replica().snapshot()
@@ -155,12 +155,12 @@ class TestInterrupted:
 
     def test_a_server_that_does_not_answer_times_out(self, replica_setup):
         replica_setup.stratum0.fault_for_all = hang
-        started = time.monotonic()
+        start_s = time.monotonic()
 
         with pytest.raises(RepositoryUnavailable, match="could not fetch"):
             replica_setup.replica(timeout_s=0.2).snapshot()
 
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - start_s < 5
 
     def test_a_full_disk_leaves_the_served_revision_unchanged(self, replica_setup, monkeypatch):
         replica_setup.replica().snapshot()
@@ -204,13 +204,13 @@ class TestInterrupted:
         _, status = os.waitpid(pid, 0)
         assert os.WTERMSIG(status) == signal.SIGKILL
         assert replica_setup.served_file() is None
-        stored = replica_setup.objects()
-        assert all(replica_setup.is_same_file(path) for path in stored)
+        stored_paths = replica_setup.objects()
+        assert all(replica_setup.is_same_file(path) for path in stored_paths)
         replica_setup.stratum0.fetched()
 
         replica_setup.replica().snapshot()
 
-        assert without_certificates(replica_setup.stratum0.fetched() & stored) == set()
+        assert without_certificates(replica_setup.stratum0.fetched() & stored_paths) == set()
         assert replica_setup.is_identical()
         assert list((replica_setup.folder / "data/txn").iterdir()) == []
 
@@ -234,10 +234,10 @@ def test_a_second_pull_at_the_same_time_is_refused(replica_setup):
 def test_a_check_fetches_damaged_and_missing_objects_again(replica_setup):
     replica_setup.replica().snapshot()
     catalogs = sorted(path for path in replica_setup.objects() if path.endswith("C"))
-    others = sorted(path for path in replica_setup.objects() if path[-1] not in "CX")
-    for path in (catalogs[0], others[0]):
+    other_paths = sorted(path for path in replica_setup.objects() if path[-1] not in "CX")
+    for path in (catalogs[0], other_paths[0]):
         (replica_setup.folder / path).write_bytes(b"damaged")
-    (replica_setup.folder / others[1]).unlink()
+    (replica_setup.folder / other_paths[1]).unlink()
     assert replica_setup.replica().snapshot().fetched == 0
 
     result = replica_setup.replica().snapshot(check=True)
@@ -248,9 +248,9 @@ def test_a_check_fetches_damaged_and_missing_objects_again(replica_setup):
 
 def test_after_an_interrupted_check_the_next_pull_reads_every_catalog(replica_setup):
     replica_setup.replica().snapshot()
-    damaged = min(path for path in replica_setup.objects() if path[-1] not in "CHMX")
-    (replica_setup.folder / damaged).write_bytes(b"damaged")
-    replica_setup.stratum0.faults[damaged] = refuse_with(503)
+    damaged_path = min(path for path in replica_setup.objects() if path[-1] not in "CHMX")
+    (replica_setup.folder / damaged_path).write_bytes(b"damaged")
+    replica_setup.stratum0.faults[damaged_path] = refuse_with(503)
     with pytest.raises(RepositoryUnavailable):
         replica_setup.replica().snapshot(check=True)
     replica_setup.stratum0.faults.clear()

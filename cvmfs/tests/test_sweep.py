@@ -48,12 +48,12 @@ def test_an_old_superseded_revision_is_removed_and_the_served_one_is_kept(two_re
 
     result = replica_setup.replica().sweep()
 
-    shared = {path for path in first if path[-1] in "XM"}
-    removed = first - shared
+    shared_paths = {path for path in first if path[-1] in "XM"}
+    removed_paths = first - shared_paths
     published = replica_setup.publisher.root
-    assert replica_setup.objects() == second | shared
-    assert result.removed == len(removed)
-    assert result.removed_bytes == sum((published / path).stat().st_size for path in removed)
+    assert replica_setup.objects() == second | shared_paths
+    assert result.removed == len(removed_paths)
+    assert result.removed_bytes == sum((published / path).stat().st_size for path in removed_paths)
     status = json.loads(replica_setup.served_file(".cvmfs_status.json"))
     assert status["last_gc"] == "Mon Jan 18 08:00:00 UTC 2027"
     assert replica_setup.replica().snapshot(check=True).fetched == 0

@@ -162,17 +162,17 @@ def test_an_altered_manifest_is_refused(old_replica):
 
 
 def test_a_signer_that_is_not_on_the_whitelist_is_refused(old_replica, new_setup):
-    other = new_setup().publisher
-    other.signer = new_key()
-    other.__post_init__()
-    other.revision = 1
-    catalog = other.publish(NEWER)
-    for path in other.objects():
+    other_publisher = new_setup().publisher
+    other_publisher.signer = new_key()
+    other_publisher.__post_init__()
+    other_publisher.revision = 1
+    catalog = other_publisher.publish(NEWER)
+    for path in other_publisher.objects():
         file = old_replica.publisher.root / path
         file.parent.mkdir(exist_ok=True)
-        file.write_bytes((other.root / path).read_bytes())
+        file.write_bytes((other_publisher.root / path).read_bytes())
     (old_replica.publisher.root / ".cvmfspublished").write_bytes(
-        (other.root / ".cvmfspublished").read_bytes()
+        (other_publisher.root / ".cvmfspublished").read_bytes()
     )
     assert catalog
 

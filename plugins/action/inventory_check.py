@@ -2,7 +2,7 @@
 """Action ``inventory_check``: fails with all mistakes of the inventory.
 
 With ``exchanges_authority: true`` the check accepts an expired certificate authority, because the
-run replaces it.
+run replaces the authority.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ ANYONE = "anyone"
 PROTOCOLS = ("tcp", "udp")
 _KEYS = {"what", "to", "from", "plain", *PROTOCOLS}
 _FLOW_NAME = re.compile(r"[A-Za-z0-9 ,.:;'()/-]{1,100}")
-_PORT = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+_PORT = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")  # a port or a range such as 8000-8010
 _PORT_MAX = 65535
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

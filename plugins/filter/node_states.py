@@ -15,8 +15,8 @@ def node_states(lines: Iterable[str]) -> dict[str, str]:
     """Return the state of each node.
 
     Args:
-        lines: Lines ``node|state|...`` of sinfo, with columns of any width. sinfo prints a node
-            once for each of its partitions, always with the same state.
+        lines: Lines ``node|state|...`` of sinfo, with columns of any width. A node has
+            one line for each of its partitions, always with the same state.
     """
     states = {}
     for line in lines:
@@ -55,8 +55,8 @@ def loss_of_nodes(result: Mapping[str, Any], before: Mapping[str, str]) -> str:
     after = dict.fromkeys(before, "unknown") | node_states(result["stdout_lines"])
     silent_before = nodes_with_state(before, *STATES_WITHOUT_ANSWER)
     silent_after = nodes_with_state(after, *STATES_WITHOUT_ANSWER)
-    lost = sorted(set(silent_after) - set(silent_before))
-    return f"{', '.join(lost)} stopped answering" if lost else ""
+    lost_nodes = sorted(set(silent_after) - set(silent_before))
+    return f"{', '.join(lost_nodes)} stopped answering" if lost_nodes else ""
 
 
 class FilterModule:

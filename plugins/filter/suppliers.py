@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters for the suppliers of a directory, which are servers that replicate to each other.
 
-They compute the uid range of each supplier, the supplier that sends its entries to the other
-supplier, and what prevents replication. The argument ``replicas`` contains the results of module
+They compute the uid range of each supplier, which supplier sends its entries to the other, and the
+faults that prevent replication. The argument ``replicas`` contains the results of module
 ``directory_replica_info`` by server. Example: if ``ldap2`` is a new server,
 ``{{ replicas | gridstead.site.supplier_source(['ldap1', 'ldap2']) }}`` is ``ldap1``.
 """
@@ -27,9 +27,9 @@ def supplier_looks(
     """
     replicas = {}
     for name in suppliers:
-        registered = hostvars[name].get(result, {})
-        if "replica" in registered:
-            replicas[name] = registered["replica"]
+        registered_result = hostvars[name].get(result, {})
+        if "replica" in registered_result:
+            replicas[name] = registered_result["replica"]
     return replicas
 
 
@@ -55,7 +55,7 @@ def supplier_numbers(first: int, last: int, index: int, count: int) -> dict[str,
 def supplier_problem(
     replicas: Mapping[str, Replica], suppliers: Sequence[str], first: int, last: int
 ) -> str:
-    """Return why the servers cannot be suppliers in this order; empty if they can.
+    """Return the reason why the servers cannot be suppliers in this order; empty if they can.
 
     Args:
         replicas: The states of the servers by name.
@@ -88,8 +88,8 @@ def supplier_problem(
 def supplier_heard(replicas: Mapping[str, Replica], suppliers: Sequence[str]) -> bool:
     """Return whether replication between all suppliers works.
 
-    It works if the data of all suppliers has the same origin, no supplier is stuck, and no supplier
-    lacks entries of another supplier.
+    Replication works if the data of all suppliers has the same origin, no supplier is stuck, and no
+    supplier lacks entries of another supplier.
     """
     generations = set()
     for name in suppliers:

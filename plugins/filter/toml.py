@@ -27,7 +27,7 @@ def to_toml(document: Mapping[str, object]) -> str:
 
 
 def _table_lines(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator[str]:
-    plain: dict[str, object] = {}
+    plain_values: dict[str, object] = {}
     tables: dict[str, Mapping[str, object]] = {}
     for key, value in table.items():
         if not isinstance(key, str):
@@ -37,12 +37,12 @@ def _table_lines(table: Mapping[str, object], path: tuple[str, ...]) -> Iterator
         if isinstance(value, Mapping):
             tables[key] = value
         elif value is not None:
-            plain[key] = value
+            plain_values[key] = value
     if path:
         yield ""
         yield f"[{'.'.join(map(_key_text, path))}]"
-    for key in sorted(plain):
-        yield f"{_key_text(key)} = {_value_text(plain[key])}"
+    for key in sorted(plain_values):
+        yield f"{_key_text(key)} = {_value_text(plain_values[key])}"
     for key in sorted(tables):
         yield from _table_lines(tables[key], (*path, key))
 

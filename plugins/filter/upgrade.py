@@ -30,6 +30,7 @@ SERVERS = ("accounting", "controller")  # all later stages send requests to thes
 SAME_VERSION = ("controller", "backup_controller")
 SERIES_DISTANCE_MAX = 2
 MONTH_OF_SECOND_SERIES = 9
+# Year, month and number of a version of Debian, which may begin with an epoch: ``1:24.11.5-4``.
 UPSTREAM = re.compile(r"(?:\d+:)?(\d+)\.(\d+)\.(\d+)")
 
 Releases = Mapping[str, Mapping[str, Any]]
@@ -62,7 +63,7 @@ def series_number(version: str) -> int:
 
 
 def upgrade_changes(releases: Releases) -> list[str]:
-    """Return one line with its hosts for each change of the upgrade, sorted."""
+    """Return a line for each package that the upgrade changes, with the affected hosts, sorted."""
     hosts_by_change: dict[str, list[str]] = {}
     for host, release in releases.items():
         for package in release.get("newer", []):
@@ -84,8 +85,8 @@ def upgrade_changes(releases: Releases) -> list[str]:
 def upgrade_stages(releases: Releases, cluster: Cluster) -> dict[str, list[str]]:
     """Return the hosts that each stage must upgrade.
 
-    A host with several components is upgraded once, with the first of them, because its components
-    share one set of packages.
+    A host with several components is upgraded once, in the stage of its first component, because
+    all components share one set of packages.
     """
     remaining = set()
     for host, release in releases.items():
@@ -141,10 +142,10 @@ def hosts_by_target(releases: Releases, hosts: Iterable[str]) -> dict[str, str]:
     for host in hosts:
         if host in releases:
             by_version.setdefault(releases[host]["target"], []).append(host)
-    joined = {}
+    text_by_version = {}
     for version, names in by_version.items():
-        joined[version] = ", ".join(names)
-    return joined
+        text_by_version[version] = ", ".join(names)
+    return text_by_version
 
 
 def missing_version_reason(release: Mapping[str, Any]) -> str:

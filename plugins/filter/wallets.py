@@ -19,16 +19,20 @@ def lost_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> dict
         notes: Paths of the files that record the addresses, by wallet.
         addresses: Addresses of the host's wallets, by wallet.
     """
-    recorded = _read_addresses(notes)
-    return {name: address for name, address in recorded.items() if address != addresses.get(name)}
+    recorded_addresses = _read_addresses(notes)
+    return {
+        name: address
+        for name, address in recorded_addresses.items()
+        if address != addresses.get(name)
+    }
 
 
 def unnoted_wallets(notes: Mapping[str, str], addresses: Mapping[str, str]) -> list[str]:
     """Return the wallets whose address is not recorded, including wallets that do not exist."""
-    recorded = _read_addresses(notes)
+    recorded_addresses = _read_addresses(notes)
     unrecorded = []
     for name in notes:
-        is_recorded = name in recorded and recorded[name] == addresses.get(name)
+        is_recorded = name in recorded_addresses and recorded_addresses[name] == addresses.get(name)
         if not is_recorded:
             unrecorded.append(name)
     return unrecorded

@@ -213,7 +213,9 @@ def _code(script: str) -> tuple[str, ...]:
     lines = []
     for number, line in enumerate(script.splitlines()):
         code = line.strip()
-        if number == 0 or (code and not code.startswith("#")):
+        is_first = number == 0  # for example ``#!/bin/bash``
+        is_code = code != "" and not code.startswith("#")
+        if is_first or is_code:
             lines.append(code)
     return tuple(lines)
 

@@ -14,9 +14,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+# ``D-H[:M[:S]]``, or up to three numbers with colons.
 _CLOCK = re.compile(r"(?:(?P<days>\d+)-(?P<of_day>\d+(?::\d+){0,2})|(?P<clock>\d+(?::\d+){0,2}))")
-_AMOUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)
-_TRES = re.compile(r"[a-z]+(/[^=,]+)?", re.IGNORECASE)
+_AMOUNT = re.compile(r"(\d+)([KMGTP]?)", re.IGNORECASE)  # such as 4 or 2G
+_TRES = re.compile(r"[a-z]+(/[^=,]+)?", re.IGNORECASE)  # such as cpu or gres/gpu
 _RESOURCES_IN_MB = ("mem", "bb/")
 _UNITS = "KMGTP"
 
@@ -35,11 +36,11 @@ def _seconds(text: str) -> int:
     if not match:
         raise ValueError(text)
     if match["days"]:
-        parts = [int(part) for part in match["of_day"].split(":")]
+        parts = list(map(int, match["of_day"].split(":")))
         parts += [0] * (3 - len(parts))  # minutes and seconds are optional
         hours, minutes, seconds = parts
         return int(match["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds
-    parts = [int(part) for part in match["clock"].split(":")]
+    parts = list(map(int, match["clock"].split(":")))
     if len(parts) == 1:
         return parts[0] * 60
     if len(parts) == 2:
@@ -270,10 +271,10 @@ def _is_same(kind: Kind, new: str, old: str) -> bool:
 
 def _reset_resources(new: str, old: str) -> list[str]:
     """Return the words that reset the resources that are only in the old value."""
-    retained = dict(tres(new)) if new else {}
+    retained_resources = dict(tres(new)) if new else {}
     words = []
     for resource in sorted(old.lower().split(",")):
         name, _, _ = resource.partition("=")
-        if name and name not in retained:
+        if name and name not in retained_resources:
             words.append(f"{name}=-1")
     return words

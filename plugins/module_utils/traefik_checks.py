@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds mistakes in a configuration of Traefik, its log and the answers of its API.
+"""Finds mistakes in Traefik's configuration, in its log, and in the answers of its API.
 
 The functions read and write no files and send no requests.
 """
@@ -23,6 +23,7 @@ def known_flags(help_text: str) -> dict[str, Any]:
     ``<name>`` in the tree matches any name.
     """
     tree: dict[str, Any] = {}
+    # A line of the help is, for example, ``    --entrypoints.<name>.address  (Default: "")``.
     for flag in re.findall(r"^ +--(\S+)", help_text, re.MULTILINE):
         node = tree
         for part in flag.replace("[n]", "").split("."):
@@ -95,10 +96,12 @@ def missing_routes(rawdata: Mapping[str, Any], dynamic: Mapping[str, Any]) -> li
 
 
 def _is_served(router: Mapping[str, Any], served: Mapping[str, Any]) -> bool:
-    middlewares = [f"{middleware}@file" for middleware in router.get("middlewares", [])]
-    keys = ("rule", "service", "entryPoints")
-    is_same = all(served.get(key) == router[key] for key in keys)
-    return is_same and served.get("middlewares", []) == middlewares
+    for key in ("rule", "service", "entryPoints"):
+        if served.get(key) != router[key]:
+            return False
+    # Traefik appends the name of the provider, here "file", to each middleware.
+    expected_middlewares = [f"{name}@file" for name in router.get("middlewares", [])]
+    return served.get("middlewares", []) == expected_middlewares
 
 
 def missing_entry_points(served: list[Mapping[str, Any]], static: Mapping[str, Any]) -> list[str]:
@@ -141,7 +144,7 @@ def _texts_of(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def make_trial(static: Mapping[str, Any], folder: str, addresses: Iterator[str]) -> dict[str, Any]:
-    """Return a copy of a static configuration for a test run, which writes only to one folder.
+    """Return a copy of a static configuration. A Traefik that uses it writes only to one folder.
 
     Args:
         static: The configuration.

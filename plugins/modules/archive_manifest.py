@@ -240,18 +240,18 @@ def check_parts(folder: Path, manifest: dict[str, Any], hosts: dict[str, list[st
     Raises:
         Refusal: If parts are missing. The text lists all of them with their hosts.
     """
-    needed = set()
+    needed_parts = set()
     for name, hosts_of_part in hosts.items():
         for host in hosts_of_part:
-            needed.add((name.replace("HOST", host), host))
-    missing = []
-    for part, host in sorted(needed):
+            needed_parts.add((name.replace("HOST", host), host))
+    missing_parts = []
+    for part, host in sorted(needed_parts):
         is_present = part in manifest["parts"]
         if not is_present:
-            missing.append(f"{part} of host {host}")
-    if missing:
+            missing_parts.append(f"{part} of host {host}")
+    if missing_parts:
         raise Refusal(
-            f"archive {folder.name} does not contain {', '.join(missing)}; it contains"
+            f"archive {folder.name} does not contain {', '.join(missing_parts)}; it contains"
             f" {', '.join(sorted(manifest['parts']))}."
             " Restore with the inventory that the site had at the time of the backup"
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ensures that a daemon runs, is enabled at boot, and has loaded the current version of its files.
 
-A handler would restart a daemon after a change. But if a run is interrupted before its handlers,
-the daemon still uses older files, and the next run finds no change. Therefore this module compares
+Handlers are not sufficient: if a run is interrupted before its handlers, the daemon still uses the
+old files, and the next run finds no change. Therefore this module compares
 times on the host: a daemon must restart if one of its files is newer than its last start.
 """
 
@@ -63,7 +63,7 @@ why:
 
 STATES = ("LoadState", "ActiveState", "UnitFileState", "NeedDaemonReload")
 # The times at which the daemon was started, was ready, and was last reloaded. Before the first
-# reload, the last two are equal.
+# reload, the second and the third time are equal.
 TIMESTAMPS = (
     "InactiveExitTimestampMonotonic",
     "ActiveEnterTimestampMonotonic",
@@ -104,22 +104,22 @@ def plan_reload(properties: dict[str, str], options: dict[str, Any]) -> tuple[st
     The action is ``restart``, ``reload`` or an empty text.
     """
     now, monotonic = time.time(), time.monotonic()
-    started, ready, reloaded = (
+    started_at, ready_at, reloaded_at = (
         to_unix_time(properties[name], now, monotonic) for name in TIMESTAMPS
     )
-    newer = files_newer_than(options["reads"], started)
-    if newer or options["restart"]:
-        return "restart", reasons(newer)
-    last_read = reloaded if reloaded > ready else started
-    newer = files_newer_than(options["rereads"], last_read)
-    if newer or options["reload"]:
-        return "reload", reasons(newer)
+    newer_files = files_newer_than(options["reads"], started_at)
+    if newer_files or options["restart"]:
+        return "restart", reasons(newer_files)
+    last_read_at = reloaded_at if reloaded_at > ready_at else started_at
+    newer_files = files_newer_than(options["rereads"], last_read_at)
+    if newer_files or options["reload"]:
+        return "reload", reasons(newer_files)
     return "", []
 
 
-def reasons(newer: list[str]) -> list[str]:
+def reasons(newer_files: list[str]) -> list[str]:
     """Return a reason for each newer file. Without newer files, the task required the action."""
-    return [f"{path} is newer" for path in newer] or ["the task requires it"]
+    return [f"{path} is newer" for path in newer_files] or ["the task requires it"]
 
 
 def properties_of(text: str) -> dict[str, str]:
@@ -132,13 +132,13 @@ def properties_of(text: str) -> dict[str, str]:
         >>> properties_of(first + "\nActiveState=failed\nNeedDaemonReload=yes\n")
         {'ActiveState': 'active', 'NeedDaemonReload': 'yes'}
     """
-    first, *others = text.split("\n\n")
+    first_text, *other_texts = text.split("\n\n")
     properties = {}
-    for line in first.splitlines():
+    for line in first_text.splitlines():
         name, value = line.split("=", 1)
         properties[name] = value
-    for other in others:
-        if "NeedDaemonReload=yes" in other.splitlines():
+    for text_of_unit in other_texts:
+        if "NeedDaemonReload=yes" in text_of_unit.splitlines():
             properties["NeedDaemonReload"] = "yes"
     return properties
 

@@ -160,15 +160,15 @@ def ensure(supplier: Supplier, params: dict[str, Any], *, check: bool) -> list[s
     for peer in params["peers"]:
         dn = f"cn={peer},{replica}"
         _, current = remaining.pop(peer, (dn, {}))
-        new = differences(current, agreement(params, dn, peer))
-        if "description" in new:
-            new["nsDS5ReplicaCredentials"] = params["password"]
-        if not new:
+        different_attributes = differences(current, agreement(params, dn, peer))
+        if "description" in different_attributes:
+            different_attributes["nsDS5ReplicaCredentials"] = params["password"]
+        if not different_attributes:
             continue
-        changes.append(f"{peer}: {', '.join(new) if current else 'new'}")
+        changes.append(f"{peer}: {', '.join(different_attributes) if current else 'new'}")
         if not check:
             write = supplier.modify if current else supplier.add
-            write(dn, new)
+            write(dn, different_attributes)
     for peer, (dn, _) in remaining.items():
         changes.append(f"{peer}: removed")
         if not check:
@@ -178,15 +178,15 @@ def ensure(supplier: Supplier, params: dict[str, Any], *, check: bool) -> list[s
 
 def initialise(supplier: Supplier, peers: list[str], wait_s: float) -> str:
     """Send all entries to the peers; return why that failed, or an empty text."""
-    initialised = set()
+    initialised_dns = set()
     for dn, entry in supplier.agreements().items():
         if entry["cn"][0] in peers:
-            initialised.add(dn)
+            initialised_dns.add(dn)
             supplier.modify(dn, {"nsds5BeginReplicaRefresh": "start"})
     end = time.monotonic() + wait_s
     while True:
         agreements = supplier.agreements()
-        entries = [agreements[dn] for dn in agreements if dn in initialised]
+        entries = [agreements[dn] for dn in agreements if dn in initialised_dns]
         if not any("nsds5beginreplicarefresh" in entry for entry in entries):
             return "; ".join(failures(entries))
         if time.monotonic() >= end:

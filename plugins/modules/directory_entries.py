@@ -87,6 +87,7 @@ changes:
 # object classes, and its own keywords to schema definitions.
 EXTENSIBLE = frozenset({"objectclass", "objectclasses", "attributetypes"})
 SCHEMA_ATTRIBUTES = frozenset({"objectclasses", "attributetypes"})
+# The object identifier in a schema definition: ``( 1.3.6.1.4.1.1 NAME ...``.
 OID = re.compile(r"^\(\s*([0-9.]+)\s")
 
 Attributes = dict[str, list[str]]
@@ -269,7 +270,9 @@ def run(module: AnsibleModule) -> None:
     except ldap.LDAPError as error:
         detail = error.args[0] if error.args else error
         module.fail_json(msg=f"could not change {dn}: {detail}", changes=changes)
-    module.exit_json(changed=bool(changes) or (note is not None and note.exists()), changes=changes)
+    # The note exists if an earlier run changed an entry and was interrupted.
+    has_note = note is not None and note.exists()
+    module.exit_json(changed=bool(changes) or has_note, changes=changes)
 
 
 def main() -> None:

@@ -111,7 +111,7 @@ def first_certificate(text: str) -> str:
 
 
 class Instance:
-    """One instance on this host."""
+    """An instance of the directory server on this host."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self._module = module

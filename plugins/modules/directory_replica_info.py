@@ -77,15 +77,17 @@ looks:
 
 # A tombstone in which suppliers store their replica update vector (RUV).
 VECTOR_FILTER = "(&(objectClass=nsTombstone)(nsUniqueId=ffffffff-ffffffff-ffffffff-ffffffff))"
+# The first value of an RUV: ``{replicageneration} GENERATION``.
 GENERATION = re.compile(r"\{replicageneration\} (\S+)")
+# The other values: ``{replica NUMBER ldap://HOST:PORT} FIRST_CSN LAST_CSN``.
 ELEMENT = re.compile(r"\{replica (\d+)[^}]*\} \S+ (\S+)")
 # The names of temporary entries that suppliers create for themselves start with this text.
 KEEP_ALIVE = "cn=repl keep alive"
 MAPPING = "cn=mapping tree,cn=config"
 STATUS = "nsds5replicaLastUpdateStatusJSON"
-# The server's code for a change that it could not send and will send again. A server that was
-# killed within 30 s after a change repeats this forever: its new changelog does not contain the
-# last change that the other supplier has, and replication must continue from that change.
+# The code of a status: the server could not send a change and will try again. A server that was
+# killed within 30 s after a change tries forever. Replication must continue from the last change
+# that the other supplier has, but the server's new changelog does not contain that change.
 RETRYING = "18"
 PAUSE_S = 0.5
 CHECK = "it has the changes of the other supplier"
@@ -122,13 +124,13 @@ def replication_fault(mine: dict[str, Any], other: dict[str, Any]) -> str:
         return ""
     if mine["generation"] != other["generation"]:
         return "their data has different origins, so they do not replicate"
-    late = []
+    late_suppliers = []
     for number, csn in other["csns"].items():
         own_csn = mine["csns"].get(number, "")
         if own_csn < csn:  # CSNs are ordered as text
-            late.append(number)
-    if late:
-        return f"changes made on supplier {', '.join(sorted(late))} have not arrived"
+            late_suppliers.append(number)
+    if late_suppliers:
+        return f"changes made on supplier {', '.join(sorted(late_suppliers))} have not arrived"
     missing_entries = mine.get("lacks", [])
     return (
         f"{len(missing_entries)} entries of the other supplier never arrived, for example"
@@ -149,7 +151,11 @@ def is_stuck(statuses: list[str]) -> bool:
     Args:
         statuses: The status of each replication agreement as JSON text.
     """
-    return any(json.loads(status).get("repl_rc") == RETRYING for status in statuses)
+    for text in statuses:
+        status = json.loads(text)
+        if status.get("repl_rc") == RETRYING:
+            return True
+    return False
 
 
 def search(
@@ -242,11 +248,11 @@ def read_or_fail(module: AnsibleModule) -> dict[str, Any]:
 def run(module: AnsibleModule) -> None:
     """Read the state repeatedly until no change is missing or the time is over; end the module."""
     params = module.params
-    started = time.monotonic()
+    start_s = time.monotonic()
     while True:
         state = read_or_fail(module)
         fault = replication_fault(state, params["covers"]) if params["covers"] else ""
-        elapsed_s = time.monotonic() - started
+        elapsed_s = time.monotonic() - start_s
         may_arrive = fault and elapsed_s < params["wait_s"]
         may_recover = state["stuck"] and elapsed_s < params["retry_s"]
         if not may_arrive and not may_recover:

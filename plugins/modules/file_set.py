@@ -135,22 +135,22 @@ def write(path: Path, file: dict[str, Any]) -> None:
     write_whole(path, file["content"].encode(), mode=int(file["mode"], 8), owner=0, group=0)
 
 
-def with_unsettled(module: AnsibleModule, changed: list[str]) -> list[str]:
+def with_unsettled(module: AnsibleModule, changed_paths: list[str]) -> list[str]:
     """Return the paths that changed or are in the note, in the order of the files.
 
     If a file changed, writes these paths to the note, except in check mode.
     """
     if not module.params["unsettled"]:
-        return changed
+        return changed_paths
     note = Path(module.params["unsettled"])
     paths_in_note = json.loads(content_of(note) or "[]")
-    pending = {*changed, *paths_in_note}
+    unsettled_paths = {*changed_paths, *paths_in_note}
     unsettled = []
     for file in module.params["files"]:
         path = file["path"]
-        if path in pending:
+        if path in unsettled_paths:
             unsettled.append(path)
-    if changed and not module.check_mode:
+    if changed_paths and not module.check_mode:
         write_whole(note, json.dumps(unsettled).encode())
     return unsettled
 
@@ -162,8 +162,10 @@ def check(module: AnsibleModule, files: list[dict[str, Any]]) -> None:
             path = Path(folder) / str(number)
             write(path, file)
             argv = [word.replace("%s", str(path)) for word in file["check"]]
-            program = shutil.which(argv[0], path=PATH) if argv else None
-            if not argv or (module.check_mode and program is None):
+            if not argv:
+                continue
+            program = shutil.which(argv[0], path=PATH)
+            if program is None and module.check_mode:
                 continue
             code, out, err = module.run_command([program or argv[0], *argv[1:]])
             if code != 0:
@@ -187,8 +189,12 @@ def main() -> None:
     removed = [path for path in absent if path.is_file() or path.is_symlink()]
     diff = list(differences(changed, removed))
     check(module, changed)
-    changed_paths = [file["path"] for file in changed]
-    held = [path for path in changed_paths if path in module.params["try_first"]]
+    changed_paths, held = [], []
+    for file in changed:
+        path = file["path"]
+        changed_paths.append(path)
+        if path in module.params["try_first"]:
+            held.append(path)
     if held:
         module.exit_json(changed=False, changes=[], held=held)
     changes = with_unsettled(module, changed_paths)

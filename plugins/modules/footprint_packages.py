@@ -94,16 +94,16 @@ def by_state(states: str) -> tuple[set[str], set[str]]:
 def packages_to_remove(present: set[str], before: set[str], manual: set[str], run: Run) -> set[str]:
     """Return the packages that the site installed and that are not marked as manually installed.
 
-    If a package that stays depends on one of them, returns only those that apt considers unneeded.
-    apt's answer is not used otherwise, because apt keeps packages that could replace an earlier
-    package: it keeps gawk because gawk could replace mawk.
+    If a remaining package depends on one of these packages, returns only the packages that apt
+    considers unneeded. Otherwise the answer of apt is not used, because apt keeps a package that
+    could replace an earlier package. For example, apt keeps gawk because gawk could replace mawk.
     """
-    installed = present - before - manual
-    if not installed:
+    installed_by_site = present - before - manual
+    if not installed_by_site:
         return set()
-    affected = simulated_packages(run(*SIMULATE, "remove", *sorted(installed)))
-    if affected <= installed:
-        return installed
+    removed_with_them = simulated_packages(run(*SIMULATE, "remove", *sorted(installed_by_site)))
+    if removed_with_them <= installed_by_site:
+        return installed_by_site
     return simulated_packages(run(*SIMULATE, "autoremove")) - before
 
 
@@ -172,7 +172,8 @@ def main() -> None:
         packages |= with_configuration_only - before
     names = sorted(packages)
     if not module.check_mode:
-        remove(names, note, run, "purge" if purge else "remove")
+        apt_command = "purge" if purge else "remove"
+        remove(names, note, run, apt_command)
         if purge:
             delete_record(record)
     module.exit_json(changed=bool(names) or purge, packages=names)

@@ -152,16 +152,16 @@ def enable_units(units: list[str], before: Record, run: Run) -> Iterator[Step]:
             yield f"{full_name(unit)} enabled", partial(run, "systemctl", "enable", unit)
 
 
-def unmount(points: list[str], mounted: str, run: Run) -> Iterator[Step]:
+def unmount(points: list[str], mounts_text: str, run: Run) -> Iterator[Step]:
     """Yield the steps that unmount everything at or below the points, latest mount first.
 
     Args:
         points: The mount points.
-        mounted: The text of /proc/self/mounts.
+        mounts_text: The text of /proc/self/mounts.
         run: Runs a command.
     """
     folders = tuple(f"{point}/" for point in points)
-    for line in reversed(mounted.splitlines()):
+    for line in reversed(mounts_text.splitlines()):
         mount_point = line.split()[1]
         if f"{mount_point}/".startswith(folders):
             yield f"{mount_point} unmounted", partial(run, "umount", "--lazy", mount_point)
@@ -221,12 +221,12 @@ def restore_files(paths: list[str], before: Record) -> Iterator[Step]:
     if not before.exists:
         return
     for path in map(Path, paths):
-        recorded = before.file(str(path))
-        if recorded is None:
+        recorded_file = before.file(str(path))
+        if recorded_file is None:
             if path.is_file():
                 yield f"{path} removed", partial(remove, path)
-        elif not is_same(path, *recorded):
-            yield f"{path} as before", partial(restore, path, *recorded)
+        elif not is_same(path, *recorded_file):
+            yield f"{path} as before", partial(restore, path, *recorded_file)
 
 
 def is_same(path: Path, member: tarfile.TarInfo, content: bytes) -> bool:
@@ -244,13 +244,13 @@ def is_same(path: Path, member: tarfile.TarInfo, content: bytes) -> bool:
 
 def drop_paths(paths: Iterable[Path], folders: list[str]) -> Iterator[Step]:
     """Yield the steps that remove paths, and folders that contain nothing else."""
-    removed = set()
+    removed_paths = set()
     for path in paths:
-        removed.add(path)
+        removed_paths.add(path)
         yield f"{path} removed", partial(remove, path)
     for folder in map(Path, folders):
-        if folder.is_dir() and not folder.is_mount() and removed.issuperset(folder.iterdir()):
-            removed.add(folder)
+        if folder.is_dir() and not folder.is_mount() and removed_paths.issuperset(folder.iterdir()):
+            removed_paths.add(folder)
             yield f"{folder} removed", folder.rmdir
 
 
@@ -287,24 +287,27 @@ def stages(
 
     Each stage reads the state of the host when it starts, after the changes of earlier stages.
     """
+    data_patterns, questions = [], []
+    if remove_data:
+        data_patterns, questions = traces["data"], traces["answers"]
     # Sockets and timers stop first, because they would start their services again.
-    triggers, others = [], []
+    trigger_units, other_units = [], []
     for unit in traces["units"]:
         if unit.endswith(TRIGGER_SUFFIXES):
-            triggers.append(unit)
+            trigger_units.append(unit)
         else:
-            others.append(unit)
-    yield stop_units(triggers, before, run)
-    yield stop_units(others, before, run)
+            other_units.append(unit)
+    yield stop_units(trigger_units, before, run)
+    yield stop_units(other_units, before, run)
     yield unmount(traces["mounts"], Path("/proc/self/mounts").read_text(encoding="utf-8"), run)
     yield drop_tables(traces["tables"], run)
     yield drop_users(traces["users"], before, run)
     yield restore_files(traces["replaced"], before)
-    patterns = traces["own"] + (traces["data"] if remove_data else [])
+    patterns = traces["own"] + data_patterns
     paths = [path for path in existing_paths(patterns) if path not in before.lists]
     yield drop_paths(paths, traces["folders"])
     yield enable_units(traces["units"], before, run)
-    yield answer_questions(traces["answers"] if remove_data else [], before, run)
+    yield answer_questions(questions, before, run)
     yield mark_packages(traces["packages"], before, run)
 
 
@@ -353,10 +356,10 @@ def main() -> None:
                 make_change()
     if not module.check_mode:
         notify(traces, changes, before, run)
-    kept: list[str] = []
+    kept_patterns: list[str] = []
     if not module.params["remove_data"]:
-        kept = [pattern for pattern in traces["data"] if existing_paths([pattern])]
-    module.exit_json(changed=bool(changes), changes=changes, kept=kept)
+        kept_patterns = [pattern for pattern in traces["data"] if existing_paths([pattern])]
+    module.exit_json(changed=bool(changes), changes=changes, kept=kept_patterns)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import pwd
 import re
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
@@ -96,8 +97,12 @@ def units(names: list[str]) -> list[Check]:
         states = properties(names)
         is_starting = any(state.get("ActiveState") == "activating" for state in states)
         if not is_starting or time.monotonic() >= end:
-            return [unit(name, state) for name, state in zip(names, states, strict=True)]
+            break
         time.sleep(PAUSE_S)
+    checks = []
+    for name, state in zip(names, states, strict=True):
+        checks.append(unit(name, state))
+    return checks
 
 
 def properties(names: list[str]) -> list[dict[str, str]]:
@@ -163,10 +168,12 @@ def file(expected: dict[str, Any]) -> Check:
     for key, value in required.items():
         if actual[key] != value:
             faults.append(f"{key} is {actual[key]}")
-    return Check(what, ok=not faults, seen=", ".join(faults), hint=hint if faults else "")
+    if not faults:
+        return Check(what, ok=True)
+    return Check(what, ok=False, seen=", ".join(faults), hint=hint)
 
 
-def name_of(look_up: Any, number: int) -> str:  # noqa: ANN401 - two functions of the standard library
+def name_of(look_up: Callable[[int], Sequence[Any]], number: int) -> str:
     """Return the name of a user or group, or its number if it has no name."""
     try:
         return str(look_up(number)[0])
@@ -202,12 +209,12 @@ def output_fault(expected: dict[str, Any]) -> str:
     missing = [pattern for pattern in patterns if not re.search(pattern, text, re.MULTILINE)]
     if missing:
         return f"{program} does not print {', '.join(missing)}: {output}"
-    refused: list[str] = []
+    refused_texts: list[str] = []
     for pattern in expected["refuse"]:
         for match in re.finditer(pattern, text, re.MULTILINE):
-            matched = match[0]
-            refused.append(matched)
-    return f"{program} prints {', '.join(refused)}" if refused else ""
+            matched_text = match[0]
+            refused_texts.append(matched_text)
+    return f"{program} prints {', '.join(refused_texts)}" if refused_texts else ""
 
 
 def run(argv: list[str]) -> tuple[int, str]:
@@ -237,10 +244,10 @@ def run(argv: list[str]) -> tuple[int, str]:
 
 def failure_message(checks: list[Check]) -> str:
     """Return the failed checks on one line; empty if none failed."""
-    failed = [f"{check.what}: {check.seen}" for check in checks if not check.ok]
-    if not failed:
+    failures = [f"{check.what}: {check.seen}" for check in checks if not check.ok]
+    if not failures:
         return ""
-    return f"{len(failed)} of {len(checks)} checks failed: {'; '.join(failed)}"
+    return f"{len(failures)} of {len(checks)} checks failed: {'; '.join(failures)}"
 
 
 def main() -> None:
@@ -268,7 +275,7 @@ def main() -> None:
     checks = units(params["units"])
     checks += map(file, params["files"])
     checks += map(command, params["commands"])
-    looks = [check._asdict() for check in checks]
+    looks = list(map(Check._asdict, checks))
     message = failure_message(checks)
     if message:
         module.fail_json(msg=message, looks=looks)

@@ -77,11 +77,11 @@ KEY_MODE = "0640"
 def general_names(names: list[str]) -> list[x509.GeneralName]:
     """Return names of the form ``DNS:name`` or ``IP:address`` as X.509 names, in order."""
     types = {"DNS": x509.DNSName, "IP": lambda text: x509.IPAddress(ipaddress.ip_address(text))}
-    converted = []
+    x509_names = []
     for name in names:
         name_type, _, text = name.partition(":")
-        converted.append(types[name_type](text))
-    return converted
+        x509_names.append(types[name_type](text))
+    return x509_names
 
 
 def request(key: ec.EllipticCurvePrivateKey, name: str, names: list[str]) -> str:

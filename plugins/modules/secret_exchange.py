@@ -79,14 +79,14 @@ def main() -> None:
         },
     )
     change_secret = begin if module.params["state"] == "begun" else end
-    new, elsewhere = [], []
+    new_names, names_elsewhere = [], []
     for name in module.params["names"]:
         path = Path(module.params["folder"], name)
         if not path.exists():
-            elsewhere.append(path.name)
+            names_elsewhere.append(path.name)
         elif change_secret(path, check=module.check_mode):
-            new.append(path.name)
-    module.exit_json(changed=bool(new), new=new, elsewhere=elsewhere)
+            new_names.append(path.name)
+    module.exit_json(changed=bool(new_names), new=new_names, elsewhere=names_elsewhere)
 
 
 if __name__ == "__main__":

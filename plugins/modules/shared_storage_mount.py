@@ -88,17 +88,18 @@ def mount_points_of(text: str) -> list[str]:
         return []
     command, directories, *_ = json.loads(text)
     main_mount_point = command.split()[-1]
-    return [main_mount_point, *[directory["path"] for directory in directories]]
+    paths = [directory["path"] for directory in directories]
+    return [main_mount_point, *paths]
 
 
 def troubles_of(paths: list[str], answer_s: int) -> dict[str, str]:
     """Return what is wrong with each path that is not available."""
-    mounted = set()
+    mounted_paths = set()
     for line in MOUNTS.read_text(encoding="utf-8").splitlines():
-        mounted.add(line.split()[1])
+        mounted_paths.add(line.split()[1])
     troubles, processes = {}, {}
     for path in paths:
-        if path in mounted:
+        if path in mounted_paths:
             processes[path] = start_query(path)
         else:
             troubles[path] = NOT_MOUNTED
@@ -128,7 +129,7 @@ def start_query(path: str) -> subprocess.Popen[str]:
 
 
 def jobs(module: AnsibleModule) -> list[str]:
-    """Return the titles of the step daemons on this host, which contain the ids of the jobs."""
+    """Return the process titles of the step daemons on this host. A title contains a job's id."""
     code, text, err = module.run_command(STEP_DAEMONS)
     if code > 1:  # pgrep exits with 1 if no process matches
         module.fail_json(msg=f"could not look for jobs: {err.strip()}")
@@ -137,18 +138,18 @@ def jobs(module: AnsibleModule) -> list[str]:
 
 def spare(module: AnsibleModule) -> None:
     """Fail if a job may have files open on a present or a future mount point."""
-    running = jobs(module)
+    running_jobs = jobs(module)
     old_paths = mount_points_of(text_of(module.params["in_force"]))
     paths = list(dict.fromkeys([*old_paths, *module.params["paths"]]))
-    if not running:
+    if not running_jobs:
         # Paths are not queried: a program that waits for an answer would block the unmount.
         module.exit_json(changed=False, troubles={})
     troubles = troubles_of(paths, module.params["answer_s"])
     if any(troubles.get(path) not in WITHOUT_OPEN_FILES for path in paths):
         message = (
             "The shared storage was not mounted again, because these jobs would lose their open"
-            f" files: {', '.join(running)}. Run playbooks/drain.yml to prevent new jobs, wait until"
-            " the jobs end or cancel them, and run this playbook again."
+            f" files: {', '.join(running_jobs)}. Run playbooks/drain.yml to prevent new jobs, wait"
+            " until the jobs end or cancel them, and run this playbook again."
         )
         module.fail_json(troubles=troubles, msg=message)
     module.exit_json(changed=False, troubles=troubles)

@@ -98,10 +98,10 @@ class Accounting:
         for name, values in requested.items():
             by_name[name.lower()] = values
         rows = self.show("qos", fields=fields)
-        missing = sorted(by_name.keys() - rows.keys())
-        for name in missing:
+        missing_names = sorted(by_name.keys() - rows.keys())
+        for name in missing_names:
             self.change(f"qos {name}", "add", "qos", name)
-        if missing and not self._module.check_mode:
+        if missing_names and not self._module.check_mode:
             rows = self.show("qos", fields=fields)
         for name, values in by_name.items():
             if values is None:

@@ -78,9 +78,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     file = Path(module.params["in_force"])
-    old = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    change = _change(module, old)
-    state_was = settings(MAIN, old.get(MAIN, "")).get(("StateSaveLocation", ""), "")
+    old_files = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    change = _change(module, old_files)
+    state_was = settings(MAIN, old_files.get(MAIN, "")).get(("StateSaveLocation", ""), "")
     module.exit_json(
         changed=False,
         cost=change.cost,
@@ -90,11 +90,11 @@ def main() -> None:
     )
 
 
-def _change(module: AnsibleModule, old: dict[str, str]) -> ChangeCost:
+def _change(module: AnsibleModule, old_files: dict[str, str]) -> ChangeCost:
     """Return the cost of the change by the rules of the installed release."""
-    new, rules = module.params["files"], module.params["rules"]
-    if not old:  # before the first installation Slurm may be missing
-        return compute_cost(old, new, ())
+    new_files, rules = module.params["files"], module.params["rules"]
+    if not old_files:  # before the first installation Slurm may be missing
+        return compute_cost(old_files, new_files, ())
     _, output, _ = module.run_command(["scontrol", "--version"], check_rc=True)
     version = output.split()[-1]
     release = release_of(version)
@@ -102,7 +102,7 @@ def _change(module: AnsibleModule, old: dict[str, str]) -> ChangeCost:
         module.fail_json(
             msg=f"Slurm {version} is not supported; supported releases: {', '.join(rules)}"
         )
-    return compute_cost(old, new, parse_rules(rules[release]))
+    return compute_cost(old_files, new_files, parse_rules(rules[release]))
 
 
 if __name__ == "__main__":

@@ -69,11 +69,13 @@ problem:
   returned: always
 """
 
+# Output of ``apt-get --simulate``: ``Inst slurmd [24.11.5-4] (25.05.1-1 Debian:13 [amd64])``. A new
+# package has no old version in brackets.
 INSTALL_LINE = re.compile(
     r"^Inst (?P<name>\S+)(?: \[(?P<old>[^\]]+)\])? \((?P<new>\S+) ", re.MULTILINE
 )
 REMOVE_LINE = re.compile(r"^Remv (\S+)", re.MULTILINE)
-DELETED = " (deleted)"
+DELETED = " (deleted)"  # the end of /proc/PID/exe if the program file was replaced
 REMOVED_STATES = "nc"  # dpkg: n is not installed, c is only configuration files
 PACKAGE_FORMAT = "${db:Status-Abbrev}|${source:Package}|${Package}|${Version}\\n"
 PROBLEM_MAX_CHARS = 500

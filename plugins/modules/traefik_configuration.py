@@ -5,8 +5,8 @@ Traefik has no command that checks a configuration. It ignores an unknown static
 old routes if a dynamic file is invalid. Therefore two checks precede every change of the files:
 
 1. Each static key is a flag in the output of ``traefik --help``.
-2. A second Traefik starts with the new files on free loopback ports. Its API and its log report no
-   error of a route.
+2. A second Traefik starts with the new files on free loopback ports. Its API and its log must
+   report no error of a route.
 
 State ``live`` checks the running Traefik instead.
 """
@@ -179,17 +179,17 @@ def check_trial(options: Mapping[str, Any]) -> None:
     end = time.monotonic() + options["timeout_s"]
     with trial(options) as (address, log, process):
         rawdata = {}
-        missing = [f"Traefik did not answer within {options['timeout_s']} s"]
-        while missing and process.poll() is None and time.monotonic() < end:
+        missing_route_lines = [f"Traefik did not answer within {options['timeout_s']} s"]
+        while missing_route_lines and process.poll() is None and time.monotonic() < end:
             if log_errors(log.read_text(), of_files=True):
                 break
             time.sleep(PAUSE_S)
             answer = query_api(address, "rawdata")
             if answer is not None:
                 rawdata = answer
-                missing = missing_routes(rawdata, options["dynamic_document"])
+                missing_route_lines = missing_routes(rawdata, options["dynamic_document"])
         errors = route_errors(rawdata) or log_errors(log.read_text())
-        faults = missing_authorities(options["dynamic_document"]) or errors or missing
+        faults = missing_authorities(options["dynamic_document"]) or errors or missing_route_lines
     if faults:
         raise InvalidConfiguration("; ".join(faults))
 
@@ -231,23 +231,23 @@ def write_files(options: Mapping[str, Any], *, check_mode: bool) -> dict[str, An
         directory / "traefik.yml": options["static"],
         directory / "dynamic/gridstead.yml": options["dynamic"],
     }
-    changed, diff = [], []
+    changed_paths, diff = [], []
     for path, text in texts.items():
         before = path.read_text() if path.exists() else ""
         if before != text:
-            changed.append(path)
+            changed_paths.append(path)
             diff.append({"before": before, "after": text, "path": str(path)})
     # In check mode the program may not be installed yet. Then the files are not checked.
     can_check = not check_mode or Path(options["binary"]).exists()
-    if changed and can_check:
+    if changed_paths and can_check:
         check_keys(options["binary"], options["static_document"])
         check_trial(options)
     if not check_mode:
-        for path in changed:
+        for path in changed_paths:
             write_whole(path, texts[path].encode(), mode=0o644)
     return {
-        "changed": bool(changed),
-        "static_changed": directory / "traefik.yml" in changed,
+        "changed": bool(changed_paths),
+        "static_changed": directory / "traefik.yml" in changed_paths,
         "diff": diff,
     }
 

@@ -12,8 +12,8 @@ try:
     from ansible_mitogen import affinity
     from ansible_mitogen.strategy import StrategyMixin
 
-    # By default Mitogen binds its processes, and the programs that tasks start on this machine, to
-    # single processors. On a machine with two processors nearly all get the same processor.
+    # By default Mitogen binds each of its processes to one processor. The programs that tasks start
+    # on this machine inherit this. With two processors nearly all of them get the same processor.
     affinity.policy = affinity.Policy()
 except ImportError:  # without Mitogen, runs are only slower
 

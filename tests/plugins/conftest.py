@@ -43,9 +43,9 @@ def spank_plugin(tool, tmp_path_factory):
     """The path of gridstead.so, which is built from a copy of the sources as on a host."""
     sources = tmp_path_factory.mktemp("plugin") / "spank"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
-    installed = sources.parent / "installed"
-    build(tool, sources, "install", f"PREFIX={installed}")
-    return installed / "gridstead.so"
+    install_folder = sources.parent / "installed"
+    build(tool, sources, "install", f"PREFIX={install_folder}")
+    return install_folder / "gridstead.so"
 
 
 @pytest.fixture(scope="session")

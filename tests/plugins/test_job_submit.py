@@ -53,8 +53,8 @@ def call_plugin(lua, source):
         )
         values = {"log_user": "", "log_error": ""}
         for line in lua("\n".join(parts)).splitlines():
-            word, _, rest = line.partition(" ")
-            values[word] = rest
+            word, _, value = line.partition(" ")
+            values[word] = value
         return Response(
             values["code"],
             values["log_user"],
@@ -171,7 +171,7 @@ def test_an_admin_comment_without_a_job_key_is_refused(submit, admin_comment):
     assert submit(caller=SLURM, uid=WALLET, gid=GID, admin_comment=admin_comment).code == ERROR
 
 
-def test_bad_admin_comment_is_not_replaced_by_a_good_comment(submit):
+def test_invalid_admin_comment_is_not_replaced_by_a_valid_comment(submit):
     response = submit(caller=ROOT, uid=WALLET, gid=GID, admin_comment="mine", comment=JOB_KEY)
 
     assert response.code == ERROR
@@ -285,13 +285,13 @@ def test_a_missing_log_is_an_error(call_plugin, entry):
     ],
 )
 def test_a_bug_in_the_plugin_is_an_error_for_every_caller(call_plugin, source, body):
-    broken = source
+    broken_source = source
     for function_head in (
         "local function check_submission(request, caller_uid)",
         "local function check_modification(caller_uid)",
     ):
-        assert function_head in broken
-        broken = broken.replace(function_head, f"{function_head}\n   do {body} end")
+        assert function_head in broken_source
+        broken_source = broken_source.replace(function_head, f"{function_head}\n   do {body} end")
 
     request = f'{{ user_id = {WALLET}, group_id = {GID}, admin_comment = "{JOB_KEY}" }}'
     for caller in (ROOT, SLURM, WALLET):
@@ -299,7 +299,7 @@ def test_a_bug_in_the_plugin_is_an_error_for_every_caller(call_plugin, source, b
             f"slurm_job_submit(request, nil, {caller})",
             f"slurm_job_modify(request, nil, nil, {caller})",
         ):
-            assert call_plugin(call, request=request, plugin=broken).code == ERROR
+            assert call_plugin(call, request=request, plugin=broken_source).code == ERROR
 
 
 def test_endless_recursion_is_an_error(call_plugin, source):

@@ -51,10 +51,10 @@ HOSTILE_NAMES = [
     b"\x01\x02\x1f\x7f\t\b\f",
     b'"},{"version":1,"slurm_job_id":1,"x":"',
     "naïve \U0001f980".encode(),
-    b"cut \xe2\x82",
-    b"\xff\xfe\xfd",
-    b"\xed\xa0\x80",
-    b"\xc0\xaf",
+    b"cut \xe2\x82",  # an incomplete UTF-8 character
+    b"\xff\xfe\xfd",  # bytes that UTF-8 never uses
+    b"\xed\xa0\x80",  # a surrogate in UTF-8
+    b"\xc0\xaf",  # an overlong encoding of a slash
     b"%s%n%d%%",
     b"",
     b"n" * 1024,
@@ -96,11 +96,11 @@ def complete(lua, source, spool):
 
     def run(*jobs, before="", between="", path=spool):
         plugin = source.replace(SPOOL_LINE, f"local SPOOL = {lua_value(str(path))}")
-        calls = []
+        calls_in_lua = []
         for job in jobs:
             record = f"{{ {lua_members(job)} }}"
-            calls.append(f"assert(slurm_jobcomp_log_record({record}) == slurm.SUCCESS)")
-        return lua(f"{before}\ndo\n{plugin}\nend\n" + f"\n{between}\n".join(calls))
+            calls_in_lua.append(f"assert(slurm_jobcomp_log_record({record}) == slurm.SUCCESS)")
+        return lua(f"{before}\ndo\n{plugin}\nend\n" + f"\n{between}\n".join(calls_in_lua))
 
     return run
 

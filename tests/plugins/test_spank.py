@@ -47,13 +47,13 @@ def stepd(spank_programs, spank_plugin):
         )
         assert result.stderr == ""
         assert result.returncode == 0
-        returned, duration, *exits = result.stdout.splitlines()
+        return_line, duration, *exit_lines = result.stdout.splitlines()
         child_exits = []
-        for line in exits:
+        for line in exit_lines:
             _, kind, number = line.split()
             child_exits.append((kind, int(number)))
         return Run(
-            return_values=returned.split()[1:],
+            return_values=return_line.split()[1:],
             duration_ms=int(duration.split()[1]),
             child_exits=child_exits,
         )
@@ -111,9 +111,9 @@ def test_a_failing_munge_returns_success(stepd, agent):
 
 
 def test_an_absent_agent_returns_success(stepd):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
-        closed.bind(("127.0.0.1", 0))
-        option = address(closed)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed_socket:
+        closed_socket.bind(("127.0.0.1", 0))
+        option = address(closed_socket)
 
     run = stepd(option)
 
@@ -150,14 +150,15 @@ def test_start_and_end_reports_are_credentials_valid_for_one_minute(stepd, agent
     stepd(address(agent), step=step)
 
     end, start = receive(agent, 2)
+    # Two times follow the name of the node: the start, and the time of the report.
     pattern = rf"CREDENTIAL:60:gridstead1 {{}} 4711 200001 {word} {re.escape(node)} (\d+) (\d+)"
-    started = re.fullmatch(pattern.format("start"), start)
-    ended = re.fullmatch(pattern.format("end"), end)
-    assert started
-    assert ended
-    assert started[1] == started[2]
-    assert ended[1] == started[1]
-    assert int(ended[1]) <= int(ended[2])
+    start_match = re.fullmatch(pattern.format("start"), start)
+    end_match = re.fullmatch(pattern.format("end"), end)
+    assert start_match
+    assert end_match
+    assert start_match[1] == start_match[2]
+    assert end_match[1] == start_match[1]
+    assert int(end_match[1]) <= int(end_match[2])
 
 
 def test_a_report_is_sent_despite_an_unknown_option(stepd, agent):
@@ -179,10 +180,10 @@ def test_plugin_is_clean_under_valgrind(tool, stepd, agent, munge):
     )
 
     assert len(run.child_exits) == 2
-    allowed = {("signal", SIGALRM)}
+    allowed_exits = {("signal", SIGALRM)}
     if munge != "hang":
-        allowed.add(("exit", 0))
-    assert set(run.child_exits) <= allowed
+        allowed_exits.add(("exit", 0))
+    assert set(run.child_exits) <= allowed_exits
 
 
 @pytest.mark.parametrize("munge", ["ok", "fail"])
@@ -220,7 +221,7 @@ def test_plugin_is_hardened(tool, spank_plugin):
 
     assert "GNU_RELRO" in result.stdout
     assert "BIND_NOW" in result.stdout
-    assert re.search(r"GNU_STACK.* RW ", result.stdout)
+    assert re.search(r"GNU_STACK.* RW ", result.stdout)  # the stack is not executable
 
 
 def test_a_second_build_changes_nothing(tool, spank_plugin):
@@ -235,14 +236,14 @@ def test_a_second_build_changes_nothing(tool, spank_plugin):
 
 def test_a_downgraded_host_gets_the_plugin_of_the_older_slurm(tool, tmp_path):
     """Slurm refuses the newer plugin, so make must not compare only the times of the files."""
-    sources, installed = tmp_path / "spank", tmp_path / "installed"
+    sources, install_folder = tmp_path / "spank", tmp_path / "installed"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
 
     def install(number):
         header = tmp_path / "slurm_version.h"
         header.write_text(f"#define SLURM_VERSION_NUMBER {number}\n")
-        build(tool, sources, "install", f"PREFIX={installed}", f"SLURM_HEADER={header}")
-        return (installed / "gridstead.so").read_bytes()
+        build(tool, sources, "install", f"PREFIX={install_folder}", f"SLURM_HEADER={header}")
+        return (install_folder / "gridstead.so").read_bytes()
 
     install("0x180b05")
     (sources / "build/0x180b05/gridstead.so").write_bytes(b"of the old Slurm")
@@ -250,7 +251,7 @@ def test_a_downgraded_host_gets_the_plugin_of_the_older_slurm(tool, tmp_path):
 
     assert newer != b"of the old Slurm"
     assert install("0x180b05") == b"of the old Slurm"
-    assert sorted(path.name for path in installed.iterdir()) == [
+    assert sorted(path.name for path in install_folder.iterdir()) == [
         "gridstead.so",
         "gridstead.so.for-0x180b05",
     ]

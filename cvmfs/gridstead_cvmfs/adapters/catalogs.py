@@ -29,8 +29,9 @@ from gridstead_cvmfs.domain.tree import (
 
 SET_CACHE_SIZE = "PRAGMA cache_size = -256"  # 256 KiB, because many catalogs are open at a time
 _COLUMNS = "name, mode, size, mtime, uid, gid, hardlinks, flags, hash, symlink"
-_ENTRY = f"SELECT {_COLUMNS} FROM catalog WHERE md5path_1 = ? AND md5path_2 = ?"  # noqa: S608 - constant text
-_ENTRIES = f"SELECT {_COLUMNS} FROM catalog WHERE parent_1 = ? AND parent_2 = ?"  # noqa: S608 - constant text
+# The interpolated text of the next two statements is constant.
+_ENTRY = f"SELECT {_COLUMNS} FROM catalog WHERE md5path_1 = ? AND md5path_2 = ?"  # noqa: S608
+_ENTRIES = f"SELECT {_COLUMNS} FROM catalog WHERE parent_1 = ? AND parent_2 = ?"  # noqa: S608
 _CHUNKS = (
     "SELECT offset, size, hash FROM chunks WHERE md5path_1 = ? AND md5path_2 = ? ORDER BY offset"
 )

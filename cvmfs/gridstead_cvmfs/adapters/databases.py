@@ -112,7 +112,7 @@ class SqliteCatalog:
             ):  # catalogs that are mounted at a second path
                 rows = self.database.execute("SELECT sha1 FROM bind_mountpoints").fetchall()
                 catalogs += [parse_hash(str(row[0]), ObjectKind.CATALOG) for row in rows]
-        return tuple(dict.fromkeys(catalogs))
+        return tuple(dict.fromkeys(catalogs))  # without duplicates, in order
 
 
 def connect(path: Path, name: ObjectName) -> sqlite3.Connection:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several servers of one repository, which are queried in order.
+"""The servers of one repository. The client queries them in order.
 
 A server that did not answer is skipped for some seconds, so that not every reader has to wait for
 a timeout.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The signed files that a client stored earlier, which it reads while no server answers."""
+"""The signed files that a client has stored. The client reads them while no server answers."""
 
 from __future__ import annotations
 

@@ -124,13 +124,13 @@ class HttpUpstream:
 
     def _limited_pieces(self, response: httpx.Response, url: str, limit: int) -> Iterator[bytes]:
         """Yield the pieces of an answer while it is within the limits of size and time."""
-        started, size = time.monotonic(), 0
+        start_s, size = time.monotonic(), 0
         for piece in response.iter_raw():
             size += len(piece)
             if size > limit:
                 raise RepositoryUntrusted(f"{url} is too large", detail=f"more than {limit} bytes")
             max_duration_s = self._limits.timeout_s + size / MIN_BYTES_PER_S
-            if time.monotonic() - started > max_duration_s:
+            if time.monotonic() - start_s > max_duration_s:
                 raise RepositoryUnavailable(
                     f"could not fetch {url} in time", detail=f"{size} bytes received"
                 )

@@ -18,8 +18,8 @@ class Revision:
         published_at: The time of publication. Unit: Unix seconds.
         roots: The objects from which all other objects are reachable: catalog, certificate, and,
             if they exist, history and metainfo.
-        superseded_at: When a newer revision replaced this one. Unit: Unix seconds. None while
-            this revision is served.
+        superseded_at: The time at which a newer revision replaced this revision. Unit: Unix
+            seconds. None while this revision is served.
     """
 
     number: int

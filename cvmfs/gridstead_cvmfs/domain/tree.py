@@ -160,7 +160,9 @@ def parse_entry(row: Row, folder: str) -> TreeEntry:
             detail=f"mode {mode:o}",
         )
     path = f"{folder}/{name}" if name else folder
+    # Hard links of one file have the same link group, and therefore the same inode.
     link_group = links >> _LINK_GROUP_SHIFT
+    inode_key = f"{folder}\0{link_group}" if link_group else path
     return TreeEntry(
         name=name,
         mode=mode,
@@ -169,7 +171,7 @@ def parse_entry(row: Row, folder: str) -> TreeEntry:
         uid=_number(row.uid, "owner"),
         gid=_number(row.gid, "group"),
         links=max(links & _LINK_COUNT, 1),
-        inode=_inode(f"{folder}\0{link_group}" if link_group else path),
+        inode=_inode(inode_key),
         flags=_number(row.flags, "flags"),
         digest=row.hash if isinstance(row.hash, bytes) else None,
         target=target,

@@ -65,7 +65,8 @@ class Operations:
     def __init__(self, files: Files) -> None:
         self._files = files
 
-    def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:  # noqa: ARG002 - the path identifies an open file too
+    # The path also identifies an open file, so ``fh`` is not used.
+    def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:  # noqa: ARG002
         """Return the fields of stat(2)."""
         return _attributes(self._entry(path))
 
@@ -73,7 +74,12 @@ class Operations:
         """Return the target of a symbolic link."""
         return self._entry(path).target
 
-    def readdir(self, path: str, fh: int) -> Iterator[tuple[str, dict[str, int], int]]:  # noqa: ARG002 - there are no directory handles
+    # Directories have no handles, so ``fh`` is not used.
+    def readdir(
+        self,
+        path: str,
+        fh: int,  # noqa: ARG002
+    ) -> Iterator[tuple[str, dict[str, int], int]]:
         """Yield the entries of a directory."""
         with _errors_as_eio():
             entries = self._files.entries(_tree_path(path))
@@ -93,7 +99,8 @@ class Operations:
         fi.fh, fi.keep_cache = opened
         return 0
 
-    def read(self, path: str, size: int, offset: int, fh: Any) -> bytes:  # noqa: ANN401, ARG002 - a C structure
+    # ``fh`` is a C structure.
+    def read(self, path: str, size: int, offset: int, fh: Any) -> bytes:  # noqa: ANN401, ARG002
         """Return bytes of an open file."""
         with _errors_as_eio():
             return self._files.read(fh.fh, size, offset)

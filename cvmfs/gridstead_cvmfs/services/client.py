@@ -284,10 +284,10 @@ class CvmfsClient:
             open_file = self._open_files.get(path)
             if open_file is not None:
                 return open_file
-            remembered = self._kernel_entries.get(path)
+            kernel_entry = self._kernel_entries.get(path)
         oldest_valid = self._ports.monotonic() - KERNEL_CACHE_MAX_S
-        if remembered is not None and remembered[2] > oldest_valid:
-            entry, tree, _ = remembered
+        if kernel_entry is not None and kernel_entry[2] > oldest_valid:
+            entry, tree, _ = kernel_entry
         else:
             tree = self._shown_tree()
             entry = tree.entry(path)

@@ -40,7 +40,7 @@ class PullOptions:
 
 @dataclass(slots=True)
 class _Visit:
-    """A catalog that is being pulled. Before it is read, its nested catalogs are None."""
+    """A catalog that is being pulled. ``nested`` is None until the catalog has been read."""
 
     catalog: ObjectName
     nested: list[ObjectName] | None = None
@@ -113,9 +113,9 @@ class Puller:
         if not is_stored and not self.objects.is_staged(catalog):
             size = self.upstream.fetch(catalog, lambda pieces: self.objects.stage(catalog, pieces))
         self._count(size, catalogs=1)
-        with self.databases.catalog(catalog) as opened:
-            self._fetch_all(opened.objects(), pool)
-            return [name for name in opened.nested() if name not in self._pulled]
+        with self.databases.catalog(catalog) as opened_catalog:
+            self._fetch_all(opened_catalog.objects(), pool)
+            return [name for name in opened_catalog.nested() if name not in self._pulled]
 
     def _leave(self, catalog: ObjectName) -> None:
         """Make a catalog a stored object, after everything below it."""
@@ -148,7 +148,7 @@ class Puller:
             raise RepositoryUnavailable("pull was stopped", hint="The next pull resumes.")
 
     def _count(self, size: int | None, *, catalogs: int = 0) -> None:
-        """Add an object to the progress. Its size is None if it was not fetched."""
+        """Add an object to the progress. ``size`` is None if the object was not fetched."""
         with self._lock:
             progress = self.progress
             self.progress = replace(
@@ -161,12 +161,14 @@ class Puller:
             self.report(self.progress)
 
 
-def _wait_for_some(running: dict[ObjectName, Future[None]]) -> dict[ObjectName, Future[None]]:
+def _wait_for_some(
+    running_fetches: dict[ObjectName, Future[None]],
+) -> dict[ObjectName, Future[None]]:
     """Wait until a fetch ends, raise its error if it failed, and return the other fetches."""
-    completed, _ = wait(running.values(), return_when=FIRST_COMPLETED)
+    completed, _ = wait(running_fetches.values(), return_when=FIRST_COMPLETED)
     for future in completed:
         future.result()
-    return {name: future for name, future in running.items() if future not in completed}
+    return {name: future for name, future in running_fetches.items() if future not in completed}
 
 
 def walk(databases: Databases, root: ObjectName, visited: set[ObjectName]) -> Iterator[ObjectName]:
@@ -175,7 +177,7 @@ def walk(databases: Databases, root: ObjectName, visited: set[ObjectName]) -> It
     Args:
         databases: Reads catalogs.
         root: The catalog to start from.
-        visited: Catalogs of earlier walks, which are skipped. This walk adds its catalogs.
+        visited: Catalogs of earlier walks. They are skipped. This walk adds its own catalogs.
     """
     remaining = [root]
     while remaining:

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A replica of a CVMFS repository: pulls signed revisions and removes old objects.
 
-A pull has these steps: check the signed files; fetch the objects, and store each catalog after
-everything below it; save the state with the new revision; publish the whitelist; publish the
-manifest. After a crash at any point the previous revision is complete, and the next pull resumes.
+A pull has these steps:
+
+1. Check the signed files.
+2. Fetch the objects. Store each catalog after all objects that it lists.
+3. Save the state with the new revision.
+4. Publish the whitelist, then the manifest.
+
+After a crash at any point the previous revision is complete, and the next pull resumes.
 """
 
 from __future__ import annotations
@@ -234,8 +239,8 @@ class Replica:
             puller.fetch(manifest.metainfo)
         if manifest.history is not None:
             puller.fetch(manifest.history)
-            for tagged in ports.databases.tagged_catalogs(manifest.history):
-                puller.pull(tagged)
+            for tagged_catalog in ports.databases.tagged_catalogs(manifest.history):
+                puller.pull(tagged_catalog)
         puller.pull(manifest.catalog)
         ports.objects.sync()
         return puller.progress
@@ -249,8 +254,8 @@ class Replica:
                 if root.kind is ObjectKind.CATALOG:
                     yield from walk(databases, root, visited)
                 if root.kind is ObjectKind.HISTORY:
-                    for tagged in databases.tagged_catalogs(root):
-                        yield from walk(databases, tagged, visited)
+                    for tagged_catalog in databases.tagged_catalogs(root):
+                        yield from walk(databases, tagged_catalog, visited)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

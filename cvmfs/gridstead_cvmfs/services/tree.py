@@ -77,7 +77,7 @@ class Tree:
     def _find_catalog(self, folder: str) -> TreeCatalog | ObjectName:
         """Return the catalog that lists a directory.
 
-        If a catalog on its path is not cached, return the name of this catalog instead.
+        If a catalog on the path of the directory is not cached, returns the name of that catalog.
         """
         name, depth = self.root, 0
         names = folder.split("/")[1:]

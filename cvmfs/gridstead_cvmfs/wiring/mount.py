@@ -119,8 +119,8 @@ def _watch(server: int, mountpoint: Path) -> int:
     while True:
         if signal.sigwait(HANDLED_SIGNALS) != signal.SIGCHLD:
             break
-        ended, status = os.waitpid(server, os.WNOHANG)
-        if ended:
+        ended_pid, status = os.waitpid(server, os.WNOHANG)
+        if ended_pid:
             _unmount(mountpoint)
             return 1 if os.waitstatus_to_exitcode(status) else 0
     notify_systemd("STOPPING=1")

@@ -160,15 +160,20 @@ def test_an_object_that_cannot_be_decompressed_within_the_limit_is_refused(store
 
 
 def test_a_manifest_is_parsed():
-    read = manifest(H="2" * 40, M=None)
+    parsed_manifest = manifest(H="2" * 40, M=None)
 
-    assert (read.name, read.revision, read.published_at, read.collectable) == ("a.b", 7, 9, True)
-    assert (read.catalog.path, read.history.path) == (
+    assert (
+        parsed_manifest.name,
+        parsed_manifest.revision,
+        parsed_manifest.published_at,
+        parsed_manifest.collectable,
+    ) == ("a.b", 7, 9, True)
+    assert (parsed_manifest.catalog.path, parsed_manifest.history.path) == (
         "data/00/" + "0" * 38 + "C",
         "data/22/" + "2" * 38 + "H",
     )
-    assert read.metainfo is None
-    assert read.signed_file.signature == b"signature\n--\n\x00"
+    assert parsed_manifest.metainfo is None
+    assert parsed_manifest.signed_file.signature == b"signature\n--\n\x00"
 
 
 def test_optional_and_unknown_fields_of_a_manifest_are_accepted():
@@ -268,7 +273,7 @@ def revision(number):
     )
 
 
-def superseded(state):
+def superseded_times(state):
     return [(revision.number, revision.superseded_at) for revision in state.revisions]
 
 
@@ -276,7 +281,7 @@ def test_a_new_revision_supersedes_the_previous_one():
     state = make_current(ReplicaState(), revision(1), now=10)
     state = make_current(state, revision(2), now=20)
 
-    assert superseded(state) == [(1, 20), (2, None)]
+    assert superseded_times(state) == [(1, 20), (2, None)]
     assert state.current.number == 2
 
 
@@ -291,7 +296,7 @@ def test_an_older_revision_may_become_current_again():
     for now, number in enumerate((1, 2, 1)):
         state = make_current(state, revision(number), now=now)
 
-    assert superseded(state) == [(2, 2), (1, None)]
+    assert superseded_times(state) == [(2, 2), (1, None)]
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,10 @@ def test_files_of_one_link_group_in_one_directory_have_the_same_inode():
     first = entry(name="x", hardlinks=7 << 32 | 2)
     second = entry(name="y", hardlinks=7 << 32 | 2)
     elsewhere = parse_entry(ROW._replace(hardlinks=7 << 32 | 2), "/b")
-    others = (entry(), entry(name="y"), entry(name=""))
+    other_files = (entry(), entry(name="y"), entry(name=""))
 
     assert first.inode == second.inode
-    assert len({file.inode for file in (first, elsewhere, *others)}) == 5
+    assert len({file.inode for file in (first, elsewhere, *other_files)}) == 5
     assert min(first.inode, elsewhere.inode) > 1
 
 

@@ -67,7 +67,7 @@ def _check_periods(host: Host) -> Iterator[Diagnostic]:
 def faults(
     folder: Path, now: datetime, until: datetime, *, is_replaced: bool = False
 ) -> Iterator[Fault]:
-    """Find what is wrong with the current and the next authority, at most one fault each.
+    """Find at most one fault in the current and one in the next authority.
 
     Args:
         folder: The folder of the authorities. It may be empty.

@@ -62,8 +62,10 @@ def check(
     secrets_dir = first.value("gridstead_secrets_dir") if first else None
     inventory = Inventory(groups, hosts, secrets_dir)
     with tempfile.TemporaryDirectory(prefix="gridstead-inventory-") as folder:
-        isolated = _with_temporary_secrets(inventory, Path(folder))
-        return _diagnostics(isolated, used_roles, now, exchanges_authority=exchanges_authority)
+        isolated_inventory = _with_temporary_secrets(inventory, Path(folder))
+        return _diagnostics(
+            isolated_inventory, used_roles, now, exchanges_authority=exchanges_authority
+        )
 
 
 def _with_temporary_secrets(inventory: Inventory, folder: Path) -> Inventory:

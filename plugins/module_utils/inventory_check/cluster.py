@@ -15,8 +15,8 @@ from .inventory import Host, Inventory, to_int
 LOCAL_STATE = "/var/lib/slurm/slurmctld"  # the default StateSaveLocation of Debian's slurmctld
 FIRST_FREE_ID = 65536  # the system reserves the ids below
 
-_RANGE = re.compile(r"\[([0-9,-]+)\]")
-_GRES = re.compile(r"gres/([a-z0-9_]+)", re.IGNORECASE)
+_RANGE = re.compile(r"\[([0-9,-]+)\]")  # such as [1-3,7] in a host list
+_GRES = re.compile(r"gres/([a-z0-9_]+)", re.IGNORECASE)  # such as gres/gpu=2
 # For each required parameter of a node: its unit, and the command that prints its value.
 _REQUIRED = (("CPUs", "", "lscpu"), ("RealMemory", " of MB", "free --mebi"))
 
@@ -72,8 +72,8 @@ def state_directories(inventory: Inventory) -> Iterator[Diagnostic]:
         return
     directories, descriptions = set(), []
     for host in inventory.members("slurm_controller", "slurm_backup_controller"):
-        configured = host.value("slurm_config", {}).get("StateSaveLocation")
-        directory = configured or host.value("slurm_state_directory")
+        configured_directory = host.value("slurm_config", {}).get("StateSaveLocation")
+        directory = configured_directory or host.value("slurm_state_directory")
         directories.add(directory)
         descriptions.append(f'"{directory}" on {host.name}')
     if len(directories) > 1 or LOCAL_STATE in directories:
@@ -94,19 +94,19 @@ def devices(inventory: Inventory) -> Iterator[Diagnostic]:
     controller = controllers[0]
     config = controller.value("slurm_config_default", {}) | controller.value("slurm_config", {})
     lines = controller.value("slurm_gres", [])
-    described = set()
+    described_devices = set()
     for line in lines:
         default = "gpu" if "AutoDetect" in line else ""
-        described.add(str(line.get("Name", default)))
+        described_devices.add(str(line.get("Name", default)))
     types = str(config.get("GresTypes", ""))
     names: set[str] = set()
-    declared: set[str] = set()
+    declared_devices: set[str] = set()
     for host in inventory.members("slurm_compute"):
         names.add(host.name)
-        declared |= gres(host)
-        yield from _check_gres(host, types, described)
+        declared_devices |= gres(host)
+        yield from _check_gres(host, types, described_devices)
     yield from _check_node_names(lines, names)
-    for name in sorted(described - declared):
+    for name in sorted(described_devices - declared_devices):
         yield Diagnostic(
             where="slurm_gres",
             fault=f'a line for "{name}", which no compute host declares',
@@ -114,13 +114,14 @@ def devices(inventory: Inventory) -> Iterator[Diagnostic]:
         )
 
 
-def _check_gres(host: Host, types: str, described: set[str]) -> Iterator[Diagnostic]:
+def _check_gres(host: Host, types: str, described_devices: set[str]) -> Iterator[Diagnostic]:
     where = f"host {host.name}, slurm_node.Gres"
     for name in sorted(gres(host)):
+        # The value is a text such as "gpu,mps" or the text of a list, "['gpu', 'mps']".
         if name not in re.split(r"[, \[\]']+", types):
             allowed = f"a device in GresTypes of slurm_config_site, which is {types}"
             yield Diagnostic(where=where, fault=f'unknown device "{name}"', allowed=allowed)
-        elif name not in described:
+        elif name not in described_devices:
             allowed = f"a line for {name} in slurm_gres, with its File or AutoDetect"
             fault = f'no line of slurm_gres describes "{name}"'
             yield Diagnostic(where=where, fault=fault, allowed=allowed)
@@ -192,17 +193,16 @@ def _check_partition(
     where: str, partition: Mapping[str, Any], compute_hosts: list[Host]
 ) -> Iterator[Diagnostic]:
     hosts = {host.name: host for host in compute_hosts}
-    named_nodes = [
-        node for node in expand_host_list(str(partition.get("Nodes", "ALL"))) if node != "ALL"
-    ]
-    declared: set[str] = set()
+    nodes = expand_host_list(str(partition.get("Nodes", "ALL")))
+    named_nodes = [node for node in nodes if node != "ALL"]
+    declared_devices: set[str] = set()
     for node in named_nodes or hosts:
         if node in hosts:
-            declared |= gres(hosts[node])
+            declared_devices |= gres(hosts[node])
         else:
             fault, allowed = f"{node} is not a compute host", f"ALL, or some of {', '.join(hosts)}"
             yield Diagnostic(where=f"{where}.Nodes", fault=fault, allowed=allowed)
-    for device in sorted(_devices(partition) - declared):
+    for device in sorted(_devices(partition) - declared_devices):
         yield Diagnostic(
             where=where,
             fault=f'uses device "{device}", but no node of the partition declares it',
@@ -217,6 +217,7 @@ def expand_host_list(hosts: str) -> list[str]:
     ['gpu1', 'gpu2', 'gpu3', 'gpu7', 'login']
     """
     names: list[str] = []
+    # Split at commas that are not in brackets.
     for part in re.split(r",(?![^\[]*\])", hosts):
         # The split returns the texts in brackets at odd indexes.
         choices = []

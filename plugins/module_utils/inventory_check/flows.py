@@ -51,11 +51,11 @@ def flows(inventory: Inventory, faulty_names: frozenset[str]) -> Iterator[Diagno
                 affected_names=_FLOW_VARIABLES,
             )
             continue
-        for number, written in enumerate(table, start=1):
-            if faulty_names & host.mentions(written):
+        for number, flow_template in enumerate(table, start=1):
+            if faulty_names & host.mentions(flow_template):
                 continue
             where = f"{variable}, number {number}"
-            for fault in _flow_faults(host, written, context):
+            for fault in _flow_faults(host, flow_template, context):
                 yield Diagnostic(
                     where=where, fault=fault, allowed=_SEE_PAGE, affected_names=_FLOW_VARIABLES
                 )
@@ -85,17 +85,19 @@ def _check_networks(
             yield Diagnostic(
                 where=where, fault="there is no such group", affected_names=affected_names
             )
-        parsed = []
+        parsed_networks = []
         for text in networks:
             try:
-                parsed.append(ipaddress.ip_network(text))
+                parsed_networks.append(ipaddress.ip_network(text))
             except ValueError as error:
                 allowed = "networks such as 192.0.2.0/24"
                 yield Diagnostic(
                     where=where, fault=str(error), allowed=allowed, affected_names=affected_names
                 )
-        if len(parsed) == len(networks):
-            yield from _check_addresses(inventory.members(group), parsed, where, affected_names)
+        if len(parsed_networks) == len(networks):
+            yield from _check_addresses(
+                inventory.members(group), parsed_networks, where, affected_names
+            )
 
 
 def _is_list_of_texts(value: Any) -> bool:
@@ -125,15 +127,15 @@ def _addresses(inventory: Inventory) -> list[dict[str, str]]:
     return hosts
 
 
-def _flow_faults(host: Host, written: Any, context: tuple[Any, Any, Any]) -> list[str]:
+def _flow_faults(host: Host, flow_template: Any, context: tuple[Any, Any, Any]) -> list[str]:
     """Return what is wrong with a flow before templating; at most one fault."""
     try:
-        flow = host.templar.template(written)
+        flow = host.templar.template(flow_template)
         if not isinstance(flow, Mapping):
             return [f'"{flow}" is not a flow']
         _flows.input_rules([flow], host.name, *context)
     except AnsibleFilterError as error:
         return [error.message]
     except AnsibleError as error:
-        return template_faults(host, host.mentions(written), error)
+        return template_faults(host, host.mentions(flow_template), error)
     return []

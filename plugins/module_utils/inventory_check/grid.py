@@ -170,10 +170,10 @@ def local_chain(inventory: Inventory) -> Iterator[Diagnostic]:
             allowed=f"http://127.0.0.1:{port}, or no host in devnet",
             affected_names=frozenset({"devnet_port"}),
         )
-    for other in inventory.members("control_plane", "grid"):
-        if other.name != devnet[0].name:
+    for other_host in inventory.members("control_plane", "grid"):
+        if other_host.name != devnet[0].name:
             yield Diagnostic(
-                where=f"host {other.name}",
+                where=f"host {other_host.name}",
                 fault="the services of this host use the local chain, which answers only on host"
                 f" {devnet[0].name}",
                 allowed="the groups control_plane, grid and devnet contain the same single host",

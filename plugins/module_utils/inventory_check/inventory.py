@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts, groups and variables of an inventory, and the rendering of variables.
 
-A variable is rendered as Ansible does it: when the value is read, and with the variables of a host.
-No host is contacted. A template may create a missing secret. The secret is then written to a
+As in Ansible, a variable is rendered when its value is read, with the variables of a host. No host
+is contacted. A template may create a missing secret. The secret is then written to a
 temporary folder, which is removed after the check.
 """
 
@@ -29,7 +29,7 @@ WIRING = CHECKOUT / "inventory" / "group_vars" / "all"
 TABLE = CHECKOUT / "meta" / "site.yml"
 # Variables that have no value before Ansible has contacted the hosts.
 RUNTIME_VARIABLES = frozenset({"ansible_facts", "hostvars"})
-_GROUP = re.compile(r"groups\[['\"](\w+)['\"]\]")
+_GROUP = re.compile(r"groups\[['\"](\w+)['\"]\]")  # groups['NAME'] in a template
 _SYNTAX = Environment()  # noqa: S701 - nothing is rendered
 
 
@@ -69,9 +69,9 @@ class Host:
         """The renderer of its templates."""
         return Templar(loader=self.loader, variables=dict(self.variables))
 
-    def with_variables(self, new: Mapping[str, Any]) -> Host:
+    def with_variables(self, new_values: Mapping[str, Any]) -> Host:
         """Return the host with some variables set to new values."""
-        return Host(self.name, {**self.variables, **new}, self.loader, self.options)
+        return Host(self.name, {**self.variables, **new_values}, self.loader, self.options)
 
     def value(self, name: str, default: Any = None) -> Any:
         """Return a variable's value.
@@ -81,17 +81,17 @@ class Host:
         if name not in self.variables:
             return default
         try:
-            rendered = self.templar.template(self.variables[name])
+            rendered_value = self.templar.template(self.variables[name])
         except AnsibleError:
             return default
-        return default if type_fault(self.options.get(name, {}), rendered) else rendered
+        return default if type_fault(self.options.get(name, {}), rendered_value) else rendered_value
 
     def mentions(self, value: Any) -> frozenset[str]:
         """Return the variables that a value before templating needs, directly or indirectly.
 
         A group that the value names is included as ``group NAME``.
         """
-        mentioned: set[str] = set()
+        mentioned_names: set[str] = set()
         remaining = [value]
         while remaining:
             part = remaining.pop()
@@ -100,12 +100,12 @@ class Host:
             elif isinstance(part, list | tuple):
                 remaining += part
             elif isinstance(part, str):
-                new = _names(str(part)) - mentioned
-                mentioned |= new
-                for name in (new - RUNTIME_VARIABLES) & self.variables.keys():
+                new_names = _names(str(part)) - mentioned_names
+                mentioned_names |= new_names
+                for name in (new_names - RUNTIME_VARIABLES) & self.variables.keys():
                     template = self.variables[name]
                     remaining.append(template)
-        return frozenset(mentioned)
+        return frozenset(mentioned_names)
 
     def number(self, name: str) -> int | None:
         """Return the value of a variable as an integer; None if it is not an integer."""

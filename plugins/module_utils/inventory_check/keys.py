@@ -37,7 +37,7 @@ FILES = (
 )
 
 
-_PIN = re.compile(r"version (\d\d\.\d\d)\b")
+_PIN = re.compile(r"version (\d\d\.\d\d)\b")  # a pin of apt such as ``version 24.11.*``
 
 
 def release(inventory: Inventory) -> str:
@@ -58,19 +58,19 @@ def names(inventory: Inventory, subject: str) -> list[str]:
 
     For an unknown release, returns the names of the newest known release.
     """
-    selected = release(inventory)
-    if selected not in known_releases():
-        selected = known_releases()[-1]
-    options = read_release(selected, "options")
+    selected_release = release(inventory)
+    if selected_release not in known_releases():
+        selected_release = known_releases()[-1]
+    options = read_release(selected_release, "options")
     return list(options[subject])
 
 
 def _check_release(inventory: Inventory) -> Iterator[Diagnostic]:
-    selected = release(inventory)
-    if selected not in known_releases():
+    selected_release = release(inventory)
+    if selected_release not in known_releases():
         yield Diagnostic(
             where="base_apt_pins",
-            fault=f"Slurm {selected} is not supported",
+            fault=f"Slurm {selected_release} is not supported",
             allowed=f"one of {', '.join(known_releases())}",
         )
 
@@ -80,14 +80,14 @@ def unknown_parameters(inventory: Inventory) -> Iterator[Diagnostic]:
     yield from _check_release(inventory)
     for groups, variables, subject, manual in FILES:
         known_names = names(inventory, subject)
-        checked: set[str] = set()
+        checked_keys: set[str] = set()
         for host in inventory.members(*groups):
             for variable in variables:
                 table = host.value(variable)
                 if isinstance(table, Mapping):
-                    new_keys = [key for key in map(str, table) if key not in checked]
+                    new_keys = [key for key in map(str, table) if key not in checked_keys]
                     yield from check_names(variable, new_keys, known_names, manual)
-                    checked.update(new_keys)
+                    checked_keys.update(new_keys)
 
 
 def check_names(

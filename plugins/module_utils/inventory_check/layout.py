@@ -68,9 +68,9 @@ def groups(inventory: Inventory) -> Iterator[Diagnostic]:
 def memberships(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find hosts that are in a group but not in its parent, and contradictory groups of a host."""
     for name, children in parents().items():
-        missing = _members(inventory, *children) - _members(inventory, name)
-        if missing:
-            in_order = [host for host in inventory.hosts if host in missing]
+        missing_hosts = _members(inventory, *children) - _members(inventory, name)
+        if missing_hosts:
+            in_order = [host for host in inventory.hosts if host in missing_hosts]
             verb = "is" if len(in_order) == 1 else "are"
             yield Diagnostic(
                 where=f"group {name}",
@@ -132,8 +132,8 @@ def addresses(inventory: Inventory) -> Iterator[Diagnostic]:
     by_address, by_version = {}, {}
     for name, host in inventory.hosts.items():
         value = host.value("gridstead_address")
-        parsed = address(value)
-        if parsed is None or parsed.is_loopback or parsed.is_unspecified:
+        parsed_address = address(value)
+        if parsed_address is None or parsed_address.is_loopback or parsed_address.is_unspecified:
             yield Diagnostic(
                 where=f"host {name}, gridstead_address",
                 fault=f'"{value}"' if value else "missing (a lab has addresses while it is up)",
@@ -141,9 +141,9 @@ def addresses(inventory: Inventory) -> Iterator[Diagnostic]:
                 " if ansible_host is not such an address",
                 affected_names=affected_names,
             )
-        if parsed is not None:
-            by_address.setdefault(parsed, []).append(name)
-            by_version.setdefault(parsed.version, (name, parsed))
+        if parsed_address is not None:
+            by_address.setdefault(parsed_address, []).append(name)
+            by_version.setdefault(parsed_address.version, (name, parsed_address))
     yield from _check_uniqueness(by_address, affected_names)
     if len(by_version) > 1:
         (name4, address4), (name6, address6) = by_version[4], by_version[6]

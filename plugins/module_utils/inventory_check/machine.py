@@ -115,22 +115,25 @@ def _check_location(
 
 
 def _check_dot(where: str, inventory_dir: Path, folder: Path, warning: str) -> Iterator[Diagnostic]:
-    name, *rest = folder.parts
-    plain = inventory_dir / name.removeprefix(".")
-    dotted = inventory_dir / f".{name.removeprefix('.')}"
-    rename = f"rename the folder and set the variable: mv {plain} {dotted}{warning}"
+    name, *subfolders = folder.parts
+    plain_name = name.removeprefix(".")
+    old_path = inventory_dir / plain_name
+    new_path = inventory_dir / f".{plain_name}"
+    old_folder = old_path.joinpath(*subfolders)
+    new_folder = new_path.joinpath(*subfolders)
+    rename = f"rename the folder and set the variable: mv {old_path} {new_path}{warning}"
     if not name.startswith("."):
         yield Diagnostic(
             where=where,
             fault=f"Ansible would read {inventory_dir / folder} as a list of hosts, and print its"
             " content",
-            allowed=f"{dotted.joinpath(*rest)}, or a folder outside of the inventory; {rename}",
+            allowed=f"{new_folder}, or a folder outside of the inventory; {rename}",
             affected_names=frozenset({where}),
         )
-    elif _has_files(plain.joinpath(*rest)) and not _has_files(inventory_dir / folder):
+    elif _has_files(old_folder) and not _has_files(inventory_dir / folder):
         yield Diagnostic(
             where=where,
-            fault=f"{inventory_dir / folder} is empty, but {plain.joinpath(*rest)} is not",
+            fault=f"{inventory_dir / folder} is empty, but {old_folder} is not",
             allowed=rename,
             responsible=MACHINE,
             affected_names=frozenset({where}),

@@ -49,7 +49,7 @@ TEMPLATE_GLOBALS = frozenset(
         "undef",
     }
 )
-_WORD = re.compile(r"[a-z][a-z0-9_]+")
+_WORD = re.compile(r"[a-z][a-z0-9_]+")  # anything that can be the name of a variable
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Role:
 
     @functools.cached_property
     def assertions(self) -> list[dict[str, Any]]:
-        """The assert tasks of its ``tasks/validate.yml``, which need only variables."""
+        """The assert tasks of its ``tasks/validate.yml``. They need only variables, no host."""
         tasks = self.read("tasks/validate.yml")
         return [task for task in tasks if "ansible.builtin.assert" in task]
 

@@ -23,9 +23,9 @@ from .diagnostic import Diagnostic
 from .inventory import Host, Inventory
 from .roles import template_faults
 
-_VARIABLE = re.compile(r"\s*\{\{ (\w+)\b")
+_VARIABLE = re.compile(r"\s*\{\{ (\w+)\b")  # the first variable of a template
 _UDP_SETTINGS = {"report_listen"}
-_PORT = re.compile(r"[0-9]+$")
+_PORT = re.compile(r"[0-9]+$")  # the end of ADDRESS:PORT
 # Programs outside of the control plane that listen on fixed ports: group, program, first and last
 # port.
 FIXED_PORTS = (
@@ -123,7 +123,7 @@ def _load(
     if not isinstance(templates, Mapping):
         yield f"control_plane_settings.{service}", "is not a table"
         return
-    table, skipped = {}, set()
+    table, skipped_keys = {}, set()
     for key, template in templates.items():
         needed_names = host.mentions(template)
         rendered = None
@@ -134,16 +134,16 @@ def _load(
             for fault in template_faults(host, needed_names, error):
                 yield _variable_of(service, templates, str(key)), fault
         if rendered is None:
-            skipped.add(key)
+            skipped_keys.add(key)
         else:
             table[key] = rendered
     model = SERVICES[service]
     is_valid = True
     for problem in problems(model, table):
-        if problem.where[0] not in skipped:
+        if problem.where[0] not in skipped_keys:
             is_valid = False
             yield _variable_of(service, templates, key_of(problem)), problem.text
-    if is_valid and skipped.isdisjoint(_required_settings(model)):
+    if is_valid and skipped_keys.isdisjoint(_required_settings(model)):
         models[service] = model.model_validate(table)
 
 

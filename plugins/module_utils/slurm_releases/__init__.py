@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
+# The release at the start of a version of Debian, which may begin with an epoch: ``1:24.11.5-4``.
 _VERSION = re.compile(r"(?:\d+:)?(\d\d\.\d\d)\b")
 
 
@@ -47,8 +48,10 @@ def read_release(release: str, subject: str, folder: Path = FOLDER) -> dict[str,
     Raises:
         KeyError: If the release is unknown. The message lists the known releases.
     """
-    supported = known_releases(folder)
-    if release not in supported:
-        raise KeyError(f"Slurm {release} is not known; known releases: {', '.join(supported)}")
+    supported_releases = known_releases(folder)
+    if release not in supported_releases:
+        raise KeyError(
+            f"Slurm {release} is not known; known releases: {', '.join(supported_releases)}"
+        )
     text = (folder / release / f"{subject}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)

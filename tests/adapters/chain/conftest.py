@@ -38,15 +38,15 @@ NO_EVIDENCE = "0x" + "00" * 32
 @pytest.fixture(scope="session")
 def devnets(tmp_path_factory):
     """Return a function that starts each chain of ``DEVNETS`` once per session, on first use."""
-    started = {}
+    started_devnets = {}
 
     def get_devnet(name):
-        if name not in started:
-            started[name] = DEVNETS[name](tmp_path_factory.mktemp("devnet"))
-        return started[name]
+        if name not in started_devnets:
+            started_devnets[name] = DEVNETS[name](tmp_path_factory.mktemp("devnet"))
+        return started_devnets[name]
 
     yield get_devnet
-    for devnet in started.values():
+    for devnet in started_devnets.values():
         devnet.close()
 
 
@@ -57,7 +57,7 @@ def devnet(devnets):
 
 
 @contextmanager
-def restored(devnet):
+def restored_afterwards(devnet):
     """Restore the chain's present state at the end of the block."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
     yield devnet
@@ -85,7 +85,7 @@ def expected(generation):
 @pytest.fixture
 def chain(devnets, generation):
     """The chain in its state after the deployment of the contracts."""
-    with restored(devnets(generation)) as devnet:
+    with restored_afterwards(devnets(generation)) as devnet:
         yield devnet
 
 
@@ -104,16 +104,16 @@ def site(chain, tmp_path, monkeypatch):
 def contracts_cli(chain, tmp_path, monkeypatch, capsys):
     """An administrator of the contracts at a terminal."""
     monkeypatch.setattr("gridstead.adapters.transactions.direct.POLL_S", 0.01)
-    opened = []
+    opened_nodes = []
 
     def open_node(url):
-        opened.append(Node(url))
-        return opened[-1]
+        opened_nodes.append(Node(url))
+        return opened_nodes[-1]
 
     # The command does not close its node: usually its process exits.
     monkeypatch.setattr("gridstead.wiring.contracts.deployment.Node", open_node)
     yield ContractsCli(chain, tmp_path, monkeypatch, capsys)
-    for node in opened:
+    for node in opened_nodes:
         node.close()
 
 
@@ -292,7 +292,7 @@ def grid(request, devnets):
         fake.ledger.mint(fake.customer, 10**6 * COIN)
         yield fake
         return
-    with restored(devnets(request.param)) as devnet:
+    with restored_afterwards(devnets(request.param)) as devnet:
         yield RealGrid(devnet)
 
 

@@ -32,7 +32,7 @@ def has_method(requests, method):
 
 
 class CrashingNode(Node):
-    """A node whose client dies at transaction number ``position``, before or after it is sent."""
+    """A node whose client dies at transaction number ``position``, before or after sending it."""
 
     def __init__(self, url, position, *, sent):
         super().__init__(url)
@@ -97,13 +97,13 @@ class DeploymentSite:
         return self.deployment().plan_steps(operator=OPERATOR.address, supply=COIN)
 
     def crash(self, position, *, sent):
-        """Run until the run dies at transaction number ``position``, before or after sending it."""
+        """Deploy until the client dies, before or after sending transaction number ``position``."""
         with pytest.raises(Crash):
             self.run(self.node(CrashingNode, position, sent=sent))
         self.wait_for_mining()
 
     def leave_pending(self, position):
-        """Crash after each transaction up to number ``position``, which stays pending."""
+        """Crash after each transaction up to number ``position``. The last one stays pending."""
         for _ in range(position - 1):
             self.crash(1, sent=True)
         self.chain.anvil.rpc("evm_setAutomine", False)
@@ -135,7 +135,7 @@ class DeploymentSite:
         return sum(line.startswith(start) for line in self.reported)
 
     def drop_intents(self):
-        """Remove the recorded transactions from the file, which earlier releases did not write."""
+        """Remove the recorded transactions from the file. Earlier releases did not write them."""
         document = json.loads(self.path.read_text())
         fields = ("chain_id", "genesis", "admin", "contracts")
         self.path.write_text(json.dumps({field: document[field] for field in fields}))

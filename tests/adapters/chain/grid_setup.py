@@ -141,7 +141,7 @@ class GridServices:
         return self.ledger.waiting_provider(self.grid.provider, at_block=head) is not None
 
     def by_hand(self, act, *arguments, **fields):
-        """Call ``act`` as a person whose transactions are mined at once; return its result."""
+        """Call ``act`` while each transaction is mined at once, and return the result."""
         self.anvil.rpc("evm_setAutomine", True)
         try:
             return act(*arguments, **fields)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wallet's outbox and sender on a real chain, which can crash and restart, and test jobs."""
+"""Test jobs on a real chain, and a wallet's outbox and sender that can crash and restart."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ class WalletSender:
         raise AssertionError(self.outbox.open_entries())
 
     def put_running(self, grid, *numbers):
-        """Put a call into the outbox for each job, which reports that the job starts now."""
+        """For each job, put a call into the outbox that reports the start of the job now."""
         now = grid.ledger.head().timestamp
         for number in numbers:
             call = SetRunning(job_key=grid.job(number).job_key, started_at=now)
             self.outbox.put(f"run:{number}", call)
 
     def put_match(self, grid, *numbers):
-        """Put a call into the outbox for each job, which matches the job to the grid's provider."""
+        """For each job, put a call into the outbox that matches the job to the grid's provider."""
         for number in numbers:
             call = Match(job_key=grid.job(number).job_key, provider=grid.provider)
             self.outbox.put(f"match:{number}", call)
@@ -144,6 +144,6 @@ def job_states(grid, numbers):
 
 
 def settlement(job, state=JobState.FINISHED, **fields):
-    """Return the call that settles a job; by default it finished after no time."""
+    """Return the call that settles a job; by default as finished after 0 seconds."""
     values = {"seconds": 0, "exit_code": 0, "error": "", "evidence": NO_EVIDENCE} | fields
     return Settle(job_key=job.job_key, state=state, **values)

@@ -157,10 +157,12 @@ def test_claim_is_limited_to_the_available_gas(limit, available_gas, jobs, estim
     account = ChainAccount(node, contracts, wallet_of(b"\x01" * 32))
     claim = [ClaimJobs(limit=limit)]
     (gas,) = account.gas([claim], available_gas=available_gas)
-    signed = account.sign(claim, entry_ids=(1,), nonce=0, gas=gas, fees=TRANSACTION.fees)
+    signed_transaction = account.sign(
+        claim, entry_ids=(1,), nonce=0, gas=gas, fees=TRANSACTION.fees
+    )
 
     data = contracts.meta_scheduler.claim_jobs(jobs).data
     ((_method, (estimated_call,)),) = node.requests
     assert estimated_call["data"] == data
-    assert data.removeprefix("0x") in signed.raw
+    assert data.removeprefix("0x") in signed_transaction.raw
     assert gas <= available_gas

@@ -42,7 +42,7 @@ from gridstead.errors import NotAllowed, TransactionReverted
 # The contracts that still have an admin after JobRepository is sealed.
 GOVERNED = ("MetaScheduler", "ProviderManager")
 SEALED_OR_NOT = pytest.mark.parametrize(
-    ("generation", "governed"),
+    ("generation", "governed_contracts"),
     [("ours", GOVERNED), ("unsealed", ROLE_CONTRACTS)],
     indirect=["generation"],
 )
@@ -101,8 +101,8 @@ def test_command_sends_the_transactions_of_its_dry_run(contracts_cli, chain, com
     result = json.loads(contracts_cli.run(*command, "--json").out)
 
     to_transaction = itemgetter("to", "data", "nonce")
-    sent = list(map(to_transaction, result["steps"]))
-    assert sent == list(map(to_transaction, plan["steps"]))
+    sent_transactions = list(map(to_transaction, result["steps"]))
+    assert sent_transactions == list(map(to_transaction, plan["steps"]))
     for step, transaction in zip(result["steps"], result["transactions"], strict=True):
         mined = chain.anvil.rpc("eth_getTransactionByHash", transaction["hash"])
         assert mined["input"] == step["data"]
@@ -134,17 +134,17 @@ def is_accepted(chain, constant, value):
         return False  # cannot be encoded
     contract = chain.contracts.constants
     setter = f"set{constant.name[0].upper()}{constant.name[1:]}"
-    call = {
+    eth_call = {
         "from": wallet(ADMIN).address,
         "to": contract.address,
         "data": contract.data(setter, value),
     }
-    (answer,) = chain.node.batch([("eth_call", [call, "latest"])])
+    (answer,) = chain.node.batch([("eth_call", [eth_call, "latest"])])
     return not isinstance(answer, RpcError)
 
 
 def test_refusal_of_the_contract_has_a_hint(chain):
-    """For example if the contracts were built with other bounds than this release knows."""
+    """A contract refuses a value if its bounds differ from the bounds that this release knows."""
     cut = find_constant("deepsquareCut")
     cut_with_wide_bounds = replace(cut, minimum=0, maximum=1000)
     inspector = Inspector(chain.node, chain.contracts, report=lambda _: None)
@@ -161,7 +161,7 @@ def test_refusal_of_the_contract_has_a_hint(chain):
     assert isinstance(refusal.value.__cause__, TransactionReverted)
 
 
-def test_set_is_closed_and_opened(contracts_cli, chain):
+def test_closed_set_refuses_jobs_until_it_is_opened(contracts_cli, chain):
     assert contracts_cli.run("close").code == 0
     assert contracts_cli.status()[1]["accepts_jobs"] is False
     with pytest.raises(TransactionReverted, match="NewJobRequestDisabled"):
@@ -171,23 +171,23 @@ def test_set_is_closed_and_opened(contracts_cli, chain):
 
 
 @SEALED_OR_NOT
-def test_administrator_is_replaced_in_two_steps(contracts_cli, governed):
-    old, new = wallet(ADMIN).address, wallet(NEW_OWNER).address
+def test_administrator_is_replaced_in_two_steps(contracts_cli, governed_contracts):
+    old_admin, new_admin = wallet(ADMIN).address, wallet(NEW_OWNER).address
     assert contracts_cli.run("take-over", by=NEW_OWNER).code == REFUSED
 
-    assert contracts_cli.run("hand-over", new).code == 0
+    assert contracts_cli.run("hand-over", new_admin).code == 0
     assert contracts_cli.run("set-constant", "deepsquareCut", "21").code == 0
     assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
 
     code, status = contracts_cli.status()
     assert code == 0
-    assert holders(status, "admin") == {(contract, new) for contract in governed}
+    assert holders(status, "admin") == {(contract, new_admin) for contract in governed_contracts}
     owners = {entry["contract"]: entry["owner"] for entry in status["owners"]}
-    assert (owners["Constants"], owners["Credit"]) == (new, new)
-    assert old not in accounts(status, "admin")
+    assert (owners["Constants"], owners["Credit"]) == (new_admin, new_admin)
+    assert old_admin not in accounts(status, "admin")
     before = contracts_cli.transaction_count(NEW_OWNER)
     assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
-    assert contracts_cli.run("hand-over", new).code == 0
+    assert contracts_cli.run("hand-over", new_admin).code == 0
     assert contracts_cli.transaction_count(NEW_OWNER) == before
     assert contracts_cli.run("set-constant", "deepsquareCut", "22").code == REFUSED
 
@@ -243,7 +243,7 @@ class InterruptedAdministration:
 
 
 @pytest.mark.parametrize(
-    ("generation", "governed", "position", "is_pending"),
+    ("generation", "governed_contracts", "position", "is_pending"),
     [
         ("unsealed", ROLE_CONTRACTS, 1, False),
         ("unsealed", ROLE_CONTRACTS, 2, False),
@@ -259,24 +259,24 @@ class InterruptedAdministration:
     indirect=["generation"],
 )
 def test_interrupted_change_of_admin_is_finished_without_repetition(
-    chain, governed, position, is_pending
+    chain, governed_contracts, position, is_pending
 ):
-    old, new = wallet(ADMIN), wallet(NEW_OWNER)
-    chain.anvil.fund(new.address)
+    old_admin, new_admin = wallet(ADMIN), wallet(NEW_OWNER)
+    chain.anvil.fund(new_admin.address)
     administration = InterruptedAdministration(chain, position, is_pending=is_pending)
 
     def plan_hand_over(state):
-        return hand_over(state, old.address, new.address)
+        return hand_over(state, old_admin.address, new_admin.address)
 
     def plan_take_over(state):
-        return take_over(state, new.address)
+        return take_over(state, new_admin.address)
 
-    assert administration.run_twice(old, plan_hand_over) == len(governed) + 2
-    assert admin_contracts(inspect(chain)) == set(governed)
-    assert administration.run_twice(new, plan_take_over) == len(governed) + 2
+    assert administration.run_twice(old_admin, plan_hand_over) == len(governed_contracts) + 2
+    assert admin_contracts(inspect(chain)) == set(governed_contracts)
+    assert administration.run_twice(new_admin, plan_take_over) == len(governed_contracts) + 2
     state = inspect(chain)
-    assert admin_contracts(state) == set(governed)
-    assert state.accounts("MetaScheduler", Role.ADMIN) == (new.address,)
+    assert admin_contracts(state) == set(governed_contracts)
+    assert state.accounts("MetaScheduler", Role.ADMIN) == (new_admin.address,)
     hints = [diagnostic.hint for diagnostic in check_contracts(state)]
     assert hints == ([] if state.is_sealed else ["Run `gridstead contracts seal`."])
 
@@ -288,14 +288,14 @@ def admin_contracts(state):
 
 
 @SEALED_OR_NOT
-def test_take_over_needs_the_old_admin(contracts_cli, chain, governed):
-    """Otherwise the old admin would keep its role.
+def test_take_over_needs_the_old_admin(contracts_cli, chain, governed_contracts):
+    """The command fails if it does not find the old admin, because that admin would keep its role.
 
-    The old admin is not found by a search for events that starts at too late a block.
+    A search for events that starts at too late a block does not find the old admin.
     """
-    old, new = wallet(ADMIN).address, wallet(NEW_OWNER).address
+    old_admin, new_admin = wallet(ADMIN).address, wallet(NEW_OWNER).address
     late_block = int(chain.node.ask("eth_blockNumber"), 16) + 1
-    assert contracts_cli.run("hand-over", new).code == 0
+    assert contracts_cli.run("hand-over", new_admin).code == 0
     before = contracts_cli.transaction_count(NEW_OWNER)
 
     for first_block in (late_block, late_block + 100):
@@ -306,16 +306,16 @@ def test_take_over_needs_the_old_admin(contracts_cli, chain, governed):
         assert contracts_cli.transaction_count(NEW_OWNER) == before
 
     _, late_status = contracts_cli.status("--first-block", late_block)
-    assert old in accounts(late_status, "admin")
+    assert old_admin in accounts(late_status, "admin")
     assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
     admins = holders(contracts_cli.status()[1], "admin")
-    assert admins == {(contract, new) for contract in governed}
+    assert admins == {(contract, new_admin) for contract in governed_contracts}
 
 
 @SEALED_OR_NOT
-def test_take_over_needs_the_revocation_of_a_third_admin(contracts_cli, governed):
-    new, third = wallet(NEW_OWNER).address, wallet(POOR).address
-    assert contracts_cli.run("hand-over", new).code == 0
+def test_take_over_needs_the_revocation_of_a_third_admin(contracts_cli, governed_contracts):
+    new_admin, third = wallet(NEW_OWNER).address, wallet(POOR).address
+    assert contracts_cli.run("hand-over", new_admin).code == 0
     assert contracts_cli.run("grant", "admin", third).code == 0
 
     code, _, err = contracts_cli.run("take-over", by=NEW_OWNER)
@@ -325,7 +325,7 @@ def test_take_over_needs_the_revocation_of_a_third_admin(contracts_cli, governed
     assert contracts_cli.run("revoke", "admin", third, by=NEW_OWNER).code == 0
     assert contracts_cli.run("take-over", by=NEW_OWNER).code == 0
     admins = holders(contracts_cli.status()[1], "admin")
-    assert admins == {(contract, new) for contract in governed}
+    assert admins == {(contract, new_admin) for contract in governed_contracts}
 
 
 @on_unsealed

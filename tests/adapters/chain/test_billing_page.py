@@ -15,43 +15,45 @@ from gridstead.domain.transactions.calls import Register, Settle
 
 def test_example_is_settled_with_the_amounts_of_the_page(chain):
     example = read_example(PAGE.read_text())
-    given, expected = example.given, example.bill
+    given_values, expected_bill = example.given, example.bill
     grid = RealGrid(chain)
     # The page's times are in the past of the chain. The job starts 10 minutes after the newest
     # block instead.
-    started = grid.ledger.head().timestamp + 600
-    elapsed_s = given["time of the settling block"] - given["started, Unix seconds"]
-    settled = started + elapsed_s
+    started_at = grid.ledger.head().timestamp + 600
+    elapsed_s = given_values["time of the settling block"] - given_values["started, Unix seconds"]
+    settled_at = started_at + elapsed_s
     grid._act(chain.provider, Register(hardware=HARDWARE, prices=example.prices, labels=()))
     grid.approve()
-    chain.anvil.rpc("evm_setNextBlockTimestamp", started - 10)
-    number = grid.request("script", escrow=given["escrow, credits"], resources=example.resources)
+    chain.anvil.rpc("evm_setNextBlockTimestamp", started_at - 10)
+    number = grid.request(
+        "script", escrow=given_values["escrow, credits"], resources=example.resources
+    )
     before = grid.balances()
     grid.match(number)
     grid.claim()
-    chain.anvil.rpc("evm_setNextBlockTimestamp", settled - 1)
-    grid.run(number, started)
-    chain.anvil.rpc("evm_setNextBlockTimestamp", settled)
+    chain.anvil.rpc("evm_setNextBlockTimestamp", settled_at - 1)
+    grid.run(number, started_at)
+    chain.anvil.rpc("evm_setNextBlockTimestamp", settled_at)
     # A report of more than the elapsed time is billed as the elapsed time.
-    max_billed_s = expected["seconds since the start, on chain"]
+    max_billed_s = expected_bill["seconds since the start, on chain"]
     snapshot = chain.anvil.rpc("evm_snapshot")
     settle(grid, number, max_billed_s + 1)
     assert settlement_event(chain, number).numbers["billedSeconds"] == max_billed_s
     chain.anvil.rpc("evm_revert", snapshot)
-    chain.anvil.rpc("evm_setNextBlockTimestamp", settled)
-    settle(grid, number, expected["billed seconds"])
+    chain.anvil.rpc("evm_setNextBlockTimestamp", settled_at)
+    settle(grid, number, expected_bill["billed seconds"])
 
     numbers = settlement_event(chain, number).numbers
     after = grid.balances()
-    assert chain.as_customer.fee_percent() == given["fee, percent"]
-    assert grid.job(number).price_per_min == expected["price per minute, credits"]
+    assert chain.as_customer.fee_percent() == given_values["fee, percent"]
+    assert grid.job(number).price_per_min == expected_bill["price per minute, credits"]
     assert (numbers["billedSeconds"], numbers["cost"], numbers["fee"]) == (
-        expected["billed seconds"],
-        expected["cost, credits"],
-        expected["fee"],
+        expected_bill["billed seconds"],
+        expected_bill["cost, credits"],
+        expected_bill["fee"],
     )
-    assert after[0] - before[0] == expected["refund"]
-    assert after[1] - before[1] == expected["provider"]
+    assert after[0] - before[0] == expected_bill["refund"]
+    assert after[1] - before[1] == expected_bill["provider"]
     assert settlement_event(chain, number).evidence == evidence_of_page()
 
 

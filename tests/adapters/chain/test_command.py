@@ -52,7 +52,7 @@ def test_administrator_removes_a_provider(person, chain):
     (provider,) = run_json(administrator, "provider", "list")
     assert (provider["address"], provider["state"]) == (grid.provider, "joined")
 
-    removed = run_json(administrator, "provider", "remove", grid.provider)
+    result = run_json(administrator, "provider", "remove", grid.provider)
 
-    assert removed == {"address": grid.provider, "state": "not joined"}
+    assert result == {"address": grid.provider, "state": "not joined"}
     assert run_json(administrator, "provider", "list") == []

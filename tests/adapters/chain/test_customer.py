@@ -242,14 +242,15 @@ def test_job_history_of_a_refused_and_cancelled_job(chain, expected):
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
-    other, number = grid.request("script-1"), grid.request("script-2", escrow=100 * COIN)
-    grid.match(number)
+    cancelled_number = grid.request("script-1")
+    claimed_number = grid.request("script-2", escrow=100 * COIN)
+    grid.match(claimed_number)
     grid.claim()
-    grid.refuse(number)
-    grid.cancel(number)
-    grid.cancel(other)
+    grid.refuse(claimed_number)
+    grid.cancel(claimed_number)
+    grid.cancel(cancelled_number)
 
-    history = chain.as_customer.job_history(number)
+    history = chain.as_customer.job_history(claimed_number)
 
     names = event_names(history)
     if "JobCancelRequested" in names:  # only our contracts emit it

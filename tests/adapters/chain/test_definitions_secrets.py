@@ -53,9 +53,9 @@ def encodings(secret):
         yield inner.translate(bytes.maketrans(b"+/", b"-_"))
 
 
-def leaked(secrets_by_name, data):
+def find_leaked_names(named_secrets, data):
     """Return the names of the secrets that are in the data, in any encoding."""
-    return [name for name, secret in secrets_by_name.items() if is_in(data, secret)]
+    return [name for name, secret in named_secrets.items() if is_in(data, secret)]
 
 
 def is_in(data, secret):
@@ -70,7 +70,7 @@ def test_scan_detects_an_encoded_secret(encode):
 
     data = f"before {encode(password)} after".encode()
 
-    assert leaked({"password": password}, data) == ["password"]
+    assert find_leaked_names({"password": password}, data) == ["password"]
 
 
 @pytest.mark.parametrize("offset", range(6))
@@ -79,11 +79,11 @@ def test_scan_detects_a_secret_inside_base64(offset):
 
     data = base64.b64encode(b"y" * offset + password.encode() + b"zz")
 
-    assert leaked({"password": password}, b"{'a': " + data) == ["password"]
+    assert find_leaked_names({"password": password}, b"{'a': " + data) == ["password"]
 
 
 @pytest.fixture
-def kept():
+def secret_texts():
     """The secrets, by name."""
     names = (
         "input key name", "input key", "output key name", "output key", "password", "token",
@@ -96,97 +96,105 @@ def kept():
     return values
 
 
-def secret_store(kept, name):
+def secret_store(secret_texts, name):
     """Return an S3 store with the secret keys of this name."""
     return {
         "region": "eu",
         "bucketUrl": "s3://bucket",
         "path": "/x",
         "endpointUrl": "https://store.example",
-        "accessKeyId": kept[f"{name} key name"],
-        "secretAccessKey": kept[f"{name} key"],
+        "accessKeyId": secret_texts[f"{name} key name"],
+        "secretAccessKey": secret_texts[f"{name} key"],
     }
 
 
-def secret_workflow(kept, **changes):
+def secret_workflow(secret_texts, **changes):
     """Return a workflow with a secret in every field that may have one."""
     image = {
         "image": "a",
         "registry": "r.example",
-        "username": kept["password"],
-        "password": kept["password"],
+        "username": secret_texts["password"],
+        "password": secret_texts["password"],
     }
     tunnel = {
-        "privateKey": kept["tunnel"],
-        "peers": [{"publicKey": new_key(), "preSharedKey": kept["shared key"]}],
+        "privateKey": secret_texts["tunnel"],
+        "peers": [{"publicKey": new_key(), "preSharedKey": secret_texts["shared key"]}],
     }
-    bore = {"boreAddress": "bore.example:1", "targetPort": 80, "secret": kept["token"]}
+    bore = {"boreAddress": "bore.example:1", "targetPort": 80, "secret": secret_texts["token"]}
     run = {
-        "command": f"echo {kept['command']}", "container": image, "network": "pasta",
-        "env": [{"key": "A", "value": kept["variable"]}],
+        "command": f"echo {secret_texts['command']}", "container": image, "network": "pasta",
+        "env": [{"key": "A", "value": secret_texts["variable"]}],
         "customNetworkInterfaces": [{"wireguard": tunnel}, {"bore": bore}],
     }  # fmt: skip
-    loop = {"parallel": False, "items": [kept["item"]], "steps": [{"run": run}]}
+    loop = {"parallel": False, "items": [secret_texts["item"]], "steps": [{"run": run}]}
     fields = {
         "steps": [{"for": loop}],
         "enableLogging": True,
-        "input": {"s3": secret_store(kept, "input")},
-        "output": {"s3": secret_store(kept, "output")},
+        "input": {"s3": secret_store(secret_texts, "input")},
+        "output": {"s3": secret_store(secret_texts, "output")},
     }
     return wire_workflow(**(fields | changes))
 
 
-def refused_requests(kept):
+def refused_requests(secret_texts):
     """Yield requests to GraphQL that are refused, each with a secret of its caller."""
-    job = secret_workflow(kept)
-    unknown_shell = {"run": {"command": kept["command"], "shell": kept["password"]}}
-    module = {"source": "git.example/a/b", "args": [{"key": "A", "value": kept["argument"]}]}
+    job = secret_workflow(secret_texts)
+    unknown_shell = {"run": {"command": secret_texts["command"], "shell": secret_texts["password"]}}
+    module = {
+        "source": "git.example/a/b",
+        "args": [{"key": "A", "value": secret_texts["argument"]}],
+    }
     large_step = {"run": {"command": "'" * 99_000}}
-    inline = f'mutation {{ submit(job: {{env: [{{key: "A", value: "{kept["variable"]}"}}]}}) }}'
+    inline = (
+        f'mutation {{ submit(job: {{env: [{{key: "A", value: "{secret_texts["variable"]}"}}]}}) }}'
+    )
     for refused_job in (
-        secret_workflow(kept, steps=[unknown_shell]),
-        secret_workflow(kept, steps=[{"use": module}]),
-        job | {kept["variable"]: kept["password"]},
-        job | {"env": kept["password"]},
-        secret_workflow(kept, steps=[large_step] * 4),
+        secret_workflow(secret_texts, steps=[unknown_shell]),
+        secret_workflow(secret_texts, steps=[{"use": module}]),
+        job | {secret_texts["variable"]: secret_texts["password"]},
+        job | {"env": secret_texts["password"]},
+        secret_workflow(secret_texts, steps=[large_step] * 4),
     ):
         yield {"query": SUBMIT, "variables": {"job": refused_job}}
-    yield {"query": SUBMIT_FOR_CUSTOMER, "variables": {"job": job, "customer": kept["password"]}}
+    yield {
+        "query": SUBMIT_FOR_CUSTOMER,
+        "variables": {"job": job, "customer": secret_texts["password"]},
+    }
     yield {"query": inline}
     yield {"query": inline + "}"}
-    yield {"query": f'{{ job(batchLocationHash: "{kept["password"]}") }}'}
+    yield {"query": f'{{ job(batchLocationHash: "{secret_texts["password"]}") }}'}
     yield {
         "query": "mutation V($module: Module!) { validate(module: $module) }",
         "variables": {"module": job},
     }
-    yield {"query": SUBMIT, "variables": [[[[job]]]] * 3, "operationName": kept["password"]}
+    yield {"query": SUBMIT, "variables": [[[[job]]]] * 3, "operationName": secret_texts["password"]}
 
 
 class GraphqlClient:
     """A client of the service's GraphQL API."""
 
-    def __init__(self, process, kept):
+    def __init__(self, process, secret_texts):
         context = ssl.create_default_context(cafile=process.authority.certificate)
         self._http = httpx.Client(verify=context, trust_env=False, timeout=30)
         self._url = process.url
-        self._kept = kept
+        self._secret_texts = secret_texts
 
     def close(self):
         self._http.close()
 
     def submit(self):
         """Submit a workflow with secrets, and return the script's id."""
-        body = {"query": SUBMIT, "variables": {"job": secret_workflow(self._kept)}}
+        body = {"query": SUBMIT, "variables": {"job": secret_workflow(self._secret_texts)}}
         return self._http.post(self._url, json=body).json()["data"]["submit"]
 
     def check_invalid_requests_are_refused(self):
-        for request in refused_requests(self._kept):
+        for request in refused_requests(self._secret_texts):
             assert self._http.post(self._url, json=request).json()["errors"], request
 
     def check_storage_is_limited(self):
         """Submit large scripts until the service refuses one."""
-        command = f"echo {self._kept['command']}" + "x" * 90_000
-        large = secret_workflow(self._kept, steps=[{"run": {"command": command}}])
+        command = f"echo {self._secret_texts['command']}" + "x" * 90_000
+        large = secret_workflow(self._secret_texts, steps=[{"run": {"command": command}}])
         body = {"query": SUBMIT, "variables": {"job": large}}
         for _ in range(13):
             answer = self._http.post(self._url, json=body)
@@ -194,7 +202,7 @@ class GraphqlClient:
 
     def check_invalid_bodies_are_refused(self):
         """Send invalid JSON, JSON that is too deep, and more data than an hour allows."""
-        request = {"query": SUBMIT, "variables": {"job": secret_workflow(self._kept)}}
+        request = {"query": SUBMIT, "variables": {"job": secret_workflow(self._secret_texts)}}
         body = json.dumps(request).encode()
         assert self._post(body[:-1]) == 400
         assert self._post(b"[" * 40 + body) == 400
@@ -211,10 +219,10 @@ class GraphqlClient:
 class Provider:
     """A provider's wallet that requests scripts."""
 
-    def __init__(self, process, chain, kept):
+    def __init__(self, process, chain, secret_texts):
         self._process = process
         self._wallet = chain.provider
-        self._kept = kept
+        self._secret_texts = secret_texts
 
     def ask(self, job, *, signer=None, **changes):
         """Request a job's script, with changes to a valid request."""
@@ -231,7 +239,7 @@ class Provider:
             return SBatchAPIStub(channel).GetSBatch(request)
 
     def check_invalid_requests_are_refused(self, job):
-        secret = self._kept["password"]
+        secret = self._secret_texts["password"]
         for changes in (
             {"signer": wallet(66)},
             {"signed_challenge": secret.encode()},
@@ -247,7 +255,7 @@ class Provider:
                 self.ask(job, **changes)
 
 
-def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, kept):
+def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, secret_texts):
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -255,7 +263,7 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, kept):
     process.start()
     try:
         process.wait()
-        client = GraphqlClient(process, kept)
+        client = GraphqlClient(process, secret_texts)
         script_id = client.submit()
         client.check_invalid_requests_are_refused()
         client.check_storage_is_limited()
@@ -264,7 +272,7 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, kept):
         number = grid.request(script_id)
         grid.match(number)
         job = grid.job(number)
-        provider = Provider(process, chain, kept)
+        provider = Provider(process, chain, secret_texts)
         answer = provider.ask(job)
         provider.check_invalid_requests_are_refused(job)
         store = b"".join(map(Path.read_bytes, tmp_path.glob("state.db*")))
@@ -280,12 +288,13 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, kept):
         assert event in output
     assert b"Traceback" not in output
     # The answer to the provider must have the secrets, or the scan below would prove nothing.
-    delivered = set(leaked(kept, b"\n".join(answer.secrets.values())))
-    assert {"input key", "output key", "password", "token", "tunnel", "shared key"} <= delivered
+    delivered_names = set(find_leaked_names(secret_texts, b"\n".join(answer.secrets.values())))
+    expected_names = {"input key", "output key", "password", "token", "tunnel", "shared key"}
+    assert expected_names <= delivered_names
     assert script_id.encode() in store
-    kept["log token"] = answer.log_write_token
-    assert leaked(kept, output) == []
-    assert leaked(kept, store) == []
+    secret_texts["log token"] = answer.log_write_token
+    assert find_leaked_names(secret_texts, output) == []
+    assert find_leaked_names(secret_texts, store) == []
 
 
 def make_scripts_unreadable(database):

@@ -66,9 +66,9 @@ def test_plan_has_the_transactions_and_addresses(site):
     record = read(site.path)
     for nonce, step in enumerate(steps):
         intent = record.intent(step.title)
-        mined = site.chain.anvil.rpc("eth_getTransactionByHash", intent.hashes[-1])
-        receiver = (mined["to"] or "").lower()
-        assert (intent.nonce, mined["input"], receiver) == (nonce, step.data, step.to)
+        transaction = site.chain.anvil.rpc("eth_getTransactionByHash", intent.hashes[-1])
+        receiver = (transaction["to"] or "").lower()
+        assert (intent.nonce, transaction["input"], receiver) == (nonce, step.data, step.to)
 
 
 def test_plan_of_an_interrupted_run_keeps_its_nonces(site):
@@ -110,19 +110,19 @@ def test_file_of_another_chain_or_administrator_is_refused(site, field, value):
 
 
 def test_renew_deploys_a_new_set_and_renames_the_old_file(site):
-    old = {
+    old_content = {
         "chain_id": 179188,
         "genesis": "0xabcdef0123",
         "admin": ADMIN.address,
         "contracts": {"Credit": "0x" + "99" * 20},
     }
-    site.path.write_text(json.dumps(old))
+    site.path.write_text(json.dumps(old_content))
 
     addresses = site.run(renew=True)
 
     site.check(addresses)
     new_name = f"deployment.json.179188-abcdef01-{ADMIN.address[2:10]}"
-    assert json.loads(site.path.with_name(new_name).read_text()) == old
+    assert json.loads(site.path.with_name(new_name).read_text()) == old_content
 
 
 def test_renew_restores_the_file_of_a_chain(site):
@@ -158,7 +158,7 @@ def test_renamed_files_are_never_replaced(site):
 
 
 def test_unused_supply_is_reported(site):
-    """It is reported while the creation of Credit is pending, and after it is mined."""
+    """The report appears while the creation of Credit is pending, and after it is mined."""
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
     note = f"Credit was created with {COIN} wei by an earlier run"
@@ -246,7 +246,7 @@ def test_address_of_a_contract_is_computed_before_its_creation(site, nonce):
     site.chain.anvil.rpc("anvil_setNonce", ADMIN.address, hex(nonce))
 
     receipt = DirectSender(site.chain.node, ADMIN).transact(
-        "", "0x600160005260016000f3", name="a byte"
+        "", "0x600160005260016000f3", name="contract with one byte of code"
     )
 
     assert receipt["contractAddress"].lower() == address_of(ADMIN.address, nonce)

@@ -105,14 +105,16 @@ def test_underpriced_transaction_is_replaced_with_the_same_nonce(site):
     site.check(addresses)
     after = read(site.path).intent("creation of Credit")
     assert (after.nonce, len(after.hashes)) == (before.nonce, 2)
+    # Nodes accept a replacement only if its fees are at least an eighth higher.
     assert after.max_fee > before.max_fee * 9 // 8
 
 
 def test_nonce_used_by_another_program_is_detected(site):
     """That program has created a contract at an address that was planned for ours."""
     site.crash(2, sent=False)
+    creation_code = "0x600160005260016000f3"  # creates a contract with one byte of code
     receipt = DirectSender(site.chain.node, ADMIN).transact(
-        "", "0x600160005260016000f3", name="another program's"
+        "", creation_code, name="another program's"
     )
     other_address = receipt["contractAddress"].lower()
     assert other_address == address_of(ADMIN.address, 1)
@@ -132,14 +134,14 @@ def test_nonce_gap_of_a_lost_transaction_is_filled(site, position, is_lost):
         site.crash(1, sent=True)
     site.chain.anvil.rpc("evm_setAutomine", False)
     before = site.next_nonce()
-    other = DirectSender(site.chain.node, ADMIN).draft(
+    other_transaction = DirectSender(site.chain.node, ADMIN).draft(
         Payload(to=OPERATOR.address, data="0x", gas=None), nonce=before, name="another program's"
     )
-    site.chain.anvil.rpc("eth_sendRawTransaction", other.raw)
+    site.chain.anvil.rpc("eth_sendRawTransaction", other_transaction.raw)
     site.crash(1, sent=True)
     intent = read(site.path).intents[-1]
     assert intent.nonce == before + 1
-    site.chain.anvil.rpc("anvil_dropTransaction", other.hash)
+    site.chain.anvil.rpc("anvil_dropTransaction", other_transaction.hash)
     if is_lost:
         for tx_hash in intent.hashes:
             site.chain.anvil.rpc("anvil_dropTransaction", tx_hash)
@@ -154,15 +156,15 @@ def test_nonce_gap_of_a_lost_transaction_is_filled(site, position, is_lost):
 def test_created_contracts_are_found_without_receipts(site):
     """Some nodes delete old receipts."""
     site.crash(6, sent=True)
-    deleted = set()
+    deleted_hashes = set()
     for intent in read(site.path).intents:
-        deleted.update(intent.hashes)
+        deleted_hashes.update(intent.hashes)
 
     class ForgetfulNode(Node):
         def batch(self, requests):
             answers = super().batch(requests)
             for index, (method, params) in enumerate(requests):
-                if method == "eth_getTransactionReceipt" and params[0] in deleted:
+                if method == "eth_getTransactionReceipt" and params[0] in deleted_hashes:
                     answers[index] = None
             return answers
 

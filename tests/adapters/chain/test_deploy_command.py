@@ -75,9 +75,9 @@ def test_planned_transactions_are_sent_and_the_set_is_verified(deploy):
     addresses = contract_addresses(status)
     assert addresses == {step["contract"]: step["creates"] for step in creations(plan)}
     assert field_values(status["contracts"], "code") == {"ours"}
-    governed = {"MetaScheduler", "ProviderManager"}
-    assert holders(status, "matcher") == {(contract, OPERATOR) for contract in governed}
-    assert {contract for contract, _ in holders(status, "admin")} == governed
+    governed_contracts = {"MetaScheduler", "ProviderManager"}
+    assert holders(status, "matcher") == {(contract, OPERATOR) for contract in governed_contracts}
+    assert {contract for contract, _ in holders(status, "admin")} == governed_contracts
     document = json.loads(deploy.file.read_text())
     assert document["contracts"] == addresses
     assert document["first_block"] == status["first_block"]
@@ -139,7 +139,7 @@ def test_status_of_an_unfinished_deployment_is_an_error(deploy):
     assert "is not finished" in err
 
 
-def test_wrong_set_is_printed_with_finding_and_hint(deploy):
+def test_status_of_an_inconsistent_set_prints_finding_and_hint(deploy):
     deploy()
     document = json.loads(deploy.file.read_text())
     document["contracts"]["Credit"] = "0x" + "12" * 20

@@ -47,7 +47,7 @@ class UnsealedDeployment:
 
 
 @pytest.fixture
-def unsealed(site):
+def unsealed_deployment(site):
     """A deployment that was interrupted before its last step."""
     return UnsealedDeployment(site)
 
@@ -61,34 +61,34 @@ def test_set_is_sealed_at_the_end(site):
     assert site.reported[-1].startswith(f"{SEALED}: done in block ")
 
 
-def test_set_with_an_impostor_is_not_sealed(unsealed):
-    unsealed.change("grantRole", "METASCHEDULER_ROLE", IMPOSTOR)
+def test_set_with_an_impostor_is_not_sealed(unsealed_deployment):
+    unsealed_deployment.change("grantRole", "METASCHEDULER_ROLE", IMPOSTOR)
 
-    assert unsealed.site.plan_steps() == ()
-    assert unsealed.site.run() == unsealed.addresses
+    assert unsealed_deployment.site.plan_steps() == ()
+    assert unsealed_deployment.site.run() == unsealed_deployment.addresses
 
-    writer, admin = check_contracts(unsealed.inspect())
+    writer, admin = check_contracts(unsealed_deployment.inspect())
     assert (writer.severity, writer.where) == (Severity.POWER, ("JobRepository",))
     assert writer.what.split()[:4] == [IMPOSTOR, "may", "write", "to"]
     assert writer.hint == f"Run `gridstead contracts revoke contract {IMPOSTOR}` at once."
     assert (admin.severity, admin.where, admin.hint) == UNSEALED_NOTE
 
 
-def test_set_with_a_former_impostor_is_not_sealed(unsealed):
-    unsealed.change("grantRole", "METASCHEDULER_ROLE", IMPOSTOR)
-    unsealed.change("revokeRole", "METASCHEDULER_ROLE", IMPOSTOR)
+def test_set_with_a_former_impostor_is_not_sealed(unsealed_deployment):
+    unsealed_deployment.change("grantRole", "METASCHEDULER_ROLE", IMPOSTOR)
+    unsealed_deployment.change("revokeRole", "METASCHEDULER_ROLE", IMPOSTOR)
 
-    assert unsealed.site.run() == unsealed.addresses
+    assert unsealed_deployment.site.run() == unsealed_deployment.addresses
 
-    unsealed.check_only_admin_is_reported()
+    unsealed_deployment.check_only_admin_is_reported()
 
 
-def test_set_with_a_second_admin_is_not_sealed(unsealed):
+def test_set_with_a_second_admin_is_not_sealed(unsealed_deployment):
     """The second admin would remain, and the first admin could not seal the set later."""
-    unsealed.change("grantRole", "DEFAULT_ADMIN_ROLE", IMPOSTOR)
+    unsealed_deployment.change("grantRole", "DEFAULT_ADMIN_ROLE", IMPOSTOR)
 
-    assert unsealed.site.plan_steps() == ()
-    texts = [diagnostic.what for diagnostic in check_contracts(unsealed.inspect())]
+    assert unsealed_deployment.site.plan_steps() == ()
+    texts = [diagnostic.what for diagnostic in check_contracts(unsealed_deployment.inspect())]
     assert any(text.startswith(f"{ADMIN.address}, {IMPOSTOR} can ") for text in texts)
 
 
@@ -101,7 +101,7 @@ def test_set_with_a_second_admin_is_not_sealed(unsealed):
     ],
     ids=["error", "no event", "all but the first event"],
 )
-def test_set_is_sealed_only_by_a_node_with_all_events(unsealed, hide_events):
+def test_set_is_sealed_only_by_a_node_with_all_events(unsealed_deployment, hide_events):
     class NodeWithoutEvents(Node):
         def batch(self, requests):
             answers = super().batch(requests)
@@ -110,15 +110,15 @@ def test_set_is_sealed_only_by_a_node_with_all_events(unsealed, hide_events):
                     answers[index] = hide_events(answers[index])
             return answers
 
-    site = unsealed.site
-    assert site.run(site.node(NodeWithoutEvents)) == unsealed.addresses
-    unsealed.check_only_admin_is_reported()
+    site = unsealed_deployment.site
+    assert site.run(site.node(NodeWithoutEvents)) == unsealed_deployment.addresses
+    unsealed_deployment.check_only_admin_is_reported()
 
     site.check(site.run())
 
 
-def test_unsealed_set_of_an_earlier_release_is_sealed(unsealed):
-    site = unsealed.site
+def test_unsealed_set_of_an_earlier_release_is_sealed(unsealed_deployment):
+    site = unsealed_deployment.site
     site.drop_intents()
 
     (step,) = site.plan_steps()
@@ -126,13 +126,15 @@ def test_unsealed_set_of_an_earlier_release_is_sealed(unsealed):
     site.check(site.run())
 
 
-def test_roles_of_a_new_operator_are_granted_before_a_recorded_seal(unsealed, monkeypatch):
+def test_roles_of_a_new_operator_are_granted_before_a_recorded_seal(
+    unsealed_deployment, monkeypatch
+):
     """The seal gets a new nonce, because the grants use its recorded nonce."""
     monkeypatch.setattr("gridstead.adapters.contracts.deploy.TIMEOUT_S", 5.0)
-    site = unsealed.site
+    site = unsealed_deployment.site
 
     site.deployment().run(operator=IMPOSTOR, supply=COIN)
 
     assert site.next_nonce() == STEP_COUNT + 3
-    assert unsealed.inspect().is_sealed
+    assert unsealed_deployment.inspect().is_sealed
     assert site.plan_steps() == ()

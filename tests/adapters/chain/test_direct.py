@@ -58,7 +58,7 @@ def test_replaced_transaction_is_an_error(paused_chain):
 
 def test_wallet_in_constant_use_by_another_program_is_an_error(chain):
     class StaleSender(DirectSender):
-        """A sender whose nonce is always used already."""
+        """A sender whose nonce is always used by another transaction."""
 
         def submit(self, draft):
             return SendResult.NONCE_USED

@@ -68,7 +68,7 @@ def contracts_of_version(version):
     )
 
 
-def read(payload, signature):
+def decode_arguments(payload, signature):
     """Return the arguments of a call of this function, None if it is a call of another function."""
     data = bytes.fromhex(payload.data[2:])
     if data[:4] != keccak(text=signature)[:4]:
@@ -112,7 +112,7 @@ def test_our_contracts_receive_calls_as_batches(call, signature, arguments):
     payload = encode([call], contracts_of_version("2.0.0"))
 
     assert payload.to == contracts_of_version("").meta_scheduler.address
-    assert read(payload, signature) == arguments
+    assert decode_arguments(payload, signature) == arguments
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_our_contracts_receive_calls_as_batches(call, signature, arguments):
 def test_plain_deepsquare_receives_single_calls_and_whole_minutes(call, signature, arguments):
     payload = encode([call], contracts_of_version(""))
 
-    assert read(payload, signature) == arguments
+    assert decode_arguments(payload, signature) == arguments
     assert payload.gas is None
 
 
@@ -152,14 +152,18 @@ def test_registration_goes_to_the_provider_manager(version):
     )
     hardware = (2, (0, 0), (64, 64), (4000, 4000))
     assert payload.to == contracts_of_version("").providers.address
-    assert read(payload, signature) == (hardware, (10**18, 10**17, 10**14), (("os", "linux"),))
+    assert decode_arguments(payload, signature) == (
+        hardware,
+        (10**18, 10**17, 10**14),
+        (("os", "linux"),),
+    )
 
 
 def test_panic_on_plain_deepsquare_has_no_minutes():
-    """Its contracts bill the reported minutes, and a panic is the provider's fault."""
+    """DeepSquare's contracts bill the reported minutes, but a panic is the provider's fault."""
     panic = replace(SETTLE, state=JobState.PANICKED, seconds=500)
 
-    assert read(encode([panic], contracts_of_version("")), SET_STATUS)[2] == 0
+    assert decode_arguments(encode([panic], contracts_of_version("")), SET_STATUS)[2] == 0
 
 
 def test_several_calls_are_one_batch_in_order():
@@ -167,7 +171,9 @@ def test_several_calls_are_one_batch_in_order():
 
     payload = encode(calls, contracts_of_version("2.0.0"))
 
-    assert read(payload, "refuseMany(bytes32[])") == (((3).to_bytes(32), (1).to_bytes(32)),)
+    assert decode_arguments(payload, "refuseMany(bytes32[])") == (
+        ((3).to_bytes(32), (1).to_bytes(32)),
+    )
 
 
 def refusal(number):
@@ -180,7 +186,7 @@ def test_long_error_is_truncated_between_characters():
 
     payload = encode([settlement], contracts_of_version("2.0.0"))
 
-    (settlements,) = read(payload, SETTLE_MANY)
+    (settlements,) = decode_arguments(payload, SETTLE_MANY)
     assert settlements[0][4] == "ü" * (ERROR_BYTES // 2)
 
 
@@ -201,9 +207,10 @@ def selector(signature):
     [
         ("", "unknown", ("0x",)),
         ("12345678", "unknown", ("0x12345678",)),
-        ("4e487b71" + "11".rjust(64, "0"), "Panic", ("0x11",)),
+        ("4e487b71" + word("11"), "Panic", ("0x11",)),  # the selector of Panic(uint256)
         (ERROR + word("20") + word("2") + "6869".ljust(64, "0"), "Error", ("hi",)),
         (ERROR + word("20") + word("1") + "ff".ljust(64, "0"), "Error", ("\ufffd",)),
+        # The selector of Error(string), without a valid text.
         ("08c379a0ff", "unknown", ("0x08c379a0ff",)),
         (selector("NoJob()"), "NoJob", ()),
         (selector("Empty()"), "Empty", ()),

@@ -159,11 +159,11 @@ def test_outage_within_the_grace_costs_a_provider_nothing(operator):
     call = settlement(job, seconds=seconds)
     operator.grid._act(operator.grid.devnet.provider, call)
 
-    settled = operator.grid.job(job.id.number)
-    assert settled.state is JobState.FINISHED
+    settled_job = operator.grid.job(job.id.number)
+    assert settled_job.state is JobState.FINISHED
     billed_s = operator.grid.expected.billed_s(seconds)
     bill = billing_oracle.bill(job.escrow, billed_s, job.price_per_min)
-    assert settled.final_cost == bill.cost
+    assert settled_job.final_cost == bill.cost
     _, provider_after = operator.grid.balances()
     assert provider_after - provider_before == bill.provider
 
@@ -181,14 +181,14 @@ def test_plain_deepsquare_gets_no_expiry_that_it_does_not_support(operator):
 
 def test_expiry_times_equal_those_of_the_contract(operator):
     """The contract's error has the time of the expiry if the call is too early."""
-    running = operator.start_job().id.number
-    cancelled = operator.start_job().id.number
-    operator.grid.cancel(cancelled)
-    claimed, claimed_at = operator.claim_job()
-    matched = operator.match_job()
-    assert operator.grid.job(cancelled).cancel_requested_at
+    running_number = operator.start_job().id.number
+    cancelled_number = operator.start_job().id.number
+    operator.grid.cancel(cancelled_number)
+    claimed_number, claimed_at = operator.claim_job()
+    matched_number = operator.match_job()
+    assert operator.grid.job(cancelled_number).cancel_requested_at
 
-    for number in (matched, claimed, running, cancelled):
+    for number in (matched_number, claimed_number, running_number, cancelled_number):
         job = operator.grid.job(number)
         call = Expire(job_key=job.job_key, state=job.state, state_block=job.state_block)
         with pytest.raises(TransactionReverted, match="NotExpired") as refusal:

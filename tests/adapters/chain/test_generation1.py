@@ -68,8 +68,8 @@ def test_copy_has_the_published_abi(contract):
     compiled_abi = compiled_entries(contract)
     published_abi = published_entries(contract)
 
-    missing = names_of_difference(published_abi, compiled_abi)
-    added = names_of_difference(compiled_abi, published_abi + published_entries("Tools"))
+    missing_names = names_of_difference(published_abi, compiled_abi)
+    added_names = names_of_difference(compiled_abi, published_abi + published_entries("Tools"))
 
-    assert missing == OMITTED[contract]
-    assert added - INTERNAL.get(contract, set()) <= {"JobCreated"}
+    assert missing_names == OMITTED[contract]
+    assert added_names - INTERNAL.get(contract, set()) <= {"JobCreated"}

@@ -56,19 +56,19 @@ def grid(chain):
 @pytest.fixture
 def start_instance(chain, tmp_path):
     """Return a function that starts an instance in a separate folder."""
-    running = []
+    started_processes = []
 
     def start(name="one", **settings):
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         process = DefinitionsProcess(folder, chain, **settings)
         process.start()
-        running.append(process)
+        started_processes.append(process)
         process.wait()
         return process
 
     yield start
-    for process in running:
+    for process in started_processes:
         process.kill()
 
 
@@ -211,11 +211,11 @@ def test_no_acknowledged_script_is_lost_to_kill_9(chain, start_instance, tmp_pat
 
     database = Database(process.state_url)
     scripts = Scripts(database, ScriptSeal((KEY.encode(),)), chain.contracts.job_id)
-    acknowledged = submitters.acknowledged
-    lost = [script_id for script_id in acknowledged if scripts.get(script_id) is None]
+    acknowledged_ids = submitters.acknowledged
+    lost_ids = [script_id for script_id in acknowledged_ids if scripts.get(script_id) is None]
     database.close()
-    assert len(acknowledged) >= KILL_COUNT
-    assert lost == []
+    assert len(acknowledged_ids) >= KILL_COUNT
+    assert lost_ids == []
 
 
 class Submitters:

@@ -36,17 +36,17 @@ def queue_sizes(grid):
 
 
 @pytest.fixture
-def joined(grid):
+def joined_grid(grid):
     grid.register()
     grid.approve()
     return grid
 
 
 @pytest.fixture
-def claimed(joined):
-    number = joined.request("script-1")
-    joined.match(number)
-    joined.claim()
+def claimed_number(joined_grid):
+    number = joined_grid.request("script-1")
+    joined_grid.match(number)
+    joined_grid.claim()
     return number
 
 
@@ -93,68 +93,72 @@ def test_registered_provider_waits_for_approval(grid):
     zone, operating_system = Label(key="zone", value="b"), Label(key="os", value="linux")
     grid.register([zone, operating_system])
 
-    registered = provider(grid)
+    new_provider = provider(grid)
 
-    assert (registered.is_joined, registered.is_waiting, registered.is_banned) == (
+    assert (new_provider.is_joined, new_provider.is_waiting, new_provider.is_banned) == (
         False,
         True,
         False,
     )
-    assert registered.address == grid.provider
-    assert (registered.hardware, registered.prices) == (HARDWARE, PRICES)
-    assert registered.labels == (operating_system, zone)  # sorted by key
-    assert waiting_provider(grid) == registered
+    assert new_provider.address == grid.provider
+    assert (new_provider.hardware, new_provider.prices) == (HARDWARE, PRICES)
+    assert new_provider.labels == (operating_system, zone)  # sorted by key
+    assert waiting_provider(grid) == new_provider
 
 
-def test_approved_provider_has_joined(joined):
-    approved = provider(joined)
+def test_approved_provider_has_joined(joined_grid):
+    approved_provider = provider(joined_grid)
 
-    assert (approved.is_joined, approved.is_waiting, approved.is_banned) == (True, False, False)
-    assert waiting_provider(joined) is None
+    assert (
+        approved_provider.is_joined,
+        approved_provider.is_waiting,
+        approved_provider.is_banned,
+    ) == (True, False, False)
+    assert waiting_provider(joined_grid) is None
 
 
-def test_matched_job_has_a_price_and_waits_in_the_queue(joined):
-    number = joined.request("script-1")
+def test_matched_job_has_a_price_and_waits_in_the_queue(joined_grid):
+    number = joined_grid.request("script-1")
 
-    joined.match(number)
+    joined_grid.match(number)
 
-    job = joined.job(number)
-    assert (job.state, job.provider) == (JobState.META_SCHEDULED, joined.provider)
+    job = joined_grid.job(number)
+    assert (job.state, job.provider) == (JobState.META_SCHEDULED, joined_grid.provider)
     assert job.price_per_min == billing_oracle.price(SMALL, PRICES)
-    assert queue_sizes(joined) == QueueSizes(claimable=1, cancelling=0, top_up=0)
+    assert queue_sizes(joined_grid) == QueueSizes(claimable=1, cancelling=0, top_up=0)
 
 
-def test_claim_empties_the_queue(joined, claimed):
-    assert joined.job(claimed).state is JobState.SCHEDULED
-    assert queue_sizes(joined) == QueueSizes(claimable=0, cancelling=0, top_up=0)
+def test_claim_empties_the_queue(joined_grid, claimed_number):
+    assert joined_grid.job(claimed_number).state is JobState.SCHEDULED
+    assert queue_sizes(joined_grid) == QueueSizes(claimable=0, cancelling=0, top_up=0)
 
 
-def test_reported_start_is_kept_if_the_contracts_support_it(joined, claimed):
-    claimed_at = joined.ledger.head().timestamp
-    joined.pass_time(100)
-    joined.run(claimed, claimed_at + 40)
+def test_reported_start_is_kept_if_the_contracts_support_it(joined_grid, claimed_number):
+    claimed_at = joined_grid.ledger.head().timestamp
+    joined_grid.pass_time(100)
+    joined_grid.run(claimed_number, claimed_at + 40)
 
-    assert joined.job(claimed).state is JobState.RUNNING
-    reported_at = joined.ledger.head().timestamp
-    expected = claimed_at + 40 if joined.expected.keeps_reported_start else reported_at
-    assert joined.job(claimed).started_at == expected
+    assert joined_grid.job(claimed_number).state is JobState.RUNNING
+    reported_at = joined_grid.ledger.head().timestamp
+    expected = claimed_at + 40 if joined_grid.expected.keeps_reported_start else reported_at
+    assert joined_grid.job(claimed_number).started_at == expected
 
 
-def test_refused_job_is_pending_again(joined, claimed):
-    joined.refuse(claimed)
+def test_refused_job_is_pending_again(joined_grid, claimed_number):
+    joined_grid.refuse(claimed_number)
 
-    job = joined.job(claimed)
+    job = joined_grid.job(claimed_number)
     assert (job.state, job.provider, job.price_per_min) == (JobState.PENDING, "", 0)
 
 
-def test_cancelled_running_job_waits_in_the_cancelling_queue(joined, claimed):
-    joined.run(claimed, joined.ledger.head().timestamp)
-    joined.cancel(claimed)
+def test_cancelled_running_job_waits_in_the_cancelling_queue(joined_grid, claimed_number):
+    joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
+    joined_grid.cancel(claimed_number)
 
-    job = joined.job(claimed)
+    job = joined_grid.job(claimed_number)
     assert job.state is JobState.RUNNING
     assert job.cancel_requested
-    assert queue_sizes(joined).cancelling == 1
+    assert queue_sizes(joined_grid).cancelling == 1
 
 
 def test_cancelled_pending_job_is_refunded(grid):
@@ -176,38 +180,39 @@ def test_cancelling_an_ended_job_reverts(grid):
         grid.cancel(number)
 
 
-def test_events_of_a_job_are_in_order(joined):
-    first = joined.ledger.head().number + 1
-    number = joined.request("script-1")
-    joined.match(number)
-    joined.claim()
-    joined.refuse(number)
+def test_events_of_a_job_are_in_order(joined_grid):
+    first_block = joined_grid.ledger.head().number + 1
+    number = joined_grid.request("script-1")
+    joined_grid.match(number)
+    joined_grid.claim()
+    joined_grid.refuse(number)
 
-    events = joined.ledger.events(first=first, end=joined.ledger.head())
+    events = joined_grid.ledger.events(first=first_block, end=joined_grid.ledger.head())
 
-    transitions, others = [], []
+    transitions, other_events = [], []
     for event in events:
-        assert event.job_id == joined.job_id(number)
+        assert event.job_id == joined_grid.job_id(number)
         if event.kind is ChainEventKind.JOB_TRANSITION:
             transitions.append(event)
         else:
-            others.append((event.kind, event.customer, event.provider))
-    assert others == [
-        (ChainEventKind.JOB_REQUESTED, joined.customer, ""),
-        (ChainEventKind.JOB_CLAIMED, joined.customer, joined.provider),
-        (ChainEventKind.JOB_REFUSED, joined.customer, joined.provider),
+            other_events.append((event.kind, event.customer, event.provider))
+    assert other_events == [
+        (ChainEventKind.JOB_REQUESTED, joined_grid.customer, ""),
+        (ChainEventKind.JOB_CLAIMED, joined_grid.customer, joined_grid.provider),
+        (ChainEventKind.JOB_REFUSED, joined_grid.customer, joined_grid.provider),
     ]
     assert len(transitions) == 3
+    # The ledger returns the events in the order of the chain.
     positions = [(event.block, event.index) for event in events]
     assert positions == sorted(positions)
 
 
 def test_provider_changes_emit_events(grid):
-    first = grid.ledger.head().number + 1
+    first_block = grid.ledger.head().number + 1
     grid.register()
     grid.approve()
 
-    events = grid.ledger.events(first=first, end=grid.ledger.head())
+    events = grid.ledger.events(first=first_block, end=grid.ledger.head())
 
     assert len(events) == 2
     for event in events:
@@ -226,11 +231,11 @@ def test_reads_are_pinned_to_their_block(grid):
 @pytest.fixture
 def read_blocks(chain, monkeypatch):
     """The numbers of the blocks that were read from the node, in order."""
-    numbers, read = [], chain.node.read
+    numbers, read_views = [], chain.node.read
 
     def record(views, *, at_block):
         numbers.append(at_block.number)
-        return read(views, at_block=at_block)
+        return read_views(views, at_block=at_block)
 
     monkeypatch.setattr(chain.node, "read", record)
     return numbers

@@ -52,10 +52,10 @@ class LaggingEndpoint:
             return self._lagging_block(*parameters)
         return self._lagging_logs(*parameters)
 
-    def _lagging_block(self, number, full):
+    def _lagging_block(self, number, with_transactions):
         if int(number, 16) > self._height:
             return None
-        return self._node.ask(BLOCKS, number, full)
+        return self._node.ask(BLOCKS, number, with_transactions)
 
     def _lagging_logs(self, log_filter):
         if "blockHash" in log_filter:
@@ -230,8 +230,8 @@ def test_first_block_above_the_head_is_an_error(chain):
         first_block=newest,
     )
 
-    opened = open_chain(settings)
-    opened.node.close()
-    assert opened.first_block == newest
+    opened_chain = open_chain(settings)
+    opened_chain.node.close()
+    assert opened_chain.first_block == newest
     with pytest.raises(ChainUnavailable, match=f"first_block is {newest + 1}"):
         open_chain(settings.model_copy(update={"first_block": newest + 1}))

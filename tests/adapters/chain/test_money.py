@@ -25,89 +25,89 @@ def queue_sizes(grid):
 
 
 @pytest.fixture
-def joined(grid):
+def joined_grid(grid):
     grid.register()
     grid.approve()
     return grid
 
 
 @pytest.fixture
-def claimed(joined):
-    number = joined.request("script-1")
-    joined.match(number)
-    joined.claim()
+def claimed_number(joined_grid):
+    number = joined_grid.request("script-1")
+    joined_grid.match(number)
+    joined_grid.claim()
     return number
 
 
 @pytest.mark.parametrize("seconds", [0, 59, 60, 61, 119, 500])
-def test_settlement_divides_the_escrow_by_the_formula(joined, claimed, seconds):
-    customer, provider = joined.balances()
-    joined.run(claimed, joined.ledger.head().timestamp)
-    joined.pass_time(1000)
-    joined.settle(claimed, JobState.FAILED, seconds=seconds, exit_code=3 << 8)
+def test_settlement_divides_the_escrow_by_the_formula(joined_grid, claimed_number, seconds):
+    customer, provider = joined_grid.balances()
+    joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
+    joined_grid.pass_time(1000)
+    joined_grid.settle(claimed_number, JobState.FAILED, seconds=seconds, exit_code=3 << 8)
 
-    job = joined.job(claimed)
-    billed_s = joined.expected.billed_s(seconds)
+    job = joined_grid.job(claimed_number)
+    billed_s = joined_grid.expected.billed_s(seconds)
     bill = billing_oracle.bill(job.escrow, billed_s, job.price_per_min)
     assert (job.state, job.exit_code) == (JobState.FAILED, 3 << 8)
     assert job.final_cost == bill.cost
-    assert joined.balances() == (customer + bill.refund, provider + bill.provider)
+    assert joined_grid.balances() == (customer + bill.refund, provider + bill.provider)
 
 
 @pytest.mark.parametrize("seconds", [0, 500])
-def test_panic_of_the_provider_costs_the_minimum(joined, claimed, seconds):
-    customer, provider = joined.balances()
-    joined.run(claimed, joined.ledger.head().timestamp)
-    joined.pass_time(1000)
-    joined.settle(claimed, JobState.PANICKED, seconds=seconds)
+def test_panic_of_the_provider_costs_the_minimum(joined_grid, claimed_number, seconds):
+    customer, provider = joined_grid.balances()
+    joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
+    joined_grid.pass_time(1000)
+    joined_grid.settle(claimed_number, JobState.PANICKED, seconds=seconds)
 
-    billed_s = joined.expected.billed_s(seconds, JobState.PANICKED)
-    bill = billing_oracle.bill(200 * COIN, billed_s, joined.job(claimed).price_per_min)
-    assert joined.balances() == (customer + bill.refund, provider + bill.provider)
+    billed_s = joined_grid.expected.billed_s(seconds, JobState.PANICKED)
+    bill = billing_oracle.bill(200 * COIN, billed_s, joined_grid.job(claimed_number).price_per_min)
+    assert joined_grid.balances() == (customer + bill.refund, provider + bill.provider)
 
 
 @pytest.mark.parametrize("state", [JobState.FAILED, JobState.PANICKED, JobState.CANCELLED])
-def test_job_that_never_ran_costs_nothing(joined, claimed, state):
-    customer, provider = joined.balances()
-    joined.settle(claimed, state, seconds=500)
+def test_job_that_never_ran_costs_nothing(joined_grid, claimed_number, state):
+    customer, provider = joined_grid.balances()
+    joined_grid.settle(claimed_number, state, seconds=500)
 
-    job = joined.job(claimed)
+    job = joined_grid.job(claimed_number)
     assert (job.state, job.final_cost) == (state, 0)
-    assert joined.balances() == (customer + 200 * COIN, provider)
+    assert joined_grid.balances() == (customer + 200 * COIN, provider)
 
 
-def test_bill_never_exceeds_the_escrow(joined, claimed):
-    before, _ = joined.balances()
-    joined.run(claimed, joined.ledger.head().timestamp)
-    joined.pass_time(10**6)
-    joined.settle(claimed, JobState.OUT_OF_CREDITS, seconds=10**6)
+def test_bill_never_exceeds_the_escrow(joined_grid, claimed_number):
+    before, _ = joined_grid.balances()
+    joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
+    joined_grid.pass_time(10**6)
+    joined_grid.settle(claimed_number, JobState.OUT_OF_CREDITS, seconds=10**6)
 
-    assert joined.job(claimed).final_cost == 200 * COIN
-    after, _ = joined.balances()
+    assert joined_grid.job(claimed_number).final_cost == 200 * COIN
+    after, _ = joined_grid.balances()
     assert after == before
 
 
-def test_running_job_keeps_its_price_if_the_contracts_fix_it(joined, claimed):
+def test_running_job_keeps_its_price_if_the_contracts_fix_it(joined_grid, claimed_number):
     """Our contracts fix the price at the match; plain DeepSquare bills the current price."""
-    matched_price = joined.job(claimed).price_per_min
-    joined.run(claimed, joined.ledger.head().timestamp)
-    joined.register(prices=HIGHER_PRICES)
-    joined.approve()
-    joined.pass_time(1000)
-    running_price = joined.job(claimed).price_per_min
-    joined.settle(claimed, seconds=120)
+    matched_price = joined_grid.job(claimed_number).price_per_min
+    joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
+    joined_grid.register(prices=HIGHER_PRICES)
+    joined_grid.approve()
+    joined_grid.pass_time(1000)
+    running_price = joined_grid.job(claimed_number).price_per_min
+    joined_grid.settle(claimed_number, seconds=120)
 
-    if joined.expected.fixes_price:
+    if joined_grid.expected.fixes_price:
         assert running_price == matched_price
     else:
         assert running_price != matched_price
     assert running_price <= 10 * matched_price
-    assert joined.job(claimed).final_cost == 2 * running_price
+    assert joined_grid.job(claimed_number).final_cost == 2 * running_price
 
 
 @on_both
 def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
-    """On plain DeepSquare its prices are unknown; a price of 0 would give unlimited time."""
+    """On plain DeepSquare the provider's prices are unknown, and a price of 0 limits no time."""
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -138,9 +138,9 @@ def time_limit_of(job):
 def test_plain_deepsquare_limits_the_bill_if_the_start_is_reported_late(
     chain, expected, reported_s, billed_min
 ):
-    """It bills at most 15 minutes more than the time since the report of the start.
+    """DeepSquare bills at most 15 minutes more than the time since the report of the start.
 
-    If more time is reported, it bills only the minimum.
+    If the provider reports more time, DeepSquare bills only the minimum.
     """
     grid = RealGrid(chain)
     grid.register()
@@ -159,68 +159,70 @@ def test_plain_deepsquare_limits_the_bill_if_the_start_is_reported_late(
     assert job.final_cost == billing_oracle.cost(billed_s, job.price_per_min)
 
 
-def test_top_up_raises_the_escrow_and_is_queued(joined, claimed):
-    before = time_limit_of(joined.job(claimed))
-    joined.top_up(claimed, 100 * COIN)
+def test_top_up_raises_the_escrow_and_is_queued(joined_grid, claimed_number):
+    before = time_limit_of(joined_grid.job(claimed_number))
+    joined_grid.top_up(claimed_number, 100 * COIN)
 
-    job = joined.job(claimed)
+    job = joined_grid.job(claimed_number)
     assert job.escrow == 300 * COIN
     assert time_limit_of(job) in {before * 3 // 2, before * 3 // 2 + 1}
-    assert queue_sizes(joined) == QueueSizes(claimable=0, cancelling=0, top_up=1)
-    joined.claim_top_up()
-    assert queue_sizes(joined).top_up == 0
+    assert queue_sizes(joined_grid) == QueueSizes(claimable=0, cancelling=0, top_up=1)
+    joined_grid.claim_top_up()
+    assert queue_sizes(joined_grid).top_up == 0
 
 
-def test_one_claim_takes_as_many_jobs_as_the_contracts_allow(joined):
-    numbers = [joined.request(f"script-{index}") for index in range(3)]
+def test_one_claim_takes_as_many_jobs_as_the_contracts_allow(joined_grid):
+    numbers = [joined_grid.request(f"script-{index}") for index in range(3)]
     for number in numbers:
-        joined.match(number)
+        joined_grid.match(number)
 
-    joined.claim()
+    joined_grid.claim()
 
-    claimed = [number for number in numbers if joined.job(number).state is JobState.SCHEDULED]
-    assert claimed == numbers[: joined.expected.max_claimed_jobs]
-    assert queue_sizes(joined).claimable == len(numbers) - len(claimed)
+    claimed_numbers = [
+        number for number in numbers if joined_grid.job(number).state is JobState.SCHEDULED
+    ]
+    assert claimed_numbers == numbers[: joined_grid.expected.max_claimed_jobs]
+    assert queue_sizes(joined_grid).claimable == len(numbers) - len(claimed_numbers)
 
 
-def test_cancelled_matched_job_is_refunded_and_its_entry_is_skipped(joined):
-    cancelled = joined.request("script-1", escrow=100 * COIN)
-    claimed = joined.request("script-2")
-    joined.match(cancelled)
-    joined.match(claimed)
-    before, _ = joined.balances()
-    joined.cancel(cancelled)
-    joined.claim()
+def test_cancelled_matched_job_is_refunded_and_its_entry_is_skipped(joined_grid):
+    cancelled_number = joined_grid.request("script-1", escrow=100 * COIN)
+    claimed_number = joined_grid.request("script-2")
+    joined_grid.match(cancelled_number)
+    joined_grid.match(claimed_number)
+    before, _ = joined_grid.balances()
+    joined_grid.cancel(cancelled_number)
+    joined_grid.claim()
 
-    assert joined.job(cancelled).state is JobState.CANCELLED
-    assert joined.job(claimed).state is JobState.SCHEDULED
-    after, _ = joined.balances()
+    assert joined_grid.job(cancelled_number).state is JobState.CANCELLED
+    assert joined_grid.job(claimed_number).state is JobState.SCHEDULED
+    after, _ = joined_grid.balances()
     assert after == before + 100 * COIN
-    expected_entries = 1 if joined.expected.notifies_of_early_cancel else 0
-    assert queue_sizes(joined).cancelling == expected_entries
+    expected_entries = 1 if joined_grid.expected.notifies_of_early_cancel else 0
+    assert queue_sizes(joined_grid).cancelling == expected_entries
 
 
-def test_queue_with_only_cancelled_jobs_is_not_claimable(joined):
+def test_queue_with_only_cancelled_jobs_is_not_claimable(joined_grid):
     """On plain DeepSquare a claim would revert, so the queue must not be reported as claimable."""
-    number = joined.request("script-1")
-    joined.match(number)
-    joined.cancel(number)
+    number = joined_grid.request("script-1")
+    joined_grid.match(number)
+    joined_grid.cancel(number)
 
-    if not joined.expected.has_own_events:
-        assert queue_sizes(joined).claimable == 0
+    if not joined_grid.expected.has_own_events:
+        assert queue_sizes(joined_grid).claimable == 0
         with pytest.raises(TransactionReverted, match="NoJob"):
-            joined.claim()
+            joined_grid.claim()
 
 
-def test_running_job_is_cancelled_by_its_provider(joined, claimed):
-    joined.run(claimed, joined.ledger.head().timestamp)
-    joined.cancel(claimed)
-    joined.claim_cancelling()
-    assert queue_sizes(joined).cancelling == 0
-    joined.pass_time(100)
-    joined.settle(claimed, JobState.CANCELLED, seconds=61)
+def test_running_job_is_cancelled_by_its_provider(joined_grid, claimed_number):
+    joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
+    joined_grid.cancel(claimed_number)
+    joined_grid.claim_cancelling()
+    assert queue_sizes(joined_grid).cancelling == 0
+    joined_grid.pass_time(100)
+    joined_grid.settle(claimed_number, JobState.CANCELLED, seconds=61)
 
-    job = joined.job(claimed)
+    job = joined_grid.job(claimed_number)
     assert (job.state, job.cancel_requested) == (JobState.CANCELLED, True)
-    billed_s = joined.expected.billed_s(61)
+    billed_s = joined_grid.expected.billed_s(61)
     assert job.final_cost == billing_oracle.cost(billed_s, job.price_per_min)

@@ -20,7 +20,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
         body = b'[{"jsonrpc": "2.0", "id": 1, "result": "0x7"}]'
-        self.send_response(429 if self.path.startswith("/busy") else 200)
+        status = 429 if self.path.startswith("/busy") else 200
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -82,11 +82,15 @@ def test_jobs_take_one_transaction_per_call(grid, operator, provider):
     assert set(provider.states()) == {SendState.FINAL}
     assert len(provider.hashes()) == 5
     assert set(grid.jobs(first, second, 99)) == {grid.job_id(first), grid.job_id(second)}
-    failed, refused = grid.job(first), grid.job(second)
-    assert (failed.state, failed.exit_code, failed.last_error) == (JobState.FAILED, 256, "no")
-    assert failed.price_per_min == billing_oracle.price(SMALL, PRICES)
-    assert failed.final_cost == 2 * failed.price_per_min
-    assert (refused.state, refused.price_per_min) == (JobState.PENDING, 0)
+    failed_job, refused_job = grid.job(first), grid.job(second)
+    assert (failed_job.state, failed_job.exit_code, failed_job.last_error) == (
+        JobState.FAILED,
+        256,
+        "no",
+    )
+    assert failed_job.price_per_min == billing_oracle.price(SMALL, PRICES)
+    assert failed_job.final_cost == 2 * failed_job.price_per_min
+    assert (refused_job.state, refused_job.price_per_min) == (JobState.PENDING, 0)
 
 
 def test_calls_are_sent_one_by_one_in_order(grid, operator):

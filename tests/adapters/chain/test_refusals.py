@@ -91,7 +91,7 @@ def person(tmp_path, chain, definitions):
 
 
 def run_refused(user, *arguments):
-    """Run a command that is run_refused and changes nothing; return its exit code and stderr."""
+    """Run a command that is refused and changes nothing; return its exit code and stderr."""
     before = user.transaction_count()
     command = [COMMAND, *arguments, "--config", str(user.folder / "settings.toml")]
     result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)

@@ -32,7 +32,7 @@ def grid(chain):
     return real_grid
 
 
-def call(grid, wallet, function, *arguments, contract="meta_scheduler"):
+def call_contract(grid, wallet, function, *arguments, contract="meta_scheduler"):
     """Call a function of a contract with a wallet."""
     target = getattr(grid.devnet.contracts, contract)
     sender = DirectSender(grid.devnet.node, wallet)
@@ -42,7 +42,7 @@ def call(grid, wallet, function, *arguments, contract="meta_scheduler"):
 def error_of(grid, wallet, function, *arguments, contract="meta_scheduler"):
     """Call a function that reverts; return the name and the arguments of its error."""
     with pytest.raises(TransactionReverted) as refusal:
-        call(grid, wallet, function, *arguments, contract=contract)
+        call_contract(grid, wallet, function, *arguments, contract=contract)
     return refusal.value.error_name, refusal.value.arguments
 
 
@@ -66,7 +66,7 @@ def job_in_state(grid, state):
     return number
 
 
-def test_errors_of_request(grid):
+def test_invalid_request_reverts_with_its_error(grid):
     devnet = grid.devnet
     request = ("requestNewJob", DEFINITION, 200 * COIN, NAME, False)
 
@@ -84,11 +84,11 @@ def test_errors_of_request(grid):
         "Error",
         ("ERC20: insufficient allowance",),
     )
-    call(grid, devnet.admin, "setEnableRequestNewJob", False)
+    call_contract(grid, devnet.admin, "setEnableRequestNewJob", False)
     assert error_of(grid, devnet.customer, *request) == ("NewJobRequestDisabled", ())
 
 
-def test_errors_of_match(grid):
+def test_invalid_match_reverts_with_its_error(grid):
     devnet, number = grid.devnet, job_in_state(grid, JobState.PENDING)
     job_id = number.to_bytes(32)
     cancelled_id = job_in_state(grid, JobState.CANCELLED).to_bytes(32)
@@ -110,12 +110,12 @@ def test_errors_of_match(grid):
 @pytest.mark.parametrize(
     "function", ["claimNextJob", "claimNextCancellingJob", "claimNextTopUpJob"]
 )
-def test_errors_of_claims(grid, function):
+def test_invalid_claim_reverts_with_its_error(grid, function):
     assert error_of(grid, grid.devnet.customer, function) == ("ProviderNotJoined", ())
     assert error_of(grid, grid.devnet.provider, function) == ("NoJob", ())
 
 
-def test_errors_of_set_status(grid):
+def test_invalid_status_reverts_with_its_error(grid):
     devnet, number = grid.devnet, job_in_state(grid, JobState.SCHEDULED)
 
     assert status_error(grid, number, JobState.RUNNING, wallet=devnet.customer) == (
@@ -134,7 +134,7 @@ def test_errors_of_set_status(grid):
     assert status_error(grid, UNKNOWN_JOB, JobState.FAILED) == ("InvalidJob", ())
 
 
-def test_errors_of_refuse(grid):
+def test_invalid_refusal_reverts_with_its_error(grid):
     number = job_in_state(grid, JobState.RUNNING)
     job_id = number.to_bytes(32)
 
@@ -152,7 +152,7 @@ def test_errors_of_refuse(grid):
     )
 
 
-def test_errors_of_cancel(grid):
+def test_invalid_cancel_reverts_with_its_error(grid):
     number = job_in_state(grid, JobState.PENDING)
     job_id = number.to_bytes(32)
 
@@ -168,7 +168,7 @@ def test_errors_of_cancel(grid):
     )
 
 
-def test_errors_of_top_up(grid):
+def test_invalid_top_up_reverts_with_its_error(grid):
     pending_id = job_in_state(grid, JobState.PENDING).to_bytes(32)
     running_id = job_in_state(grid, JobState.RUNNING).to_bytes(32)
     outsider = wallet(91)
@@ -183,7 +183,7 @@ def test_errors_of_top_up(grid):
     assert error_of(grid, grid.devnet.customer, *top_up) == ("NoSpendingAuthority", ())
     allow = ("setDelegateSpendingAuthority", running_id, True)
     assert error_of(grid, outsider, *allow) == ("CustomerOnly", (outsider.address, grid.customer))
-    call(grid, grid.devnet.customer, *allow)
+    call_contract(grid, grid.devnet.customer, *allow)
     paid_min = billing_oracle.paid_seconds(200 * COIN, billing_oracle.price(SMALL, PRICES)) // 60
     assert error_of(grid, grid.devnet.provider, *top_up) == (
         "RemainingTimeAboveLimit",
@@ -191,7 +191,7 @@ def test_errors_of_top_up(grid):
     )
 
 
-def test_errors_of_register(grid):
+def test_invalid_registration_reverts_with_its_error(grid):
     assert error_of_register(grid, (0, [], [], [])) == ("InvalidNodesCount", ())
     assert error_of_register(grid, (2, [0], [4], [1000])) == ("ArrayLengthMismatch", ())
     assert error_of_register(grid, (1, [0], [0], [1000])) == ("InvalidTotalCpus", ())
@@ -204,7 +204,7 @@ def error_of_register(grid, hardware):
     return error_of(grid, grid.devnet.provider, *arguments, contract="providers")
 
 
-def test_errors_of_provider_administration(grid):
+def test_invalid_provider_administration_reverts_with_its_error(grid):
     def admin_error(function, address):
         return error_of(grid, grid.devnet.admin, function, address, contract="providers")
 
@@ -217,6 +217,6 @@ def test_errors_of_provider_administration(grid):
     assert admin_error("approve", grid.provider) == ("AlreadyDone", ())
     assert admin_error("remove", outsider) == ("NoProvider", ())
     assert admin_error("unban", grid.provider) == ("AlreadyDone", ())
-    call(grid, grid.devnet.admin, "ban", grid.provider, contract="providers")
+    call_contract(grid, grid.devnet.admin, "ban", grid.provider, contract="providers")
     assert admin_error("ban", grid.provider) == ("AlreadyDone", ())
     assert error_of_register(grid, HARDWARE) == ("Banned", ())

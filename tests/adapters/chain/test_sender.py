@@ -43,14 +43,14 @@ def grid(chain):
 
 @pytest.fixture
 def open_sender(tmp_path):
-    opened = []
+    opened_senders = []
 
     def create(chain, wallet, **policy):
-        opened.append(WalletSender(chain, wallet, tmp_path, **policy))
-        return opened[-1]
+        opened_senders.append(WalletSender(chain, wallet, tmp_path, **policy))
+        return opened_senders[-1]
 
     yield create
-    for sender in opened:
+    for sender in opened_senders:
         sender.close()
 
 
@@ -104,19 +104,19 @@ def test_batches_stay_within_their_gas_limit(grid, paused_chain, wallet_sender, 
     """The limits in encode.py are sufficient, and those of large batches are not much too high."""
     operator = open_sender(paused_chain, paused_chain.operator)
     numbers = request_jobs(grid, count * 3)
-    running, refused = numbers[:count], numbers[count : 2 * count]
-    operator.put_match(grid, *running)
+    running_numbers, refused_numbers = numbers[:count], numbers[count : 2 * count]
+    operator.put_match(grid, *running_numbers)
     operator.finish()
-    operator.put_match(grid, *refused)
+    operator.put_match(grid, *refused_numbers)
     operator.finish()
     wallet_sender.outbox.put("claim", ClaimJobs(limit=2 * count))
     wallet_sender.finish()
-    wallet_sender.put_running(grid, *running)
-    for number in refused:
+    wallet_sender.put_running(grid, *running_numbers)
+    for number in refused_numbers:
         wallet_sender.outbox.put(f"refuse:{number}", Refuse(job_key=grid.job(number).job_key))
     wallet_sender.finish()
     paused_chain.anvil.rpc("evm_increaseTime", 1000)
-    for index, number in enumerate(running):
+    for index, number in enumerate(running_numbers):
         error = "e" * 500 if index % 2 else ""
         call = settlement(grid.job(number), JobState.FAILED, seconds=77, exit_code=3, error=error)
         wallet_sender.outbox.put(f"end:{number}", call)
@@ -133,9 +133,9 @@ def test_batches_stay_within_their_gas_limit(grid, paused_chain, wallet_sender, 
 
 def share_of_gas_limit(chain, tx_hash):
     """Return the share of its gas limit that a mined transaction has used."""
-    used = chain.anvil.rpc("eth_getTransactionReceipt", tx_hash)["gasUsed"]
-    limit = chain.anvil.rpc("eth_getTransactionByHash", tx_hash)["gas"]
-    return int(used, 16) / int(limit, 16)
+    used_gas = chain.anvil.rpc("eth_getTransactionReceipt", tx_hash)["gasUsed"]
+    gas_limit = chain.anvil.rpc("eth_getTransactionByHash", tx_hash)["gas"]
+    return int(used_gas, 16) / int(gas_limit, 16)
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
@@ -246,23 +246,23 @@ def test_transaction_lost_in_a_reorg_is_sent_again(grid, wallet_sender):
 
 def test_calls_of_a_job_lost_in_a_reorg_are_rejected(grid, paused_chain, wallet_sender):
     paused_chain.anvil.mine()
-    (kept,) = claim_jobs(grid, 1, "kept")
-    (lost,) = claim_jobs(grid, 1, "lost")
+    (kept_number,) = claim_jobs(grid, 1, "kept")
+    (lost_number,) = claim_jobs(grid, 1, "lost")
     # The lost job is requested, matched and claimed in three blocks, and two more are mined below.
-    depth = grid.ledger.head().number - grid.job(lost).state_block + 3 + 2
-    wallet_sender.put_running(grid, lost)
+    depth = grid.ledger.head().number - grid.job(lost_number).state_block + 3 + 2
+    wallet_sender.put_running(grid, lost_number)
     wallet_sender.tick_and_mine()
-    wallet_sender.put_running(grid, kept)
+    wallet_sender.put_running(grid, kept_number)
     wallet_sender.tick_and_mine()
-    assert grid.job(lost).state is JobState.RUNNING
+    assert grid.job(lost_number).state is JobState.RUNNING
 
     grid.reorg(depth)
-    assert grid.jobs(lost) == {}
+    assert grid.jobs(lost_number) == {}
     hash_of_lost_call = wallet_sender.hashes()[0]
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.REJECTED, SendState.FINAL]
-    assert grid.job(kept).state is JobState.RUNNING
+    assert grid.job(kept_number).state is JobState.RUNNING
     assert paused_chain.anvil.rpc("eth_getTransactionReceipt", hash_of_lost_call) is None
 
 

@@ -25,18 +25,18 @@ def grid(chain):
 @pytest.fixture
 def wallet_sender(grid, tmp_path):
     """The provider's sender."""
-    opened = WalletSender(grid.devnet, grid.devnet.provider, tmp_path)
-    yield opened
-    opened.close()
+    sender = WalletSender(grid.devnet, grid.devnet.provider, tmp_path)
+    yield sender
+    sender.close()
 
 
 @pytest.fixture
 def twin(grid, tmp_path):
     """Another program with the same wallet and a separate store."""
     (tmp_path / "twin").mkdir()
-    opened = WalletSender(grid.devnet, grid.devnet.provider, tmp_path / "twin")
-    yield opened
-    opened.close()
+    sender = WalletSender(grid.devnet, grid.devnet.provider, tmp_path / "twin")
+    yield sender
+    sender.close()
 
 
 def are_known(wallet_sender):
@@ -141,6 +141,7 @@ def test_replacement_survives_a_crash_before_it_is_sent(grid, wallet_sender):
     wallet_sender.put_running(grid, number)
     wallet_sender.tick()
     for _ in range(2):
+        # The sent transaction pays too little for the next block, so the sender replaces it.
         grid.devnet.anvil.rpc("anvil_setNextBlockBaseFeePerGas", hex(500 * 10**9))
         grid.devnet.anvil.mine()
         wallet_sender.clock.advance(40)
@@ -155,7 +156,7 @@ def test_replacement_survives_a_crash_before_it_is_sent(grid, wallet_sender):
 
 
 def test_wallet_without_coins_continues_after_funding(grid, wallet_sender):
-    """The stored transaction is sent after the funding, and no other one is signed."""
+    """The stored transaction is sent after the funding, and no other transaction is signed."""
     numbers = claim_jobs(grid, 3)
     wallet_sender.put_running(grid, *numbers)
     grid.devnet.anvil.rpc("anvil_setBalance", wallet_sender.wallet.address, "0x1")

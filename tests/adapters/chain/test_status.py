@@ -30,7 +30,7 @@ from gridstead.domain.contracts.deployment import Role
 from gridstead.domain.diagnostic import Severity
 
 
-def test_status_of_a_complete_set(contracts_cli, chain):
+def test_status_of_a_complete_set_has_no_findings(contracts_cli, chain):
     code, status = contracts_cli.status()
 
     assert code == 0
@@ -43,9 +43,13 @@ def test_status_of_a_complete_set(contracts_cli, chain):
     for entry in status["contracts"]:
         assert entry["code"] == "ours"
         assert entry["code_hash"] == entry["expected_hash"]
-    governed = ("MetaScheduler", "ProviderManager")
-    assert holders(status, "admin") == {(name, wallet(ADMIN).address) for name in governed}
-    assert holders(status, "matcher") == {(name, chain.operator.address) for name in governed}
+    governed_contracts = ("MetaScheduler", "ProviderManager")
+    assert holders(status, "admin") == {
+        (name, wallet(ADMIN).address) for name in governed_contracts
+    }
+    assert holders(status, "matcher") == {
+        (name, chain.operator.address) for name in governed_contracts
+    }
     assert field_values(status["constants"], "name") == {constant.name for constant in CONSTANTS}
     assert status["verdict"] == {"right": True, "exit_code": 0, "findings": []}
     assert status["first_block"] == 1
@@ -55,13 +59,13 @@ def test_status_has_the_sum_of_the_escrows(contracts_cli, chain):
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
-    settled = grid.request("script-1")
+    settled_job = grid.request("script-1")
     grid.request("script-2")
-    grid.match(settled)
+    grid.match(settled_job)
     grid.claim()
-    grid.run(settled, grid.ledger.head().timestamp)
+    grid.run(settled_job, grid.ledger.head().timestamp)
     grid.pass_time(120)
-    grid.settle(settled, seconds=60)
+    grid.settle(settled_job, seconds=60)
 
     code, status = contracts_cli.status()
 
@@ -134,7 +138,8 @@ def make_writer(chain, account):
 def test_status_finds_foreign_code_and_impostors(contracts_cli, chain):
     make_writer(chain, UNUSED_ADDRESS)
     bytecode = chain.anvil.rpc("eth_getCode", chain.addresses["Credit"], "latest")
-    chain.anvil.rpc("anvil_setCode", chain.addresses["Credit"], bytecode + "00")
+    changed_bytecode = bytecode + "00"
+    chain.anvil.rpc("anvil_setCode", chain.addresses["Credit"], changed_bytecode)
 
     code, status = contracts_cli.status()
 
@@ -176,7 +181,7 @@ def test_status_reports_an_unsealed_set(contracts_cli):
 
 
 @pytest.mark.parametrize("generation", ["1.2"], indirect=True)
-def test_status_of_the_first_generation(contracts_cli, chain):
+def test_status_reads_the_first_generation(contracts_cli, chain):
     code, status = contracts_cli.status()
 
     assert (code, status["version"], status["generation"]) == (0, None, 1)

@@ -32,17 +32,19 @@ def password(tmp_path):
 
 
 def test_created_wallet_can_be_loaded(tmp_path, password):
-    created = create_wallet(tmp_path / "key.json", password, iterations=ITERATIONS)
+    created_wallet = create_wallet(tmp_path / "key.json", password, iterations=ITERATIONS)
 
-    assert load_wallet(tmp_path / "key.json", password).address == created.address
+    assert load_wallet(tmp_path / "key.json", password).address == created_wallet.address
     assert stat.S_IMODE((tmp_path / "key.json").stat().st_mode) == 0o600
 
 
 def test_wallet_of_a_given_key_has_its_address(tmp_path, password):
-    created = create_wallet(tmp_path / "key.json", password, key=b"\1" * 32, iterations=ITERATIONS)
+    created_wallet = create_wallet(
+        tmp_path / "key.json", password, key=b"\1" * 32, iterations=ITERATIONS
+    )
 
     address = Keys.from_key(b"\1" * 32).address.lower()
-    assert created.address == address
+    assert created_wallet.address == address
     assert wallet_of(b"\1" * 32).address == address
 
 

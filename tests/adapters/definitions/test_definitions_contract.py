@@ -220,15 +220,15 @@ class TestSealed:
         database.close()
 
     def test_record_with_the_new_key_of_another_instance_is_a_config_error(self, postgresql_url):
-        old = open_scripts(postgresql_url, KEY)
-        new = open_scripts(postgresql_url, OTHER_KEY, KEY)
-        put(new)
+        old_instance = open_scripts(postgresql_url, KEY)
+        new_instance = open_scripts(postgresql_url, OTHER_KEY, KEY)
+        put(new_instance)
 
         with pytest.raises(ConfigError, match="in storage_key_file"):
-            old.get("id")
+            old_instance.get("id")
 
-        close(new)
-        close(old)
+        close(new_instance)
+        close(old_instance)
 
     def test_reseal_encrypts_old_records_with_the_newest_key(self, url):
         first = open_scripts(url, KEY)
@@ -294,12 +294,12 @@ class TestSealed:
     @pytest.mark.parametrize("position", [0, 12, -1])
     def test_altered_byte_is_refused(self, position):
         seal = ScriptSeal((KEY,))
-        sealed = seal.close("text", script_id="id")
-        data = bytearray(sealed.data)
+        sealed_text = seal.close("text", script_id="id")
+        data = bytearray(sealed_text.data)
         data[position] ^= 1
 
         with pytest.raises(ScriptDamaged):
-            seal.open(Sealed(sealed.key_name, bytes(data)), script_id="id")
+            seal.open(Sealed(sealed_text.key_name, bytes(data)), script_id="id")
 
     @pytest.mark.parametrize("keys", [(), (b"short",), (KEY, b"short")])
     def test_missing_or_short_key_is_a_config_error(self, keys):

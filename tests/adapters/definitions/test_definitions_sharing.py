@@ -18,7 +18,7 @@ DATABASE = "gridstead.adapters.store.database"
 
 
 def enter_within(scripts, *, seconds):
-    """Enter the exclusive section. If it is occupied, retry for this many seconds."""
+    """Enter the exclusive section. While another instance is in it, retry for ``seconds``."""
     for _ in range(seconds * 10):
         try:
             with scripts.exclusive():
@@ -96,20 +96,21 @@ def test_one_instance_at_a_time_enters_the_exclusive_section(postgresql_url):
 def test_hanging_instance_does_not_block_the_others(postgresql_url, monkeypatch):
     monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
     monkeypatch.setattr(f"{DATABASE}.IDLE_TIMEOUT_S", 2)
-    hung, other = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
+    hung_instance = open_scripts(postgresql_url, KEY)
+    other_instance = open_scripts(postgresql_url, KEY)
 
-    section = hung.exclusive()
+    section = hung_instance.exclusive()
     section.__enter__()
-    with pytest.raises(Transient, match="has kept it locked") as caught, other.exclusive():
+    with pytest.raises(Transient, match="has kept it locked") as caught, other_instance.exclusive():
         pass
-    enter_within(other, seconds=20)  # the server releases the lock of an idle session
+    enter_within(other_instance, seconds=20)  # the server releases the lock of an idle session
     with pytest.raises(Transient, match="could not reach the state store"):
         section.__exit__(None, None, None)
-    enter_within(hung, seconds=20)
+    enter_within(hung_instance, seconds=20)
 
     assert "hangs" in caught.value.hint
-    close(hung)
-    close(other)
+    close(hung_instance)
+    close(other_instance)
 
 
 def test_hanging_thread_does_not_block_other_threads_of_its_process(postgresql_url, monkeypatch):
@@ -124,16 +125,17 @@ def test_hanging_thread_does_not_block_other_threads_of_its_process(postgresql_u
 
 def test_hanging_transaction_does_not_block_the_other_instances(postgresql_url, monkeypatch):
     monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
-    hung, other = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
-    put(hung)
+    hung_instance = open_scripts(postgresql_url, KEY)
+    other_instance = open_scripts(postgresql_url, KEY)
+    put(hung_instance)
 
-    with hung._database.begin() as connection:
+    with hung_instance._database.begin() as connection:
         connection.execute(text("UPDATE definitions SET ends_at = 1"))
         with pytest.raises(Transient, match="kept it locked"):
-            other.use([use(7)])
+            other_instance.use([use(7)])
 
-    close(hung)
-    close(other)
+    close(hung_instance)
+    close(other_instance)
 
 
 def test_client_and_server_set_tcp_timeouts(postgresql_url):
@@ -209,11 +211,11 @@ def test_exhausted_connection_pool_is_a_transient_error(postgresql_url):
     pool = scripts._database._engine.pool
     pool._timeout = 0.01
     free_count = pool.size() + pool._max_overflow - pool.checkedout()
-    held = [pool.connect() for _ in range(free_count)]
+    busy_connections = [pool.connect() for _ in range(free_count)]
 
     with pytest.raises(Transient, match="all connections are busy"):
         scripts.get("id")
 
-    for connection in held:
+    for connection in busy_connections:
         connection.close()
     close(scripts)

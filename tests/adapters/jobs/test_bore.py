@@ -97,10 +97,10 @@ def test_connection_to_a_closed_target_port_is_closed(server):
     thread.start()
 
     try:
-        received = server.connect_visitor().recv(1)
+        received_data = server.connect_visitor().recv(1)
     except paramiko.SSHException:  # The channel was closed before paramiko returned it.
-        received = b""
-    assert received == b""
+        received_data = b""
+    assert received_data == b""
     assert server.transports[-1].is_active()
     server.disconnect()
     thread.join(TIMEOUT_S)

@@ -45,17 +45,17 @@ def files(tmp_path):
 @pytest.fixture
 def reopen_logs(tmp_path, files):
     """Return a function that closes the logs and opens them again, like a restarted process."""
-    opened = []
+    reopened_logs = []
 
     def reopen():
-        current = opened[-1] if opened else files
+        current = reopened_logs[-1] if reopened_logs else files
         current.close()
-        opened.append(FileLogs(tmp_path, key=KEY, limits=Limits(log_bytes=600)))
-        return opened[-1]
+        reopened_logs.append(FileLogs(tmp_path, key=KEY, limits=Limits(log_bytes=600)))
+        return reopened_logs[-1]
 
     yield reopen
-    if opened:
-        opened[-1].close()
+    if reopened_logs:
+        reopened_logs[-1].close()
         # The fixture ``files`` closes its descriptor a second time.
         files._held = os.open(os.devnull, os.O_RDONLY)
 
@@ -68,12 +68,12 @@ class TestRestart:
     def test_sequence_and_line_numbers_continue_after_a_restart(self, files, reopen_logs):
         files.append(LOG, chunk(b"a\nb", writer=5, sequence=3))
 
-        reopened = reopen_logs()
-        reopened.append(LOG, chunk(b"again", writer=5, sequence=3))
-        reopened.append(LOG, chunk(b"c", writer=5, sequence=4))
+        reopened_logs = reopen_logs()
+        reopened_logs.append(LOG, chunk(b"again", writer=5, sequence=3))
+        reopened_logs.append(LOG, chunk(b"c", writer=5, sequence=4))
 
-        assert lines(reopened) == [b"a", b"b", b"c"]
-        assert [stored.first_line for stored in reopened.read(LOG, after=0)] == [1, 3]
+        assert lines(reopened_logs) == [b"a", b"b", b"c"]
+        assert [stored.first_line for stored in reopened_logs.read(LOG, after=0)] == [1, 3]
 
     def test_full_log_stays_full(self, files, reopen_logs):
         with pytest.raises(LogFull):
@@ -91,11 +91,11 @@ class TestRestart:
         path = path_of(tmp_path)
         os.truncate(path, path.stat().st_size - missing_bytes)
 
-        reopened = reopen_logs()
+        reopened_logs = reopen_logs()
 
-        assert lines(reopened) == [b"one"]
-        reopened.append(LOG, chunk(b"three"))
-        assert lines(reopened) == [b"one", b"three"]
+        assert lines(reopened_logs) == [b"one"]
+        reopened_logs.append(LOG, chunk(b"three"))
+        assert lines(reopened_logs) == [b"one", b"three"]
 
     @pytest.mark.parametrize("size", [0, 1, FILE_HEAD_BYTES - 1, FILE_HEAD_BYTES])
     def test_file_with_a_truncated_header_is_rewritten(self, files, reopen_logs, tmp_path, size):
@@ -162,21 +162,21 @@ class TestRestart:
 
 class TestSeal:
     @pytest.fixture
-    def sealed(self, files, tmp_path):
+    def sealed_file(self, files, tmp_path):
         files._limits = Limits()
         for data in (b"secret one", b"secret two"):
             files.append(LOG, chunk(data))
         return path_of(tmp_path)
 
-    def test_file_does_not_contain_the_plain_text(self, sealed):
-        assert b"secret" not in sealed.read_bytes()
+    def test_file_does_not_contain_the_plain_text(self, sealed_file):
+        assert b"secret" not in sealed_file.read_bytes()
 
-    def test_a_flipped_bit_in_any_byte_is_detected(self, files, sealed):
-        original = sealed.read_bytes()
+    def test_a_flipped_bit_in_any_byte_is_detected(self, files, sealed_file):
+        original = sealed_file.read_bytes()
         for position in range(len(original)):
-            altered = bytearray(original)
-            altered[position] ^= 1 << position % 8
-            sealed.write_bytes(altered)
+            altered_content = bytearray(original)
+            altered_content[position] ^= 1 << position % 8
+            sealed_file.write_bytes(altered_content)
 
             try:
                 read_lines = lines(files)
@@ -185,13 +185,13 @@ class TestSeal:
             # If the flipped bit makes the length larger, the chunk looks unfinished.
             assert read_lines in ([], [b"secret one"]), position
 
-    def test_moved_chunk_is_refused(self, files, sealed):
-        content = sealed.read_bytes()
+    def test_moved_chunk_is_refused(self, files, sealed_file):
+        content = sealed_file.read_bytes()
         first, second = files.read(LOG, after=0)
         header = content[: first.start]
         first_chunk = content[first.start : first.end]
         second_chunk = content[second.start : second.end]
-        sealed.write_bytes(header + second_chunk + first_chunk)
+        sealed_file.write_bytes(header + second_chunk + first_chunk)
 
         with pytest.raises(LogDamaged):
             files.read(LOG, after=0)
@@ -204,22 +204,22 @@ class TestSeal:
             replace(LOG, log_identity="2" * 32),
         ],
     )
-    def test_file_of_another_log_is_refused(self, files, sealed, tmp_path, log):
+    def test_file_of_another_log_is_refused(self, files, sealed_file, tmp_path, log):
         path_of(tmp_path, log).parent.mkdir(parents=True, exist_ok=True)
-        path_of(tmp_path, log).write_bytes(sealed.read_bytes())
+        path_of(tmp_path, log).write_bytes(sealed_file.read_bytes())
 
         with pytest.raises(LogDamaged):
             files.read(log, after=0)
 
-    def test_another_key_is_refused(self, files, sealed, tmp_path):
+    def test_another_key_is_refused(self, files, sealed_file, tmp_path):
         files._key = b"j" * 32
 
         with pytest.raises(LogDamaged):
             files.read(LOG, after=0)
 
-    def test_position_inside_a_chunk_returns_nothing(self, files, sealed):
+    def test_position_inside_a_chunk_returns_nothing(self, files, sealed_file):
         chunk_starts = {stored.start for stored in files.read(LOG, after=0)}
-        positions = set(range(FILE_HEAD_BYTES + 1, sealed.stat().st_size))
+        positions = set(range(FILE_HEAD_BYTES + 1, sealed_file.stat().st_size))
         for after in positions - chunk_starts:
             try:
                 assert files.read(LOG, after=after) == ()

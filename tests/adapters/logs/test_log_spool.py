@@ -24,14 +24,14 @@ def small_segments(monkeypatch):
 
 def drain(spool):
     """Close the spool, take all waiting chunks, and return them as (sequence number, data)."""
-    taken = []
+    taken_chunks = []
     spool.close()
     chunks = spool.take()
     while chunks:
-        taken += [(chunk.sequence, chunk.data) for chunk in chunks]
+        taken_chunks += [(chunk.sequence, chunk.data) for chunk in chunks]
         spool.done()
         chunks = spool.take()
-    return taken
+    return taken_chunks
 
 
 @pytest.mark.usefixtures("small_segments")
@@ -43,9 +43,9 @@ def test_chunks_are_taken_in_order_and_sent_segments_are_deleted(folder):
             assert spool.take()[0].stream is Stream.STDERR
             spool.done()
 
-    rest = drain(spool)
+    remaining_chunks = drain(spool)
 
-    assert rest[-1] == (49, b"49" * 10)
+    assert remaining_chunks[-1] == (49, b"49" * 10)
     assert spool.waiting() == 0
     assert len(list(folder.glob("*.chunks"))) == 1
 
@@ -106,7 +106,8 @@ def test_gap_at_the_end_is_reported(folder):
     spool.put(b"y" * 50, Stream.STDOUT)
     spool._max_bytes = 1000
 
-    assert drain(spool)[1][1].startswith(b"gridstead: 1 lines")
+    _, (_, data) = drain(spool)
+    assert data.startswith(b"gridstead: 1 lines")
 
 
 @pytest.mark.parametrize("written_bytes", [-1, 5])

@@ -17,7 +17,7 @@ from gridstead.errors import ConfigError, LoggerUnavailable, NotAllowed
 
 
 class Logger:
-    """A fake logger that accepts chunks or raises ``error``. It hangs until ``proceed`` is set."""
+    """A fake logger that accepts chunks or raises ``error``, after ``proceed`` is set."""
 
     def __init__(self) -> None:
         self.received = []
@@ -57,10 +57,10 @@ def sender(spool, logger):
 
 def finish(spool, sender):
     """Close the spool and finish the sender. Return (number of lost lines, duration in seconds)."""
-    started = time.monotonic()
+    start_s = time.monotonic()
     spool.close()
     lost_lines = sender.finish()
-    return lost_lines, time.monotonic() - started
+    return lost_lines, time.monotonic() - start_s
 
 
 def test_lines_are_sent_in_order(spool, sender, logger):
@@ -190,9 +190,9 @@ class TestPump:
         for chunk in chunks:
             os.write(out_writer, chunk)
 
-        copy, stored = end()
+        copy, stored_lines = end()
 
-        assert stored == [(Stream.STDOUT, line) for line in lines]
+        assert stored_lines == [(Stream.STDOUT, line) for line in lines]
         assert copy == b"".join(chunks)
 
     def test_lines_of_two_streams_do_not_mix(self, pumping):

@@ -48,17 +48,17 @@ def logs(request):
 
 class TestLogSink:
     def test_read_returns_the_chunks_after_a_position_in_order(self, logs):
-        written = [
+        written_chunks = [
             chunk(b"one\n", 1, stream=Stream.STDOUT),
             chunk(b"\x00\xff three", 2, stream=Stream.STDERR, writer=2**64 - 1, sequence=1),
             chunk(b"", -3),
         ]
-        for new_chunk in written:
+        for new_chunk in written_chunks:
             logs.append(LOG, new_chunk)
 
         stored = logs.read(LOG, after=0)
 
-        assert [entry.chunk for entry in stored] == written
+        assert [entry.chunk for entry in stored] == written_chunks
         assert [entry.first_line for entry in stored] == [1, 3, 4]
         for number, entry in enumerate(stored):
             assert logs.read(LOG, after=entry.start) == stored[number:]
@@ -136,13 +136,13 @@ class TestSweep:
         return log
 
     def test_sweep_deletes_old_logs(self, files, tmp_path):
-        old = self.write(files, tmp_path, "old", age_s=31 * 24 * 3600)
+        old_log = self.write(files, tmp_path, "old", age_s=31 * 24 * 3600)
         self.write(files, tmp_path, "new", age_s=29 * 24 * 3600)
 
         assert files.sweep(NOW) == 1
         assert files.names(OWNER) == ("new",)
-        files.append(old, chunk(b"a new log"))
-        assert lines(files, old) == [b"a new log"]
+        files.append(old_log, chunk(b"a new log"))
+        assert lines(files, old_log) == [b"a new log"]
 
     def test_sweep_deletes_the_oldest_logs_of_an_owner_above_its_limit(self, files, tmp_path):
         for age_s, name in enumerate(("c", "b", "a")):

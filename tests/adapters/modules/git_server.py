@@ -126,7 +126,9 @@ class Repository:
         self.root = root / name
         self.git("init", "--quiet", "--initial-branch=main", str(self.root), cwd=root)
         self.git("config", "uploadpack.allowFilter", "true")
-        self.commit(files if files is not None else {"module.yaml": MODULE})
+        if files is None:
+            files = {"module.yaml": MODULE}
+        self.commit(files)
 
     def git(self, *words: str, cwd: Path | None = None) -> str:
         environment = {

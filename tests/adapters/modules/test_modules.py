@@ -156,23 +156,23 @@ class TestHostileRepositories:
         assert "inner" not in " ".join(server.requested)
 
     def test_hooks_and_filters_do_not_run(self, repository, modules, tmp_path):
-        owned = tmp_path / "owned"
+        file_of_hooks = tmp_path / "owned"
         for hook in ("post-checkout", "reference-transaction", "post-merge"):
             (repository.root / ".git/hooks").mkdir(exist_ok=True)
             file = repository.root / ".git/hooks" / hook
-            file.write_text(f"#!/bin/sh\ntouch {owned}\n")
+            file.write_text(f"#!/bin/sh\ntouch {file_of_hooks}\n")
             file.chmod(0o755)
         repository.commit({
             ".gitattributes": "* filter=evil\n",
-            ".gitconfig": f'[filter "evil"]\nsmudge = touch {owned}\n',
+            ".gitconfig": f'[filter "evil"]\nsmudge = touch {file_of_hooks}\n',
         })  # fmt: skip
-        owned.unlink(missing_ok=True)  # the commit has run the hooks
+        file_of_hooks.unlink(missing_ok=True)  # the commit has run the hooks
 
         assert modules.text("me/greet") == MODULE
-        assert not owned.exists()
+        assert not file_of_hooks.exists()
 
     def test_large_files_of_a_repository_are_not_fetched(self, repository, modules):
-        """The adapter asks the server to omit large files, which is a filter of git."""
+        """The adapter asks the server to omit large files, with a filter of git."""
         repository.commit(LARGE_FILES)
         repository.git("config", "uploadpack.allowFilter", "true")
 
@@ -203,12 +203,12 @@ class TestHostileRepositories:
 
     def test_silent_host_is_unavailable_after_the_timeout(self, repository, modules, server):
         server.silent = True
-        started = time.monotonic()
+        start_s = time.monotonic()
 
         with pytest.raises(ModuleUnavailable, match="it took too long"):
             modules.text("me/greet", modules.new_adapter(time_s=0.5))
 
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - start_s < 5
 
     @pytest.mark.parametrize(
         "source",

@@ -76,7 +76,7 @@ def new_graphql_service(submit, **changes):
 
 
 def new_graphql_server(tls, submit, **changes):
-    """Return a GraphQL server on a free port of the loopback. It is not started yet."""
+    """Return a GraphQL server on a free port of the loopback, not yet started."""
     service = new_graphql_service(submit, **changes)
     return graphql_server(host="127.0.0.1", port=0, tls=tls, service=service)
 

@@ -126,8 +126,8 @@ class TestSubmit:
         assert len(report.splitlines()) == 2
 
     def test_request_with_two_modules_is_refused(self, http, servers):
-        call = "validate(module: $module)"
-        query = f"mutation V($module: Module!) {{ a: {call} b: {call} }}"
+        validation = "validate(module: $module)"
+        query = f"mutation V($module: Module!) {{ a: {validation} b: {validation} }}"
 
         response = post(http, servers, query=query, variables={"module": MODULE})
 

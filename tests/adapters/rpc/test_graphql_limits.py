@@ -96,7 +96,7 @@ class TestLimits:
 class TestSlowModules:
     @pytest.fixture
     def release_modules(self, monkeypatch):
-        """Return an event. Every fetch of a module waits until it is set."""
+        """Return an event. Every fetch of a module waits until the event is set."""
         event = threading.Event()
 
         def module(_):
@@ -168,10 +168,10 @@ class TestMonitoring:
         assert answer.text == "could not reach the state store"
 
     def test_ready_and_health_are_answered_while_all_workers_are_busy(self, server_tls, ca):
-        entered, release = queue.SimpleQueue(), threading.Event()
+        entered_calls, release = queue.SimpleQueue(), threading.Event()
 
         def submit(*_):
-            entered.put(None)
+            entered_calls.put(None)
             release.wait(20)
             return "x"
 
@@ -185,7 +185,7 @@ class TestMonitoring:
         for caller in callers:
             caller.start()
         for _ in range(WORKERS):
-            entered.get(timeout=20)
+            entered_calls.get(timeout=20)
 
         with new_http_client(ca, timeout=5) as http:
             ready = http.get(f"{url}/ready").text

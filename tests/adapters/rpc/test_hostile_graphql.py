@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random faulty GraphQL requests. Each gets an answer and has no side effect.
 
-Together with tests/unit/workflow/test_hostile.py and test_hostile_grpc.py, these are ten thousand
+tests/unit/workflow/test_hostile.py, test_hostile_grpc.py and this module together test ten thousand
 workflows and requests.
 """
 
@@ -84,12 +84,12 @@ async def _send_all(app, scripts):
             random = Random(seed)
             body = _request(random, valid_mappings)
             count_before = len(scripts.records)
-            started = time.process_time()
+            start_s = time.process_time()
             with record_effects() as effects:
                 response = await http.post("/graphql", content=body)
 
             assert effects == [], seed
-            assert time.process_time() - started < MAX_CPU_S, seed
+            assert time.process_time() - start_s < MAX_CPU_S, seed
             is_stored = _is_stored(response, seed)
             assert len(scripts.records) == count_before + is_stored, seed
             stored_count += is_stored

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random faulty gRPC requests, also with malformed bytes. Each gets a status and stores nothing.
 
-Together with tests/unit/workflow/test_hostile.py and test_hostile_graphql.py, these are ten
+tests/unit/workflow/test_hostile.py, test_hostile_graphql.py and this module together test ten
 thousand workflows and requests.
 """
 
@@ -40,7 +40,7 @@ def test_a_request_gets_a_script_or_a_status_and_stores_nothing(channel, servers
     script_request = _signed_request(servers, wallet, job)
     for seed in range(REQUEST_COUNT):
         random = Random(seed)
-        started = time.process_time()
+        start_s = time.process_time()
         if seed % 10:
             status, details = _call(get_sbatch, _faulty_bytes(random, script_request))
         else:
@@ -50,7 +50,7 @@ def test_a_request_gets_a_script_or_a_status_and_stores_nothing(channel, servers
         statuses.add(status)
 
         assert "Traceback" not in details, seed
-        assert time.process_time() - started < MAX_CPU_S, seed
+        assert time.process_time() - start_s < MAX_CPU_S, seed
         assert servers.scripts.records == records_before, seed
 
     # INTERNAL is the answer for an unknown job number: the chain may have the job soon.
@@ -85,13 +85,15 @@ def _challenge_request(wallet):
 
 def _faulty_bytes(random, request):
     """Return the bytes of a request with up to two changed fields, or with malformed bytes."""
-    changed = type(request)()
-    changed.CopyFrom(request)
-    fields = list(changed.DESCRIPTOR.fields)
+    changed_request = type(request)()
+    changed_request.CopyFrom(request)
+    fields = list(changed_request.DESCRIPTOR.fields)
     fault_count = min(random.choice([0, 1, 1, 2]), len(fields))
     for field in random.sample(fields, fault_count):
-        setattr(changed, field.name, _other_value(random, getattr(changed, field.name)))
-    data = changed.SerializeToString()
+        setattr(
+            changed_request, field.name, _other_value(random, getattr(changed_request, field.name))
+        )
+    data = changed_request.SerializeToString()
     position = random.randrange(len(data) + 1)
     match random.randrange(8):
         case 0:
@@ -131,9 +133,9 @@ def _other_bytes(random, value):
     """Return bytes with another length, a flipped bit, or another recovery id of a signature."""
     choice = random.randrange(12)
     if choice < 2:
-        flipped = bytearray(value)
-        flipped[random.randrange(len(value))] ^= 1 << random.randrange(8)
-        return bytes(flipped)
+        changed_value = bytearray(value)
+        changed_value[random.randrange(len(value))] ^= 1 << random.randrange(8)
+        return bytes(changed_value)
     if choice < 4:
         recovery_id = random.choice([0, 1, 2, 3, 26, 27, 28, 29, 35, 255])
         return value[:-1] + bytes([recovery_id])

@@ -146,7 +146,7 @@ class TestFetch:
     def test_fetch_succeeds_if_the_service_restarts(  # fixtures
         self, servers, client, wallet, key, signature_count, monkeypatch
     ):
-        """A service with a new key refuses older challenges. The client then requests a new one."""
+        """A service with a new key refuses older challenges. The client then gets a new one."""
         job = submit_and_match(servers, wallet)
         challenges = []
 

@@ -66,7 +66,7 @@ class WebLogger:
         )
 
     def call(self, method, body, content_type=TEXT, **headers):
-        """Wait for the end of a call. Return its messages and its trailers."""
+        """Make a call, wait for its end, and return the messages and the trailers."""
         with self.open(method, body, content_type, **headers) as response:
             assert response.status_code == 200
             all_frames = frames(response.iter_bytes(), is_text=content_type.startswith(TEXT))
@@ -89,7 +89,7 @@ def frame(message):
 def frames(pieces, *, is_text):
     """Yield (flags, data) of each frame once it is complete."""
     data = b""
-    for piece in decoded(pieces) if is_text else pieces:
+    for piece in decode_base64(pieces) if is_text else pieces:
         data += piece
         while len(data) >= 5:
             end = 5 + int.from_bytes(data[1:5], "big")
@@ -100,7 +100,7 @@ def frames(pieces, *, is_text):
     assert data == b""
 
 
-def decoded(pieces):
+def decode_base64(pieces):
     """Yield the bytes of base64 text. Padding may occur after any four characters."""
     text = b""
     for piece in pieces:
@@ -121,7 +121,7 @@ def wait_until(condition):
 @pytest.fixture
 def new_web_logger(server_tls, service, authority, monkeypatch):
     """Return a function that starts a logger for web pages of the portal."""
-    started = []
+    started_servers = []
 
     def start():
         readers = Readers()
@@ -130,11 +130,11 @@ def new_web_logger(server_tls, service, authority, monkeypatch):
             "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=0, origins=(PORTAL,))
         )
         web_logger = WebLogger(server, authority, readers)
-        started.append((server, web_logger))
+        started_servers.append((server, web_logger))
         return web_logger
 
     yield start
-    for server, web_logger in started:
+    for server, web_logger in started_servers:
         web_logger.http.close()
         server.stop()
 
@@ -290,9 +290,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "body",
         [
-            b"", b"A", b"!!!!", b"AA=A", base64.b64encode(b"\0\0\0\0\x05abc"),
-            base64.b64encode(b"\x01\0\0\0\0"),
-            base64.b64encode(b"\0\0\0\0\x01\xff"), base64.b64encode(b"\0\0\0\0\0\0\0\0\0\0"),
+            b"", b"A", b"!!!!", b"AA=A",  # empty, or not base64
+            base64.b64encode(b"\0\0\0\0\x05abc"),  # shorter than its length
+            base64.b64encode(b"\x01\0\0\0\0"),  # a compressed message
+            base64.b64encode(b"\0\0\0\0\x01\xff"),  # not a protobuf message
+            base64.b64encode(b"\0\0\0\0\0\0\0\0\0\0"),  # two messages
             b"A" * 20_000,
         ],
     )  # fmt: skip

@@ -106,10 +106,10 @@ class TestWriter:
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
 
     def test_writer_still_sends_if_the_copy_fails(self, access_file, client, owner, clock):
-        with Path("/dev/full").open("wb") as full:
+        with Path("/dev/full").open("wb") as full_device:
             result = subprocess.run(
                 [sys.executable, "-m", "gridstead.cli.log_writer", access_file()],
-                input=b"one\n" * 3, stdout=full, timeout=20, check=True,
+                input=b"one\n" * 3, stdout=full_device, timeout=20, check=True,
                 env={"PYTHONPATH": "control"},
             )  # fmt: skip
 

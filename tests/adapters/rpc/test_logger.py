@@ -60,15 +60,15 @@ class TestLines:
 
     def test_reader_of_a_new_log_waits_for_its_first_line(self, client, access, read):
         lines = read()
-        received = []
-        reader = threading.Thread(target=lambda: received.extend(next_lines(lines, 2)))
+        received_lines = []
+        reader = threading.Thread(target=lambda: received_lines.extend(next_lines(lines, 2)))
         reader.start()
 
         client.write(access, [line(b"late")])
         client.write(access, [line(b"later")])
         reader.join(10)
 
-        assert received == ["late", "later"]
+        assert received_lines == ["late", "later"]
 
     def test_read_until_now_of_a_missing_log_returns_nothing(self, read):
         assert list(read(until_now=True)) == []
@@ -146,12 +146,12 @@ class TestOldClients:
     def responses(self, stub, owner, clock):
         """Return the responses to a request with the old fields."""
         text = read_text(owner.address, NAME, clock.now()).encode()
-        signed = {
+        signed_fields = {
             "address": owner.address,
             "timestamp": clock.now(),
             "signed_hash": owner.sign(text),
         }
-        return stub.Read(ReadRequest(log_name=NAME, **signed))
+        return stub.Read(ReadRequest(log_name=NAME, **signed_fields))
 
     def test_message_can_contain_several_lines(self, stub, access, owner, responses):
         requests = [

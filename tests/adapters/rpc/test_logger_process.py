@@ -12,7 +12,7 @@ from gridstead.rpc.logs.web import MAX_CONNECTIONS
 
 
 def test_limit_of_open_files_is_higher_than_the_number_of_connections(tmp_path):
-    """systemd starts a service with a limit of 1024 files. The logger must raise it."""
+    """systemd starts a service with a limit of 1024 files. The logger must raise the limit."""
     logger = LoggerProcess(tmp_path)
     logger.start("prlimit", "--nofile=1024:")
     logger.wait()

@@ -71,7 +71,7 @@ def follow(client, owner, clock):
 
 @pytest.fixture
 def readers(monkeypatch):
-    """Return the ``Readers`` of the next server. It detects dead peers within seconds."""
+    """Return the ``Readers`` of the next server, which detects dead peers within seconds."""
     options = dict(rpc_logger.KEEPALIVE_OPTIONS)
     options["grpc.keepalive_time_ms"] = 1000
     options["grpc.http2.ping_timeout_ms"] = 500

@@ -37,14 +37,14 @@ def limit(now):
 
 def accepted_calls(limit, peer, count):
     """Return how many of ``count`` calls of a peer the limit accepts."""
-    accepted = 0
+    accepted_count = 0
     for _ in range(count):
         try:
             limit.take(RemoteCaller(peer))
         except TooMuch:
             continue
-        accepted += 1
-    return accepted
+        accepted_count += 1
+    return accepted_count
 
 
 class TestPeerLimit:

@@ -38,7 +38,7 @@ def address(authority, server_tls):
 
 
 def call(address, authority, client_tls=None):
-    """Call the server with a client certificate, or without one. Return the name in it."""
+    """Call the server, with or without a client certificate; return the name that it saw."""
     peer = GrpcPeer(address=address, ca=authority.certificate)
     if client_tls:
         peer = replace(peer, certificate=client_tls.certificate, key=client_tls.key)
@@ -69,9 +69,9 @@ def test_caller_without_a_certificate_is_refused(address, authority):
 
 
 def test_caller_with_a_certificate_of_another_ca_is_refused(address, authority, tmp_path):
-    untrusted = Authority(tmp_path, name="other-ca").issue("supervisor")
+    untrusted_certificate = Authority(tmp_path, name="other-ca").issue("supervisor")
 
-    assert refusal_status(address, authority, untrusted) is grpc.StatusCode.UNAVAILABLE
+    assert refusal_status(address, authority, untrusted_certificate) is grpc.StatusCode.UNAVAILABLE
 
 
 def test_unknown_method_is_unimplemented(address, authority):

@@ -28,10 +28,10 @@ def logs():
         logger.filters = filters
 
 
-def refusal_status(call, request):
+def refusal_status(method, request):
     """Return the name of the status with which a call is refused."""
     with pytest.raises(grpc.RpcError) as caught:
-        call(request, timeout=10)
+        method(request, timeout=10)
     return caught.value.code().name
 
 

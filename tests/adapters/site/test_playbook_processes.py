@@ -113,14 +113,14 @@ def test_stopped_or_killed_run_leaves_no_process(tmp_path, stop_class, outcome):
 
 def test_end_processes_compares_the_whole_environment_entry(tmp_path):
     entry = f"GRIDSTEAD_STOP={tmp_path}"
-    matching = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": str(tmp_path)})
-    other = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": f"{tmp_path}/x"})
+    matching_process = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": str(tmp_path)})
+    other_process = subprocess.Popen(["sleep", "300"], env={"GRIDSTEAD_STOP": f"{tmp_path}/x"})
 
     remaining = end_processes(entry, timeout_s=-1)  # It returns before the process has ended.
-    assert remaining == (matching.pid,)
+    assert remaining == (matching_process.pid,)
     assert end_processes(entry, timeout_s=60) == ()
 
-    assert matching.wait() == -signal.SIGKILL
-    assert other.poll() is None
-    other.kill()
-    other.wait()
+    assert matching_process.wait() == -signal.SIGKILL
+    assert other_process.poll() is None
+    other_process.kill()
+    other_process.wait()

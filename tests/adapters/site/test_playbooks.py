@@ -122,7 +122,7 @@ class Checkout:
 
 
 @pytest.fixture(scope="module")
-def checked(tmp_path_factory):
+def checkout_and_run(tmp_path_factory):
     """Return a checkout and a run of its playbook in check mode."""
     checkout = Checkout(tmp_path_factory.mktemp("checked"))
     run = checkout.run(check=True)
@@ -139,8 +139,8 @@ def checkout(tmp_path):
     return Checkout(tmp_path)
 
 
-def test_check_mode_reports_changes_without_making_them(checked):
-    checkout, run = checked
+def test_check_mode_reports_changes_without_making_them(checkout_and_run):
+    checkout, run = checkout_and_run
 
     assert run.outcome is RunOutcome.SUCCEEDED
     assert {change.host for change in changes(run.events)} == {"host1"}
@@ -153,17 +153,17 @@ def test_check_mode_reports_changes_without_making_them(checked):
     assert not (checkout.folder / "secret").exists()
 
 
-def test_effects_include_handlers_that_only_check_mode_skips(checked):
-    _, run = checked
+def test_effects_include_handlers_that_only_check_mode_skips(checkout_and_run):
+    _, run = checkout_and_run
 
-    finished = [event for event in run.events if isinstance(event, HostFinished)]
-    handlers = [event.task.name for event in finished if event.task.is_handler]
+    finished_events = [event for event in run.events if isinstance(event, HostFinished)]
+    handlers = [event.task.name for event in finished_events if event.task.is_handler]
     assert handlers == ["Restart x", "Restart z", "Remount y"]
     assert [str(effect) for effect in effects(run.events)] == ["restart x", "remount y"]
 
 
-def test_change_of_a_file_has_its_path_and_diff(checked):
-    checkout, run = checked
+def test_change_of_a_file_has_its_path_and_diff(checkout_and_run):
+    checkout, run = checkout_and_run
 
     settings = changes(run.events)[-1]
     assert settings.task.name == "Write the settings"
@@ -171,21 +171,21 @@ def test_change_of_a_file_has_its_path_and_diff(checked):
     assert settings.targets == (str(checkout.folder / "settings"),)
 
 
-def test_events_contain_no_secrets(checked):
-    checkout, run = checked
+def test_events_contain_no_secrets(checkout_and_run):
+    checkout, run = checkout_and_run
 
     assert SECRET not in repr(run)
     assert SECRET not in repr(checkout.events)
 
 
-def test_report_file_of_a_playbook_is_read(checked):
-    _, run = checked
+def test_report_file_of_a_playbook_is_read(checkout_and_run):
+    _, run = checkout_and_run
 
     assert run.report == {"looked_at": 1}
 
 
-def test_events_are_notified_during_the_run(checked):
-    checkout, _ = checked
+def test_events_are_notified_during_the_run(checkout_and_run):
+    checkout, _ = checkout_and_run
 
     assert checkout.events[0] == PlayStarted(name="Change things")
     first_tasks = task_names(checkout.events, TaskStarted)[:2]

@@ -48,7 +48,7 @@ class Cluster(ABC):
         return JobKey(job_id=job_id, batch_location_hash=secrets.token_hex(8))
 
     def find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
-        """Return the attempt as slurmctld lists it. Returns None if it does not list it."""
+        """Return the attempt as slurmctld lists it; None if slurmctld does not list the attempt."""
         for attempt in self.scheduler.list_jobs().attempts:
             if attempt.slurm_job_id == slurm_job_id and attempt.job_key == job_key:
                 return attempt

@@ -90,7 +90,9 @@ def submit_jobs(lab: Lab) -> list[str]:
 
 def main() -> None:
     """Record all commands in the folder of the version of Slurm."""
-    lab = Lab(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "controller")
+    ssh_config = sys.argv[1]
+    controller = sys.argv[2] if len(sys.argv) > 2 else "controller"
+    lab = Lab(ssh_config, controller)
     version = lab.run("squeue", "--version").split()[1]
     folder = Path(__file__).parent / "recorded" / version
     folder.mkdir(parents=True, exist_ok=True)

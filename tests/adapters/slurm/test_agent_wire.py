@@ -121,9 +121,9 @@ def test_a_certificate_with_another_name_is_refused(connection):
 
 
 def test_a_client_without_a_certificate_of_the_ca_is_refused(connection, tmp_path):
-    untrusted = Authority(tmp_path, name="other-ca").issue("supervisor")
+    untrusted_certificate = Authority(tmp_path, name="other-ca").issue("supervisor")
 
-    for client in (connection.client(), connection.client(untrusted)):
+    for client in (connection.client(), connection.client(untrusted_certificate)):
         with pytest.raises(SchedulerUnavailable):
             client.hardware()
 
@@ -239,11 +239,11 @@ def test_the_gate_of_an_unknown_user_has_no_user(connection):
 
 
 def test_datagram_is_received_with_its_source_address():
-    received = []
+    received_datagrams = []
     arrived = threading.Event()
 
     def receive(datagram, source):
-        received.append((datagram, source))
+        received_datagrams.append((datagram, source))
         arrived.set()
 
     receiver = DatagramReceiver("127.0.0.1:0", receive)
@@ -254,7 +254,7 @@ def test_datagram_is_received_with_its_source_address():
     receiver.check()
     receiver.stop()
 
-    assert received == [(b"hello", "127.0.0.1")]
+    assert received_datagrams == [(b"hello", "127.0.0.1")]
 
 
 def test_check_fails_if_the_receiver_does_not_run():

@@ -15,7 +15,7 @@ ADDRESS = f"0x{1:040x}"
 
 
 class FakeSlurmCommands:
-    """A runner with a fake of sacctmgr, which lists a user after it was added, and of scontrol."""
+    """A runner with fakes of scontrol and sacctmgr. sacctmgr lists the users that were added."""
 
     def __init__(self):
         self.added = []

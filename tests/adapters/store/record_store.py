@@ -57,13 +57,13 @@ CALLS = (
 
 def entries_of_job(number: int, kind: EntryKind) -> list[JournalEntry]:
     """Return the entries of a job that was claimed and then got an entry of this kind."""
-    claimed = entry(EntryKind.CLAIMED, number)
+    claim_entry = entry(EntryKind.CLAIMED, number)
     if kind is EntryKind.CLAIMED:
-        return [claimed]
+        return [claim_entry]
     has_slurm_job = kind in {EntryKind.SUBMITTED, EntryKind.SEEN}
     slurm_job_id = 700 + number if has_slurm_job else None
     last = entry(kind, number, occurred_at=200, slurm_job_id=slurm_job_id, reason="a reason")
-    return [claimed, last]
+    return [claim_entry, last]
 
 
 def fill(store: SqlStore) -> None:

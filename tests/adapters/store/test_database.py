@@ -152,16 +152,16 @@ def test_threads_do_not_wait_for_the_lock_of_sqlite(tmp_path, monkeypatch):
     monkeypatch.setattr("gridstead.adapters.store.database._BUSY_TIMEOUT_MS", 0)
     database = Database(f"sqlite:///{tmp_path}/state.db")
     outbox = SqlOutbox(database, FakeClock())
-    stored = []
+    stored_numbers = []
 
     def put(name):
         for number in range(20):
             outbox.put(f"{name}-{number}", ClaimJobs(limit=1))
-            stored.append(number)
+            stored_numbers.append(number)
 
     run_in_threads(put, "abcdef")
 
-    assert len(stored) == 120
+    assert len(stored_numbers) == 120
     database.close()
 
 
@@ -175,14 +175,14 @@ def test_sqlite_uses_wal_and_full_synchronous_mode(tmp_path):
 
 
 def test_closed_store_refuses_writes(url):
-    closed = Database(url)
-    closed.close()
-    reopened = Database(url)
+    closed_database = Database(url)
+    closed_database.close()
+    reopened_database = Database(url)
 
-    with pytest.raises(StoreLost, match="closed"), closed.begin() as connection:
+    with pytest.raises(StoreLost, match="closed"), closed_database.begin() as connection:
         connection.execute(text("DELETE FROM cursor"))
 
-    reopened.close()
+    reopened_database.close()
 
 
 def terminate_other_connections(url):
@@ -209,20 +209,20 @@ def test_store_that_lost_its_lock_refuses_writes(postgresql_url):
 
 def record_statements(database):
     """Return a list to which each further SQL statement is added with its parameters."""
-    executed = []
+    executed_statements = []
 
     def record(_connection, _cursor, sql, parameters, *_):
-        executed.append((sql, parameters))
+        executed_statements.append((sql, parameters))
 
     with database.begin() as connection:
         event.listen(connection.engine, "before_cursor_execute", record)
-    return executed
+    return executed_statements
 
 
 def test_queries_for_open_rows_use_the_partial_indexes(tmp_path):
     database = Database(f"sqlite:///{tmp_path}/state.db")
     outbox = SqlOutbox(database, FakeClock())
-    executed = record_statements(database)
+    executed_statements = record_statements(database)
 
     outbox.open_entries()
     outbox.next_entries(10)
@@ -231,7 +231,7 @@ def test_queries_for_open_rows_use_the_partial_indexes(tmp_path):
 
     plans = []
     with database.begin() as connection:
-        for sql, parameters in list(executed):
+        for sql, parameters in list(executed_statements):
             if sql.startswith(("SELECT", "UPDATE")):
                 plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", parameters)
                 plans.append(plan.all())

@@ -140,17 +140,17 @@ def journal_entry(kind, script):
 
 @pytest.mark.parametrize("script", ["not a hash!", "a/b", "", "%2F", "nul\0", "é ☃ \U0001f600"])
 def test_job_key_with_any_script_id_is_read_as_written(store, script):
-    claimed = journal_entry(EntryKind.CLAIMED, script)
-    key = f"refuse:{claimed.job_key}"
+    claim_entry = journal_entry(EntryKind.CLAIMED, script)
+    key = f"refuse:{claim_entry.job_key}"
 
-    store.journal.append([claimed])
-    store.outbox.put(key, Refuse(job_key=claimed.job_key))
+    store.journal.append([claim_entry])
+    store.outbox.put(key, Refuse(job_key=claim_entry.job_key))
     store.restart()
 
-    assert store.journal.open_entries() == (claimed,)
-    (stored,) = store.outbox.open_entries()
-    assert stored.key == key
-    assert stored.call == Refuse(job_key=claimed.job_key)
+    assert store.journal.open_entries() == (claim_entry,)
+    (stored_entry,) = store.outbox.open_entries()
+    assert stored_entry.key == key
+    assert stored_entry.call == Refuse(job_key=claim_entry.job_key)
 
 
 def test_very_long_script_ids_are_distinguished(store):
@@ -238,8 +238,12 @@ def test_put_all_skips_calls_whose_key_is_open(store):
     store.outbox.put_all([])
     store.restart()
 
-    kept = [(entry.key, entry.call) for entry in store.outbox.open_entries()]
-    assert kept == [("claim", ClaimJobs(limit=1)), ("settle", SETTLE), ("top-up", ClaimTopUp())]
+    open_calls = [(entry.key, entry.call) for entry in store.outbox.open_entries()]
+    assert open_calls == [
+        ("claim", ClaimJobs(limit=1)),
+        ("settle", SETTLE),
+        ("top-up", ClaimTopUp()),
+    ]
 
 
 def test_put_ignores_a_key_that_is_open(store):
@@ -252,12 +256,12 @@ def test_put_ignores_a_key_that_is_open(store):
 def test_key_of_a_closed_entry_can_be_put_again(store):
     for state in (SendState.FINAL, SendState.REJECTED):
         store.outbox.put("claim", ClaimJobs(limit=1))
-        (queued,) = store.outbox.open_entries()
-        change = EntryChange(entry_id=queued.id, state=state, reason="a reason")
+        (queued_entry,) = store.outbox.open_entries()
+        change = EntryChange(entry_id=queued_entry.id, state=state, reason="a reason")
         store.outbox.record(ACCOUNT, changes=[change], withdrawn=[], closed=[])
-        closed = replace(queued, state=state, reason="a reason")
+        closed_entry = replace(queued_entry, state=state, reason="a reason")
         assert store.outbox.open_entries() == ()
-        assert store.outbox.entries(after=queued.id - 1) == (closed,)
+        assert store.outbox.entries(after=queued_entry.id - 1) == (closed_entry,)
 
     store.outbox.put("claim", ClaimJobs(limit=2))
 
@@ -266,14 +270,14 @@ def test_key_of_a_closed_entry_can_be_put_again(store):
 
 def test_add_stores_a_transaction_and_marks_its_entries_sent(store):
     store.outbox.put("claim", ClaimJobs(limit=1))
-    (queued,) = store.outbox.open_entries()
-    signed = transaction(4, queued.id)
+    (queued_entry,) = store.outbox.open_entries()
+    signed_transaction = transaction(4, queued_entry.id)
 
-    store.outbox.add(ACCOUNT, signed)
+    store.outbox.add(ACCOUNT, signed_transaction)
     store.restart()
 
-    assert store.outbox.open_transactions(ACCOUNT) == (signed,)
-    assert store.outbox.open_entries() == (replace(queued, state=SendState.SENT),)
+    assert store.outbox.open_transactions(ACCOUNT) == (signed_transaction,)
+    assert store.outbox.open_entries() == (replace(queued_entry, state=SendState.SENT),)
 
 
 def test_add_stores_several_transactions_and_marks_their_entries_sent(store):
@@ -336,7 +340,10 @@ def test_transactions_of_another_chain_are_not_returned(store):
 
 
 def test_same_transaction_on_a_new_chain_is_stored_separately(store):
-    """On a new chain, the nonces of a wallet start again at 0. It signs the same bytes again."""
+    """On a new chain, the nonces of a wallet start again at 0.
+
+    The wallet may therefore sign the same bytes again.
+    """
     store.outbox.add(ACCOUNT, transaction(4))
 
     store.outbox.add(ACCOUNT_ON_NEW_CHAIN, transaction(4))

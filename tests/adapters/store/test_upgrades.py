@@ -24,9 +24,9 @@ def store(request, tmp_path):
     connection = sqlite3.connect(tmp_path / "state.db")
     connection.executescript(request.param.read_text())
     connection.close()
-    opened = SqlStore(f"sqlite:///{tmp_path}/state.db")
-    yield opened
-    opened.close()
+    upgraded_store = SqlStore(f"sqlite:///{tmp_path}/state.db")
+    yield upgraded_store
+    upgraded_store.close()
 
 
 def test_open_journal_entries_are_read(store):
