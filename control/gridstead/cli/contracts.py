@@ -69,7 +69,10 @@ def deploy(
     operator = parse_recipient(meta_scheduler)
     amount = parse_credits(supply)
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415 - slow import
-    from gridstead.wiring.contracts.administration import ContractsLocation, find_set  # noqa: PLC0415
+    from gridstead.wiring.contracts.administration import (  # noqa: PLC0415
+        ContractsLocation,
+        find_set,
+    )
 
     admin = (admin_keystore, admin_password_file)
     request = wiring.DeploymentRequest(

@@ -61,7 +61,10 @@ class GridOptions:
     def find(self) -> GridContracts:
         """Return the contracts that the options select."""
         # The import takes a second.
-        from gridstead.wiring.contracts.administration import ContractsLocation, find_set  # noqa: PLC0415
+        from gridstead.wiring.contracts.administration import (  # noqa: PLC0415
+            ContractsLocation,
+            find_set,
+        )
 
         address = parse_address(self.contract) if self.contract is not None else None
         location = ContractsLocation(

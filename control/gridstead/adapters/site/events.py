@@ -145,7 +145,10 @@ def targets(result: Result) -> tuple[str, ...]:
     return ()
 
 
-def difference(diff: Any, names: tuple[str, ...] = ()) -> str:  # noqa: ANN401 - depends on the module
+def difference(
+    diff: Any,  # noqa: ANN401 - depends on the module
+    names: tuple[str, ...] = (),
+) -> str:
     """Return a unified diff of at most ``MAX_DIFF_LINES`` lines.
 
     Args:

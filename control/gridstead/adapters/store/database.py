@@ -243,7 +243,8 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # no
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
 
 
-def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401 # a type of the driver
+# The types of the arguments depend on the driver.
+def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401
     timeouts = {
         "lock_timeout": f"{LOCK_TIMEOUT_S}s",
         "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT_S}s",

@@ -74,7 +74,9 @@ class SBatchServer:
         to_job_id: ToJobId,
     ) -> None:
         self._server = grpc_server(threads=THREADS)
-        add_AuthAPIServicer_to_server(_Auth(challenge, calls), self._server)  # type: ignore[no-untyped-call] # generated
+        # The generated functions have no types.
+        auth = _Auth(challenge, calls)
+        add_AuthAPIServicer_to_server(auth, self._server)  # type: ignore[no-untyped-call]
         sbatch = _SBatch(get_sbatch, calls, to_job_id)
         add_SBatchAPIServicer_to_server(sbatch, self._server)  # type: ignore[no-untyped-call]
         add_health(self._server)

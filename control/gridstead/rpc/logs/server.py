@@ -110,7 +110,8 @@ class LoggerServer:
         options = (*SERVER_OPTIONS, *KEEPALIVE_OPTIONS)
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MAX_STREAMS)
         servicer = _Servicer(self._service, self._reader, self._readers)
-        add_LoggerAPIServicer_to_server(servicer, server)  # type: ignore[no-untyped-call] # generated
+        # The generated function has no types.
+        add_LoggerAPIServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
         health_servicer = health.aio.HealthServicer()
         await health_servicer.set("", health_pb2.HealthCheckResponse.SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
