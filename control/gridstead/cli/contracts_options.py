@@ -110,6 +110,6 @@ class SenderOptions:
             (self.admin_keystore, self.admin_password_file),
             accounts=accounts,
             dry_run=self.dry_run,
-            tell=print_note,
+            report=print_note,
         )
         emit_outcome(outcome, dry_run=self.dry_run, constant=constant, as_json=self.as_json)

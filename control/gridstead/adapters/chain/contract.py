@@ -74,7 +74,7 @@ class Contract:
         function: str,
         *arguments: Any,  # noqa: ANN401
     ) -> ViewCall[T]:
-        """Return a call of a view whose result ``convert`` converts."""
+        """Return a call of a view. ``convert`` converts its result."""
         return ViewCall(
             contract=self, function=function, read=self.read(function, *arguments), convert=convert
         )

@@ -57,10 +57,11 @@ class SBatchServer:
     Args:
         address: ``host:port`` to listen on; port 0 selects a free one.
         tls: Certificate and key of the server.
-        challenge: Returns a challenge for a wallet's address, or for any wallet if it is empty.
+        challenge: Returns a challenge for the address of a wallet. If the address is empty, any
+            wallet may use the challenge.
         get_sbatch: Returns the script for a request.
         calls: Rate limit of calls.
-        to_job_id: Returns the id of the grid's job with a number.
+        to_job_id: Returns the job id of a job number.
     """
 
     def __init__(
