@@ -49,8 +49,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
     def v2_runner_on_ok(self, result: Any) -> None:  # noqa: ANN401 - Ansible's
         """Note that a task changed something, and the handlers that it notified."""
         if result.is_changed():
-            waits = ",".join(map(str, result.task.notify or ()))
-            self._note(kind="changed", waits=waits, **_location(result))
+            handlers = ",".join(map(str, result.task.notify or ()))
+            self._note(kind="changed", waits=handlers, **_location(result))
 
     def v2_playbook_on_notify(
         self,
