@@ -92,8 +92,8 @@ class Lab:
     def _state(self):
         return json.loads((self.folder / "state.json").read_text())
 
-    def run(self, host, *argv, check=True, input=None, timeout=120):  # noqa: A002 - same name as in subprocess.run
-        """Run a command on a host."""
+    def run(self, host, *argv, check=True, input=None, timeout=120):  # noqa: A002
+        """Run a command on a host. The options have the names of subprocess.run."""
         ssh = ["ssh", "-F", str(self.folder / "ssh_config")]
         ssh += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60"]
         ssh += ["-o", f"ControlPath={self.folder}/e2e-%C", host, shlex.join(argv)]

@@ -12,7 +12,8 @@ from gridstead.errors import ConfigError
 
 _OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # The minimum is also the timeout of an attempt. A TLS handshake over a long distance is slow.
+    # The minimum is also the timeout of a connection attempt. A TLS handshake over a long distance
+    # is slow.
     ("grpc.min_reconnect_backoff_ms", 2000),
     ("grpc.max_reconnect_backoff_ms", 2000),
     ("grpc.enable_http_proxy", 0),

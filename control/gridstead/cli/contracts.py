@@ -69,7 +69,10 @@ def deploy(
     operator = parse_recipient(meta_scheduler)
     amount = parse_credits(supply)
     from gridstead.wiring.contracts import deployment as wiring  # noqa: PLC0415 - slow import
-    from gridstead.wiring.contracts.administration import ContractsLocation, find_set  # noqa: PLC0415
+    from gridstead.wiring.contracts.administration import (  # noqa: PLC0415
+        ContractsLocation,
+        find_set,
+    )
 
     admin_files = (admin_keystore, admin_password_file)
     request = wiring.DeploymentRequest(
@@ -79,9 +82,9 @@ def deploy(
     if dry_run:
         emit_plan(wiring.plan_deployment(node, request), as_json=as_json)
         return
-    deployed = wiring.deploy(node, request, tell=print_note)
+    deployed = wiring.deploy(node, request, report=print_note)
     grid = find_set(ContractsLocation(rpc_url=rpc_url, deployment=deployment))
-    state = grid.inspect(count_escrow=False, tell=print_note)
+    state = grid.inspect(count_escrow=False, report=print_note)
     diagnostics = check_contracts(state, expected=deployed.contracts)
     extra = {"changed": bool(deployed.steps), "sent": len(deployed.steps)}
     emit_status(state, diagnostics, extra=extra, as_json=as_json)
@@ -105,7 +108,7 @@ def status(
     release, 78 if a role or an owner is missing, 0 if there are only notes.
     """
     grid = options.find()
-    state = grid.inspect(count_escrow=not skip_escrow, tell=print_note)
+    state = grid.inspect(count_escrow=not skip_escrow, report=print_note)
     diagnostics = check_contracts(state, expected=grid.expected)
     emit_status(state, diagnostics, extra={}, as_json=as_json)
     raise typer.Exit(exit_code(diagnostics))

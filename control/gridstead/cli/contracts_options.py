@@ -61,7 +61,10 @@ class GridOptions:
     def find(self) -> GridContracts:
         """Return the contracts that the options select."""
         # The import takes a second.
-        from gridstead.wiring.contracts.administration import ContractsLocation, find_set  # noqa: PLC0415
+        from gridstead.wiring.contracts.administration import (  # noqa: PLC0415
+            ContractsLocation,
+            find_set,
+        )
 
         address = parse_address(self.contract) if self.contract is not None else None
         location = ContractsLocation(
@@ -107,6 +110,6 @@ class SenderOptions:
             (self.admin_keystore, self.admin_password_file),
             accounts=accounts,
             dry_run=self.dry_run,
-            tell=print_note,
+            report=print_note,
         )
         emit_outcome(outcome, dry_run=self.dry_run, constant=constant, as_json=self.as_json)

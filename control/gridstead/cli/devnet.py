@@ -66,7 +66,7 @@ def init(
     request = wiring.DeploymentRequest(
         admin=admin_files, path=deployment, operator=operator, supply=SUPPLY
     )
-    wiring.deploy(node, request, tell=note, renew=True)
+    wiring.deploy(node, request, report=note, renew=True)
     wallets = list(map(keystore_address, fund_keystore))
     funded = wiring.fund(node, admin_files, wallets, minimum=GAS_COINS // 2, amount=GAS_COINS)
     for address in funded:

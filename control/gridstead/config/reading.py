@@ -72,7 +72,7 @@ def without_secret(address: str) -> str:
         port = parts.port
     except ValueError:
         return HIDDEN_VALUE
-    # A password with a slash ends the host part early. The user is then not in the user part.
+    # A slash in the password ends the host part early, so urlsplit() does not find the user.
     if not parts.scheme or not parts.hostname or "@" in address:
         return HIDDEN_VALUE
     origin = f"{parts.scheme}://{parts.hostname}"
@@ -97,8 +97,8 @@ def _diagnostic(model: type[Settings], error: ErrorDetails) -> Diagnostic:
 
 def _suggestion(model: type[Settings], error: ErrorDetails) -> str:
     """Return a question with the key that is most similar to an unknown key, or an empty text."""
-    *table, key = error["loc"]
-    similar_keys = difflib.get_close_matches(str(key), _keys(model, table), n=1)
+    *table_path, key = error["loc"]
+    similar_keys = difflib.get_close_matches(str(key), _keys(model, table_path), n=1)
     return f", did you mean {similar_keys[0]}?" if similar_keys else ""
 
 
@@ -114,9 +114,9 @@ def _printable_value(error: ErrorDetails) -> str:
     return text[:MAX_VALUE_LENGTH]
 
 
-def _keys(model: type[Settings], table: list[int | str]) -> list[str]:
-    """Return the keys that a table of the settings may have."""
-    for name in table:
+def _keys(model: type[Settings], table_path: list[int | str]) -> list[str]:
+    """Return the keys that the table at a path of the settings may have."""
+    for name in table_path:
         if isinstance(name, int):
             continue  # It is the index of a table in an array of tables.
         field = model.model_fields.get(str(name))

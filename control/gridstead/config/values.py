@@ -61,7 +61,7 @@ def _check_network(value: str) -> str:
     return value
 
 
-def _format(name: str) -> Any:  # noqa: ANN401 - pydantic declares its FieldInfo so
+def _format(name: str) -> Any:  # noqa: ANN401 - pydantic.Field returns Any
     """Return a field with a named format. docs/reference/settings.md shows the name."""
     return Field(json_schema_extra={"format": name})
 

@@ -85,8 +85,8 @@ class Account(Protocol):
 
         Args:
             batches: Batches of calls of one type. A batch may be empty.
-            available_gas: The gas limit of a block. No returned gas limit of an estimate is higher.
-                A claim takes as many jobs as this gas allows.
+            available_gas: The gas limit of a block. An estimated gas limit is never higher. A claim
+                takes as many jobs as this gas allows.
         """
         ...
 

@@ -108,7 +108,7 @@ class ClusterAgentServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Accounting(self, request, context):
-        """Returns all records of slurmdbd with these job names.
+        """Returns the records of slurmdbd with these job names that were submitted since a time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -129,7 +129,8 @@ class ClusterAgentServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PullReports(self, request, context):
-        """Returns the reports of Slurm plugins after a sequence number. Waits until there is one.
+        """Returns the reports of Slurm plugins after a sequence number. If there is none, waits up to
+        wait_s seconds for one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -59,21 +59,21 @@ class Metrics:
     def counted(self, name: str, call: Callable[P, T]) -> Callable[P, T]:
         """Return a wrapper that counts a function's calls by outcome: ok, an error code, or bug."""
 
-        def counted(*arguments: P.args, **named: P.kwargs) -> T:
-            started = time.monotonic()
+        def call_and_count(*arguments: P.args, **keywords: P.kwargs) -> T:
+            started_at = time.monotonic()
             outcome = "bug"
             try:
-                answer = call(*arguments, **named)
+                answer = call(*arguments, **keywords)
                 outcome = "ok"
             except GridsteadError as err:
                 outcome = err.code
                 raise
             finally:
                 self._calls.labels(name, outcome).inc()
-                self._seconds.labels(name).inc(time.monotonic() - started)
+                self._seconds.labels(name).inc(time.monotonic() - started_at)
             return answer
 
-        return counted
+        return call_and_count
 
     def text(self) -> str:
         """Return all metrics as text.

@@ -83,7 +83,11 @@ class AgentServer:
             raise ConfigError("cannot start the agent without a client CA")
         self._server = grpc_server(threads=_THREADS, interceptors=[AllowedNames([allowed_client])])
         servicer = _Servicer(scheduler, list_records, reports)
-        agent_pb2_grpc.add_ClusterAgentServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]
+        # The generated function has no types.
+        agent_pb2_grpc.add_ClusterAgentServicer_to_server(  # type: ignore[no-untyped-call]
+            servicer,
+            self._server,
+        )
         self.port = bind(self._server, address, files)
 
     def start(self) -> None:
@@ -101,16 +105,28 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
         self._list_records = list_records
         self._reports = reports
 
-    def Submit(self, request: pb.SubmitRequest, context: grpc.ServicerContext) -> pb.SubmitResponse:  # noqa: N802
+    def Submit(  # noqa: N802
+        self,
+        request: pb.SubmitRequest,
+        context: grpc.ServicerContext,
+    ) -> pb.SubmitResponse:
         with _abort_on_error(context):
             return pb.SubmitResponse(slurm_job_id=self._scheduler.submit(_submission(request)))
 
-    def Cancel(self, request: pb.CancelRequest, context: grpc.ServicerContext) -> pb.CancelResponse:  # noqa: N802
+    def Cancel(  # noqa: N802
+        self,
+        request: pb.CancelRequest,
+        context: grpc.ServicerContext,
+    ) -> pb.CancelResponse:
         with _abort_on_error(context):
             self._scheduler.cancel(request.slurm_job_id, job_key=_job_key(request.job_key))
             return pb.CancelResponse()
 
-    def Extend(self, request: pb.ExtendRequest, context: grpc.ServicerContext) -> pb.ExtendResponse:  # noqa: N802
+    def Extend(  # noqa: N802
+        self,
+        request: pb.ExtendRequest,
+        context: grpc.ServicerContext,
+    ) -> pb.ExtendResponse:
         with _abort_on_error(context):
             self._scheduler.extend(
                 request.slurm_job_id,
@@ -119,7 +135,11 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
             )
             return pb.ExtendResponse()
 
-    def Live(self, _request: pb.LiveRequest, context: grpc.ServicerContext) -> pb.LiveResponse:  # noqa: N802
+    def Live(  # noqa: N802
+        self,
+        _request: pb.LiveRequest,
+        context: grpc.ServicerContext,
+    ) -> pb.LiveResponse:
         with _abort_on_error(context):
             sample = self._scheduler.list_jobs()
             return pb.LiveResponse(
@@ -138,7 +158,11 @@ class _Servicer(agent_pb2_grpc.ClusterAgentServicer):
                 attempts=map(_attempt, sample.attempts),
             )
 
-    def Gate(self, request: pb.GateRequest, context: grpc.ServicerContext) -> pb.GateResponse:  # noqa: N802
+    def Gate(  # noqa: N802
+        self,
+        request: pb.GateRequest,
+        context: grpc.ServicerContext,
+    ) -> pb.GateResponse:
         with _abort_on_error(context):
             gate = self._scheduler.check_gate(request.address)
             uid, gid = (gate.user.uid, gate.user.gid) if gate.user else (0, 0)

@@ -51,11 +51,13 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     Raises:
         ConfigError: If a file cannot be read.
     """
-    pair = (_read(files.key), _read(files.certificate))
+    key_and_certificate = (_read(files.key), _read(files.certificate))
     if files.client_ca is None:
-        return grpc.ssl_server_credentials([pair])
+        return grpc.ssl_server_credentials([key_and_certificate])
     return grpc.ssl_server_credentials(
-        [pair], root_certificates=_read(files.client_ca), require_client_auth=True
+        [key_and_certificate],
+        root_certificates=_read(files.client_ca),
+        require_client_auth=True,
     )
 
 
@@ -80,7 +82,7 @@ class AllowedNames(grpc.ServerInterceptor):  # type: ignore[misc] # grpc has no 
             return None
         requests = "stream" if handler.request_streaming else "unary"
         responses = "stream" if handler.response_streaming else "unary"
-        method_type = f"{requests}_{responses}"
+        method_type = f"{requests}_{responses}"  # for example unary_stream
         make_handler = getattr(grpc, f"{method_type}_rpc_method_handler")
         guarded = self._guard(getattr(handler, method_type))
         return make_handler(guarded, handler.request_deserializer, handler.response_serializer)

@@ -25,7 +25,8 @@ class SshKeyServer:
 
     def __init__(self, address: str, tls: TlsFiles, *, authorized_keys: Callable[[], str]) -> None:
         self._server = grpc_server(threads=THREADS)
-        add_SshAPIServicer_to_server(_Servicer(authorized_keys), self._server)  # type: ignore[no-untyped-call]
+        servicer = _Servicer(authorized_keys)
+        add_SshAPIServicer_to_server(servicer, self._server)  # type: ignore[no-untyped-call]
         add_health(self._server)
         self._address = address
         self._tls = tls

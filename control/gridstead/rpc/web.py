@@ -13,7 +13,7 @@ from gridstead.errors import ConfigError
 from gridstead.rpc.tls import TlsFiles
 
 START_S = 10.0
-_STEP_S = 0.01
+_POLL_S = 0.01
 
 
 class WebServer:
@@ -61,7 +61,7 @@ class WebServer:
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline:
                 raise ConfigError(f"could not listen on {self._address}")
-            time.sleep(_STEP_S)
+            time.sleep(_POLL_S)
         port: int = self._server.servers[0].sockets[0].getsockname()[1]
         return port
 

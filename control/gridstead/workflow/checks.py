@@ -92,6 +92,7 @@ class _Check:
             peak = peak.maximum(total)
             if step.launch:
                 name = self._add_handle(step, step_path, handles) or f"#{number}"
+                # _check_fit() returns no needs if it has reported a problem.
                 was_reported = total == Needs()
                 running[name] = Needs() if was_reported else needs
         return peak
@@ -123,11 +124,11 @@ class _Check:
     def _step_needs(self, step: Step, path: Path, handles: Handles) -> Needs:
         self.count += 1
         not_awaitable = dict.fromkeys(handles, False)
-        inner = not_awaitable if step.launch else handles
+        inner_handles = not_awaitable if step.launch else handles
         peaks = [
-            self.list_of_steps(step.steps, (*path, "steps"), inner),
-            self.list_of_steps(step.catch, (*path, "catch"), inner),
-            self.list_of_steps(step.finally_, (*path, "finally"), inner),
+            self.list_of_steps(step.steps, (*path, "steps"), inner_handles),
+            self.list_of_steps(step.catch, (*path, "catch"), inner_handles),
+            self.list_of_steps(step.finally_, (*path, "finally"), inner_handles),
         ]
         if step.run:
             peaks.append(self._run_needs(step.run, (*path, "run", "resources")))
@@ -170,8 +171,8 @@ class _Check:
                 self.problems.append(((*vnet_path, "address"), reason))
 
     def _loop_needs(self, loop: StepFor, path: Path, handles: Handles) -> Needs:
-        inner = dict.fromkeys(handles, False) if loop.parallel else handles
-        needs = self.list_of_steps(loop.steps, (*path, "steps"), inner)
+        inner_handles = dict.fromkeys(handles, False) if loop.parallel else handles
+        needs = self.list_of_steps(loop.steps, (*path, "steps"), inner_handles)
         if not loop.parallel:
             return needs
         count = _iterations(loop)

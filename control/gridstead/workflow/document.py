@@ -38,7 +38,7 @@ Path: TypeAlias = tuple[str | int, ...]
 _TAG_DIRECTIVE = re.compile(r"^%TAG", re.MULTILINE)
 _INTEGER = re.compile(r"[-+]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
-_WORDS: dict[str, bool | None] = {
+_WORD_VALUES: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
@@ -162,15 +162,14 @@ def shorten(text: str) -> str:
 
 
 def _load(text: str) -> Document:
-    events = yaml.parse(text, Loader=yaml.CSafeLoader)
-    documents = (event for event in events if not isinstance(event, yaml.StreamStartEvent))
-    first = next(documents)
-    if not isinstance(first, DocumentStartEvent):
+    all_events = yaml.parse(text, Loader=yaml.CSafeLoader)
+    events = (event for event in all_events if not isinstance(event, yaml.StreamStartEvent))
+    if not isinstance(next(events), DocumentStartEvent):
         raise _invalid((), "is empty", None)
-    reader = _Reader(documents)
-    value = reader.value(next(documents), ())
-    next(documents)
-    next_event = next(documents)
+    reader = _Reader(events)
+    value = reader.value(next(events), ())
+    next(events)  # the end of the document
+    next_event = next(events)
     if isinstance(next_event, DocumentStartEvent):
         raise _invalid((), "contains more than one document", _line(next_event))
     return Document(value=value, lines=reader.lines, problems=tuple(reader.problems))
@@ -178,10 +177,11 @@ def _load(text: str) -> Document:
 
 def _scalar(event: ScalarEvent) -> Value:
     text: str = event.value
-    if not event.implicit[0]:
+    is_quoted = not event.implicit[0]
+    if is_quoted:
         return text
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _WORD_VALUES:
+        return _WORD_VALUES[text]
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _FLOAT.fullmatch(text) else text

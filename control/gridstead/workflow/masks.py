@@ -79,11 +79,11 @@ def _rebuilt(model: M, change: Callable[[Any, Path], Any], path: Path) -> M:
         if isinstance(value, BaseModel):
             changes[name] = change(value, field_path)
         elif isinstance(value, tuple):
-            changes[name] = tuple(_changed(value, field_path, change))
+            changes[name] = tuple(_changed_items(value, field_path, change))
     return model.model_copy(update=changes)
 
 
-def _changed(
+def _changed_items(
     items: Iterable[object], path: Path, change: Callable[[Any, Path], Any]
 ) -> Iterator[object]:
     for number, item in enumerate(items):

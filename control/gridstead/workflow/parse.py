@@ -106,18 +106,19 @@ def _check(
     modules: FetchText | None = None,
 ) -> CheckedWorkflow:
     parsed = read(value, prefix, document, Workflow, strict=strict)
-    workflow, broken = parsed.model, broken_rules(parsed.model)
-    if modules and not broken:
-        workflow, broken = resolve(workflow, modules)
+    workflow = parsed.model
+    reasons = broken_rules(workflow)
+    if modules and not reasons:
+        workflow, reasons = resolve(workflow, modules)
     # Fields without effect are allowed on the wire, as in earlier releases.
     is_file = document.value is not None
-    unused = _to_problems(_unused_fields(workflow), prefix, document) if is_file else ()
-    errors = _to_problems(broken, prefix, document)
+    unused_fields = _to_problems(_unused_fields(workflow), prefix, document) if is_file else ()
+    errors = _to_problems(reasons, prefix, document)
     if strict:
-        errors += unused
+        errors += unused_fields
     if errors:
         raise workflow_error(errors)
-    return CheckedWorkflow(workflow=workflow, warnings=(*parsed.warnings, *unused))
+    return CheckedWorkflow(workflow=workflow, warnings=(*parsed.warnings, *unused_fields))
 
 
 def _unused_fields(workflow: Workflow) -> Iterator[tuple[Path, str]]:

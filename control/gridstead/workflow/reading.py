@@ -71,12 +71,15 @@ def read(
 
 def workflow_error(problems: Iterable[WorkflowProblem]) -> InvalidWorkflow:
     """Return the error for one or more problems, in the order of the file and limited in number."""
-    ordered = sorted(problems, key=_line)
-    reported, omitted_count = ordered[:MAX_PROBLEMS], len(ordered) - MAX_PROBLEMS
+    ordered_problems = sorted(problems, key=_line)
+    reported_problems, omitted_count = (
+        ordered_problems[:MAX_PROBLEMS],
+        len(ordered_problems) - MAX_PROBLEMS,
+    )
     if omitted_count > 0:
         reason = f"breaks {omitted_count} more rules"
-        reported.append(WorkflowProblem(path="", reason=reason))
-    return InvalidWorkflow(*reported)
+        reported_problems.append(WorkflowProblem(path="", reason=reason))
+    return InvalidWorkflow(*reported_problems)
 
 
 def _line(problem: WorkflowProblem) -> int:
@@ -103,8 +106,10 @@ def _without_null_fields(value: object, path: Path) -> object:
             )
         )
     if isinstance(value, dict):
-        present = {key: item for key, item in value.items() if item is not None}
-        return {key: _without_null_fields(item, (*path, key)) for key, item in present.items()}
+        present_fields = {key: item for key, item in value.items() if item is not None}
+        return {
+            key: _without_null_fields(item, (*path, key)) for key, item in present_fields.items()
+        }
     if isinstance(value, list | tuple):
         return [_without_null_fields(item, (*path, number)) for number, item in enumerate(value)]
     return value
@@ -112,11 +117,11 @@ def _without_null_fields(value: object, path: Path) -> object:
 
 def _without_paths(value: object, paths: Iterable[Path]) -> object:
     """Return a copy of the value without the items at these paths."""
-    removed = set(paths)
+    removed_paths = set(paths)
 
     def copy(value: object, path: Path) -> object:
         if isinstance(value, dict):
-            keys = [key for key in value if (*path, key) not in removed]
+            keys = [key for key in value if (*path, key) not in removed_paths]
             return {key: copy(value[key], (*path, key)) for key in keys}
         if isinstance(value, list):
             return [copy(item, (*path, number)) for number, item in enumerate(value)]

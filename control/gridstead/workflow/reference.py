@@ -133,11 +133,15 @@ _TESTS_TEXT = """\
 A step that needs a missing program fails with code 127, as a missing command does. Role
 container_runtime installs all these programs. For Enroot it needs the URLs of the packages.
 
-The tests of the project run every construct on the Slurm of the lab and check its effects. Some
-parts are replaced there: the command of Enroot by a program that runs the command without a
-container; a GPU by a declared GPU without a device; the server of `bore` by a program with the same
-protocol; the X server by its folder; WireGuard in the kernel by `wireguard-go`; the internet by
-servers on the host of the lab.
+The tests of the project run every construct on the Slurm of the lab and check its effects. The lab
+has replacements for some parts:
+
+- Enroot: a program that runs the command without a container
+- a GPU: a declared GPU without a device
+- the server of `bore`: a program with the same protocol
+- the X server: its folder
+- WireGuard in the kernel: `wireguard-go`
+- the internet: servers on the host of the lab
 """
 
 _TYPES = {bool: "true or false", int: "whole number", str: "text"}
@@ -145,8 +149,8 @@ _TYPES = {bool: "true or false", int: "whole number", str: "text"}
 
 def markdown() -> str:
     """Return the content of docs/reference/workflow.md."""
-    seen: set[type[BaseModel]] = set()
-    models = [*_models(Workflow, seen), *_models(Module, seen)]
+    visited: set[type[BaseModel]] = set()
+    models = [*_models(Workflow, visited), *_models(Module, visited)]
     sections = map(_section, models)
     variables = _table(("variable", "meaning"), _VARIABLES)
     nodes = _table(("for", "on the nodes"), _NODES)
@@ -161,16 +165,16 @@ def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
     return table
 
 
-def _models(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
+def _models(model: type[BaseModel], visited: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
     """Yield a model and the models of its fields, each once."""
-    if model in seen:
+    if model in visited:
         return
-    seen.add(model)
+    visited.add(model)
     yield model
     for field in model.model_fields.values():
         inner = model_in(field.annotation)
         if inner:
-            yield from _models(inner, seen)
+            yield from _models(inner, visited)
 
 
 def _section(model: type[BaseModel]) -> str:

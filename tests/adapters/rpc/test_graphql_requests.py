@@ -79,7 +79,7 @@ class TestValidatedDocuments:
     def test_long_invalid_or_literal_documents_are_not_cached(self, requests, query):
         ask(requests, {"query": query})
 
-        assert not requests._valid
+        assert not requests._valid_documents
 
     def test_cache_contains_the_newest_documents_only(self, requests, monkeypatch):
         monkeypatch.setattr(graphql_schema, "MAX_CACHED", 3)
@@ -87,5 +87,5 @@ class TestValidatedDocuments:
             query = QUERY.replace("Submit", f"Submit{number}")
             ask(requests, submit_request(wire_workflow(), query))
 
-        names = [text.split("(")[0] for text in requests._valid]
+        names = [text.split("(")[0] for text in requests._valid_documents]
         assert names == ["mutation Submit7", "mutation Submit8", "mutation Submit9"]

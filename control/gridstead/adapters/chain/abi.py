@@ -26,9 +26,10 @@ CONTRACTS = (
     "Credit",
 )
 
+# The selectors of Solidity's own errors, Error(string) and Panic(uint256).
 _ERROR_STRING = bytes.fromhex("08c379a0")
 _PANIC = bytes.fromhex("4e487b71")
-# Errors of plain DeepSquare's queue library, which our contracts do not have.
+# Our contracts do not have these errors of plain DeepSquare's queue library.
 _DEEPSQUARE_QUEUE_ERRORS = ("Empty", "OutOfBounds")
 
 

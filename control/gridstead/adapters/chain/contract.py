@@ -68,13 +68,23 @@ class Contract:
         values = artifact(self.name).functions[function].decode(answer)
         return values[0] if len(values) == 1 else values
 
-    def view(self, convert: Callable[[Any], T], function: str, *arguments: Any) -> ViewCall[T]:  # noqa: ANN401
-        """Return a call of a view whose result ``convert`` converts."""
+    def view(
+        self,
+        convert: Callable[[Any], T],
+        function: str,
+        *arguments: Any,  # noqa: ANN401
+    ) -> ViewCall[T]:
+        """Return a call of a view. ``convert`` converts its result."""
         return ViewCall(
             contract=self, function=function, read=self.read(function, *arguments), convert=convert
         )
 
-    def call(self, function: str, *arguments: Any, gas: int | None = None) -> Payload:  # noqa: ANN401
+    def call(
+        self,
+        function: str,
+        *arguments: Any,  # noqa: ANN401
+        gas: int | None = None,
+    ) -> Payload:
         """Return the payload of a transaction that calls a function."""
         return Payload(to=self.address, data=self.data(function, *arguments), gas=gas)
 

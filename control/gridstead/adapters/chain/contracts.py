@@ -26,7 +26,7 @@ class Contracts:
 
     Attributes:
         chain_id: EIP-155 chain id.
-        version: Of our contracts, such as ``2.0.0``; empty for plain DeepSquare 1.2.
+        version: The version of our contracts, such as ``2.0.0``; empty for plain DeepSquare 1.2.
     """
 
     chain_id: int
@@ -44,8 +44,8 @@ class Contracts:
 
         Ours have batches, bills in seconds, start times, prices that are fixed at the match, and
         events that can be searched by job. Plain DeepSquare has one call per job, bills in whole
-        minutes, and the price that the provider has at settlement. There, a job starts when the
-        call is mined, and events cannot be searched by job.
+        minutes, and the price that the provider has at settlement. Its jobs start when the call is
+        mined, and its events cannot be searched by job.
         """
         return bool(self.version)
 
@@ -65,7 +65,7 @@ def find_contracts(node: Node, meta_scheduler: str) -> Contracts:
     head = to_block(node.ask("eth_getBlockByNumber", "latest", False))
     grid = MetaSchedulerContract(meta_scheduler)
     getters = ("jobs", "providerManager", "providerJobQueues", "constants", "credit")
-    views = [*map(grid.part, getters), grid.version()]
+    views = [*map(grid.part_address, getters), grid.version()]
     answers = node.read([view.read for view in views], at_block=head)
     jobs, providers, queues, constants, credit, version = map(_value_or_empty, views, answers)
     if not (jobs and providers and queues and constants and credit):

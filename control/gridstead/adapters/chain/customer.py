@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contracts' functions for customers and for administrators of a grid.
 
-Each write is one transaction, or several; the function returns when they are mined.
+A function that changes something sends one or more transactions, and returns when they are mined.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class JobRequest:
         delegate: Whether other accounts may top the job up from the customer's allowance.
 
     Raises:
-        InvalidInput: If the contracts would refuse the request, whatever its script is.
+        InvalidInput: If the contracts would refuse the request, independently of its script.
     """
 
     resources: Resources
@@ -62,9 +62,15 @@ class JobRequest:
 
     def __post_init__(self) -> None:
         self._check_texts()
-        asked = self.resources
-        if asked.cpus > MAX_CPUS or asked.memory_mb > MAX_MEMORY_MB or asked.gpus > MAX_GPUS:
-            detail = f"{asked.cpus} CPU threads, {asked.memory_mb} MB, {asked.gpus} GPUs"
+        resources = self.resources
+        if (
+            resources.cpus > MAX_CPUS
+            or resources.memory_mb > MAX_MEMORY_MB
+            or resources.gpus > MAX_GPUS
+        ):
+            detail = (
+                f"{resources.cpus} CPU threads, {resources.memory_mb} MB, {resources.gpus} GPUs"
+            )
             hint = (
                 f"A job can have at most {MAX_CPUS} CPU threads, {MAX_MEMORY_MB} MB"
                 f" and {MAX_GPUS} GPUs."
@@ -177,13 +183,13 @@ class Customer:
             definition, escrow, name, delegate = to_arguments(request)
             data.append(grid.request_new_job(definition, escrow, name, delegate=delegate).data)
         receipts = self._direct.transact_all(grid.address, data, name="requestNewJob")
-        return tuple(map(_number, receipts))
+        return tuple(map(_job_number, receipts))
 
     def submit_job(self, request: JobRequest) -> int:
         """Request a job, raise the allowance for its escrow if necessary, and return its number.
 
         With our contracts this is one transaction: the request has a signed permit for the
-        allowance. So either both take effect or none.
+        allowance. So both take effect, or neither.
 
         Raises:
             TransactionReverted: If the grid refuses the job, for example if the credits are not
@@ -199,7 +205,7 @@ class Customer:
         payload = grid.request_new_job_with_permit(
             definition, escrow, name, self._permit(escrow), delegate=delegate
         )
-        return _number(
+        return _job_number(
             self._direct.transact(payload.to, payload.data, name="requestNewJobWithPermit")
         )
 
@@ -291,7 +297,7 @@ def _to_affinity(condition: Affinity) -> tuple[tuple[str, str], bytes]:
     return (condition.key, condition.value), condition.operator.encode().ljust(2, b"\0")
 
 
-def _number(receipt: Mapping[str, Any]) -> int:
+def _job_number(receipt: Mapping[str, Any]) -> int:
     event = artifact("MetaScheduler").events["NewJobRequestEvent"]
     for log in receipt["logs"]:
         if log["topics"] and log["topics"][0] == event.topic:

@@ -51,6 +51,7 @@ _FIELDS: EventFields = {
         {"addr": "provider"},
     ),
 }
+# The published event of a claim, and the event of a claim that only our contracts emit.
 _CLAIMS: EventFields = {
     ("MetaScheduler", "ClaimJobEvent"): _FIELDS["MetaScheduler", "ClaimJobEvent"]
 }
@@ -67,8 +68,8 @@ class EventReader:
 
     Args:
         contracts: The grid.
-        claims_of: A provider, to read its claims only; on plain DeepSquare, all claims are read.
-            Empty to read all events.
+        claims_of: The provider whose claims are read. On plain DeepSquare, the claims of all
+            providers are read. Empty to read all events.
     """
 
     def __init__(self, contracts: Contracts, *, claims_of: str = "") -> None:
@@ -79,22 +80,23 @@ class EventReader:
         }
         self._job_id = contracts.job_id
         fields = _CLAIMS if claims_of else _FIELDS
-        self._indexed: list[Any] = []
+        self._indexed_topics: list[Any] = []
         if claims_of and contracts.has_batches:
             fields = _OWN_CLAIMS
-            self._indexed = [None, f"0x{claims_of.removeprefix('0x'):0>64}"]
+            # The index by provider is a topic: the address, padded to 32 bytes.
+            self._indexed_topics = [None, f"0x{claims_of.removeprefix('0x'):0>64}"]
         self._event_types: dict[
             tuple[str, str], tuple[EventType, ChainEventKind, dict[str, str]]
         ] = {}
-        for (contract, name), (kind, names) in fields.items():
+        for (contract, name), (kind, field_names) in fields.items():
             event = artifact(contract).events[name]
-            self._event_types[addresses[contract], event.topic] = (event, kind, names)
+            self._event_types[addresses[contract], event.topic] = (event, kind, field_names)
 
     def filter(self) -> dict[str, Any]:
         """Return addresses and topics as parameters of eth_getLogs."""
         return {
             "address": sorted({address for address, _ in self._event_types}),
-            "topics": [sorted({topic for _, topic in self._event_types}), *self._indexed],
+            "topics": [sorted({topic for _, topic in self._event_types}), *self._indexed_topics],
         }
 
     def read(self, log: Mapping[str, Any]) -> ChainEvent | None:
@@ -102,9 +104,9 @@ class EventReader:
         event_type = self._event_types.get((log["address"].lower(), log["topics"][0]))
         if event_type is None:
             return None
-        event, kind, names = event_type
+        event, kind, field_names = event_type
         decoded = event.decode(log)
-        values = {field: decoded[name] for name, field in names.items()}
+        values = {field: decoded[name] for name, field in field_names.items()}
         number = values.get("job")
         return ChainEvent(
             kind=kind,

@@ -81,7 +81,7 @@ def _read_own_history(
     address = contracts.meta_scheduler.address
     log_filter = {"address": address, "topics": [sorted(events), f"0x{number:064x}"]}
     logs = read_logs(node, log_filter, first=first, end=head)
-    times = _times(node, logs)
+    times = _block_times(node, logs)
     for log in logs:
         yield _decode(events[log["topics"][0]], log, times)
 
@@ -90,15 +90,16 @@ def _read_plain_history(
     node: Node, contracts: Contracts, number: int, *, first: int, head: Block
 ) -> Iterator[HistoryEvent]:
     """Yield the events of a job of plain DeepSquare."""
-    requested = artifact("MetaScheduler").events["NewJobRequestEvent"]
+    request_event = artifact("MetaScheduler").events["NewJobRequestEvent"]
     transition = artifact("JobRepository").events["JobTransitionEvent"]
     addresses = [contracts.meta_scheduler.address, contracts.jobs.address]
-    log_filter = {"address": addresses, "topics": [[requested.topic, transition.topic]]}
+    log_filter = {"address": addresses, "topics": [[request_event.topic, transition.topic]]}
     id_digits = to_bytes32(number).hex()
     all_logs = read_logs(node, log_filter, first=first, end=head)
+    # In both events the first 32 bytes of the data are the job id.
     logs = [log for log in all_logs if log["data"][2:66] == id_digits]
     (record,) = ask(node, [contracts.jobs.get(number)], at_block=head)
-    times = _times(node, logs)
+    times = _block_times(node, logs)
     yield from _translate(transition, logs, times, escrow=record.escrow, cost=record.final_cost)
 
 
@@ -151,7 +152,7 @@ def _history_event(
     )
 
 
-def _times(node: Node, logs: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def _block_times(node: Node, logs: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     heights = sorted({log["blockNumber"] for log in logs})
     answers = node.batch([("eth_getBlockByNumber", [height, False]) for height in heights])
     times = {}

@@ -29,7 +29,7 @@ class ChainLedger:
     Args:
         node: The chain.
         contracts: The grid.
-        claims_of: A provider, to read the events of its claims only; empty to read all events.
+        claims_of: The provider whose claims are read as events; empty to read all events.
     """
 
     def __init__(self, node: Node, contracts: Contracts, *, claims_of: str = "") -> None:
@@ -53,15 +53,16 @@ class ChainLedger:
         The jobs at a block never change, so the jobs of the last block are cached.
         """
         requested = sorted(set(filter(self._is_possible, job_ids)))
-        block, cached = self._cache
-        known = dict(cached) if block == at_block.hash else {}
-        missing = [job_id.number for job_id in requested if job_id not in known]
+        cached_hash, cached_jobs = self._cache
+        jobs = dict(cached_jobs) if cached_hash == at_block.hash else {}
+        missing = [job_id.number for job_id in requested if job_id not in jobs]
         if missing:
-            read = self._jobs_by_page if self._contracts.has_batches else self._jobs_one_by_one
-            for job in read(missing, at_block):
-                known[job.id] = job
-            self._cache = at_block.hash, known
-        return {job_id: known[job_id] for job_id in requested if job_id in known}
+            has_batches = self._contracts.has_batches
+            read_jobs = self._jobs_by_page if has_batches else self._jobs_one_by_one
+            for job in read_jobs(missing, at_block):
+                jobs[job.id] = job
+            self._cache = at_block.hash, jobs
+        return {job_id: jobs[job_id] for job_id in requested if job_id in jobs}
 
     def events(self, *, first: int, end: Block) -> tuple[ChainEvent, ...]:
         """Return the grid's events."""
@@ -131,6 +132,7 @@ class ChainLedger:
         ]
         flags = ask(self._node, flag_views, at_block=at_block)
         providers = []
+        # Each list has the results of one view for all addresses, then those of the next view.
         for index in range(count):
             is_joined, is_waiting, is_banned = flags[index::count]
             active, waiting = records[index::count]
@@ -169,10 +171,10 @@ class ChainLedger:
     def _jobs_one_by_one(self, numbers: Sequence[int], at_block: Block) -> list[Job]:
         views = list(map(self._contracts.jobs.get, numbers))
         answers = self._node.read([view.read for view in views], at_block=at_block)
-        records = self._existing(views, answers)
+        records = self._existing_records(views, answers)
         return list(map(self._job, records, self._prices(records, at_block)))
 
-    def _existing(
+    def _existing_records(
         self, views: Sequence[ViewCall[ChainJobRecord]], answers: Sequence[bytes | RpcError]
     ) -> list[ChainJobRecord]:
         """Return the records of the jobs that exist."""

@@ -39,12 +39,12 @@ def read_logs(node: Node, log_filter: Mapping[str, Any], *, first: int, end: Blo
         ChainUnavailable: If a block is missing, the node does not answer, or the chain was
             reorganised meanwhile.
     """
-    pinned = max(first, end.number - PINNED_BLOCKS + 1)
-    blocks = _read_blocks(node, pinned, end)
-    logs = _read_ranges(node, log_filter, first, blocks[0]) if first < pinned else []
+    first_pinned = max(first, end.number - PINNED_BLOCKS + 1)
+    blocks = _read_blocks(node, first_pinned, end)
+    logs = _read_ranges(node, log_filter, first, blocks[0]) if first < first_pinned else []
     filters = [{**log_filter, "blockHash": block["hash"]} for block in blocks]
-    by_hash: list[Request] = [("eth_getLogs", [block_filter]) for block_filter in filters]
-    for page in _checked_answers(node, by_hash):
+    requests_by_hash: list[Request] = [("eth_getLogs", [block_filter]) for block_filter in filters]
+    for page in _checked_answers(node, requests_by_hash):
         logs += page
     return sorted(logs, key=_position)
 
@@ -60,26 +60,28 @@ def _read_blocks(node: Node, first: int, end: Block) -> list[dict[str, Any]]:
     blocks = list(_checked_answers(node, requests))
     for parent, block in itertools.pairwise(blocks):
         if block["parentHash"] != parent["hash"]:
-            raise _reorganised()
+            raise _reorg_error()
     if blocks and blocks[-1]["hash"] != end.hash:
-        raise _reorganised()
+        raise _reorg_error()
     return blocks
 
 
 def _read_ranges(
-    node: Node, log_filter: Mapping[str, Any], first: int, above: Mapping[str, Any]
+    node: Node, log_filter: Mapping[str, Any], first: int, next_block: Mapping[str, Any]
 ) -> list[Log]:
     """Return the log entries from a height to the parent of a block."""
     requests: list[Request] = []
-    last = int(above["number"], 16) - 1
+    last = int(next_block["number"], 16) - 1
     for start in range(first, last + 1, BLOCKS_PER_READ):
         end = min(start + BLOCKS_PER_READ - 1, last)
         limits = {"fromBlock": hex(start), "toBlock": hex(end)}
         requests.append(("eth_getBlockByNumber", [hex(end), False]))
         requests.append(("eth_getLogs", [{**log_filter, **limits}]))
+    # The answers alternate: the last block of a range, and the log entries of the range.
     answers = list(_checked_answers(node, requests))
-    if answers[-2]["hash"] != above["parentHash"]:
-        raise _reorganised()
+    last_block = answers[-2]
+    if last_block["hash"] != next_block["parentHash"]:
+        raise _reorg_error()
     return list(itertools.chain.from_iterable(answers[1::2]))
 
 
@@ -98,7 +100,7 @@ def _checked_answers(node: Node, requests: list[Request]) -> Iterator[Any]:
         yield answer
 
 
-def _reorganised() -> ChainUnavailable:
+def _reorg_error() -> ChainUnavailable:
     return ChainUnavailable(
         "could not read the chain's events", detail="the chain was reorganised meanwhile"
     )

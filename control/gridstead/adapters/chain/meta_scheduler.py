@@ -30,7 +30,7 @@ class MetaSchedulerContract(Contract):
     def __init__(self, address: str) -> None:
         super().__init__("MetaScheduler", address)
 
-    def part(self, getter: str) -> ViewCall[str]:
+    def part_address(self, getter: str) -> ViewCall[str]:
         """Return a call for the address of another contract of the grid, lower case.
 
         Args:
@@ -60,8 +60,10 @@ class MetaSchedulerContract(Contract):
         delegate: bool,
     ) -> Payload:
         """Request a job with a signed permit instead of an allowance; ours only."""
-        signed = (permit.deadline, permit.v, permit.r, permit.s)
-        return self.call("requestNewJobWithPermit", definition, escrow, name, delegate, *signed)
+        permit_fields = (permit.deadline, permit.v, permit.r, permit.s)
+        return self.call(
+            "requestNewJobWithPermit", definition, escrow, name, delegate, *permit_fields
+        )
 
     def cancel_job(self, number: int) -> Payload:
         """Cancel the sender's job. If the job is claimed, its provider ends it later."""
@@ -94,7 +96,7 @@ class MetaSchedulerContract(Contract):
         return self.call("refuseJob", to_bytes32(number))
 
     def timeout_job(self, number: int) -> Payload:
-        """Take a job that does not run from its provider, at any time.
+        """Take a job away from its provider, at any time while the job does not run.
 
         Only the meta-scheduler service may send this.
         """

@@ -67,7 +67,10 @@ class Credit(Contract):
     ) -> dict[str, Any]:
         """Return the EIP-712 document that an owner signs for a permit."""
         return {
-            "types": {"EIP712Domain": _typed(_DOMAIN), "Permit": _typed(_PERMIT)},
+            "types": {
+                "EIP712Domain": _to_eip712_fields(_DOMAIN),
+                "Permit": _to_eip712_fields(_PERMIT),
+            },
             "primaryType": "Permit",
             "domain": {
                 "name": NAME,
@@ -129,9 +132,9 @@ class Constants(Contract):
         return self.view(int, "startTimeout")
 
     def settle_grace_s(self) -> ViewCall[int]:
-        """Return a call for the seconds that a job may run after its paid time; ours only."""
+        """Return a call for the seconds that a provider has to settle a job; ours only."""
         return self.view(int, "settleGrace")
 
 
-def _typed(fields: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"name": name, "type": kind} for name, kind in fields]
+def _to_eip712_fields(fields: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "type": field_type} for name, field_type in fields]

@@ -20,6 +20,7 @@ from gridstead.errors import ChainUnavailable
 
 REQUESTS_PER_BATCH = 100
 TIMEOUT_S = 20.0
+# Fragments of the messages with which nodes report a revert, lower case, without spaces.
 _REVERT_FRAGMENTS = ("revert", "outofgas", "gasrequiredexceeds")
 
 
@@ -57,7 +58,7 @@ class EthCall:
     data: str
 
 
-Request = tuple[str, list[Any]]
+Request = tuple[str, list[Any]]  # method, parameters
 
 
 class Node:
@@ -186,7 +187,9 @@ def _result(answer: dict[str, Any]) -> Any:  # noqa: ANN401
     data = error.get("data")
     if isinstance(data, dict):
         data = data.get("data")
-    text = data if isinstance(data, str) and data.startswith("0x") and len(data) > 2 else ""
+    has_data = isinstance(data, str) and data.startswith("0x") and data != "0x"
     return RpcError(
-        code=int(error.get("code", 0)), message=str(error.get("message", "")), data=text
+        code=int(error.get("code", 0)),
+        message=str(error.get("message", "")),
+        data=str(data) if has_data else "",
     )

@@ -45,6 +45,7 @@ class ChainJobRecord:
     @classmethod
     def of(cls, struct: tuple[Any, ...]) -> Self:
         """Return the record of a decoded struct."""
+        # The order of the fields is that of struct Job in contracts/src/Types.sol.
         gpus, memory, cpus, tasks, *_ = struct[4]
         return cls(
             number=int.from_bytes(struct[0]),
@@ -140,4 +141,6 @@ def _labels(records: tuple[tuple[bytes, bytes], ...]) -> tuple[Label, ...]:
 def _affinity(record: tuple[tuple[bytes, bytes], bytes]) -> Affinity:
     (key, value), operator = record
     symbol = to_name(operator)
-    return Affinity(key=text(key), operator="==" if symbol == "=" else symbol, value=text(value))
+    if symbol == "=":
+        symbol = "=="
+    return Affinity(key=text(key), operator=symbol, value=text(value))

@@ -22,12 +22,12 @@ from gridstead.errors import ConfigError, InvalidInput
 SIGNATURE_BYTES = 65
 CIPHER = "aes-128-ctr"
 VERSIONS = (3, 4)
-_RECOVERY_BASE = 27
+_RECOVERY_BASE = 27  # added to 0 or 1 in signatures of EIP-191
 _RECOVERY_IDS = (0, 1, 27, 28)
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class SignedTransaction:
     """A signed transaction: its hash and its bytes, both 0x and hexadecimal digits."""
 
     hash: str
@@ -62,10 +62,10 @@ class Wallet:
         """
         self._open_account()
 
-    def sign_transaction(self, fields: dict[str, Any]) -> Signed:
+    def sign_transaction(self, fields: dict[str, Any]) -> SignedTransaction:
         """Return a signed EIP-1559 transaction (type 2)."""
         signed = self._open_account().sign_transaction(fields)
-        return Signed(
+        return SignedTransaction(
             hash="0x" + bytes(signed.hash).hex(), raw="0x" + bytes(signed.raw_transaction).hex()
         )
 

@@ -104,8 +104,8 @@ class Administrator:
             self._direct.wait_for_pending()
         before = self._inspect(accounts)
         nonce = self._direct.next_nonce()
-        unpriced = to_steps(plan(before), before.addresses, nonce=nonce)
-        steps = tuple(map(self._with_gas, unpriced))
+        steps_without_gas = to_steps(plan(before), before.addresses, nonce=nonce)
+        steps = tuple(map(self._with_gas, steps_without_gas))
         if dry_run or not steps:
             return AdministrationResult(steps=steps, sent_steps=(), before=before, after=before)
         self._wallet.open()
@@ -127,7 +127,7 @@ class Administrator:
         try:
             gas = estimate(self._node, self._wallet.address, payload, step.title)
         except TransactionReverted as err:
-            raise _refused(step, err) from err
+            raise _refusal(step, err) from err
         return replace(step, gas=gas)
 
     def _send(self, step: TransactionStep, progress: str) -> SentStep:
@@ -135,7 +135,7 @@ class Administrator:
         try:
             receipt = self._direct.transact(step.to, step.data, name=step.title)
         except TransactionReverted as err:
-            raise _refused(step, err) from err
+            raise _refusal(step, err) from err
         block, gas = int(receipt["blockNumber"], 16), int(receipt["gasUsed"], 16)
         self._report(f"{step.title}: done in block {block}")
         return SentStep(step=step, hash=str(receipt["transactionHash"]), block=block, gas=gas)
@@ -162,7 +162,7 @@ class Administrator:
         raise ChainUnavailable("could not confirm the changes", detail=detail)
 
 
-def _refused(step: TransactionStep, error: TransactionReverted) -> NotAllowed:
+def _refusal(step: TransactionStep, error: TransactionReverted) -> NotAllowed:
     message = ", ".join(error.arguments)
     hint = None
     for start, meaning in _MEANINGS.items():

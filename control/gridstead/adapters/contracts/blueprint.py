@@ -15,8 +15,8 @@ from gridstead.domain.jobs.job import Block
 
 SUPPLY = "supply"
 RENUNCIATION = "renounceRole"
-# The sender of a simulated constructor call. Not the zero address, because Credit mints to its
-# creator.
+# The sender of a simulated constructor call. It is not the zero address, because Credit mints to
+# its creator.
 ANY_SENDER = "0x" + "11" * 20
 
 # The contracts in the order of their creation, with their constructor arguments. An argument is the
@@ -107,6 +107,7 @@ def address_of(sender: str, nonce: int) -> str:
 
     Source: Ethereum yellow paper, part 7: the last 20 bytes of keccak(RLP([sender, nonce])).
     """
+    # In RLP, 0x94 starts a text of 20 bytes, and 0xC0 plus the length starts a short list.
     rlp_nonce = _rlp_of_nonce(nonce)
     rlp_items = b"\x94" + bytes.fromhex(sender[2:]) + rlp_nonce
     rlp_list = bytes([0xC0 + len(rlp_items)]) + rlp_items

@@ -33,7 +33,7 @@ from gridstead.adapters.transactions.encode import Payload
 from gridstead.domain.transactions.outbox import Fees, SendResult
 from gridstead.errors import ChainUnavailable, ConfigError, TransactionReverted
 
-# Assumed gas of a call of a contract that does not exist yet, which a node cannot estimate. A grant
+# Assumed gas of a call of a contract that does not exist yet. A node cannot estimate it. A grant
 # uses less.
 WIRING_GAS = 100_000
 # After this many consecutive steps without success, another program must be using the wallet.
@@ -77,7 +77,7 @@ class Deployment:
             admin=admin.address,
         )
         self._renew = renew
-        self._replaced: Record | None = None
+        self._replaced_record: Record | None = None
         self._record = self._load()
 
     def plan_steps(self, *, operator: str, supply: int) -> tuple[TransactionStep, ...]:
@@ -145,13 +145,14 @@ class Deployment:
         if record.origin == origin:
             return record
         if self._renew:
-            self._replaced = record
+            self._replaced_record = record
             return read_renamed(self._path, origin) or empty
         differences = []
         for key in ("chain_id", "genesis", "admin"):
-            recorded, current = getattr(record.origin, key), getattr(origin, key)
-            if recorded != current:
-                differences.append(f"its {key} is {recorded}, here it is {current}")
+            recorded_value = getattr(record.origin, key)
+            current_value = getattr(origin, key)
+            if recorded_value != current_value:
+                differences.append(f"its {key} is {recorded_value}, here it is {current_value}")
         hint = (
             "Use the chain and the wallet that the deployment was started with,"
             " or another file to deploy a new set."
@@ -193,10 +194,10 @@ class Deployment:
         """
         earlier_hashes: tuple[str, ...] = ()
         earlier: tuple[int, Fees] | None = None
-        recorded = self._record.intent(step.title)
-        if recorded is not None and recorded.nonce == step.nonce:
-            earlier_hashes = recorded.hashes
-            earlier = (recorded.gas, recorded.fees)
+        recorded_intent = self._record.intent(step.title)
+        if recorded_intent is not None and recorded_intent.nonce == step.nonce:
+            earlier_hashes = recorded_intent.hashes
+            earlier = (recorded_intent.gas, recorded_intent.fees)
         payload = Payload(to=step.to, data=step.data, gas=None)
         draft = self._direct.draft(payload, nonce=step.nonce, name=step.title, earlier=earlier)
         intent = Intent(
@@ -244,12 +245,13 @@ class Deployment:
         """
         if read(self._path) != self._record:
             self._write()
-        created = self._record.intent(creation_of("Credit"))
-        hashes = created.hashes if created else ()
+        creation = self._record.intent(creation_of("Credit"))
+        hashes = creation.hashes if creation else ()
         requests = [("eth_getTransactionByHash", [tx_hash]) for tx_hash in hashes]
         for answer in self._node.batch(requests):
             if not isinstance(answer, dict) or not answer.get("blockNumber"):
                 continue
+            # The supply is the only argument of the constructor: the last 32 bytes of the data.
             minted = int(answer["input"][-64:], 16)
             if minted != supply:
                 self._report(
@@ -258,7 +260,7 @@ class Deployment:
                 )
 
     def _write(self) -> None:
-        if self._replaced is not None:
-            rename_file(self._path, self._replaced)
-            self._replaced = None
+        if self._replaced_record is not None:
+            rename_file(self._path, self._replaced_record)
+            self._replaced_record = None
         write(self._path, self._record)

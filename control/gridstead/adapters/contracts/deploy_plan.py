@@ -22,7 +22,7 @@ from gridstead.adapters.contracts.blueprint import (
 )
 from gridstead.adapters.contracts.deployment_file import Record
 from gridstead.adapters.contracts.role_history import search
-from gridstead.adapters.contracts.steps import TransactionStep, filling, role_id, to_steps
+from gridstead.adapters.contracts.steps import TransactionStep, filler_step, role_id, to_steps
 from gridstead.adapters.contracts.survey import Survey, check_release, creation_of, survey
 from gridstead.domain.contracts.administration import Change
 from gridstead.domain.contracts.deployment import SEALABLE, Role
@@ -44,23 +44,23 @@ def plan_deployment_steps(
         ConfigError: If existing contracts are of another release, so that this release cannot
             complete the set.
     """
-    deployed = survey(node, record)
-    return tuple(_Planner(node, record, deployed).plan_steps(operator=operator, supply=supply))
+    planner = _Planner(node, record, survey(node, record))
+    return tuple(planner.plan_steps(operator=operator, supply=supply))
 
 
 class _Planner:
-    def __init__(self, node: Node, record: Record, deployed: Survey) -> None:
+    def __init__(self, node: Node, record: Record, state: Survey) -> None:
         self._node = node
         self._record = record
-        self._deployed = deployed
+        self._survey = state
         self._admin = record.origin.admin
 
     def plan_steps(self, *, operator: str, supply: int) -> Iterator[TransactionStep]:
         creations, addresses = self._creations(supply)
         if creations:
-            check_release(self._node, self._deployed)
+            check_release(self._node, self._survey)
         changes = wiring(addresses, operator=operator, admin=self._admin)
-        missing = [change for change in changes if not self._is_made(change)]
+        missing = [change for change in changes if not self._is_in_effect(change)]
         is_seal_missing = bool(missing) and missing[-1].function == RENUNCIATION
         if is_seal_missing and not self._may_seal(addresses):
             del missing[-1]
@@ -68,8 +68,8 @@ class _Planner:
 
     def _creations(self, supply: int) -> tuple[list[TransactionStep], dict[str, str]]:
         """Return the remaining creations, and the addresses of all contracts by name."""
-        addresses = dict(self._deployed.known)
-        next_free = self._deployed.free
+        addresses = dict(self._survey.known)
+        next_free = self._survey.free
         steps = []
         for name in BLUEPRINT:
             if name in addresses:
@@ -102,18 +102,18 @@ class _Planner:
         higher nonce. This happens if the operator has changed, so that there are new grants before
         a seal that was only recorded.
         """
-        numbered: list[TransactionStep] = []
-        next_free = self._deployed.free
+        numbered_steps: list[TransactionStep] = []
+        next_free = self._survey.free
         highest_nonce = -1
         for step in steps:
             nonce = self._reserved_nonce(step.title)
-            may_move = nonce in self._deployed.gaps and not step.creates
+            may_move = nonce in self._survey.gaps and not step.creates
             if nonce is None or (may_move and highest_nonce > nonce):
                 nonce = next_free
                 next_free += 1
-            numbered.append(replace(step, nonce=nonce))
+            numbered_steps.append(replace(step, nonce=nonce))
             highest_nonce = max(highest_nonce, nonce)
-        return numbered
+        return numbered_steps
 
     def _with_fillers(self, steps: Iterable[TransactionStep]) -> Iterator[TransactionStep]:
         """Yield the steps with nonces, and before each step the transactions that fill nonce gaps.
@@ -121,12 +121,12 @@ class _Planner:
         A gap appears if the node drops another program's transaction after a step was signed with
         the next nonce.
         """
-        numbered = self._with_nonces(steps)
-        step_nonces = {step.nonce for step in numbered}
-        gaps = [nonce for nonce in self._deployed.gaps if nonce not in step_nonces]
-        for step in numbered:
+        numbered_steps = self._with_nonces(steps)
+        step_nonces = {step.nonce for step in numbered_steps}
+        gaps = [nonce for nonce in self._survey.gaps if nonce not in step_nonces]
+        for step in numbered_steps:
             while gaps and gaps[0] < step.nonce:
-                yield filling(gaps.pop(0), self._admin)
+                yield filler_step(gaps.pop(0), self._admin)
             yield step
 
     def _reserved_nonce(self, title: str) -> int | None:
@@ -135,18 +135,19 @@ class _Planner:
         Returns None if the step was never signed, or if its nonce is already used.
         """
         intent = self._record.intent(title)
-        if intent is None or intent.nonce < self._deployed.used:
+        if intent is None or intent.nonce < self._survey.used:
             return None
         return intent.nonce
 
-    def _is_made(self, change: Change) -> bool:
-        if change.contract not in self._deployed.known:
+    def _is_in_effect(self, change: Change) -> bool:
+        if change.contract not in self._survey.known:
             return False
-        contract = Contract(change.contract, self._deployed.known[change.contract])
+        contract = Contract(change.contract, self._survey.known[change.contract])
         if change.function in {"grantRole", RENUNCIATION}:
             role, account = map(str, change.arguments)
             has_role = bool(self._read(contract, "hasRole", role_id(role), account))
-            return has_role is (change.function == "grantRole")
+            must_have_role = change.function == "grantRole"
+            return has_role is must_have_role
         return str(self._read(contract, "owner")).lower() == change.arguments[0]
 
     def _may_seal(self, addresses: dict[str, str]) -> bool:
@@ -156,23 +157,24 @@ class _Planner:
         it, sealing would make this permanent. If there were another admin, the set would not be
         sealed.
         """
-        if SEALABLE not in self._deployed.known:
+        if SEALABLE not in self._survey.known:
             return True
-        created = self._record.intent(creation_of(SEALABLE))
+        creation = self._record.intent(creation_of(SEALABLE))
         history = search(
             self._node,
-            [Contract(SEALABLE, self._deployed.known[SEALABLE])],
-            head=self._deployed.head,
-            first=created.block if created else None,
+            [Contract(SEALABLE, self._survey.known[SEALABLE])],
+            head=self._survey.head,
+            first=creation.block if creation else None,
         )
         if history is None or not history.is_whole_of(SEALABLE):
             return False
         expected = {(Role.ADMIN, self._admin), (Role.CONTRACT, addresses["MetaScheduler"])}
-        return {(grant.role, grant.account) for grant in history.grants} <= expected
+        granted = {(grant.role, grant.account) for grant in history.grants}
+        return granted.issubset(expected)
 
     def _read(self, contract: Contract, function: str, *arguments: Any) -> Any:  # noqa: ANN401
         call = contract.read(function, *arguments)
-        (answer,) = self._node.read([call], at_block=self._deployed.head)
+        (answer,) = self._node.read([call], at_block=self._survey.head)
         if isinstance(answer, RpcError):
             raise ConfigError(
                 f"cannot use {contract.name} at {contract.address}", detail=f"it has no {function}"

@@ -186,17 +186,17 @@ def locked(path: Path) -> Iterator[None]:
         ConfigError: If the folder does not exist.
     """
     try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        folder_fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as err:
         raise ConfigError(f"cannot write the deployment {path}", detail=str(err)) from err
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(folder_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as err:
         detail = f"it holds the lock of {path.parent}"
         raise InUse("another run deploys contracts", detail=detail) from err
     finally:
-        os.close(folder)
+        os.close(folder_fd)
 
 
 def _sync_folder(folder: Path) -> None:

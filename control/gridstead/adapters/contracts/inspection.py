@@ -32,6 +32,7 @@ from gridstead.domain.jobs.lifecycle import COLD
 from gridstead.errors import ChainUnavailable
 
 JOBS_AT_ONCE = 1000
+JOBS_PER_REPORT = 10 * JOBS_AT_ONCE
 
 ViewArguments = tuple[Contract, str, tuple[Any, ...]]  # contract, name of the view, its arguments
 
@@ -50,7 +51,7 @@ class Inspector:
         self._contracts = contracts
         self._ledger = ChainLedger(node, contracts)
         self._report = report
-        in_order: tuple[Contract, ...] = (
+        contracts_in_order: tuple[Contract, ...] = (
             contracts.meta_scheduler,
             contracts.jobs,
             contracts.providers,
@@ -58,7 +59,7 @@ class Inspector:
             contracts.constants,
             contracts.credit,
         )
-        self._all = {contract.name: contract for contract in in_order}
+        self._contracts_by_name = {contract.name: contract for contract in contracts_in_order}
 
     def inspect(
         self,
@@ -79,9 +80,9 @@ class Inspector:
             ChainUnavailable: If the node does not answer.
         """
         head = self._ledger.head()
-        history = search(self._node, self._all.values(), head=head, first=first_block)
+        history = search(self._node, self._contracts_by_name.values(), head=head, first=first_block)
         grid = self._contracts.meta_scheduler.address
-        balance, fees, accepts, queues_jobs = self._values(
+        balance, fees, accepts_jobs, queues_jobs = self._values(
             [
                 (self._contracts.credit, "balanceOf", (grid,)),
                 (self._contracts.meta_scheduler, "accruedFees", ()),
@@ -98,11 +99,11 @@ class Inspector:
             block=head.number,
             version=self._contracts.version,
             first_block=history.first_block if history and history.is_whole else None,
-            contracts=tuple(self._deployed(name, head) for name in self._all),
+            contracts=tuple(self._deployed(name, head) for name in self._contracts_by_name),
             holders=self._holders(grants, sorted(candidates), head),
             owners=owners,
             constants=self._constants(head),
-            accepts_jobs=bool(accepts),
+            accepts_jobs=bool(accepts_jobs),
             fees=fees,
             queues_jobs=str(queues_jobs).lower() if queues_jobs else None,
             escrow=self._escrow(int(balance or 0), fees or 0, head) if count_escrow else None,
@@ -110,8 +111,8 @@ class Inspector:
 
     def _deployed(self, name: str, head: Block) -> DeployedContract:
         """Return a contract of the set, and how its code compares with this release."""
-        address = self._all[name].address
-        addresses = {other: contract.address for other, contract in self._all.items()}
+        address = self._contracts_by_name[name].address
+        addresses = {other: contract.address for other, contract in self._contracts_by_name.items()}
         pin = {"blockHash": head.hash, "requireCanonical": True}
         code = str(self._node.ask("eth_getCode", address, pin))
         if len(code) <= len("0x"):
@@ -148,7 +149,7 @@ class Inspector:
         calls: list[ViewArguments] = []
         for contract, role, account in givers:
             arguments = (role_id(ROLE_NAMES[contract, role]), account)
-            calls.append((self._all[contract], "hasRole", arguments))
+            calls.append((self._contracts_by_name[contract], "hasRole", arguments))
         holders = []
         for (key, giver), has_role in zip(givers.items(), self._values(calls, head), strict=True):
             if has_role:
@@ -161,7 +162,7 @@ class Inspector:
         return tuple(self._ownership(name, head) for name in OWNED_CONTRACTS)
 
     def _ownership(self, name: str, head: Block) -> Ownership:
-        contract = self._all[name]
+        contract = self._contracts_by_name[name]
         calls = [(contract, "owner", ()), (contract, "pendingOwner", ())]
         owner, offered = self._values(calls, head)
         return Ownership(
@@ -181,17 +182,19 @@ class Inspector:
 
     def _escrow(self, balance: int, fees: int, head: Block) -> Escrow:
         (count,) = self._values([(self._contracts.jobs, "jobIdCounter", ())], head)
-        total, escrowed, hot = int(count or 0), 0, 0
+        total = int(count or 0)
+        escrowed = hot_jobs = 0
         for start in range(1, total + 1, JOBS_AT_ONCE):
             numbers = range(start, min(start + JOBS_AT_ONCE, total + 1))
             job_ids = map(self._contracts.job_id, numbers)
             for job in self._ledger.jobs(job_ids, at_block=head).values():
                 if job.state not in COLD:
                     escrowed += job.escrow
-                    hot += 1
-            if numbers[-1] % (10 * JOBS_AT_ONCE) == 0:
-                self._report(f"{numbers[-1]} of {total} jobs counted")
-        return Escrow(balance=balance, escrowed=escrowed, fees=fees, jobs=total, hot_jobs=hot)
+                    hot_jobs += 1
+            counted = numbers[-1]
+            if counted % JOBS_PER_REPORT == 0:
+                self._report(f"{counted} of {total} jobs counted")
+        return Escrow(balance=balance, escrowed=escrowed, fees=fees, jobs=total, hot_jobs=hot_jobs)
 
     def _values(self, calls: Iterable[ViewArguments], head: Block) -> list[Any]:
         """Return the results of views; None if a contract does not have the view.

@@ -22,8 +22,8 @@ from gridstead.domain.jobs.job import Block
 
 MIN_RANGE = 256  # blocks; a smaller range is not halved
 
-_ROLES = artifact("MetaScheduler").events
-_OWNED = artifact("Credit").events
+_ROLE_EVENTS = artifact("MetaScheduler").events
+_OWNER_EVENTS = artifact("Credit").events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +71,14 @@ def search(
         first: The first block to search; None if the first block of the set is unknown.
     """
     names = {contract.address: contract.name for contract in contracts}
-    topics = sorted((_ROLES["RoleGranted"].topic, _ROLES["RoleRevoked"].topic))
-    topics.append(_OWNED["OwnershipTransferred"].topic)
+    topics = sorted((_ROLE_EVENTS["RoleGranted"].topic, _ROLE_EVENTS["RoleRevoked"].topic))
+    topics.append(_OWNER_EVENTS["OwnershipTransferred"].topic)
     log_filter = {"address": sorted(names), "topics": [topics]}
     logs = _logs(node, log_filter, first or 0, head.number)
     if logs is None and first is None:
-        created = _first_code(node, next(iter(names)), head)
-        if created is not None:
-            logs = _logs(node, log_filter, max(0, created - MIN_RANGE), head.number)
+        creation_block = _find_creation_block(node, next(iter(names)), head)
+        if creation_block is not None:
+            logs = _logs(node, log_filter, max(0, creation_block - MIN_RANGE), head.number)
     if not logs:
         return None
     grants: list[RoleGrant] = []
@@ -89,7 +89,7 @@ def search(
 
 
 def _grants(log: dict[str, Any], contract: str) -> Iterator[RoleGrant]:
-    event = _ROLES["RoleGranted"]
+    event = _ROLE_EVENTS["RoleGranted"]
     if log["topics"][0] != event.topic:
         return
     fields = event.decode(log)
@@ -117,7 +117,7 @@ def _logs(
     return None if upper is None else lower + upper
 
 
-def _first_code(node: Node, address: str, head: Block) -> int | None:
+def _find_creation_block(node: Node, address: str, head: Block) -> int | None:
     """Return the block that created a contract, None if the node has pruned its state."""
     low, high = 0, head.number
     while low < high:

@@ -83,7 +83,7 @@ def to_steps(
     )
 
 
-def filling(nonce: int, sender: str) -> TransactionStep:
+def filler_step(nonce: int, sender: str) -> TransactionStep:
     """Return a step that only uses a nonce: a transfer of 0 wei to the sender itself."""
     title = f"nonce {nonce} is used, which nothing else waits with"
     return TransactionStep(

@@ -59,23 +59,23 @@ def survey(node: Node, record: Record) -> Survey:
             known[name] = address
     record.contracts = dict(known)
     pending = int(node.ask("eth_getTransactionCount", admin, "pending"), 16)
-    unused = [intent.nonce for intent in record.intents if intent.nonce >= used]
-    free = max([used, pending, *(nonce + 1 for nonce in unused)])
+    recorded_nonces = [intent.nonce for intent in record.intents if intent.nonce >= used]
+    free = max([used, pending, *(nonce + 1 for nonce in recorded_nonces)])
     open_nonces = range(max(used, pending), free)
     gaps = tuple(nonce for nonce in open_nonces if not _is_pending(node, record, nonce))
     return Survey(head=head, known=known, used=used, free=free, gaps=gaps)
 
 
-def check_release(node: Node, view: Survey) -> None:
+def check_release(node: Node, state: Survey) -> None:
     """Check that the existing contracts are those of this release.
 
     Raises:
         ConfigError: If the code of a contract differs from this release's.
     """
-    pin = {"blockHash": view.head.hash, "requireCanonical": True}
-    for name, address in view.known.items():
-        expected = code_of_release(node, name, view.known, at_block=view.head)
-        if expected not in {None, node.ask("eth_getCode", address, pin)}:
+    pin = {"blockHash": state.head.hash, "requireCanonical": True}
+    for name, address in state.known.items():
+        expected = code_of_release(node, name, state.known, at_block=state.head)
+        if expected is not None and node.ask("eth_getCode", address, pin) != expected:
             hint = (
                 "Complete the set with the release that started it,"
                 " or use another file to deploy a new set."
@@ -85,17 +85,17 @@ def check_release(node: Node, view: Survey) -> None:
 
 def _confirm(node: Node, record: Record, used: int) -> None:
     """Record the blocks of mined intents; remove the intents that a contract refused."""
-    kept = []
+    kept_intents = []
     for intent in record.intents:
         if intent.block is not None or intent.nonce >= used:
-            kept.append(intent)
+            kept_intents.append(intent)
             continue
         receipt = _receipt(node, intent)
         if receipt is None:
-            kept.append(intent)
+            kept_intents.append(intent)
         elif int(receipt["status"], 16) == 1:
-            kept.append(replace(intent, block=int(receipt["blockNumber"], 16)))
-    record.intents = kept
+            kept_intents.append(replace(intent, block=int(receipt["blockNumber"], 16)))
+    record.intents = kept_intents
 
 
 def _receipt(node: Node, intent: Intent) -> dict[str, Any] | None:

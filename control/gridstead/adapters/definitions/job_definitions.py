@@ -174,7 +174,7 @@ def submit_workflow(
 
 
 def _rejects_customer(errors: list[dict[str, Any]]) -> bool:
-    """Return whether the service does not know the argument ``customer``, like DeepSquare's."""
+    """Return whether the service does not know the argument ``customer``. DeepSquare's does not."""
     return any(UNKNOWN_CUSTOMER in str(error["message"]) for error in errors)
 
 

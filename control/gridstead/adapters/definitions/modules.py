@@ -42,6 +42,7 @@ _OPTIONS = {
     "gc.auto": "0", "http.followRedirects": "false", "maintenance.auto": "false",
     "pack.threads": "1", "protocol.version": "2", "submodule.recurse": "false",
 }  # fmt: skip
+# Fragments of git's error messages. Signal 25 is SIGXFSZ.
 _NOT_FOUND = re.compile(
     r"not found|could not read Username|not our ref|unadvertised object"
     r"|returned error: (?:30\d|401|403|404|410)|redirect"
@@ -119,16 +120,16 @@ class GitModules:
     @contextmanager
     def _slot(self, source: ModuleSource) -> Iterator[None]:
         """Wait for a slot to fetch in, unless too many callers wait already."""
-        busy = TooMuch(
+        busy_error = TooMuch(
             f"could not fetch {source}",
             detail="too many modules are being fetched",
             hint="Try again in a minute.",
         )
         if not self._caller_slots.acquire(blocking=False):
-            raise busy
+            raise busy_error
         try:
             if not self._fetch_slots.acquire(timeout=self._bounds.time_s):
-                raise busy
+                raise busy_error
             try:
                 yield
             finally:
@@ -208,16 +209,19 @@ class _Repository:
         """Fetch the commit of the source and return its id."""
         commit = self._source.commit
         without_large_files = f"--filter=blob:limit={MAX_TEXT_BYTES + 1}"
-        fetch = (
+        fetch_command = (
             "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", without_large_files,
         )  # fmt: skip
         if commit and len(commit) < COMMIT_DIGITS:
-            self._git(*fetch, "origin", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
-            words = ("--quiet", "--verify", "--end-of-options", f"{commit}^{{commit}}")
-            return self._git("rev-parse", *words, offline=True).decode().strip()
+            self._git(
+                *fetch_command, "origin", "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"
+            )
+            # git's syntax id^{commit} names the commit that an abbreviated id refers to.
+            arguments = ("--quiet", "--verify", "--end-of-options", f"{commit}^{{commit}}")
+            return self._git("rev-parse", *arguments, offline=True).decode().strip()
         if not commit:
             commit = self._resolve()
-        self._git(*fetch, "--depth=1", "origin", commit)
+        self._git(*fetch_command, "--depth=1", "origin", commit)
         return commit
 
     def _resolve(self) -> str:
@@ -236,7 +240,7 @@ class _Repository:
             )
         return commit
 
-    def _git(self, *words: str, offline: bool = False, limit: int | None = None) -> bytes:
+    def _git(self, *arguments: str, offline: bool = False, limit: int | None = None) -> bytes:
         """Run a git command and return its output.
 
         Raises:
@@ -249,7 +253,7 @@ class _Repository:
         stdout, stderr = self._folder / "stdout", self._folder / "stderr"
         with stdout.open("wb") as output, stderr.open("wb") as errors:
             process = subprocess.Popen(
-                [*self._prefix(), *words],
+                [*self._git_command(), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
@@ -267,21 +271,21 @@ class _Repository:
                 _kill_group(process)
         if code:
             message = stderr.read_bytes()[:MAX_TEXT_BYTES].decode("utf-8", "replace")
-            raise self._failure(words[0], code, message)
+            raise self._failure(arguments[0], code, message)
         if limit is not None and stdout.stat().st_size > limit:
             raise self._refusal(f"{FILE} is larger than {limit // 1024} KiB")
         return stdout.read_bytes()
 
-    def _prefix(self) -> list[str]:
+    def _git_command(self) -> list[str]:
         """Return the command line of git, with its limits and options."""
         cpu_s = int(self._bounds.time_s) + 1
-        prefix = [
+        command_line = [
             "prlimit", f"--fsize={self._bounds.pack_bytes}", f"--cpu={cpu_s}",
             f"--as={MEMORY_BYTES}", "--core=0", "--", "git",
         ]  # fmt: skip
         for name, value in _OPTIONS.items():
-            prefix += ["-c", f"{name}={value}"]
-        return prefix
+            command_line += ["-c", f"{name}={value}"]
+        return command_line
 
     def _failure(self, command: str, code: int, message: str) -> InvalidInput | ModuleUnavailable:
         if _TOO_LARGE.search(message) or code == -signal.SIGXFSZ:

@@ -42,7 +42,7 @@ class Scripts:
     Args:
         database: The service's store.
         seal: Seals and opens records.
-        to_job_id: Returns the id of the grid's job with a number. A row has only the job's name.
+        to_job_id: Returns the job id of a job number. A row contains only the Slurm job name.
 
     Raises:
         ConfigError: If there are records whose key the seal does not have.
@@ -56,10 +56,10 @@ class Scripts:
         self._seal = seal
         with database.begin() as connection:
             query = text("SELECT DISTINCT key_name FROM definitions")
-            names = connection.execute(query).scalars().all()
-        missing = [name for name in names if not seal.has_key(name)]
-        if missing:
-            raise unknown_keys(missing)
+            key_names = connection.execute(query).scalars().all()
+        missing_keys = [name for name in key_names if not seal.has_key(name)]
+        if missing_keys:
+            raise unknown_keys(missing_keys)
 
     def put(self, batch_location_hash: str, record: str, *, owner: str, ends_at: int) -> None:
         """Store a record under an id."""
@@ -161,9 +161,9 @@ class Scripts:
 
     def _execute(self, statements: Iterable[str], rows: Iterable[Mapping[str, object]]) -> None:
         """Execute the statements for each row, sorted by script id to avoid deadlocks."""
-        ordered = sorted(rows, key=lambda row: str(row["id"]))
+        ordered_rows = sorted(rows, key=lambda row: str(row["id"]))
         with self._database.begin() as connection:
-            for row in ordered:
+            for row in ordered_rows:
                 for statement in statements:
                     connection.execute(text(statement), row)
 

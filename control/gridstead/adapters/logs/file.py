@@ -28,6 +28,8 @@ TAG_BYTES = 16
 
 _MAGIC = b"GRIDLOG1"
 _FILE_HEAD = struct.Struct(f">8sq{SALT_BYTES}s")  # magic, creation time (ns), salt
+# Length of the sealed lines, number of lines, first line, time (ns), writer, sequence number,
+# stream, nonce.
 _CHUNK_HEAD = struct.Struct(f">IIQqQQB{NONCE_BYTES}s")
 _POSITION = struct.Struct(">Q")
 

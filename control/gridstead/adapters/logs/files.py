@@ -91,7 +91,7 @@ class FileLogs:
 
     def append(self, log: LogId, chunk: Chunk) -> None:
         """Store a chunk. A repeated chunk is ignored."""
-        with self._lock, _translated(log, "write"), _opened(self._path(log)) as fd:
+        with self._lock, _translated_errors(log, "write"), _open_for_append(self._path(log)) as fd:
             tail = self._tail(log, fd)
             if tail.is_full:
                 raise self._full_error(log)
@@ -105,20 +105,20 @@ class FileLogs:
     def sync(self, log: LogId) -> None:
         """Make all lines of the log durable."""
         path = self._path(log)
-        with _translated(log, "write"):
+        with _translated_errors(log, "write"):
             tail = self._tails.get(log)
             paths = [path]
             if tail is None or not tail.is_name_durable:
                 paths += [path.parent, path.parent.parent, self._root]
             with suppress(FileNotFoundError):
-                for changed in paths:
-                    _fsync(changed)
+                for changed_path in paths:
+                    _fsync(changed_path)
             if tail is not None:
                 tail.is_name_durable = True
 
     def read(self, log: LogId, *, after: int) -> tuple[StoredChunk, ...]:
         """Return the next chunks after a position, about a megabyte."""
-        with _translated(log, "read"):
+        with _translated_errors(log, "read"):
             try:
                 fd = os.open(self._path(log), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
             except FileNotFoundError:
@@ -130,7 +130,7 @@ class FileLogs:
 
     def newest(self, owner: str, name: str) -> LogId | None:
         """Return the log of this name that was created last. Returns None if there is none."""
-        folder = self._root / _safe(owner, is_address) / _safe(name, is_log_name)
+        folder = self._root / _safe_name(owner, is_address) / _safe_name(name, is_log_name)
         logs: list[tuple[int, str]] = []
         with suppress(FileNotFoundError):
             for path in folder.iterdir():
@@ -149,7 +149,7 @@ class FileLogs:
 
     def names(self, owner: str) -> tuple[str, ...]:
         """Return the names of this owner's logs."""
-        folder = self._root / _safe(owner, is_address)
+        folder = self._root / _safe_name(owner, is_address)
         return tuple(sorted({path.parent.name for path in folder.glob(f"*/*{_SUFFIX}")}))
 
     def sweep(self, now: int) -> int:
@@ -230,8 +230,8 @@ class FileLogs:
         return tuple(chunks)
 
     def _path(self, log: LogId) -> Path:
-        folder = self._root / _safe(log.owner, is_address) / _safe(log.name, is_log_name)
-        return folder / f"{_safe(log.log_identity, is_log_identity)}{_SUFFIX}"
+        folder = self._root / _safe_name(log.owner, is_address) / _safe_name(log.name, is_log_name)
+        return folder / f"{_safe_name(log.log_identity, is_log_identity)}{_SUFFIX}"
 
 
 def _lock_directory(path: Path) -> int:
@@ -251,7 +251,7 @@ def _lock_directory(path: Path) -> int:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _open_for_append(path: Path) -> Iterator[int]:
     for folder in (path.parent.parent, path.parent):
         folder.mkdir(mode=0o700, exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -262,7 +262,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 @contextmanager
-def _translated(log: LogId, verb: str) -> Iterator[None]:
+def _translated_errors(log: LogId, verb: str) -> Iterator[None]:
     try:
         yield
     except OSError as err:
@@ -276,7 +276,7 @@ def _write(fd: int, data: bytes, position: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _safe(name: str, is_valid: Callable[[str], bool]) -> str:
+def _safe_name(name: str, is_valid: Callable[[str], bool]) -> str:
     if not is_valid(name):
         raise InvalidInput(f"invalid file name {name[:80]!r}")
     return name

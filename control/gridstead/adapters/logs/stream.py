@@ -24,9 +24,9 @@ READ_BYTES = 64 * 1024
 UNREACHABLE_WAIT_S = 0.2
 SLOW_S = 1.0
 LAST_WAIT_S = 3.0
-_STEP_S = 0.01
+_POLL_S = 0.01
 _FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 2.0
+_MAX_PAUSE_S = 2.0
 
 Send: TypeAlias = Callable[[Sequence[Chunk]], None]
 
@@ -43,7 +43,7 @@ class LogSender:
     def __init__(self, spool: Spool, connect: Callable[[], Send]) -> None:
         self._spool = spool
         self._connect = connect
-        self._unreachable = False
+        self._has_failed = False  # whether the last attempt failed
         self._trying_since: float | None = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
@@ -58,16 +58,16 @@ class LogSender:
         The wait is short if the logger is unreachable.
         """
         self._ending.set()
-        ended = time.monotonic()
+        ended_at = time.monotonic()
         while self._thread.is_alive():
             limit_s = UNREACHABLE_WAIT_S if self._is_unreachable() else LAST_WAIT_S
-            if time.monotonic() - ended > limit_s:
+            if time.monotonic() - ended_at > limit_s:
                 break
-            self._thread.join(_STEP_S)
+            self._thread.join(_POLL_S)
         return self._spool.waiting()
 
     def _is_unreachable(self) -> bool:
-        if self._unreachable:
+        if self._has_failed:
             return True
         since = self._trying_since
         return since is not None and time.monotonic() - since > SLOW_S
@@ -88,17 +88,17 @@ class LogSender:
             try:
                 send(batch)
             except Transient:
-                self._unreachable = True
+                self._has_failed = True
             except GridsteadError:
                 return False
             else:
-                self._unreachable = False
+                self._has_failed = False
                 return True
             finally:
                 self._trying_since = None
             if self._ending.wait(pause_s):
                 time.sleep(_FIRST_PAUSE_S)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
 
 def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
@@ -107,16 +107,16 @@ def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
     Lines of different descriptors never mix.
     """
     partial_lines = dict.fromkeys(sources, b"")
-    ready = select.poll()
+    poll = select.poll()
     for source in sources:
-        ready.register(source, select.POLLIN)
+        poll.register(source, select.POLLIN)
     is_copying = True
     while partial_lines:
-        for source, _ in ready.poll():
+        for source, _ in poll.poll():
             chunk = os.read(source, READ_BYTES)
             lines, partial_lines[source] = _split(partial_lines[source] + chunk, is_end=not chunk)
             if not chunk:
-                ready.unregister(source)
+                poll.unregister(source)
                 del partial_lines[source]
             if lines:
                 spool.put(lines.removesuffix(b"\n"), sources[source])

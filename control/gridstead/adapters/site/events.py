@@ -39,14 +39,14 @@ def to_event(runner_event: Mapping[str, Any]) -> PlaybookEvent | None:
     The event does not show whether a task with ``no_log`` changed something. ``Notes`` shows it.
     """
     data = runner_event.get("event_data", {})
-    kind = runner_event["event"]
-    if kind == "playbook_on_play_start":
+    event_name = runner_event["event"]
+    if event_name == "playbook_on_play_start":
         return PlayStarted(name=data.get("play", ""))
-    if kind == "playbook_on_task_start":
+    if event_name == "playbook_on_task_start":
         return TaskStarted(task=to_task(data))
-    if kind in OUTCOMES:
-        return _finished(OUTCOMES[kind], data)
-    if kind == "playbook_on_stats":
+    if event_name in OUTCOMES:
+        return _finished(OUTCOMES[event_name], data)
+    if event_name == "playbook_on_stats":
         failed_hosts = frozenset(data.get("failures", {}))
         unreachable_hosts = frozenset(data.get("dark", {}))
         return RunEnded(failed=failed_hosts | unreachable_hosts)
@@ -70,7 +70,7 @@ def _finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
     task_result = data.get("res") or {}
     items = task_result.get("results", [task_result])
     results = [result for result in items if isinstance(result, Mapping)]
-    changed = [result for result in results if result.get("changed")]
+    changed_results = [result for result in results if result.get("changed")]
     if outcome is TaskOutcome.OK and task_result.get("changed"):
         outcome = TaskOutcome.CHANGED
     reason = ""
@@ -80,36 +80,36 @@ def _finished(outcome: TaskOutcome, data: Mapping[str, Any]) -> HostFinished:
         host=data["host"],
         task=to_task(data),
         outcome=outcome,
-        targets=_all_targets(data, changed),
-        unit_state=_unit_state(data, changed),
-        diff=_all_differences(changed),
+        targets=_all_targets(data, changed_results),
+        unit_state=_unit_state(data, changed_results),
+        diff=_all_differences(changed_results),
         message=reason,
     )
 
 
-def _all_targets(data: Mapping[str, Any], changed: Iterable[Result]) -> tuple[str, ...]:
+def _all_targets(data: Mapping[str, Any], changed_results: Iterable[Result]) -> tuple[str, ...]:
     names: set[str] = set()
-    for result in changed:
+    for result in changed_results:
         names.update(targets(result) or _debug_message(data, result))
     return tuple(sorted(names))
 
 
-def _all_differences(changed: Iterable[Result]) -> str:
+def _all_differences(changed_results: Iterable[Result]) -> str:
     texts: list[str] = []
-    for result in changed:
+    for result in changed_results:
         names = targets(result)
         texts += [difference(diff, names) for diff in _as_list(result.get("diff"))]
     return "".join(texts)
 
 
-def _unit_state(data: Mapping[str, Any], changed: Iterable[Result]) -> str:
+def _unit_state(data: Mapping[str, Any], changed_results: Iterable[Result]) -> str:
     """Return the state that a task requested of a unit.
 
     The module daemon has no such argument. It returns the state that it has chosen.
     """
     if _module(data) not in UNIT_MODULES:
         return ""
-    for result in changed:
+    for result in changed_results:
         return str(_arguments(result).get("state") or result.get("state") or "")
     return ""
 
@@ -145,7 +145,10 @@ def targets(result: Result) -> tuple[str, ...]:
     return ()
 
 
-def difference(diff: Any, names: tuple[str, ...] = ()) -> str:  # noqa: ANN401 - depends on the module
+def difference(
+    diff: Any,  # noqa: ANN401 - depends on the module
+    names: tuple[str, ...] = (),
+) -> str:
     """Return a unified diff of at most ``MAX_DIFF_LINES`` lines.
 
     Args:

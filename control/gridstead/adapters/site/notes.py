@@ -52,10 +52,20 @@ def to_notes(entries: Iterable[Mapping[str, str]], *, check: bool) -> Notes:
             waiting.setdefault(host, set()).update(notified_handlers)
         elif note["kind"] == "flushed":
             waiting.pop(host, None)
-        elif check and (not note["why"] or IN_CHECK_MODE in note["why"]):
+        elif check and _is_skipped_by_check_mode(note["why"]):
             would_run.add((host, note["task"]))
-    not_run: dict[str, tuple[str, ...]] = {}
+    waiting_handlers: dict[str, tuple[str, ...]] = {}
     for host, names in sorted(waiting.items()):
         if names and not check:
-            not_run[host] = tuple(sorted(names))
-    return Notes(changed=frozenset(changed), would_run=frozenset(would_run), waiting=not_run)
+            waiting_handlers[host] = tuple(sorted(names))
+    return Notes(
+        changed=frozenset(changed), would_run=frozenset(would_run), waiting=waiting_handlers
+    )
+
+
+def _is_skipped_by_check_mode(false_condition: str) -> bool:
+    """Return whether a handler was skipped only because of check mode.
+
+    The condition is empty if the module of the handler does not support check mode.
+    """
+    return not false_condition or IN_CHECK_MODE in false_condition

@@ -74,7 +74,7 @@ class LocalAccounts:
         self._runner = runner
         self._storage = storage
         self._account = account
-        self._associated: set[str] = set()
+        self._associated_addresses: set[str] = set()
         self._lock = threading.Lock()
 
     def user(self, address: str) -> GridUser | None:
@@ -93,9 +93,9 @@ class LocalAccounts:
     def associate(self, address: str) -> None:
         """Create the user's association in Slurm's accounting if it is missing."""
         with self._lock:
-            if address not in self._associated:
+            if address not in self._associated_addresses:
                 read.associate(self._runner, address, account=self._account)
-                self._associated.add(address)
+                self._associated_addresses.add(address)
 
     def reassociate(self, address: str) -> None:
         """Check the association again and make slurmctld read all associations again.
@@ -103,7 +103,7 @@ class LocalAccounts:
         Running jobs are not affected.
         """
         with self._lock:
-            self._associated.discard(address)
+            self._associated_addresses.discard(address)
         self.associate(address)
         read_output(self._runner, text.reconfigure())
 

@@ -9,6 +9,7 @@ from gridstead.domain.slurm.hint import MungeCredential
 from gridstead.errors import ConfigError, NotAllowed, SchedulerUnavailable
 
 _LIBRARY = "libmunge.so.2"
+# Constants of munge.h.
 _SUCCESS = 0
 _SOCKET_ERROR = 6
 _OPTION_TTL = 4

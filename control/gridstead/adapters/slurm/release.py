@@ -23,7 +23,7 @@ class RestRelease:
         data_parser: The version in the paths of the URLs.
         fields: The names of slurmrestd's fields of a job, by the names that ``rest.py`` uses.
         rejections: The error numbers that mean that Slurm rejected the request.
-        temporary: The rejections that may not occur again in a later request.
+        temporary: The rejections after which the same request may succeed later.
         unknown_association: The error number for an association that slurmctld does not know yet.
         already_ended: The error numbers for a job that has ended or is unknown.
     """

@@ -210,10 +210,10 @@ class LocalSlurm:
         if version and release_of(version) != release.name:
             self._forget_release()
         if errors:
-            numbers = {int(error.get("error_number", 0)) for error in errors}
-            if numbers <= ignored:
+            error_numbers = {int(error.get("error_number", 0)) for error in errors}
+            if error_numbers.issubset(ignored):
                 return {}
-            raise _failure(message, numbers, answer, release)
+            raise _failure(message, error_numbers, answer, release)
         if response.is_error:
             raise SchedulerUnavailable(
                 message, detail=f"slurmrestd answered {response.status_code} without an error"
@@ -251,7 +251,7 @@ def _version(answer: Mapping[str, Any]) -> str | None:
 
 
 def _failure(
-    message: str, numbers: set[int], answer: Mapping[str, Any], release: RestRelease
+    message: str, error_numbers: set[int], answer: Mapping[str, Any], release: RestRelease
 ) -> GridsteadError:
     """Return the error for an operation that failed with these error numbers."""
     texts = [_error_text(error) for error in answer["errors"]]
@@ -261,10 +261,10 @@ def _failure(
     detail = "slurmrestd: " + "; ".join(texts)[:500]
     if answer.get("job_id"):
         return SchedulerUnavailable(message, detail=detail)
-    if numbers == {release.unknown_association}:
+    if error_numbers == {release.unknown_association}:
         return AssociationUnknown(message, detail=detail)
-    is_rejection = bool(numbers & release.rejections)
-    is_temporary = bool(numbers & release.temporary)
+    is_rejection = bool(error_numbers & release.rejections)
+    is_temporary = bool(error_numbers & release.temporary)
     if is_rejection and not is_temporary:
         return SubmitRejected(message, detail=detail)
     return SchedulerUnavailable(message, detail=detail)

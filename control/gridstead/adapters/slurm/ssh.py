@@ -124,7 +124,7 @@ class SshScheduler:
         self._wallets = wallets or WalletRange()
         self._storage = storage or UserStorage()
         self._account = account
-        self._associated: set[str] = set()
+        self._associated_addresses: set[str] = set()
 
     def submit(self, submission: Submission) -> int:
         """Submit a job and return its Slurm job id."""
@@ -173,7 +173,7 @@ class SshScheduler:
         paths = self._storage.directories_of(user)
         listing = self._runner.run(wrapper.directories(paths))
         missing = wrapper.parse_missing(listing, paths, uid=user.uid)
-        if not missing and address not in self._associated:
+        if not missing and address not in self._associated_addresses:
             self._associate(address)
         return Gate(user=user, missing=missing)
 
@@ -190,7 +190,7 @@ class SshScheduler:
         if not text.parse_associated(listing, address, account=self._account):
             result = self._runner.run(wrapper.associate(address))
             wrapper.check_success(result, f"could not associate {address}")
-        self._associated.add(address)
+        self._associated_addresses.add(address)
 
 
 def _check_job_key(job_key: JobKey) -> None:

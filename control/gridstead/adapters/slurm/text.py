@@ -2,7 +2,7 @@
 """Slurm's commands and their output: one function renders a command, another parses its output.
 
 Rule 1: this module does not run the commands.
-Rule 2: all times are Unix seconds, in every time zone of the host.
+Rule 2: all times are Unix seconds, independently of the time zone of the host.
 Rule 3: output with an unknown format raises UnexpectedOutput.
 Rule 4: the job name is the last field. It is the only field whose text the user chooses. In the
 last position it cannot shift the other fields.
@@ -45,10 +45,11 @@ NAMES_PER_COMMAND = 1000  # 67 bytes each. The kernel accepts 128 KiB in one arg
 
 _NO_TIME = frozenset({"N/A", "Unknown", "None", "NONE", ""})
 _UNLIMITED = frozenset({"UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit"})
-_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+_DURATION = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")  # 1-02:03:04 or 03:04
 _VERSION = re.compile(r"\S+ (\d+\.\d+\.\S+)")  # The first word is slurm or slurm-wlm.
-_EXIT_CODE = re.compile(r"(\d{1,3}):(\d{1,3})")
+_EXIT_CODE = re.compile(r"(\d{1,3}):(\d{1,3})")  # code:signal
 _DBD_QUEUE = re.compile(r"^\s*DBD Agent queue size: (\d+)$", re.MULTILINE)
+# One line of `scontrol --oneliner show nodes`, and its field CfgTRES: cpu=8,mem=16000M,gres/gpu=2.
 _NODE = re.compile(r"NodeName=(\S+) .*?\bCPUEfctv=(\d+) .*?\bRealMemory=(\d+) .*?\bCfgTRES=(\S*)")
 _TRES_GPUS = re.compile(r"(?:^|,)gres/gpu=(\d+)")
 

@@ -50,6 +50,7 @@ _CLIENT_KEEPALIVES = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
+# PostgreSQL's settings: tcp_keepalives_idle and so on, and tcp_user_timeout.
 _SERVER_KEEPALIVES = {
     f"tcp_{name.removeprefix('tcp_')}": value for name, value in _CLIENT_KEEPALIVES.items()
 }
@@ -76,7 +77,7 @@ class Database:
         self._engine = _engine(url)
         self._shared = shared
         self._is_closed = False
-        self._exclusive = threading.Lock()
+        self._exclusive_lock = threading.Lock()
         # SQLite makes a waiting writer sleep for increasing intervals. A thread that waits for this
         # lock continues at once when the lock is released.
         self._write_lock: AbstractContextManager[Any] = nullcontext()
@@ -123,13 +124,13 @@ class Database:
         """
         # Only one thread of the process waits for the server. Otherwise the waiting threads could
         # use all connections.
-        if not self._exclusive.acquire(timeout=LOCK_TIMEOUT_S):
-            raise _locked()
+        if not self._exclusive_lock.acquire(timeout=LOCK_TIMEOUT_S):
+            raise _lock_timeout_error()
         try:
             with _translated_errors(), self._advisory_lock(_EXCLUSIVE_KEY):
                 yield
         finally:
-            self._exclusive.release()
+            self._exclusive_lock.release()
 
     @contextmanager
     def _advisory_lock(self, key: int) -> Iterator[None]:
@@ -243,7 +244,8 @@ def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:  # no
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_MS}")
 
 
-def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401 # a type of the driver
+# The types of the arguments depend on the driver.
+def _prepare_postgresql(connection: Any, _record: Any) -> None:  # noqa: ANN401
     timeouts = {
         "lock_timeout": f"{LOCK_TIMEOUT_S}s",
         "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT_S}s",
@@ -267,7 +269,7 @@ def _translated_errors() -> Iterator[None]:
     except DBAPIError as error:
         state = getattr(error.orig, "sqlstate", None)
         if state == _LOCK_NOT_AVAILABLE:
-            raise _locked() from error
+            raise _lock_timeout_error() from error
         is_connection_error = isinstance(error, OperationalError | InterfaceError)
         if is_connection_error or state == _IDLE_TIMEOUT:
             raise Transient("could not reach the state store", detail=str(error.orig)) from error
@@ -278,7 +280,7 @@ def _translated_errors() -> Iterator[None]:
         ) from error
 
 
-def _locked() -> Transient:
+def _lock_timeout_error() -> Transient:
     return Transient(
         "could not use the state store",
         detail=f"another process or thread has kept it locked for {LOCK_TIMEOUT_S} s",

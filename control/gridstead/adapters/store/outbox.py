@@ -156,9 +156,9 @@ class SqlOutbox:
         with self._database.begin() as connection:
             rows = [_change(change) for change in changes]
             if rows:
-                entry = update(OUTBOX).where(OUTBOX.c.id == bindparam("entry"))
+                entry = update(OUTBOX).where(OUTBOX.c.id == bindparam("entry_id"))
                 connection.execute(
-                    entry.values(state=bindparam("now"), reason=bindparam("words")), rows
+                    entry.values(state=bindparam("new_state"), reason=bindparam("new_reason")), rows
                 )
             own = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account, _NOT_CLOSED)
             connection.execute(
@@ -202,7 +202,11 @@ def _row(account: str, transaction: Transaction) -> dict[str, Any]:
 
 
 def _change(change: EntryChange) -> dict[str, Any]:
-    return {"entry": change.entry_id, "now": change.state.value, "words": to_reason(change.reason)}
+    return {
+        "entry_id": change.entry_id,
+        "new_state": change.state.value,
+        "new_reason": to_reason(change.reason),
+    }
 
 
 def _entry(row: Row[Any]) -> OutboxEntry:

@@ -71,7 +71,7 @@ class ChainAccount:
         self._node = node
         self._contracts = contracts
         self._wallet = wallet
-        self._skipped = artifact("MetaScheduler").events.get("BatchElementSkipped")
+        self._skip_event = artifact("MetaScheduler").events.get("BatchElementSkipped")
 
     @property
     def address(self) -> str:
@@ -190,10 +190,10 @@ class ChainAccount:
     def _receipt(self, answer: dict[str, Any]) -> Receipt:
         skipped: dict[JobId, str] = {}
         for log in answer["logs"]:
-            if self._skipped is None or log["topics"][:1] != [self._skipped.topic]:
+            if self._skip_event is None or log["topics"][:1] != [self._skip_event.topic]:
                 continue
             if log["address"].lower() == self._contracts.meta_scheduler.address:
-                fields = self._skipped.decode(log)
+                fields = self._skip_event.decode(log)
                 name, arguments = reason(fields["reason"])
                 job_id = self._contracts.job_id(int.from_bytes(fields["jobId"]))
                 skipped[job_id] = f"{name}({', '.join(arguments)})"

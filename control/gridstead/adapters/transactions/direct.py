@@ -20,6 +20,7 @@ from gridstead.errors import ChainUnavailable, TransactionReverted
 
 POLL_S = 0.1
 MIN_TIP = 1_000_000_000  # wei per gas
+SEND_ATTEMPTS = 3  # with another nonce each
 RECEIPT_ATTEMPTS = 5  # requests for a missing receipt after the nonce is used
 
 
@@ -132,7 +133,8 @@ class DirectSender:
             TransactionReverted: If the contract refused the mined transaction.
             ChainUnavailable: If none of the transactions is mined within ``timeout_s``.
         """
-        candidates, deadline = list(hashes), time.monotonic() + self._timeout_s
+        candidates = list(hashes)
+        deadline = time.monotonic() + self._timeout_s
         requests: list[Request] = [("eth_getTransactionReceipt", [tx]) for tx in candidates]
         requests.append(("eth_getTransactionCount", [self.address, "latest"]))
         attempts = 0
@@ -190,7 +192,7 @@ class DirectSender:
 
     def _send_one(self, payload: Payload, gas: int, fees: Fees, nonce: int, name: str) -> Draft:
         """Send a transaction. If the nonce is already used, sign and send it with the next one."""
-        for _ in range(3):
+        for _ in range(SEND_ATTEMPTS):
             draft = self._sign(payload, gas, fees, nonce)
             if self.submit(draft) is SendResult.ACCEPTED:
                 return draft

@@ -92,8 +92,8 @@ class SharedStorage:
         """Create the home and caches of a user with their quotas. Return whether one was created.
 
         Raises:
-            ConfigError: If a parent directory does not exist or is not mounted, if a name is not a
-                directory of the user, or if the quota program fails.
+            ConfigError: If a parent directory does not exist or is not mounted, if one of the paths
+                exists but is not a directory of the user, or if the quota program fails.
         """
         for parent in (self._paths.homes, self._paths.shared_cache, self._paths.persistent_cache):
             if not self._is_mounted(parent):
@@ -105,11 +105,11 @@ class SharedStorage:
             (self._paths.shared_cache, str(user.uid)),
             (self._paths.persistent_cache, f"user-{user.uid}"),
         )
-        created = [_ensure_directory(parent, name, user) for parent, name in directories]
+        are_created = [_ensure_directory(parent, name, user) for parent, name in directories]
         if self._quota is not None:
             for parent, name in directories:
                 self._quota.set_on(parent / name)
-        return any(created)
+        return any(are_created)
 
 
 def _ensure_directory(parent: Path, name: str, user: GridUser) -> bool:
@@ -128,21 +128,21 @@ def _ensure_directory(parent: Path, name: str, user: GridUser) -> bool:
             is_new = False
         # The service runs as root with CAP_CHOWN only, so it cannot read a directory of a user.
         # O_PATH opens the directory without the permission to read it.
-        fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH, dir_fd=parent_fd)
+        path_fd = os.open(name, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_PATH, dir_fd=parent_fd)
         try:
-            has_new_owner = _change_owner(fd, user, path=parent / name)
+            has_new_owner = _change_owner(path_fd, user, path=parent / name)
             return is_new or has_new_owner
         finally:
-            os.close(fd)
+            os.close(path_fd)
     except OSError as error:
         raise ConfigError(f"cannot create {parent / name}", detail=str(error)) from error
     finally:
         os.close(parent_fd)
 
 
-def _change_owner(fd: int, user: GridUser, *, path: Path) -> bool:
+def _change_owner(path_fd: int, user: GridUser, *, path: Path) -> bool:
     """Change the owner of a directory from root to a user. Return whether the owner was changed."""
-    status = os.fstat(fd)
+    status = os.fstat(path_fd)
     if status.st_uid == user.uid:
         return False
     if status.st_uid != os.geteuid():
@@ -150,11 +150,12 @@ def _change_owner(fd: int, user: GridUser, *, path: Path) -> bool:
             f"cannot change the owner of {path} to uid {user.uid}",
             detail=f"it belongs to uid {status.st_uid}",
         )
-    directory_fd = os.open(".", os.O_DIRECTORY | os.O_RDONLY, dir_fd=fd)
+    # fchmod() and fchown() do not accept a descriptor of O_PATH, so the directory is opened again.
+    readable_fd = os.open(".", os.O_DIRECTORY | os.O_RDONLY, dir_fd=path_fd)
     try:
         if stat.S_IMODE(status.st_mode) != MODE:
-            os.fchmod(directory_fd, MODE)
-        os.fchown(directory_fd, user.uid, user.gid)
+            os.fchmod(readable_fd, MODE)
+        os.fchown(readable_fd, user.uid, user.gid)
     finally:
-        os.close(directory_fd)
+        os.close(readable_fd)
     return True

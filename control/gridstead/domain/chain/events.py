@@ -15,8 +15,8 @@ class ChainEventKind(Enum):
     JOB_REQUESTED = "job_requested"  # customer
     JOB_CLAIMED = "job_claimed"  # customer, provider
     JOB_REFUSED = "job_refused"  # customer, provider
-    JOB_TRANSITION = "job_transition"  # neither
-    # provider; it waits for approval, or was approved, removed, banned or unbanned
+    JOB_TRANSITION = "job_transition"  # no optional field
+    # provider. The provider waits for approval, or was approved, removed, banned or unbanned.
     PROVIDER_CHANGED = "provider_changed"
 
 

@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from gridstead.domain.contracts.deployment import (
-    HANDED_OVER,
     NOBODY,
     ROLE_NAMES,
     SEALABLE,
     SEALED,
+    TRANSFERABLE_CONTRACTS,
     GridState,
     Role,
 )
@@ -131,10 +131,11 @@ def find_constant(text: str) -> Constant:
     name = text.strip().replace("-", "").replace("_", "").lower()
     if name in by_name:
         return by_name[name]
-    close = difflib.get_close_matches(name, by_name, n=1)
-    guess = f"Did you mean {by_name[close[0]].name}? " if close else ""
+    similar_names = difflib.get_close_matches(name, by_name, n=1)
+    question = f"Did you mean {by_name[similar_names[0]].name}? " if similar_names else ""
     names = ", ".join(constant.name for constant in CONSTANTS)
-    raise InvalidInput(f"invalid constant {text[:80]!r}", hint=f"{guess}Specify one of: {names}.")
+    hint = f"{question}Specify one of: {names}."
+    raise InvalidInput(f"invalid constant {text[:80]!r}", hint=hint)
 
 
 def set_constant(
@@ -197,13 +198,13 @@ def revoke(state: GridState, sender: str, role: Role, account: str) -> tuple[Cha
     _check_admin(state, sender, changes)
     if role is Role.ADMIN:
         for change in changes:
-            _check_not_last(state, change.contract, account)
+            _check_not_last_admin(state, change.contract, account)
         changes += tuple(_withdraw_offers(state, sender, account))
     return changes
 
 
 def set_open(state: GridState, sender: str, *, is_open: bool) -> tuple[Change, ...]:
-    """Return the changes that open or close a set for new jobs. Existing jobs continue.
+    """Return the changes that open or similar_names a set for new jobs. Existing jobs continue.
 
     Raises:
         NotAllowed: If the sender is not admin of MetaScheduler.
@@ -329,7 +330,7 @@ def _revoke_in(state: GridState, contract: str, admin: str) -> list[Change]:
 
 def _offer(state: GridState, sender: str, new_owner: str) -> Iterator[Change]:
     """Yield the offers of the contracts that the sender owns."""
-    for contract in HANDED_OVER:
+    for contract in TRANSFERABLE_CONTRACTS:
         ownership = state.ownership(contract)
         if ownership.owner != sender or ownership.offered_to == new_owner:
             continue
@@ -366,7 +367,7 @@ def _accept_offers(
     Raises:
         NotAllowed: If an old admin still owns a contract and has not offered it.
     """
-    for contract in HANDED_OVER:
+    for contract in TRANSFERABLE_CONTRACTS:
         ownership = state.ownership(contract)
         if ownership.offered_to == new_owner:
             title = f"{contract} belongs to {new_owner}"
@@ -386,21 +387,23 @@ def _old_admin(state: GridState, contract: str, new_owner: str) -> str:
 
     Returns an empty text if there is none.
     """
-    appointed = _appointed(state, contract, new_owner)
+    appointed_admins = _appointed_admins(state, contract, new_owner)
     for holder in state.holders:
         if (holder.contract, holder.role, holder.account) == (contract, Role.ADMIN, new_owner):
-            return "" if holder.given_by in appointed else holder.given_by
+            is_appointed = holder.given_by in appointed_admins
+            return "" if is_appointed else holder.given_by
     return ""
 
 
-def _appointed(state: GridState, contract: str, new_owner: str) -> set[str]:
+def _appointed_admins(state: GridState, contract: str, new_owner: str) -> set[str]:
     """Return the new owner, the admins that it appointed, and the admins that these appointed."""
-    appointed: set[str] = set()
+    appointed_admins: set[str] = set()
     for holder in state.holders:
-        is_admin = (holder.contract, holder.role) == (contract, Role.ADMIN)
-        if is_admin and (holder.account == new_owner or holder.given_by in appointed):
-            appointed.add(holder.account)
-    return appointed
+        if (holder.contract, holder.role) != (contract, Role.ADMIN):
+            continue
+        if holder.account == new_owner or holder.given_by in appointed_admins:
+            appointed_admins.add(holder.account)
+    return appointed_admins
 
 
 def _check_searched(state: GridState, refusal: str) -> None:
@@ -417,9 +420,9 @@ def _check_searched(state: GridState, refusal: str) -> None:
 def _check_only_admin(state: GridState, new_owner: str) -> None:
     """Raise an error if a contract has an admin that the new owner did not appoint."""
     for contract in state.governed:
-        appointed = _appointed(state, contract, new_owner)
+        appointed_admins = _appointed_admins(state, contract, new_owner)
         for admin in state.accounts(contract, Role.ADMIN):
-            if admin not in appointed:
+            if admin not in appointed_admins:
                 hint = f"Run `gridstead contracts revoke admin {admin}` to remove this admin."
                 raise NotAllowed(f"{admin} is still admin of {contract}", hint=hint)
 
@@ -438,7 +441,8 @@ def _check_admin(state: GridState, sender: str, changes: Iterable[Change]) -> No
         raise NotAllowed(message, detail=f"its admin is {admins}")
 
 
-def _check_not_last(state: GridState, contract: str, account: str) -> None:
-    if set(state.accounts(contract, Role.ADMIN)) <= {account}:
+def _check_not_last_admin(state: GridState, contract: str, account: str) -> None:
+    other_admins = set(state.accounts(contract, Role.ADMIN)) - {account}
+    if not other_admins:
         hint = "Grant the role to another wallet first, or hand over."
         raise NotAllowed(f"{account} is the last admin of {contract}", hint=hint)

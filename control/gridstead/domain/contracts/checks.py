@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks whether a set of contracts is set up correctly.
 
-Source: docs/howto/contracts.md; contracts/README.md, roles and trust.
+Sources: docs/howto/contracts.md, and the section on roles and trust in contracts/README.md.
 """
 
 from __future__ import annotations
@@ -70,9 +70,12 @@ def _check_code_of(deployed: DeployedContract, state: GridState) -> Iterator[Dia
 
 def _check_addresses(state: GridState, expected: Mapping[str, str]) -> Iterator[Diagnostic]:
     for contract, address in state.addresses.items():
-        in_file = expected.get(contract, address)
-        if in_file != address:
-            text = f"MetaScheduler uses {contract} {address}, the deployment file names {in_file}"
+        expected_address = expected.get(contract, address)
+        if expected_address != address:
+            text = (
+                f"MetaScheduler uses {contract} {address}, "
+                f"the deployment file names {expected_address}"
+            )
             hint = "Use the deployment file of this set."
             yield _diagnostic(where=(contract,), what=text, hint=hint)
     repository = state.addresses["JobRepository"]
@@ -89,7 +92,7 @@ def _check_roles(state: GridState) -> Iterator[Diagnostic]:
         if role is Role.CONTRACT:
             yield from _check_writers(state, contract)
         else:
-            yield from _check_is_held(state, contract, role)
+            yield from _check_role_is_held(state, contract, role)
     yield from _check_searched(state)
     yield from _check_sealed(state)
     for role in GRANTABLE:
@@ -98,13 +101,14 @@ def _check_roles(state: GridState) -> Iterator[Diagnostic]:
 
 def _check_writers(state: GridState, contract: str) -> Iterator[Diagnostic]:
     """Check that MetaScheduler, and no other account, may write to a contract."""
-    grid, writers = state.addresses["MetaScheduler"], state.accounts(contract, Role.CONTRACT)
-    if grid not in writers:
+    meta_scheduler = state.addresses["MetaScheduler"]
+    writers = state.accounts(contract, Role.CONTRACT)
+    if meta_scheduler not in writers:
         text = f"MetaScheduler does not have its role in {contract}"
         hint = "Run `gridstead contracts deploy` again."
         yield _diagnostic(where=(contract,), what=text, hint=hint)
     for account in writers:
-        if account == grid:
+        if account == meta_scheduler:
             continue
         text = f"{account} may write to {contract} as if it were MetaScheduler"
         hint = f"Run `gridstead contracts revoke contract {account}` at once."
@@ -116,7 +120,7 @@ def _check_writers(state: GridState, contract: str) -> Iterator[Diagnostic]:
         yield _diagnostic(where=(contract,), what=text, hint=hint, severity=Severity.POWER)
 
 
-def _check_is_held(state: GridState, contract: str, role: Role) -> Iterator[Diagnostic]:
+def _check_role_is_held(state: GridState, contract: str, role: Role) -> Iterator[Diagnostic]:
     """Check that an account holds a role in a contract. JobRepository may be sealed."""
     may_be_empty = (contract, role) == (SEALABLE, Role.ADMIN)
     if may_be_empty or state.first_block is None or state.accounts(contract, role):

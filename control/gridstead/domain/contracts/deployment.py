@@ -21,7 +21,8 @@ OWNED_CONTRACTS = ("Constants", "Credit", "ProviderJobQueues")
 SEALABLE = "JobRepository"
 # Deployment files store this title of a step. A released title never changes.
 SEALED = f"nobody can name a writer to {SEALABLE} any more"
-HANDED_OVER = ("Constants", "Credit")  # ProviderJobQueues always belongs to MetaScheduler
+# ProviderJobQueues is not transferable: it always belongs to MetaScheduler.
+TRANSFERABLE_CONTRACTS = ("Constants", "Credit")
 
 
 class Role(Enum):
@@ -98,8 +99,8 @@ class Ownership:
     Attributes:
         contract: The name of the contract.
         owner: The address of the owner.
-        offered_to: The address to which the ownership is offered. Empty if to nobody. None if
-            contracts of this generation have no offers.
+        offered_to: The address to which the ownership is offered. Empty if there is no offer.
+            None if contracts of this generation have no offers.
     """
 
     contract: str
@@ -194,7 +195,7 @@ class GridState:
 
     def ownership(self, contract: str) -> Ownership:
         """Return the ownership of a contract."""
-        return next(owned for owned in self.owners if owned.contract == contract)
+        return next(ownership for ownership in self.owners if ownership.contract == contract)
 
 
 def parse_role(text: str, allowed: Iterable[Role] = GRANTABLE) -> Role:

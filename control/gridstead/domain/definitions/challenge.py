@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from itertools import product
 
 NONCE_LIFE_S = 600
-# Our challenges are shorter. Parsing longer text could crash the process: it may be nested deeply.
+# Our challenges are shorter. Longer text is not parsed: deep nesting could crash the process.
 MAX_CHALLENGE_BYTES = 256
 RANDOM_BYTES = 6
 
@@ -64,6 +64,7 @@ def nonce_end(keys: Iterable[bytes], nonce: str, *, address: str) -> int | None:
     if len(decoded) != _NONCE_BYTES or base64.b64encode(decoded).decode() != nonce:
         return None
     content, tag = decoded[:-_TAG_BYTES], decoded[-_TAG_BYTES:]
+    # The nonce may have been created for this address or for any address.
     for key, wallet in product(keys, (address, "")):
         if hmac.compare_digest(tag, _tag(key, content, wallet)):
             return int.from_bytes(content[:_TIME_BYTES]) + NONCE_LIFE_S

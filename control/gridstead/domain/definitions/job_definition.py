@@ -25,7 +25,7 @@ Recover: TypeAlias = Callable[[bytes, bytes], str]
 The message is signed as EIP-191 text. The signature is r, s and v; wallets use 0, 1, 27 or 28 for
 v. Raises InvalidInput if the signature is malformed."""
 
-_OPEN = frozenset({JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING})
+_OPEN_STATES = frozenset({JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class Holdings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resealed:
-    """The result of encrypting some records with the newest key, which had an old key.
+    """The result of one reseal: some records that had an old key now have the newest key.
 
     Attributes:
         count: Number of records that were encrypted again.
@@ -165,4 +165,4 @@ def refusal(job: Job, request: ScriptRequest) -> str | None:
 
 def is_open(job: Job, request: ScriptRequest) -> bool:
     """Return whether a job is matched and hot, and names the requested script."""
-    return job.state in _OPEN and job.batch_location_hash == request.batch_location_hash
+    return job.state in _OPEN_STATES and job.batch_location_hash == request.batch_location_hash

@@ -98,7 +98,7 @@ def paid_minutes_floor(escrow: int, price_per_min: int) -> int | None:
 def paid_seconds_ceil(escrow: int, price_per_min: int) -> int:
     """Return the seconds after which an escrow is used up, rounded up, at most MAX_PAID_MINUTES.
 
-    The time is rounded up because the settlement deadline of the provider starts at its end.
+    The time is rounded up because the provider's time for the settlement starts when it ends.
 
     Guarantee: equals ``Billing.paidSecondsUp`` in contracts/src/libraries/Billing.sol.
     """

@@ -6,8 +6,8 @@ again with a new deployment of the contracts and on a new devnet, and a reorg ca
 *job key* is the job id and the batch location hash, which is a salted hash of the script. So two
 jobs that get the same number before and after a reorg have different job keys.
 
-In Slurm the job number is the job name, by which a job can be found. The user of the job can change
-the name. The job key is the AdminComment, which the user cannot change.
+In Slurm the job name is the job number. Jobs are found by this name, but the user of a job can
+change it. The job key is the AdminComment, which the user cannot change.
 
 Rule 1: the program represents a job by a ``JobId`` or a ``JobKey``, not by its number or a text.
 Rule 2: only adapters, rpc and cli convert these classes from and to texts. The two texts that

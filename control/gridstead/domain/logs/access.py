@@ -3,7 +3,7 @@
 
 A writer needs the *write token* of the job. The Job Definition service sends it to the provider
 with the script. The logger has the same key and verifies the token itself. A token is valid for one
-log of one owner, until a time.
+log of one owner, and it expires.
 
 A reader signs a text with the owner's wallet. The text contains the purpose and the time, so the
 signature is valid for one purpose and for a few minutes.
@@ -52,7 +52,10 @@ def check_key(key: bytes) -> None:
 
 
 def token_end(now: int, *, paid_s: int) -> int:
-    """Return when the token of a job expires. Units: Unix seconds; ``paid_s`` seconds."""
+    """Return when the token of a job expires.
+
+    Units: ``now`` and the result are Unix seconds, ``paid_s`` is seconds.
+    """
     return now + min(paid_s + TOKEN_GRACE_S, LONGEST_TOKEN_S)
 
 

@@ -296,13 +296,13 @@ def plan_site(events: Iterable[PlaybookEvent], jobs: Iterable[RunningJob] | None
     all_events = tuple(events)
     all_effects = effects(all_events)
     hosts = sorted({effect.host for effect in all_effects})
-    jobs_on = None if jobs is None else _jobs_on(hosts, tuple(jobs))
-    drains = {effect.host for effect in all_effects if _requires_drain(effect, jobs_on)}
+    jobs_by_host = None if jobs is None else _jobs_by_host(hosts, tuple(jobs))
+    drains = {effect.host for effect in all_effects if _requires_drain(effect, jobs_by_host)}
     return SitePlan(
         changes=changes(all_events),
         effects=all_effects,
         drains=tuple(sorted(drains)),
-        jobs=jobs_on,
+        jobs=jobs_by_host,
     )
 
 
@@ -330,7 +330,7 @@ def _effects_of(event: HostFinished) -> list[Effect]:
     return [Effect(host=event.host, verb=verb, to=name) for name in objects]
 
 
-def _jobs_on(
+def _jobs_by_host(
     hosts: Iterable[str], jobs: tuple[RunningJob, ...]
 ) -> dict[str, tuple[RunningJob, ...]]:
     """Return the running jobs on each host."""
@@ -340,9 +340,11 @@ def _jobs_on(
     return by_host
 
 
-def _requires_drain(effect: Effect, jobs_on: Mapping[str, tuple[RunningJob, ...]] | None) -> bool:
+def _requires_drain(
+    effect: Effect, jobs_by_host: Mapping[str, tuple[RunningJob, ...]] | None
+) -> bool:
     """Return whether an effect drains its node, or requires that the node is drained before."""
     if effect.verb is Verb.DRAIN:
         return True
-    has_jobs = jobs_on is not None and bool(jobs_on[effect.host])
+    has_jobs = jobs_by_host is not None and bool(jobs_by_host[effect.host])
     return has_jobs and effect.verb in VERBS_THAT_END_JOBS

@@ -21,8 +21,9 @@ from gridstead.errors import NotAllowed, UnexpectedOutput
 
 ROOT_UID = 0
 MAX_CREDENTIAL_LIFE_S = 60
-_BATCH_STEP_NAMES = frozenset({"batch", "4294967291"})
+_BATCH_STEP_NAMES = frozenset({"batch", "4294967291"})  # the number is SLURM_BATCH_SCRIPT
 _RECORD_VERSION = 1
+# For example: gridstead1 end 17 200001 batch node1 0 1700000000
 _REPORT = re.compile(
     r"gridstead1 (start|end) (\d{1,10}) (\d{1,10}) ([a-z0-9]{1,16}) "
     r"[\w.-]{1,255} \d{1,12} (\d{1,12})"
@@ -125,7 +126,7 @@ class RateLimit:
 
     per_second: float
     burst: float
-    _tokens: float = -1.0
+    _tokens: float = -1.0  # negative before the first call
     _refilled_at: float = 0.0
 
     def allows(self, now: float) -> bool:

@@ -9,6 +9,7 @@ from itertools import product
 
 from gridstead.errors import UnexpectedOutput
 
+# Ranges in brackets, the text between brackets, or the comma between two names.
 _PART = re.compile(r"\[([0-9,-]+)\]|([^\[\],]+)|(,)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 

@@ -108,19 +108,21 @@ def assess(
     if live_sample is None:
         return Unknown()
     not_before = (record.claimed_at or 0) - wait_times.clock_skew_s
-    listed = _attempts_of(record, live_sample.attempts, customer=customer, not_before=not_before)
-    alive = [attempt for attempt in listed if attempt.is_alive]
+    listed_attempts = _attempts_of(
+        record, live_sample.attempts, customer=customer, not_before=not_before
+    )
+    alive = [attempt for attempt in listed_attempts if attempt.is_alive]
     if alive:
         return _assess_alive(alive, accounting_sample)
     if accounting_sample is None and record.submit_intended_at is None:
         return Unknown()
-    recorded: list[Attempt] = []
+    recorded_attempts: list[Attempt] = []
     if accounting_sample is not None:
-        recorded = _attempts_of(
+        recorded_attempts = _attempts_of(
             record, accounting_sample.attempts, customer=customer, not_before=not_before
         )
     evidence = _assess_ended(
-        record, listed, recorded, live_sample=live_sample, wait_times=wait_times
+        record, listed_attempts, recorded_attempts, live_sample=live_sample, wait_times=wait_times
     )
     if evidence is not None:
         return evidence
@@ -158,14 +160,16 @@ def _assess_alive(
     If several attempts are alive, the earliest attempt that has started is the job. If none has
     started, the earliest attempt is the job. The other attempts are duplicates.
     """
-    in_order = sorted(alive, key=lambda attempt: (attempt.submitted_at, attempt.slurm_job_id))
-    started = [attempt for attempt in in_order if attempt.has_started]
-    chosen = started[0] if started else in_order[0]
-    ended = _recorded_end(chosen, accounting_sample)
+    sorted_attempts = sorted(
+        alive, key=lambda attempt: (attempt.submitted_at, attempt.slurm_job_id)
+    )
+    started = [attempt for attempt in sorted_attempts if attempt.has_started]
+    job_attempt = started[0] if started else sorted_attempts[0]
+    ended = _recorded_end(job_attempt, accounting_sample)
     if ended is not None:
         return Ended(attempt=ended)
-    in_order.remove(chosen)
-    return Alive(attempt=chosen, duplicates=tuple(in_order))
+    sorted_attempts.remove(job_attempt)
+    return Alive(attempt=job_attempt, duplicates=tuple(sorted_attempts))
 
 
 def _recorded_end(attempt: Attempt, accounting_sample: AccountingSample | None) -> Attempt | None:
@@ -196,8 +200,8 @@ def _run_identity(attempt: Attempt) -> tuple[object, ...]:
 
 def _assess_ended(
     record: JournalRecord,
-    listed: Iterable[Attempt],
-    recorded: Iterable[Attempt],
+    listed_attempts: Iterable[Attempt],
+    recorded_attempts: Iterable[Attempt],
     *,
     live_sample: LiveSample,
     wait_times: WaitTimes,
@@ -207,10 +211,10 @@ def _assess_ended(
     The billed time comes from slurmdbd's record. slurmctld's record is used only if slurmdbd still
     has no record after ``wait_times.accounting_s``.
     """
-    ended = _latest_end(record, recorded)
+    ended = _latest_end(record, recorded_attempts)
     if ended is not None:
         return Ended(attempt=ended)
-    ended = _latest_end(record, listed)
+    ended = _latest_end(record, listed_attempts)
     if ended is None:
         return None
     is_overdue = live_sample.taken_at - (ended.ended_at or 0) > wait_times.accounting_s
@@ -223,8 +227,10 @@ def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt |
     Attempts with the Slurm job id of the journal take precedence over other attempts.
     """
     ended = [attempt for attempt in attempts if not attempt.is_alive and attempt.ended_at]
-    journaled = [attempt for attempt in ended if attempt.slurm_job_id == record.slurm_job_id]
-    candidates = journaled or ended
+    journaled_attempts = [
+        attempt for attempt in ended if attempt.slurm_job_id == record.slurm_job_id
+    ]
+    candidates = journaled_attempts or ended
     if not candidates:
         return None
     return max(candidates, key=lambda attempt: (attempt.submitted_at, attempt.ended_at or 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a supervisor: its entries, and the record of a job that the entries result in.
+"""The journal of a supervisor: its entries, and the records of jobs that are computed from them.
 
 The supervisor replays the entries of a job to get the record of the job. It writes one entry before
 it starts a submission (SUBMIT_INTENDED), and another entry when the result is known. If it crashes

@@ -53,8 +53,10 @@ def must_register(offered: Register, current: Provider | None, waiting: Provider
     Returns:
         False if one of the two records equals the offer, otherwise True.
     """
-    terms = (offered.hardware, offered.prices, offered.labels)
+    offered_values = (offered.hardware, offered.prices, offered.labels)
     for record in (current, waiting):
-        if record is not None and (record.hardware, record.prices, record.labels) == terms:
+        if record is None:
+            continue
+        if (record.hardware, record.prices, record.labels) == offered_values:
             return False
     return True

@@ -291,7 +291,9 @@ def _report_end(job: Job, attempt: Attempt, snapshot: Snapshot, rules: Rules) ->
     if job.state is JobState.SCHEDULED:
         if attempt.has_started:
             yield _put_set_running(job, attempt)
-            if is_legal(job.state, state) or rules.plain_slack_min is not None:
+            is_accepted_without_start = is_legal(job.state, state)
+            is_plain = rules.plain_slack_min is not None
+            if is_accepted_without_start or is_plain:
                 return
         elif state not in {JobState.CANCELLED, JobState.FAILED}:
             state = JobState.PANICKED

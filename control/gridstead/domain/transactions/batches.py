@@ -68,7 +68,7 @@ class _Batch:
     entry_ids: list[int] = field(default_factory=list)
 
     def accepts(self, limit: int, gas: int) -> bool:
-        """Return whether a call fits that uses this gas and allows this batch size."""
+        """Return whether a call fits that uses ``gas`` and allows ``limit`` calls in its batch."""
         return len(self.entry_ids) < limit and gas <= self.remaining_gas
 
     def add(self, entry_id: int, limit: int, gas: int) -> None:

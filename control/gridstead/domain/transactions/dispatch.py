@@ -154,21 +154,27 @@ class _TransactionPlanner:
     def decide(self) -> TransactionPlan:
         changes = {entry.id: self._change_of(entry) for entry in self.view.entries}
         withdrawn = self._nonces_to_withdraw(changes.values())
-        live = self._live_transactions(withdrawn)
-        self._requeue(changes, live.values())
+        live_transactions = self._live_transactions(withdrawn)
+        self._requeue(changes, live_transactions.values())
 
         next_nonce = self._next_nonce()
         first_free = self.view.first_free_nonce
-        pending = [transaction for transaction in live.values() if transaction.nonce >= first_free]
-        stuck = set(filter(self._is_stuck, pending[: self.policy.max_replacements]))
-        gap_fillers = self._gap_fillers(live, next_nonce)
+        pending = [
+            transaction
+            for transaction in live_transactions.values()
+            if transaction.nonce >= first_free
+        ]
+        stuck_transactions = set(filter(self._is_stuck, pending[: self.policy.max_replacements]))
+        gap_fillers = self._gap_fillers(live_transactions, next_nonce)
         return TransactionPlan(
             changes=tuple(self._new_states(changes)),
             withdrawn=withdrawn,
             closed=tuple(filter(self._is_closed, sorted(self.by_nonce))),
-            replacements=(*gap_fillers, *self._replacements(pending, stuck)),
-            resend=tuple(self._resend(pending, stuck)),
-            batches=tuple(self._batches(changes, live.values(), next_nonce - self.view.nonce)),
+            replacements=(*gap_fillers, *self._replacements(pending, stuck_transactions)),
+            resend=tuple(self._resend(pending, stuck_transactions)),
+            batches=tuple(
+                self._batches(changes, live_transactions.values(), next_nonce - self.view.nonce)
+            ),
             next_nonce=next_nonce,
         )
 
@@ -179,7 +185,7 @@ class _TransactionPlanner:
         transactions = self.by_entry.get(entry.id, [])
         receipts = self._receipts_of(transactions)
         for receipt in receipts:
-            if receipt.succeeded and _why_skipped(entry, receipt) is None:
+            if receipt.succeeded and _skip_reason(entry, receipt) is None:
                 state = SendState.FINAL if self._is_final(receipt) else SendState.MINED
                 return EntryChange(entry_id=entry.id, state=state)
         if any(map(self._is_pending, transactions)):
@@ -188,7 +194,7 @@ class _TransactionPlanner:
             return self._unsent_change(entry)
         if not self._is_final(receipts[0]):
             return EntryChange(entry_id=entry.id, state=SendState.MINED)
-        reason = _why_skipped(entry, receipts[0]) or "the transaction failed"
+        reason = _skip_reason(entry, receipts[0]) or "the transaction failed"
         return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
 
     def _unsent_change(self, entry: OutboxEntry) -> EntryChange:
@@ -207,10 +213,12 @@ class _TransactionPlanner:
             return EntryChange(entry_id=entry.id, state=SendState.REJECTED, reason=reason)
         return EntryChange(entry_id=entry.id, state=state)
 
-    def _requeue(self, changes: dict[int, EntryChange], live: Iterable[Transaction]) -> None:
+    def _requeue(
+        self, changes: dict[int, EntryChange], live_transactions: Iterable[Transaction]
+    ) -> None:
         """Queue each sent entry again whose transaction this plan withdraws."""
         live_entry_ids: set[int] = set()
-        for transaction in live:
+        for transaction in live_transactions:
             live_entry_ids.update(transaction.entry_ids)
         for entry_id, change in changes.items():
             if change.state is SendState.SENT and entry_id not in live_entry_ids:
@@ -227,10 +235,10 @@ class _TransactionPlanner:
 
     def _nonces_to_withdraw(self, changes: Iterable[EntryChange]) -> tuple[int, ...]:
         """Return the nonces with a pending transaction that carries a rejected call. Sorted."""
-        rejected = {change.entry_id for change in changes if change.state is SendState.REJECTED}
+        rejected_ids = {change.entry_id for change in changes if change.state is SendState.REJECTED}
         nonces = set()
         for transaction in filter(self._is_pending, self.view.transactions):
-            if not rejected.isdisjoint(transaction.entry_ids):
+            if not rejected_ids.isdisjoint(transaction.entry_ids):
                 nonces.add(transaction.nonce)
         return tuple(sorted(nonces))
 
@@ -239,12 +247,12 @@ class _TransactionPlanner:
 
         The newest transaction of a nonce offers the highest fees. Nonces to withdraw are left out.
         """
-        live = {}
+        live_transactions = {}
         for nonce in sorted(self.by_nonce):
             pending = self._pending_transactions(nonce)
             if pending and nonce not in withdrawn:
-                live[nonce] = pending[-1]
-        return live
+                live_transactions[nonce] = pending[-1]
+        return live_transactions
 
     def _next_nonce(self) -> int:
         """Return the lowest nonce above all transactions."""
@@ -283,18 +291,20 @@ class _TransactionPlanner:
 
     # Replacing and sending again
 
-    def _gap_fillers(self, live: Mapping[int, Transaction], next_nonce: int) -> Iterator[Slot]:
+    def _gap_fillers(
+        self, live_transactions: Mapping[int, Transaction], next_nonce: int
+    ) -> Iterator[Slot]:
         """Yield a slot without entries for each nonce gap.
 
         A nonce below the first free one is no gap, although it may have no receipt yet: a mined
         transaction has used it.
         """
         for nonce in range(self.view.first_free_nonce, next_nonce):
-            if nonce not in live:
-                yield Slot(nonce=nonce, entry_ids=(), fees=self._fees(nonce))
+            if nonce not in live_transactions:
+                yield Slot(nonce=nonce, entry_ids=(), fees=self._fees_for(nonce))
 
     def _replacements(
-        self, pending: Iterable[Transaction], stuck: Collection[Transaction]
+        self, pending: Iterable[Transaction], stuck_transactions: Collection[Transaction]
     ) -> Iterator[Slot]:
         """Yield a slot for each stuck transaction whose calls may be sent.
 
@@ -302,21 +312,21 @@ class _TransactionPlanner:
         transaction uses the nonce, and the calls return to the queue.
         """
         for transaction in pending:
-            if transaction not in stuck:
+            if transaction not in stuck_transactions:
                 continue
             entry_ids = transaction.entry_ids
             if all(map(self._is_refused, self._pending_transactions(transaction.nonce))):
                 entry_ids = ()
             if self.view.are_cleared(entry_ids):
-                fees = self._fees(transaction.nonce)
+                fees = self._fees_for(transaction.nonce)
                 yield Slot(nonce=transaction.nonce, entry_ids=entry_ids, fees=fees)
 
     def _resend(
-        self, pending: Iterable[Transaction], stuck: Collection[Transaction]
+        self, pending: Iterable[Transaction], stuck_transactions: Collection[Transaction]
     ) -> Iterator[Transaction]:
         """Yield the transactions that must be sent now, for the first time or again."""
         for newest in pending:
-            if newest in stuck or not self.view.are_cleared(newest.entry_ids):
+            if newest in stuck_transactions or not self.view.are_cleared(newest.entry_ids):
                 continue
             transaction = self._sendable_version(newest)
             if self._is_due(transaction):
@@ -340,7 +350,7 @@ class _TransactionPlanner:
     def _is_stuck(self, transaction: Transaction) -> bool:
         """Return whether a transaction needs higher fees that are within the limit."""
         waiting = self.view.waiting.get(transaction.hash)
-        if waiting is None or self._is_too_expensive(self._fees(transaction.nonce)):
+        if waiting is None or self._is_too_expensive(self._fees_for(transaction.nonce)):
             return False
         return waiting.underpriced or self.view.now - waiting.since >= self.policy.replace_after_s
 
@@ -352,7 +362,7 @@ class _TransactionPlanner:
         factor, current = self.policy.max_fee_factor, self.view.fees
         return fees.max_fee > factor * current.max_fee or fees.tip > factor * current.tip
 
-    def _fees(self, nonce: int) -> Fees:
+    def _fees_for(self, nonce: int) -> Fees:
         """Return the fees that the next transaction of a nonce must offer."""
         max_fee, tip = self.view.fees.max_fee, self.view.fees.tip
         for transaction in self.by_nonce.get(nonce, []):
@@ -364,7 +374,10 @@ class _TransactionPlanner:
     # New transactions
 
     def _batches(
-        self, changes: Mapping[int, EntryChange], live: Iterable[Transaction], open_nonces: int
+        self,
+        changes: Mapping[int, EntryChange],
+        live_transactions: Iterable[Transaction],
+        open_nonces: int,
     ) -> Iterator[tuple[int, ...]]:
         """Yield the new batches that fit into the limits of the pending transactions.
 
@@ -372,11 +385,11 @@ class _TransactionPlanner:
 
         Args:
             changes: The states of all entries, by entry id.
-            live: The pending transactions.
+            live_transactions: The pending transactions.
             open_nonces: How many nonces are in use above the confirmed ones.
         """
         view, policy = self.view, self.policy
-        pending_gas = sum(self._gas(transaction.entry_ids) for transaction in live)
+        pending_gas = sum(self._max_gas(transaction.entry_ids) for transaction in live_transactions)
         gas_for_pending = policy.blocks_ahead * view.gas_limit - pending_gas
         remaining_gas = min(gas_for_pending, policy.blocks_at_once * view.gas_limit)
         batches = pack(
@@ -387,7 +400,7 @@ class _TransactionPlanner:
             refusals=view.refusals,
         )
         for entry_ids in islice(batches, max(0, policy.in_flight - open_nonces)):
-            remaining_gas -= self._gas(entry_ids)
+            remaining_gas -= self._max_gas(entry_ids)
             if remaining_gas < 0 and open_nonces > 0:
                 return
             open_nonces += 1
@@ -400,12 +413,12 @@ class _TransactionPlanner:
             if is_queued and self.view.are_cleared([entry.id]):
                 yield entry
 
-    def _gas(self, entry_ids: Iterable[int]) -> int:
+    def _max_gas(self, entry_ids: Iterable[int]) -> int:
         """Return the maximum gas of a transaction with the calls of these entries."""
         return BASE_GAS + sum(self.view.gas.get(entry_id, 0) for entry_id in entry_ids)
 
 
-def _why_skipped(entry: OutboxEntry, receipt: Receipt) -> str | None:
+def _skip_reason(entry: OutboxEntry, receipt: Receipt) -> str | None:
     """Return why the contract skipped the entry's call. Returns None if it was not skipped."""
     job_key = job_key_of(entry.call)
     return None if job_key is None else receipt.skipped.get(job_key.job_id)

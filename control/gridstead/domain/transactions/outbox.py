@@ -114,7 +114,7 @@ class Reply:
     """The answer of a node to a signed transaction.
 
     Attributes:
-        result: How the node took the transaction.
+        result: How the node answered the transaction.
         message: The node's error message. Empty if the result needs none.
     """
 

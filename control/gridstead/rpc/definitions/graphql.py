@@ -35,6 +35,7 @@ MAX_JSON_DEPTH = 32
 MAX_JSON_VALUES = 20_000  # the error message for each wrong value takes 2 KiB of memory
 WORKERS = 16
 
+# Matches a JSON string with its quotes, a bracket, a brace or a comma. "*+" prevents backtracking.
 _STRING_OR_PUNCTUATION = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},]', re.DOTALL)
 
 
@@ -171,7 +172,7 @@ def _exceeded_limit(body: bytes) -> str | None:
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return the request's body, or None if it is too large. The rest of it is then not read."""
+    """Return the request's body, or None if it is too large. Then the rest is not read."""
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -37,7 +37,7 @@ MAX_QUERY_CHARS = 16 * 1024
 MAX_QUERY_TOKENS = 1000
 MAX_CACHED = 64
 MAX_CACHED_CHARS = 1024
-_PROBLEMS_KEY = "problems"  # _format adds this key, and _split removes it
+_PROBLEMS_KEY = "problems"  # _format adds this key, _split_by_rule removes it
 
 # Errors may quote the caller's workflow, so they must not be logged. This logger drops them.
 _SILENT = logging.Logger("silent", level=logging.CRITICAL + 1)  # noqa: LOG001
@@ -95,7 +95,7 @@ class Requests:
         self._rules: list[type[ASTValidationRule]] = [_SingleWorkflow]
         if not introspection:
             self._rules.append(NoSchemaIntrospectionCustomRule)
-        self._valid: OrderedDict[str, DocumentNode] = OrderedDict()
+        self._valid_documents: OrderedDict[str, DocumentNode] = OrderedDict()
         self._lock = threading.Lock()
 
     def answer(self, data: Mapping[str, Any], charge: Charge) -> tuple[int, dict[str, Any]]:
@@ -120,7 +120,7 @@ class Requests:
         )
         errors: list[dict[str, Any]] = []
         for error in answer.get("errors", ()):
-            errors += _split(error)
+            errors += _split_by_rule(error)
         if errors:
             answer["errors"] = errors
         is_executed = all("path" in error for error in errors)  # an error in a field has a path
@@ -128,7 +128,7 @@ class Requests:
 
     def _parse(self, _context: object, data: Mapping[str, Any]) -> DocumentNode:
         with self._lock:
-            cached = self._valid.get(data["query"])
+            cached = self._valid_documents.get(data["query"])
         return cached or _parse(data["query"])
 
     def _validate(
@@ -142,15 +142,15 @@ class Requests:
         document = document_ast
         body = document.loc.source.body if document.loc else ""
         with self._lock:
-            if self._valid.get(body) is document:
-                self._valid.move_to_end(body)
+            if self._valid_documents.get(body) is document:
+                self._valid_documents.move_to_end(body)
                 return []
         errors = validate_document(schema, document, rules=rules, max_errors=max_errors)
         if not errors and len(body) <= MAX_CACHED_CHARS and '"' not in body:
             with self._lock:
-                self._valid[body] = document
-                if len(self._valid) > MAX_CACHED:
-                    self._valid.popitem(last=False)
+                self._valid_documents[body] = document
+                if len(self._valid_documents) > MAX_CACHED:
+                    self._valid_documents.popitem(last=False)
         return errors
 
 
@@ -191,7 +191,7 @@ def _format(error: GraphQLError, _debug: object) -> dict[str, Any]:
     return _wire_error(error, error.message, {"type": "validation", **(error.extensions or {})})
 
 
-def _split(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _split_by_rule(error: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield one error for each broken rule, or the error itself."""
     problems: tuple[WorkflowProblem, ...] = error["extensions"].pop(_PROBLEMS_KEY, ())
     if not problems:

@@ -57,10 +57,11 @@ class SBatchServer:
     Args:
         address: ``host:port`` to listen on; port 0 selects a free one.
         tls: Certificate and key of the server.
-        challenge: Returns a challenge for a wallet's address, or for any wallet if it is empty.
+        challenge: Returns a challenge for the address of a wallet. If the address is empty, any
+            wallet may use the challenge.
         get_sbatch: Returns the script for a request.
         calls: Rate limit of calls.
-        to_job_id: Returns the id of the grid's job with a number.
+        to_job_id: Returns the job id of a job number.
     """
 
     def __init__(
@@ -74,7 +75,9 @@ class SBatchServer:
         to_job_id: ToJobId,
     ) -> None:
         self._server = grpc_server(threads=THREADS)
-        add_AuthAPIServicer_to_server(_Auth(challenge, calls), self._server)  # type: ignore[no-untyped-call] # generated
+        # The generated functions have no types.
+        auth = _Auth(challenge, calls)
+        add_AuthAPIServicer_to_server(auth, self._server)  # type: ignore[no-untyped-call]
         sbatch = _SBatch(get_sbatch, calls, to_job_id)
         add_SBatchAPIServicer_to_server(sbatch, self._server)  # type: ignore[no-untyped-call]
         add_health(self._server)

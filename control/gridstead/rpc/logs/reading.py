@@ -34,7 +34,7 @@ WATCH_S = 10.0
 MAX_READERS = 3000  # fewer than MAX_STREAMS, so that writers always have streams
 MAX_READERS_PER_OWNER = 100
 
-Name: TypeAlias = tuple[str, str]
+LogKey: TypeAlias = tuple[str, str]
 """(owner, log name)."""
 
 _CODES: dict[type[GridsteadError], grpc.StatusCode] = {
@@ -59,7 +59,7 @@ class ReadService(Protocol):
         ...
 
     def find(self, owner: str, log_name: str, log_identity: str) -> LogId | None:
-        """Return the log with this identity; if the identity is empty, the newest log."""
+        """Return the log with this identity; if the identity is empty, the newest one."""
         ...
 
     def read(self, log_id: LogId, after: int) -> tuple[StoredChunk, ...]:
@@ -75,41 +75,41 @@ class Readers:
     """The readers that follow logs. Not thread-safe: used by one event loop."""
 
     def __init__(self) -> None:
-        self._waiting: defaultdict[Name, set[asyncio.Event]] = defaultdict(set)
-        self._owners: Counter[str] = Counter()
+        self._waiting_readers: defaultdict[LogKey, set[asyncio.Event]] = defaultdict(set)
+        self._reader_counts: Counter[str] = Counter()
 
     @property
     def count(self) -> int:
         """The number of readers."""
-        return self._owners.total()
+        return self._reader_counts.total()
 
-    def notify(self, name: Name) -> None:
+    def notify(self, log_key: LogKey) -> None:
         """Wake the readers of this log."""
-        for event in self._waiting.get(name, ()):
+        for event in self._waiting_readers.get(log_key, ()):
             event.set()
 
     @contextmanager
-    def reader(self, name: Name) -> Iterator[asyncio.Event]:
+    def reader(self, log_key: LogKey) -> Iterator[asyncio.Event]:
         """Yield an event that is set when the log has new lines.
 
         Raises:
             LoggerUnavailable: If there are too many readers.
         """
-        owner, _ = name
-        if self.count >= MAX_READERS or self._owners[owner] >= MAX_READERS_PER_OWNER:
+        owner, _ = log_key
+        if self.count >= MAX_READERS or self._reader_counts[owner] >= MAX_READERS_PER_OWNER:
             raise LoggerUnavailable("too many readers", detail="RESOURCE_EXHAUSTED")
         event = asyncio.Event()
-        self._owners[owner] += 1
-        self._waiting[name].add(event)
+        self._reader_counts[owner] += 1
+        self._waiting_readers[log_key].add(event)
         try:
             yield event
         finally:
-            self._waiting[name].discard(event)
-            if not self._waiting[name]:
-                del self._waiting[name]
-            self._owners[owner] -= 1
-            if not self._owners[owner]:
-                del self._owners[owner]
+            self._waiting_readers[log_key].discard(event)
+            if not self._waiting_readers[log_key]:
+                del self._waiting_readers[log_key]
+            self._reader_counts[owner] -= 1
+            if not self._reader_counts[owner]:
+                del self._reader_counts[owner]
 
 
 class LogReader:
@@ -126,16 +126,16 @@ class LogReader:
 
     async def read(self, request: ReadRequest) -> AsyncGenerator[ReadResponse]:
         """Yield the lines of a log; the stream ends only if the request has ``until_now``."""
-        name = self._service.authorize_read(
+        log_key = self._service.authorize_read(
             request.address, request.log_name, request.timestamp, request.signed_hash
         )
         position = request.after
         to_responses = _as_chunks if request.chunks else _as_lines
         log: LogId | None = None
-        with self._readers.reader(name) as has_new_lines:
+        with self._readers.reader(log_key) as new_lines:
             while True:
-                has_new_lines.clear()
-                log = log or self._service.find(*name, request.log_identity)
+                new_lines.clear()
+                log = log or self._service.find(*log_key, request.log_identity)
                 stored = self._service.read(log, position) if log else ()
                 for chunk in stored:
                     for response in to_responses(chunk):
@@ -146,7 +146,7 @@ class LogReader:
                 elif request.until_now:
                     return
                 else:
-                    await has_new_lines.wait()
+                    await new_lines.wait()
 
     async def watch(self, request: WatchListRequest) -> AsyncGenerator[WatchListResponse]:
         """Yield the names of the owner's logs at regular intervals."""
@@ -178,6 +178,7 @@ def _as_lines(stored: StoredChunk) -> Iterable[ReadResponse]:
         for start in range(0, max(len(line), 1), MAX_LINE_BYTES):
             part = line[start : start + MAX_LINE_BYTES]
             is_last_part = is_last and start + MAX_LINE_BYTES >= len(line)
+            # Inside a chunk a reader can resume only at the start of the chunk.
             resume = stored.end if is_last_part else stored.start
             yield _response(stored, part, line=number, resume=resume)
 

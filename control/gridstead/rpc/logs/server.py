@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The logger's gRPC server: LoggerAPI of DeepSquare's wire format, with TLS.
 
-A reader that follows a log has a long stream, so the server uses asyncio in its own thread: a
-stream needs memory, but no thread. The functions of the service are fast: a write to the page
+A reader that follows a log keeps its stream open. With asyncio, an open stream needs no thread of
+its own: one thread runs the event loop. The functions of the service are fast: a write to the page
 cache, or a read of new lines. Only ``finish`` is slow, and it is called in another thread.
 """
 
@@ -34,7 +34,7 @@ from gridstead.rpc.logs.web import LogWebServer, Web
 from gridstead.rpc.tls import SERVER_OPTIONS, TlsFiles, server_credentials
 
 MAX_STREAMS = 4000
-START_S = 10.0
+CALL_TIMEOUT_S = 10.0  # for a call from another thread into the event loop
 STOP_S = 1.0
 # Pings detect a reader whose host has crashed. Without pings, its stream would never end.
 KEEPALIVE_OPTIONS = (
@@ -42,8 +42,6 @@ KEEPALIVE_OPTIONS = (
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.http2.max_pings_without_data", 0),
 )
-
-_STREAMS = frozenset(Stream)
 
 
 class LogService(ReadService, Protocol):
@@ -78,9 +76,9 @@ class LoggerServer:
         self._address = address
         self._credentials = server_credentials(tls)
         self._service = service
-        self._readers = Readers()
-        self._reader = LogReader(service, self._readers)
-        self._web = LogWebServer(web, tls, self._reader) if web else None
+        self._open_readers = Readers()
+        self._log_reader = LogReader(service, self._open_readers)
+        self._web = LogWebServer(web, tls, self._log_reader) if web else None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="logger", daemon=True)
         self._server: grpc.aio.Server | None = None
@@ -97,11 +95,11 @@ class LoggerServer:
             ConfigError: If the address cannot be bound.
         """
         self._thread.start()
-        return asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(START_S)
+        return asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(CALL_TIMEOUT_S)
 
     def stop(self) -> None:
         """Stop the server; streams end, calls in progress have a second to finish."""
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(START_S)
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(CALL_TIMEOUT_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -109,8 +107,9 @@ class LoggerServer:
     async def _start(self) -> int:
         options = (*SERVER_OPTIONS, *KEEPALIVE_OPTIONS)
         server = grpc.aio.server(options=options, maximum_concurrent_rpcs=MAX_STREAMS)
-        servicer = _Servicer(self._service, self._reader, self._readers)
-        add_LoggerAPIServicer_to_server(servicer, server)  # type: ignore[no-untyped-call] # generated
+        servicer = _Servicer(self._service, self._log_reader, self._open_readers)
+        # The generated function has no types.
+        add_LoggerAPIServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
         health_servicer = health.aio.HealthServicer()
         await health_servicer.set("", health_pb2.HealthCheckResponse.SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(health_servicer, server)
@@ -134,10 +133,10 @@ class LoggerServer:
 class _Servicer(LoggerAPIServicer):
     """Implements LoggerAPI with the service."""
 
-    def __init__(self, service: LogService, reader: LogReader, readers: Readers) -> None:
+    def __init__(self, service: LogService, log_reader: LogReader, open_readers: Readers) -> None:
         self._service = service
-        self._reader = reader
-        self._readers = readers
+        self._log_reader = log_reader
+        self._open_readers = open_readers
 
     async def Write(  # noqa: N802 # the wire's name
         self, request_iterator: AsyncIterator[WriteRequest], context: grpc.aio.ServicerContext
@@ -146,11 +145,11 @@ class _Servicer(LoggerAPIServicer):
         permits: dict[tuple[str, str], WritePermit] = {}
         async with _errors_as_status(context):
             async for request in request_iterator:
-                name = (request.user, request.log_name)
-                if name not in permits:
-                    permits[name] = self._service.authorize_write(token, *name)
-                self._service.write(permits[name], _to_chunk(request))
-                self._readers.notify(name)
+                log_key = (request.user, request.log_name)
+                if log_key not in permits:
+                    permits[log_key] = self._service.authorize_write(token, *log_key)
+                self._service.write(permits[log_key], _to_chunk(request))
+                self._open_readers.notify(log_key)
             for permit in permits.values():
                 await asyncio.to_thread(self._service.finish, permit)
         return WriteResponse()
@@ -158,14 +157,14 @@ class _Servicer(LoggerAPIServicer):
     async def Read(  # noqa: N802
         self, request: ReadRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[ReadResponse]:
-        async with _errors_as_status(context), aclosing(self._reader.read(request)) as stream:
+        async with _errors_as_status(context), aclosing(self._log_reader.read(request)) as stream:
             async for response in stream:
                 yield response
 
     async def WatchList(  # noqa: N802
         self, request: WatchListRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[WatchListResponse]:
-        async with _errors_as_status(context), aclosing(self._reader.watch(request)) as stream:
+        async with _errors_as_status(context), aclosing(self._log_reader.watch(request)) as stream:
             async for response in stream:
                 yield response
 
@@ -180,18 +179,28 @@ async def _errors_as_status(context: grpc.aio.ServicerContext) -> AsyncIterator[
 
 
 def _to_chunk(request: WriteRequest) -> Chunk:
-    number = int(request.stream)
     return Chunk(
         data=to_chunk_data(request.data),
         timestamp_ns=request.timestamp,
-        stream=Stream(number) if number in _STREAMS else Stream.UNKNOWN,
+        stream=_to_stream(request.stream),
         writer=request.writer,
         sequence=min(request.sequence, MAX_SEQUENCE),
     )
 
 
+def _to_stream(number: int) -> Stream:
+    """Return the stream with a number of the wire format. Unknown numbers mean UNKNOWN."""
+    try:
+        return Stream(number)
+    except ValueError:
+        return Stream.UNKNOWN
+
+
 def _token(context: grpc.aio.ServicerContext) -> str:
+    """Return the token of the metadata ``authorization: Bearer TOKEN``, or an empty text."""
     metadata: Any = context.invocation_metadata() or ()
     values = [value for key, value in metadata if key == "authorization"]
-    scheme, _, token = values[0].partition(" ") if values else ("", "", "")
+    if not values:
+        return ""
+    scheme, _, token = values[0].partition(" ")
     return token if scheme.lower() == "bearer" else ""

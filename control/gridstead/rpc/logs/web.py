@@ -43,10 +43,12 @@ PREFLIGHT_S = 600
 _PATH = "/logger.v1alpha1.LoggerAPI/"
 _BINARY, _TEXT = "application/grpc-web", "application/grpc-web-text"
 _HEADER_BYTES = 5  # a byte of flags, four of length
-_TRAILER = 0x80
+_MESSAGE, _TRAILER = 0, 0x80  # flags of a frame
+# The units of the header grpc-timeout, whose value is for example 10S.
 _UNITS_S = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
-_PADDED = re.compile(rb"[^=]+={0,2}")
+# One of several base64 texts in a row, with its padding: AAAA or AA==.
+_BASE64_TEXT = re.compile(rb"[^=]+={0,2}")
 # These options detect a browser whose host has crashed. Accepted connections inherit them.
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -100,7 +102,7 @@ class LogWebServer:
                 proxy_headers=False,
             )
         )
-        self._serving: asyncio.Task[None] | None = None
+        self._server_task: asyncio.Task[None] | None = None
         self.port = 0
         """The port, after the start."""
 
@@ -118,15 +120,15 @@ class LogWebServer:
             ) from err
         listener = _listen(self._web)
         self.port = listener.getsockname()[1]
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
+        self._server_task = asyncio.create_task(self._server.serve(sockets=[listener]))
 
     async def stop(self) -> None:
         """Close all streams and stop the server."""
         for connection in tuple(self._server.server_state.connections):
             connection.transport.abort()
         self._server.should_exit = True
-        if self._serving is not None:
-            await self._serving
+        if self._server_task is not None:
+            await self._server_task
 
 
 def make_app(reader: LogReader, origins: tuple[str, ...]) -> Starlette:
@@ -159,7 +161,7 @@ def _endpoint(
             message = _parse(message_type, await _body(request), is_text=is_text)
             frames = _frames(answer(message), _timeout_s(request))
         except InvalidInput as err:
-            frames = _single(_trailer(status_of(err), str(err)))
+            frames = _single_frame(_trailer(status_of(err), str(err)))
         except ClientDisconnect:
             return Response(status_code=400)
         body = _as_text(frames) if is_text else frames
@@ -176,7 +178,7 @@ async def _frames(responses: AsyncGenerator[Message], timeout_s: float) -> Async
             while True:
                 async with asyncio.timeout_at(deadline):
                     response = await anext(responses)
-                yield _frame(0, response.SerializeToString())
+                yield _frame(_MESSAGE, response.SerializeToString())
         except StopAsyncIteration:
             pass
         except TimeoutError:
@@ -191,7 +193,7 @@ async def _as_text(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield binascii.b2a_base64(frame, newline=False)
 
 
-async def _single(frame: bytes) -> AsyncIterator[bytes]:
+async def _single_frame(frame: bytes) -> AsyncIterator[bytes]:
     yield frame
 
 
@@ -218,7 +220,9 @@ def _parse(message_type: type[RequestMessage], body: bytes, *, is_text: bool) ->
 
 
 def _from_text(text: bytes) -> bytes:
-    return b"".join(binascii.a2b_base64(piece, strict_mode=True) for piece in _PADDED.findall(text))
+    return b"".join(
+        binascii.a2b_base64(piece, strict_mode=True) for piece in _BASE64_TEXT.findall(text)
+    )
 
 
 async def _body(request: Request) -> bytes:

@@ -25,13 +25,12 @@ from gridstead.ports import Cursor, Ledger
 log = structlog.get_logger()
 
 BLOCKS_PER_READ = 1000
-# Pruning nodes keep the state of the newest 128 blocks. Half of that is deeper than any reorg that
-# they survive.
+# Pruning nodes keep the state of the newest 128 blocks. They do not survive a reorg of 64 blocks.
 STATE_KEPT_BLOCKS = 64
 
 
 class Follower:
-    """Follows the chain's events behind a cursor.
+    """Follows the chain's events from a stored position on.
 
     Args:
         ledger: The chain.
@@ -87,13 +86,14 @@ class Follower:
             last = min(first + self._blocks_per_read - 1, last_allowed)
             end = head if last == head.number else self._block(last)
             events = self._ledger.events(first=first, end=end)
-            # A reorg between the two requests above may mix the events of two forks.
+            # A reorg between the requests for the last block and for its events may mix two forks.
             if self._block(last).hash != end.hash:
                 raise ChainUnavailable(
                     "could not read the chain's events", detail="it was reorganised during the read"
                 )
             if events:
-                consume(events, self._block(max(last, head.number - STATE_KEPT_BLOCKS)))
+                oldest_readable = head.number - STATE_KEPT_BLOCKS
+                consume(events, self._block(max(last, oldest_readable)))
             self._cursor.save(end)
             first = last + 1
 

@@ -57,7 +57,8 @@ Charge = Callable[[int], None]
 
 MODULES_TIMEOUT_S = 60  # for all modules of a workflow, because clients do not wait longer
 SALT_BYTES = 16
-# How often the service reads a job that is not matched yet. Old supervisors wait for 10 s.
+# How often the service reads a job that is not matched yet, and the seconds between two reads. Old
+# supervisors wait for 10 s.
 MATCH_READS, MATCH_READ_S = 10, 0.5
 MAX_WAITING = 4  # each waiting request occupies a thread
 # Maximum clock difference between instances. An instance whose clock is ahead must remember a used
@@ -106,7 +107,8 @@ class JobDefinitions:
     Args:
         keeper: Stores the scripts with their owners.
         nonces: The nonces of used challenges.
-        challenge_keys: The keys that sign challenges, newest first. All instances have the same.
+        challenge_keys: The keys that sign challenges, newest first. All instances have the same
+            keys.
         ledger: The chain.
         clock: Wall time.
         recover: Returns the address that signed a message.
@@ -143,7 +145,7 @@ class JobDefinitions:
         self._script_paths = script_paths
         self._random_bytes = random_bytes
         self._sleep = sleep
-        self._waiting = threading.BoundedSemaphore(MAX_WAITING)
+        self._waiting_slots = threading.BoundedSemaphore(MAX_WAITING)
 
     def submit(self, mapping: Mapping[str, object], customer: str, charge: Charge) -> str:
         """Store the script of a workflow and return its id.
@@ -181,7 +183,7 @@ class JobDefinitions:
             "logged": workflow.enable_logging,
             "secrets": workflow_secrets,
         }
-        # Without logging, both scripts are equal. With secrets, the second script cannot exist.
+        # Without logging, both scripts would be equal. A workflow with secrets needs its secrets.
         if workflow.enable_logging and not workflow_secrets:
             record["script_without_secrets"] = render(
                 workflow, secrets_beside=False, paths=self._script_paths
@@ -310,9 +312,10 @@ class JobDefinitions:
         waits for the match, unless too many requests are waiting already.
         """
         is_old_supervisor = not request.secrets_beside
-        can_wait = is_old_supervisor and self._waiting.acquire(blocking=False)
+        can_wait = is_old_supervisor and self._waiting_slots.acquire(blocking=False)
         try:
-            for _ in range(MATCH_READS if can_wait else 1):
+            reads = MATCH_READS if can_wait else 1
+            for _ in range(reads):
                 head = self._ledger.head()
                 job = self._ledger.jobs([request.job_id], at_block=head).get(request.job_id)
                 if job is not None and job.state is not JobState.PENDING:
@@ -321,7 +324,7 @@ class JobDefinitions:
                     self._sleep(MATCH_READ_S)
         finally:
             if can_wait:
-                self._waiting.release()
+                self._waiting_slots.release()
         state = "unknown" if job is None else "not matched"
         raise ChainUnavailable(f"job {request.job_id} is {state} at block {head.number}")
 

@@ -33,8 +33,8 @@ class Retention:
     Attributes:
         after_end_s: Seconds that a script is kept after its last job has ended.
         unused_s: Seconds that a script is kept if no job names it.
-        unused_bytes: Size limit for all scripts without a hot job, before the job and after it.
-            When the limit is reached, no new script is accepted.
+        unused_bytes: Size limit for all scripts without a hot job. Their jobs have ended or were
+            not requested yet. When the limit is reached, no new script is accepted.
     """
 
     after_end_s: int
@@ -68,8 +68,8 @@ class ScriptKeeper:
         self._clock = clock
         self._retention = retention
         self._unused_bytes = store.holdings().unused_bytes
-        self._missing: set[ScriptUse] = set()
-        self._unreadable: set[str] = set()
+        self._missing_uses: set[ScriptUse] = set()
+        self._unreadable_ids: set[str] = set()
 
     def add(self, batch_location_hash: str, record: str, *, owner: str) -> None:
         """Store a script that no job names yet.
@@ -136,25 +136,25 @@ class ScriptKeeper:
                 job = jobs.get(use.job_id)
                 if job is None or is_missing(use, job):
                     missing.add(use)
-                    if use in self._missing:
+                    if use in self._missing_uses:
                         ended.append(use)
                 elif job.state in COLD:
                     ended.append(use)
             if ended:
                 self._store.release(ended, ends_at=now + self._retention.after_end_s)
-        self._missing = missing
+        self._missing_uses = missing
 
     def _reseal(self) -> None:
         count = 0
-        unreadable: set[str] = set()
+        unreadable_ids: set[str] = set()
         resealed = self._store.reseal(after="")
         while resealed.last is not None:
             count += resealed.count
-            unreadable.update(resealed.unreadable)
+            unreadable_ids.update(resealed.unreadable)
             resealed = self._store.reseal(after=resealed.last)
-        for batch_location_hash in sorted(unreadable - self._unreadable):
+        for batch_location_hash in sorted(unreadable_ids - self._unreadable_ids):
             log.error("script_unreadable", batch_location_hash=batch_location_hash)
-        self._unreadable = unreadable
+        self._unreadable_ids = unreadable_ids
         if count:
             log.info("scripts_resealed", count=count)
 

@@ -200,7 +200,7 @@ def raise_if_failed(run: PlaybookRun, record: RunRecord) -> None:
     detail = "\n".join(f"{failure.host}: {failure.task}: {failure.message}" for failure in failed)
     if all(failure.outcome is TaskOutcome.UNREACHABLE for failure in failed):
         hint = "Check that the hosts are on and that `ssh HOST` works from here, then run it again."
-        raise SiteUnreachable(f"could not reach {_hosts(failed)}", detail=detail, hint=hint)
+        raise SiteUnreachable(f"could not reach {_host_names(failed)}", detail=detail, hint=hint)
     hint = "Fix the cause and run it again: completed tasks stay in effect."
     if record.waiting:
         handlers = [f"{host}: {', '.join(names)}" for host, names in record.waiting.items()]
@@ -208,7 +208,7 @@ def raise_if_failed(run: PlaybookRun, record: RunRecord) -> None:
             f" These handlers did not run, although their settings changed: {'; '.join(handlers)}."
         )
     raise ConfigError(
-        f"could not apply the inventory to {_hosts(failed)}", detail=detail, hint=hint
+        f"could not apply the inventory to {_host_names(failed)}", detail=detail, hint=hint
     )
 
 
@@ -236,5 +236,5 @@ def _last_printed_lines(run: PlaybookRun) -> str | None:
     return "\n".join(lines[-MAX_QUOTED_LINES:]) or None
 
 
-def _hosts(failed: tuple[HostFinished, ...]) -> str:
+def _host_names(failed: tuple[HostFinished, ...]) -> str:
     return ", ".join(failure.host for failure in failed)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cluster agent performs only those operations on Slurm that the supervisor needs.
 
-The agent has the rights of SlurmUser and serves a network. So it checks each request as if the
-sender were hostile.
+The agent has the rights of SlurmUser and accepts requests from a network. So it checks each request
+as if the sender were hostile.
 
 Rule 1: a job is submitted only for a wallet user, under that user's Linux account, with a job key.
 Rule 2: a job is cancelled or extended only if it has the job key in the request.
@@ -214,7 +214,7 @@ def _check_environment(variables: Iterable[tuple[str, str]]) -> None:
         is_reserved = name.startswith(("SLURM", "SBATCH", "LD_", "SPANK"))
         if not _VARIABLE_NAME.fullmatch(name) or is_reserved or "\0" in value:
             raise InvalidInput(f"invalid environment variable {name[:80]!r}")
-        size += len(name) + len(value.encode()) + 2
+        size += len(name) + len(value.encode()) + 2  # the equals sign and the null byte
     if size > MAX_ENVIRONMENT_BYTES:
         raise InvalidInput(
             "the environment is too large", detail=f"{size} bytes, at most {MAX_ENVIRONMENT_BYTES}"

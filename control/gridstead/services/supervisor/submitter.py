@@ -70,8 +70,8 @@ class Submitter:
         job_keys = {action.job.job_key for action in actions}
         for job_key in self._last_failures.keys() - job_keys:
             del self._last_failures[job_key]
-        in_order = sorted(actions, key=self._last_failure)
-        admitted = self._admit(in_order)
+        ordered_actions = sorted(actions, key=self._last_failure)
+        admitted = self._admit(ordered_actions)
         stop = threading.Event()
         if self._pool is None:
             for action, user in admitted:

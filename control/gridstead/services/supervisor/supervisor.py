@@ -216,8 +216,8 @@ class Supervisor:
     def _sample_slurmctld(self) -> LiveSample | None:
         """Return the jobs that slurmctld lists. Returns None if slurmctld did not answer.
 
-        The time of the sample is the time before the request by this host's clock, because
-        slurmctld may answer late.
+        The sample gets the time of the request by this host's clock, because slurmctld may answer
+        late.
         """
         requested_at = self._ports.clock.now()
         try:

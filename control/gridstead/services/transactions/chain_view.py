@@ -3,7 +3,7 @@
 
 Rule 1: all values of a view are from blocks up to its newest block, on one fork.
 
-Rule 2: an irreversible decision uses the block below the newest one. Some nodes answer for their
+Rule 2: an irreversible decision uses the parent of the newest block. Some nodes answer for their
 newest block while they already write the next block to the same state. Then a call may seem to be
 executed before its transaction is in a block.
 
@@ -61,9 +61,9 @@ class ChainViewReader:
         clock: Wall time.
         ledger: The chain.
         account: The wallet.
-        confirmations: A block is final when this many blocks follow it. A used nonce without a
-            receipt was used by another program if its block is final. A receipt is checked once
-            more when its block is final.
+        confirmations: A block is final when this many blocks follow it. A nonce without a
+            receipt was used by another program if it is used at a final block. A receipt is checked
+            once more when its block is final.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ChainViewReader:
         self._ledger = ledger
         self._account = account
         self._receipts: dict[str, Receipt] = {}
-        # The newest block of the last complete read, and the block below it.
+        # The newest block of the last complete read, and its parent.
         self._last_read: tuple[Block, Block] | None = None
         self._is_reorganised = True
 
@@ -86,19 +86,21 @@ class ChainViewReader:
         """
         account, last_read = self._account, self._last_read
         head = self._ledger.head()
-        below = self._block(head.number - 1) if head.number else head
-        self._is_reorganised = last_read is None or not self._is_current(last_read[0], head, below)
+        parent = self._block(head.number - 1) if head.number else head
+        self._is_reorganised = True
+        if last_read is not None:
+            self._is_reorganised = not self._is_canonical(last_read[0], head, parent)
         self._last_read = None  # until this read is complete
         nonce_at_head = account.nonce(at_block=head)
         receipts = self._read_receipts(snapshot.transactions, head, nonce_at_head)
-        final_block = below
+        final_block = parent
         if self._confirmations > 1:
             final_block = self._block(max(0, head.number - self._confirmations))
         final_nonce = account.nonce(at_block=final_block)
         nonce = _certain_nonce(final_nonce, snapshot.transactions, receipts)
         gas_limit, fees = account.gas_limit(at_block=head), account.fees()
         self._check_unchanged(head)
-        self._last_read, self._receipts = (head, below), receipts
+        self._last_read, self._receipts = (head, parent), receipts
         return ChainView(
             now=self._clock.now(),
             head=head.number,
@@ -129,20 +131,20 @@ class ChainViewReader:
             entry_ids |= _pending_entry_ids(view)
         if not entry_ids or self._last_read is None:
             return replace(view, cleared=frozenset())
-        head, below = self._last_read
+        head, parent = self._last_read
         calls = {entry.id: entry.call for entry in view.entries if entry.id in entry_ids}
         objections_at_head = self._objections(calls, head)
         doubtful_calls = {entry_id: calls[entry_id] for entry_id in objections_at_head}
-        confirmed = self._objections(doubtful_calls, below)
+        objections_at_parent = self._objections(doubtful_calls, parent)
         self._check_unchanged(head)
-        objections = {entry_id: objections_at_head[entry_id] for entry_id in confirmed}
+        objections = {entry_id: objections_at_head[entry_id] for entry_id in objections_at_parent}
         cleared = frozenset(entry_ids - objections_at_head.keys())
         return replace(view, objections=objections, cleared=cleared)
 
     def _read_receipts(
         self, transactions: Collection[Transaction], head: Block, nonce_at_head: int
     ) -> dict[str, Receipt]:
-        """Return the receipts of mined transactions. Only receipts that are new are requested."""
+        """Return the receipts of mined transactions. Only new receipts are requested."""
         cached = {} if self._is_reorganised else self._receipts
         receipts: dict[str, Receipt] = {}
         to_check: dict[str, Receipt] = {}
@@ -156,9 +158,9 @@ class ChainViewReader:
             elif transaction.nonce < nonce_at_head:
                 to_request.append(tx)
         if to_request:
-            new = dict(self._account.receipts(to_request))
-            receipts |= new
-            to_check |= new
+            new_receipts = dict(self._account.receipts(to_request))
+            receipts |= new_receipts
+            to_check |= new_receipts
         for tx in self._receipts_of_other_forks(to_check, head):
             del receipts[tx]
         return receipts
@@ -192,23 +194,23 @@ class ChainViewReader:
                 objections[entry_id] = reason
         return objections
 
-    def _is_current(self, block: Block, head: Block, below: Block) -> bool:
+    def _is_canonical(self, block: Block, head: Block, parent: Block) -> bool:
         """Return whether a block is still part of the chain."""
         if block.number > head.number:
             return False
-        for canonical in (head, below):
+        for canonical in (head, parent):
             if canonical.number == block.number:
                 return canonical.hash == block.hash
         return self._block(block.number).hash == block.hash
 
     def _check_unchanged(self, head: Block) -> None:
         if self._block(head.number).hash != head.hash:
-            raise _reorganised()
+            raise _reorg_error()
 
     def _block(self, number: int) -> Block:
         block = self._ledger.block(number)
         if block is None:
-            raise _reorganised()
+            raise _reorg_error()
         return block
 
 
@@ -233,15 +235,20 @@ def _certain_nonce(
         receipts: By hash. A receipt proves that its own nonce is used, but not that a lower nonce
             is used by our transaction: a server that lags may hide the receipt of the lower nonce.
     """
-    mined = {transaction.nonce for transaction in transactions if transaction.hash in receipts}
-    sent = {transaction.nonce for transaction in transactions if transaction.nonce >= final_nonce}
-    certain = final_nonce
-    for nonce in sorted(sent):
-        if nonce not in mined:
+    mined_nonces: set[int] = set()
+    sent_nonces: set[int] = set()
+    for transaction in transactions:
+        if transaction.hash in receipts:
+            mined_nonces.add(transaction.nonce)
+        if transaction.nonce >= final_nonce:
+            sent_nonces.add(transaction.nonce)
+    certain_nonce = final_nonce
+    for nonce in sorted(sent_nonces):
+        if nonce not in mined_nonces:
             break
-        certain = nonce + 1
-    return certain
+        certain_nonce = nonce + 1
+    return certain_nonce
 
 
-def _reorganised() -> ChainUnavailable:
+def _reorg_error() -> ChainUnavailable:
     return ChainUnavailable("could not read the chain", detail="it was reorganised during the read")

@@ -133,8 +133,10 @@ class Sender:
         if signed:
             ports.transactions.add(account_name, *signed)
             self._failpoint("transaction_stored")
-        to_send = sorted([*signed, *plan.resend], key=lambda transaction: transaction.nonce)
-        self._send(account_name, to_send, view)
+        transactions_to_send = sorted(
+            [*signed, *plan.resend], key=lambda transaction: transaction.nonce
+        )
+        self._send(account_name, transactions_to_send, view)
 
     def _without_backoff(self, entries: Iterable[OutboxEntry]) -> tuple[OutboxEntry, ...]:
         """Return the entries, except queued ones that back off after a refusal.
@@ -147,6 +149,7 @@ class Sender:
         for key, backoff in list(self._backoffs.items()):
             # Setting the clock back must not extend a backoff.
             until = min(backoff.until, now + backoff.length_s)
+            # The length is remembered for some time, so that a further refusal doubles it.
             if now >= until + backoff.length_s:
                 del self._backoffs[key]
                 continue
@@ -321,12 +324,12 @@ class Sender:
             )
 
     def _mark_sent(self, account_name: str, accepted: Iterable[Transaction], now: int) -> None:
-        new = [transaction for transaction in accepted if transaction.sent_at is None]
-        if not new:
+        newly_sent = [transaction for transaction in accepted if transaction.sent_at is None]
+        if not newly_sent:
             return
-        hashes = [transaction.hash for transaction in new]
+        hashes = [transaction.hash for transaction in newly_sent]
         self._ports.transactions.mark_sent(account_name, hashes, sent_at=now)
-        for transaction in new:
+        for transaction in newly_sent:
             log.info(
                 "transaction_sent",
                 tx=transaction.hash,
@@ -394,11 +397,11 @@ def _backoff_key(entry: OutboxEntry) -> str:
 
 
 def _log_changes(changes: Iterable[EntryChange]) -> None:
-    final = 0
+    final_count = 0
     for change in changes:
         if change.state is SendState.FINAL:
-            final += 1
+            final_count += 1
         if change.state is SendState.REJECTED:
             log.warning("call_rejected", entry=change.entry_id, reason=change.reason)
-    if final:
-        log.info("calls_finished", calls=final)
+    if final_count:
+        log.info("calls_finished", calls=final_count)

@@ -31,7 +31,7 @@ class UserDirectoryMaker:
         self._clock = clock
         self._completed: set[GridUser] = set()
         self._rejected: set[GridUser] = set()
-        self._failed: dict[GridUser, tuple[int, str]] = {}
+        self._failures: dict[GridUser, tuple[int, str]] = {}
 
     def tick(self) -> None:
         """Create the directories of users that this process has not handled yet."""
@@ -48,13 +48,13 @@ class UserDirectoryMaker:
 
     def _ensure(self, user: GridUser) -> None:
         now = self._clock.now()
-        failed_at, logged_reason = self._failed.get(user, (0, ""))
+        failed_at, logged_reason = self._failures.get(user, (0, ""))
         if now - failed_at < RETRY_S:
             return
         try:
             created = self._storage.ensure(user)
         except GridsteadError as error:
-            self._failed[user] = (now, str(error))
+            self._failures[user] = (now, str(error))
             if logged_reason != str(error):
                 log.error(
                     "directories_failed",
@@ -66,5 +66,5 @@ class UserDirectoryMaker:
             return
         if created or logged_reason:
             log.info("directories_created", user=user.address)
-        self._failed.pop(user, None)
+        self._failures.pop(user, None)
         self._completed.add(user)

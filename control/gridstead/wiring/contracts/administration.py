@@ -24,7 +24,8 @@ from gridstead.domain.jobs.ids import parse_address
 from gridstead.errors import ConfigError, InvalidInput
 from gridstead.wiring.contracts.deployment import WalletFiles, check_chain
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
+"""Called with one line of progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +55,9 @@ class GridContracts:
     first_block: int | None
     expected: Mapping[str, str] = field(default_factory=dict)
 
-    def inspect(self, *, count_escrow: bool, tell: Tell) -> GridState:
+    def inspect(self, *, count_escrow: bool, report: Report) -> GridState:
         """Return the current state of the set."""
-        inspector = Inspector(self.node, self.contracts, report=tell)
+        inspector = Inspector(self.node, self.contracts, report=report)
         return inspector.inspect(first_block=self.first_block, count_escrow=count_escrow)
 
     def carry_out(
@@ -66,13 +67,21 @@ class GridContracts:
         *,
         accounts: tuple[str, ...] = (),
         dry_run: bool,
-        tell: Tell,
+        report: Report,
     ) -> AdministrationResult:
-        """Send the transactions of a plan, signed by a wallet."""
-        inspector = Inspector(self.node, self.contracts, report=tell)
+        """Send the transactions of a plan, signed by a wallet.
+
+        Args:
+            plan: Returns the changes that a set still needs.
+            wallet: Keystore file and password file of the administrator.
+            accounts: The accounts whose roles the plan reads.
+            dry_run: Whether to send nothing.
+            report: Called with one line per transaction.
+        """
+        inspector = Inspector(self.node, self.contracts, report=report)
         sender = lazy_wallet(*wallet)
         administrator = Administrator(
-            self.node, inspector, sender, report=tell, first_block=self.first_block
+            self.node, inspector, sender, report=report, first_block=self.first_block
         )
         return administrator.carry_out(plan, accounts=accounts, dry_run=dry_run)
 
@@ -136,10 +145,14 @@ def parse_recipient(text: str) -> str:
         InvalidInput: If the text is not an address, or if it is in mixed case and its checksum is
             wrong (EIP-55).
     """
-    address, typed = parse_address(text), text.strip()
-    has_checksum = typed not in {address, "0x" + typed[2:].upper()}
-    if has_checksum and not is_checksum_address(typed):
+    address = parse_address(text)
+    given = text.strip()
+    # The case of the letters is the checksum. An address in one case has no checksum.
+    is_lower_case = given == address
+    is_upper_case = given == "0x" + given[2:].upper()
+    has_checksum = not is_lower_case and not is_upper_case
+    if has_checksum and not is_checksum_address(given):
         correct = to_checksum_address(address)
         hint = f"Check the address. With correct capitals it is {correct}."
-        raise InvalidInput(f"invalid address {typed}", detail="its checksum is wrong", hint=hint)
+        raise InvalidInput(f"invalid address {given}", detail="its checksum is wrong", hint=hint)
     return address

@@ -45,28 +45,31 @@ class DeployedContracts:
 
 
 def deploy(
-    node: Node, order: DeploymentRequest, *, tell: Callable[[str], None], renew: bool = False
+    node: Node, request: DeploymentRequest, *, report: Callable[[str], None], renew: bool = False
 ) -> DeployedContracts:
     """Deploy and set up the contracts that are missing.
 
     Args:
         node: The node of the chain.
-        order: The parameters of the deployment.
-        tell: Called with one line per transaction and one per step.
+        request: The parameters of the deployment.
+        report: Called with one line per transaction and one per step.
         renew: Whether to deploy again if the file is of another chain or admin, as on a development
             chain.
     """
-    deployment = Deployment(node, lazy_wallet(*order.admin), order.path, report=tell, renew=renew)
-    steps = deployment.plan_steps(operator=order.operator, supply=order.supply)
+    admin = lazy_wallet(*request.admin)
+    deployment = Deployment(node, admin, request.path, report=report, renew=renew)
+    steps = deployment.plan_steps(operator=request.operator, supply=request.supply)
     return DeployedContracts(
-        steps=steps, contracts=deployment.run(operator=order.operator, supply=order.supply)
+        steps=steps, contracts=deployment.run(operator=request.operator, supply=request.supply)
     )
 
 
-def plan_deployment(node: Node, order: DeploymentRequest) -> tuple[TransactionStep, ...]:
+def plan_deployment(node: Node, request: DeploymentRequest) -> tuple[TransactionStep, ...]:
     """Return the transactions that ``deploy`` would send. Write nothing, and open no wallet."""
-    deployment = Deployment(node, lazy_wallet(*order.admin), order.path, report=lambda _: None)
-    return deployment.with_gas(deployment.plan_steps(operator=order.operator, supply=order.supply))
+    admin = lazy_wallet(*request.admin)
+    deployment = Deployment(node, admin, request.path, report=lambda _: None)
+    steps = deployment.plan_steps(operator=request.operator, supply=request.supply)
+    return deployment.with_gas(steps)
 
 
 def check_chain(rpc_url: str, chain_id: int | None) -> Node:

@@ -48,7 +48,11 @@ def run(settings: JobDefinitionsSettings) -> None:
     service = _service(settings, keeper, store, chain.ledger, challenge_keys=keys)
     metrics = _metrics(store, chain.ledger, cursor)
     graphql, sbatch = _servers(
-        settings, service, metrics, check=lambda: _check(store, chain.ledger), to_job_id=to_job_id
+        settings,
+        service,
+        metrics,
+        check=lambda: _check_ready(store, chain.ledger),
+        to_job_id=to_job_id,
     )
     graphql.start()
     sbatch.start()
@@ -157,8 +161,9 @@ def _upload_limit(limits: DefinitionLimits) -> PeerLimit:
     )
 
 
-def _check(store: Scripts, ledger: Ledger) -> None:
-    store.get("ready")
+def _check_ready(store: Scripts, ledger: Ledger) -> None:
+    """Raise an error if the store or the chain does not answer."""
+    store.get("ready")  # No script has this id. The query only shows that the store answers.
     ledger.head()
 
 

@@ -19,6 +19,7 @@ MAX_CHARS = 256 * 1024
 
 # Characters that YAML requires to be escaped.
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+# A verb of printf such as %s, or a percent sign before an unknown verb.
 _VERB = re.compile(r"%([%svdqt])|%")
 
 
@@ -110,7 +111,8 @@ def _repeat(times: int, text: str) -> str:
 
 
 def _replace(old: str, new: str, text: str) -> str:
-    _check_size(len(text) + (text.count(old)) * max(len(new) - len(old), 0))
+    added_length = max(len(new) - len(old), 0)
+    _check_size(len(text) + text.count(old) * added_length)
     return text.replace(old, new)
 
 
@@ -125,7 +127,7 @@ def _check_size(size: int) -> None:
         raise ValueError(f"would be larger than {MAX_CHARS // 1024} KiB")
 
 
-def _limited(function: Callable[..., str]) -> Callable[..., str]:
+def _size_limited(function: Callable[..., str]) -> Callable[..., str]:
     """Return a function that checks the size of its arguments before it joins them."""
 
     def limited(*values: Value) -> str:
@@ -198,8 +200,10 @@ def _quotient(left: Value, right: Value) -> int:
     divisor = _number(right)
     if divisor == 0:
         raise ValueError("divides by zero")
-    sign = -1 if (_number(left) < 0) != (divisor < 0) else 1
-    return sign * (abs(_number(left)) // abs(divisor))
+    # Go truncates towards zero. Python's // rounds down.
+    quotient = abs(_number(left)) // abs(divisor)
+    is_negative = (_number(left) < 0) != (divisor < 0)
+    return -quotient if is_negative else quotient
 
 
 def _remainder(left: Value, right: Value) -> int:
@@ -233,13 +237,13 @@ _LOGIC: dict[str, Callable[..., Value]] = {
     "ternary": lambda yes, no, flag: yes if is_true(flag) else no,
 }
 _TEXTS: dict[str, Callable[..., Value]] = {
-    "printf": _limited(_printf),
-    "print": _limited(lambda *values: "".join(map(to_text, values))),
+    "printf": _size_limited(_printf),
+    "print": _size_limited(lambda *values: "".join(map(to_text, values))),
     "toYaml": _to_yaml,
     "toString": to_text,
     "toJson": lambda value: json.dumps(_plain(value), ensure_ascii=False),
-    "quote": _limited(_quote),
-    "squote": _limited(_squote),
+    "quote": _size_limited(_quote),
+    "squote": _size_limited(_squote),
     "indent": _indent,
     "nindent": lambda width, text: "\n" + _indent(width, text),
     "trim": str.strip,

@@ -70,6 +70,7 @@ class _Action:
         return is_match
 
     def end(self) -> None:
+        """Check that all tokens were read."""
         if self.kind != "end":
             raise template_error(
                 self.line, f"has {shorten(self.text)!r} where an action should end"
@@ -113,6 +114,7 @@ class _Parser:
             if start < 0:
                 self.nodes.append(Text(text))
                 break
+            # "{{- " removes the white space before the action.
             marker = self.source[start + 2 : start + 4]
             trims_left = marker[:1] == "-" and marker[1:].isspace()
             self.nodes.append(Text(text.rstrip() if trims_left else text))
@@ -182,7 +184,8 @@ class _Parser:
             names, action.position = [], position_of_pipe
         block = TemplateBlock(kind, self._pipe(action, 0), tuple(names))
         action.end()
-        if len(names) > (2 if kind == "range" else 1):
+        max_names = 2 if kind == "range" else 1
+        if len(names) > max_names:
             raise template_error(action.line, f"has {len(names)} variables for {kind}")
         if len(self.open_blocks) >= MAX_DEPTH:
             raise template_error(action.line, f"is nested deeper than {MAX_DEPTH} levels")
@@ -239,7 +242,8 @@ class _Parser:
 
     def _operand(self, action: _Action, depth: int) -> Operand | None:
         """Return the next operand with its fields. None if there is no operand."""
-        if action.kind == "end" or (action.kind == "sign" and action.text not in ("(", ".")):
+        can_start = action.kind != "sign" or action.text in ("(", ".")
+        if action.kind == "end" or not can_start:
             return None
         operand = self._simple_operand(action, depth)
         for _ in range(MAX_DEPTH):

@@ -81,7 +81,7 @@ def enter(run: StepRun, context: RenderContext) -> str:
     if run.network == HOST:
         return ""
     words = [run.network, _id_word(run, run.map_uid), _id_word(run, run.map_gid)]
-    words += [quote(" ".join(run.dns)), "none"]
+    words += [quote(" ".join(run.dns)), "none"]  # name servers, UDP port for incoming packets
     files = []
     for interface in run.interfaces:
         words += _options(interface)

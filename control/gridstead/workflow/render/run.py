@@ -17,6 +17,7 @@ SIGINT = 2
 MPI = {"none": "none", "pmi2": "pmi2", "pmix_v4": "pmix"}
 # The file is named after the process that starts srun, which is this shell.
 _RECORD_STEP = '  set -- /bin/sh -c "$record_step" "$storage/.step-$BASHPID" "$@"\n'
+# $0 is the directory, and $@ is the command.
 _ENTER_DIRECTORY = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 
 

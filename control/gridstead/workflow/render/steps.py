@@ -180,7 +180,7 @@ def _guarded(step: Step, inner: str, context: RenderContext) -> str:
 def _handled(step: Step, function: str, context: RenderContext) -> str:
     body = f"step_{context.number}_body"
     text = _body(step, body, context)
-    handler_context = _background(context, step) if step.launch else context
+    handler_context = _launch_context(context, step) if step.launch else context
     catch_part = finally_part = ""
     if step.catch:
         catch = _list(step.catch, handler_context, "catch")
@@ -203,7 +203,7 @@ def _body(step: Step, function: str, context: RenderContext) -> str:
     if step.for_:
         return _loop(step.for_, function, context)
     if step.launch:
-        return _group(step.launch.steps, function, _background(context, step))
+        return _group(step.launch.steps, function, _launch_context(context, step))
     if step.use:
         return _module(step.use, function, context)
     if step.steps:
@@ -274,7 +274,7 @@ def _loop_context(
     )
 
 
-def _background(context: RenderContext, step: Step) -> RenderContext:
+def _launch_context(context: RenderContext, step: Step) -> RenderContext:
     """Return the context of the steps of a launch."""
     assert step.launch, "the caller checks that the step is a launch"
     return replace(

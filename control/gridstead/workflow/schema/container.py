@@ -129,6 +129,8 @@ class ContainerRun(Model):
 
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
-        if (self.username is None) != (self.password is None):
+        has_username = self.username is not None
+        has_password = self.password is not None
+        if has_username != has_password:
             raise ValueError("needs both username and password, or neither")
         return self

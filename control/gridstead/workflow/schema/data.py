@@ -14,7 +14,7 @@ from gridstead.workflow.schema.base import Model, Name, printable, schema_rule
 MAX_URL = 2048
 MAX_MODE = 511
 
-# No character with a special meaning in a configuration file of rclone.
+# These characters have no special meaning in a configuration file of rclone.
 _ACCESS = re.compile(r"[A-Za-z0-9/+=._:@~!$&*()-]+")
 
 

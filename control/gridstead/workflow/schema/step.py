@@ -92,7 +92,9 @@ class StepFor(Model):
 
     @model_validator(mode="after")
     def _check_one_of_both(self) -> Self:
-        if (self.items is None) == (self.range is None):
+        has_items = self.items is not None
+        has_range = self.range is not None
+        if has_items == has_range:
             raise ValueError("needs either items or range")
         return self
 

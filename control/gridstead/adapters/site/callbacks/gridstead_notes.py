@@ -34,7 +34,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
         with Path(os.environ[NOTES_VARIABLE]).open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(fields) + "\n")
 
-    def v2_playbook_on_task_start(self, task: Any, is_conditional: Any) -> None:  # noqa: ANN401, ARG002 - Ansible's
+    def v2_playbook_on_task_start(
+        self,
+        task: Any,  # noqa: ANN401, ARG002 - Ansible's
+        is_conditional: Any,  # noqa: ANN401, ARG002 - Ansible's
+    ) -> None:
         """Stop the run if requested. All hosts have finished the previous task."""
         if Path(os.environ[STOP_VARIABLE]).exists():
             raise KeyboardInterrupt
@@ -45,10 +49,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
     def v2_runner_on_ok(self, result: Any) -> None:  # noqa: ANN401 - Ansible's
         """Note that a task changed something, and the handlers that it notified."""
         if result.is_changed():
-            waits = ",".join(map(str, result.task.notify or ()))
-            self._note(kind="changed", waits=waits, **_location(result))
+            handlers = ",".join(map(str, result.task.notify or ()))
+            self._note(kind="changed", waits=handlers, **_location(result))
 
-    def v2_playbook_on_notify(self, handler: Any, host: Any) -> None:  # noqa: ANN401, ARG002 - Ansible's
+    def v2_playbook_on_notify(
+        self,
+        handler: Any,  # noqa: ANN401, ARG002 - Ansible's
+        host: Any,  # noqa: ANN401 - Ansible's
+    ) -> None:
         """Note that the notified handlers of a host run now."""
         self._note(kind="flushed", host=host.get_name())
 
@@ -64,4 +72,5 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible ships no typ
 
 def _location(result: Any) -> dict[str, str]:  # noqa: ANN401 - Ansible's
     """Return the host of a result, and the id of its task in the events of ansible-runner."""
-    return {"host": result.host.get_name(), "task": str(result.task._uuid)}  # noqa: SLF001 - there is no public id
+    task_id = str(result.task._uuid)  # noqa: SLF001 - there is no public id
+    return {"host": result.host.get_name(), "task": task_id}
