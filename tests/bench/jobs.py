@@ -155,10 +155,11 @@ def run_through_slurm(lab, address, workflow, jobs):
     )
 
     def completed_records():
-        records = []
-        for record in slurm_records(lab, start_s):
-            if contract in record["admincomment"] and record["state"] == "COMPLETED":
-                records.append(record)
+        records = [
+            record
+            for record in slurm_records(lab, start_s)
+            if contract in record["admincomment"] and record["state"] == "COMPLETED"
+        ]
         return records if len(records) == jobs else None
 
     return slurm_phases(wait_until(completed_records, timeout=TIMEOUT_S), start_s)

@@ -112,10 +112,7 @@ class BusyChain:
 
     def sign_batches(self, account, batches, nonce, *, gas=None):
         """Return a signed transaction (bytes) for each batch; ``nonce`` is the first nonce."""
-        if gas:
-            gas_limits = [gas] * len(batches)
-        else:
-            gas_limits = account.gas(batches, available_gas=BLOCK_GAS)
+        gas_limits = [gas] * len(batches) if gas else account.gas(batches, available_gas=BLOCK_GAS)
         signed_transactions = []
         for batch, gas_limit in zip(batches, gas_limits, strict=True):
             signed = account.sign(batch, entry_ids=(), nonce=nonce, gas=gas_limit, fees=FEES)
