@@ -113,7 +113,7 @@ def allows(entry: dict[str, Any], diagnostic: Diagnostic) -> bool:
 
 
 def unused_entries(allowed: list[dict[str, Any]], used_indexes: set[int]) -> Iterator[str]:
-    """Yield a line for each entry of the allow-list whose index is not in ``used``."""
+    """Yield a line for each entry of the allow-list whose index is not in ``used_indexes``."""
     for number, entry in enumerate(allowed):
         if number not in used_indexes:
             yield f"{WORD_LISTS}: unused entry: {entry}"
@@ -130,9 +130,9 @@ def main(arguments: list[str]) -> int:
     reports = []
     for path in files_to_check(arguments):
         for diagnostic in diagnostics(path, words):
-            allowing = [index for index, entry in enumerate(allowed) if allows(entry, diagnostic)]
-            used_indexes.update(allowing)
-            if not allowing:
+            indexes = [index for index, entry in enumerate(allowed) if allows(entry, diagnostic)]
+            used_indexes.update(indexes)
+            if not indexes:
                 reports.append(str(diagnostic))
     if not arguments:
         reports += unused_entries(allowed, used_indexes)

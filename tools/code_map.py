@@ -41,7 +41,7 @@ def layers() -> list[str]:
     names: list[str] = []
     for contract in contracts:
         if contract.get("containers") == ["gridstead"]:
-            for row in contract["layers"]:
+            for row in contract["layers"]:  # such as "services | adapters | rpc"
                 names += row.replace(" ", "").split("|")
     return [name for name in names if name not in WITHOUT_SUBJECTS]
 
@@ -69,7 +69,10 @@ def code_map() -> Map:
 
 
 def _subject(module: Path, names: list[str]) -> str:
-    """Return the subject of a module: its folder, or the subject at the start of its name."""
+    """Return the subject of a module: its folder, or the subject at the start of its name.
+
+    For example, the subject of module ``job_walk`` is ``jobs``.
+    """
     if len(module.parts) > 1:
         return module.parts[0]
     first_word = module.stem.partition("_")[0]

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from lab_users import CHECKOUT, Person, administrator, customer, lab_grid
+from lab_users import CHECKOUT, User, administrator, customer, lab_grid
 from rich.console import Console
 from rich.table import Table
 
@@ -66,7 +66,7 @@ def main() -> int:
     return 0
 
 
-def approve_provider(admin: Person) -> str:
+def approve_provider(admin: User) -> str:
     """Wait until the provider is registered, approve it and return its address.
 
     Raises:
@@ -74,7 +74,7 @@ def approve_provider(admin: Person) -> str:
     """
     for _ in range(REGISTRATION_TIMEOUT_S):
         for provider in json.loads(admin.run("provider", "list", "--json").stdout):
-            if "waits" in provider["state"]:
+            if "waits" in provider["state"]:  # "waits for approval" or "joined, change waits"
                 admin.run("provider", "approve", provider["address"])
             if provider["state"] != "banned":
                 return str(provider["address"])
@@ -85,7 +85,7 @@ def approve_provider(admin: Person) -> str:
     )
 
 
-def balances(admin: Person, addresses: Iterable[str]) -> dict[str, int]:
+def balances(admin: User, addresses: Iterable[str]) -> dict[str, int]:
     """Return the credits of each wallet, in wei."""
     credits_wei = {}
     for address in addresses:
@@ -94,7 +94,7 @@ def balances(admin: Person, addresses: Iterable[str]) -> dict[str, int]:
     return credits_wei
 
 
-def print_states(owner: Person, number: int) -> None:
+def print_states(owner: User, number: int) -> None:
     """Print when the job reached each state."""
     table = Table(title=f"Job {number}", title_justify="left", box=None, title_style="bold")
     table.add_column("STATE")

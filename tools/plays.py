@@ -71,7 +71,10 @@ def teardown(table: Node) -> Iterator[Node]:
 
 
 def _group_by_group(play: Node, names: list[str]) -> Iterator[Node]:
-    """Yield a play for each group, in reverse order. A host is in only one of the plays."""
+    """Yield a play for each group, in reverse order.
+
+    A host that is in several groups is only in the play of the first of these groups.
+    """
     for number in reversed(range(len(names))):
         excluded_groups = "".join(f":!{group}" for group in play["hosts"][:number])
         hosts = play["hosts"][number] + excluded_groups
@@ -89,8 +92,10 @@ def comment_lines(text: str, indent: str = "") -> str:
     """Return a text as a comment. Wraps long lines, except indented lines."""
     lines: list[str] = []
     for line in text.strip().splitlines():
-        is_kept = line.startswith(" ") or len(line) <= WIDTH - 2
-        lines += [line] if is_kept else textwrap.wrap(line, WIDTH - 2 - len(indent))
+        if line.startswith(" ") or len(line) <= WIDTH - 2:
+            lines.append(line)
+        else:
+            lines += textwrap.wrap(line, WIDTH - 2 - len(indent))
     comment = ""
     for line in lines:
         comment += f"{indent}# {line}".rstrip() + "\n"

@@ -134,8 +134,9 @@ class File:
             text = description or key.table["description"]
             yield f"| {header} | {kind} | {key.default} | {text} | |"
             path = f"{key.path}[]" if key.is_array else key.path
-            nested_table = f"required with `{key.path}`" if key.default == "none" else required
-            yield from self._rows(key.table, f"{path}.", nested_table)
+            is_optional_table = key.default == "none"
+            nested_required = f"required with `{key.path}`" if is_optional_table else required
+            yield from self._rows(key.table, f"{path}.", nested_required)
 
     def _document(self, table: Schema, prefix: str) -> Iterator[str]:
         for key in self.keys(table, prefix, ""):
@@ -182,10 +183,10 @@ def type_of(name: str, schema: Schema) -> str:
     >>> type_of("tick_s", {"type": "number", "exclusiveMinimum": 0, "maximum": 60})
     'float, seconds, more than 0, at most 60'
     """
-    members = [member for member in schema.get("anyOf", ()) if member != {"type": "null"}]
-    if len(members) > 1:  # A decimal number is a float, or a string for an exact value.
-        members = [{**members[0], "type": "float or string"}]
-    value = members[0] if members else schema
+    alternatives = [item for item in schema.get("anyOf", ()) if item != {"type": "null"}]
+    if len(alternatives) > 1:  # A decimal number is a float, or a string for an exact value.
+        alternatives = [{**alternatives[0], "type": "float or string"}]
+    value = alternatives[0] if alternatives else schema
     if value.get("type") == "integer" and "exclusiveMinimum" in value:
         value = {**value, "minimum": value["exclusiveMinimum"] + 1, "exclusiveMinimum": None}
     return ", ".join([_kind(value), *_units(name), *_limits(value)])

@@ -18,8 +18,12 @@ from gridstead_lab.errors import LabError
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent.parent
-HOST_COMMANDS = {"remove": added_hosts.remove, "kill": lifecycle.kill, "start": lifecycle.start}
-COMMANDS_OF_HOSTS = {
+FUNCTIONS_OF_COMMANDS = {
+    "remove": added_hosts.remove,
+    "kill": lifecycle.kill,
+    "start": lifecycle.start,
+}
+HELP_OF_HOST_COMMANDS = {
     "add": "add a host to a lab that is up",
     "remove": "remove a host that was added",
     "shell": "log in to a host",
@@ -64,7 +68,7 @@ def _run(options: argparse.Namespace, lab_names: names.Names) -> int:
         case "add":
             added_hosts.add(lab_names, options.host, options.like)
         case "remove" | "kill" | "start":
-            HOST_COMMANDS[options.command](lab_names, options.host)
+            FUNCTIONS_OF_COMMANDS[options.command](lab_names, options.host)
         case "image":
             _image(lab_names, remove=options.remove)
         case "prefix":
@@ -115,7 +119,7 @@ def _add_commands(commands: Any, common: argparse.ArgumentParser) -> None:  # no
     )
     add("prefix", "print the prefix of the lab's objects")
     add("ssh-config", "print the configuration of the ssh client")
-    for name, text in COMMANDS_OF_HOSTS.items():
+    for name, text in HELP_OF_HOST_COMMANDS.items():
         add(name, text).add_argument("host")
     commands.choices["add"].add_argument(
         "--like",

@@ -56,8 +56,8 @@ class SiteState:
     def submit_hello(self, customer):
         """Submit the example hello-world and return the job's number."""
         workflow = str(CHECKOUT / "examples" / "hello-world.yaml")
-        submitted = customer.run("submit", workflow, "--credits", "100", "--json")
-        return json.loads(submitted.stdout)["number"]
+        result = customer.run("submit", workflow, "--credits", "100", "--json")
+        return json.loads(result.stdout)["number"]
 
     def output(self, customer, number):
         """Return the output of a job."""

@@ -43,7 +43,7 @@ from gridstead.proto.sbatchapi_pb2_grpc import AuthAPIStub, SBatchAPIStub  # noq
 from gridstead.workflow.parse import from_graphql  # noqa: E402
 from gridstead.workflow.render import render  # noqa: E402
 
-MIN_SUBMITS, MIN_FETCHES, MAX_RENDER_MS = 150, 300, 5.0
+MIN_SUBMITS_PER_S, MIN_FETCHES_PER_S, MAX_RENDER_MS = 150, 300, 5.0
 MATCHED_JOBS = 5
 STEPS = 20
 RENDERINGS = 200
@@ -89,6 +89,7 @@ def main():
         try:
             service.start()
             service.wait()
+            # Sets the core of the process, and of each thread that it has already started.
             os.sched_setaffinity(service.process.pid, {0})
             for thread in Path(f"/proc/{service.process.pid}/task").iterdir():
                 os.sched_setaffinity(int(thread.name), {0})
@@ -226,11 +227,11 @@ def report(render_ms, submits, fetches):
     machine = f"{os.cpu_count()} cores, Linux {platform.release()}, load {os.getloadavg()[0]:.0f}"
     print(f"{time.strftime('%Y-%m-%d')}; {machine}")
     print(f"rendering {STEPS} steps, median: {render_ms:.1f} ms (at most {MAX_RENDER_MS})")
-    print(f"submissions: {submits} (at least {MIN_SUBMITS} per second)")
-    print(f"fetches: {fetches} (at least {MIN_FETCHES} per second)")
+    print(f"submissions: {submits} (at least {MIN_SUBMITS_PER_S} per second)")
+    print(f"fetches: {fetches} (at least {MIN_FETCHES_PER_S} per second)")
     return int(
-        submits.per_second < MIN_SUBMITS
-        or fetches.per_second < MIN_FETCHES
+        submits.per_second < MIN_SUBMITS_PER_S
+        or fetches.per_second < MIN_FETCHES_PER_S
         or render_ms > MAX_RENDER_MS
     )
 

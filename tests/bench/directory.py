@@ -5,9 +5,9 @@
 The delay starts with the directory's answer to the creation of the user and ends when every host
 knows the user. Before the creation, each host looks up the user and caches the negative answer.
 
-Then the directory fails in three ways. Each host is still connected when it looks up an unknown
-user. It then looks up another unknown user and a known user. The exit code is 1 if a measurement
-misses its limit.
+Then the benchmark makes the directory fail in three ways. After each failure, every host looks up
+an unknown user while its connection is still open, then another unknown user and a known user. The
+exit code is 1 if a measurement misses its limit.
 """
 
 import argparse
@@ -34,10 +34,13 @@ from tests.e2e.test_directory import (  # noqa: E402
 
 MAX_DELAY_S, MAX_LOOK_UP_S = 2.0, 4.0
 ROUNDS = 5
-# All hosts of the lab use the machine's clock.
-TIME_KNOWN = (
+# Waits until the host knows a user, and prints the time. All hosts of the lab use the machine's
+# clock.
+WAIT_FOR_USER = (
     "! getent passwd {0} && until getent passwd {0} >/dev/null; do sleep 0.02; done; date +%s.%N"
 )
+# Looks up a user, and prints the end and the start of the look-up. Exit code 2 of getent means that
+# the user is unknown.
 LOOK_UP = (
     "began=$(date +%s.%N); getent passwd {} >/dev/null || test $? = 2; echo $(date +%s.%N) $began"
 )
@@ -84,7 +87,7 @@ class Bench:
         """Return the delay until the last host knows a new user, in seconds."""
         address = self.new_address()
         with ThreadPoolExecutor(1) as pool:
-            waiting = pool.submit(self.run_on_all_hosts, TIME_KNOWN.format(address))
+            waiting = pool.submit(self.run_on_all_hosts, WAIT_FOR_USER.format(address))
             time.sleep(1)
             created_s = self.create_user(address)
             times_known_s = map(float, waiting.result())

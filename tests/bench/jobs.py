@@ -155,13 +155,12 @@ def run_through_slurm(lab, address, workflow, jobs):
     )
 
     def completed_records():
-        records, completed = [], 0
-        for record in slurm_records(lab, start_s):
-            if contract in record["admincomment"]:
-                records.append(record)
-                completed += record["state"] == "COMPLETED"
-        all_completed = len(records) == jobs and completed == jobs
-        return records if all_completed else None
+        records = [
+            record
+            for record in slurm_records(lab, start_s)
+            if contract in record["admincomment"] and record["state"] == "COMPLETED"
+        ]
+        return records if len(records) == jobs else None
 
     return slurm_phases(wait_until(completed_records, timeout=TIMEOUT_S), start_s)
 
@@ -294,7 +293,7 @@ def report(options, confirmations, slurm_runs, grid_runs):
 
 
 def units_by_cpu_time(run):
-    """Return the units and their CPU seconds, the largest first."""
+    """Return pairs of unit and CPU seconds. The unit that used most CPU time is first."""
     return sorted(run.cpu_s_by_unit.items(), key=lambda item: -item[1])
 
 

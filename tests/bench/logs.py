@@ -97,10 +97,8 @@ def throughput(logger: LoggerProcess, *, writers: int, mib: int) -> float:
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
-    failed = False
-    for process in processes:
-        failed |= process.wait() != 0
-    if failed:
+    exit_codes = [process.wait() for process in processes]
+    if any(exit_codes):
         raise SystemExit("bench: a writer failed")
     megabytes = writers * count * len(full_chunk(1).data) / 1e6
     return megabytes / (time.monotonic() - start_s)
@@ -223,7 +221,7 @@ def memory_per_browser(logger: LoggerProcess, port: int) -> float:
     return (after_kib - before_kib) / BROWSERS
 
 
-def median_writer_end_s(logger: LoggerProcess, folder: Path, lines: int) -> float:
+def median_writer_delay_s(logger: LoggerProcess, folder: Path, lines: int) -> float:
     """Return the median time from the end of the output to the end of the writer, in seconds."""
     times = []
     for _ in range(ENDED_JOBS):
@@ -320,7 +318,7 @@ def measure(folder: Path, mib: int) -> int:
     print(f"added to a one-line job: {summary(with_logger)} (at most {max_added_ms:.0f})")
     print(f"without a logger: {summary(without_logger)} (at most {max_added_ms:.0f})")
     for lines in (1, 100_000):
-        delay_ms = median_writer_end_s(logger, folder, lines) * 1000
+        delay_ms = median_writer_delay_s(logger, folder, lines) * 1000
         print(f"a job with {lines} lines at its end ends {delay_ms:.0f} ms later")
     separate_kib, shared_kib = memory_per_stream(logger)
     print(

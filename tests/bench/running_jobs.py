@@ -26,7 +26,7 @@ ESCROW = 100 * COIN
 FEES = Fees(max_fee=100 * 10**9, tip=10**9)
 REQUEST_GAS, REGISTER_GAS, CLAIM_GAS = 400_000, 10**6, 9_000_000
 REQUESTS_PER_BLOCK = 50
-SENT_AT_ONCE = 20  # transactions in one request; anvil accepts at most 2 MB
+TRANSACTIONS_PER_REQUEST = 20  # anvil accepts requests of at most 2 MB
 
 
 class BusyChain:
@@ -70,10 +70,9 @@ class BusyChain:
         job_keys = [JobKey(job_id=job_id, batch_location_hash=SCRIPT_ID) for job_id in job_ids]
         matches = [Match(job_key=job_key, provider=self.provider.address) for job_key in job_keys]
         self.send_batches(devnet.operator, in_batches(matches))
-        claims = math.ceil(count / JOBS_PER_TRANSACTION)
-        self.send_batches(
-            self.provider, [[ClaimJobs(limit=JOBS_PER_TRANSACTION)]] * claims, gas=CLAIM_GAS
-        )
+        claim_count = math.ceil(count / JOBS_PER_TRANSACTION)
+        claims = [[ClaimJobs(limit=JOBS_PER_TRANSACTION)]] * claim_count
+        self.send_batches(self.provider, claims, gas=CLAIM_GAS)
         now = self.ledger.head().timestamp
         starts = [SetRunning(job_key=job_key, started_at=now) for job_key in job_keys]
         self.send_batches(self.provider, in_batches(starts))
@@ -96,7 +95,8 @@ class BusyChain:
         for nonce in range(first_nonce, first_nonce + count):
             fields = to_fields(payload, nonce=nonce, **shared)
             signed_transactions.append(customer.sign_transaction(fields).raw)
-            if len(signed_transactions) == REQUESTS_PER_BLOCK or nonce + 1 == first_nonce + count:
+            is_last = nonce + 1 == first_nonce + count
+            if is_last or len(signed_transactions) == REQUESTS_PER_BLOCK:
                 self.send(signed_transactions)
                 self.mine_until(customer, nonce + 1)
                 signed_transactions.clear()
@@ -112,18 +112,17 @@ class BusyChain:
 
     def sign_batches(self, account, batches, nonce, *, gas=None):
         """Return a signed transaction (bytes) for each batch; ``nonce`` is the first nonce."""
-        limits = [gas] * len(batches) if gas else account.gas(batches, available_gas=BLOCK_GAS)
+        gas_limits = [gas] * len(batches) if gas else account.gas(batches, available_gas=BLOCK_GAS)
         signed_transactions = []
-        for batch, limit in zip(batches, limits, strict=True):
-            signed = account.sign(batch, entry_ids=(), nonce=nonce, gas=limit, fees=FEES)
+        for batch, gas_limit in zip(batches, gas_limits, strict=True):
+            signed = account.sign(batch, entry_ids=(), nonce=nonce, gas=gas_limit, fees=FEES)
             signed_transactions.append(signed.raw)
             nonce += 1
         return signed_transactions
 
     def send(self, signed_transactions):
         """Send signed transactions to the node without a pause."""
-        for start in range(0, len(signed_transactions), SENT_AT_ONCE):
-            batch = signed_transactions[start : start + SENT_AT_ONCE]
+        for batch in in_batches(signed_transactions, TRANSACTIONS_PER_REQUEST):
             requests = [("eth_sendRawTransaction", [transaction]) for transaction in batch]
             for answer in self.node.batch(requests):
                 assert not isinstance(answer, RpcError), answer
@@ -153,6 +152,6 @@ def settlement(job_key):
     )
 
 
-def in_batches(calls, size=JOBS_PER_TRANSACTION):
-    """Return the calls in batches."""
-    return [calls[start : start + size] for start in range(0, len(calls), size)]
+def in_batches(items, size=JOBS_PER_TRANSACTION):
+    """Return the items of a list in batches of this size. The last batch can be smaller."""
+    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compare the settlements per second of the sender with raw transactions of the same calls.
 
-The benchmark starts a separate chain (anvil, one block of 30 M gas per second, without old states)
-and creates running jobs on it. It then settles the same jobs with two methods, each from the same
-state of the chain. Method "raw" sends signed transactions to the node without a pause. Method
-"sender" puts the calls into the outbox of a store on disk and runs the sender as a service does.
-The time starts with a new block and ends with the block of the last settlement. The exit code is 1
-if a measurement misses its limit.
+The benchmark starts a separate chain (anvil, one block of 30 M gas per second) and creates running
+jobs on it. It then settles the same jobs with two methods, each from the same state of the chain.
+Method "raw" sends signed transactions to the node without a pause. Method "sender" puts the calls
+into the outbox of a store on disk and runs the sender as a service does. The time starts with a new
+block and ends with the block of the last settlement. The exit code is 1 if a measurement misses its
+limit.
 """
 
 import argparse
@@ -121,8 +121,10 @@ def main():
         stack.callback(chain.close)
         bench = Bench(chain, folder)
         calls = chain.create_running_jobs(max(kinds.values()))
-        for kind, count in [*kinds.items()] * options.rounds:
-            runs += [bench.run_raw(kind, calls[:count]), bench.run_sender(kind, calls[:count])]
+        for _ in range(options.rounds):
+            for kind, count in kinds.items():
+                runs.append(bench.run_raw(kind, calls[:count]))
+                runs.append(bench.run_sender(kind, calls[:count]))
     return report(runs, as_json=options.json)
 
 
@@ -221,7 +223,8 @@ class Bench:
                 seconds = time.monotonic() - start_s
                 settled_in_block = self.settled_in(head)
                 settled += settled_in_block
-                blocks += settled_in_block > 0
+                if settled_in_block:
+                    blocks += 1
                 report_progress(f"{title}: {seconds:5.1f} s, {settled} of {count}")
                 assert not errors, errors
                 assert seconds < TIMEOUT_S
@@ -262,7 +265,7 @@ def tick_until_stopped(sender, stop):
 
 
 def best_runs(runs):
-    """Return the run with most settlements per second, by method and kind."""
+    """Return the run with the most settlements per second, by method and kind."""
     best = {}
     for run in runs:
         previous = best.get((run.method, run.kind), run)
@@ -307,7 +310,7 @@ def to_json(best, ratios, machine, *, passed):
     for run in best.values():
         figures = {"seconds": round(run.seconds, 2), "per_second": round(run.per_second, 1)}
         row = asdict(run) | figures
-        row["way"] = row.pop("method")
+        row["way"] = row.pop("method")  # the key of earlier reports
         rows.append(row)
     rounded = {kind: round(ratio, 3) for kind, ratio in ratios.items()}
     result = {"runs": rows, "ratios": rounded, "machine": machine, "passed": passed}

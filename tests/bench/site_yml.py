@@ -51,23 +51,27 @@ def run(environment):
 
     Raises SystemExit if a task fails.
     """
-    phase_of, spent, phase, changed = phases(), {}, None, 0
+    phase_of, phase = phases(), None
+    seconds_by_phase, changed = {}, 0
     start_s = phase_start_s = time.monotonic()
     argv = ["ansible-playbook", "site.yml"]
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(argv, cwd=CHECKOUT, env=environment, **streams) as ansible:
         for line in ansible.stdout:
+            # A line such as "PLAY [Set up the storage] ****" or "PLAY RECAP ****".
             play = re.match(r"PLAY (?:\[(.*)\]|RECAP) \*", line)
             if play:
                 now_s = time.monotonic()
-                spent[phase] = spent.get(phase, 0) + now_s - phase_start_s
+                elapsed_s = now_s - phase_start_s
+                seconds_by_phase[phase] = seconds_by_phase.get(phase, 0) + elapsed_s
                 phase, phase_start_s = phase_of.get(play[1], phase), now_s
-            changed += sum(map(int, re.findall(r" changed=(\d+)", line)))
+            for count in re.findall(r" changed=(\d+)", line):
+                changed += int(count)
             print(line, end="", file=sys.stderr)
     if ansible.returncode:
         raise SystemExit(f"site.yml ended with {ansible.returncode}")
-    spent.pop(None, None)  # the time before the first play
-    return time.monotonic() - start_s, spent, changed
+    seconds_by_phase.pop(None, None)  # the time before the first play
+    return time.monotonic() - start_s, seconds_by_phase, changed
 
 
 def main():
@@ -87,13 +91,13 @@ def main():
         lab = [sys.executable, str(LAB / "lab.py")]
         try:
             subprocess.run([*lab, "up"], env=os.environ | variables, check=True, stdout=sys.stderr)
-            first_s, spent, _ = run(os.environ | variables)
+            first_s, seconds_by_phase, _ = run(os.environ | variables)
             second_s, _, changed = run(os.environ | variables)
         finally:
             subprocess.run(
                 [*lab, "down"], env=os.environ | variables, check=True, stdout=sys.stderr
             )
-    for name, seconds in spent.items():
+    for name, seconds in seconds_by_phase.items():
         print(f"{seconds:6.0f} s  {name}")
     print(f"{first_s:6.0f} s  from {hosts} hosts to a verified site (at most {LIMITS_S[hosts]})")
     print(f"{second_s:6.0f} s  second run, changed={changed} (at most {LIMITS_S['again']})")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure how long commands take that use no chain: `--help`, `workflow validate`, and others.
+"""Measure the run time of commands that do not use the chain: `--help`, `workflow validate`, etc.
 
 Each command runs several times, after a run that compiles its modules. The table shows the median
 and the minimum of the wall time, the minimum of the CPU time, and the ratio of that CPU time to the
@@ -71,11 +71,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="Runs of each command.")
     parser.add_argument("--json", action="store_true", help="Print JSON.")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gs-start-") as compiled:
+    with tempfile.TemporaryDirectory(prefix="gs-start-") as bytecode_folder:
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         paths = [str(CHECKOUT / name) for name in ("control", "cvmfs")]
         paths += os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        environment |= {"PYTHONPATH": os.pathsep.join(paths), "PYTHONPYCACHEPREFIX": compiled}
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+        environment["PYTHONPYCACHEPREFIX"] = bytecode_folder
         python = [sys.executable, "-c"]
         base = measure("python -c pass", [*python, "pass"], options.rounds, environment)
         results = []

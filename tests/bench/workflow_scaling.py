@@ -20,13 +20,13 @@ from gridstead.workflow.document import MAX_BYTES  # noqa: E402
 from gridstead.workflow.parse import parse_workflow  # noqa: E402
 from gridstead.workflow.render import render  # noqa: E402
 
-KEY = "A" * 43 + "="
+WIREGUARD_KEY = "A" * 43 + "="
 RESOURCES = "resources: {tasks: 9, cpusPerTask: 1, memPerCpu: 1}\n"
 STEPS = "steps:\n- run: {command: x}\n"
 STEP_WITH_INTERFACES = "- run: {command: x, network: pasta, customNetworkInterfaces: ["
 INTERFACE = "{vnet: {name: n, address: 10.0.0.2/8}}, "
 LONG_COMMENT = " # long" * 100 + "\n"
-TUNNEL = f"{{wireguard: {{privateKey: '{KEY}'}}}}, "
+TUNNEL = f"{{wireguard: {{privateKey: '{WIREGUARD_KEY}'}}}}, "
 NETWORK = "virtualNetworks: [{name: n, gatewayAddress: 10.0.0.1/8}]\n"
 MAX_ERROR_CHARACTERS = 100_000
 MAX_RATIO = 9  # for four times the size: 4 is linear, 16 is quadratic
@@ -75,10 +75,10 @@ PARTS_OF_FILES = {
 def file_text(kind, size):
     """Return the text of a file of this kind and approximately this size (bytes)."""
     head, part, tail = PARTS_OF_FILES[kind]
-    if kind != "tags of tags":
+    if kind != "tags of tags":  # tag directives must be at the start of a file
         head = RESOURCES + head
     parts, length = [head], len(head)
-    while length < size - 2000:
+    while length < size - 2000:  # leaves space for one more part and the tail
         number = len(parts)
         if kind == "ends of a network":
             number %= 250  # the number is a byte of an IP address
@@ -89,15 +89,15 @@ def file_text(kind, size):
 
 def cpu_seconds(text):
     """Return the CPU seconds to render or refuse a text. A very long error adds 10 s."""
-    started = time.process_time()
+    start_s = time.process_time()
     try:
         render(parse_workflow(text))
     except InvalidWorkflow as err:
-        elapsed_s = time.process_time() - started
+        elapsed_s = time.process_time() - start_s
         if len(str(err)) > MAX_ERROR_CHARACTERS:
             elapsed_s += 10
         return elapsed_s
-    return time.process_time() - started
+    return time.process_time() - start_s
 
 
 def shortest_cpu_seconds(text):

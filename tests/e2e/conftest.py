@@ -34,8 +34,9 @@ import lab_users  # noqa: E402
 CREDIT = 10**18
 COLD = {"CANCELLED", "FINISHED", "FAILED", "OUT_OF_CREDITS", "PANICKED"}
 SLOWDOWN = 3  # factor of the timeouts, for a machine that shares its hardware with others
-# Prints what a Slurm job has left on a node: files, sockets, mounts and processes. Empty cgroups of
-# version 1 are ignored, because Slurm sometimes does not remove them.
+# Prints what a Slurm job has left on a node: files, sockets, mounts and processes. The names of
+# slurmd's files are for example job00042 and compute1_42.0. Empty cgroups of version 1 are ignored,
+# because Slurm sometimes does not remove them.
 PRINT_LEFTOVERS = """
 find /tmp /dev/shm -maxdepth 1 -name '*{name}*' -o -name 'gridstead.*'
 find /var/lib/slurm -maxdepth 3 -regextype posix-extended \\
@@ -193,6 +194,7 @@ class GridClient:
     def _approve_provider(self):
         def joined_provider():
             for provider in json.loads(self.admin.run("provider", "list", "--json").stdout):
+                # The state is "waits for approval" or "joined, change waits".
                 if "waits" in provider["state"]:
                     self.admin.run("provider", "approve", provider["address"])
                 if provider["state"].startswith("joined"):
@@ -279,7 +281,7 @@ class GridClient:
             return job
         if seconds is None:
             seconds = self.lab.billed_seconds(self.lab.wait_ended(job["id"])[-1])
-        if job["state"] == "PANICKED":
+        if job["state"] == "PANICKED":  # such a job costs nothing
             seconds = 0
         bill = billing_oracle.bill(job["escrow_wei"], seconds, job["price_per_min_wei"])
         assert job["cost_wei"] == bill.cost, f"the cost does not match {seconds} s: {history}"

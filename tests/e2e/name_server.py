@@ -19,14 +19,17 @@ class DnsHandler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         """Answer a query for the A record of the name. Other queries get an empty answer."""
         query, server_socket = self.request
+        # The question follows the header of 12 bytes: name, zero byte, type and class.
         question = query[12 : query.index(b"\0", 12) + 5]
-        is_a_query = question[-4:-2] == b"\0\1"
-        is_known = is_a_query and NAME.split(".", maxsplit=1)[0].encode() in question
+        is_a_record = question[-4:-2] == b"\0\1"
+        is_known = is_a_record and NAME.split(".", maxsplit=1)[0].encode() in question
         answer = b""
         if is_known:
+            # A pointer to the name in the question, type A, class IN, TTL (60 s), length, address.
             answer = b"\xc0\x0c\0\1\0\1" + struct.pack(">IH", 60, 4) + socket.inet_aton(ANSWER)
         counts = struct.pack(">4H", 1, is_known, 0, 0)
-        response = query[:2] + b"\x81\x80" + counts + question + answer
+        flags = b"\x81\x80"  # a response without an error
+        response = query[:2] + flags + counts + question + answer
         server_socket.sendto(response, self.client_address)
 
 

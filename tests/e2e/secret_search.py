@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import math
 import re
 import subprocess
 import threading
@@ -55,8 +56,9 @@ def encodings_of(secret: str) -> Iterator[bytes]:
     yield raw.hex().upper().encode()
     yield quote(secret, safe="").encode()
     for preceding_bytes in range(3):
-        # The first characters also encode the bytes before the secret.
-        start = -(-preceding_bytes * 8 // 6)
+        # A base64 character encodes 6 bits. The characters before ``start`` and after ``end`` also
+        # encode bits of the text around the secret.
+        start = math.ceil(preceding_bytes * 8 / 6)
         end = (len(raw) + preceding_bytes) * 8 // 6
         text = base64.b64encode(bytes(preceding_bytes) + raw)[start:end]
         yield text
@@ -75,7 +77,7 @@ class SecretSearch:
         self._lab = lab
         self._prefix = json.loads((lab.folder / "state.json").read_text())["prefix"]
         self._host = re.compile(rf"/{self._prefix}(?:\.slice)?/([a-z0-9]+)")
-        self._names: dict[bytes, str] = {}
+        self._names: dict[bytes, str] = {}  # by encoding
         self.sightings: set[Sighting] = set()
         for name, text in secrets.items():
             self.add(name, text)
@@ -117,9 +119,9 @@ class SecretSearch:
             search, input=self._encodings(), check=False, capture_output=True, env={"LC_ALL": "C"}
         )
         for line in result.stdout.splitlines():
-            path, _, form = line.partition(b"\0")
+            path, _, encoding = line.partition(b"\0")
             place = path.decode(errors="replace").removeprefix(str(folder))
-            self._add_sightings([form], "file", host, place)
+            self._add_sightings([encoding], "file", host, place)
 
     def _encodings(self) -> bytes:
         return b"\n".join(self._names)
@@ -137,6 +139,7 @@ class SecretSearch:
         for process in PROC.glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 host = self._host.search((process / "cgroup").read_text())
+                # The line "NSpid: 4711 1" ends with the process id in the host's namespace.
                 status = (process / "status").read_text()
                 pids = status.partition("NSpid:")[2].split("\n")[0].split()
                 if host and pids[-1] == "1":
@@ -170,9 +173,8 @@ class SecretSearch:
             if not host:
                 return False
             searched[process.name, kind] = text
-            matches = [form for form in self._names if form in text]
+            matches = [encoding for encoding in self._names if encoding in text]
             program = (process / "comm").read_text().strip() if matches else ""
-            self._add_sightings(
-                matches, kind, host[1], "/".join(step.groups()) if step else "", program
-            )
+            place = "/".join(step.groups()) if step else ""
+            self._add_sightings(matches, kind, host[1], place, program)
         return True

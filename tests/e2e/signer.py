@@ -21,7 +21,7 @@ class RequestSigner:
     """A customer with a connection to the chain.
 
     Args:
-        person: A user with a wallet and a settings file.
+        user: A user with a wallet and a settings file.
     """
 
     def __init__(self, user):

@@ -12,9 +12,9 @@ from tests.e2e import many_customers
 
 pytestmark = pytest.mark.jobs
 
-INPUT, CONFIG, INTERRUPTED = 65, 78, 130
+INPUT_ERROR, CONFIG_ERROR, INTERRUPTED = 65, 78, 130  # exit codes
 VALID_WORKFLOW = many_customers.one_step("true")
-SCRIPTS = "/var/lib/gridstead/job-definitions/state.db"
+SCRIPTS_DATABASE = "/var/lib/gridstead/job-definitions/state.db"
 
 
 @pytest.fixture(scope="module")
@@ -42,16 +42,17 @@ def run(user, *arguments, text="", settings=None):
     )
 
 
-def state_of(lab, grid, *people):
+def state_of(lab, grid, *users):
     """Return the state that a submission changes.
 
     The state consists of the users' jobs, credits and transactions, and of the number of stored
     scripts.
     """
     query = "SELECT COUNT(*) FROM definitions"
-    count = f"import sqlite3; print(*sqlite3.connect({SCRIPTS!r}).execute({query!r}).fetchone())"
+    database = f"sqlite3.connect({SCRIPTS_DATABASE!r})"
+    count = f"import sqlite3; print(*{database}.execute({query!r}).fetchone())"
     states = [lab.run("control", "python3", "-c", count).stdout]
-    for user in people:
+    for user in users:
         connection = many_customers.connect(user)
         customer, node = connection.customer, connection.chain.node
         states += [customer.job_numbers(), customer.balance(), customer.allowance()]
@@ -75,38 +76,51 @@ def test_bad_input_is_reported_and_changes_no_state(
     lab, grid, customer, customer_without_credits, tmp_path
 ):
     before = state_of(lab, grid, customer, customer_without_credits)
-    good = json.dumps(VALID_WORKFLOW)
+    valid_text = json.dumps(VALID_WORKFLOW)
     wrong_password = tmp_path / "password"
     wrong_password.write_text("another\n")
-    keys = write_changed_settings(
+    settings = write_changed_settings(
         customer, tmp_path, password=(str(customer.password), str(wrong_password))
     )
-    keys = shutil.copy(keys, tmp_path / "wrong-key.toml")
-    typo = write_changed_settings(customer, tmp_path, typo=("confirmations", "confirmation"))
+    # The next call of write_changed_settings writes the same file.
+    with_wrong_password = shutil.copy(settings, tmp_path / "wrong-password.toml")
+    with_typo = write_changed_settings(customer, tmp_path, typo=("confirmations", "confirmation"))
     submit = ("submit", "-", "--credits", "100")
     long_name = json.dumps(
         VALID_WORKFLOW | {"steps": [{"name": "x" * 2**20, "run": {"command": "true"}}]}
     )
     attempts = [
         (
-            INPUT,
+            INPUT_ERROR,
             "is not a known field",
-            run(customer, *submit, text=good.replace("memPerCpu", "memPerCpus")),
+            run(customer, *submit, text=valid_text.replace("memPerCpu", "memPerCpus")),
         ),
         (
-            INPUT,
+            INPUT_ERROR,
             "must be at least 1, not -1",
-            run(customer, *submit, text=good.replace('"tasks": 1', '"tasks": -1')),
+            run(customer, *submit, text=valid_text.replace('"tasks": 1', '"tasks": -1')),
         ),
-        (INPUT, "is larger than 256 KiB", run(customer, *submit, text=long_name)),
-        (INPUT, "33 bytes, at most 32", run(customer, *submit, "--name", "x" * 33, text=good)),
-        (INPUT, "is not valid YAML", run(customer, *submit, text=good + "]")),
-        (INPUT, "has only 0 credits", run(customer_without_credits, *submit, text=good)),
-        (CONFIG, "cannot open wallet", run(customer, *submit, text=good, settings=keys)),
+        (INPUT_ERROR, "is larger than 256 KiB", run(customer, *submit, text=long_name)),
         (
-            CONFIG,
+            INPUT_ERROR,
+            "33 bytes, at most 32",
+            run(customer, *submit, "--name", "x" * 33, text=valid_text),
+        ),
+        (INPUT_ERROR, "is not valid YAML", run(customer, *submit, text=valid_text + "]")),
+        (
+            INPUT_ERROR,
+            "has only 0 credits",
+            run(customer_without_credits, *submit, text=valid_text),
+        ),
+        (
+            CONFIG_ERROR,
+            "cannot open wallet",
+            run(customer, *submit, text=valid_text, settings=with_wrong_password),
+        ),
+        (
+            CONFIG_ERROR,
             "confirmation: unknown key, did you mean",
-            run(customer, *submit, text=good, settings=typo),
+            run(customer, *submit, text=valid_text, settings=with_typo),
         ),
     ]
 
@@ -129,7 +143,7 @@ def test_check_config_reports_a_typo_in_a_services_settings(lab):
 
     lab.run("control", "rm", file)
     assert good.stdout == "/etc/gridstead/supervisor.toml: valid\n"
-    assert bad.returncode == CONFIG
+    assert bad.returncode == CONFIG_ERROR
     assert "tik_s: unknown key" in bad.stderr
     assert "Traceback" not in bad.stderr
 

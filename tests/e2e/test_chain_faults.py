@@ -146,14 +146,14 @@ def test_a_reorg_can_assign_the_job_number_to_another_customer(
     assert node.ask("eth_getTransactionReceipt", request) is None
 
     assert job_number(ledger) == number
-    lost = ended_record(lab, name, first.address)
-    assert lost["state"].startswith("CANCELLED")
+    first_record = ended_record(lab, name, first.address)
+    assert first_record["state"].startswith("CANCELLED")
     job = grid.wait(second.user, number, "FINISHED")
-    won = ended_record(lab, name, second.address)
-    assert won["state"] == "COMPLETED"
-    assert won["admincomment"].split("/")[-1] == job["batch_location_hash"]
-    assert lost["admincomment"].split("/")[-1] != job["batch_location_hash"]
-    grid.check_money(second.user, number, seconds=lab.billed_seconds(won))
+    second_record = ended_record(lab, name, second.address)
+    assert second_record["state"] == "COMPLETED"
+    assert second_record["admincomment"].split("/")[-1] == job["batch_location_hash"]
+    assert first_record["admincomment"].split("/")[-1] != job["batch_location_hash"]
+    grid.check_money(second.user, number, seconds=lab.billed_seconds(second_record))
     assert grid.balance(first.address) == credits_before[first.address]
     assert grid.balance(second.address) == credits_before[second.address] - job["cost_wei"]
     assert grid.balance(grid.provider) == earned_before + billing_oracle.earned(job["cost_wei"])

@@ -148,6 +148,7 @@ def run_role(mirror, tmp_path_factory):
 
 def installed_and_candidate(lab, package):
     """Return the installed version and the candidate version of a package in apt."""
+    # The output contains lines such as "  Installed: 1.4.5" and "  Candidate: 1.4.5".
     policy = lab.sh("login", f"apt-cache policy {package}")
     return tuple(re.findall(r"^  (?:Installed|Candidate): (\S+)", policy, re.MULTILINE))
 
@@ -155,7 +156,7 @@ def installed_and_candidate(lab, package):
 def test_the_role_installs_apptainer_from_the_mirror_and_enroot_by_checksum(lab, mirror, run_role):
     """The first run configures the mirror and then fails. The second run uses the mirror."""
     checksum = lab.sh("login", f"sha256sum {MIRROR_FOLDER}/enroot.deb")[:64]
-    curl = installed_and_candidate(lab, "curl")[0]
+    curl_version, _ = installed_and_candidate(lab, "curl")
 
     code, output = run_role(
         [{"url": f"file://{MIRROR_FOLDER}/enroot.deb", "checksum": f"sha256:{'0' * 64}"}]
@@ -164,7 +165,7 @@ def test_the_role_installs_apptainer_from_the_mirror_and_enroot_by_checksum(lab,
     assert code != 0
     assert "The checksum for" in output
     assert installed_and_candidate(lab, "apptainer") == (mirror.version, mirror.version)
-    assert installed_and_candidate(lab, "curl") == (curl, curl)  # the mirror has 99
+    assert installed_and_candidate(lab, "curl") == (curl_version, curl_version)  # not 99
     assert installed_and_candidate(lab, "enroot") == ()
 
     lab.sh("login", "apt-get -qq purge -y apptainer >&2; rm /var/lib/apt/lists/127.0.0.1*")

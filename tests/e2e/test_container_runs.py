@@ -103,8 +103,8 @@ def private_registry(lab, trust_lab_ca, tmp_path_factory):
 def submitted_jobs(jobs, runtimes, public_registry, private_registry):
     """Submit the jobs and return them."""
 
-    def in_container(command, *, of=public_registry, container=None, **fields):
-        return run(command, container=of.container(**(container or {})), **fields)
+    def in_container(command, *, registry=public_registry, container=None, **fields):
+        return run(command, container=registry.container(**(container or {})), **fields)
 
     home = [{"hostDir": jobs.home, "containerDir": "/mine", "options": "rw"}]
     etc = [{"hostDir": "/etc", "containerDir": "/mnt", "options": "ro"}]
@@ -116,7 +116,7 @@ def submitted_jobs(jobs, runtimes, public_registry, private_registry):
     write_etc = "echo . 2>&- >/mnt/hostname || echo read-only"
     read_only_root = in_container("echo . 2>&- >/written", container={"readOnlyRootFS": True})
     submitted = {
-        "sees": jobs.submit(
+        "environment": jobs.submit(
             in_container('echo "$(id -u) $(id -g) $PWD $OF_THE_IMAGE $OWN"', env=own),
             in_container('echo "$PWD"; echo from inside >"$DEEPSQUARE_OUTPUT/file"',
                          workDir="/deepsquare/output"),
@@ -130,26 +130,28 @@ def submitted_jobs(jobs, runtimes, public_registry, private_registry):
             {**read_only_root, "catch": [run("echo read-only")]},
             in_container("a 'b c' $HOME", shell="ENTRYPOINT"),
         ),
-        "seems": jobs.submit(
+        "user ids and X11": jobs.submit(
             in_container(ids, mapUid=0, mapGid=0),
             run(ids, mapUid=5, mapGid=6),
             run(f"mkdir -p {X11} && echo . >{X11}/X0"),
             in_container(f"ls {X11}", container={"x11": True}),
             in_container(f"ls {X11} 2>&- || echo no screen"),
         ),
-        "hosted": jobs.submit(run("read -r it </etc/hosted; echo $it", container=hosted)),
-        "locked": jobs.submit(
-            in_container("echo opened", of=private_registry, container=access), run("env")
+        "image on the node": jobs.submit(
+            run("read -r it </etc/hosted; echo $it", container=hosted)
         ),
-        "refused": jobs.submit(
-            in_container("echo never", of=private_registry, container=wrong_access)
+        "private image": jobs.submit(
+            in_container("echo opened", registry=private_registry, container=access), run("env")
+        ),
+        "wrong password": jobs.submit(
+            in_container("echo never", registry=private_registry, container=wrong_access)
         ),
         "enroot": jobs.submit(
-            in_container('echo "$PWD $OWN"', of=private_registry,
+            in_container('echo "$PWD $OWN"', registry=private_registry,
                          container={**access, "mounts": etc}, workDir="/usr", env=own),
             nodes="compute2",
         ),
-        "missing": jobs.submit(
+        "no apptainer": jobs.submit(
             in_container("echo never", container={"apptainer": True}), nodes="compute2"
         ),
     }  # fmt: skip
@@ -172,7 +174,7 @@ def step_output(result):
 
 
 def test_a_container_from_a_registry_has_the_right_environment(jobs, submitted_jobs):
-    result = jobs.wait(submitted_jobs["sees"])
+    result = jobs.wait(submitted_jobs["environment"])
 
     assert result.code == 0
     assert step_output(result) == EXPECTED_OUTPUT.format(user=jobs.user)
@@ -180,18 +182,19 @@ def test_a_container_from_a_registry_has_the_right_environment(jobs, submitted_j
 
 
 def test_user_ids_are_mapped_and_x11_is_mounted(jobs, submitted_jobs):
-    result = jobs.wait(submitted_jobs["seems"])
+    result = jobs.wait(submitted_jobs["user ids and X11"])
 
     assert result.code == 0
     assert step_output(result) == "0 0\n5 6\nX0\nno screen\n"
 
 
 def test_an_image_on_the_node_starts(jobs, submitted_jobs):
-    assert jobs.wait(submitted_jobs["hosted"]) == (0, "hosted\n")
+    assert jobs.wait(submitted_jobs["image on the node"]) == (0, "hosted\n")
 
 
 def test_a_protected_image_needs_the_right_password(jobs, submitted_jobs):
-    right, wrong = jobs.wait(submitted_jobs["locked"]), jobs.wait(submitted_jobs["refused"])
+    right = jobs.wait(submitted_jobs["private image"])
+    wrong = jobs.wait(submitted_jobs["wrong password"])
 
     assert right.code == 0
     assert step_output(right).splitlines()[0] == "opened"
@@ -222,7 +225,9 @@ def test_a_node_with_enroot_uses_enroot(lab, jobs, submitted_jobs, private_regis
 
 
 def test_a_step_fails_on_a_node_without_apptainer(jobs, submitted_jobs):
-    assert jobs.wait(submitted_jobs["missing"]) == (127, "gridstead: this node has no apptainer\n")
+    result = jobs.wait(submitted_jobs["no apptainer"])
+
+    assert result == (127, "gridstead: this node has no apptainer\n")
 
 
 @pytest.mark.parametrize("node", NODES)

@@ -70,6 +70,7 @@ def configure(tmp_path_factory):
 
 def hosts_of(output):
     """Return the hosts on which a playbook ran tasks."""
+    # Lines of the recap, such as "login : ok=12 changed=0 ...".
     return set(re.findall(r"^(\S+) +: ok=", output.partition("PLAY RECAP")[2], re.MULTILINE))
 
 
@@ -133,12 +134,12 @@ def running_job(lab, jobs):
         nodes=",".join(OLD_NODES),
         minutes=60,
     )
-    started = f"grep -c compute {jobs.home}/{job.job_key.job_id.slurm_name}.out"
+    count_starts = f"grep -c compute {jobs.home}/{job.job_key.job_id.slurm_name}.out"
 
-    def has_started():
-        return lab.run("infra", "sh", "-c", started, check=False).stdout.strip() == "2"
+    def both_tasks_have_started():
+        return lab.run("infra", "sh", "-c", count_starts, check=False).stdout.strip() == "2"
 
-    wait_until(has_started, timeout=60)
+    wait_until(both_tasks_have_started, timeout=60)
     return job
 
 

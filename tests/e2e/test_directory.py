@@ -125,7 +125,9 @@ def known_address(connector, address):
 
 
 OTHER_ADDRESS = "0x" + "b" * 40
-ACCOUNT_ONLY = ("gidNumber", "homeDirectory", "loginShell")
+ACCOUNT_ATTRIBUTES = ("gidNumber", "homeDirectory", "loginShell")
+# For each case the DN, or None for the DN of the wallet, and the attributes that differ from the
+# attributes of a user. The value None removes an attribute.
 OTHER_ENTRIES = {
     "root": ("uid=root,{people}", {"uid": ["root"], "homeDirectory": ["/root"]}),
     "a short name": (
@@ -149,7 +151,7 @@ OTHER_ENTRIES = {
     ),
     "no account": (
         None,
-        {"objectClass": ["nsPerson", "ldapPublicKey"], **dict.fromkeys(ACCOUNT_ONLY)},
+        {"objectClass": ["nsPerson", "ldapPublicKey"], **dict.fromkeys(ACCOUNT_ATTRIBUTES)},
     ),
     "any attribute": (
         None,
@@ -183,13 +185,15 @@ OTHER_ENTRIES = {
 @pytest.mark.parametrize("case", OTHER_ENTRIES)
 def test_connector_cannot_add_an_entry_with(connector, address, case):
     pattern, changed = OTHER_ENTRIES[case]
-    words = {"address": address, "people": PEOPLE, "suffix": SUFFIX, "dn": dn_of(address)}
-    name = (pattern or dn_of("{address}")).format(**words)
+    texts = {"address": address, "people": PEOPLE, "suffix": SUFFIX, "dn": dn_of(address)}
+    dn = (pattern or dn_of("{address}")).format(**texts)
     attributes = {}
     for key, values in changed.items():
-        attributes[key] = values and [value.format(**words) for value in values]
+        attributes[key] = None
+        if values is not None:
+            attributes[key] = [value.format(**texts) for value in values]
 
-    answer = connector.perform("add", name, user_attributes(address, **attributes))
+    answer = connector.perform("add", dn, user_attributes(address, **attributes))
 
     assert answer in {"INSUFFICIENT_ACCESS", "NO_SUCH_OBJECT"}, f"the directory answered {answer}"
 
@@ -234,26 +238,26 @@ def test_connector_cannot_remove_or_rename_an_entry(connector, known_address):
 
 
 def test_connector_cannot_change_groups_accounts_or_the_server(connector):
-    itself = f"uid=connector,ou=services,{SUFFIX}"
-    everything = '(targetattr="*")(version 3.0; acl "x"; allow (all) userdn="ldap:///anyone";)'
-    refused = [
+    connector_dn = f"uid=connector,ou=services,{SUFFIX}"
+    allow_all = '(targetattr="*")(version 3.0; acl "x"; allow (all) userdn="ldap:///anyone";)'
+    operations = [
         ("modify", f"cn=grid-users,ou=groups,{SUFFIX}", "MOD_REPLACE", "gidNumber", ["0"]),
-        ("modify", f"cn=grid-users,ou=groups,{SUFFIX}", "MOD_ADD", "member", [itself]),
-        ("modify", itself, "MOD_REPLACE", "userPassword", ["secret-of-mine"]),
-        ("passwd", itself, "secret-of-mine"),
+        ("modify", f"cn=grid-users,ou=groups,{SUFFIX}", "MOD_ADD", "member", [connector_dn]),
+        ("modify", connector_dn, "MOD_REPLACE", "userPassword", ["secret-of-mine"]),
+        ("passwd", connector_dn, "secret-of-mine"),
         ("passwd", f"uid=sssd,ou=services,{SUFFIX}", "secret-of-mine"),
-        ("modify", PEOPLE, "MOD_ADD", "aci", [everything]),
-        ("modify", SUFFIX, "MOD_ADD", "aci", [everything]),
+        ("modify", PEOPLE, "MOD_ADD", "aci", [allow_all]),
+        ("modify", SUFFIX, "MOD_ADD", "aci", [allow_all]),
         ("modify", "cn=config", "MOD_REPLACE", "nsslapd-require-secure-binds", ["off"]),
         ("delete", f"uid=sssd,ou=services,{SUFFIX}"),
         ("delete", PEOPLE),
     ]
 
-    for action in refused:
-        assert connector.perform(*action) == "INSUFFICIENT_ACCESS", action
+    for operation in operations:
+        assert connector.perform(*operation) == "INSUFFICIENT_ACCESS", operation
 
 
-def test_reader_cannot_write(sssd_account, address):
+def test_sssd_account_cannot_write(sssd_account, address):
     assert (
         sssd_account.perform("add", dn_of(address), user_attributes(address))
         == "INSUFFICIENT_ACCESS"
@@ -264,7 +268,7 @@ def test_reader_cannot_write(sssd_account, address):
     )
 
 
-def test_reader_sees_no_service_account(sssd_account):
+def test_sssd_account_sees_no_service_account(sssd_account):
     assert sssd_account.perform("search", f"ou=services,{SUFFIX}", "(objectClass=*)", ["*"]) == []
 
 

@@ -19,9 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 context = ssl.create_default_context()
 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 context.set_alpn_protocols(["h2", "http/1.1"])
-def shake(place):
+def shake(target):
+    address, port, timeout_s = target
     try:
-        connection = socket.create_connection(tuple(place[:2]), timeout=place[2])
+        connection = socket.create_connection((address, port), timeout=timeout_s)
     except OSError:
         return "closed"
     try:
@@ -67,16 +68,17 @@ def has_reason(lab, flow_table, source, host, port, protocol):
 
 
 def handshake_results(lab, flow_table, source, targets):
-    """Return the result of a TLS handshake from a source with each place.
+    """Return the result of a TLS handshake from a source with each target, by target.
 
     Args:
         source: A host of the lab, or None for this machine, which is outside of the site.
+        targets: Pairs of host and port.
     """
-    targets = []
+    program_input = []
     for host, port in targets:
         timeout_s = 15 if flows.matching_flows(lab, flow_table, source, host, port) else 1.5
-        targets.append((lab.address(host), port, timeout_s))
-    text = json.dumps(targets)
+        program_input.append((lab.address(host), port, timeout_s))
+    text = json.dumps(program_input)
     if source:
         output = lab.run(source, "python3", "-c", HANDSHAKE_PROGRAM, input=text).stdout
     else:
@@ -109,8 +111,8 @@ def test_every_reachable_tcp_port_uses_tls_or_has_a_reason(lab, flow_table, open
 
     allowed = {"TLSv1.3", "TLSv1.2", "closed"}
     unencrypted, tls_ports = [], set()
-    for source, handshake_results in results.items():
-        for (host, port), result in handshake_results.items():
+    for source, results_by_target in results.items():
+        for (host, port), result in results_by_target.items():
             if result not in allowed:
                 unencrypted.append((source, host, port, result))
             elif result != "closed":

@@ -15,13 +15,8 @@ pytestmark = pytest.mark.site
 RULES_FILE = "/etc/gridstead/firewall.nft"
 UNDO_TIMER = "gridstead-firewall-undo.timer"
 SHORT_TIMER = "[Timer]\nOnActiveSec=\nOnActiveSec=15\n"  # instead of two minutes
-UNLISTED_PORTS = (
-    3306,
-    6820,
-    9419,
-    9999,
-    40000,
-)  # 9999 and 40000 are open to jobs between compute nodes
+# Ports 9999 and 40000 are open to jobs between compute nodes.
+UNLISTED_PORTS = (3306, 6820, 9419, 9999, 40000)
 READ_LISTEN_LOG = ("journalctl", "--unit=flows-listen", "--output=cat", "--boot")
 # Listens on each free port until the unit is stopped. The kernel accepts the connections.
 LISTEN_PROGRAM = """
@@ -42,9 +37,10 @@ time.sleep(600)
 CONNECT_PROGRAM = """
 import json, socket, sys
 from concurrent.futures import ThreadPoolExecutor
-def reach(place):
+def reach(target):
+    address, port, timeout_s = target
     try:
-        socket.create_connection(tuple(place[:2]), timeout=place[2]).close()
+        socket.create_connection((address, port), timeout=timeout_s).close()
     except OSError:
         return False
     return True
@@ -73,19 +69,19 @@ def ports(lab, table):
 
     All hosts listen on all of these ports.
     """
-    tested = {*UNLISTED_PORTS}
+    tested_ports = set(UNLISTED_PORTS)
     for flow in table["flows"]:
-        for ports in flow.get("tcp", []):
-            tested.update(map(int, str(ports).split("-")))
-    tested = sorted(tested)
+        for port_range in flow.get("tcp", []):
+            tested_ports.update(map(int, str(port_range).split("-")))
     for host in lab.hosts:
-        argv = ["python3", "-c", LISTEN_PROGRAM, lab.address(host), *map(str, tested)]
+        argv = ["python3", "-c", LISTEN_PROGRAM, lab.address(host)]
+        argv += map(str, sorted(tested_ports))
         lab.run(host, "systemd-run", "--quiet", "--collect", "--unit=flows-listen", *argv)
     for host in lab.hosts:
         wait_until(
             lambda host=host: "listens" in lab.run(host, *READ_LISTEN_LOG).stdout, timeout=30
         )
-    yield tested
+    yield sorted(tested_ports)
     for host in lab.hosts:
         lab.run(host, "systemctl", "stop", "flows-listen")
 
@@ -147,7 +143,7 @@ def test_machines_outside_reach_only_the_public_ports(lab, table, ports):
     )
 
     assert wrong_targets(targets, program.stdout) == []
-    assert {port for _, port, listed in targets if listed} >= {22, 443, 8443}
+    assert {port for _, port, is_allowed in targets if is_allowed} >= {22, 443, 8443}
     assert not is_listed(lab, table, None, "controller", 6817)
 
 

@@ -23,11 +23,13 @@ pytestmark = pytest.mark.hosts
 
 HOST = "control"
 DOMAIN = "gridstead.internal"
-HTTPS, GRPC, LDAPS, METRICS, API = 443, 9443, 636, 8082, 8081
+HTTPS, GRPC, LDAPS, METRICS = 443, 9443, 636, 8082
+TRAEFIK_API = 8081  # open only to the host itself
 MAX_EXPOSURE = 2.0  # of `systemd-analyze security`; 10 is a service without restrictions
 
-# These programs run on a host of the site with the services' Python. The first prints the identity
-# under which the directory knows the client. The second prints the supervisor's authorized keys.
+# These programs run on a host of the site with the services' Python. WHO_AM_I_PROGRAM prints the
+# DN as which the directory authenticates the client. FETCH_KEYS_PROGRAM prints the authorized keys
+# that the supervisor returns.
 WHO_AM_I_PROGRAM = f"""
 import ssl, sys
 from ldap3 import Connection, Server, Tls
@@ -51,8 +53,8 @@ with grpc.secure_channel("{HOST}:{GRPC}", credentials, options) as channel:
 """
 
 
-class Gateway:
-    """A client of the gateway on this machine, which is outside of the site."""
+class GatewayClient:
+    """A client that connects to the gateway from this machine, which is not a host of the site."""
 
     def __init__(self, lab):
         self.address = lab.address(HOST)
@@ -87,7 +89,7 @@ class Gateway:
 
 @pytest.fixture(scope="module")
 def gateway(lab):
-    return Gateway(lab)
+    return GatewayClient(lab)
 
 
 def test_the_job_definition_service_answers_graphql(gateway):
@@ -158,8 +160,7 @@ def test_an_unknown_server_name_is_refused(gateway, port):
         gateway.open_tls(port, f"other.{DOMAIN}")
 
 
-def test_a_foreign_address_reaches_neither_directory_nor_keys_nor_metrics(gateway):
-    """This machine is not a host of the site."""
+def test_an_address_outside_the_site_cannot_use_the_directory_keys_and_metrics(gateway):
     with pytest.raises(OSError, match=r"EOF|reset"):
         gateway.open_tls(LDAPS, f"ldap.{DOMAIN}")
     with (
@@ -175,7 +176,7 @@ def test_a_foreign_address_reaches_neither_directory_nor_keys_nor_metrics(gatewa
 def test_operator_endpoints_have_no_route(gateway):
     assert gateway.request("GET", f"job-definitions.{DOMAIN}", "/metrics")[0] == 404
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((gateway.address, API), timeout=10)
+        socket.create_connection((gateway.address, TRAEFIK_API), timeout=10)
 
 
 def test_the_gateways_metrics_count_its_requests(lab):
@@ -186,13 +187,15 @@ def test_the_gateways_metrics_count_its_requests(lab):
 
 
 def test_the_gateway_has_only_the_capability_to_bind_ports(lab):
-    process = lab.sh(HOST, "cat /proc/$(systemctl show --property=MainPID --value traefik)/status")
-    measured = lab.sh(HOST, "systemd-analyze security --no-pager traefik.service | tail -n 1")
+    status = lab.sh(HOST, "cat /proc/$(systemctl show --property=MainPID --value traefik)/status")
+    # The last line contains "Overall exposure level for traefik.service: 1.6 OK".
+    summary = lab.sh(HOST, "systemd-analyze security --no-pager traefik.service | tail -n 1")
+    exposure = summary.partition("traefik.service:")[2].split()[0]
 
-    assert "CapEff:\t0000000000000400" in process  # CAP_NET_BIND_SERVICE
+    assert "CapEff:\t0000000000000400" in status  # CAP_NET_BIND_SERVICE
     owner = lab.sh(HOST, "stat -c %U /proc/$(systemctl show --property=MainPID --value traefik)")
     assert owner.strip() == "traefik"
-    assert float(measured.partition("traefik.service:")[2].split()[0]) <= MAX_EXPOSURE, measured
+    assert float(exposure) <= MAX_EXPOSURE, summary
 
 
 def run_tasks(host, *tasks, folder, variables):
@@ -219,8 +222,8 @@ def run_tasks(host, *tasks, folder, variables):
 
 
 def test_an_unknown_traefik_key_stops_the_role_before_it_writes(lab, tmp_path):
-    files = "stat -c '%i %Y' /etc/traefik/traefik.yml /etc/traefik/dynamic/gridstead.yml"
-    before = lab.sh(HOST, files)
+    stat_files = "stat -c '%i %Y' /etc/traefik/traefik.yml /etc/traefik/dynamic/gridstead.yml"
+    before = lab.sh(HOST, stat_files)
 
     code, output = run_tasks(
         HOST,
@@ -231,11 +234,14 @@ def test_an_unknown_traefik_key_stops_the_role_before_it_writes(lab, tmp_path):
 
     assert code != 0
     assert "entryPoint is unknown; did you mean entrypoints" in output
-    assert lab.sh(HOST, files) == before
+    assert lab.sh(HOST, stat_files) == before
 
 
 def test_the_role_installs_traefik_from_an_archive_by_checksum(lab, tmp_path):
-    """The host is not a gateway. The archive contains a small program instead of Traefik."""
+    """The test uses host db, because it is not a gateway.
+
+    The archive contains a shell script instead of Traefik.
+    """
     lab.sh(
         "db",
         "cd /var/tmp; printf '#!/bin/sh\\necho small\\n' >traefik; chmod 755 traefik; "
@@ -243,18 +249,19 @@ def test_the_role_installs_traefik_from_an_archive_by_checksum(lab, tmp_path):
     )
     digest = lab.sh("db", "sha256sum /var/tmp/traefik.tar.gz")[:64]
     archive = {"traefik_binary": "", "traefik_archive_url": "file:///var/tmp/traefik.tar.gz"}
-    call = [
+    check_program_tasks = [
         {"ansible.builtin.command": {"argv": ["/usr/local/bin/traefik"]}, "register": "run_result"},
         {"ansible.builtin.assert": {"that": "run_result.stdout == 'small'"}},
     ]
 
-    wrong = archive | {"traefik_archive_checksum": f"sha256:{'0' * 64}"}
-    code, output = run_tasks("db", "install", folder=tmp_path, variables=wrong)
+    variables = archive | {"traefik_archive_checksum": f"sha256:{'0' * 64}"}
+    code, output = run_tasks("db", "install", folder=tmp_path, variables=variables)
     assert code != 0
     assert "The checksum for" in output
 
-    right = archive | {"traefik_archive_checksum": f"sha256:{digest}"}
-    code, output = run_tasks("db", "validate", "install", *call, folder=tmp_path, variables=right)
+    variables = archive | {"traefik_archive_checksum": f"sha256:{digest}"}
+    tasks = ("validate", "install", *check_program_tasks)
+    code, output = run_tasks("db", *tasks, folder=tmp_path, variables=variables)
     lab.sh(
         "db",
         "userdel traefik; rm -r /var/tmp/traefik /var/tmp/traefik.tar.gz /usr/local/bin/traefik "

@@ -88,21 +88,22 @@ def check_money(lab, connection, jobs, records):
     Returns:
         The sum of the costs and the sum of the fees, in wei.
     """
-    total = fees = 0
+    total_cost = total_fee = 0
     for number, job in jobs.items():
         (end,) = connection.end_events(number)
         cost, fee = job.final_cost, end.numbers["fee"]
         assert job.state.name == "FINISHED"
         assert job.exit_code == 0
+        # If the node reported an earlier end than slurmdbd, the bill is for the reported end.
         if cost != bill(job, int(records[number]["elapsedraw"])):
             assert cost == bill(job, lab.billed_seconds(records[number]))
         assert end.event == "JobSettled"
         assert end.numbers["cost"] == cost
         assert fee == billing_oracle.fee(cost)
-        total += cost
-        fees += fee
-    assert total > 0
-    return total, fees
+        total_cost += cost
+        total_fee += fee
+    assert total_cost > 0
+    return total_cost, total_fee
 
 
 def bill(job, seconds):
@@ -112,11 +113,11 @@ def bill(job, seconds):
 def check_jobs(lab, grid, connections):
     before = balances(grid, connections)
 
-    folder, outcomes = run_jobs(connections)
+    folder, jobs_of_customers = run_jobs(connections)
 
     after = balances(grid, connections)
     expected, costs, fees = {}, 0, 0
-    for connection, jobs in zip(connections, outcomes, strict=True):
+    for connection, jobs in zip(connections, jobs_of_customers, strict=True):
         records = check_runs(lab, connection, jobs, folder)
         cost, fee = check_money(lab, connection, jobs, records)
         expected[connection.customer.address] = -cost

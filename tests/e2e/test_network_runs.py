@@ -108,12 +108,12 @@ def tunnel(lab):
 @pytest.fixture(scope="module")
 def submitted_jobs(lab, jobs, web_server, name_server_address, bore, tunnel):
     """Submit the jobs and return them."""
-    unanswering = lab.address("db")
+    silent_server = lab.address("db")
     show = f"id -u; {LIST_INTERFACES}; curl -s {web_server.url}/hello"
     resolve = f"RES_OPTIONS=timeout:1 getent hosts {name_server.NAME}; cat /etc/resolv.conf"
     route = {"boreAddress": f"{lab.gateway}:{bore.port}", "targetPort": 8080, "secret": TOKEN}
-    ends = [{"vnet": {"name": "ours", "address": f"10.9.0.{number}/24"}} for number in (2, 3)]
-    meeting = {
+    interfaces = [{"vnet": {"name": "ours", "address": f"10.9.0.{number}/24"}} for number in (2, 3)]
+    virtual_network = {
         "nodes": "compute1,compute2",
         "virtualNetworks": [{"name": "ours", "gatewayAddress": "10.9.0.1/24"}],
     }
@@ -124,7 +124,7 @@ def submitted_jobs(lab, jobs, web_server, name_server_address, bore, tunnel):
     submitted = {}
     for network in NETWORKS:
         submitted[network] = jobs.submit(
-            run(show, network), run(resolve, network, dns=[unanswering, name_server_address])
+            run(show, network), run(resolve, network, dns=[silent_server, name_server_address])
         )
         submitted[f"tunnel by {network}"] = jobs.submit(run(download, network, tunnel))
     serve_page = f"python3 -c {shlex.quote(PAGE_SERVER_PROGRAM)}"
@@ -133,13 +133,14 @@ def submitted_jobs(lab, jobs, web_server, name_server_address, bore, tunnel):
         run(CREATE_IMAGE, "host"), run(read_interfaces, container=SMALL_CONTAINER, shell="/bin/sh")
     )
     submitted["signal"] = jobs.submit(trapped, run(WAIT_FOR_TRAP, "host"))
-    submitted["met"] = jobs.submit(
-        {"launch": {"steps": [run(SERVE_PAGE, "pasta", ends[0])]}},
-        run(meet, "slirp4netns", ends[1]),
-        **meeting,
+    submitted["virtual network"] = jobs.submit(
+        {"launch": {"steps": [run(SERVE_PAGE, "pasta", interfaces[0])]}},
+        run(meet, "slirp4netns", interfaces[1]),
+        **virtual_network,
     )
     submitted["cancelled"] = jobs.submit(
-        run(f"echo . >{jobs.home}/runs; sleep 300", "pasta", ends[0], tunnel), **meeting
+        run(f"echo . >{jobs.home}/runs; sleep 300", "pasta", interfaces[0], tunnel),
+        **virtual_network,
     )
     return submitted
 
@@ -166,6 +167,7 @@ def test_a_step_downloads_through_a_tunnel(jobs, submitted_jobs, network):
 def test_bore_forwards_a_connection_to_the_step(jobs, submitted_jobs, bore):
     with bore.connect_visitor() as channel:
         channel.sendall(b"GET /page HTTP/1.0\r\n\r\n")
+        # Read until the server closes the connection.
         answer = b"".join(iter(lambda: channel.recv(4096), b""))
     result = jobs.wait(submitted_jobs["bore"])
 
@@ -179,6 +181,7 @@ def test_a_container_uses_the_steps_network(jobs, submitted_jobs):
     result = jobs.wait(submitted_jobs["container"])
 
     assert result.code == 0
+    # The lines of /proc/net/dev start with the interface, for example "lo: 1234 12 0".
     assert set(re.findall(r"(?m)^(\w+): \d", result.output)) == {"lo", "net0"}
 
 
@@ -187,7 +190,7 @@ def test_a_signal_reaches_the_command_in_a_network(jobs, submitted_jobs):
 
 
 def test_steps_on_two_nodes_connect_in_a_virtual_network(jobs, submitted_jobs):
-    result = jobs.wait(submitted_jobs["met"])
+    result = jobs.wait(submitted_jobs["virtual network"])
 
     assert result.code == 0
     assert set(re.findall(r"a step on (\w+)", result.output)) == {"compute1", "compute2"}

@@ -48,6 +48,7 @@ def readable(top):
         for name in files:
             path = os.path.join(folder, name)
             status = os.lstat(path)
+            # a regular file that all users can read, smaller than 4 MiB
             if status.st_mode & 0o170004 == 0o100004 and status.st_size < 1 << 22:
                 yield path
 def holds(content):
@@ -67,7 +68,7 @@ print(json.dumps({"found": found, "searched": len(places)}))
 """
 
 
-def public_half(key):
+def public_key_of(key):
     public_key = load_pem_private_key(key.encode(), None).public_key()
     return public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
@@ -79,14 +80,16 @@ def secrets(lab):
     public_files = {
         path for path in text_by_file if path.name in PUBLIC_FILES or path.suffix == ".address"
     }
-    public = [text_by_file[path] for path in public_files]
+    public_texts = [text_by_file[path] for path in public_files]
     # The file of a private key also contains the public key.
-    public += [public_half(text) for path, text in text_by_file.items() if path.suffix == ".key"]
+    for path, text in text_by_file.items():
+        if path.suffix == ".key":
+            public_texts.append(public_key_of(text))
     secret_texts = [text for path, text in text_by_file.items() if path not in public_files]
     lines = {line.strip() for text in secret_texts for line in text.splitlines()}
     secret_lines = []
     for line in sorted(lines):
-        is_public = line.startswith("-----") or any(line in text for text in public)
+        is_public = line.startswith("-----") or any(line in text for text in public_texts)
         if len(line) >= MIN_LENGTH and not is_public:
             secret_lines.append(line)
     assert len(secret_lines) >= len(secret_texts)

@@ -20,8 +20,7 @@ MOUNT_POINTS = (
 )
 STORAGE_PORTS = (9419, 9420, 9421, 9422)
 PORTS_FOR_MOUNTS = (9421, 9422)  # the other ports are for programs on the server
-# The user nobody.
-NOBODY_UID = "65534"
+NOBODY_UID = "65534"  # user nobody
 
 CONNECT_PROGRAM = """
 import os, socket, sys
@@ -66,10 +65,10 @@ def test_storage_is_mounted_everywhere(lab, mount_point):
         listing = lab.run(
             host, "findmnt", "--noheadings", "--output", "SOURCE,OPTIONS", mount_point
         )
-        source = listing.stdout
-        assert source.startswith("mfs#")
-        assert "nosuid" in source
-        assert "nodev" in source
+        source_and_options = listing.stdout
+        assert source_and_options.startswith("mfs#")
+        assert "nosuid" in source_and_options
+        assert "nodev" in source_and_options
 
 
 def test_top_directories_belong_to_root(lab):
@@ -92,12 +91,13 @@ def test_a_file_from_one_host_is_visible_on_all_hosts(lab, name):
 
 def test_only_root_of_the_storage_host_creates_user_directories(lab, name):
     path = f"/home/ldap-users/{name}"
-    refused = {host: lab.run(host, "mkdir", path, check=False).returncode for host in USER_HOSTS}
+    exit_codes = [lab.run(host, "mkdir", path, check=False).returncode for host in USER_HOSTS]
     lab.run(SERVER, "install", "-d", "-m", "0700", "-o", NOBODY_UID, "-g", NOBODY_UID, path)
+    # Root of the storage host can also create a directory in a private directory of a user.
     lab.run(SERVER, "install", "-d", "-m", "0700", "-o", "300001", "-g", "100000", f"{path}/deeper")
 
     try:
-        assert dict.fromkeys(USER_HOSTS, 1) == refused
+        assert all(code == 1 for code in exit_codes)
         assert lab.run("login", "stat", "-c", "%u %a", path).stdout.strip() == f"{NOBODY_UID} 700"
     finally:
         lab.run(SERVER, "rm", "-rf", path)

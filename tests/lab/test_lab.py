@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(
     "CI" not in os.environ and (os.geteuid() != 0 or shutil.which("systemd-nspawn") is None),
     reason="needs root and systemd-nspawn",
 )
+START_TIME_FIELD = 22  # of /proc/PID/stat, see proc_pid_stat(5); the first field has number 1
 ALLOCATE_MEMORY = "python3 -c 'b = bytearray({mb} * 2**20); print(len(b))'"
 USE_TWO_CORES = """python3 -c '
 import os, time
@@ -60,14 +61,16 @@ def test_up_starts_hosts_with_different_identities(lab):
 def test_a_second_up_changes_nothing(lab):
     lab.up()
     before = json.loads(lab.run("status", "--json").stdout)
+    # The boot id takes position 0 of the output, so the fields have their numbers as positions.
     print_start_time = "cat /proc/sys/kernel/random/boot_id /proc/1/stat"
-    start_time = lab.run_on_host("left", print_start_time).stdout.split()[23]
+    start_time = lab.run_on_host("left", print_start_time).stdout.split()[START_TIME_FIELD]
 
     lab.up()
 
     after = json.loads(lab.run("status", "--json").stdout)
     assert before["hosts"].keys() == after["hosts"].keys()
-    assert lab.run_on_host("left", print_start_time).stdout.split()[23] == start_time
+    fields = lab.run_on_host("left", print_start_time).stdout.split()
+    assert fields[START_TIME_FIELD] == start_time
 
 
 def test_up_with_other_hosts_is_refused(lab):
@@ -94,7 +97,8 @@ def test_cpu_time_is_limited(lab):
 
     cpu_s = float(lab.run_on_host("left", USE_TWO_CORES).stdout.split()[0])
 
-    assert cpu_s < 2 * 0.5 * 1.5
+    duration_s, cores, tolerance = 2, 0.5, 1.5
+    assert cpu_s < duration_s * cores * tolerance
 
 
 def test_a_compute_host_can_limit_its_own_jobs(lab):

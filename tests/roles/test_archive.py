@@ -24,7 +24,7 @@ PARTS = [
 
 
 @pytest.fixture
-def unfinished(tmp_path):
+def unfinished_archive(tmp_path):
     """The folder of an unfinished archive."""
     folder = tmp_path / ".20260102T030405Z.part"
     folder.mkdir()
@@ -34,10 +34,10 @@ def unfinished(tmp_path):
 
 
 @pytest.fixture
-def archive(unfinished):
+def archive(unfinished_archive):
     """The folder of a complete archive."""
-    manifest.write_manifest(unfinished, HEAD, PARTS, lambda: 1_007.9)
-    return unfinished.parent / HEAD["name"]
+    manifest.write_manifest(unfinished_archive, HEAD, PARTS, lambda: 1_007.9)
+    return unfinished_archive.parent / HEAD["name"]
 
 
 def refusal(folder, site="mysite"):
@@ -47,10 +47,10 @@ def refusal(folder, site="mysite"):
     return str(caught.value)
 
 
-def test_an_archive_gets_its_final_name_when_it_is_complete(unfinished, archive):
+def test_an_archive_gets_its_final_name_when_it_is_complete(unfinished_archive, archive):
     content = manifest.read_manifest(archive, "mysite")
 
-    assert not unfinished.exists()
+    assert not unfinished_archive.exists()
     assert content["format"] == 1
     assert content["finished_at"] == 1_007
     assert content["parts"].keys() == {"database", "slurm"}
@@ -62,28 +62,28 @@ def test_only_the_owner_can_read_an_archive(archive):
         assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_an_archive_with_a_missing_part_is_not_finished(unfinished):
-    (unfinished / "slurm.age").unlink()
+def test_an_archive_with_a_missing_part_is_not_finished(unfinished_archive):
+    (unfinished_archive / "slurm.age").unlink()
 
     with pytest.raises(manifest.Refusal, match="but must contain"):
-        manifest.write_manifest(unfinished, HEAD, PARTS, lambda: 0)
+        manifest.write_manifest(unfinished_archive, HEAD, PARTS, lambda: 0)
 
-    assert unfinished.exists()
+    assert unfinished_archive.exists()
 
 
-def test_an_archive_never_replaces_another_archive(unfinished):
-    (unfinished.parent / HEAD["name"]).mkdir()
+def test_an_archive_never_replaces_another_archive(unfinished_archive):
+    (unfinished_archive.parent / HEAD["name"]).mkdir()
 
     with pytest.raises(manifest.Refusal, match="exists already"):
-        manifest.write_manifest(unfinished, HEAD, PARTS, lambda: 0)
+        manifest.write_manifest(unfinished_archive, HEAD, PARTS, lambda: 0)
 
 
-def test_an_incomplete_folder_is_refused_and_the_archives_are_named(unfinished):
-    complete = unfinished.parent / "20260101T000000Z"
+def test_an_incomplete_folder_is_refused_and_the_archives_are_named(unfinished_archive):
+    complete = unfinished_archive.parent / "20260101T000000Z"
     complete.mkdir()
     (complete / "manifest.json").write_text("{}")
 
-    assert refusal(unfinished.parent / HEAD["name"]).endswith(
+    assert refusal(unfinished_archive.parent / HEAD["name"]).endswith(
         "is not an archive: it has no manifest.json. Existing archives: 20260101T000000Z"
     )
 

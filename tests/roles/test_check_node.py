@@ -148,7 +148,7 @@ def test_a_manually_drained_node_is_not_changed(node, slurmctld):
 
 
 @pytest.fixture
-def processes(monkeypatch, tmp_path):
+def start_process(monkeypatch, tmp_path):
     """A function that starts a process in a control group and returns a function that ends it."""
     proc = tmp_path / "proc"
     monkeypatch.setattr(program, "PROC", proc)
@@ -168,15 +168,17 @@ def processes(monkeypatch, tmp_path):
         "/slurm_compute1/uid_200001/job_38",
     ],
 )
-def test_a_node_resumes_after_all_processes_of_an_unkillable_job(node, slurmctld, processes, group):
+def test_a_node_resumes_after_all_processes_of_an_unkillable_job(
+    node, slurmctld, start_process, group
+):
     node.run()
-    end = processes(7, group)
+    end_process = start_process(7, group)
     node.record_unkillable(38)
     slurmctld.drain("Kill task failed")
     node.run()
     assert slurmctld.reason == "unfit: job 38 does not end though it was killed"
 
-    end()
+    end_process()
     node.run()
     assert slurmctld.state == ["IDLE"]
 
@@ -189,9 +191,9 @@ def test_a_node_resumes_after_all_processes_of_an_unkillable_job(node, slurmctld
     ("reason", "stays_drained"), [("Kill task failed", False), ("new disks", True)]
 )
 def test_processes_of_other_jobs_do_not_keep_a_node_drained(
-    node, slurmctld, processes, reason, stays_drained
+    node, slurmctld, start_process, reason, stays_drained
 ):
-    processes(7, "/system.slice/compute1_slurmstepd.scope/job_380/step_0/user/task_0")
+    start_process(7, "/system.slice/compute1_slurmstepd.scope/job_380/step_0/user/task_0")
     node.record_unkillable(38)
     slurmctld.drain(reason)
 
@@ -200,7 +202,7 @@ def test_processes_of_other_jobs_do_not_keep_a_node_drained(
     assert ("DRAIN" in slurmctld.state) is stays_drained
 
 
-def test_a_node_resumes_if_slurmctld_was_down_at_the_jobs_end(node, slurmctld, processes):
+def test_a_node_resumes_if_slurmctld_was_down_at_the_jobs_end(node, slurmctld, start_process):
     node.record_unkillable(38)
     slurmctld.drain("Kill task failed")
     slurmctld.is_down = True

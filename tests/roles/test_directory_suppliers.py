@@ -13,24 +13,24 @@ FIRST, LAST = 200001, 999999
 PAIR = ("ldap1", "ldap2")
 
 
-def supplier_state(*names, number=0, generation="", upcoming=0, numbers=(), stuck=False):
+def supplier_state(*names, replica_id=0, generation="", next_uid=0, uids=(), stuck=False):
     """Return the state of a supplier as module directory_replica_info returns it.
 
     Args:
         names: The DNs of its entries.
-        number: Its replica id; 0 for a new server.
+        replica_id: Its replica id; 0 for a new server.
         generation: The generation of its data; empty for a server that does not replicate.
-        upcoming: The uid number of the next user.
-        numbers: The uid numbers of its users.
+        next_uid: The uid number of the next user.
+        uids: The uid numbers of its users.
         stuck: Whether it retries to send changes.
     """
     return {
-        "id": number,
+        "id": replica_id,
         "generation": generation,
-        "next": upcoming,
+        "next": next_uid,
         "stuck": stuck,
         "names": list(names),
-        "numbers": list(numbers),
+        "numbers": list(uids),
     }
 
 
@@ -69,7 +69,7 @@ def test_new_servers_can_be_any_suppliers():
 
 
 def test_a_supplier_with_anothers_id_is_refused():
-    states = {"ldap1": supplier_state(number=1), "ldap2": supplier_state(number=2)}
+    states = {"ldap1": supplier_state(replica_id=1), "ldap2": supplier_state(replica_id=2)}
 
     swapped = suppliers.supplier_problem(states, ["ldap2", "ldap1"], FIRST, LAST)
     without_first = suppliers.supplier_problem(states, ["ldap2"], FIRST, LAST)
@@ -81,8 +81,8 @@ def test_a_supplier_with_anothers_id_is_refused():
 
 def test_a_server_that_assigned_numbers_of_the_other_range_is_refused():
     last = suppliers.supplier_numbers(FIRST, LAST, 0, 2)["last"]
-    used_up = {"ldap1": supplier_state(upcoming=last + 1), "ldap2": supplier_state()}
-    exceeded = {"ldap1": supplier_state(upcoming=last + 2), "ldap2": supplier_state()}
+    used_up = {"ldap1": supplier_state(next_uid=last + 1), "ldap2": supplier_state()}
+    exceeded = {"ldap1": supplier_state(next_uid=last + 2), "ldap2": supplier_state()}
 
     assert suppliers.supplier_problem(used_up, PAIR, FIRST, LAST) == ""
     assert suppliers.supplier_problem(exceeded, PAIR, FIRST, LAST).startswith(
@@ -172,8 +172,8 @@ def test_a_new_supplier_assigns_no_number_that_was_used_before():
 
     def next_number(*used_numbers, own_next=0):
         states = {
-            "ldap1": supplier_state(upcoming=own_next),
-            "ldap2": supplier_state(numbers=used_numbers),
+            "ldap1": supplier_state(next_uid=own_next),
+            "ldap2": supplier_state(uids=used_numbers),
         }
         return suppliers.supplier_next(states, "ldap2", "ldap1", share, 1000)
 
@@ -200,13 +200,13 @@ def test_a_ruv_has_the_generation_and_the_last_change_of_each_supplier():
 
 
 # Recorded with 389ds 3.1.2: replication works; replication after the other supplier was killed.
-GREEN = (
+HEALTHY_STATUS = (
     '{"state": "green", "ldap_rc": "0", "ldap_rc_text": "Success", "repl_rc": "0", '
     '"repl_rc_text": "replica acquired", '
     '"date": "2026-11-22T02:47:28Z", '
     '"message": "Error (0) Replica acquired successfully: Incremental update succeeded"}'
 )
-STUCK = (
+STUCK_STATUS = (
     '{"state": "amber", "ldap_rc": "0", "ldap_rc_text": "Success", "repl_rc": "18", '
     '"repl_rc_text": "transient warning", "date": "2026-11-22T00:58:08Z", '
     '"message": "Error (18) Can\'t acquire replica (Incremental update transient warning.  '
@@ -215,7 +215,13 @@ STUCK = (
 
 
 @pytest.mark.parametrize(
-    ("statuses", "stuck"), [([], False), ([GREEN], False), ([STUCK], True), ([GREEN, STUCK], True)]
+    ("statuses", "stuck"),
+    [
+        ([], False),
+        ([HEALTHY_STATUS], False),
+        ([STUCK_STATUS], True),
+        ([HEALTHY_STATUS, STUCK_STATUS], True),
+    ],
 )
 def test_a_supplier_that_retries_to_send_changes_is_stuck(statuses, stuck):
     assert info.is_stuck(statuses) is stuck

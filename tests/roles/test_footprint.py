@@ -9,7 +9,7 @@ from ansible_collections.gridstead.site.plugins.modules import footprint_record 
 from ansible_collections.gridstead.site.plugins.modules import footprint_remove as remove
 from tests.roles.content import lines_with, names_in
 
-HOST = {
+HOST_STATE = {
     "packages": ["sudo", "munge"],
     "manual": ["sudo"],
     "enabled": ["munge.service"],
@@ -30,7 +30,7 @@ def make_record(tmp_path, etc):
     """A function that records the present state of the host and returns the record."""
 
     def write_record(**host):
-        record.write(tmp_path / "before", {**HOST, **host}, etc)
+        record.write(tmp_path / "before", {**HOST_STATE, **host}, etc)
         return remove.Record(tmp_path / "before")
 
     return write_record
@@ -102,7 +102,7 @@ def test_a_truncated_record_is_ignored(tmp_path, etc):
     (tmp_path / "before.new" / "host.json").write_text("{")
 
     assert not remove.Record(tmp_path / "before").exists
-    record.write(tmp_path / "before", HOST, etc)
+    record.write(tmp_path / "before", HOST_STATE, etc)
     assert remove.Record(tmp_path / "before").packages == {"sudo", "munge"}
     assert not (tmp_path / "before.new").exists()
 

@@ -133,9 +133,9 @@ def test_every_unit_of_a_role_is_on_the_page(footprints):
     patterns = set(UNLISTED)
     for section in SECTIONS:
         for unit in section.units:
-            listed = pattern(unit.removesuffix(".service"))
+            unit_pattern = pattern(unit.removesuffix(".service"))
             # A timer starts the service of the same name.
-            patterns |= {listed, listed.removesuffix(".timer")}
+            patterns |= {unit_pattern, unit_pattern.removesuffix(".timer")}
 
     for name in merged_footprints("units", footprints, footprints):
         assert any(fnmatchcase(name, unit) for unit in patterns), name
@@ -151,10 +151,10 @@ def test_paths_of_a_section_belong_to_roles_of_its_groups(section, roles_of, foo
 
 def test_all_data_of_the_roles_is_on_the_page(footprints):
     """Data is what a teardown retains, so an operator may want to back it up."""
-    listed = [path for path, _ in listed_files()]
+    listed_paths = [path for path, _ in listed_files()]
 
     for trace in merged_footprints("data", footprints, footprints) - set(UNLISTED_DATA):
-        assert any(is_above(path, trace) for path in listed), trace
+        assert any(is_above(path, trace) for path in listed_paths), trace
 
 
 def listed_files():
@@ -167,8 +167,8 @@ def test_the_column_backup_names_parts_of_a_backup():
     text = (ROOT / "docs/howto/backup.md").read_text()
     parts = set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
 
-    named = {backup for _, backup in listed_files()}
-    assert named - {"", "**your own**"} == parts
+    named_parts = {backup for _, backup in listed_files()}
+    assert named_parts - {"", "**your own**"} == parts
 
 
 @pytest.mark.parametrize("group", ["control_plane", "grid"])
@@ -177,9 +177,9 @@ def test_the_column_backup_marks_what_role_control_plane_backs_up(group, site_of
     site = site_of(Role("devnet"))
     host = site.inventory.get_hosts(group)[0].name
     section = next(section for section in SECTIONS if group in section.groups)
-    marked = {path for path, backup in section.files if backup == "control_plane-HOST"}
+    marked_paths = {path for path, backup in section.files if backup == "control_plane-HOST"}
 
-    backed_up = site.templar(role, host).template(
+    backed_up_paths = site.templar(role, host).template(
         trust_as_template("{{ __control_plane_archived_directories }}")
     )
-    assert marked <= set(backed_up)
+    assert marked_paths <= set(backed_up_paths)

@@ -22,7 +22,7 @@ from ansible.cli.playbook import main
 main()
 """
 PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
-VALIDATING = [path.name for path in PLAYBOOKS if ": validate.yml" in path.read_text()]
+VALIDATING_PLAYBOOKS = [path.name for path in PLAYBOOKS if ": validate.yml" in path.read_text()]
 
 
 def run(folder: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -103,7 +103,7 @@ def test_a_completed_copy_is_valid_and_the_example_is_not(name, tmp_path):
     assert "1. the inventory: these values are still from the example: " in example.stdout
 
 
-@pytest.mark.parametrize("name", VALIDATING)
+@pytest.mark.parametrize("name", VALIDATING_PLAYBOOKS)
 def test_every_playbook_checks_the_inventory_first_with_any_tag(name):
     result = run(ROOT / "inventory/example", name, "--list-tasks", "--tags=base_configure")
 

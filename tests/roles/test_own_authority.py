@@ -83,8 +83,8 @@ class AuthorityFolder:
 
     def faults(self, **options):
         """Return the messages of the inventory check about the CA."""
-        found = faults(self.folder, NOW, NOW + 60 * DAY, **options)
-        return [f"{path.name}: {fault}" for path, fault, _ in found]
+        diagnostics = faults(self.folder, NOW, NOW + 60 * DAY, **options)
+        return [f"{path.name}: {fault}" for path, fault, _ in diagnostics]
 
 
 @pytest.fixture
@@ -161,14 +161,14 @@ def test_the_operators_next_ca_replaces_the_old_ca(site):
     site.key = ec.generate_private_key(ec.SECP384R1())
     site.certificate = site.sign(name("Cluster 2"), site.key)
     site.write(file="next")
-    with_next = site.files()
+    files_with_next = site.files()
 
     result = run_tasks(site, import_role("next_authority"), import_role("change_authority"))
 
     assert result.returncode == 0, result.stdout
     assert site.files() == {
-        "ca.crt": with_next["next.crt"],
-        "ca.key": with_next["next.key"],
+        "ca.crt": files_with_next["next.crt"],
+        "ca.key": files_with_next["next.key"],
         "old.crt": before["ca.crt"],
     }
 
@@ -287,8 +287,8 @@ def test_an_unsupported_key_type_has_one_message(site):
     assert site.faults() == ["ca.key: not an RSA or EC key"]
 
 
-@pytest.mark.parametrize("steps", range(4))
-def test_a_valid_ca_has_no_message_even_during_a_replacement(steps, site):
+@pytest.mark.parametrize("move_count", range(4))
+def test_a_valid_ca_has_no_message_even_during_a_replacement(move_count, site):
     """The files are those of an interrupted change-authority.sh."""
     assert site.faults() == []
     site.key = ec.generate_private_key(ec.SECP384R1())
@@ -296,7 +296,7 @@ def test_a_valid_ca_has_no_message_even_during_a_replacement(steps, site):
     site.write(file="next")
     moves = [("ca.crt", "old.crt"), ("next.key", "ca.key"), ("next.crt", "ca.crt")]
 
-    for source, target in itertools.islice(moves, steps):
+    for source, target in itertools.islice(moves, move_count):
         (site.folder / target).write_bytes((site.folder / source).read_bytes())
         if source != "ca.crt":
             (site.folder / source).unlink()

@@ -16,7 +16,7 @@ from tests.roles.modules import run_module
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 NAMES = ["DNS:controller", "DNS:localhost", "IP:192.0.2.10", "IP:127.0.0.1"]
-CN = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
+CA_NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
 
 
 def make_key() -> ec.EllipticCurvePrivateKey:
@@ -27,7 +27,7 @@ def certificate(subject, public_key, signer, *, extensions=(), days=100) -> x509
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(CN)
+        .issuer_name(CA_NAME)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(NOW - dt.timedelta(days=1))
@@ -45,7 +45,7 @@ def authority_key():
 
 @pytest.fixture(scope="module")
 def authority(authority_key):
-    return certificate(CN, authority_key.public_key(), authority_key, days=3650)
+    return certificate(CA_NAME, authority_key.public_key(), authority_key, days=3650)
 
 
 @pytest.fixture
@@ -56,14 +56,14 @@ def service_key():
 def sign_request(service_key, authority_key, *, days=100) -> bytes:
     """Sign the module's request for a key, like the role, and return the certificate as PEM."""
     request = x509.load_pem_x509_csr(pki_requests.request(service_key, "agent", NAMES).encode())
-    issued = certificate(
+    signed_certificate = certificate(
         request.subject,
         request.public_key(),
         authority_key,
         extensions=[extension.value for extension in request.extensions],
         days=days,
     )
-    return issued.public_bytes(serialization.Encoding.PEM)
+    return signed_certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def test_a_matching_certificate_is_retained(service_key, authority_key, authority):
@@ -170,8 +170,12 @@ def test_a_host_reports_expiring_certificates_and_who_must_act(
     now = dt.datetime.now(dt.UTC)
     for name, days_left in (("agent", 30), ("logger", 300)):
         valid_days = (now - NOW).days + 1 + days_left
-        issued = certificate(CN, authority_key.public_key(), authority_key, days=valid_days)
-        (tmp_path / f"{name}.crt").write_bytes(issued.public_bytes(serialization.Encoding.PEM))
+        signed_certificate = certificate(
+            CA_NAME, authority_key.public_key(), authority_key, days=valid_days
+        )
+        (tmp_path / f"{name}.crt").write_bytes(
+            signed_certificate.public_bytes(serialization.Encoding.PEM)
+        )
 
     result = subprocess.run(
         [CHECK_CERTIFICATES, str(days), *sorted(tmp_path.glob("*.crt"))],

@@ -132,7 +132,7 @@ def build_wheel(path, files):
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
             entry = zipfile.ZipInfo(name)
-            entry.external_attr = 0o100755 << 16
+            entry.external_attr = 0o100755 << 16  # the mode of a program
             archive.writestr(entry, text)
             digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
             record += f"{name},sha256={digest.decode().rstrip('=')},\n"
@@ -181,14 +181,16 @@ def test_the_name_of_a_release_is_known_before_its_installation(host, wheels):
 
 def test_a_release_has_all_wheels_and_changes_with_each(host, wheels, tmp_path):
     (tmp_path / "more").mkdir()
-    more = build_wheel(tmp_path / "more/more-1.0-py3-none-any.whl", {"fake_more.py": ""})
+    other_wheel = build_wheel(tmp_path / "more/more-1.0-py3-none-any.whl", {"fake_more.py": ""})
     host.install(wheels["one"])
     first_release = (host.root / "next").resolve()
 
-    assert host.install(wheels["one"], more) == "changed"
+    assert host.install(wheels["one"], other_wheel) == "changed"
 
     second_release = (host.root / "next").resolve()
-    name = host.run_script("install-environment.sh", host.lock, "", "--name", wheels["one"], more)
+    name = host.run_script(
+        "install-environment.sh", host.lock, "", "--name", wheels["one"], other_wheel
+    )
     (packages,) = second_release.glob("lib/python3*/site-packages")
     assert second_release != first_release
     assert name == str(second_release)
@@ -237,12 +239,12 @@ def test_the_next_run_completes_an_interrupted_rollback(host, wheels, command):
     host.deploy(wheels["one"], "old", "agent")
     host.switch("works", "agent")
     host.deploy(wheels["two"], "new", "agent", "logger")
-    real = shutil.which(command)
+    real_command = shutil.which(command)
     # tar --list only reads.
-    host.set_command(command, f'[[ $1 == --list ]] && exec {real} "$@"\nkill -9 "$PPID"')
+    host.set_command(command, f'[[ $1 == --list ]] && exec {real_command} "$@"\nkill -9 "$PPID"')
     with pytest.raises(subprocess.CalledProcessError):
         host.switch("former", "agent", "logger")
-    host.set_command(command, "" if command == "systemctl" else f'exec {real} "$@"')
+    host.set_command(command, "" if command == "systemctl" else f'exec {real_command} "$@"')
 
     assert host.deploy(wheels["two"], "new", "agent", "logger") == "changed"
     host.switch("former", "agent", "logger")
@@ -292,8 +294,8 @@ def test_only_root_can_read_the_saved_settings(host, wheels):
     host.deploy(wheels["one"], "secret", "agent")
     host.switch("works", "agent")
 
-    (saved,) = host.root.glob("release-*/works*")
-    assert saved.stat().st_mode & 0o777 == 0o600
+    (saved_settings,) = host.root.glob("release-*/works*")
+    assert saved_settings.stat().st_mode & 0o777 == 0o600
 
 
 def test_the_first_release_has_no_rollback(host, wheels):
@@ -327,8 +329,8 @@ def test_an_incomplete_release_is_installed_again(host, wheels):
 
 
 def test_two_releases_are_retained_and_the_old_environment_is_removed(host, wheels):
-    old = host.root / "venv/bin"
-    old.mkdir(parents=True)
+    old_environment = host.root / "venv/bin"
+    old_environment.mkdir(parents=True)
     for version in ("one", "two", "three"):
         host.install(wheels[version])
         host.switch("next")

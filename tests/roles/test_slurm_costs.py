@@ -98,11 +98,12 @@ FILES = {
     ],
 )
 def test_the_cost_of_a_change(file, old, new, cost, differences):
-    changed = FILES | {file: FILES[file].replace(old, new, 1)}
+    changed_files = FILES | {file: FILES[file].replace(old, new, 1)}
 
-    verdict = costs.compute_cost(FILES, changed, RULES)
+    change_cost = costs.compute_cost(FILES, changed_files, RULES)
 
-    assert (verdict.cost, verdict.differences) == (cost, differences)
+    assert change_cost.cost == cost
+    assert change_cost.differences == differences
 
 
 @pytest.mark.parametrize(
@@ -129,17 +130,17 @@ def test_the_cost_of_a_change(file, old, new, cost, differences):
     ],
 )
 def test_a_change_that_ends_jobs_names_the_jobs(file, old, new, ends):
-    changed = FILES | {file: FILES[file].replace(old, new, 1)}
+    changed_files = FILES | {file: FILES[file].replace(old, new, 1)}
 
-    assert costs.compute_cost(FILES, changed, RULES).ends == ends
+    assert costs.compute_cost(FILES, changed_files, RULES).ends == ends
 
 
 def test_the_most_expensive_change_decides():
-    changed = FILES | {
+    changed_files = FILES | {
         "slurm.conf": CONF.replace("KillWait=5", "KillWait=6").replace("6817", "6820")
     }
 
-    assert costs.compute_cost(FILES, changed, RULES).cost == "restart"
+    assert costs.compute_cost(FILES, changed_files, RULES).cost == "restart"
 
 
 def test_the_first_configuration_starts_slurmctld():

@@ -90,7 +90,7 @@ def sacctmgr():
     return Sacctmgr()
 
 
-LONG = {
+LONG_QOS = {
     "MaxWall": "7-00:00:00",
     "MaxTRESPerUser": "cpu=4,gres/gpu=1",
     "Flags": ["DenyOnLimit", "NoReserve"],
@@ -102,7 +102,7 @@ LONG_SETTINGS = (
 
 
 def test_a_new_qos_is_created_with_its_settings(sacctmgr):
-    assert sacctmgr.apply({"long": LONG}).commands == [
+    assert sacctmgr.apply({"long": LONG_QOS}).commands == [
         "add qos long",
         f"modify qos where name=long set {LONG_SETTINGS}",
     ]
@@ -110,7 +110,7 @@ def test_a_new_qos_is_created_with_its_settings(sacctmgr):
 
 def test_a_second_run_changes_nothing(sacctmgr):
     desired = {
-        "qos": {"long": LONG, "Bare": None},
+        "qos": {"long": LONG_QOS, "Bare": None},
         "accounts": [{"name": "Physics", "settings": {"MaxJobs": 3}}],
     }
     sacctmgr.apply(**desired)
@@ -122,16 +122,16 @@ def test_a_second_run_changes_nothing(sacctmgr):
 
 
 def test_only_differences_are_sent(sacctmgr):
-    sacctmgr.apply({"long": LONG})
+    sacctmgr.apply({"long": LONG_QOS})
 
-    result = sacctmgr.apply({"long": LONG | {"Priority": 6}})
+    result = sacctmgr.apply({"long": LONG_QOS | {"Priority": 6}})
 
     assert result.commands == ["modify qos where name=long set Priority=6"]
     assert result.changes == ["qos long: Priority=6"]
 
 
 def test_removed_settings_are_reset(sacctmgr):
-    sacctmgr.apply({"long": LONG | {"Preempt": "normal", "PreemptMode": "requeue"}})
+    sacctmgr.apply({"long": LONG_QOS | {"Preempt": "normal", "PreemptMode": "requeue"}})
 
     result = sacctmgr.apply({"long": {"MaxTRESPerUser": "cpu=4"}})
 

@@ -206,8 +206,8 @@ def test_only_a_changed_description_causes_a_remount():
     """`gridstead provider plan` reads from the handler's name that nodes are drained."""
     all_tasks = tasks("configure_client.yml") + tasks("moosefs/configure.yml")
 
-    (notifying,) = tasks_with("notify", all_tasks)
-    assert notifying["gridstead.site.file_set"] == {"files": "{{ __shared_storage_mounts }}"}
+    (notifying_task,) = tasks_with("notify", all_tasks)
+    assert notifying_task["gridstead.site.file_set"] == {"files": "{{ __shared_storage_mounts }}"}
 
 
 def test_jobs_are_checked_before_any_file_is_written():

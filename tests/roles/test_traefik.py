@@ -85,8 +85,8 @@ def grpc_port(folder_and_ca):
     handler = grpc.method_handlers_generic_handler("test.Api", {"Count": method})
     server = grpc.server(ThreadPoolExecutor(4))
     server.add_generic_rpc_handlers((handler,))
-    pair = (files.key.read_bytes(), files.certificate.read_bytes())
-    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
+    key_and_certificate = (files.key.read_bytes(), files.certificate.read_bytes())
+    port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([key_and_certificate]))
     server.start()
     yield port
     server.stop(None).wait()

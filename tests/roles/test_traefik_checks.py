@@ -195,9 +195,9 @@ def test_the_example_inventorys_variables_are_valid(templar):
     ],
 )
 def test_an_invalid_variable_is_reported(templar, variables, task_name):
-    (failed,) = failed_assertions(templar, **variables)
+    (failed_task,) = failed_assertions(templar, **variables)
 
-    assert task_name in failed
+    assert task_name in failed_task
 
 
 def test_every_service_that_listens_has_a_route_or_a_reason(templar):
@@ -401,14 +401,14 @@ def test_the_live_check_reports_a_route_that_is_not_served(options, gateway):
 
 
 def test_the_live_check_reports_an_entry_point_that_needs_a_restart(options, gateway):
-    changed = live_options(options, gateway)
-    changed["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
+    changed_options = live_options(options, gateway)
+    changed_options["static_document"]["entryPoints"]["websecure"]["address"] = ":1"
 
     with pytest.raises(
         configuration.InvalidConfiguration,
         match=r"^entry point websecure is not :1; restart Traefik$",
     ):
-        configuration.check_live(changed)
+        configuration.check_live(changed_options)
 
 
 def test_the_live_check_reports_a_later_error(options, gateway):

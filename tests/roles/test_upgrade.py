@@ -8,7 +8,7 @@ from tests.roles.catalogue import playbook_plays
 
 # The output of apt-get --simulate --only-upgrade install slurmd libslurm42t64 on Debian 13. apt did
 # not print the last three lines.
-SIMULATED = """\
+SIMULATION_OUTPUT = """\
 Reading package lists...
 Calculating upgrade...
 The following packages will be upgraded:
@@ -22,7 +22,7 @@ Inst libslurm43 (25.05.1-1 Debian:13/stable [amd64])
 Remv slurmctld [24.11.5-4+deb13u1]
 Remv slurmctld:i386 [24.11.5-4+deb13u1] []
 """
-INSTALLED = """\
+DPKG_QUERY_OUTPUT = """\
 ii |slurm-wlm|slurmd|24.11.5-4+deb13u1
 iF |slurm-wlm|slurmctld|24.11.5-4+deb13u2
 rc |slurm-wlm|slurmdbd|24.05.1-1
@@ -62,7 +62,7 @@ def refusals(**hosts):
 
 
 def test_apt_changes_are_read_from_its_simulation():
-    newer, removed = release.changes(SIMULATED)
+    newer, removed = release.changes(SIMULATION_OUTPUT)
 
     assert newer == [
         ("libslurm42t64", OLD, FIXED),
@@ -73,7 +73,7 @@ def test_apt_changes_are_read_from_its_simulation():
 
 
 def test_an_unconfigured_package_is_installed_and_a_removed_package_is_not():
-    packages = release.installed(INSTALLED, "slurm-wlm")
+    packages = release.installed(DPKG_QUERY_OUTPUT, "slurm-wlm")
 
     assert packages == {"slurmd": (OLD, True), "slurmctld": (FIXED, False)}
 

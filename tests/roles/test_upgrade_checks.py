@@ -155,8 +155,8 @@ def releases(cluster):
     (cluster.folder / "new.whl").write_text("wheel")
     (cluster.folder / "more.whl").write_text("more")
     (cluster.folder / "lock.txt").write_text("lock")
-    output = {"ansible.builtin.debug": {"msg": "the site is backed up"}}
-    backup = [{"hosts": "localhost", "gather_facts": False, "tasks": [output]}]
+    debug_task = {"ansible.builtin.debug": {"msg": "the site is backed up"}}
+    backup = [{"hosts": "localhost", "gather_facts": False, "tasks": [debug_task]}]
     (cluster.folder / "backup.yml").write_text(json.dumps(backup))
     digest = hashlib.sha256(b"lockwheelmore").hexdigest()
     return {"own": f"release-{digest[:12]}", "another": "release-0123456789ab"}
@@ -198,16 +198,16 @@ def test_an_upgrade_to_a_newer_version_creates_an_archive_first(
 
     assert code == 0, output
     assert ("the site is backed up" in output) is is_backed_up
-    differs = "The control plane of ash has another release than this checkout" in output
-    assert differs is (installed == "another")
+    is_reported = "The control plane of ash has another release than this checkout" in output
+    assert is_reported is (installed == "another")
     assert set(re.findall(r"changed=(\d+)", output)) == {"0"}
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "reached"),
+    ("words", "code", "reached_hosts"),
     [((), 4, {"ash", "birch"}), (("--extra-vars=without=cedar,birch",), 0, {"ash"})],
 )
-def test_excluded_hosts_are_reached_by_no_later_play(tmp_path, words, code, reached):
+def test_excluded_hosts_are_reached_by_no_later_play(tmp_path, words, code, reached_hosts):
     cluster = Cluster(tmp_path, slurm_compute="cedar", slurm_login="cedar")
     for name in ("control", "verify"):
         cluster.replace_tasks_by_ping(name)
@@ -220,4 +220,4 @@ def test_excluded_hosts_are_reached_by_no_later_play(tmp_path, words, code, reac
 
     assert exit_code == code, output
     assert ("cedar" in output) == bool(code)
-    assert set(re.findall(r"ok: \[(\w+)\]", output)) == reached
+    assert set(re.findall(r"ok: \[(\w+)\]", output)) == reached_hosts

@@ -12,7 +12,7 @@ from tests.roles.conftest import trust_templates
 
 HOSTS = ("ash", "birch")
 COMMAND_KEYS = {"what", "argv", "expect", "refuse", "wait_s", "who", "hint"}
-VERIFIED = [role for role in roles() if (role.path / "tasks/verify.yml").exists()]
+VERIFIED_ROLES = [role for role in roles() if (role.path / "tasks/verify.yml").exists()]
 
 
 def first_task(role):
@@ -20,11 +20,13 @@ def first_task(role):
     return trust_templates(yaml.safe_load((role.path / "tasks/verify.yml").read_text()))[0]
 
 
-INSPECTED = [role for role in VERIFIED if "gridstead.site.inspection" in first_task(role)]
+INSPECTED_ROLES = [
+    role for role in VERIFIED_ROLES if "gridstead.site.inspection" in first_task(role)
+]
 
 
 @pytest.fixture(scope="module")
-def verified(tmp_path_factory):
+def verification(tmp_path_factory):
     """Return the result of ansible-playbook, and the report of the playbook."""
     folder = tmp_path_factory.mktemp("site")
     variables = {
@@ -56,16 +58,16 @@ def verified(tmp_path_factory):
     return result, json.loads(report.read_text())
 
 
-def test_verification_fails_and_reports_faults_and_who_must_act(verified):
-    result, _ = verified
+def test_verification_fails_and_reports_faults_and_who_must_act(verification):
+    result, _ = verification
 
     assert result.returncode != 0
     assert "birch, base: the host is birch: hostname does not print" in result.stdout
     assert "operator must act" in result.stdout
 
 
-def test_verification_checks_everything_on_every_host_despite_faults(verified):
-    _, report = verified
+def test_verification_checks_everything_on_every_host_despite_faults(verification):
+    _, report = verification
 
     for name in HOSTS:
         assert list(report["hosts"][name]) == ["base", "pki"]
@@ -78,16 +80,16 @@ def test_verification_checks_everything_on_every_host_despite_faults(verified):
     }
 
 
-def test_an_unreachable_host_is_reported(verified):
-    _, report = verified
+def test_an_unreachable_host_is_reported(verification):
+    _, report = verification
 
     assert [finding["what"] for finding in report["findings"] if finding["host"] == "cedar"] == [
         "it is reached"
     ]
 
 
-def test_the_report_counts_the_checks(verified):
-    result, report = verified
+def test_the_report_counts_the_checks(verification):
+    result, report = verification
 
     count = 0
     for checks_by_role in report["hosts"].values():
@@ -101,18 +103,18 @@ def test_every_role_with_a_verification_is_verified():
     tasks = yaml.safe_load((ROOT / "playbooks/tasks/verify_host.yml").read_text())
 
     assert sorted(task["vars"]["__verify_role"] for task in tasks) == [
-        role.name for role in VERIFIED
+        role.name for role in VERIFIED_ROLES
     ]
 
 
 def test_the_report_finds_the_results_of_every_role():
     """The report finds results by their variable names."""
-    for role in VERIFIED:
+    for role in VERIFIED_ROLES:
         tasks = (role.path / "tasks/verify.yml").read_text()
         assert f"register: __{role.name}_verify_result\n" in tasks
 
 
-@pytest.mark.parametrize("role", INSPECTED, ids=lambda role: role.name)
+@pytest.mark.parametrize("role", INSPECTED_ROLES, ids=lambda role: role.name)
 def test_the_checks_of_every_role_are_valid_on_every_host(role, site_of):
     task = first_task(role)
     site = site_of(role)
@@ -167,13 +169,13 @@ def test_the_last_health_check_is_verified_only_with_the_roles_program(settings,
 
 
 @pytest.mark.parametrize(
-    ("away", "node_lines"),
+    ("absent_nodes", "node_lines"),
     [([], ["gpu1 down*", "gpu10 drain"]), (["gpu1"], ["gpu10 drain"]), (["gpu1", "gpu10"], [])],
 )
-def test_an_absent_node_does_not_need_to_be_ready(away, node_lines, site):
+def test_an_absent_node_does_not_need_to_be_ready(absent_nodes, node_lines, site):
     role = Role("slurm")
     task = first_task(role)
-    templar = site.templar(role, "controller", slurm_nodes_away=away)
+    templar = site.templar(role, "controller", slurm_nodes_away=absent_nodes)
     templar.available_variables |= task["vars"] | {"slurm_components": ["controller"]}
 
     commands = templar.template(task["gridstead.site.inspection"]["commands"])

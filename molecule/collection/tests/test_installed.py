@@ -73,7 +73,7 @@ def test_the_sample_inventory_links_to_the_wiring():
     assert wiring.resolve() == (INSTALLED / "inventory/group_vars/all").resolve()
 
 
-@pytest.mark.parametrize("test", SANITY_TESTS)
+@pytest.mark.parametrize("sanity_test", SANITY_TESTS)
 def test_sanity_test_of_ansible_passes(sanity_test):
     run_in_environment(
         "ansible-test",

@@ -56,18 +56,18 @@ def test_jobs_and_customers_keep_working_while_the_ca_is_replaced(lab, grid, run
     customer = grid.customer("trusting")
     storage = lab.group("storage")[0]
     home = f"/home/ldap-users/{customer.address}"
-    old = cas.site_ca()
+    old_ca = cas.site_ca()
 
     code, output = run_playbook("authority", "--tags", "trust")
 
     assert code == 0, output
-    new = (lab.secrets / "pki" / "next.crt").read_text()
+    new_ca = (lab.secrets / "pki" / "next.crt").read_text()
     (trusted_cas,) = cas.trusted_cas()
-    assert old in trusted_cas
-    assert new in trusted_cas
-    assert cas.site_ca() == old
-    assert cas.verified_ports(old) == list(PORTS)
-    assert cas.verified_ports(new) == []
+    assert old_ca in trusted_cas
+    assert new_ca in trusted_cas
+    assert cas.site_ca() == old_ca
+    assert cas.verified_ports(old_ca) == list(PORTS)
+    assert cas.verified_ports(new_ca) == []
     number = grid.submit(
         customer, f"{WAITING_COMMAND.format('exchanged')}; echo after", logging=True
     )
@@ -76,10 +76,10 @@ def test_jobs_and_customers_keep_working_while_the_ca_is_replaced(lab, grid, run
     code, output = run_playbook("authority")
 
     assert code == 0, output
-    assert cas.site_ca() == new
-    assert cas.trusted_cas() == {new}
-    assert cas.verified_ports(old) == []
-    assert cas.verified_ports(new) == list(PORTS)
+    assert cas.site_ca() == new_ca
+    assert cas.trusted_cas() == {new_ca}
+    assert cas.verified_ports(old_ca) == []
+    assert cas.verified_ports(new_ca) == list(PORTS)
     assert not (lab.secrets / "pki" / "next.crt").exists()
     lab.run(storage, "touch", f"{home}/exchanged")
     grid.wait(customer, number, "FINISHED")

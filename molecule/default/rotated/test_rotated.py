@@ -83,7 +83,7 @@ def workflow(folder, number):
         workflow_steps.append({"run": {"command": script}})
     resources = {"tasks": 1, "cpusPerTask": 1, "memPerCpu": 64, "gpus": 0}
     definition = {"enableLogging": False, "resources": resources, "steps": workflow_steps}
-    return definition, steps + 1
+    return definition, steps + 1  # the first step writes two lines
 
 
 def start_end_and_duration(record):
@@ -99,6 +99,7 @@ def evidence(record):
     start, end, elapsed = start_end_and_duration(record)
     code, signal = map(int, record["exitcode"].split(":"))
     fields = [record["admincomment"], record["jobid"], record["user"], record["state"]]
+    # The last two fields are the suspended seconds and the wait status, as in waitpid(2).
     fields += [record["submit"], start, end, end - start - elapsed, code << 8 | signal]
     return "0x" + hashlib.sha256("|".join(map(str, fields)).encode()).hexdigest()
 
@@ -190,8 +191,8 @@ def customer(grid):
 
 @pytest.fixture(scope="module")
 def connected_customer(customer):
-    with contextlib.closing(many_customers.connect(customer)) as joined:
-        yield joined
+    with contextlib.closing(many_customers.connect(customer)) as connection:
+        yield connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,9 +238,11 @@ def rotation(lab, customer, connected_customer, site_secrets, run_playbook):
         lambda: states_of(connected_customer, numbers) == ["RUNNING"] * JOBS,
         timeout=START_TIMEOUT_S,
     )
-    begun = f"find {home.removesuffix(name)} -path '{home}/*'"
+    # Each job creates a file in its first step. Before that, the folder may not exist.
+    list_files = f"find {home.removesuffix(name)} -path '{home}/*'"
     wait_until(
-        lambda: len(lab.sh(site_secrets.storage, begun).split()) == JOBS, timeout=START_TIMEOUT_S
+        lambda: len(lab.sh(site_secrets.storage, list_files).split()) == JOBS,
+        timeout=START_TIMEOUT_S,
     )
     lab.run(site_secrets.storage, "touch", f"{home}/begun")
 

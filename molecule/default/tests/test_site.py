@@ -30,12 +30,12 @@ def test_every_service_runs_and_is_enabled(get_host, host, unit):
     assert service.is_enabled
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("host", UNITS)
 def test_no_unit_has_failed(get_host, host):
     assert get_host(host).check_output("systemctl list-units --failed --plain --no-legend") == ""
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("host", UNITS)
 def test_all_hosts_have_the_same_munge_key(get_host, host):
     credential = get_host("control").check_output("munge --no-input")
 
@@ -66,7 +66,7 @@ def test_slurmrestd_has_no_network_port(get_host):
         assert not socket.endswith(":6820")
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("host", UNITS)
 def test_every_host_mounts_the_shared_storage(get_host, host):
     assert get_host(host).mount_point("/srv/shared").exists
 
@@ -80,7 +80,7 @@ def test_a_file_of_the_storage_host_can_be_read_on_the_node(get_host):
     get_host("infra").check_output("rm /srv/shared/.seen")
 
 
-@pytest.mark.parametrize("name", UNITS)
+@pytest.mark.parametrize("host", UNITS)
 def test_every_certificate_is_signed_by_the_sites_ca(get_host, host):
     command = (
         "cd /etc/gridstead/pki && "

@@ -86,7 +86,7 @@ class Cluster:
         return versions
 
     def outdated_versions(self, hosts):
-        """Return the versions of Slurm's packages on these hosts without the higher revision."""
+        """Return the versions of Slurm's packages on these hosts that lack the higher revision."""
         versions = self.versions()
         old = set()
         for host in hosts:
@@ -178,8 +178,10 @@ def test_check_mode_lists_the_newer_packages_and_changes_nothing(
     code, output = run_upgrade("--check")
 
     assert code == 0, output
+    # The output contains 'slurmd 24.11.5-4 -> 24.11.5-4+lab1: compute1, compute2, ...'.
     hosts = ", ".join(sorted(cluster.versions()))
-    assert re.search(rf"slurmd 24\S+ -> 24\S+{re.escape(NEWER_SUFFIX)}: {hosts}'", output), output
+    report = rf"slurmd 24\S+ -> 24\S+{re.escape(NEWER_SUFFIX)}: {hosts}'"
+    assert re.search(report, output), output
     assert set(re.findall(r"changed=(\d+)", output)) == {"0"}
     assert (cluster.start_times(), cluster.versions()) == before
 
@@ -189,6 +191,7 @@ def test_a_failed_host_stops_the_run_before_later_hosts(
 ):
     before = cluster.start_times()
     broken = lab.group("slurm_compute")[-1]
+    # The packages of repack.sh cannot be installed on a host with this file.
     lab.sh(broken, "touch /var/tmp/broken")
 
     code, output = run_upgrade()
@@ -215,7 +218,7 @@ def test_an_upgrade_can_exclude_an_unreachable_host(
     assert code == 0, output
     start_times = cluster.start_times()
     times = [start_times[daemon] for daemon in others]
-    assert sorted(times) == times
+    assert times == sorted(times), "the daemons were not restarted in the order of their groups"
     assert start_times[excluded, "slurmd"] == before[excluded, "slurmd"]
     assert cluster.outdated_versions(cluster.versions().keys() - {excluded}) == set()
 
@@ -230,10 +233,12 @@ def test_the_next_run_upgrades_the_excluded_host_while_jobs_run(
 
     result = []
     thread = threading.Thread(target=lambda: result.extend(run_upgrade()))
+
+    def slurmd_restarted_or_upgrade_ended():
+        return (broken, "slurmd") in cluster.restarted_since(before) or result
+
     thread.start()
-    wait_until(
-        lambda: (broken, "slurmd") in cluster.restarted_since(before) or result, timeout=TIMEOUT_S
-    )
+    wait_until(slurmd_restarted_or_upgrade_ended, timeout=TIMEOUT_S)
     meanwhile = grid.submit(customer, "echo meanwhile")
     thread.join()
 

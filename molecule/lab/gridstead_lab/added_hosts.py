@@ -98,8 +98,8 @@ def _without_host(lab: state.State, name: str) -> state.State:
 def _remove_objects(names: Names, name: str, octet: int) -> None:
     host.cut_power(names, name)
     network.disconnect(names, octet)
-    groups = [folder / name for folder in cgroups.folders_of(names.prefix)]
-    if not wait_until_false(lambda: bool(cgroups.remove(groups)), seconds=KILL_S):
+    cgroup_folders = [folder / name for folder in cgroups.folders_of(names.prefix)]
+    if not wait_until_false(lambda: bool(cgroups.remove(cgroup_folders)), seconds=KILL_S):
         message = f"could not remove cgroups of {name}"
         raise LabError(message)
     host.unmount_below(names.host(name))

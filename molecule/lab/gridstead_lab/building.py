@@ -27,7 +27,8 @@ DPKG_OPTIONS = (
     "force-unsafe-io",
     *(f"path-exclude=/usr/share/{name}/*" for name in EXCLUDED_FOLDERS),
 )
-# The files with the settings of this machine's pip. The build mounts them, the image lacks them.
+# The files with the settings of this machine's pip. They are mounted during the build and are not
+# part of the image.
 PIP_SETTINGS = ("/etc/pip.conf", "/root/.config/pip/pip.conf", "/etc/ssl/certs/ca-certificates.crt")
 # Prefixes of the environment variables that a build inherits.
 INHERITED_PREFIXES = ("pip_", "gridstead_lab", "http_proxy", "https_proxy", "no_proxy")
@@ -99,10 +100,8 @@ def _build_in_root(
 ) -> None:
     """Run a script in an overlay over the layers below, with mounts that only the script sees."""
     shutil.copy(HERE / script, build_folder / "files" / script)
-    root, overlay = (
-        build_folder / "root",
-        f"upperdir={build_folder}/upper,workdir={build_folder}/work",
-    )
+    root = build_folder / "root"
+    overlay = f"upperdir={build_folder}/upper,workdir={build_folder}/work"
     lines = [
         "set -eu",
         f"mount -t overlay overlay -o lowerdir={layers_below},{overlay} {root}",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gridstead_lab import cgroups, commands, namespaces, processes
 from gridstead_lab.errors import LabError
-from gridstead_lab.names import Names
+from gridstead_lab.names import MARK, Names
 
 # With SIGRTMIN+4 systemd as PID 1 powers off.
 POWER_OFF = signal.SIGRTMIN + 4
@@ -65,11 +65,12 @@ def give_identity(names: Names, placed: PlacedHost, public_key: str) -> str:
     _write(root / "etc/resolv.conf", "nameserver 127.0.0.1\n")
     (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
     _write(root / "root/.ssh/authorized_keys", public_key, 0o600)
-    # New device nodes, because a bind mount of the machine's node keeps its mode, often 0600.
+    # Create new device nodes. A bind mount of the machine's node would keep the mode of that node,
+    # which is often 0600.
     for device, numbers in DEVICES.items():
         node = names.host(placed.name) / "dev" / device
         node.parent.mkdir(parents=True, exist_ok=True)
-        os.mknod(node, 0o020666, os.makedev(*numbers))
+        os.mknod(node, 0o020666, os.makedev(*numbers))  # a character device
         node.chmod(0o666)
     return key.with_suffix(".pub").read_text().strip()
 
@@ -108,7 +109,7 @@ def boot(names: Names, placed: PlacedHost) -> None:
                 # Makes /proc/sys/net writable in the host's network namespace and in the network
                 # namespaces of its users.
                 "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",
-                **dict([names.mark.split("=")]),
+                MARK: names.prefix,
             },
         )
 

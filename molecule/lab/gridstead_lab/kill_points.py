@@ -15,6 +15,7 @@ from random import Random
 
 BANNER = re.compile(r"(?:TASK|RUNNING HANDLER) \[.*\]")
 _RECAP = "PLAY RECAP"
+# A line such as "2026-11-21 01:00:00,123 p=4711 u=root n=ansible INFO| TASK [Install MariaDB] ***".
 _LOGGED = re.compile(r"(?P<time>[\d-]+ [\d:,]+) p=(?P<run>\d+) .*?\| (?P<text>.*)")
 
 
@@ -22,7 +23,8 @@ _LOGGED = re.compile(r"(?P<time>[\d-]+ [\d:,]+) p=(?P<run>\d+) .*?\| (?P<text>.*
 class Moment:
     """A moment in a run: ``after_s`` seconds after the ``count``-th start of a task.
 
-    ``banner`` identifies the task in the log. ``count`` starts at 1.
+    ``banner`` is the text of the task in the log, such as ``TASK [Install MariaDB]``. ``count``
+    starts at 1.
     """
 
     banner: str
@@ -82,12 +84,12 @@ def choose(run: Sequence[Task], number: int, random: Random) -> list[Moment]:
 
     The moments are in different parts of the run, which all have the same length.
     """
-    stretch_s = (run[-1].start_s + run[-1].length_s) / number
+    part_s = (run[-1].start_s + run[-1].length_s) / number
     moments = []
     for index in range(number):
-        time = stretch_s * (index + random.random())
-        task = _task_at(run, time)
-        moments.append(Moment(banner=task.banner, count=task.count, after_s=time - task.start_s))
+        time_s = part_s * (index + random.random())
+        task = _task_at(run, time_s)
+        moments.append(Moment(banner=task.banner, count=task.count, after_s=time_s - task.start_s))
     return moments
 
 

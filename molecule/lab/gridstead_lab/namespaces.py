@@ -47,7 +47,7 @@ def payload_cpus() -> str:
 
 
 def cpu_of_lowest(ids_by_cpu: dict[int, int]) -> int:
-    """Return the CPU whose new namespace has the lowest id; ``ids`` is not empty."""
+    """Return the CPU whose new namespace has the lowest id; ``ids_by_cpu`` is not empty."""
     return min(ids_by_cpu, key=ids_by_cpu.__getitem__)
 
 

@@ -37,7 +37,8 @@ def choose_subnet(seed: str, used: Iterable[str]) -> str:
     for pool in map(ipaddress.IPv4Network, POOLS):
         count = 2 ** (24 - pool.prefixlen)
         for step in range(count):
-            first_address = int(pool.network_address) + (start + step) % count * 256
+            index = (start + step) % count
+            first_address = int(pool.network_address) + index * 256
             candidate = ipaddress.IPv4Network((first_address, 24))
             if not any(candidate.overlaps(net) for net in used_networks):
                 return str(candidate)
@@ -127,6 +128,7 @@ def interfaces(prefix: str) -> list[str]:
         name = link["ifname"]
         if name.startswith(prefix):
             names.append(name)
+    # False sorts before True, so the bridge is last.
     return sorted(names, key=lambda name: (name == f"{prefix}br", name))
 
 

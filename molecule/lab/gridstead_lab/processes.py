@@ -68,6 +68,7 @@ def is_ssh_master_of(pid: int, folder: Path) -> bool:
 def is_in_cgroup_of(pid: int, prefix: str) -> bool:
     """Return whether a process runs in a cgroup of the lab with this prefix."""
     for line in _read(pid, "cgroup").splitlines():
+        # A line such as "4:memory:/gs12ab/login". The top folder of the path is the lab's.
         path = line.split(":", 2)[-1]
         if path.split("/")[1:2] in ([prefix], [f"{prefix}.slice"]):
             return True
@@ -99,6 +100,7 @@ def ancestors() -> set[int]:
     result, pid = set(), os.getpid()
     while pid > 0 and pid not in result:
         result.add(pid)
+        # The name of the program, in parentheses, precedes the state and the parent's pid.
         fields = _read(pid, "stat").rpartition(")")[2].split()
         pid = int(fields[1]) if fields else 0
     return result

@@ -35,11 +35,11 @@ def tear_down(names: Names) -> bool:
     # A lab with a state file must be complete, so remove this file first.
     (names.state / "state.json").unlink(missing_ok=True)
     existed = _stop_hosts(names)
-    groups = cgroups.folders_of(names.prefix)
+    cgroup_folders = cgroups.folders_of(names.prefix)
     cgroups_removed = processes.wait_until_false(
-        lambda: bool(cgroups.remove(groups)), seconds=KILL_TIMEOUT_S
+        lambda: bool(cgroups.remove(cgroup_folders)), seconds=KILL_TIMEOUT_S
     )
-    existed = existed or bool(groups) or bool(network.interfaces(names.prefix))
+    existed = existed or bool(cgroup_folders) or bool(network.interfaces(names.prefix))
     network.remove(names.prefix)
     builds = list((STORE / "images").glob(f".build-{names.prefix}-*"))
     leftovers = list(NSPAWN_LEFTOVERS.glob(f"{names.prefix}-*"))

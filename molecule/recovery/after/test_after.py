@@ -65,11 +65,11 @@ def has_ended(row):
 
 
 def test_the_accounting_of_ended_jobs_is_unchanged(site, settled_records, before):
-    ended = {jobid: row for jobid, row in before["accounting"].items() if has_ended(row)}
-    now = site.jobs()
+    rows_before = {jobid: row for jobid, row in before["accounting"].items() if has_ended(row)}
+    rows_now = site.jobs()
 
-    assert ended
-    assert ended.items() <= now.items()
+    assert rows_before, "no job had ended before the loss of the site"
+    assert rows_before.items() <= rows_now.items()
 
 
 @pytest.mark.parametrize("name", LOST_JOBS)

@@ -5,6 +5,8 @@ import os
 import re
 from pathlib import Path
 
+# Lines such as "... p=4711 ... | TASK [gridstead.site.database : Install MariaDB] ***" and
+# "... p=4711 ... | changed: [db]".
 HEADER = r"(?P<kind>PLAY|TASK|RUNNING HANDLER) \[(?:gridstead\.site\.)?(?P<name>.*)\] \*"
 CHANGED = r"changed: \[(?P<host>[\w-]+)"
 LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEADER}|{CHANGED})")

@@ -17,7 +17,8 @@ from gridstead_lab import names, processes, snapshots
 HERE = Path(__file__).resolve().parent
 HOSTS = tuple(json.loads(Path(os.environ["GRIDSTEAD_LAB_TOPOLOGY"]).read_text())["hosts"])
 ALLOWED_DIFFERENCES = yaml.safe_load((HERE / "declared.yml").read_text())
-# The lab's image contains the control plane's virtual environment, which the teardown removes.
+# The lab's image contains the control plane's virtual environment, which the teardown removes. Key
+# "seen" contains patterns of the names that may differ, as in declared.yml.
 DIFFERENCE_OF_IMAGE = {"seen": {"file": ["/opt/gridstead(/.*)?"]}}
 
 
@@ -45,6 +46,6 @@ def test_the_kernel_has_no_firewall_rules(host):
     init = processes.init_of(processes.nspawns(lab)[host])
     command = ["nsenter", f"--target={init}", "--net", "nft", "list", "ruleset"]
 
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
 
-    assert done.stdout == ""
+    assert result.stdout == ""

@@ -19,26 +19,26 @@ UNITS = (
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_every_service_runs_and_is_enabled(on, unit):
-    service = on("grid1").service(unit)
+def test_every_service_runs_and_is_enabled(get_host, unit):
+    service = get_host("grid1").service(unit)
 
     assert service.is_running
     assert service.is_enabled
 
 
-def test_no_unit_has_failed(on):
-    assert on("grid1").check_output("systemctl list-units --failed --plain --no-legend") == ""
+def test_no_unit_has_failed(get_host):
+    assert get_host("grid1").check_output("systemctl list-units --failed --plain --no-legend") == ""
 
 
-def test_only_slurmd_provides_the_slurm_configuration(on):
-    assert not on("grid1").service("sackd").is_running
-    assert on("grid1").check_output("sinfo --noheader --format=%N:%T") == "grid1:idle"
+def test_only_slurmd_provides_the_slurm_configuration(get_host):
+    assert not get_host("grid1").service("sackd").is_running
+    assert get_host("grid1").check_output("sinfo --noheader --format=%N:%T") == "grid1:idle"
 
 
 def test_the_demo_runs_and_pays_a_job():
     environment = os.environ | {"GRIDSTEAD_LAB_NAME": "molecule-single"}
 
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "tools/demo.py"],
         cwd=CHECKOUT,
         env=environment,
@@ -47,5 +47,5 @@ def test_the_demo_runs_and_pays_a_job():
         check=False,
     )
 
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "demo: done" in done.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "demo: done" in result.stdout

@@ -62,8 +62,8 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def grid(cluster):
-    with contextlib.closing(GridClient(cluster)) as connected:
-        yield connected
+    with contextlib.closing(GridClient(cluster)) as client:
+        yield client
 
 
 @pytest.fixture
