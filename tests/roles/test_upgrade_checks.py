@@ -113,7 +113,10 @@ def test_an_upgrade_of_an_unready_cluster_is_refused_with_all_reasons(cluster, p
     plays = upgrade_plays()
 
     exit_code, output = cluster.run(
-        [plays["Check whether the cluster can be upgraded"], plays["Choose the hosts on which Slurm is upgraded"]]
+        [
+            plays["Check whether the cluster can be upgraded"],
+            plays["Choose the hosts on which Slurm is upgraded"],
+        ]
     )
 
     assert exit_code == 2
