@@ -94,7 +94,7 @@ def batch_play(**variables):
     return {
         "hosts": "slurm_compute",
         "gather_facts": False,
-        "vars": play["vars"] | {"__upgrade_before": states} | variables,
+        "vars": play["vars"] | {"__upgrade_former_states": states} | variables,
         "tasks": [failing_task, *tasks],
     }
 
