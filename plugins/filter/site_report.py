@@ -63,7 +63,7 @@ def site_report(hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return all checks by host, and a list of the checks that failed.
 
     Args:
-        hostvars: Ansible's variable of this name. Only hosts with ``__site_asked`` are included.
+        hostvars: Ansible's variable of this name. Only hosts with ``__site_answered`` are included.
 
     Returns:
         A dictionary with three keys. ``hosts`` has the checks by host and role. ``findings`` is the
@@ -72,7 +72,7 @@ def site_report(hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """
     hosts = {}
     for name in hostvars:
-        if hostvars[name].get("__site_asked"):
+        if hostvars[name].get("__site_answered"):
             hosts[name] = checks_by_role(hostvars[name])
     findings, count = [], 0
     for host, roles in hosts.items():

@@ -52,7 +52,7 @@ def test_no_play_of_add_node_runs_on_existing_nodes():
     assert plays_on_all == [
         "Refuse --limit and --tags",
         "Check the inventory",
-        "Build the control plane",
+        "Build the wheels of the control plane",
     ]
 
 

@@ -75,7 +75,7 @@ def test_the_check_of_the_chain_has_no_key_in_its_command_line(site):
     variables["gridstead_chain"] = {**variables["gridstead_chain"], "rpc_url": RPC_URL}
     variables["ansible_search_path"] = [str(ROLE.path)]
 
-    check = templar.template(variables["__control_plane_chain_answers"])
+    check = templar.template(variables["__control_plane_chain_check"])
 
     assert KEY not in str(check)
     assert check["argv"][-1] == "/etc/gridstead/supervisor.toml"

@@ -23,14 +23,14 @@ PLAY = """\
         name: gridstead.site.pki
         tasks_from: authority
     - ansible.builtin.copy:
-        content: "{{ __pki_trusted }}"
+        content: "{{ __pki_trusted_certificates }}"
         dest: "{{ playbook_dir }}/before"
         mode: "0600"
     - ansible.builtin.import_role:
         name: gridstead.site.pki
         tasks_from: next_authority
     - ansible.builtin.copy:
-        content: "{{ __pki_trusted }}"
+        content: "{{ __pki_trusted_certificates }}"
         dest: "{{ playbook_dir }}/next"
         mode: "0600"
     - ansible.builtin.import_role:
@@ -43,11 +43,11 @@ PLAY = """\
         name: gridstead.site.pki
         tasks_from: change_authority
     - ansible.builtin.copy:
-        content: "{{ __pki_trusted }}"
+        content: "{{ __pki_trusted_certificates }}"
         dest: "{{ playbook_dir }}/changed"
         mode: "0600"
     - ansible.builtin.copy:
-        content: "{{ __pki_trusted }}"
+        content: "{{ __pki_trusted_certificates }}"
         dest: "{{ playbook_dir }}/without_old"
         mode: "0600"
       vars:
@@ -56,7 +56,7 @@ PLAY = """\
         name: gridstead.site.pki
         tasks_from: forget_authority
     - ansible.builtin.copy:
-        content: "{{ __pki_trusted }}"
+        content: "{{ __pki_trusted_certificates }}"
         dest: "{{ playbook_dir }}/old_removed"
         mode: "0600"
 """

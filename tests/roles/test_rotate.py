@@ -11,7 +11,7 @@ import yaml
 from tests.roles.catalogue import ROOT, playbook_plays
 
 ROTATE = playbook_plays("rotate")
-FILES = ROTATE[0]["vars"]["__rotate_files_of"]
+FILES = ROTATE[0]["vars"]["__rotate_files_by_tag"]
 CHANGE = ROOT / "roles/munge/files/usr/local/sbin/gridstead-change-munge-key"
 NODE_IS_KNOWN = ROOT / "roles/slurm/files/usr/local/sbin/gridstead-node-is-known"
 

@@ -163,7 +163,7 @@ def test_qos_limits_are_set_after_slurmctld_registered_the_gpus(site):
     tasks = trust_templates(yaml.safe_load((ROLE / "tasks/controller.yml").read_text()))
     names = [task["name"] for task in tasks]
     starts = (
-        names.index("Restart the daemons whose configuration has changed"),
+        names.index("Restart the Slurm daemons whose configuration has changed"),
         names.index("Start slurmctld and slurmrestd"),
     )
 

@@ -186,7 +186,7 @@ def test_the_example_inventorys_variables_are_valid(templar):
         ({"traefik_routes": [{**ROUTE, "servers": ["control:8443"]}]}, "Check traefik_routes"),
         (
             {"traefik_routes": [{**ROUTE, "allowed": ["everybody"]}]},
-            "Check the allowed networks",
+            "Check the networks that may use each route",
         ),
         ({"traefik_ldaps_allowed": []}, "directory's route"),
         ({"traefik_ldaps_servers": ["infra"]}, "directory's route"),

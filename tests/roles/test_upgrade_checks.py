@@ -84,7 +84,7 @@ def batch_play(**variables):
 
     Variable ``failing`` names a host that fails before the checks.
     """
-    play = upgrade_plays()["Upgrade the compute hosts"]
+    play = upgrade_plays()["Upgrade Slurm on the compute hosts"]
     tasks = yaml.safe_load((PLAYBOOKS / "tasks/check_batch.yml").read_text())
     states = {"compute1": "idle", "compute2": "mixed"}
     failing_task = {
@@ -94,7 +94,7 @@ def batch_play(**variables):
     return {
         "hosts": "slurm_compute",
         "gather_facts": False,
-        "vars": play["vars"] | {"__upgrade_before": states} | variables,
+        "vars": play["vars"] | {"__upgrade_former_states": states} | variables,
         "tasks": [failing_task, *tasks],
     }
 
@@ -113,7 +113,10 @@ def test_an_upgrade_of_an_unready_cluster_is_refused_with_all_reasons(cluster, p
     plays = upgrade_plays()
 
     exit_code, output = cluster.run(
-        [plays["Check the state of the cluster"], plays["Choose the hosts to upgrade"]]
+        [
+            plays["Check whether the cluster can be upgraded"],
+            plays["Choose the hosts on which Slurm is upgraded"],
+        ]
     )
 
     assert exit_code == 2

@@ -13,7 +13,7 @@ LINE = re.compile(rf"p=(?P<run>\d+) .*\| (?:{HEADER}|{CHANGED})")
 # Check mode predicts only these tasks of their roles on a new host. The other tasks of the roles
 # need the programs that these tasks install.
 INSTALL_TASKS = {
-    "container_runtime : Install Apptainer and the programs of job scripts",
+    "container_runtime : Install Apptainer and the programs that job scripts use",
     "database : Install MariaDB",
     "munge : Install munge",
     "shared_storage : Install the packages of the file system",
@@ -31,19 +31,21 @@ UNPREDICTABLE = {
     r"base : Restart systemd-timesyncd": "the unit is missing",
     r"pki : .*": "no CA exists yet",
     r"devnet : .*": "no server runs yet",
-    r"directory : Write the (settings, the indexes and the plugins of the server|tree, .*)": (
+    r"directory : Write the settings, the indexes and the plugins of the server": (
         "no server runs yet"
     ),
+    r"directory : Write the directory tree, .*": "no server runs yet",
     r"directory : (Write the uid range of the server|Restart the directory server)": (
         "no server runs yet"
     ),
     r"directory : Start the daily backup of the directory": "the unit is missing",
     r"control_plane : (Install|Switch to) the new release.*": "check mode runs no programs",
-    r"control_plane : Save the working settings and units of the release": (
+    r"control_plane : Save the settings and units with which the release works": (
         "check mode runs no programs"
     ),
     r"control_plane : Create missing ssh keys": "check mode runs no programs",
-    r"control_plane : Start the (timer of .*|services of the new release)": "the units are missing",
+    r"control_plane : Start the systemd timer .*": "the units are missing",
+    r"control_plane : Start the services of the new release": "the units are missing",
 }
 # Check mode predicts a change of this task, but in the run another role has already installed the
 # package.

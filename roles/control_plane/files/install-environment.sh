@@ -15,23 +15,23 @@ wheels=("${@:4}")
 
 # The name of an environment contains a hash of its input files. A complete environment contains the
 # file .whole. An incomplete environment is created again.
-place() {
+environment_path() {
     local -r kind=$1
     shift
     echo "$root/$kind-$(cat "$@" | sha256sum | cut -c -12)"
 }
 
-note_whole() {
+mark_complete() {
     # uv leaves a lock file that is writable for all users.
     rm -f "$1/.lock"
     touch "$1/.whole"
 }
 
 if [[ ${wheels[0]:-} == --name ]]; then
-    place release "$lock" "${wheels[@]:1}"
+    environment_path release "$lock" "${wheels[@]:1}"
     exit
 fi
-locked=$(place lock "$lock")
+locked=$(environment_path lock "$lock")
 readonly locked
 install=("$locked/bin/uv" --quiet pip install --compile-bytecode)
 if [[ ! -e $locked/.whole ]]; then
@@ -43,26 +43,28 @@ if [[ ! -e $locked/.whole ]]; then
     fi
     python3 -m venv --clear "$locked"
     # Install the uv of the lock file with pip, and everything else with uv, which is much faster.
+    # The entry of uv ends with the first line that has no backslash at its end.
     "$locked/bin/pip" install --quiet --disable-pip-version-check "${pip_options[@]}" \
         --require-hashes --requirement <(sed --quiet '/^uv==/,/[^\]$/p' "$lock")
     "${install[@]}" --python "$locked/bin/python" "${source_options[@]}" --require-hashes \
         --requirement "$lock"
-    note_whole "$locked"
+    mark_complete "$locked"
 fi
 if ((${#wheels[@]} == 0)); then
     exit
 fi
-release=$(place release "$lock" "${wheels[@]}")
+release=$(environment_path release "$lock" "${wheels[@]}")
 readonly release
 if [[ ! -e $release/.whole ]]; then
     python3 -m venv --clear --without-pip "$release"
+    # A .pth file adds the packages of the second environment to the import path of the release.
     ln -s "$locked" "$release/locked"
     for packages in "$release"/lib/python3*/site-packages; do
         echo "$release/locked${packages#"$release"}" >"$packages/locked.pth"
     done
     "${install[@]}" --python "$release/bin/python" --offline --no-index --no-deps \
         "${wheels[@]}"
-    note_whole "$release"
+    mark_complete "$release"
 fi
 ln -sfn "$release" "$root/next"
 if [[ $(readlink "$root/venv") != "$release" || ! -e $release/works.tar ]]; then

@@ -6,16 +6,16 @@
 #   works    Record that the release in use works: save the settings and units of its services.
 #   former   Use ROOT/former again and restore its saved settings and units. Print its services and
 #            remove the other services.
-# Each command may be interrupted at any point: the next run starts a release again that is not
-# recorded as working.
+# Each command may be interrupted at any point. The next run starts a release again if the release
+# is not recorded as working.
 # Usage: switch-environment.sh ROOT next|works|former [SERVICE...]
 set -euo pipefail
 shopt -s nullglob
 
-readonly root=$1 way=$2 services=("${@:3}") note=works.tar
+readonly root=$1 action=$2 services=("${@:3}") saved_files=works.tar
 
 # Print the target of a link, or nothing if the link does not exist.
-environment::of() {
+environment::link_target() {
     if [[ -L $root/$1 ]]; then
         readlink "$root/$1"
     fi
@@ -47,7 +47,7 @@ environment::files_of() {
 }
 
 # Write the settings and units to an archive. The same files make the same archive.
-environment::note() {
+environment::save_files() {
     local service
     umask 077
     for service in "${services[@]}"; do
@@ -55,7 +55,7 @@ environment::note() {
     done | tar --create --file="$1" --absolute-names --sort=name --mtime=@0 --files-from=-
 }
 
-environment::put_back() {
+environment::restore_files() {
     local service files names
     names=$(tar --list --absolute-names --file="$1")
     for service in "${services[@]}"; do
@@ -72,30 +72,30 @@ environment::put_back() {
     tar --extract --file="$1" --absolute-names --preserve-permissions --touch
 }
 
-if [[ $way == works ]]; then
-    readonly noted=$root/venv/$note
-    environment::note "$noted.new"
-    if ! cmp --quiet "$noted.new" "$noted"; then
+if [[ $action == works ]]; then
+    readonly saved_archive=$root/venv/$saved_files
+    environment::save_files "$saved_archive.new"
+    if ! cmp --quiet "$saved_archive.new" "$saved_archive"; then
         echo changed
     fi
-    mv "$noted.new" "$noted"
+    mv "$saved_archive.new" "$saved_archive"
     exit
 fi
-before=$(environment::of venv)
-target=$(environment::of "$way")
+before=$(environment::link_target venv)
+target=$(environment::link_target "$action")
 readonly before target
 if [[ -z $target || $target == "$before" ]]; then
     exit
-elif [[ $way == next ]]; then
-    if [[ -n $before && -e $before/$note ]]; then
+elif [[ $action == next ]]; then
+    if [[ -n $before && -e $before/$saved_files ]]; then
         ln -sfn "$before" "$root/former"
     fi
     # A release that worked earlier must prove again that it works.
-    rm -f "$target/$note"
+    rm -f "$target/$saved_files"
     environment::use "$target"
     environment::forget_others
-elif [[ -e $target/$note ]]; then
-    environment::put_back "$target/$note"
+elif [[ -e $target/$saved_files ]]; then
+    environment::restore_files "$target/$saved_files"
     environment::use "$target"
 else
     exit

@@ -22,7 +22,7 @@ allow_daemons() {
 # Remove the policy of a run that was killed.
 allow_daemons
 trap allow_daemons EXIT
-# A policy of the site is not replaced.
+# Status 101 of policy-rc.d forbids packages to start daemons. A policy of the site is not replaced.
 if [[ ! -e $policy ]]; then
     printf '#!/bin/sh\n%s\nexit 101\n' "$mark" >"$policy.new"
     chmod 0755 "$policy.new"
