@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of the contracts in which mutants are tested, with one compiler process for all mutants."""
+"""A copy of the contracts in which mutants are tested. One compiler process serves all mutants."""
 
 from __future__ import annotations
 

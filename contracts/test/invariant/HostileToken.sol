@@ -6,9 +6,9 @@ interface IInterrupter {
     function interrupt() external;
 }
 
-/// @notice The most hostile ERC-20 token that the assumptions of IMetaScheduler allow. It can refuse
-/// or revert any transfer. Before a transfer it can call its interrupter, which then calls the grid.
-/// The token counts the transfers to and from the grid.
+/// @notice The most hostile ERC-20 token that the assumptions of IMetaScheduler allow. It can
+/// refuse or revert any transfer. Before a transfer it can call its interrupter, which then calls
+/// the grid. The token counts the transfers to and from the grid.
 contract HostileToken {
     enum Mood {
         HONEST,
