@@ -26,8 +26,8 @@ contract Witness {
     }
 
     /// @dev The table of legal transitions, as in the specification: bit `to` of element `from` is
-    /// set if the transition is legal. For example, 0x112 is PENDING to META_SCHEDULED (bit 1),
-    /// CANCELLED (bit 4) and PANICKED (bit 8).
+    /// set if the transition is legal. For example, 0x112 allows the transitions from PENDING to
+    /// META_SCHEDULED (bit 1), CANCELLED (bit 4) and PANICKED (bit 8).
     uint16[9] private LEGAL_TRANSITIONS = [0x112, 0x115, 0x159, 0x1F0, 0, 0, 0, 0, 0];
     uint256 private constant SECONDS_PER_MINUTE = 60;
 
