@@ -101,7 +101,7 @@ contract BatchesTest is Grid {
         assertEq(queues.getClaimableJobQueueSize(PROVIDER), 0, "entries left");
     }
 
-    function test_fifty_jobs_with_the_longest_texts_are_claimedCountwithin_a_block() public {
+    function test_fifty_jobs_with_the_longest_texts_are_claimed_within_a_block() public {
         JobDefinition memory longest = definition();
         longest.batchLocationHash = string(new bytes(128));
         longest.uses = new Label[](16);
