@@ -4,7 +4,7 @@
 
 Rule 1: an artifact depends only on the sources, the compiler version and foundry.toml, so equal
 sources give equal files.
-Rule 2: the package needs neither node nor a compiler; only this script does.
+Rule 2: only this script needs node and a compiler. The Python package needs neither.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ NAMES = (
 
 def find_forge() -> str:
     """Return the path of forge: the one that npm installed, else the one in the PATH."""
-    installed = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
-    forge = str(installed[0]) if installed else shutil.which("forge")
+    installed_by_npm = sorted(CONTRACTS.glob("node_modules/@foundry-rs/forge-*/bin/forge"))
+    forge = str(installed_by_npm[0]) if installed_by_npm else shutil.which("forge")
     if forge is None:
         sys.exit("contracts: forge is not installed (run `npm ci` in contracts/)")
     return forge
 
 
 def hash_sources() -> str:
-    """Return the SHA-256 of the settings, the compiler version and the sources."""
+    """Return the SHA-256 of the settings, the compiler version and the sources, in hexadecimal."""
     digest = hashlib.sha256()
     compiler = json.loads((CONTRACTS / "package.json").read_text())["devDependencies"]["solc"]
     profile = tomllib.loads((CONTRACTS / "foundry.toml").read_text())["profile"]["default"]
@@ -54,10 +54,10 @@ def hash_sources() -> str:
     return digest.hexdigest()
 
 
-def to_text(name: str, source_hash: str, compiled: dict[str, object]) -> str:
+def to_text(name: str, source_hash: str, forge_output: dict[str, object]) -> str:
     """Return one artifact as JSON, with a line per entry of the ABI, for readable diffs."""
-    abi = ",\n".join("  " + json.dumps(entry) for entry in compiled["abi"])
-    bytecode = compiled["bytecode"]
+    abi = ",\n".join("  " + json.dumps(entry) for entry in forge_output["abi"])
+    bytecode = forge_output["bytecode"]
     links = json.dumps(bytecode["linkReferences"])
     return (
         f'{{\n "name": "{name}",\n "source_hash": "{source_hash}",\n "abi": [\n{abi}\n ],\n'
@@ -71,8 +71,8 @@ def build() -> dict[Path, str]:
     source_hash = hash_sources()
     texts = {}
     for name in NAMES:
-        compiled = json.loads((CONTRACTS / "out" / f"{name}.sol" / f"{name}.json").read_text())
-        texts[ARTIFACTS / f"{name}.json"] = to_text(name, source_hash, compiled)
+        forge_output = json.loads((CONTRACTS / "out" / f"{name}.sol" / f"{name}.json").read_text())
+        texts[ARTIFACTS / f"{name}.json"] = to_text(name, source_hash, forge_output)
     return texts
 
 

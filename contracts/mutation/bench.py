@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests mutants in a copy of the contracts, with a compiler process that serves all of them."""
+"""A copy of the contracts in which mutants are tested. One compiler process serves all mutants."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from enum import Enum
 from pathlib import Path
 
 CONTRACTS = Path(__file__).resolve().parents[1]
-MODULES = CONTRACTS / "node_modules"
-# Dynamic test linking: the tests load the contracts' code from the build output, so a mutant is
-# compiled without the tests. Few fuzz runs, because a test should not depend on chance to kill a
-# mutant.
+NODE_MODULES = CONTRACTS / "node_modules"
+# With dynamic test linking, the tests load the contracts' code from the build output. A mutant is
+# therefore compiled without the tests. The number of fuzz runs is small, because a test should not
+# need luck to kill a mutant.
 SETTINGS = {
     "FOUNDRY_OPTIMIZER": "false",
     "FOUNDRY_DYNAMIC_TEST_LINKING": "true",
@@ -22,10 +22,11 @@ SETTINGS = {
     "FOUNDRY_FUZZ_RUNS": "64",
     "FOUNDRY_INVARIANT_RUNS": "16",
 }
-# The quick tests first, so that few mutants need the invariant campaigns.
-SELECTIONS = (("--no-match-path", "test/invariant/*"), ("--match-path", "test/invariant/*"))
+# The quick tests run first, so that few mutants need the slow invariant campaigns.
+TEST_SELECTIONS = (("--no-match-path", "test/invariant/*"), ("--match-path", "test/invariant/*"))
 TIMEOUT_S = 300
-WRAPPER = """#!/usr/bin/python3 -SE
+# The replacement of bin/solc in the copy. It sends the input of forge to the compiler process.
+SOLC_CLIENT = """#!/usr/bin/python3 -SE
 import socket, sys
 if "--version" in sys.argv:
     print({version!r})
@@ -55,17 +56,24 @@ class Bench:
         for name in ("src", "test", "bin"):
             shutil.copytree(CONTRACTS / name, folder / name)
         shutil.copy(CONTRACTS / "foundry.toml", folder)
-        (folder / "node_modules").symlink_to(MODULES)
-        self._forge = next(MODULES.glob("@foundry-rs/forge-*/bin/forge"))
+        (folder / "node_modules").symlink_to(NODE_MODULES)
+        self._forge = next(NODE_MODULES.glob("@foundry-rs/forge-*/bin/forge"))
         version = subprocess.run(
             [folder / "bin/solc", "--version"], capture_output=True, text=True, check=True
         ).stdout
-        address = str(folder / "compiler")
-        (folder / "bin/solc").write_text(WRAPPER.format(version=version.strip(), address=address))
-        server = [Path(__file__).with_name("compiler.js"), MODULES / "solc", address]
-        self._compiler = subprocess.Popen(["node", *server], stdin=subprocess.PIPE)
+        socket_path = str(folder / "compiler")
+        (folder / "bin/solc").write_text(
+            SOLC_CLIENT.format(version=version.strip(), address=socket_path)
+        )
+        compiler_command = [
+            "node",
+            Path(__file__).with_name("compiler.js"),
+            NODE_MODULES / "solc",
+            socket_path,
+        ]
+        self._compiler = subprocess.Popen(compiler_command, stdin=subprocess.PIPE)
         deadline = time.monotonic() + 30
-        while not Path(address).exists():
+        while not Path(socket_path).exists():
             if time.monotonic() > deadline:
                 raise TimeoutError("could not start the compiler")
             time.sleep(0.05)
@@ -76,8 +84,11 @@ class Bench:
         self._compiler.wait()
 
     def run(self) -> tuple[MutantResult, str]:
-        """Build and test the copy; return the result and the output of forge."""
-        for selection in SELECTIONS:
+        """Build and test the copy. Return the result and the output of forge.
+
+        The result is SURVIVED if all tests pass.
+        """
+        for selection in TEST_SELECTIONS:
             result, output = self._run(*selection)
             if result is not MutantResult.SURVIVED:
                 break
@@ -85,7 +96,7 @@ class Bench:
 
     def _run(self, *selection: str) -> tuple[MutantResult, str]:
         try:
-            done = subprocess.run(
+            result = subprocess.run(
                 [self._forge, "test", "--fail-fast", "--threads", "1", *selection],
                 cwd=self._folder,
                 env={**os.environ, **SETTINGS},
@@ -96,8 +107,8 @@ class Bench:
             )
         except subprocess.TimeoutExpired:
             return MutantResult.KILLED, f"no result after {TIMEOUT_S} s"
-        output = done.stdout + done.stderr
-        if done.returncode == 0:
+        output = result.stdout + result.stderr
+        if result.returncode == 0:
             return MutantResult.SURVIVED, output
         if "Compiler run failed" in output:
             return MutantResult.INVALID, output

@@ -34,12 +34,12 @@ FILES = (
 )
 MINIMUM_SHARE = 0.95
 WORKERS = min(2, os.cpu_count() or 1)
-PROGRESS_EVERY = 25
+PROGRESS_INTERVAL = 25
 
 
 @dataclass(frozen=True)
 class Change:
-    """A mutant for people: the lines before and after the change, with single spaces."""
+    """A mutant as a report shows it: the lines before and after, with single spaces."""
 
     file: str
     line: int
@@ -61,7 +61,7 @@ def describe(file: str, source: str, mutant: Mutant) -> Change:
 
 @dataclass
 class Campaign:
-    """The mutants that wait and the results of the others; thread-safe."""
+    """The mutants that are not yet tested, and the results of the others. It is thread-safe."""
 
     waiting: list[tuple[Change, str]]
     deadline: float
@@ -71,35 +71,38 @@ class Campaign:
     )
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self) -> tuple[Change, str] | None:
-        """Return the next mutant, None if none is left or the time is over."""
+    def take_mutant(self) -> tuple[Change, str] | None:
+        """Return the next mutant, or None if no mutant is left or the time is over."""
         with self.lock:
             if not self.waiting or time.monotonic() >= self.deadline:
                 return None
             return self.waiting.pop()
 
-    def put(self, change: Change, result: MutantResult) -> None:
+    def add_result(self, change: Change, result: MutantResult) -> None:
         """Store a result, and print the progress at intervals."""
         with self.lock:
             self.results[result].append(change)
-            done = sum(map(len, self.results.values()))
-            if done % PROGRESS_EVERY == 0:
+            tested = sum(map(len, self.results.values()))
+            if tested % PROGRESS_INTERVAL == 0:
                 survived = len(self.results[MutantResult.SURVIVED])
-                print(f"mutants: {done} of {self.total}, {survived} survived", flush=True)
+                print(f"mutants: {tested} of {self.total}, {survived} survived", flush=True)
 
 
 def work(campaign: Campaign, bench: Bench) -> None:
     """Test mutants until none is left."""
     while True:
-        mutant = campaign.take()
+        mutant = campaign.take_mutant()
         if mutant is None:
             return
         change, text = mutant
-        campaign.put(change, bench.try_mutant(change.file, text))
+        campaign.add_result(change, bench.try_mutant(change.file, text))
 
 
 def collect(pattern: str) -> list[tuple[Change, str]]:
-    """Return the mutants of the files whose names contain a text, in a fixed random order."""
+    """Return the mutants of the files whose names contain a text.
+
+    The order is random, but the same in every run.
+    """
     collected = []
     for file in FILES:
         if pattern not in file:
@@ -118,28 +121,28 @@ def report(campaign: Campaign, *, is_whole: bool) -> int:
     survived = {}
     for change in campaign.results[MutantResult.SURVIVED]:
         survived[change.file, change.before, change.after] = change
-    gaps = [change for key, change in survived.items() if key not in equivalent]
+    undetected = [change for key, change in survived.items() if key not in equivalent]
     stale = sorted(equivalent - survived.keys()) if is_whole and not campaign.waiting else []
     killed = len(campaign.results[MutantResult.KILLED])
-    share = killed / max(1, killed + len(gaps))
+    killed_share = killed / max(1, killed + len(undetected))
 
-    for change in gaps:
+    for change in undetected:
         print(f"mutants: no test detects {change}")
     for entry in stale:
         message = f"mutants: contracts/exceptions.toml lists a mutant that was killed: {entry}"
         print(message, file=sys.stderr)
     if campaign.waiting:
-        left = f"{len(campaign.waiting)} of {campaign.total}"
-        print(f"mutants: {left} were not tested in time", file=sys.stderr)
+        untested = f"{len(campaign.waiting)} of {campaign.total}"
+        print(f"mutants: {untested} were not tested in time", file=sys.stderr)
     tested = campaign.total - len(campaign.waiting)
     invalid = len(campaign.results[MutantResult.INVALID])
-    known = len(survived) - len(gaps)
-    print(f"mutants: {tested} tested, {invalid} do not compile, {known} equivalent")
+    equivalent_count = len(survived) - len(undetected)
+    print(f"mutants: {tested} tested, {invalid} do not compile, {equivalent_count} equivalent")
     print(
-        f"mutants: {killed} killed, {len(gaps)} survived:"
-        f" {share:.1%} killed, minimum {MINIMUM_SHARE:.0%}"
+        f"mutants: {killed} killed, {len(undetected)} survived:"
+        f" {killed_share:.1%} killed, minimum {MINIMUM_SHARE:.0%}"
     )
-    return 1 if share < MINIMUM_SHARE or stale or campaign.waiting else 0
+    return 1 if killed_share < MINIMUM_SHARE or stale or campaign.waiting else 0
 
 
 def parse_arguments() -> argparse.Namespace:

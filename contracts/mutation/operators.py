@@ -27,11 +27,14 @@ KINDS = ("CLAIMABLE", "CANCELLING", "TOP_UP")
 NOT_CALLS = re.compile(
     r"catch|constructor|error|event|for|function|if|mapping|modifier|returns|type|while"
 )
+# A declaration of a variable, such as ``uint256 cost;`` or ``(bool ok, bytes memory data) =``.
 DECLARATION = re.compile(
     r"\(?[A-Za-z_][\w.\[\]]*( (memory|storage|calldata))? [a-z_]\w*(;|,| =|\))"
 )
+# A statement that ends with a semicolon. It may contain braces, as in ``f{gas: 1}(x);``.
 STATEMENT = re.compile(r"(?<=[;{}\n])\s*([^\s;{}][^;{}]*(\{[^;{}]*\}[^;{}]*)*;)")
-KEPT = ("if", "for", "while", "unchecked", "assembly", "try", "using", "_;")
+# Statements that start with one of these words are not removed.
+KEPT_STATEMENTS = ("if", "for", "while", "unchecked", "assembly", "try", "using", "_;")
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,8 @@ class Mutant:
 def mutants_of(source: str) -> tuple[Mutant, ...]:
     """Return every mutant of a source once, by offset."""
     masked = _mask(source)
-    first = re.search(r"^(abstract contract|contract|library) ", masked, re.MULTILINE)
-    if first is None:
+    first_contract = re.search(r"^(abstract contract|contract|library) ", masked, re.MULTILINE)
+    if first_contract is None:
         return ()
     finders = (
         _tokens,
@@ -67,7 +70,7 @@ def mutants_of(source: str) -> tuple[Mutant, ...]:
     for find in finders:
         for mutant in find(masked):
             unmasked = _unmask(mutant, source, masked)
-            if mutant.start > first.end() and unmasked.old != unmasked.new:
+            if mutant.start > first_contract.end() and unmasked.old != unmasked.new:
                 mutants.add(unmasked)
     return tuple(sorted(mutants, key=lambda mutant: (mutant.start, mutant.new)))
 
@@ -83,7 +86,7 @@ def _mask(source: str) -> str:
 
 
 def _unmask(mutant: Mutant, source: str, masked: str) -> Mutant:
-    """Return the mutant of the source, given that of the masked source."""
+    """Return the mutant of the source that corresponds to a mutant of the masked source."""
     end = mutant.start + len(mutant.old)
     old = source[mutant.start : end]
     strings: dict[str, str] = {}
@@ -127,15 +130,14 @@ def _conditions(masked: str) -> Iterator[Mutant]:
 def _statements(masked: str) -> Iterator[Mutant]:
     """Yield mutants without a statement."""
     for body_start, body_end in _bodies(masked):
-        for match in re.finditer(
-            r"(?<=[;{}\n])\s*([^\s;{}][^;{}]*(\{[^;{}]*\}[^;{}]*)*;)", masked[body_start:body_end]
-        ):
+        for match in STATEMENT.finditer(masked[body_start:body_end]):
             text, start = match.group(1), body_start + match.start(1)
-            if _depth(masked[body_start:start], "(", ")"):
+            is_inside_parentheses = _depth(masked[body_start:start], "(", ")") != 0
+            if is_inside_parentheses:
                 continue
             if text.startswith("else ") and not text.startswith("else if"):
                 yield Mutant(start + len("else "), text[len("else ") :], "{}")
-            elif not text.startswith((*KEPT, "else")) and not DECLARATION.match(text):
+            elif not text.startswith((*KEPT_STATEMENTS, "else")) and not DECLARATION.match(text):
                 yield Mutant(start, text, "")
 
 
@@ -176,11 +178,12 @@ def _arguments(masked: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _ternaries(masked: str) -> Iterator[Mutant]:
     """Yield mutants with the two results of a conditional expression swapped."""
+    # A conditional expression, such as ``a ? b : c``, up to a comma or the end of the statement.
     for match in re.finditer(r" \? ([^?:;]+?)(\s+: )([^?:;,]+?)(?=[;,]|\)?;)", masked):
         first, between, second = match.groups()
-        surplus = _depth(second, "(", ")")
-        if surplus < 0:
-            second = second[:surplus]
+        depth = _depth(second, "(", ")")
+        if depth < 0:  # The text ends with brackets that were opened before the expression.
+            second = second[:depth]
         yield Mutant(match.start(1), first + between + second, second + between + first)
 
 
@@ -204,4 +207,5 @@ def _closing(text: str, start: int, opening: str = "(", closing: str = ")") -> i
 
 
 def _depth(text: str, opening: str, closing: str) -> int:
+    """Return the number of brackets that are opened and not closed in a text."""
     return text.count(opening) - text.count(closing)

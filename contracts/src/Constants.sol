@@ -25,21 +25,21 @@ contract Constants is IConstants, Owned {
 
     event ConstantChanged(string name, uint256 value);
 
-    /// @notice Sets minimumAmount: from 1 to the largest escrow.
+    /// @notice Sets minimumAmount: from 1 wei to the largest escrow of a job, 2^128 - 1 wei.
     function setMinimumAmount(uint256 _minimumAmount) external onlyOwner {
         _bound(_minimumAmount, 1, type(uint128).max);
         minimumAmount = _minimumAmount;
         emit ConstantChanged("minimumAmount", _minimumAmount);
     }
 
-    /// @notice Sets cancellationFeeMinute: at most ten years.
+    /// @notice Sets cancellationFeeMinute: at most the minutes of ten years.
     function setCancellationFeeMinute(uint256 _cancellationFeeMinute) external onlyOwner {
         _bound(_cancellationFeeMinute, 0, MAX_MINUTES);
         cancellationFeeMinute = _cancellationFeeMinute;
         emit ConstantChanged("cancellationFeeMinute", _cancellationFeeMinute);
     }
 
-    /// @notice Sets billDurationDeltaMinute: at most ten years.
+    /// @notice Sets billDurationDeltaMinute: at most the minutes of ten years.
     function setBillDurationDeltaMinute(uint256 _billDurationDeltaMinute) external onlyOwner {
         _bound(_billDurationDeltaMinute, 0, MAX_MINUTES);
         billDurationDeltaMinute = _billDurationDeltaMinute;
@@ -67,22 +67,22 @@ contract Constants is IConstants, Owned {
         emit ConstantChanged("deepsquareCut", _deepsquareCut);
     }
 
-    /// @notice Sets startTimeout: four days to 90 days.
+    /// @notice Sets startTimeout: 4 to 90 days.
     function setStartTimeout(uint64 _startTimeout) external onlyOwner {
         _bound(_startTimeout, MIN_START_TIMEOUT, MAX_START_TIMEOUT);
         startTimeout = _startTimeout;
         emit ConstantChanged("startTimeout", _startTimeout);
     }
 
-    /// @notice Sets settleGrace: 4 to 30 days, so that a provider loses no payment in an outage of
-    /// some days.
+    /// @notice Sets settleGrace: 4 to 30 days. A provider that is offline for less than four days
+    /// therefore loses no payment.
     function setSettleGrace(uint64 _settleGrace) external onlyOwner {
         _bound(_settleGrace, MIN_SETTLE_GRACE, MAX_SETTLE_GRACE);
         settleGrace = _settleGrace;
         emit ConstantChanged("settleGrace", _settleGrace);
     }
 
-    function _bound(uint256 value, uint256 least, uint256 most) private pure {
-        require(least <= value && value <= most, "Constants: value out of bounds");
+    function _bound(uint256 value, uint256 minimum, uint256 maximum) private pure {
+        require(minimum <= value && value <= maximum, "Constants: value out of bounds");
     }
 }

@@ -109,7 +109,7 @@ contract Credit is ICredit, Owned {
         require(account != address(0), "ERC20: mint to the zero address");
         totalSupply += amount;
         unchecked {
-            balanceOf[account] += amount; // At most totalSupply.
+            balanceOf[account] += amount; // The balance is at most totalSupply.
         }
         emit Transfer(address(0), account, amount);
     }
@@ -121,7 +121,7 @@ contract Credit is ICredit, Owned {
         require(balance >= amount, "ERC20: transfer amount exceeds balance");
         unchecked {
             balanceOf[from] = balance - amount;
-            balanceOf[to] += amount; // At most totalSupply.
+            balanceOf[to] += amount; // The balance is at most totalSupply.
         }
         emit Transfer(from, to, amount);
     }

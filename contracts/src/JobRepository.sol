@@ -29,7 +29,7 @@ contract JobRepository is IJobRepository, Roles {
     ) external onlyRole(METASCHEDULER_ROLE) returns (JobId jobId) {
         uint256 id = ++jobIdCounter;
         jobId = JobId.wrap(bytes32(id));
-        _idsByCustomer[customer].push(uint64(id)); // A counter never reaches 2^64.
+        _idsByCustomer[customer].push(uint64(id)); // The counter never reaches 2^64.
 
         Record storage record = _records[jobId];
         record.customer = customer;
@@ -48,19 +48,18 @@ contract JobRepository is IJobRepository, Roles {
         external
         onlyRole(METASCHEDULER_ROLE)
     {
-        Record storage record = _move(jobId, JobStatus.META_SCHEDULED);
+        Record storage record = _transition(jobId, JobStatus.META_SCHEDULED);
         record.provider = provider;
         record.pricePerMinute = uint96(price); // Below 2^96, see Definitions.sol.
     }
 
     /// @inheritdoc IJobRepository
     function setUnmatched(JobId jobId) external onlyRole(METASCHEDULER_ROLE) {
-        Record storage record = _move(jobId, JobStatus.PENDING);
+        Record storage record = _transition(jobId, JobStatus.PENDING);
         record.provider = address(0);
         record.pricePerMinute = 0;
         record.claimTime = 0;
-        // The next claim emits the minutes of the whole escrow. Therefore no top-up remains
-        // pending.
+        // The next claim emits the minutes of the whole escrow, which includes a pending top-up.
         if (record.pendingTopUp != 0) record.pendingTopUp = 0;
     }
 
@@ -70,14 +69,14 @@ contract JobRepository is IJobRepository, Roles {
         onlyRole(METASCHEDULER_ROLE)
         returns (address customer, uint256 maxCost, uint256 price, JobDefinition memory definition)
     {
-        Record storage record = _move(jobId, JobStatus.SCHEDULED);
+        Record storage record = _transition(jobId, JobStatus.SCHEDULED);
         record.claimTime = uint40(block.timestamp);
         return (record.customer, record.maxCost, record.pricePerMinute, record.toDefinition());
     }
 
     /// @inheritdoc IJobRepository
     function setRunning(JobId jobId, uint256 startTime) external onlyRole(METASCHEDULER_ROLE) {
-        _move(jobId, JobStatus.RUNNING).startTime = uint40(startTime);
+        _transition(jobId, JobStatus.RUNNING).startTime = uint40(startTime);
     }
 
     /// @inheritdoc IJobRepository
@@ -85,7 +84,7 @@ contract JobRepository is IJobRepository, Roles {
         external
         onlyRole(METASCHEDULER_ROLE)
     {
-        Record storage record = _existing(jobId);
+        Record storage record = _recordOf(jobId);
         (record.exitCode, record.hasExitCode) = (exitCode, exitCode != 0);
         if (bytes(lastError).length != 0) record.lastError = lastError;
     }
@@ -98,7 +97,7 @@ contract JobRepository is IJobRepository, Roles {
         int64 exitCode,
         string calldata lastError
     ) external onlyRole(METASCHEDULER_ROLE) {
-        Record storage record = _move(jobId, status);
+        Record storage record = _transition(jobId, status);
         record.endTime = uint40(block.timestamp);
         record.finalCost = _toUint128(finalCost);
         if (exitCode != 0 || record.hasExitCode) record.exitCode = exitCode;
@@ -107,7 +106,7 @@ contract JobRepository is IJobRepository, Roles {
 
     /// @inheritdoc IJobRepository
     function setCancelRequested(JobId jobId) external onlyRole(METASCHEDULER_ROLE) {
-        Record storage record = _existing(jobId);
+        Record storage record = _recordOf(jobId);
         record.hasCancelRequest = true;
         record.cancelRequestTime = uint40(block.timestamp);
     }
@@ -117,7 +116,7 @@ contract JobRepository is IJobRepository, Roles {
         external
         onlyRole(METASCHEDULER_ROLE)
     {
-        _existing(jobId).delegateSpendingAuthority = delegateSpendingAuthority;
+        _recordOf(jobId).delegateSpendingAuthority = delegateSpendingAuthority;
     }
 
     /// @inheritdoc IJobRepository
@@ -126,11 +125,11 @@ contract JobRepository is IJobRepository, Roles {
         onlyRole(METASCHEDULER_ROLE)
         returns (bool isFirst)
     {
-        Record storage record = _existing(jobId);
+        Record storage record = _recordOf(jobId);
         isFirst = record.pendingTopUp == 0;
         uint256 maxCost = uint256(record.maxCost) + _toUint128(amount);
         record.maxCost = _toUint128(maxCost);
-        record.pendingTopUp += uint128(amount); // At most maxCost.
+        record.pendingTopUp += uint128(amount); // The sum is at most maxCost.
     }
 
     /// @inheritdoc IJobRepository
@@ -139,7 +138,7 @@ contract JobRepository is IJobRepository, Roles {
         onlyRole(METASCHEDULER_ROLE)
         returns (uint256 costBefore, uint256 costAfter, uint256 price)
     {
-        Record storage record = _existing(jobId);
+        Record storage record = _recordOf(jobId);
         costAfter = record.maxCost;
         costBefore = costAfter - record.pendingTopUp;
         price = record.pricePerMinute;
@@ -150,7 +149,7 @@ contract JobRepository is IJobRepository, Roles {
 
     /// @inheritdoc IJobRepository
     function get(JobId jobId) public view returns (Job memory) {
-        return _existing(jobId).toJob(jobId);
+        return _recordOf(jobId).toJob(jobId);
     }
 
     /// @inheritdoc IJobRepository
@@ -199,7 +198,7 @@ contract JobRepository is IJobRepository, Roles {
 
     /// @inheritdoc IJobRepository
     function terms(JobId jobId) public view returns (JobTerms memory) {
-        return _existing(jobId).toTerms();
+        return _recordOf(jobId).toTerms();
     }
 
     /// @inheritdoc IJobRepository
@@ -222,13 +221,13 @@ contract JobRepository is IJobRepository, Roles {
             uint256 maxCost
         )
     {
-        Record storage record = _existing(jobId);
+        Record storage record = _recordOf(jobId);
         return (record.gpus, record.memPerCpu, record.cpusPerTask, record.ntasks, record.maxCost);
     }
 
     /// @inheritdoc IJobRepository
     function pricePerMinute(JobId jobId) external view returns (uint256) {
-        return _existing(jobId).pricePerMinute;
+        return _recordOf(jobId).pricePerMinute;
     }
 
     /// @inheritdoc IJobRepository
@@ -243,8 +242,8 @@ contract JobRepository is IJobRepository, Roles {
         returns (JobId[] memory jobIds, uint256 newCursor)
     {
         uint64[] storage ids = _idsByCustomer[customer];
-        uint256 left = cursor < ids.length ? ids.length - cursor : 0;
-        if (howMany > left) howMany = left;
+        uint256 available = cursor < ids.length ? ids.length - cursor : 0;
+        if (howMany > available) howMany = available;
         jobIds = new JobId[](howMany);
         for (uint256 i = 0; i < howMany; ++i) {
             jobIds[i] = JobId.wrap(bytes32(uint256(ids[cursor + i])));
@@ -273,8 +272,8 @@ contract JobRepository is IJobRepository, Roles {
     function isCancelling(JobId jobId, address provider) external view returns (bool) {
         Record storage record = _records[jobId];
         JobStatus status = record.status;
-        // Also true for a job that another account has ended, because the job may still be in the
-        // provider's Slurm queue.
+        // A job that the customer or the matching service has ended may still be in the provider's
+        // Slurm queue. Therefore the provider must also cancel such a job.
         bool awaitsCancellation = status == JobStatus.CANCELLED || status == JobStatus.PANICKED
             || (status == JobStatus.RUNNING && record.hasCancelRequest);
         return awaitsCancellation && record.provider == provider;
@@ -291,8 +290,8 @@ contract JobRepository is IJobRepository, Roles {
     // Internal functions.
 
     /// @dev Only this function changes the state of a job.
-    function _move(JobId jobId, JobStatus to) private returns (Record storage record) {
-        record = _existing(jobId);
+    function _transition(JobId jobId, JobStatus to) private returns (Record storage record) {
+        record = _recordOf(jobId);
         JobStatus from = record.status;
         Lifecycle.check(from, to);
         record.status = to;
@@ -300,7 +299,7 @@ contract JobRepository is IJobRepository, Roles {
         emit JobTransitionEvent(jobId, from, to);
     }
 
-    function _existing(JobId jobId) private view returns (Record storage record) {
+    function _recordOf(JobId jobId) private view returns (Record storage record) {
         record = _records[jobId];
         if (record.customer == address(0)) revert InvalidJob();
     }

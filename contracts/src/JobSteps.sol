@@ -79,43 +79,48 @@ abstract contract JobSteps is IMetaScheduler {
         if (startTime < job.claimTime) startTime = job.claimTime;
         jobs.setRunning(jobId, startTime);
         providerManager.incJobCount(job.provider);
-        emit JobStarted(jobId, job.provider, uint64(startTime)); // At most block.timestamp.
+        emit JobStarted(jobId, job.provider, uint64(startTime)); // Not after now.
     }
 
     function _settle(
         JobId jobId,
         JobTerms memory job,
         JobStatus to,
-        uint256 time,
+        uint256 billedSeconds,
         int64 exitCode,
         string calldata lastError,
         bytes32 evidence
     ) internal {
         uint256 cost = 0;
         uint256 fee = 0;
-        // A job that never ran or that panicked, which is the provider's fault, is not billed.
+        // A job that never ran is not billed. A panic is the provider's fault and is not billed
+        // either.
         if (job.status == JobStatus.RUNNING && to != JobStatus.PANICKED) {
-            time = _capSeconds(jobId, job, time);
-            cost = Billing.costDown(time, job.pricePerMinute);
+            billedSeconds = _capSeconds(jobId, job, billedSeconds);
+            cost = Billing.costDown(billedSeconds, job.pricePerMinute);
             if (cost > job.maxCost) cost = job.maxCost;
             fee = Billing.feeDown(cost, constants.deepsquareCut());
         } else {
-            time = 0;
+            billedSeconds = 0;
         }
 
         jobs.setEnded(jobId, to, cost, exitCode, lastError);
         accruedFees += fee;
-        emit JobSettled(jobId, job.provider, to, cost, fee, uint64(time), evidence); // Capped.
+        // The cast is safe: the seconds are 0 or at most the time since the start.
+        emit JobSettled(jobId, job.provider, to, cost, fee, uint64(billedSeconds), evidence);
         _pay(job.provider, cost - fee);
         _pay(job.customer, job.maxCost - cost);
     }
 
     /// @dev The reported seconds, limited to the seconds since the start.
-    function _capSeconds(JobId jobId, JobTerms memory job, uint256 time) private returns (uint256) {
+    function _capSeconds(JobId jobId, JobTerms memory job, uint256 reported)
+        private
+        returns (uint256)
+    {
         uint256 elapsed = block.timestamp - job.startTime;
-        if (time <= elapsed) return time;
+        if (reported <= elapsed) return reported;
         emit BilledTooMuchEvent(
-            jobId, job.provider, (time + SECONDS_PER_MINUTE - 1) / SECONDS_PER_MINUTE
+            jobId, job.provider, (reported + SECONDS_PER_MINUTE - 1) / SECONDS_PER_MINUTE
         );
         return elapsed;
     }
@@ -154,8 +159,8 @@ abstract contract JobSteps is IMetaScheduler {
         emit ClaimNextCancellingJobEvent(jobs.terms(jobId).customer, msg.sender, jobId);
     }
 
-    /// @dev Emits the minutes of the whole escrow minus the minutes that were emitted before, so no
-    /// fraction of a minute is lost.
+    /// @dev Emits the minutes that the whole escrow pays for, minus the minutes that were emitted
+    /// before. Therefore no fraction of a minute is lost.
     function _claimTopUp(JobId jobId) internal {
         (uint256 costBefore, uint256 costAfter, uint256 price) = jobs.takeTopUp(jobId);
         uint64 addedMinutes =
@@ -165,7 +170,7 @@ abstract contract JobSteps is IMetaScheduler {
 
     // Helpers.
 
-    function _checkProlongable(JobStatus status) internal pure {
+    function _checkTopUpAllowed(JobStatus status) internal pure {
         if (status != JobStatus.SCHEDULED && status != JobStatus.RUNNING) {
             revert RunningScheduledStatusOnly(status);
         }
@@ -183,6 +188,8 @@ abstract contract JobSteps is IMetaScheduler {
         if (!ok) emit BatchElementSkipped(jobId, reason);
     }
 
+    /// @dev The last block (of an unclaimed match) or the last second before the job can be
+    /// expired.
     function _expiry(JobId jobId, JobTerms memory job) private view returns (uint256) {
         if (job.status == JobStatus.META_SCHEDULED) {
             return job.stateBlock + constants.claimJobTimeout();
@@ -197,12 +204,12 @@ abstract contract JobSteps is IMetaScheduler {
         return end + constants.settleGrace();
     }
 
-    /// @dev The paid whole minutes that have not elapsed; 0 for an overdue job.
+    /// @dev The whole minutes that are paid for and have not elapsed. 0 for an overdue job.
     function _remainingMinutes(JobTerms memory job) internal view returns (uint256) {
         uint256 paid = Billing.minutesDown(job.maxCost, job.pricePerMinute);
         if (job.status != JobStatus.RUNNING) return paid;
-        uint256 run = (block.timestamp - job.startTime) / SECONDS_PER_MINUTE;
-        return run >= paid ? 0 : paid - run;
+        uint256 elapsed = (block.timestamp - job.startTime) / SECONDS_PER_MINUTE;
+        return elapsed >= paid ? 0 : paid - elapsed;
     }
 
     function _queue(IProviderJobQueues.Kind kind, address provider, JobId jobId) internal {
@@ -213,8 +220,9 @@ abstract contract JobSteps is IMetaScheduler {
         return providerJobQueues.pop(kind, msg.sender);
     }
 
-    /// @dev A removed provider may empty its queues. An account that never joined gets a more
-    /// specific error.
+    /// @dev Reverts if the caller's queue is empty. A caller that is not a joined provider gets a
+    /// more specific error. The caller's rights are not checked earlier, because a removed provider
+    /// may still empty its queues.
     function _revertEmpty() internal view {
         if (!providerManager.isJoined(msg.sender)) revert ProviderNotJoined();
         revert IProviderJobQueues.NoJob();

@@ -87,7 +87,7 @@ contract MetaScheduler is JobSteps, Roles {
     /// @inheritdoc IMetaScheduler
     function topUpJob(JobId jobId, uint256 amount) external {
         JobTerms memory job = jobs.terms(jobId);
-        _checkProlongable(job.status);
+        _checkTopUpAllowed(job.status);
         _topUp(jobId, job, msg.sender, amount);
     }
 
@@ -100,10 +100,10 @@ contract MetaScheduler is JobSteps, Roles {
         ) {
             revert CustomerMetaSchedulerProviderOnly();
         }
-        // A request to cancel revokes the authority, so a provider that continues the job cannot
-        // spend more credits of the customer.
+        // A request to cancel revokes the authority. Therefore a provider that continues the job
+        // cannot spend more credits of the customer.
         if (!job.delegateSpendingAuthority || job.hasCancelRequest) revert NoSpendingAuthority();
-        _checkProlongable(job.status);
+        _checkTopUpAllowed(job.status);
         uint256 slice = constants.topUpSliceDurationMin();
         uint256 remaining = _remainingMinutes(job);
         if (remaining > slice) revert RemainingTimeAboveLimit(remaining, slice);

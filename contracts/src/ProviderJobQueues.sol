@@ -8,8 +8,8 @@ import {JobId} from "./Types.sol";
 
 /// @notice Implements IProviderJobQueues; the documentation is in the interface.
 contract ProviderJobQueues is IProviderJobQueues, Owned {
-    /// @dev The entries are at the positions [begin, end). Four ids share a slot. Popped ids are
-    /// not deleted, because a deletion costs more gas.
+    /// @dev The entries are at the positions from `begin` up to, but not including, `end`. Four ids
+    /// share a slot. Popped ids are not deleted, because a deletion costs more gas.
     struct Queue {
         uint128 begin;
         uint128 end;
@@ -18,8 +18,8 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
 
     /// @notice The highest number of stale entries that one call skips.
     uint128 public constant MAX_SKIPPED = 64;
-    uint256 private constant LANES = 4;
-    uint256 private constant LANE_BITS = 64;
+    uint256 private constant IDS_PER_SLOT = 4;
+    uint256 private constant ID_BITS = 64;
 
     IJobRepository public immutable jobs;
     mapping(Kind => mapping(address provider => Queue)) private _queues;
@@ -32,8 +32,8 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
     function push(Kind kind, address provider, JobId jobId) external onlyOwner {
         Queue storage queue = _queues[kind][provider];
         uint128 position = queue.end;
-        queue.packed[position / LANES] |= uint256(JobId.unwrap(jobId))
-        << (position % LANES * LANE_BITS);
+        queue.packed[position / IDS_PER_SLOT] |= uint256(JobId.unwrap(jobId))
+        << (position % IDS_PER_SLOT * ID_BITS);
         queue.end = position + 1;
     }
 
@@ -60,15 +60,15 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
         uint128 position = queue.begin;
         uint256 size = _size(queue);
         ids = new JobId[](most < size ? most : size);
-        uint256 live = 0;
-        while (live < ids.length) {
-            (ids[live], position) = _nextLive(kind, provider, position);
-            if (JobId.unwrap(ids[live]) == 0) break;
-            ++live;
+        uint256 count = 0;
+        while (count < ids.length) {
+            (ids[count], position) = _nextLive(kind, provider, position);
+            if (JobId.unwrap(ids[count]) == 0) break;
+            ++count;
         }
-        // Truncates the array to the found entries. The length of an array is its first word.
+        // The first word of an array is its length. Truncates the array to the found entries.
         assembly ("memory-safe") {
-            mstore(ids, live)
+            mstore(ids, count)
         }
     }
 
@@ -129,8 +129,8 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
         return _ends(Kind.TOP_UP, provider);
     }
 
-    /// @dev The first live entry at or after `position`, and the position after this entry. Returns
-    /// 0 as the entry after MAX_SKIPPED stale entries.
+    /// @dev The job of the first live entry at or after `position`, and the position after this
+    /// entry. The search ends after MAX_SKIPPED stale entries; the returned job is then 0.
     function _nextLive(Kind kind, address provider, uint128 position)
         private
         view
@@ -140,14 +140,14 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
         uint128 end = queue.end;
         uint128 last = end - position > MAX_SKIPPED ? position + MAX_SKIPPED : end;
         for (next = position; next < last; ++next) {
-            jobId = _at(queue, next);
+            jobId = _entryAt(queue, next);
             if (_isLive(kind, jobId, provider)) return (jobId, next + 1);
         }
         return (JobId.wrap(0), next);
     }
 
-    /// @dev Also true if only stale entries were found but more entries follow, because a claim
-    /// then removes the stale entries.
+    /// @dev Also true if the search found only stale entries and more entries follow. A claim then
+    /// removes the stale entries.
     function _hasNext(Kind kind, address provider) private view returns (bool) {
         Queue storage queue = _queues[kind][provider];
         (JobId jobId, uint128 next) = _nextLive(kind, provider, queue.begin);
@@ -162,11 +162,12 @@ contract ProviderJobQueues is IProviderJobQueues, Owned {
 
     function _ends(Kind kind, address provider) private view returns (int128, int128) {
         Queue storage queue = _queues[kind][provider];
-        return (int128(queue.begin), int128(queue.end)); // A counter never reaches 2^127.
+        return (int128(queue.begin), int128(queue.end)); // The positions never reach 2^127.
     }
 
-    function _at(Queue storage queue, uint256 position) private view returns (JobId) {
-        uint256 shifted = queue.packed[position / LANES] >> (position % LANES * LANE_BITS);
+    function _entryAt(Queue storage queue, uint256 position) private view returns (JobId) {
+        uint256 shifted =
+            queue.packed[position / IDS_PER_SLOT] >> (position % IDS_PER_SLOT * ID_BITS);
         return JobId.wrap(bytes32(uint256(uint64(shifted))));
     }
 

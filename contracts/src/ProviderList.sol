@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice A doubly linked list of the approved providers, oldest first, with the views and events
-/// with which clients read the list in pages. `data` contains the right-aligned address.
+/// @notice A doubly linked list of the approved providers, oldest first. Clients read the list in
+/// pages. In each object, `data` contains the right-aligned address of the provider.
 abstract contract ProviderList {
     struct Object {
         uint256 id;

@@ -25,7 +25,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
         bool isDraining;
     }
 
-    /// @dev The values that require an approval. A profile without nodes does not exist.
+    /// @dev The values that require an approval. If the number of nodes is 0, there is no profile.
     struct Profile {
         ProviderHardware hardware;
         Label[] labels;
@@ -252,7 +252,7 @@ contract ProviderManager is IProviderManager, ProviderList, Roles {
 
     // Internal functions.
 
-    /// @dev The casts are safe, because the prices were checked by the caller or at registration.
+    /// @dev The casts are safe: setPrices or register has checked the prices.
     function _activatePrices(address provider, ProviderPrices memory prices) private {
         Standing storage standing = _standings[provider];
         standing.gpuPrice = uint72(prices.gpuPricePerMin);

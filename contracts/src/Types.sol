@@ -31,9 +31,9 @@ struct Affinity {
 }
 
 /// @notice The resources of a job and the location of its script.
-/// @dev `gpus` is for the whole job, `memPerCpu` is in MB. `storageType` (0 to 4) is a number
-/// instead of an enum. The decoder would revert without data for an invalid enum, but an invalid
-/// number reverts with InvalidJobDefinition.
+/// @dev `gpus` is for the whole job. `memPerCpu` is in MB. `storageType` is a number from 0 to 4,
+/// not an enum: an invalid number reverts with InvalidJobDefinition, but an invalid enum would
+/// revert without data.
 struct JobDefinition {
     uint64 gpus;
     uint64 memPerCpu;
@@ -134,8 +134,8 @@ struct Start {
 }
 
 /// @notice An element of a batch of settlements.
-/// @dev `status` is a number instead of an enum, so that an invalid element does not revert the
-/// whole batch.
+/// @dev `status` is a number, not an enum, so that an element with an invalid status does not
+/// revert the whole batch.
 struct Settlement {
     JobId jobId;
     uint8 status;

@@ -60,10 +60,15 @@ abstract contract Base {
         if (!condition) revert NotTrue(label);
     }
 
-    function bound(uint256 value, uint256 least, uint256 most) internal pure returns (uint256) {
-        if (value >= least && value <= most) return value;
-        uint256 count = most - least;
-        return count == type(uint256).max ? value : least + value % (count + 1);
+    /// @dev Maps a fuzzed number into a range.
+    function bound(uint256 value, uint256 minimum, uint256 maximum)
+        internal
+        pure
+        returns (uint256)
+    {
+        if (value >= minimum && value <= maximum) return value;
+        // No overflow: if the range were all of uint256, the value would be inside.
+        return minimum + value % (maximum - minimum + 1);
     }
 
     function expectString(string memory reason) internal {

@@ -52,7 +52,7 @@ contract BasicsTest is Grid {
         vm.prank(address(meta));
         credit.transferFrom(ALICE, BOB, 1);
 
-        assertEq(credit.allowance(ALICE, address(meta)), type(uint256).max, "greatest");
+        assertEq(credit.allowance(ALICE, address(meta)), type(uint256).max, "unlimited allowance");
         assertEq(credit.balanceOf(BOB), FUNDS + 6, "balance");
     }
 
@@ -89,7 +89,7 @@ contract BasicsTest is Grid {
     function test_the_constants_start_with_the_published_values() public view {
         assertEq(constants.minimumAmount(), 100e18, "minimum");
         assertEq(constants.cancellationFeeMinute(), 5, "cancellation fee");
-        assertEq(constants.billDurationDeltaMinute(), 15, "delta");
+        assertEq(constants.billDurationDeltaMinute(), 15, "bill duration delta");
         assertEq(constants.claimJobTimeout(), 10, "claim timeout");
         assertEq(constants.topUpSliceDurationMin(), 30, "slice");
         assertEq(constants.deepsquareCut(), 20, "cut");
@@ -155,13 +155,13 @@ contract BasicsTest is Grid {
         vm.stopPrank();
         _expectNoOffer(BOB);
 
-        assertEq(constants.owner(), address(0), "nobody's");
+        assertEq(constants.owner(), address(0), "no owner");
     }
 
     function test_an_offered_contract_is_accepted_by_the_new_owner() public {
         constants.offerOwnership(ALICE);
         assertEq(constants.pendingOwner(), ALICE, "offered");
-        assertEq(constants.owner(), address(this), "still the old owner's");
+        assertEq(constants.owner(), address(this), "still the old owner");
 
         vm.prank(ALICE);
         constants.acceptOwnership();
@@ -172,10 +172,10 @@ contract BasicsTest is Grid {
 
     function test_only_the_admin_grants_and_revokes_roles() public {
         vm.startPrank(ALICE);
-        (bool given,) = address(meta).call(abi.encodeCall(meta.grantRole, (ROLE, ALICE)));
-        (bool taken,) = address(meta).call(abi.encodeCall(meta.revokeRole, (ROLE, MATCHER)));
+        (bool isGranted,) = address(meta).call(abi.encodeCall(meta.grantRole, (ROLE, ALICE)));
+        (bool isRevoked,) = address(meta).call(abi.encodeCall(meta.revokeRole, (ROLE, MATCHER)));
 
-        assertTrue(!given && !taken, "refused");
+        assertTrue(!isGranted && !isRevoked, "refused");
     }
 
     function test_an_owner_transfers_and_renounces_ownership() public {
@@ -193,23 +193,26 @@ contract BasicsTest is Grid {
     function test_a_role_is_granted_revoked_and_renounced() public {
         meta.grantRole(ROLE, ALICE);
         meta.grantRole(ROLE, ALICE);
-        assertTrue(meta.hasRole(ROLE, ALICE), "given");
+        assertTrue(meta.hasRole(ROLE, ALICE), "granted");
         meta.revokeRole(ROLE, ALICE);
         meta.revokeRole(ROLE, ALICE);
-        assertTrue(!meta.hasRole(ROLE, ALICE), "taken");
+        assertTrue(!meta.hasRole(ROLE, ALICE), "revoked");
 
         expectString("AccessControl: can only renounce roles for self");
         meta.renounceRole(0, ALICE);
         meta.renounceRole(0, address(this));
-        assertTrue(!meta.hasRole(0, address(this)), "given up");
+        assertTrue(!meta.hasRole(0, address(this)), "renounced");
     }
 
     function test_the_role_views_return_what_clients_expect() public view {
         assertEq(meta.getRoleAdmin(ROLE), 0, "admin of roles");
         assertTrue(meta.supportsInterface(0x7965db0b), "access control");
         assertTrue(meta.supportsInterface(0x01ffc9a7), "ERC-165");
-        assertTrue(!meta.supportsInterface(0xffffffff), "nothing else");
-        assertTrue(!meta.hasRole(meta.METASCHEDULER_ROLE(), address(this)), "not the deployer's");
+        assertTrue(!meta.supportsInterface(0xffffffff), "no other interface");
+        assertTrue(
+            !meta.hasRole(meta.METASCHEDULER_ROLE(), address(this)),
+            "the deployer does not have the role"
+        );
     }
 
     function test_the_contracts_return_their_addresses_and_version() public view {
@@ -228,15 +231,16 @@ contract BasicsTest is Grid {
         constants.acceptOwnership();
     }
 
-    function _expectBounds(bytes4 setter, uint256 least, uint256 most) private {
-        if (least != 0) _expectSet(setter, least - 1, false);
-        _expectSet(setter, least, true);
-        _expectSet(setter, most, true);
-        _expectSet(setter, most + 1, false);
+    /// @dev Values from `minimum` to `maximum` are allowed, other values are refused.
+    function _expectBounds(bytes4 setter, uint256 minimum, uint256 maximum) private {
+        if (minimum != 0) _expectSet(setter, minimum - 1, false);
+        _expectSet(setter, minimum, true);
+        _expectSet(setter, maximum, true);
+        _expectSet(setter, maximum + 1, false);
     }
 
-    function _expectSet(bytes4 setter, uint256 value, bool expected) private {
+    function _expectSet(bytes4 setter, uint256 value, bool isAllowed) private {
         (bool ok,) = address(constants).call(abi.encodeWithSelector(setter, value));
-        assertTrue(ok == expected, "bound");
+        assertTrue(ok == isAllowed, "bound");
     }
 }

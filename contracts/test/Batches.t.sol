@@ -17,7 +17,7 @@ import {
 } from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Batches: an invalid element is skipped with an event, the others succeed.
+/// @notice Batches: an invalid element is skipped with an event, and the other elements succeed.
 contract BatchesTest is Grid {
     JobId private constant UNKNOWN = JobId.wrap(bytes32(uint256(999)));
 
@@ -92,13 +92,13 @@ contract BatchesTest is Grid {
 
     function test_a_claim_batch_claims_at_most_the_requested_number() public {
         for (uint256 i = 0; i < 5; ++i) {
-            matched(ESCROW);
+            matchedJob(ESCROW);
         }
 
         vm.startPrank(PROVIDER);
         assertEq(meta.claimJobs(3), 3, "first");
         assertEq(meta.claimJobs(3), 2, "rest");
-        assertEq(queues.getClaimableJobQueueSize(PROVIDER), 0, "left");
+        assertEq(queues.getClaimableJobQueueSize(PROVIDER), 0, "entries left");
     }
 
     function test_fifty_jobs_with_the_longest_texts_are_claimed_within_a_block() public {
@@ -114,28 +114,30 @@ contract BatchesTest is Grid {
             vm.prank(MATCHER);
             meta.metaSchedule(jobId, PROVIDER);
         }
-        vm.cool(address(jobs)); // As at the start of a transaction.
+        vm.cool(address(jobs)); // Slots are cold, as at the start of a transaction.
         vm.cool(address(queues));
 
         vm.prank(PROVIDER);
-        uint256 claimed_ = meta.claimJobs{gas: 22_500_000}(50); // Three quarters of a block.
+        uint256 claimedCount = meta.claimJobs{gas: 22_500_000}(50); // Three quarters of a block.
 
-        assertEq(claimed_, 50, "claimed");
+        assertEq(claimedCount, 50, "claimed");
     }
 
     function test_one_call_removes_a_bounded_number_of_stale_entries() public {
-        uint256 stale = 2 * queues.MAX_SKIPPED() + 1;
-        for (uint256 i = 0; i < stale; ++i) {
-            JobId cancelled = matched(ESCROW);
+        uint256 staleCount = 2 * queues.MAX_SKIPPED() + 1;
+        for (uint256 i = 0; i < staleCount; ++i) {
+            JobId cancelled = matchedJob(ESCROW);
             vm.prank(ALICE);
             meta.cancelJob(cancelled);
         }
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
 
         vm.startPrank(PROVIDER);
-        assertTrue(queues.hasNextClaimableJob(PROVIDER), "more to look at");
+        assertTrue(queues.hasNextClaimableJob(PROVIDER), "more entries to search");
         meta.claimNextJob();
-        assertEq(queues.getClaimableJobQueueSize(PROVIDER), stale + 1 - 64, "progress");
+        assertEq(
+            queues.getClaimableJobQueueSize(PROVIDER), staleCount + 1 - 64, "64 entries removed"
+        );
         meta.claimNextJob();
         meta.claimNextJob();
 
@@ -145,9 +147,9 @@ contract BatchesTest is Grid {
     }
 
     function test_stale_cancellations_and_top_ups_are_removed() public {
-        uint256 stale = queues.MAX_SKIPPED() + 1;
-        for (uint256 i = 0; i < stale; ++i) {
-            JobId jobId = running(ESCROW);
+        uint256 staleCount = queues.MAX_SKIPPED() + 1;
+        for (uint256 i = 0; i < staleCount; ++i) {
+            JobId jobId = runningJob(ESCROW);
             vm.startPrank(ALICE);
             meta.topUpJob(jobId, 1e18);
             meta.cancelJob(jobId);
@@ -168,12 +170,12 @@ contract BatchesTest is Grid {
     }
 
     function test_an_invalid_start_is_skipped_with_an_event() public {
-        JobId first = claimed(ESCROW);
-        JobId second = claimed(ESCROW);
+        JobId first = claimedJob(ESCROW);
+        JobId second = claimedJob(ESCROW);
         Start[] memory starts = new Start[](3);
-        starts[0] = Start(first, uint64(T0));
-        starts[1] = Start(first, uint64(T0));
-        starts[2] = Start(second, uint64(T0));
+        starts[0] = Start(first, uint64(START_TIME));
+        starts[1] = Start(first, uint64(START_TIME));
+        starts[2] = Start(second, uint64(START_TIME));
 
         _expectSkipped(first, abi.encodeWithSelector(Lifecycle.SameStatusError.selector));
         vm.prank(PROVIDER);
@@ -184,27 +186,27 @@ contract BatchesTest is Grid {
     }
 
     function test_invalid_settlements_are_skipped_with_an_event() public {
-        JobId good = running(ESCROW);
-        JobId ofOther = request(BOB, ESCROW);
-        JobId last = running(ESCROW);
-        pass(60);
-        Settlement[] memory all = new Settlement[](4);
-        all[0] = _finished(good);
-        all[1] = _finished(ofOther);
-        all[2] = _finished(last);
-        all[2].status = 77;
-        all[3] = _finished(last);
+        JobId first = runningJob(ESCROW);
+        JobId unmatched = request(BOB, ESCROW);
+        JobId last = runningJob(ESCROW);
+        passTime(60);
+        Settlement[] memory settlements = new Settlement[](4);
+        settlements[0] = _finishedAfterOneMinute(first);
+        settlements[1] = _finishedAfterOneMinute(unmatched);
+        settlements[2] = _finishedAfterOneMinute(last);
+        settlements[2].status = 77;
+        settlements[3] = _finishedAfterOneMinute(last);
 
         _expectSkipped(
-            ofOther,
+            unmatched,
             abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, PROVIDER, address(0))
         );
         _expectSkipped(last, abi.encodeWithSignature("Panic(uint256)", 0x21));
         vm.prank(PROVIDER);
-        meta.settleMany(all);
+        meta.settleMany(settlements);
 
-        assertStatus(good, JobStatus.FINISHED);
-        assertStatus(ofOther, JobStatus.PENDING);
+        assertStatus(first, JobStatus.FINISHED);
+        assertStatus(unmatched, JobStatus.PENDING);
         assertStatus(last, JobStatus.FINISHED);
         assertEq(credit.balanceOf(PROVIDER), 2 * 113_984e14, "provider");
         assertConserved();
@@ -213,7 +215,7 @@ contract BatchesTest is Grid {
     function test_an_invalid_refusal_is_skipped_with_an_event() public {
         JobId[] memory ids = new JobId[](2);
         ids[0] = UNKNOWN;
-        ids[1] = matched(ESCROW);
+        ids[1] = matchedJob(ESCROW);
 
         _expectSkipped(UNKNOWN, abi.encodeWithSelector(IJobRepository.InvalidJob.selector));
         vm.prank(PROVIDER);
@@ -222,9 +224,9 @@ contract BatchesTest is Grid {
         assertStatus(ids[1], JobStatus.PENDING);
     }
 
-    function test_cancellations_and_top_ups_are_taken_in_batches() public {
-        JobId first = running(ESCROW);
-        JobId second = running(ESCROW);
+    function test_cancellations_and_top_ups_are_claimed_in_batches() public {
+        JobId first = runningJob(ESCROW);
+        JobId second = runningJob(ESCROW);
         vm.startPrank(ALICE);
         meta.topUpJob(first, 1e18);
         meta.topUpJob(second, 1e18);
@@ -235,11 +237,11 @@ contract BatchesTest is Grid {
         vm.startPrank(PROVIDER);
         assertEq(meta.claimTopUps(9), 2, "top-ups");
         assertEq(meta.claimCancellations(1), 1, "one cancellation");
-        assertEq(meta.claimCancellations(9), 1, "the other");
-        assertEq(queues.getCancellingJobQueueSize(PROVIDER), 0, "left");
+        assertEq(meta.claimCancellations(9), 1, "the other cancellation");
+        assertEq(queues.getCancellingJobQueueSize(PROVIDER), 0, "entries left");
     }
 
-    function _finished(JobId jobId) private pure returns (Settlement memory) {
+    function _finishedAfterOneMinute(JobId jobId) private pure returns (Settlement memory) {
         return Settlement({
             jobId: jobId,
             status: uint8(JobStatus.FINISHED),

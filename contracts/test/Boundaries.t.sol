@@ -13,15 +13,16 @@ interface CallCounter {
     function expectCall(address callee, bytes calldata data, uint64 count) external;
 }
 
-/// @notice Exact values and boundaries that no other test checks, as the mutation campaign showed.
+/// @notice Exact values and boundaries that no other test checks. The mutation campaign found them.
 contract BoundariesTest is Grid {
-    CallCounter private counter = CallCounter(address(vm));
+    CallCounter private callCounter = CallCounter(address(vm));
 
     // Lifecycle and Billing
 
     function test_the_legal_transitions_are_those_of_the_table() public pure {
         string[9] memory table = [
-            "010010001", // from PENDING to META_SCHEDULED, CANCELLED, PANICKED
+            // Row `from`, column `to`. PENDING: to META_SCHEDULED, CANCELLED, PANICKED.
+            "010010001",
             "101010001",
             "100110101",
             "000011111",
@@ -34,14 +35,16 @@ contract BoundariesTest is Grid {
         for (uint8 from = 0; from < 9; ++from) {
             for (uint8 to = 0; to < 9; ++to) {
                 bool expected = bytes(table[from])[to] == "1";
-                assertTrue(Lifecycle.isLegal(JobStatus(from), JobStatus(to)) == expected, "move");
+                assertTrue(
+                    Lifecycle.isLegal(JobStatus(from), JobStatus(to)) == expected, "transition"
+                );
             }
             assertTrue(Lifecycle.isCold(JobStatus(from)) == (from > 3), "cold");
         }
     }
 
     function test_the_paid_seconds_are_rounded_up() public pure {
-        assertEq(Billing.paidSecondsUp(0, 7), 0, "nothing");
+        assertEq(Billing.paidSecondsUp(0, 7), 0, "no escrow");
         assertEq(Billing.paidSecondsUp(1, 7), 9, "60 / 7 seconds");
         assertEq(Billing.paidSecondsUp(7, 7), 60, "a minute");
         assertEq(Billing.paidSecondsUp(8, 7), 69, "480 / 7 seconds");
@@ -83,7 +86,7 @@ contract BoundariesTest is Grid {
     }
 
     function test_the_published_getter_returns_the_whole_record() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
 
         (JobId id, JobStatus status, address customer, address provider,,,, bytes32 name,,,) =
             jobs.jobs(jobId);
@@ -101,14 +104,14 @@ contract BoundariesTest is Grid {
 
         JobTerms[] memory terms = jobs.termsMany(ids);
 
-        assertEq(terms.length, 2, "how many");
+        assertEq(terms.length, 2, "count");
         assertEq(terms[0].customer, BOB, "first");
-        assertEq(terms[0].maxCost, 2 * ESCROW, "its escrow");
+        assertEq(terms[0].maxCost, 2 * ESCROW, "escrow of the first");
         assertEq(terms[1].customer, ALICE, "second");
     }
 
     function test_any_exit_code_and_the_shortest_error_are_stored() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
 
         vm.prank(PROVIDER);
         meta.settleJob(jobId, uint8(JobStatus.FAILED), 0, 1, "!", bytes32(0));
@@ -128,19 +131,19 @@ contract BoundariesTest is Grid {
     }
 
     function test_a_refusal_clears_the_smallest_pending_top_up() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
         credit.approve(address(meta), 1);
         meta.topUpJob(jobId, 1);
 
         vm.prank(PROVIDER);
         meta.refuseJob(jobId);
 
-        assertEq(jobOf(jobId).cost.pendingTopUp, 0, "waiting");
+        assertEq(jobOf(jobId).cost.pendingTopUp, 0, "pending top-up");
         assertEq(jobOf(jobId).cost.maxCost, ESCROW + 1, "escrow");
     }
 
     function test_a_job_that_did_not_panic_has_no_panic_time() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
         settle(jobId, JobStatus.FAILED, 0);
 
         assertEq(jobOf(jobId).time.end, block.timestamp, "end");
@@ -156,14 +159,14 @@ contract BoundariesTest is Grid {
     }
 
     function test_a_single_label_is_stored() public {
-        JobDefinition memory uses = definition();
-        uses.uses = labels();
-        JobDefinition memory affinity = definition();
-        affinity.affinity = labelled().affinity;
+        JobDefinition memory withLabel = definition();
+        withLabel.uses = labels();
+        JobDefinition memory withCondition = definition();
+        withCondition.affinity = labelledDefinition().affinity;
 
         vm.startPrank(ALICE);
-        JobId first = meta.requestNewJob(uses, ESCROW, "job", false);
-        JobId second = meta.requestNewJob(affinity, ESCROW, "job", false);
+        JobId first = meta.requestNewJob(withLabel, ESCROW, "job", false);
+        JobId second = meta.requestNewJob(withCondition, ESCROW, "job", false);
 
         assertEq(jobOf(first).definition.uses[0].value, "linux", "label");
         assertEq(jobOf(first).definition.affinity.length, 0, "no condition");
@@ -173,7 +176,7 @@ contract BoundariesTest is Grid {
 
     function test_many_records_are_returned_in_the_requested_order() public {
         JobId[] memory ids = new JobId[](2);
-        (ids[0], ids[1]) = (matched(ESCROW), request(BOB, ESCROW));
+        (ids[0], ids[1]) = (matchedJob(ESCROW), request(BOB, ESCROW));
 
         Job[] memory records = jobs.getMany(ids);
 
@@ -186,22 +189,22 @@ contract BoundariesTest is Grid {
 
         (JobId[] memory page, uint256 cursor) = jobs.getByCustomerPage(ALICE, 1, 5);
 
-        assertEq(page.length, 1, "how many");
-        assertEq(JobId.unwrap(page[0]), JobId.unwrap(second), "which");
+        assertEq(page.length, 1, "count");
+        assertEq(JobId.unwrap(page[0]), JobId.unwrap(second), "second job");
         assertEq(cursor, 2, "cursor");
         (page,) = jobs.getByCustomerPage(ALICE, 0, 1);
         assertEq(JobId.unwrap(page[0]), JobId.unwrap(first), "first");
     }
 
     function test_the_memory_of_all_cpus_is_bounded() public {
-        JobDefinition memory greatest = definition();
-        (greatest.ntasks, greatest.cpusPerTask, greatest.memPerCpu) = (8, 4, uint64(1 << 34));
+        JobDefinition memory largest = definition();
+        (largest.ntasks, largest.cpusPerTask, largest.memPerCpu) = (8, 4, uint64(1 << 34));
         vm.startPrank(ALICE);
-        meta.requestNewJob(greatest, ESCROW, "job", false);
-        ++greatest.memPerCpu;
+        meta.requestNewJob(largest, ESCROW, "job", false);
+        ++largest.memPerCpu;
 
         expectError(IMetaScheduler.InvalidJobDefinition.selector);
-        meta.requestNewJob(greatest, ESCROW, "job", false);
+        meta.requestNewJob(largest, ESCROW, "job", false);
     }
 
     function test_the_highest_prices_are_accepted() public {
@@ -222,15 +225,15 @@ contract BoundariesTest is Grid {
     // Times
 
     function test_a_start_between_claim_and_now_is_stored_and_emitted() public {
-        JobId jobId = claimed(ESCROW);
-        pass(100);
+        JobId jobId = claimedJob(ESCROW);
+        passTime(100);
         vm.expectEmit(true, true, true, true, address(meta));
-        emit IMetaScheduler.JobStarted(jobId, PROVIDER, uint64(T0 + 40));
+        emit IMetaScheduler.JobStarted(jobId, PROVIDER, uint64(START_TIME + 40));
 
         vm.prank(PROVIDER);
-        meta.setJobRunning(jobId, uint64(T0 + 40));
+        meta.setJobRunning(jobId, uint64(START_TIME + 40));
 
-        assertEq(jobOf(jobId).time.start, T0 + 40, "start");
+        assertEq(jobOf(jobId).time.start, START_TIME + 40, "start");
     }
 
     function test_the_claim_timeout_starts_at_the_block_of_the_match() public {
@@ -249,7 +252,7 @@ contract BoundariesTest is Grid {
     }
 
     function test_a_job_that_has_just_ended_cannot_expire() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
         settle(jobId, JobStatus.PANICKED, 0);
 
         vm.expectRevert(
@@ -267,13 +270,13 @@ contract BoundariesTest is Grid {
 
     function test_a_payment_of_zero_makes_no_transfer() public {
         constants.setDeepsquareCut(100);
-        JobId jobId = running(ESCROW);
-        pass(1 days);
-        counter.expectCall(address(credit), abi.encodeWithSelector(credit.transfer.selector), 0);
+        JobId jobId = runningJob(ESCROW);
+        passTime(1 days);
+        callCounter.expectCall(address(credit), abi.encodeWithSelector(credit.transfer.selector), 0);
 
         settle(jobId, JobStatus.FINISHED, 1 days);
 
-        assertEq(meta.accruedFees(), ESCROW, "all of it is the fee");
+        assertEq(meta.accruedFees(), ESCROW, "the whole escrow is the fee");
     }
 
     function test_a_cancelled_job_without_provider_enters_no_queue() public {
@@ -286,7 +289,7 @@ contract BoundariesTest is Grid {
     }
 
     function test_a_panic_after_a_request_to_cancel_adds_no_second_entry() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
         vm.prank(ALICE);
         meta.cancelJob(jobId);
 
@@ -296,16 +299,14 @@ contract BoundariesTest is Grid {
         assertEq(queues.getCancellingJobQueueSize(PROVIDER), 1, "entries");
     }
 
-    /// @dev The arguments are zeros, because the caller is checked before them.
+    /// @dev The arguments are zeros, because the function checks the caller before the arguments.
     function _expectRefusal(bytes4 selector) private {
         vm.prank(OUTSIDER);
         (bool ok, bytes memory reason) =
             address(jobs).call(abi.encodePacked(selector, new bytes(320)));
         assertTrue(!ok, "refused");
         assertEq(
-            bytes32(bytes4(reason)),
-            bytes32(bytes4(keccak256("Error(string)"))),
-            "by name of the role"
+            bytes32(bytes4(reason)), bytes32(bytes4(keccak256("Error(string)"))), "with a message"
         );
     }
 }

@@ -4,13 +4,12 @@ pragma solidity 0.8.37;
 import {MetaScheduler} from "../src/MetaScheduler.sol";
 import {JobDefinition, JobId} from "../src/Types.sol";
 
-/// @notice A token that calls a contract back during each transfer, as some tokens do, and can
-/// refuse transfers.
+/// @notice A token that can call a contract during the next transfer, and can refuse transfers.
 contract CallingToken {
     mapping(address account => uint256) public balanceOf;
     bool public isRefusing;
     /// @notice Whether the last callback succeeded.
-    bool public succeeded;
+    bool public callSucceeded;
     address private _target;
     bytes private _call;
 
@@ -18,12 +17,12 @@ contract CallingToken {
         balanceOf[account] += amount;
     }
 
-    function refuse(bool isRefusing_) external {
+    function setRefusing(bool isRefusing_) external {
         isRefusing = isRefusing_;
     }
 
-    /// @notice Makes the next transfer call `target`.
-    function arm(address target, bytes calldata call) external {
+    /// @notice Makes the next transfer call `target` with data `call`.
+    function callDuringNextTransfer(address target, bytes calldata call) external {
         (_target, _call) = (target, call);
     }
 
@@ -40,7 +39,7 @@ contract CallingToken {
         address target = _target;
         _target = address(0);
         if (target != address(0)) {
-            (succeeded,) = target.call(_call);
+            (callSucceeded,) = target.call(_call);
         }
         balanceOf[from] -= amount;
         balanceOf[to] += amount;
@@ -48,7 +47,7 @@ contract CallingToken {
     }
 }
 
-/// @notice A customer that is a contract and makes the calls that the token requests.
+/// @notice A customer that is a contract. The token can call it during a transfer.
 contract Customer {
     MetaScheduler private immutable META;
 

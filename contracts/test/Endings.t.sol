@@ -7,7 +7,7 @@ import {Billing} from "../src/libraries/Billing.sol";
 import {Job, JobId, JobStatus, ProviderPrices} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice The ends of an escrow without a settlement: cancellation, panic, expiry; and withdrawal
+/// @notice The ends of a job without a settlement (cancellation, panic, expiry), and the withdrawal
 /// of the fees.
 contract EndingsTest is Grid {
     // cancelJob
@@ -45,7 +45,7 @@ contract EndingsTest is Grid {
     }
 
     function test_cancelling_a_matched_job_reaches_its_provider() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
 
         _cancel(jobId);
 
@@ -56,7 +56,7 @@ contract EndingsTest is Grid {
     }
 
     function test_cancelling_a_claimed_job_reaches_its_provider() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
 
         _cancel(jobId);
 
@@ -66,7 +66,7 @@ contract EndingsTest is Grid {
     }
 
     function test_cancelling_a_running_job_notifies_its_provider_once() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
 
         _cancel(jobId);
         _cancel(jobId);
@@ -77,8 +77,8 @@ contract EndingsTest is Grid {
     }
 
     function test_a_cancelled_running_job_is_billed_until_it_ends() public {
-        JobId jobId = running(ESCROW);
-        pass(120);
+        JobId jobId = runningJob(ESCROW);
+        passTime(120);
         _cancel(jobId);
 
         settle(jobId, JobStatus.CANCELLED, 120);
@@ -88,7 +88,7 @@ contract EndingsTest is Grid {
     }
 
     function test_a_cancellation_of_a_finished_job_is_skipped() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
         _cancel(jobId);
         settle(jobId, JobStatus.FINISHED, 0);
 
@@ -98,7 +98,7 @@ contract EndingsTest is Grid {
     }
 
     function test_a_removed_provider_still_claims_its_cancellations() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
         providers.remove(PROVIDER);
 
         _cancel(jobId);
@@ -115,7 +115,7 @@ contract EndingsTest is Grid {
     // panicJob
 
     function test_only_the_matching_service_panics_a_job() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
 
         vm.prank(PROVIDER);
         (bool ok,) = address(meta).call(abi.encodeCall(meta.panicJob, (jobId, "no")));
@@ -135,8 +135,8 @@ contract EndingsTest is Grid {
     }
 
     function test_a_panic_refunds_in_full_and_reaches_the_provider() public {
-        JobId jobId = running(ESCROW);
-        pass(3600);
+        JobId jobId = runningJob(ESCROW);
+        passTime(3600);
 
         vm.prank(MATCHER);
         meta.panicJob(jobId, "cluster on fire");
@@ -153,7 +153,7 @@ contract EndingsTest is Grid {
 
     function test_a_pending_job_does_not_expire() public {
         JobId jobId = request(ALICE, ESCROW);
-        pass(3650 days);
+        passTime(3650 days);
 
         _expectNotExpired(jobId, JobStatus.PENDING, type(uint256).max);
     }
@@ -169,7 +169,7 @@ contract EndingsTest is Grid {
     }
 
     function test_an_unclaimed_match_expires_after_its_blocks() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
         vm.roll(1010);
         _expectNotExpired(jobId, JobStatus.META_SCHEDULED, 1010);
         vm.roll(1011);
@@ -182,10 +182,10 @@ contract EndingsTest is Grid {
     }
 
     function test_a_claimed_job_that_does_not_start_expires_with_a_full_refund() public {
-        JobId jobId = claimed(ESCROW);
-        pass(7 days);
-        _expectNotExpired(jobId, JobStatus.SCHEDULED, T0 + 7 days);
-        pass(1);
+        JobId jobId = claimedJob(ESCROW);
+        passTime(7 days);
+        _expectNotExpired(jobId, JobStatus.SCHEDULED, START_TIME + 7 days);
+        passTime(1);
 
         vm.prank(OUTSIDER);
         meta.expireJob(jobId);
@@ -196,11 +196,11 @@ contract EndingsTest is Grid {
     }
 
     function test_an_unsettled_running_job_expires_after_paid_time_and_grace() public {
-        JobId jobId = running(ESCROW);
-        uint256 expiry = T0 + Billing.paidSecondsUp(ESCROW, PRICE) + 7 days;
+        JobId jobId = runningJob(ESCROW);
+        uint256 expiry = START_TIME + Billing.paidSecondsUp(ESCROW, PRICE) + 7 days;
         vm.warp(expiry);
         _expectNotExpired(jobId, JobStatus.RUNNING, expiry);
-        pass(1);
+        passTime(1);
 
         vm.prank(OUTSIDER);
         meta.expireJob(jobId);
@@ -212,14 +212,14 @@ contract EndingsTest is Grid {
     function test_a_running_job_expires_the_grace_after_a_request_to_cancel() public {
         vm.prank(PROVIDER);
         providers.setPrices(ProviderPrices(0, 0, 1)); // The escrow pays for more than ten years.
-        JobId jobId = running(ESCROW);
-        pass(3 days);
+        JobId jobId = runningJob(ESCROW);
+        passTime(3 days);
         _cancel(jobId);
-        pass(1 days);
-        _cancel(jobId); // Requested again: the first request counts.
-        vm.warp(T0 + 10 days);
-        _expectNotExpired(jobId, JobStatus.RUNNING, T0 + 10 days);
-        pass(1);
+        passTime(1 days);
+        _cancel(jobId); // A second request does not change the expiry.
+        vm.warp(START_TIME + 10 days);
+        _expectNotExpired(jobId, JobStatus.RUNNING, START_TIME + 10 days);
+        passTime(1);
 
         vm.prank(OUTSIDER);
         meta.expireJob(jobId);
@@ -229,18 +229,18 @@ contract EndingsTest is Grid {
     }
 
     function test_a_request_to_cancel_an_overdue_job_does_not_extend_it() public {
-        JobId jobId = running(ESCROW);
-        pass(Billing.paidSecondsUp(ESCROW, PRICE) + 1 days);
+        JobId jobId = runningJob(ESCROW);
+        passTime(Billing.paidSecondsUp(ESCROW, PRICE) + 1 days);
         _cancel(jobId);
 
         _expectNotExpired(
-            jobId, JobStatus.RUNNING, T0 + Billing.paidSecondsUp(ESCROW, PRICE) + 7 days
+            jobId, JobStatus.RUNNING, START_TIME + Billing.paidSecondsUp(ESCROW, PRICE) + 7 days
         );
     }
 
     function test_a_provider_that_returns_within_the_grace_is_paid_in_full() public {
-        JobId jobId = running(100e18);
-        pass(7 days);
+        JobId jobId = runningJob(100e18);
+        passTime(7 days);
 
         settle(jobId, JobStatus.OUT_OF_CREDITS, 600);
 
@@ -264,9 +264,9 @@ contract EndingsTest is Grid {
     }
 
     function test_exactly_the_fees_can_be_withdrawn() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
         request(BOB, ESCROW);
-        pass(60);
+        passTime(60);
         settle(jobId, JobStatus.FINISHED, 60);
         uint256 fees = meta.accruedFees();
         uint256 before = credit.balanceOf(address(this));
@@ -274,7 +274,7 @@ contract EndingsTest is Grid {
         meta.withdrawAdmin(fees);
 
         assertEq(credit.balanceOf(address(this)) - before, 28_496e14, "fees");
-        assertEq(meta.accruedFees(), 0, "none left");
+        assertEq(meta.accruedFees(), 0, "no fees left");
         assertConserved();
     }
 
@@ -284,7 +284,7 @@ contract EndingsTest is Grid {
     }
 
     function _expectCancellation(JobId jobId) private {
-        assertTrue(queues.hasCancellingJob(PROVIDER), "queued");
+        assertTrue(queues.hasCancellingJob(PROVIDER), "the provider has a cancellation");
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.ClaimNextCancellingJobEvent(ALICE, PROVIDER, jobId);
         vm.prank(PROVIDER);

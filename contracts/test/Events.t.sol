@@ -18,7 +18,7 @@ interface EventLog {
     function getRecordedLogs() external returns (Log[] memory);
 }
 
-/// @notice Events and rights that no other test checks, as the mutation campaign showed.
+/// @notice Events and rights that no other test checks. The mutation campaign found them.
 contract EventsTest is Grid {
     EventLog private eventLog = EventLog(address(vm));
 
@@ -45,7 +45,7 @@ contract EventsTest is Grid {
 
     function test_a_request_to_cancel_emits_an_event_in_every_state() public {
         JobId[4] memory ids =
-            [running(ESCROW), claimed(ESCROW), matched(ESCROW), request(ALICE, ESCROW)];
+            [runningJob(ESCROW), claimedJob(ESCROW), matchedJob(ESCROW), request(ALICE, ESCROW)];
         for (uint256 i = 0; i < ids.length; ++i) {
             address provider = jobOf(ids[i]).providerAddr;
             vm.expectEmit(true, true, true, true, address(meta));
@@ -57,7 +57,7 @@ contract EventsTest is Grid {
     }
 
     function test_the_refund_event_of_a_job_that_never_ran_has_no_cost_and_time() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobSettled(jobId, PROVIDER, JobStatus.FAILED, 0, 0, 0, bytes32(0));
 
@@ -65,17 +65,17 @@ contract EventsTest is Grid {
     }
 
     function test_a_bill_of_the_elapsed_time_emits_no_billed_too_much_event() public {
-        JobId jobId = running(ESCROW);
-        pass(60);
+        JobId jobId = runningJob(ESCROW);
+        passTime(60);
         eventLog.recordLogs();
 
         settle(jobId, JobStatus.FINISHED, 60);
 
-        _assertNotTold(IMetaScheduler.BilledTooMuchEvent.selector);
+        _assertNotEmitted(IMetaScheduler.BilledTooMuchEvent.selector);
     }
 
     function test_a_refusal_event_has_the_provider() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobUnmatched(jobId, PROVIDER);
 
@@ -84,7 +84,7 @@ contract EventsTest is Grid {
     }
 
     function test_a_top_up_event_has_the_amount() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobToppedUp(jobId, PROVIDER, 7);
 
@@ -93,7 +93,7 @@ contract EventsTest is Grid {
     }
 
     function test_a_top_up_of_zero_emits_no_event() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
 
         meta.topUpJob(jobId, 0);
 
@@ -101,8 +101,8 @@ contract EventsTest is Grid {
     }
 
     function test_a_withdrawal_of_fees_emits_an_event() public {
-        JobId jobId = running(ESCROW);
-        pass(600);
+        JobId jobId = runningJob(ESCROW);
+        passTime(600);
         settle(jobId, JobStatus.FINISHED, 600);
         uint256 fees = meta.accruedFees();
         vm.expectEmit(true, true, true, true, address(meta));
@@ -112,7 +112,7 @@ contract EventsTest is Grid {
     }
 
     function test_a_claim_batch_emits_one_event_per_job() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
         credit.approve(address(meta), PRICE);
         meta.topUpJob(jobId, PRICE);
         vm.prank(ALICE);
@@ -130,13 +130,13 @@ contract EventsTest is Grid {
 
     function test_a_batch_emits_no_skip_event_for_a_valid_element() public {
         JobId[] memory ids = new JobId[](1);
-        ids[0] = claimed(ESCROW);
+        ids[0] = claimedJob(ESCROW);
         eventLog.recordLogs();
 
         vm.prank(PROVIDER);
         meta.refuseMany(ids);
 
-        _assertNotTold(IMetaScheduler.BatchElementSkipped.selector);
+        _assertNotEmitted(IMetaScheduler.BatchElementSkipped.selector);
         assertStatus(ids[0], JobStatus.PENDING);
     }
 
@@ -150,8 +150,8 @@ contract EventsTest is Grid {
         assertTrue(meta.enableRequestNewJob(), "open");
     }
 
-    function test_only_the_matching_service_takes_a_job_back() public {
-        JobId jobId = claimed(ESCROW);
+    function test_only_the_matching_service_times_a_job_out() public {
+        JobId jobId = claimedJob(ESCROW);
 
         vm.prank(ALICE);
         (bool ok,) = address(meta).call(abi.encodeCall(meta.timeoutJob, (jobId)));
@@ -160,8 +160,8 @@ contract EventsTest is Grid {
         assertStatus(jobId, JobStatus.SCHEDULED);
     }
 
-    function test_a_top_up_batch_takes_at_most_the_requested_number() public {
-        (JobId first, JobId second) = (running(ESCROW), running(ESCROW));
+    function test_a_top_up_batch_claims_at_most_the_requested_number() public {
+        (JobId first, JobId second) = (runningJob(ESCROW), runningJob(ESCROW));
         meta.topUpJob(first, 0);
         credit.approve(address(meta), 2);
         meta.topUpJob(first, 1);
@@ -170,7 +170,7 @@ contract EventsTest is Grid {
         vm.startPrank(PROVIDER);
         assertEq(meta.claimTopUps(1), 1, "first");
         assertEq(meta.claimTopUps(1), 1, "second");
-        assertEq(meta.claimTopUps(1), 0, "none");
+        assertEq(meta.claimTopUps(1), 0, "no top-up left");
     }
 
     function test_the_remaining_minutes_are_paid_minus_elapsed() public {
@@ -181,22 +181,22 @@ contract EventsTest is Grid {
         vm.startPrank(PROVIDER);
         meta.claimNextJob();
         meta.setJobRunning(jobId, uint64(block.timestamp));
-        pass(40 minutes - 1);
+        passTime(40 minutes - 1);
         vm.expectRevert(
             abi.encodeWithSelector(IMetaScheduler.RemainingTimeAboveLimit.selector, 31, 30)
         );
         meta.topUpJobDelegate(jobId);
-        pass(1);
+        passTime(1);
 
         meta.topUpJobDelegate(jobId);
 
         assertEq(jobOf(jobId).cost.maxCost, ESCROW + 30 * PRICE, "escrow");
     }
 
-    function _assertNotTold(bytes32 topic) private {
+    function _assertNotEmitted(bytes32 topic) private {
         EventLog.Log[] memory logs = eventLog.getRecordedLogs();
         for (uint256 i = 0; i < logs.length; ++i) {
-            assertTrue(logs[i].topics[0] != topic, "no such event");
+            assertTrue(logs[i].topics[0] != topic, "the event is not emitted");
         }
     }
 }

@@ -19,8 +19,8 @@ import {
 } from "../src/Types.sol";
 import {Base} from "./Base.sol";
 
-/// @notice A complete set of contracts with two customers and two approved providers, and helpers
-/// for their calls.
+/// @notice A complete set of contracts with two customers and two approved providers. Functions
+/// make the calls of these accounts.
 abstract contract Grid is Base {
     address internal constant ALICE = address(0xA11CE);
     address internal constant BOB = address(0xB0B);
@@ -31,7 +31,7 @@ abstract contract Grid is Base {
 
     uint256 internal constant ESCROW = 1000e18;
     uint256 internal constant FUNDS = 1_000_000e18;
-    uint256 internal constant T0 = 1_800_000_000;
+    uint256 internal constant START_TIME = 1_800_000_000;
     // 3 tasks with 2 CPUs of 100 MB each, and 1 GPU. At PRICES this costs 14.248 credits per
     // minute.
     uint256 internal constant PRICE = 14_248e15;
@@ -44,7 +44,7 @@ abstract contract Grid is Base {
     MetaScheduler internal meta;
 
     function setUp() public virtual {
-        vm.warp(T0);
+        vm.warp(START_TIME);
         vm.roll(1000);
         credit = new Credit(4 * FUNDS);
         constants = new Constants();
@@ -91,7 +91,7 @@ abstract contract Grid is Base {
         result.storageType = 4;
     }
 
-    function labelled() internal pure returns (JobDefinition memory result) {
+    function labelledDefinition() internal pure returns (JobDefinition memory result) {
         result = definition();
         result.uses = labels();
         result.affinity = new Affinity[](1);
@@ -117,20 +117,20 @@ abstract contract Grid is Base {
         return meta.requestNewJob(definition(), escrow, "job", false);
     }
 
-    function matched(uint256 escrow) internal returns (JobId jobId) {
+    function matchedJob(uint256 escrow) internal returns (JobId jobId) {
         jobId = request(ALICE, escrow);
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, PROVIDER);
     }
 
-    function claimed(uint256 escrow) internal returns (JobId jobId) {
-        jobId = matched(escrow);
+    function claimedJob(uint256 escrow) internal returns (JobId jobId) {
+        jobId = matchedJob(escrow);
         vm.prank(PROVIDER);
         meta.claimNextJob();
     }
 
-    function running(uint256 escrow) internal returns (JobId jobId) {
-        jobId = claimed(escrow);
+    function runningJob(uint256 escrow) internal returns (JobId jobId) {
+        jobId = claimedJob(escrow);
         vm.prank(PROVIDER);
         meta.setJobRunning(jobId, uint64(block.timestamp));
     }
@@ -140,7 +140,7 @@ abstract contract Grid is Base {
         meta.settleJob(jobId, uint8(status), time, 0, "", bytes32(0));
     }
 
-    function pass(uint256 time) internal {
+    function passTime(uint256 time) internal {
         vm.warp(block.timestamp + time);
     }
 

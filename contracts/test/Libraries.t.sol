@@ -29,12 +29,12 @@ contract LibrariesTest is Base {
     }
 
     function test_an_illegal_transition_is_refused_with_both_states() public {
-        uint256 legal = 0;
+        uint256 legalCount = 0;
         for (uint8 from = 0; from < 4; ++from) {
             for (uint8 to = 0; to < 9; ++to) {
                 if (from == to) continue;
                 if (caller.isLegal(JobStatus(from), JobStatus(to))) {
-                    ++legal;
+                    ++legalCount;
                     caller.check(JobStatus(from), JobStatus(to));
                 } else {
                     vm.expectRevert(
@@ -44,7 +44,7 @@ contract LibrariesTest is Base {
                 }
             }
         }
-        assertEq(legal, 3 + 4 + 5 + 5, "legal moves");
+        assertEq(legalCount, 3 + 4 + 5 + 5, "legal transitions");
     }
 
     function test_a_price_of_zero_pays_for_the_maximum_time() public pure {
@@ -58,17 +58,20 @@ contract LibrariesTest is Base {
     {
         uint256 cost = Billing.costDown(time, price);
 
-        assertTrue(cost * 60 <= uint256(time) * price, "not above");
+        assertTrue(cost * 60 <= uint256(time) * price, "not above the exact cost");
         assertTrue(uint256(time) * price - cost * 60 < 60, "less than one wei below");
     }
 
-    function testFuzz_the_cost_never_falls_with_time(uint64 time, uint64 more, uint96 price)
+    function testFuzz_the_cost_never_falls_with_time(uint64 time, uint64 additional, uint96 price)
         public
         pure
     {
-        uint256 later = uint256(time) + more;
+        uint256 later = uint256(time) + additional;
 
-        assertTrue(Billing.costDown(time, price) <= Billing.costDown(later, price), "monotone");
+        assertTrue(
+            Billing.costDown(time, price) <= Billing.costDown(later, price),
+            "later cost is not lower"
+        );
     }
 
     function testFuzz_fee_and_pay_add_up_to_the_cost(uint128 cost, uint256 cut) public pure {
@@ -83,7 +86,7 @@ contract LibrariesTest is Base {
     function testFuzz_the_emitted_minutes_are_paid_for(uint128 amount, uint96 price) public pure {
         uint256 minutes_ = Billing.minutesDown(amount, price);
 
-        assertTrue(minutes_ * price <= amount, "covered");
+        assertTrue(minutes_ * price <= amount, "the amount pays for the minutes");
         assertTrue(minutes_ * 60 <= Billing.paidSecondsUp(amount, price), "within the deadline");
     }
 
@@ -100,7 +103,7 @@ contract LibrariesTest is Base {
         definition.ntasks = uint64(bound(ntasks, 1, Definitions.MAX_CPUS / definition.cpusPerTask));
         uint256 cpus = definition.ntasks * definition.cpusPerTask;
         definition.memPerCpu = uint64(bound(memPerCpu, 1, Definitions.MAX_MEMORY_MB / cpus));
-        ProviderPrices memory dearest = ProviderPrices({
+        ProviderPrices memory maxPrices = ProviderPrices({
             gpuPricePerMin: Definitions.MAX_UNIT_PRICE,
             cpuPricePerMin: Definitions.MAX_UNIT_PRICE,
             memPricePerMin: Definitions.MAX_MEMORY_PRICE
@@ -111,11 +114,11 @@ contract LibrariesTest is Base {
             definition.memPerCpu,
             definition.cpusPerTask,
             definition.ntasks,
-            dearest
+            maxPrices
         );
 
         assertTrue(caller.isValid(definition), "valid");
-        assertTrue(price <= type(uint96).max, "fits the record");
+        assertTrue(price <= type(uint96).max, "the price fits into 96 bits");
     }
 
     function test_a_definition_beyond_a_bound_is_invalid() public view {
@@ -135,18 +138,21 @@ contract LibrariesTest is Base {
     }
 
     function test_a_hash_or_a_label_beyond_its_bound_is_invalid() public view {
-        assertTrue(caller.isValid(_worded(128, 16, 64, 64)), "longest texts, most labels");
-        assertTrue(caller.isValid(_worded(0, 0, 0, 0)), "no texts");
-        assertTrue(!caller.isValid(_worded(129, 0, 0, 0)), "long hash");
-        assertTrue(!caller.isValid(_worded(22, 17, 1, 1)), "many labels");
-        assertTrue(!caller.isValid(_worded(22, 1, 65, 1)), "long key");
-        assertTrue(!caller.isValid(_worded(22, 1, 1, 65)), "long value");
-        assertTrue(!caller.isValid(_worded(22, 2, 65, 1)), "long key of a condition");
-        assertTrue(!caller.isValid(_worded(22, 2, 1, 65)), "long value of a condition");
+        assertTrue(
+            caller.isValid(_definitionWithTexts(128, 16, 64, 64)), "longest texts, most labels"
+        );
+        assertTrue(caller.isValid(_definitionWithTexts(0, 0, 0, 0)), "no texts");
+        assertTrue(!caller.isValid(_definitionWithTexts(129, 0, 0, 0)), "long hash");
+        assertTrue(!caller.isValid(_definitionWithTexts(22, 17, 1, 1)), "many labels");
+        assertTrue(!caller.isValid(_definitionWithTexts(22, 1, 65, 1)), "long key");
+        assertTrue(!caller.isValid(_definitionWithTexts(22, 1, 1, 65)), "long value");
+        assertTrue(!caller.isValid(_definitionWithTexts(22, 2, 65, 1)), "long key of a condition");
+        assertTrue(!caller.isValid(_definitionWithTexts(22, 2, 1, 65)), "long value of a condition");
     }
 
-    /// @dev Labels and conditions alternate; only the last one has the given lengths.
-    function _worded(uint256 hash, uint256 count, uint256 key, uint256 value)
+    /// @dev A definition with a hash and `count` labels and conditions. The last of them has the
+    /// given lengths of key and value; the others are empty.
+    function _definitionWithTexts(uint256 hash, uint256 count, uint256 key, uint256 value)
         private
         pure
         returns (JobDefinition memory result)

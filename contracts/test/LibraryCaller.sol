@@ -6,8 +6,8 @@ import {Definitions} from "../src/libraries/Definitions.sol";
 import {Lifecycle} from "../src/libraries/Lifecycle.sol";
 import {JobDefinition, JobStatus, ProviderPrices} from "../src/Types.sol";
 
-/// @notice Exposes the pure functions to forge, and to the Python tests that compare them with the
-/// domain.
+/// @notice Exposes the library functions to the forge tests, and to the Python tests that compare
+/// them with the Python formulas.
 contract LibraryCaller {
     function check(JobStatus from, JobStatus to) external pure {
         Lifecycle.check(from, to);

@@ -25,16 +25,16 @@ contract LifeTest is Grid {
     function test_a_provider_that_is_not_joined_is_not_matched() public {
         JobId jobId = request(ALICE, ESCROW);
 
-        _refuseMatch(jobId, OUTSIDER);
+        _expectMatchRefused(jobId, OUTSIDER);
         providers.ban(PROVIDER);
-        _refuseMatch(jobId, PROVIDER);
+        _expectMatchRefused(jobId, PROVIDER);
         vm.prank(OTHER_PROVIDER);
         providers.setDraining(true);
-        _refuseMatch(jobId, OTHER_PROVIDER);
+        _expectMatchRefused(jobId, OTHER_PROVIDER);
     }
 
     function test_a_matched_job_is_not_matched_again() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
 
         expectError(Lifecycle.SameStatusError.selector);
         vm.prank(MATCHER);
@@ -82,7 +82,7 @@ contract LifeTest is Grid {
         assertStatus(jobId, JobStatus.META_SCHEDULED);
         assertEq(terms.provider, PROVIDER, "provider");
         assertEq(terms.pricePerMinute, PRICE, "price");
-        assertTrue(queues.hasNextClaimableJob(PROVIDER), "queued");
+        assertTrue(queues.hasNextClaimableJob(PROVIDER), "the provider can claim the job");
     }
 
     // claimNextJob
@@ -94,7 +94,7 @@ contract LifeTest is Grid {
     }
 
     function test_a_banned_provider_claims_nothing() public {
-        matched(ESCROW);
+        matchedJob(ESCROW);
         providers.ban(PROVIDER);
 
         expectError(IMetaScheduler.ProviderNotJoined.selector);
@@ -109,7 +109,7 @@ contract LifeTest is Grid {
     }
 
     function test_a_provider_does_not_claim_the_job_of_another() public {
-        matched(ESCROW);
+        matchedJob(ESCROW);
 
         expectError(IProviderJobQueues.NoJob.selector);
         vm.prank(OTHER_PROVIDER);
@@ -118,12 +118,12 @@ contract LifeTest is Grid {
 
     function test_a_claim_event_has_customer_time_and_definition() public {
         vm.prank(ALICE);
-        JobId jobId = meta.requestNewJob(labelled(), 100e18, "job", false);
+        JobId jobId = meta.requestNewJob(labelledDefinition(), 100e18, "job", false);
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, PROVIDER);
 
         vm.expectEmit(true, true, true, true, address(meta));
-        emit IMetaScheduler.ClaimJobEvent(ALICE, PROVIDER, jobId, 7, labelled());
+        emit IMetaScheduler.ClaimJobEvent(ALICE, PROVIDER, jobId, 7, labelledDefinition());
         vm.prank(PROVIDER);
         meta.claimNextJob();
 
@@ -132,7 +132,7 @@ contract LifeTest is Grid {
     }
 
     function test_a_stale_entry_never_yields_the_job_of_another_provider() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
         vm.prank(PROVIDER);
         meta.refuseJob(jobId);
         vm.prank(MATCHER);
@@ -146,7 +146,7 @@ contract LifeTest is Grid {
     function test_jobs_are_claimed_in_the_order_of_their_matches() public {
         JobId[] memory ids = new JobId[](6);
         for (uint256 i = 0; i < 6; ++i) {
-            ids[i] = matched(ESCROW);
+            ids[i] = matchedJob(ESCROW);
         }
 
         for (uint256 i = 0; i < 6; ++i) {
@@ -160,17 +160,17 @@ contract LifeTest is Grid {
     // setJobRunning
 
     function test_only_the_jobs_provider_starts_it() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(IMetaScheduler.JobProviderOnly.selector, ALICE, PROVIDER)
         );
         vm.prank(ALICE);
-        meta.setJobRunning(jobId, uint64(T0));
+        meta.setJobRunning(jobId, uint64(START_TIME));
     }
 
     function test_an_unclaimed_job_cannot_be_started() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -178,34 +178,35 @@ contract LifeTest is Grid {
             )
         );
         vm.prank(PROVIDER);
-        meta.setJobRunning(jobId, uint64(T0));
+        meta.setJobRunning(jobId, uint64(START_TIME));
     }
 
     function test_a_job_is_started_once() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
 
         expectError(Lifecycle.SameStatusError.selector);
         vm.prank(PROVIDER);
-        meta.setJobRunning(jobId, uint64(T0));
+        meta.setJobRunning(jobId, uint64(START_TIME));
     }
 
-    function testFuzz_a_start_lies_between_claim_and_now(uint64 reported, uint256 passed) public {
-        JobId jobId = claimed(ESCROW);
+    function testFuzz_a_start_lies_between_claim_and_now(uint64 reported, uint256 elapsed) public {
+        JobId jobId = claimedJob(ESCROW);
         uint256 claim = block.timestamp;
-        passed = bound(passed, 0, 30 days);
-        pass(passed);
+        elapsed = bound(elapsed, 0, 30 days);
+        passTime(elapsed);
 
         vm.prank(PROVIDER);
         meta.setJobRunning(jobId, reported);
 
         uint256 start = jobs.terms(jobId).startTime;
-        assertTrue(start >= claim && start <= claim + passed, "saturated");
-        if (reported >= claim && reported <= claim + passed) assertEq(start, reported, "kept");
+        assertTrue(start >= claim && start <= claim + elapsed, "between claim and now");
+        bool isPlausible = reported >= claim && reported <= claim + elapsed;
+        if (isPlausible) assertEq(start, reported, "a plausible start is stored unchanged");
     }
 
     function test_a_provider_that_was_cut_off_is_paid_for_the_whole_run() public {
-        JobId jobId = claimed(ESCROW);
-        pass(3600);
+        JobId jobId = claimedJob(ESCROW);
+        passTime(3600);
         vm.prank(PROVIDER);
         meta.setJobRunning(jobId, uint64(block.timestamp - 1800));
 
@@ -215,16 +216,16 @@ contract LifeTest is Grid {
     }
 
     function test_a_started_job_is_counted() public {
-        running(ESCROW);
+        runningJob(ESCROW);
 
         assertEq(providers.getJobCount(PROVIDER), 1, "count");
-        assertEq(providers.jobCountByProvider(PROVIDER), 1, "count by its other name");
+        assertEq(providers.jobCountByProvider(PROVIDER), 1, "count of the other getter");
     }
 
     // refuseJob and timeoutJob
 
     function test_only_the_jobs_provider_refuses_it() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -236,7 +237,7 @@ contract LifeTest is Grid {
     }
 
     function test_a_running_job_is_not_refused() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -248,7 +249,7 @@ contract LifeTest is Grid {
     }
 
     function test_a_refused_job_is_pending_without_provider_and_price() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
 
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobRefusedEvent(jobId, PROVIDER, ALICE);
@@ -264,7 +265,7 @@ contract LifeTest is Grid {
     }
 
     function test_a_job_matched_twice_with_the_same_provider_is_claimed_once() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
         vm.prank(PROVIDER);
         meta.refuseJob(jobId);
         vm.prank(MATCHER);
@@ -278,7 +279,7 @@ contract LifeTest is Grid {
     }
 
     function test_only_the_matching_service_calls_timeout_job() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
         vm.prank(MATCHER);
         meta.timeoutJob(jobId);
         assertStatus(jobId, JobStatus.PENDING);
@@ -292,7 +293,7 @@ contract LifeTest is Grid {
         meta.timeoutJob(jobId);
     }
 
-    function _refuseMatch(JobId jobId, address provider) private {
+    function _expectMatchRefused(JobId jobId, address provider) private {
         expectError(IMetaScheduler.ProviderNotJoined.selector);
         vm.prank(MATCHER);
         meta.metaSchedule(jobId, provider);

@@ -6,7 +6,7 @@ import {Label, Provider, ProviderHardware, ProviderPrices} from "../src/Types.so
 import {Grid} from "./Grid.sol";
 
 contract ProvidersTest is Grid {
-    address private constant NEW = address(0xC107);
+    address private constant NEW_PROVIDER = address(0xC107);
 
     // register
 
@@ -17,34 +17,34 @@ contract ProvidersTest is Grid {
     }
 
     function test_invalid_hardware_is_refused() public {
-        ProviderHardware memory none;
-        _expectRefused(none, IProviderManager.InvalidNodesCount.selector, NEW);
-        ProviderHardware memory short = hardware();
-        short.gpusPerNode = new uint64[](1);
-        _expectRefused(short, IProviderManager.ArrayLengthMismatch.selector, NEW);
+        ProviderHardware memory noNodes;
+        _expectRefused(noNodes, IProviderManager.InvalidNodesCount.selector, NEW_PROVIDER);
+        ProviderHardware memory missingEntry = hardware();
+        missingEntry.gpusPerNode = new uint64[](1);
+        _expectRefused(missingEntry, IProviderManager.ArrayLengthMismatch.selector, NEW_PROVIDER);
         ProviderHardware memory noCpus = hardware();
         noCpus.cpusPerNode = new uint64[](2);
-        _expectRefused(noCpus, IProviderManager.InvalidTotalCpus.selector, NEW);
+        _expectRefused(noCpus, IProviderManager.InvalidTotalCpus.selector, NEW_PROVIDER);
         ProviderHardware memory noMemory = hardware();
         noMemory.memPerNode = new uint64[](2);
-        _expectRefused(noMemory, IProviderManager.InvalidTotalMem.selector, NEW);
+        _expectRefused(noMemory, IProviderManager.InvalidTotalMem.selector, NEW_PROVIDER);
     }
 
     function test_a_price_above_its_bound_is_refused() public {
         expectString("ProviderManager: price above bound");
-        vm.prank(NEW);
+        vm.prank(NEW_PROVIDER);
         providers.register(hardware(), ProviderPrices(1 << 72, 0, 0), labels());
     }
 
     function test_a_new_provider_waits_for_approval_and_is_not_matched() public {
-        _register(NEW);
+        _register(NEW_PROVIDER);
 
-        Provider memory waiting = providers.getWaitingForApprovalProvider(NEW);
-        assertTrue(providers.isWaitingForApproval(NEW), "waiting");
-        assertTrue(!providers.isValidForScheduling(NEW), "not valid");
-        assertEq(waiting.addr, NEW, "address");
+        Provider memory waiting = providers.getWaitingForApprovalProvider(NEW_PROVIDER);
+        assertTrue(providers.isWaitingForApproval(NEW_PROVIDER), "waiting");
+        assertTrue(!providers.isValidForScheduling(NEW_PROVIDER), "not valid");
+        assertEq(waiting.addr, NEW_PROVIDER, "address");
         assertEq(waiting.providerPrices.cpuPricePerMin, 95e16, "price");
-        assertEq(providers.getProvider(NEW).addr, address(0), "no active record");
+        assertEq(providers.getProvider(NEW_PROVIDER).addr, address(0), "no active record");
     }
 
     function test_a_new_registration_leaves_the_old_record_active() public {
@@ -59,15 +59,15 @@ contract ProvidersTest is Grid {
 
         assertEq(providers.getLabels(PROVIDER).length, 0, "labels");
         assertEq(providers.getProviderPrices(PROVIDER).gpuPricePerMin, 1, "price");
-        assertEq(providers.elementCount(), 2, "listed once");
+        assertEq(providers.elementCount(), 2, "the list has no second entry");
     }
 
     // approve, remove, ban, unban
 
     function test_only_operators_approve_remove_and_ban_providers() public {
-        _register(NEW);
+        _register(NEW_PROVIDER);
 
-        vm.startPrank(NEW);
+        vm.startPrank(NEW_PROVIDER);
         for (uint256 i = 0; i < 4; ++i) {
             bytes4[4] memory calls = [
                 providers.approve.selector,
@@ -75,56 +75,56 @@ contract ProvidersTest is Grid {
                 providers.ban.selector,
                 providers.unban.selector
             ];
-            (bool ok,) = address(providers).call(abi.encodeWithSelector(calls[i], NEW));
+            (bool ok,) = address(providers).call(abi.encodeWithSelector(calls[i], NEW_PROVIDER));
             assertTrue(!ok, "refused");
         }
     }
 
     function test_the_role_has_the_rights_of_the_admin_over_providers() public {
         providers.grantRole(providers.METASCHEDULER_ROLE(), MATCHER);
-        _register(NEW);
+        _register(NEW_PROVIDER);
 
         vm.prank(MATCHER);
-        providers.approve(NEW);
+        providers.approve(NEW_PROVIDER);
 
-        assertTrue(providers.isValidForScheduling(NEW), "valid");
+        assertTrue(providers.isValidForScheduling(NEW_PROVIDER), "valid");
     }
 
     function test_a_provider_without_a_waiting_record_is_not_approved() public {
         expectError(IProviderManager.WaitingApprovalOnly.selector);
-        providers.approve(NEW);
+        providers.approve(NEW_PROVIDER);
         expectError(IProviderManager.AlreadyDone.selector);
         providers.approve(PROVIDER);
     }
 
     function test_a_provider_banned_while_waiting_is_not_approved() public {
-        _register(NEW);
-        providers.ban(NEW);
+        _register(NEW_PROVIDER);
+        providers.ban(NEW_PROVIDER);
 
         expectError(IProviderManager.Banned.selector);
-        providers.approve(NEW);
+        providers.approve(NEW_PROVIDER);
     }
 
     function test_a_removed_provider_leaves_no_record() public {
         providers.remove(PROVIDER);
 
-        assertTrue(!providers.isValidForScheduling(PROVIDER), "valid");
-        assertEq(providers.getProvider(PROVIDER).addr, address(0), "record");
-        assertEq(providers.elementCount(), 1, "listed");
+        assertTrue(!providers.isValidForScheduling(PROVIDER), "not valid");
+        assertEq(providers.getProvider(PROVIDER).addr, address(0), "no record");
+        assertEq(providers.elementCount(), 1, "one provider in the list");
         expectError(IProviderManager.NoProvider.selector);
         providers.remove(PROVIDER);
     }
 
     function test_a_ban_is_set_and_lifted_once() public {
         expectError(IProviderManager.NoProvider.selector);
-        providers.ban(NEW);
+        providers.ban(NEW_PROVIDER);
         expectError(IProviderManager.AlreadyDone.selector);
         providers.unban(PROVIDER);
 
         providers.ban(PROVIDER);
 
         assertTrue(providers.isBanned(PROVIDER) && !providers.isJoined(PROVIDER), "banned");
-        assertTrue(providers.getProvider(PROVIDER).isBanned, "in the record");
+        assertTrue(providers.getProvider(PROVIDER).isBanned, "banned in the record");
         expectError(IProviderManager.AlreadyDone.selector);
         providers.ban(PROVIDER);
 
@@ -136,7 +136,7 @@ contract ProvidersTest is Grid {
     // setPrices, setDraining
 
     function test_a_provider_that_is_not_joined_cannot_set_prices_or_draining() public {
-        vm.startPrank(NEW);
+        vm.startPrank(NEW_PROVIDER);
         expectError(IProviderManager.NoProvider.selector);
         providers.setPrices(prices());
         expectError(IProviderManager.NoProvider.selector);
@@ -154,21 +154,25 @@ contract ProvidersTest is Grid {
         providers.register(hardware(), prices(), labels());
         providers.setPrices(ProviderPrices(1, 2, 3));
         vm.stopPrank();
-        assertEq(providers.getProviderPrices(PROVIDER).memPricePerMin, 3, "at once");
+        assertEq(
+            providers.getProviderPrices(PROVIDER).memPricePerMin, 3, "new price before the approval"
+        );
 
         providers.approve(PROVIDER);
 
-        assertEq(providers.getProviderPrices(PROVIDER).memPricePerMin, 3, "after approval");
+        assertEq(
+            providers.getProviderPrices(PROVIDER).memPricePerMin, 3, "new price after the approval"
+        );
     }
 
     function test_a_draining_provider_finishes_its_queue() public {
-        matched(ESCROW);
+        matchedJob(ESCROW);
         vm.startPrank(PROVIDER);
         providers.setDraining(true);
 
         assertTrue(providers.isDraining(PROVIDER), "draining");
         assertTrue(!providers.isValidForScheduling(PROVIDER), "not valid");
-        assertEq(meta.claimJobs(1), 1, "claims what it was given");
+        assertEq(meta.claimJobs(1), 1, "claims its matched job");
     }
 
     // incJobCount
@@ -182,7 +186,7 @@ contract ProvidersTest is Grid {
     // Reads
 
     function test_an_unknown_address_has_an_empty_record() public view {
-        address[2] memory unknown = [NEW, address(0)];
+        address[2] memory unknown = [NEW_PROVIDER, address(0)];
         for (uint256 i = 0; i < 2; ++i) {
             Provider memory none;
             bytes32 zeros = keccak256(abi.encode(none));
@@ -201,22 +205,28 @@ contract ProvidersTest is Grid {
     }
 
     function test_the_published_getters_return_the_same_records() public {
-        (address addr, ProviderHardware memory machines, ProviderPrices memory asked, bool banned) =
-            providers.providers(PROVIDER);
+        (
+            address addr,
+            ProviderHardware memory storedHardware,
+            ProviderPrices memory storedPrices,
+            bool banned
+        ) = providers.providers(PROVIDER);
         assertEq(addr, PROVIDER, "address");
-        assertEq(keccak256(abi.encode(machines)), keccak256(abi.encode(hardware())), "machines");
-        assertEq(asked.gpuPricePerMin, 85e17, "price");
+        assertEq(
+            keccak256(abi.encode(storedHardware)), keccak256(abi.encode(hardware())), "hardware"
+        );
+        assertEq(storedPrices.gpuPricePerMin, 85e17, "price");
         assertTrue(!banned, "not banned");
 
-        _register(NEW);
-        (addr,, asked,) = providers.waitingApprovalProviders(NEW);
-        assertEq(addr, NEW, "waiting address");
-        assertEq(asked.gpuPricePerMin, 85e17, "waiting price");
+        _register(NEW_PROVIDER);
+        (addr,, storedPrices,) = providers.waitingApprovalProviders(NEW_PROVIDER);
+        assertEq(addr, NEW_PROVIDER, "waiting address");
+        assertEq(storedPrices.gpuPricePerMin, 85e17, "waiting price");
     }
 
     function test_providers_are_listed_in_pages_oldest_first() public {
-        _register(NEW);
-        providers.approve(NEW);
+        _register(NEW_PROVIDER);
+        providers.approve(NEW_PROVIDER);
 
         (bytes32[] memory first, uint256 count, uint256 cursor) = providers.fetchPage(0, 2);
         (bytes32[] memory second, uint256 rest, uint256 end) = providers.fetchPage(cursor, 2);
@@ -225,25 +235,25 @@ contract ProvidersTest is Grid {
         assertEq(first[0], _word(PROVIDER), "oldest");
         assertEq(first[1], _word(OTHER_PROVIDER), "second");
         assertEq(rest, 1, "second page");
-        assertEq(second[0], _word(NEW), "newest");
+        assertEq(second[0], _word(NEW_PROVIDER), "newest");
         assertEq(end, 0, "end");
 
         (, uint256 all,) = providers.fetchPage(0, 99);
-        assertEq(all, 3, "more than there are");
+        assertEq(all, 3, "page larger than the list");
     }
 
     function test_the_list_has_no_gap_after_a_removal() public {
-        _register(NEW);
-        providers.approve(NEW);
+        _register(NEW_PROVIDER);
+        providers.approve(NEW_PROVIDER);
         uint256 middle = providers.findIdForDataFrom(_word(OTHER_PROVIDER), 0);
 
         providers.remove(OTHER_PROVIDER);
         (, uint256 next,,) = providers.get(providers.head());
-        assertEq(next, providers.tail(), "middle");
+        assertEq(next, providers.tail(), "the neighbours are linked");
         (uint256 id,,,) = providers.get(middle);
-        assertEq(id, 0, "forgotten");
+        assertEq(id, 0, "removed object");
 
-        providers.remove(NEW);
+        providers.remove(NEW_PROVIDER);
         assertEq(providers.head(), providers.tail(), "tail");
 
         providers.remove(PROVIDER);
@@ -256,12 +266,12 @@ contract ProvidersTest is Grid {
         providers.register(hardware(), prices(), labels());
     }
 
-    function _expectRefused(ProviderHardware memory machines, bytes4 error_, address provider)
+    function _expectRefused(ProviderHardware memory storedHardware, bytes4 error_, address provider)
         private
     {
         expectError(error_);
         vm.prank(provider);
-        providers.register(machines, prices(), labels());
+        providers.register(storedHardware, prices(), labels());
     }
 
     function _word(address provider) private pure returns (bytes32) {

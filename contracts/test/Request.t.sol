@@ -15,24 +15,24 @@ contract RequestTest is Grid {
     }
 
     function test_a_closed_set_continues_its_jobs() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
         meta.setEnableRequestNewJob(false);
         vm.startPrank(PROVIDER);
         meta.claimNextJob();
         meta.setJobRunning(jobId, uint64(block.timestamp));
         vm.stopPrank();
-        pass(60);
+        passTime(60);
 
         settle(jobId, JobStatus.FINISHED, 60);
 
-        assertEq(credit.balanceOf(address(meta)), meta.accruedFees(), "drained");
+        assertEq(credit.balanceOf(address(meta)), meta.accruedFees(), "only fees are left");
     }
 
     function test_the_cancel_time_of_a_new_job_is_its_request_time() public {
         JobId jobId = request(ALICE, ESCROW);
-        pass(60);
+        passTime(60);
 
-        assertEq(jobOf(jobId).time.cancelRequestTimestamp, T0, "as published");
+        assertEq(jobOf(jobId).time.cancelRequestTimestamp, START_TIME, "as in version 1.2");
         assertTrue(!jobOf(jobId).hasCancelRequest, "no request");
     }
 
@@ -71,18 +71,20 @@ contract RequestTest is Grid {
 
     function test_a_request_holds_the_credits_and_stores_the_job() public {
         vm.prank(ALICE);
-        JobId jobId = meta.requestNewJob(labelled(), ESCROW, "my job", true);
+        JobId jobId = meta.requestNewJob(labelledDefinition(), ESCROW, "my job", true);
 
         Job memory job = jobOf(jobId);
         assertEq(uint256(JobId.unwrap(jobId)), 1, "first id");
         assertEq(job.customerAddr, ALICE, "customer");
         assertEq(job.providerAddr, address(0), "provider");
         assertEq(
-            keccak256(abi.encode(job.definition)), keccak256(abi.encode(labelled())), "definition"
+            keccak256(abi.encode(job.definition)),
+            keccak256(abi.encode(labelledDefinition())),
+            "definition"
         );
         assertEq(job.cost.maxCost, ESCROW, "escrow");
         assertTrue(job.cost.delegateSpendingAuthority, "delegate");
-        assertEq(job.time.submit, T0, "submit");
+        assertEq(job.time.submit, START_TIME, "submit");
         assertEq(job.time.blockNumberStateChange, 1000, "block");
         assertEq(job.jobName, "my job", "name");
         assertEq(credit.balanceOf(ALICE), FUNDS - ESCROW, "customer's credits");
@@ -90,13 +92,13 @@ contract RequestTest is Grid {
     }
 
     function test_a_hash_longer_than_a_slot_is_stored_completely() public {
-        JobDefinition memory wanted = definition();
-        wanted.batchLocationHash = "https://example.org/a/rather/long/place/for/a/script.json";
+        JobDefinition memory longHash = definition();
+        longHash.batchLocationHash = "https://example.org/a/rather/long/place/for/a/script.json";
 
         vm.prank(ALICE);
-        JobId jobId = meta.requestNewJob(wanted, ESCROW, "job", false);
+        JobId jobId = meta.requestNewJob(longHash, ESCROW, "job", false);
 
-        assertEq(jobOf(jobId).definition.batchLocationHash, wanted.batchLocationHash, "hash");
+        assertEq(jobOf(jobId).definition.batchLocationHash, longHash.batchLocationHash, "hash");
     }
 
     function test_a_permit_replaces_the_approval() public {
@@ -108,7 +110,7 @@ contract RequestTest is Grid {
         vm.prank(customer);
         meta.requestNewJobWithPermit(definition(), ESCROW, "job", false, block.timestamp, v, r, s);
 
-        assertEq(credit.balanceOf(customer), 0, "locked");
+        assertEq(credit.balanceOf(customer), 0, "credits of the customer");
         assertConserved();
     }
 
@@ -122,7 +124,7 @@ contract RequestTest is Grid {
         vm.prank(customer);
         meta.requestNewJobWithPermit(definition(), ESCROW, "job", false, block.timestamp, v, r, s);
 
-        assertEq(credit.balanceOf(customer), 0, "locked");
+        assertEq(credit.balanceOf(customer), 0, "credits of the customer");
     }
 
     function test_a_forged_permit_without_allowance_fails_with_the_tokens_error() public {
@@ -142,17 +144,17 @@ contract RequestTest is Grid {
 
         JobId[] memory all = jobs.getByCustomer(ALICE);
         (JobId[] memory page, uint256 cursor) = jobs.getByCustomerPage(ALICE, 1, 2);
-        (JobId[] memory none, uint256 behind) = jobs.getByCustomerPage(ALICE, 9, 2);
+        (JobId[] memory none, uint256 unchangedCursor) = jobs.getByCustomerPage(ALICE, 9, 2);
 
         assertEq(all.length, 4, "count");
-        assertEq(jobs.jobCountByCustomer(ALICE), 4, "counted");
+        assertEq(jobs.jobCountByCustomer(ALICE), 4, "count of the getter");
         assertEq(JobId.unwrap(all[3]), bytes32(uint256(7)), "newest last");
         assertEq(JobId.unwrap(jobs.jobIdByCustomer(ALICE, 1)), bytes32(uint256(3)), "second");
         assertEq(page.length, 2, "page");
         assertEq(JobId.unwrap(page[0]), bytes32(uint256(3)), "page starts at its cursor");
         assertEq(cursor, 3, "cursor");
-        assertEq(none.length, 0, "nothing behind the end");
-        assertEq(behind, 9, "cursor stays");
+        assertEq(none.length, 0, "no job after the end");
+        assertEq(unchangedCursor, 9, "cursor after the end");
     }
 
     function _permit(address customer, uint256 value, uint256 nonce)

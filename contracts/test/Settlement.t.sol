@@ -13,7 +13,7 @@ contract SettlementTest is Grid {
     }
 
     function test_only_the_jobs_provider_settles_it() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -25,7 +25,7 @@ contract SettlementTest is Grid {
     }
 
     function test_an_unknown_status_is_refused_with_revert_data() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
 
         vm.expectRevert(abi.encodeWithSignature("Panic(uint256)", 0x21));
         vm.prank(PROVIDER);
@@ -33,7 +33,7 @@ contract SettlementTest is Grid {
     }
 
     function test_a_hot_status_cannot_be_settled() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(IMetaScheduler.RunningColdStatusOnly.selector, JobStatus.PENDING)
@@ -42,8 +42,8 @@ contract SettlementTest is Grid {
     }
 
     function test_a_job_is_settled_once() public {
-        JobId jobId = running(ESCROW);
-        pass(60);
+        JobId jobId = runningJob(ESCROW);
+        passTime(60);
         settle(jobId, JobStatus.FINISHED, 60);
 
         vm.expectRevert(
@@ -53,7 +53,7 @@ contract SettlementTest is Grid {
     }
 
     function test_a_job_that_never_ran_cannot_finish() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -64,8 +64,8 @@ contract SettlementTest is Grid {
     }
 
     function test_a_job_that_never_ran_is_refunded_in_full() public {
-        JobId jobId = claimed(ESCROW);
-        pass(600);
+        JobId jobId = claimedJob(ESCROW);
+        passTime(600);
 
         settle(jobId, JobStatus.FAILED, 600);
 
@@ -76,8 +76,8 @@ contract SettlementTest is Grid {
     }
 
     function test_a_running_job_is_billed_by_the_second() public {
-        JobId jobId = running(ESCROW);
-        pass(100);
+        JobId jobId = runningJob(ESCROW);
+        passTime(100);
 
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.JobSettled(
@@ -88,26 +88,33 @@ contract SettlementTest is Grid {
     }
 
     function test_a_settlement_event_has_the_hash_of_its_evidence() public {
-        JobId first = running(ESCROW);
-        JobId second = running(ESCROW);
-        Settlement[] memory both = new Settlement[](2);
-        both[0] = Settlement(first, uint8(JobStatus.FINISHED), 0, 0, "", keccak256("first record"));
-        both[1] =
+        JobId first = runningJob(ESCROW);
+        JobId second = runningJob(ESCROW);
+        Settlement[] memory settlements = new Settlement[](2);
+        settlements[0] =
+            Settlement(first, uint8(JobStatus.FINISHED), 0, 0, "", keccak256("first record"));
+        settlements[1] =
             Settlement(second, uint8(JobStatus.PANICKED), 0, 0, "", keccak256("second record"));
 
         for (uint256 i = 0; i < 2; ++i) {
             vm.expectEmit(true, true, true, true, address(meta));
             emit IMetaScheduler.JobSettled(
-                both[i].jobId, PROVIDER, JobStatus(both[i].status), 0, 0, 0, both[i].evidence
+                settlements[i].jobId,
+                PROVIDER,
+                JobStatus(settlements[i].status),
+                0,
+                0,
+                0,
+                settlements[i].evidence
             );
         }
         vm.prank(PROVIDER);
-        meta.settleMany(both);
+        meta.settleMany(settlements);
     }
 
     function test_the_escrow_is_divided_between_customer_provider_and_fee() public {
-        JobId jobId = running(ESCROW);
-        pass(60);
+        JobId jobId = runningJob(ESCROW);
+        passTime(60);
 
         settle(jobId, JobStatus.FINISHED, 60);
 
@@ -119,8 +126,8 @@ contract SettlementTest is Grid {
     }
 
     function test_a_bill_above_the_elapsed_time_is_capped_with_an_event() public {
-        JobId jobId = running(ESCROW);
-        pass(60);
+        JobId jobId = runningJob(ESCROW);
+        passTime(60);
 
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.BilledTooMuchEvent(jobId, PROVIDER, 2);
@@ -130,8 +137,8 @@ contract SettlementTest is Grid {
     }
 
     function test_a_bill_never_exceeds_the_escrow() public {
-        JobId jobId = running(100e18);
-        pass(540);
+        JobId jobId = runningJob(100e18);
+        passTime(540);
 
         settle(jobId, JobStatus.OUT_OF_CREDITS, 540);
 
@@ -142,8 +149,8 @@ contract SettlementTest is Grid {
     }
 
     function test_a_job_of_zero_seconds_costs_nothing() public {
-        JobId jobId = running(ESCROW);
-        pass(600);
+        JobId jobId = runningJob(ESCROW);
+        passTime(600);
 
         settle(jobId, JobStatus.FINISHED, 0);
 
@@ -152,8 +159,8 @@ contract SettlementTest is Grid {
     }
 
     function test_a_panic_of_the_provider_costs_nothing() public {
-        JobId jobId = running(ESCROW);
-        pass(600);
+        JobId jobId = runningJob(ESCROW);
+        passTime(600);
 
         settle(jobId, JobStatus.PANICKED, 600);
 
@@ -162,7 +169,7 @@ contract SettlementTest is Grid {
     }
 
     function test_the_price_is_fixed_at_the_match() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
         vm.startPrank(PROVIDER);
         providers.setPrices(
             ProviderPrices({gpuPricePerMin: 1, cpuPricePerMin: 1, memPricePerMin: 1})
@@ -170,7 +177,7 @@ contract SettlementTest is Grid {
         meta.claimNextJob();
         meta.setJobRunning(jobId, uint64(block.timestamp));
         vm.stopPrank();
-        pass(60);
+        passTime(60);
 
         settle(jobId, JobStatus.FINISHED, 60);
 
@@ -181,8 +188,8 @@ contract SettlementTest is Grid {
     function test_a_price_of_zero_works_from_match_to_settlement() public {
         vm.prank(PROVIDER);
         providers.setPrices(ProviderPrices(0, 0, 0));
-        JobId jobId = running(ESCROW);
-        pass(3600);
+        JobId jobId = runningJob(ESCROW);
+        passTime(3600);
 
         settle(jobId, JobStatus.FINISHED, 3600);
 
@@ -191,9 +198,9 @@ contract SettlementTest is Grid {
     }
 
     function test_a_removed_provider_is_paid_for_its_running_job() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
         providers.remove(PROVIDER);
-        pass(60);
+        passTime(60);
 
         settle(jobId, JobStatus.FINISHED, 60);
 
@@ -201,9 +208,9 @@ contract SettlementTest is Grid {
     }
 
     function test_a_banned_provider_is_paid_for_its_running_job() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
         providers.ban(PROVIDER);
-        pass(60);
+        passTime(60);
 
         settle(jobId, JobStatus.FINISHED, 60);
 
@@ -211,8 +218,8 @@ contract SettlementTest is Grid {
     }
 
     function test_the_record_has_error_exit_code_and_end_time() public {
-        JobId jobId = running(ESCROW);
-        pass(60);
+        JobId jobId = runningJob(ESCROW);
+        passTime(60);
 
         vm.prank(PROVIDER);
         meta.settleJob(jobId, uint8(JobStatus.FAILED), 60, -3, "it broke", bytes32(0));
@@ -224,42 +231,42 @@ contract SettlementTest is Grid {
     }
 
     function test_the_published_call_bills_whole_minutes() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
         vm.startPrank(PROVIDER);
         meta.providerSetJobStatus(jobId, uint8(JobStatus.RUNNING), 0, "", 0);
-        pass(600);
+        passTime(600);
         meta.providerSetJobStatus(jobId, uint8(JobStatus.FINISHED), 9, "", 0);
 
         assertEq(jobOf(jobId).cost.finalCost, 9 * PRICE, "cost");
-        assertEq(jobOf(jobId).time.start, T0, "start");
+        assertEq(jobOf(jobId).time.start, START_TIME, "start");
     }
 
     function test_the_published_call_stores_the_report_of_a_start() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
         vm.startPrank(PROVIDER);
         meta.providerSetJobStatus(jobId, uint8(JobStatus.RUNNING), 0, "x", 0);
         assertEq(jobOf(jobId).lastError, "x", "error");
         assertTrue(jobOf(jobId).exitCode == 0, "no exit code");
         meta.providerSetJobStatus(jobId, uint8(JobStatus.FINISHED), 0, "", 7);
 
-        assertEq(jobOf(jobId).lastError, "x", "kept");
-        assertTrue(jobOf(jobId).exitCode == 7, "that of the end");
+        assertEq(jobOf(jobId).lastError, "x", "the error of the start is kept");
+        assertTrue(jobOf(jobId).exitCode == 7, "the exit code of the end");
     }
 
     function test_the_final_exit_code_replaces_the_one_of_the_start() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
         vm.startPrank(PROVIDER);
         meta.providerSetJobStatus(jobId, uint8(JobStatus.RUNNING), 0, "", 1);
-        assertTrue(jobOf(jobId).exitCode == 1, "of the start");
+        assertTrue(jobOf(jobId).exitCode == 1, "exit code of the start");
         assertEq(jobOf(jobId).lastError, "", "no error");
         meta.providerSetJobStatus(jobId, uint8(JobStatus.FINISHED), 0, "", 0);
 
-        assertTrue(jobOf(jobId).exitCode == 0, "of the end");
+        assertTrue(jobOf(jobId).exitCode == 0, "exit code of the end");
     }
 
     function test_the_published_call_bills_at_most_the_elapsed_time() public {
-        JobId jobId = running(ESCROW);
-        pass(90);
+        JobId jobId = runningJob(ESCROW);
+        passTime(90);
 
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.BilledTooMuchEvent(jobId, PROVIDER, 2);
@@ -270,8 +277,8 @@ contract SettlementTest is Grid {
     }
 
     function test_the_published_call_accepts_any_number_of_minutes() public {
-        JobId jobId = running(ESCROW);
-        pass(60);
+        JobId jobId = runningJob(ESCROW);
+        passTime(60);
 
         vm.prank(PROVIDER);
         meta.providerSetJobStatus(jobId, uint8(JobStatus.FINISHED), type(uint64).max, "", 0);
@@ -280,7 +287,7 @@ contract SettlementTest is Grid {
     }
 
     function test_the_published_call_refuses_other_hot_states() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -302,11 +309,11 @@ contract SettlementTest is Grid {
         cut = bound(cut, 0, 100);
         constants.setDeepsquareCut(cut);
         vm.prank(PROVIDER);
-        providers.setPrices(
-            ProviderPrices(bound(gpuPrice, 0, escrow - 1e4 < 1e21 ? escrow - 1e4 : 1e21), 7, 3)
-        );
-        JobId jobId = running(escrow);
-        pass(bound(elapsed, 0, 365 days));
+        // The escrow must pay for a minute: 6 CPUs at 7 wei and 600 MB at 3 wei cost less than 1e4.
+        uint256 maxGpuPrice = escrow - 1e4 < 1e21 ? escrow - 1e4 : 1e21;
+        providers.setPrices(ProviderPrices(bound(gpuPrice, 0, maxGpuPrice), 7, 3));
+        JobId jobId = runningJob(escrow);
+        passTime(bound(elapsed, 0, 365 days));
 
         settle(jobId, JobStatus.FINISHED, reported);
 

@@ -5,7 +5,7 @@ import {IProviderJobQueues} from "../src/interfaces/IProviderJobQueues.sol";
 import {JobId, JobTerms} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice Queues and records, which only MetaScheduler writes and every account reads.
+/// @notice Queues and records. Only MetaScheduler may write them, and every account may read them.
 contract StoresTest is Grid {
     JobId private constant UNKNOWN = JobId.wrap(bytes32(uint256(999)));
 
@@ -19,11 +19,11 @@ contract StoresTest is Grid {
     }
 
     function test_peek_returns_live_jobs_in_order() public {
-        JobId first = matched(ESCROW);
-        JobId gone = matched(ESCROW);
-        JobId last = matched(ESCROW);
+        JobId first = matchedJob(ESCROW);
+        JobId cancelled = matchedJob(ESCROW);
+        JobId last = matchedJob(ESCROW);
         vm.prank(ALICE);
-        meta.cancelJob(gone);
+        meta.cancelJob(cancelled);
 
         JobId[] memory all = queues.peek(IProviderJobQueues.Kind.CLAIMABLE, PROVIDER, 9);
         JobId[] memory one = queues.peek(IProviderJobQueues.Kind.CLAIMABLE, PROVIDER, 1);
@@ -31,12 +31,12 @@ contract StoresTest is Grid {
         assertEq(all.length, 2, "live");
         assertEq(JobId.unwrap(all[0]), JobId.unwrap(first), "first");
         assertEq(JobId.unwrap(all[1]), JobId.unwrap(last), "last");
-        assertEq(one.length, 1, "at most");
+        assertEq(one.length, 1, "at most one");
     }
 
     function test_the_ends_of_the_queues_can_be_read() public {
-        JobId jobId = claimed(ESCROW);
-        matched(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
+        matchedJob(ESCROW);
         vm.startPrank(ALICE);
         meta.topUpJob(jobId, 1e18);
         meta.cancelJob(jobId);
@@ -54,7 +54,7 @@ contract StoresTest is Grid {
     // JobRepository
 
     function test_only_metascheduler_writes_records() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
 
         vm.prank(MATCHER);
         (bool ok,) = address(jobs).call(abi.encodeCall(jobs.setClaimed, (jobId)));
@@ -66,17 +66,19 @@ contract StoresTest is Grid {
         bytes32 role = jobs.METASCHEDULER_ROLE();
         jobs.renounceRole(0, address(this));
 
-        (bool given,) = address(jobs).call(abi.encodeCall(jobs.grantRole, (role, address(this))));
-        (bool taken,) = address(jobs).call(abi.encodeCall(jobs.revokeRole, (role, address(meta))));
+        (bool isGranted,) =
+            address(jobs).call(abi.encodeCall(jobs.grantRole, (role, address(this))));
+        (bool isRevoked,) =
+            address(jobs).call(abi.encodeCall(jobs.revokeRole, (role, address(meta))));
 
-        assertTrue(!given && !taken, "refused");
+        assertTrue(!isGranted && !isRevoked, "refused");
         assertTrue(jobs.hasRole(role, address(meta)), "writer");
     }
 
     function test_many_records_are_read_at_once() public {
         JobId[] memory ids = new JobId[](2);
         ids[0] = request(ALICE, ESCROW);
-        ids[1] = matched(2 * ESCROW);
+        ids[1] = matchedJob(2 * ESCROW);
 
         JobTerms[] memory terms = jobs.termsMany(ids);
 
@@ -88,12 +90,12 @@ contract StoresTest is Grid {
     function test_the_published_getter_returns_zeros_for_an_unknown_job() public {
         JobId jobId = request(ALICE, ESCROW);
 
-        (bool ok, bytes memory known) = address(jobs).call(abi.encodeCall(jobs.jobs, (jobId)));
-        (bool okUnknown, bytes memory unknown) =
+        (bool isRead, bytes memory jobData) = address(jobs).call(abi.encodeCall(jobs.jobs, (jobId)));
+        (bool isUnknownRead, bytes memory unknownData) =
             address(jobs).call(abi.encodeCall(jobs.jobs, (UNKNOWN)));
 
-        assertTrue(ok && okUnknown, "no revert");
-        assertEq(abi.decode(known, (bytes32)), JobId.unwrap(jobId), "known");
-        assertEq(abi.decode(unknown, (bytes32)), 0, "unknown");
+        assertTrue(isRead && isUnknownRead, "no revert");
+        assertEq(abi.decode(jobData, (bytes32)), JobId.unwrap(jobId), "existing job");
+        assertEq(abi.decode(unknownData, (bytes32)), 0, "unknown job");
     }
 }

@@ -17,7 +17,7 @@ contract TokensTest is Grid {
     Customer private customer;
 
     function setUp() public override {
-        vm.warp(T0);
+        vm.warp(START_TIME);
         token = new CallingToken();
         jobs = new JobRepository();
         providers = new ProviderManager();
@@ -35,7 +35,7 @@ contract TokensTest is Grid {
     }
 
     function test_a_refused_pull_creates_no_job() public {
-        token.refuse(true);
+        token.setRefusing(true);
 
         expectString("MetaScheduler: credits not received");
         customer.request(definition(), ESCROW);
@@ -43,7 +43,7 @@ contract TokensTest is Grid {
 
     function test_a_refused_payment_leaves_the_job_unchanged() public {
         JobId jobId = customer.request(definition(), ESCROW);
-        token.refuse(true);
+        token.setRefusing(true);
 
         expectString("MetaScheduler: credits not sent");
         customer.cancel(jobId);
@@ -53,38 +53,40 @@ contract TokensTest is Grid {
 
     function test_a_reentrant_cancel_during_a_refund_gains_nothing() public {
         JobId jobId = customer.request(definition(), ESCROW);
-        token.arm(address(customer), abi.encodeCall(customer.cancel, (jobId)));
+        token.callDuringNextTransfer(address(customer), abi.encodeCall(customer.cancel, (jobId)));
 
         customer.cancel(jobId);
 
-        assertTrue(!token.succeeded(), "refused");
+        assertTrue(!token.callSucceeded(), "refused");
         _assertShares(10 * ESCROW, ESCROW);
     }
 
     function test_a_reentrant_cancel_during_a_request_gains_nothing() public {
-        token.arm(
+        token.callDuringNextTransfer(
             address(customer), abi.encodeCall(customer.cancel, (JobId.wrap(bytes32(uint256(2)))))
         );
 
         JobId jobId = customer.request(definition(), ESCROW);
 
-        assertTrue(token.succeeded(), "cancelled");
+        assertTrue(token.callSucceeded(), "cancelled");
         assertStatus(jobId, JobStatus.CANCELLED);
         _assertShares(10 * ESCROW, ESCROW);
     }
 
     function test_a_reentrant_request_during_a_refund_holds_its_escrow() public {
         JobId jobId = customer.request(definition(), ESCROW);
-        token.arm(address(customer), abi.encodeCall(customer.request, (definition(), 2 * ESCROW)));
+        token.callDuringNextTransfer(
+            address(customer), abi.encodeCall(customer.request, (definition(), 2 * ESCROW))
+        );
 
         customer.cancel(jobId);
 
-        assertTrue(token.succeeded(), "requested");
+        assertTrue(token.callSucceeded(), "requested");
         _assertShares(8 * ESCROW, 3 * ESCROW);
     }
 
-    function _assertShares(uint256 ofCustomer, uint256 ofEscrow) private view {
-        assertEq(token.balanceOf(address(customer)), ofCustomer, "customer");
-        assertEq(token.balanceOf(address(meta)), ofEscrow, "escrow");
+    function _assertShares(uint256 customerCredits, uint256 escrow) private view {
+        assertEq(token.balanceOf(address(customer)), customerCredits, "customer");
+        assertEq(token.balanceOf(address(meta)), escrow, "escrow");
     }
 }

@@ -10,7 +10,7 @@ contract TopUpsTest is Grid {
     // topUpJob
 
     function test_a_job_that_is_not_claimed_is_not_topped_up() public {
-        JobId jobId = matched(ESCROW);
+        JobId jobId = matchedJob(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -21,26 +21,26 @@ contract TopUpsTest is Grid {
     }
 
     function test_a_top_up_of_zero_changes_nothing() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
 
         _topUp(jobId, 0);
 
-        assertTrue(!queues.hasTopUpJob(PROVIDER), "queue");
+        assertTrue(!queues.hasTopUpJob(PROVIDER), "no top-up in the queue");
     }
 
     function test_a_top_up_adds_to_the_escrow_and_reaches_the_provider() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
 
         _topUp(jobId, 50e18);
 
         assertEq(jobOf(jobId).cost.maxCost, ESCROW + 50e18, "escrow");
         assertEq(jobOf(jobId).cost.pendingTopUp, 50e18, "pending");
-        assertTrue(queues.hasTopUpJob(PROVIDER), "queue");
+        assertTrue(queues.hasTopUpJob(PROVIDER), "top-up in the queue");
         assertConserved();
     }
 
     function test_anyone_may_top_up_a_job_and_its_customer_is_refunded() public {
-        JobId jobId = running(100e18);
+        JobId jobId = runningJob(100e18);
         vm.prank(BOB);
         meta.topUpJob(jobId, 50e18);
 
@@ -51,7 +51,7 @@ contract TopUpsTest is Grid {
     }
 
     function test_two_pending_top_ups_have_one_queue_entry() public {
-        JobId jobId = running(100e18);
+        JobId jobId = runningJob(100e18);
 
         _topUp(jobId, 10e18);
         _topUp(jobId, 10e18);
@@ -68,7 +68,7 @@ contract TopUpsTest is Grid {
     }
 
     function test_an_ended_job_is_not_extended() public {
-        JobId jobId = running(ESCROW);
+        JobId jobId = runningJob(ESCROW);
         _topUp(jobId, 50e18);
         settle(jobId, JobStatus.FINISHED, 0);
 
@@ -78,33 +78,33 @@ contract TopUpsTest is Grid {
     }
 
     function test_a_refusal_clears_the_pending_top_up() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
         _topUp(jobId, 50e18);
         vm.prank(PROVIDER);
         meta.refuseJob(jobId);
 
         assertEq(jobOf(jobId).cost.pendingTopUp, 0, "nothing pending");
         assertEq(jobOf(jobId).cost.maxCost, ESCROW + 50e18, "escrow");
-        assertTrue(!queues.hasTopUpJob(PROVIDER), "queue");
+        assertTrue(!queues.hasTopUpJob(PROVIDER), "no top-up in the queue");
     }
 
     function test_fractions_of_minutes_are_not_lost() public {
-        JobId jobId = running(100e18); // 7 minutes and 0.264 credits
+        JobId jobId = runningJob(100e18); // Pays for 7 minutes; 0.264 credits remain.
 
-        _expectMinutes(jobId, 139e17, 0); // 0.08 short of a minute
-        _expectMinutes(jobId, 84e15, 1); // exactly 8 minutes now
-        _expectMinutes(jobId, PRICE - 1, 0);
-        _expectMinutes(jobId, 1, 1);
+        _expectAddedMinutes(jobId, 139e17, 0); // 0.084 credits less than a minute
+        _expectAddedMinutes(jobId, 84e15, 1); // The escrow now pays for exactly 8 minutes.
+        _expectAddedMinutes(jobId, PRICE - 1, 0);
+        _expectAddedMinutes(jobId, 1, 1);
     }
 
     function testFuzz_emitted_minutes_add_up_to_those_of_the_escrow(uint128[8] calldata amounts)
         public
     {
-        JobId jobId = claimed(100e18);
+        JobId jobId = claimedJob(100e18);
         uint256 escrow = 100e18;
         for (uint256 i = 0; i < amounts.length; ++i) {
             uint256 amount = bound(amounts[i], 1, 1000e18);
-            _expectMinutes(jobId, amount, uint64((escrow + amount) / PRICE - escrow / PRICE));
+            _expectAddedMinutes(jobId, amount, uint64((escrow + amount) / PRICE - escrow / PRICE));
             escrow += amount;
         }
     }
@@ -112,7 +112,7 @@ contract TopUpsTest is Grid {
     // topUpJobDelegate
 
     function test_an_unknown_account_cannot_top_up_for_the_customer() public {
-        JobId jobId = _delegated(100e18);
+        JobId jobId = _runningJobWithDelegation(100e18);
 
         expectError(IMetaScheduler.CustomerMetaSchedulerProviderOnly.selector);
         vm.prank(OUTSIDER);
@@ -120,7 +120,7 @@ contract TopUpsTest is Grid {
     }
 
     function test_a_delegated_top_up_needs_authority() public {
-        JobId jobId = running(100e18);
+        JobId jobId = runningJob(100e18);
 
         expectError(IMetaScheduler.NoSpendingAuthority.selector);
         vm.prank(PROVIDER);
@@ -128,10 +128,10 @@ contract TopUpsTest is Grid {
     }
 
     function test_a_cancelled_job_has_no_delegated_top_up() public {
-        JobId jobId = _delegated(100e18);
+        JobId jobId = _runningJobWithDelegation(100e18);
         vm.prank(ALICE);
         meta.cancelJob(jobId);
-        uint256 left = credit.balanceOf(ALICE);
+        uint256 balanceBefore = credit.balanceOf(ALICE);
 
         address[3] memory callers = [PROVIDER, MATCHER, ALICE];
         for (uint256 i = 0; i < callers.length; ++i) {
@@ -140,11 +140,11 @@ contract TopUpsTest is Grid {
             meta.topUpJobDelegate(jobId);
         }
 
-        assertEq(credit.balanceOf(ALICE), left, "customer");
+        assertEq(credit.balanceOf(ALICE), balanceBefore, "customer");
     }
 
     function test_only_the_customer_sets_the_authority() public {
-        JobId jobId = running(100e18);
+        JobId jobId = runningJob(100e18);
 
         vm.expectRevert(
             abi.encodeWithSelector(IMetaScheduler.CustomerOnly.selector, PROVIDER, ALICE)
@@ -154,7 +154,7 @@ contract TopUpsTest is Grid {
     }
 
     function test_an_unclaimed_job_has_no_delegated_top_up() public {
-        JobId jobId = matched(100e18);
+        JobId jobId = matchedJob(100e18);
         vm.prank(ALICE);
         meta.setDelegateSpendingAuthority(jobId, true);
 
@@ -168,7 +168,7 @@ contract TopUpsTest is Grid {
     }
 
     function test_a_job_with_time_left_has_no_delegated_top_up() public {
-        JobId jobId = _delegated(ESCROW);
+        JobId jobId = _runningJobWithDelegation(ESCROW);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -180,7 +180,7 @@ contract TopUpsTest is Grid {
     }
 
     function test_a_delegated_top_up_uses_the_customers_allowance() public {
-        JobId jobId = _delegated(100e18);
+        JobId jobId = _runningJobWithDelegation(100e18);
 
         vm.prank(MATCHER);
         meta.topUpJobDelegate(jobId);
@@ -191,8 +191,8 @@ contract TopUpsTest is Grid {
     }
 
     function test_an_overdue_job_can_be_topped_up() public {
-        JobId jobId = _delegated(100e18);
-        pass(3 days);
+        JobId jobId = _runningJobWithDelegation(100e18);
+        passTime(3 days);
 
         vm.prank(PROVIDER);
         meta.topUpJobDelegate(jobId);
@@ -201,10 +201,10 @@ contract TopUpsTest is Grid {
     }
 
     function test_the_time_of_a_claimed_job_starts_at_its_start() public {
-        JobId jobId = claimed(ESCROW);
+        JobId jobId = claimedJob(ESCROW);
         vm.prank(ALICE);
         meta.setDelegateSpendingAuthority(jobId, true);
-        pass(1 days);
+        passTime(1 days);
 
         vm.expectRevert(
             abi.encodeWithSelector(
@@ -220,13 +220,13 @@ contract TopUpsTest is Grid {
         meta.topUpJob(jobId, amount);
     }
 
-    function _delegated(uint256 escrow) private returns (JobId jobId) {
-        jobId = running(escrow);
+    function _runningJobWithDelegation(uint256 escrow) private returns (JobId jobId) {
+        jobId = runningJob(escrow);
         vm.prank(ALICE);
         meta.setDelegateSpendingAuthority(jobId, true);
     }
 
-    function _expectMinutes(JobId jobId, uint256 amount, uint64 minutes_) private {
+    function _expectAddedMinutes(JobId jobId, uint256 amount, uint64 minutes_) private {
         _topUp(jobId, amount);
         vm.expectEmit(true, true, true, true, address(meta));
         emit IMetaScheduler.ClaimNextTopUpJobEvent(jobId, PROVIDER, minutes_);

@@ -6,10 +6,10 @@ import {JobId, JobStatus} from "../src/Types.sol";
 import {Log} from "./Base.sol";
 import {Grid} from "./Grid.sol";
 
-/// @notice A node filters events by topic, so that an account reads only the events of its own
-/// jobs.
+/// @notice The indexed fields of events. A node can filter events by these topics, so that an
+/// account reads only the events of its own jobs.
 contract TopicsTest is Grid {
-    bytes32[] private ofProviders = [
+    bytes32[] private topicsOfProviders = [
         IMetaScheduler.JobMatched.selector,
         IMetaScheduler.JobUnmatched.selector,
         IMetaScheduler.JobClaimed.selector,
@@ -22,19 +22,19 @@ contract TopicsTest is Grid {
 
     function test_a_provider_finds_all_events_of_its_jobs_by_address() public {
         vm.recordLogs();
-        uint256 last = _live(ALICE, PROVIDER);
-        _live(BOB, OTHER_PROVIDER);
+        uint256 last = _runJobs(ALICE, PROVIDER);
+        _runJobs(BOB, OTHER_PROVIDER);
 
         Log[] memory logs = vm.getRecordedLogs();
-        for (uint256 i = 0; i < ofProviders.length; ++i) {
-            _expectFound(logs, ofProviders[i], PROVIDER, last);
+        for (uint256 i = 0; i < topicsOfProviders.length; ++i) {
+            _expectFound(logs, topicsOfProviders[i], PROVIDER, last);
         }
     }
 
     function test_a_customer_finds_requests_and_refunds_by_address() public {
         vm.recordLogs();
-        uint256 last = _live(ALICE, PROVIDER);
-        _live(BOB, OTHER_PROVIDER);
+        uint256 last = _runJobs(ALICE, PROVIDER);
+        _runJobs(BOB, OTHER_PROVIDER);
 
         Log[] memory logs = vm.getRecordedLogs();
         _expectFound(logs, IMetaScheduler.JobRequested.selector, ALICE, last);
@@ -53,9 +53,9 @@ contract TopicsTest is Grid {
         assertEq(logs[1].topics[1], _word(PROVIDER), "draining");
     }
 
-    /// @dev One job runs and is settled, another is refused and panics; together they emit all
-    /// events of a provider.
-    function _live(address customer, address provider) private returns (uint256 last) {
+    /// @dev Runs and settles one job. Another job is refused, matched again, and panics. Together
+    /// they emit all events of a provider. Returns the id of the second job.
+    function _runJobs(address customer, address provider) private returns (uint256 last) {
         JobId first = request(customer, ESCROW);
         JobId second = request(customer, ESCROW);
         _match(first, provider);
@@ -83,23 +83,23 @@ contract TopicsTest is Grid {
         meta.metaSchedule(jobId, provider);
     }
 
-    /// @dev Checks that such events have the address in a topic, and that all are about jobs up to
-    /// `last`.
-    function _expectFound(Log[] memory logs, bytes32 kind, address account, uint256 last)
+    /// @dev Checks that at least one event of this kind has the account in a topic, and that all
+    /// such events are about jobs up to id `last`.
+    function _expectFound(Log[] memory logs, bytes32 topic, address account, uint256 last)
         private
         pure
     {
         bool isFound = false;
         for (uint256 i = 0; i < logs.length; ++i) {
             bytes32[] memory topics = logs[i].topics;
-            if (topics[0] != kind) continue;
+            if (topics[0] != topic) continue;
             for (uint256 j = 2; j < topics.length; ++j) {
                 if (topics[j] != _word(account)) continue;
                 isFound = true;
-                assertTrue(uint256(topics[1]) <= last, "nobody else's job");
+                assertTrue(uint256(topics[1]) <= last, "no job of another account");
             }
         }
-        assertTrue(isFound, "found");
+        assertTrue(isFound, "an event is found");
     }
 
     function _word(address account) private pure returns (bytes32) {

@@ -55,7 +55,7 @@ def slither():
 def forge(forge_path):
     """Return a function that runs forge in contracts/ and returns the result of the process.
 
-    The function adds its keyword arguments to the environment.
+    The keyword arguments of the function are environment variables.
     """
 
     def run(*arguments, **environment):
@@ -78,10 +78,10 @@ def read_exceptions():
     for entry in itertools.chain.from_iterable(document.values()):
         assert entry["reason"], entry
 
-    def read(table):
+    def read_table(table):
         return document.get(table, [])
 
-    return read
+    return read_table
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements of the gas of the contracts' calls on a real chain, from the receipts.
+"""Measurements of the gas of the contracts' calls on anvil, from the receipts.
 
 The figures must depend only on the contracts. The arguments of the calls are therefore fixed: the
 addresses of anvil's accounts, a script id of 22 characters, no labels, and an evidence hash without
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from eth_utils import keccak
 
 ESCROW = 1000 * 10**18
-BATCH = 50
+BATCH_SIZE = 50
 UNLIMITED = 2**256 - 1
 CANCELLED, FINISHED, RUNNING = 4, 5, 3
 DEFINITION = (1, 100, 2, 3, "abcdefghijklmnopqrstuv", 4, [], [])
@@ -23,8 +23,8 @@ HARDWARE = (1, [1], [64], [10**6])
 LABELS = [("os", "linux")]
 EVIDENCE = keccak(text="accounting record")
 STEPS = ("request", "match", "claim", "start", "end")
-# A storage slot of a queue holds four ids, so each fourth entry pays for a new slot. The figure of
-# a later call is therefore the mean of four calls.
+# A storage slot of a queue holds four ids, so every fourth entry needs gas for a new slot. The
+# figure of a later call is therefore the mean of four calls.
 LATER_JOBS = 4
 
 Figures = dict[str, int]
@@ -157,12 +157,12 @@ class GasGrid:
 
 
 def _members(names: Iterable[str], *types: str) -> list[dict[str, str]]:
-    """Return the members of a type of EIP-712."""
+    """Return the members of an EIP-712 type."""
     return [{"name": name, "type": type_} for name, type_ in zip(names, types, strict=True)]
 
 
 def measure_job(grid: GasGrid) -> tuple[Figures, Figures]:
-    """Return the gas of each step for the first job of a customer and provider, and later jobs."""
+    """Return the gas of each step: of the first job of customer and provider, and of later jobs."""
     first = _measure_steps(grid)
     totals = dict.fromkeys(STEPS, 0)
     for _ in range(LATER_JOBS):
@@ -177,14 +177,14 @@ def _measure_steps(grid: GasGrid) -> Figures:
 
 def measure_batches(grid: GasGrid) -> Figures:
     """Return the gas of each step per job. All steps except the requests are in batches."""
-    requests = sum(grid.request() for _ in range(BATCH))
-    ids = grid.newest_job_ids(BATCH)
+    requests = sum(grid.request() for _ in range(BATCH_SIZE))
+    ids = grid.newest_job_ids(BATCH_SIZE)
     meta, provider = grid.meta, grid.provider
     gas = {"request": requests}
     gas["match"] = grid.send(
         grid.matcher, meta.metaScheduleMany([(job, provider, UNLIMITED) for job in ids])
     )
-    gas["claim"] = grid.send(provider, meta.claimJobs(BATCH))
+    gas["claim"] = grid.send(provider, meta.claimJobs(BATCH_SIZE))
     now = grid.now()
     gas["start"] = grid.send(provider, meta.setRunningMany([(job, now) for job in ids]))
     grid.pass_time(60)
@@ -193,7 +193,7 @@ def measure_batches(grid: GasGrid) -> Figures:
     for job in ids:
         _, state, *_ = grid.jobs.functions.get(job).call()
         assert state == FINISHED
-    return {step: used // BATCH for step, used in gas.items()}
+    return {step: used // BATCH_SIZE for step, used in gas.items()}
 
 
 def measure_other_calls(grid: GasGrid) -> Figures:
@@ -212,10 +212,10 @@ def _mean_gas(grid: GasGrid, measure: Callable[[GasGrid], int]) -> int:
 
 def _request_with_permit(grid: GasGrid) -> int:
     deadline = grid.now() + 3600
-    signed = grid.sign_permit(grid.newcomer, deadline)
+    signature = grid.sign_permit(grid.newcomer, deadline)
     return grid.send(
         grid.newcomer,
-        grid.meta.requestNewJobWithPermit(DEFINITION, ESCROW, NAME, True, deadline, *signed),
+        grid.meta.requestNewJobWithPermit(DEFINITION, ESCROW, NAME, True, deadline, *signature),
     )
 
 

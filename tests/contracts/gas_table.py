@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page contracts/gas.md: functions that render and parse it."""
+"""Functions that render and parse the page contracts/gas.md."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def parse(page: str) -> Table:
         numbers = tuple(map(int, filter(str.isdigit, digits)))
         if not numbers:
             continue
-        has_figure_of_deepsquare = len(numbers) > len(LIMITS)
+        has_figure_of_deepsquare = len(numbers) > len(LIMITS)  # the first number of the row
         table[cells[0]] = numbers[1:] if has_figure_of_deepsquare else numbers
     return table
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The domain and the contracts have the same table of transitions and the same formulas."""
+"""Python and Solidity have the same table of transitions and the same formulas."""
 
 import itertools
 import random
@@ -61,10 +61,10 @@ def test_contract_refuses_only_illegal_transitions(solidity, from_state):
         if is_legal(from_state, to_state):
             solidity.check(from_state, to_state).call()
             continue
-        with pytest.raises(ContractLogicError) as refused:
+        with pytest.raises(ContractLogicError) as error:
             solidity.check(from_state, to_state).call()
 
-        refusal = reason(bytes.fromhex(refused.value.data[2:]))
+        refusal = reason(bytes.fromhex(error.value.data[2:]))
         assert refusal == expected_refusal(from_state, to_state)
 
 
@@ -108,8 +108,8 @@ def test_bill_is_divided_the_same_way(solidity, numbers):
 def escrows_and_prices(numbers):
     """Yield pairs of escrow and price.
 
-    Some escrows are random. The others pay for nearly the longest time or nearly whole minutes, or
-    are extreme values.
+    Some escrows are random. Others pay for nearly the longest time, or for nearly a whole number of
+    minutes. Others are extreme values.
     """
     for _ in range(SAMPLES):
         price = draw_number(numbers, 96)
@@ -133,18 +133,17 @@ def test_paid_seconds_are_the_same(solidity, numbers):
 
 
 def draw_near(numbers, bound):
+    """Return a number at or near a bound, an extreme number, or any number."""
     return numbers.choice(
         [0, 1, max(0, bound - 1), bound, bound + 1, 2**64 - 1, draw_number(numbers, 64)]
     )
 
 
 def test_the_same_resources_are_valid(solidity, numbers):
-    results = set()
+    results = set()  # both results must occur
     for _ in range(5 * SAMPLES):
-        gpus, tasks = (
-            draw_near(numbers, MAX_GPUS),
-            numbers.choice([0, 1, 7, draw_number(numbers, 22)]),
-        )
+        gpus = draw_near(numbers, MAX_GPUS)
+        tasks = numbers.choice([0, 1, 7, draw_number(numbers, 22)])
         cpus = draw_near(numbers, MAX_CPUS // max(1, tasks))
         memory = draw_near(numbers, MAX_MEMORY_MB // max(1, tasks * cpus))
         resources = Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)

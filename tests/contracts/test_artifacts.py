@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the artifacts in the Python package match the contracts' sources and lock file."""
+"""Tests that the artifacts in the Python package match the sources, and tests of the lock file."""
 
 import json
 import subprocess
@@ -47,7 +47,8 @@ def test_every_contract_is_within_the_size_limit(read_compiled, contracts_dir):
     for name in NAMES:
         read_compiled(f"{name}.sol", name)
         document = json.loads((contracts_dir / "out" / f"{name}.sol" / f"{name}.json").read_text())
-        size = len(document["deployedBytecode"]["object"]) // 2 - 1
+        bytecode = document["deployedBytecode"]["object"]
+        size = len(bytes.fromhex(bytecode.removeprefix("0x")))
 
         assert size <= EIP_170_LIMIT, name
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The forge tests cover contracts/src: every line, and at least 98 % of the branches.
 
-File contracts/exceptions.toml lists each line and branch that the tests do not cover, with its
-file, its text and the reason.
+Each line or branch that the tests do not cover is listed in contracts/exceptions.toml, with its
+file, its text and a reason.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 MIN_BRANCHES = 0.98
-# More fuzz runs do not increase the coverage.
+# A larger number of runs does not increase the coverage.
 FEW_FUZZ_RUNS = {"FOUNDRY_FUZZ_RUNS": "64", "FOUNDRY_INVARIANT_RUNS": "16"}
 
 
@@ -41,14 +41,16 @@ def coverage(forge, contracts_dir, tmp_path_factory):
     )
     assert result.returncode == 0, result.stdout
 
+    # Rows of lcov.info: "SF:src/Credit.sol" (file), "DA:12,3" (line, hits) and "BRDA:12,0,1,-"
+    # (line, block, branch, hits).
     lines, branches, file, text = [], [], "", []
     for row in report.read_text().splitlines():
         kind, _, value = row.partition(":")
         if kind == "SF":
             file, text = value, (contracts_dir / value).read_text().splitlines()
         elif kind in {"DA", "BRDA"} and file.startswith("src/"):
-            number, *_, taken = value.split(",")
-            hits = 0 if taken == "-" else int(taken)
+            number, *_, hits_text = value.split(",")
+            hits = 0 if hits_text == "-" else int(hits_text)
             entries = lines if kind == "DA" else branches
             entries.append(((file, text[int(number) - 1].strip()), hits))
     return Coverage(tuple(lines), tuple(branches))

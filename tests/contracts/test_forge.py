@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the forge tests pass, and that the sources are formatted and lint-free."""
+"""The forge tests pass, the sources are formatted, and the linter of forge reports nothing."""
 
 
 def test_forge_tests_pass(forge):

@@ -44,13 +44,13 @@ def test_job_of_a_known_customer_stays_within_the_limit(figures, column):
 
 
 def test_no_figure_exceeds_the_page(measured_table, contracts_dir):
-    """If a call may use more gas, `make gas` updates the page."""
-    written = parse((contracts_dir / "gas.md").read_text())
+    """If more gas is acceptable, update the page with `make gas`."""
+    page_table = parse((contracts_dir / "gas.md").read_text())
 
-    assert written.keys() == measured_table.keys()
-    grown = []
+    assert page_table.keys() == measured_table.keys()
+    increases = []
     for row, figures in measured_table.items():
-        for before, now in zip(written[row], figures, strict=True):
+        for before, now in zip(page_table[row], figures, strict=True):
             if now > before * MAX_GROWTH_FACTOR:
-                grown.append((row, before, now))
-    assert grown == []
+                increases.append((row, before, now))
+    assert increases == []

@@ -35,7 +35,7 @@ def _with_fee_rounded_up(**terms: int) -> Bill:
     bill = settle(**terms)
     if bill.cost * terms["fee_percent"] % 100 == 0:
         return bill
-    added_fee = min(1, bill.provider)
+    added_fee = min(1, bill.provider)  # wei; a provider without pay cannot pay the fee
     return replace(bill, fee=bill.fee + added_fee, provider=bill.provider - added_fee)
 
 
@@ -63,12 +63,12 @@ def test_model_and_contracts_agree_on_every_call(campaign):
 
 WRONG_RULES = {
     "a fee is rounded up": (steps, "divide_escrow", _with_fee_rounded_up),
-    "a deadline is rounded down": (
+    "a deadline is a second too early": (
         steps,
         "paid_seconds_ceil",
         lambda escrow, price: paid_seconds_ceil(escrow, price) - 1,
     ),
-    "a cancelled job may run to its paid end": (
+    "a request to cancel does not change the expiry": (
         steps,
         "latest_end",
         lambda job: job.started_at + paid_seconds_ceil(job.escrow, job.price),
@@ -88,11 +88,11 @@ WRONG_RULES = {
     "a queue skips no stale entry": (records, "is_live", lambda *_: True),
 }
 
-# The seed of a sequence that detects the wrong rule. The test plays this sequence first.
+# For each wrong rule, the seed of a sequence that detects it. The test plays this sequence first.
 DETECTING_SEEDS = {
     "a fee is rounded up": 20261128,
-    "a deadline is rounded down": 20261157,
-    "a cancelled job may run to its paid end": 20261189,
+    "a deadline is a second too early": 20261157,
+    "a request to cancel does not change the expiry": 20261189,
     "a finished job may run again": 20261121,
     "a banned provider may claim": 20261120,
     "a cancelled job has a delegated top-up": 20261135,

@@ -9,7 +9,7 @@ CONTRACT = """// a < b
 import {A, B} from "./C.sol";
 
 contract C {
-    event Told(uint256 a, uint256 b);
+    event Stored(uint256 a, uint256 b);
 
     function f(uint256 a, uint256 b) external%s {
 %s
@@ -19,13 +19,13 @@ contract C {
 
 
 def mutate(body, head=""):
-    """Return the mutated bodies of a function, one for each mutant of its body."""
+    """Return the bodies of the mutants that change this body of a function."""
     source = CONTRACT % (head, body)
     before, after = source.split(body, maxsplit=1)
     bodies = set()
     for mutant in mutants_of(source):
         mutated = mutant.apply(source)
-        if mutated.startswith(before):
+        if mutated.startswith(before):  # The mutant does not change the head of the function.
             bodies.add(mutated.removeprefix(before).removesuffix(after).strip())
     return bodies
 
@@ -49,7 +49,7 @@ def mutate(body, head=""):
         ("x = a ? g : h;", {"", "x = a ? h : g;"}),
         ('require(a, "b < c");', {"", 'require("b < c", a);'}),
         ("uint256 x = a;", set()),
-        ('emit Told("x", a); // a < b', {"// a < b", 'emit Told(a, "x"); // a < b'}),
+        ('emit Stored("x", a); // a < b', {"// a < b", 'emit Stored(a, "x"); // a < b'}),
     ],
 )
 def test_operators_make_the_expected_mutants(body, mutations):
@@ -65,6 +65,6 @@ def test_access_modifier_is_removed():
 
 def test_change_is_described_by_its_lines():
     source = CONTRACT % ("", "        x =\n            a < b;")
-    mutant = next(mutated for mutated in mutants_of(source) if mutated.new == "<=")
+    mutant = next(mutant for mutant in mutants_of(source) if mutant.new == "<=")
 
     assert describe("C.sol", source, mutant) == Change("C.sol", 9, "a < b;", "a <= b;")

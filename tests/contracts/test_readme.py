@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of contracts/README.md: numbered invariants and faults, each with the names of tests."""
+"""Tests that contracts/README.md names existing tests for every invariant and every fixed fault."""
 
 import re
 
@@ -49,13 +49,14 @@ def test_invariants_are_numbered_and_name_a_test(contracts_dir):
 
 def test_every_campaign_is_named_by_an_invariant(contracts_dir):
     campaigns = {name for name in forge_tests(contracts_dir) if name.startswith("invariant_")}
-    cited = "".join(text for _, text in invariants(contracts_dir))
+    invariant_texts = "".join(text for _, text in invariants(contracts_dir))
 
     assert campaigns
-    assert [name for name in sorted(campaigns) if f"`{name}`" not in cited] == []
+    assert [name for name in sorted(campaigns) if f"`{name}`" not in invariant_texts] == []
 
 
 def test_every_fixed_fault_names_a_test(contracts_dir):
+    # A row: "| 4 fees are separate from the escrow | `test_...`, `test_...` |"
     rows = re.findall(r"^\| (\d+) [^|]+\| (.+) \|$", readme_text(contracts_dir), re.MULTILINE)
 
     assert [int(number) for number, _ in rows] == list(range(1, FIXED_FAULTS + 1))

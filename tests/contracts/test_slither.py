@@ -8,15 +8,15 @@ import subprocess
 
 import pytest
 
-SERIOUS = ("High", "Medium")
+SERIOUS_IMPACTS = ("High", "Medium")
 
 
 @pytest.fixture(scope="module")
 def findings(slither, contracts_dir, forge_path, tmp_path_factory):
     """Return the findings of Slither, as pairs of detector and element.
 
-    Slither runs on a copy of the sources without the tests. It runs `forge clean`, and its path
-    filter hides more than the tests.
+    Slither runs on a copy of the sources, because it runs `forge clean`. The copy has no tests,
+    because Slither's path filter would hide more than the tests.
     """
     copy = tmp_path_factory.mktemp("slither")
     for name in ("src", "bin"):
@@ -36,7 +36,8 @@ def findings(slither, contracts_dir, forge_path, tmp_path_factory):
     results = json.loads(report.read_text())["results"]["detectors"]
     findings = set()
     for finding in results:
-        if finding["impact"] in SERIOUS:
+        if finding["impact"] in SERIOUS_IMPACTS:
+            # Description: "JobSteps._pay(address,uint256) (src/JobSteps.sol#235-238) uses ..."
             element = finding["description"].split(" (")[0]
             findings.add((finding["check"], element))
     return findings

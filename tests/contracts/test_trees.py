@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the trees of cases. Each file of forge tests has a tree with the names of its tests.
+"""Tests of the trees (``.tree``). Each file of forge tests has a tree with the names of its tests.
 
 Rule 1: Each leaf is the name of a test in words. For example, leaf ``a job is settled once`` stands
 for ``test_a_job_is_settled_once``, or for that name with prefix ``testFuzz_`` or ``invariant_``.
-Rule 2: The cases in which a function refuses a call are the first cases of the function.
+Rule 2: The cases in which a function refuses a call come before its other cases.
 """
 
 import re
@@ -14,6 +14,7 @@ import pytest
 
 TESTS_FOLDER = Path(__file__).resolve().parents[2] / "contracts" / "test"
 TEST_FILES = sorted(TESTS_FOLDER.rglob("*.t.sol"))
+# A line such as "│   ├── only the owner mints".
 NODE = re.compile(r"(?P<indent>(?:│   |    )*)(?:├── |└── )(?P<text>.+)")
 TEST_NAME = re.compile(r"function (?:test|testFuzz|invariant)_(\w+)\(")
 
@@ -34,13 +35,14 @@ def read_nodes(tree):
             assert re.fullmatch(r"[^│├└\s].*", line), f"{tree.name}: {line}"
             nodes.append((0, line))
     for (depth, text), (next_depth, _) in pairwise(nodes):
-        assert next_depth <= depth + 1, f"{tree.name}: a step is missing below {text}"
+        assert next_depth <= depth + 1, f"{tree.name}: a node is missing below {text}"
     return nodes
 
 
 def leaves(nodes):
     """Return the texts of the nodes without children."""
     texts = []
+    # The additional node at the end makes the last node a leaf.
     for (depth, text), (next_depth, _) in pairwise([*nodes, (0, "")]):
         if next_depth <= depth:
             texts.append(text)

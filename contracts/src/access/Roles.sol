@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice Roles of accounts, with the functions, events and errors of OpenZeppelin 4's
-/// AccessControl, which existing clients can decode.
+/// @notice Roles of accounts. The functions, events and errors are those of AccessControl in
+/// OpenZeppelin 4, which existing clients can decode.
 /// @dev DEFAULT_ADMIN_ROLE administers every role. The deployer initially has this role.
 abstract contract Roles {
     bytes32 public constant DEFAULT_ADMIN_ROLE = 0x00;
@@ -27,12 +27,12 @@ abstract contract Roles {
         _grant(DEFAULT_ADMIN_ROLE, msg.sender);
     }
 
-    /// @notice Grants `role` to `account`. Nothing happens if the account already has it.
+    /// @notice Grants `role` to `account`. Has no effect if the account already has the role.
     function grantRole(bytes32 role, address account) external onlyRole(DEFAULT_ADMIN_ROLE) {
         _grant(role, account);
     }
 
-    /// @notice Revokes `role` of `account`. Nothing happens if the account does not have it.
+    /// @notice Revokes `role` of `account`. Has no effect if the account does not have the role.
     function revokeRole(bytes32 role, address account) external onlyRole(DEFAULT_ADMIN_ROLE) {
         _revoke(role, account);
     }
@@ -48,7 +48,7 @@ abstract contract Roles {
         return DEFAULT_ADMIN_ROLE;
     }
 
-    /// @notice ERC-165.
+    /// @notice Whether the contract supports an interface (ERC-165).
     function supportsInterface(bytes4 interfaceId) external pure returns (bool) {
         return interfaceId == ACCESS_CONTROL_ID || interfaceId == ERC165_ID;
     }
@@ -59,7 +59,7 @@ abstract contract Roles {
     }
 
     function _checkRole(bytes32 role) internal view {
-        if (!hasRole(role, msg.sender)) revert(_missing(msg.sender, role));
+        if (!hasRole(role, msg.sender)) revert(_missingRoleMessage(msg.sender, role));
     }
 
     function _grant(bytes32 role, address account) private {
@@ -74,7 +74,11 @@ abstract contract Roles {
         emit RoleRevoked(role, account, msg.sender);
     }
 
-    function _missing(address account, bytes32 role) private pure returns (string memory) {
+    function _missingRoleMessage(address account, bytes32 role)
+        private
+        pure
+        returns (string memory)
+    {
         return string.concat(
             "AccessControl: account ",
             _hex(uint256(uint160(account)), 40),

@@ -9,10 +9,12 @@ interface IConstants {
     /// @notice Retained for existing clients. A cancellation has no fee.
     function cancellationFeeMinute() external view returns (uint256);
 
-    /// @notice Retained for existing clients. A bill is limited to exactly the elapsed time.
+    /// @notice Retained for existing clients. A bill is limited to the elapsed time, without a
+    /// tolerance.
     function billDurationDeltaMinute() external view returns (uint256);
 
-    /// @notice The claim timeout: the blocks after which an unclaimed match can be expired.
+    /// @notice The claim timeout: the number of blocks after a match at which the match can be
+    /// expired if the provider has not claimed the job.
     function claimJobTimeout() external view returns (uint64);
 
     /// @notice The minutes that one delegated top-up pays for. A delegated top-up is allowed if at
@@ -22,10 +24,11 @@ interface IConstants {
     /// @notice The fee, in percent of the cost.
     function deepsquareCut() external view returns (uint256);
 
-    /// @notice The number of seconds after its claim at which a job that has not started can be
-    /// expired.
+    /// @notice The number of seconds after the claim of a job at which the job can be expired if it
+    /// has not started.
     function startTimeout() external view returns (uint64);
 
-    /// @notice The number of seconds after its paid time at which an unsettled job can be expired.
+    /// @notice The number of seconds after the end of its paid time, or after a request to cancel
+    /// it, at which an unsettled running job can be expired.
     function settleGrace() external view returns (uint64);
 }

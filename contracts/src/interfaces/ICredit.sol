@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice The grid's token: an ERC-20 of 18 decimals with ERC-2612 permits, minted by its owner.
+/// @notice The grid's token: ERC-20 with 18 decimals and ERC-2612 permits. Its owner mints credits.
 /// @dev Reverts with the strings of OpenZeppelin 4, because the published ABI has no errors for
 /// this contract.
 interface ICredit {
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
 
-    /// @notice Mints `amountWei` credits for `account`. Only the owner may call it.
+    /// @notice Mints `amountWei` credits for `account`. Only the owner may call this function.
     function mint(address account, uint256 amountWei) external;
 
     /// @notice Transfers `amount` from the caller to `to`.
     function transfer(address to, uint256 amount) external returns (bool);
 
-    /// @notice Transfers `amount` from `from` to `to` and reduces the caller's allowance. The
-    /// largest allowance is unlimited and is not reduced.
+    /// @notice Transfers `amount` from `from` to `to` and reduces the caller's allowance. An
+    /// allowance of 2^256 - 1 is unlimited and is not reduced.
     function transferFrom(address from, address to, uint256 amount) external returns (bool);
 
     /// @notice Sets the allowance of `spender` for the caller's credits to `amount`.

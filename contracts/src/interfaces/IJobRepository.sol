@@ -43,11 +43,11 @@ interface IJobRepository {
     /// @notice Marks a claimed job as running since `startTime`.
     function setRunning(JobId jobId, uint256 startTime) external;
 
-    /// @notice Stores a provider's report about a running job. An empty `lastError` keeps the
-    /// stored one.
+    /// @notice Stores a provider's report about a running job. If `lastError` is empty, the stored
+    /// error remains.
     function setReport(JobId jobId, int64 exitCode, string calldata lastError) external;
 
-    /// @notice Ends a job. An empty `lastError` keeps the stored one.
+    /// @notice Ends a job. If `lastError` is empty, the stored error remains.
     function setEnded(
         JobId jobId,
         JobStatus status,
@@ -62,7 +62,7 @@ interface IJobRepository {
     /// @notice Sets whether other accounts may top up the job from the customer's allowance.
     function setDelegateSpendingAuthority(JobId jobId, bool delegateSpendingAuthority) external;
 
-    /// @notice Adds to the escrow. Returns whether no earlier top-up is pending.
+    /// @notice Adds `amount` to the escrow. Returns true if no earlier top-up is pending.
     function addTopUp(JobId jobId, uint256 amount) external returns (bool isFirst);
 
     /// @notice Clears the pending top-up. Returns the escrow before and after the top-up, and the
@@ -97,8 +97,8 @@ interface IJobRepository {
             uint256 maxCost
         );
 
-    /// @notice The price per minute of the whole job, in wei, fixed at its match; 0 before the
-    /// match.
+    /// @notice The price per minute of the whole job, in wei, fixed at its match. It is 0 before
+    /// the match.
     function pricePerMinute(JobId jobId) external view returns (uint256);
 
     /// @notice All jobs of a customer, oldest first. Warning: the result is unbounded; see
@@ -106,7 +106,7 @@ interface IJobRepository {
     function getByCustomer(address customer) external view returns (JobId[] memory);
 
     /// @notice At most `howMany` jobs of a customer, starting at position `cursor`, and the
-    /// position after the last of them.
+    /// position after the last returned job.
     function getByCustomerPage(address customer, uint256 cursor, uint256 howMany)
         external
         view
@@ -121,9 +121,9 @@ interface IJobRepository {
     /// @notice Whether `provider` may claim the job.
     function isClaimable(JobId jobId, address provider) external view returns (bool);
 
-    /// @notice Whether the job waits for `provider` to cancel it.
+    /// @notice Whether `provider` must cancel the job.
     function isCancelling(JobId jobId, address provider) external view returns (bool);
 
-    /// @notice Whether the job waits for `provider` to extend it.
+    /// @notice Whether `provider` must extend the job, because of a pending top-up.
     function isToppedUp(JobId jobId, address provider) external view returns (bool);
 }

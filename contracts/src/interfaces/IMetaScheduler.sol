@@ -7,8 +7,9 @@ import {JobDefinition, JobId, JobStatus, Match, Settlement, Start} from "../Type
 /// rights of callers and transfers the escrow; JobRepository stores the records.
 ///
 /// Assumptions on Credit:
-/// - a transfer either moves exactly its amount, or moves nothing and returns false or reverts;
-/// - for liveness: a transfer from this contract's balance to a customer or provider succeeds.
+/// - A transfer either moves exactly its amount, or it moves nothing and returns false or reverts.
+/// - A transfer from this contract's balance to a customer or provider succeeds. Otherwise a job
+///   might not end.
 interface IMetaScheduler {
     // Events of the published ABI. None of their fields is indexed.
     event BilledTooMuchEvent(JobId _jobId, address _providerAddr, uint256 _billingAmount);
@@ -66,13 +67,13 @@ interface IMetaScheduler {
     error RemainingTimeAboveLimit(uint256 remaining, uint256 limit);
     error RunningColdStatusOnly(JobStatus current);
     error RunningScheduledStatusOnly(JobStatus current);
-    // Errors of our own.
+    // Errors that DeepSquare 1.2 does not have.
     /// @notice The provider's price is above the maximum price of the match. Both are prices per
     /// minute of the whole job.
     error PriceAboveLimit(uint256 price, uint256 limit);
     /// @notice The job has not expired. `expiry` is a block number for META_SCHEDULED, otherwise
-    /// seconds since 1970. A PENDING job never expires, so `expiry` is the largest uint256. Only
-    /// its customer can cancel it.
+    /// seconds since 1970. A PENDING job never expires: `expiry` is then the largest uint256. Only its
+    /// customer can cancel such a job.
     error NotExpired(JobStatus current, uint256 expiry);
 
     // Functions for customers.
@@ -86,8 +87,8 @@ interface IMetaScheduler {
     ) external returns (JobId);
 
     /// @notice requestNewJob with a permit (ERC-2612) for exactly `lockedCredits` instead of an
-    /// earlier allowance. A permit that fails is ignored, because it may have been used already. In
-    /// this case the allowance is sufficient.
+    /// earlier allowance. A failure of the permit is ignored: if the permit has been used already,
+    /// the allowance is sufficient.
     function requestNewJobWithPermit(
         JobDefinition calldata definition,
         uint256 lockedCredits,
@@ -99,9 +100,9 @@ interface IMetaScheduler {
         bytes32 s
     ) external returns (JobId);
 
-    /// @notice Ends a job that has not started, with a full refund, or requests the provider to end
-    /// a running job. In both cases a job with a provider is added to the cancelling queue of the
-    /// provider.
+    /// @notice Ends a job that has not started, with a full refund. For a running job, requests the
+    /// provider to end it. In both cases, if the job has a provider, it is added to the cancelling
+    /// queue of the provider.
     function cancelJob(JobId jobId) external;
 
     /// @notice Adds credits of the caller to the escrow of a claimed or running job.
@@ -109,10 +110,10 @@ interface IMetaScheduler {
     function topUpJob(JobId jobId, uint256 amount) external;
 
     /// @notice Adds the price of one slice to the escrow, from the customer's allowance, if at most
-    /// one slice remains.
+    /// one slice remains. A request to cancel the job ends the authority for such top-ups. The
+    /// function then reverts with NoSpendingAuthority, even if the customer calls it.
     /// Warning: with this authority, the job's provider can spend the whole allowance, slice by
-    /// slice, while it reports that the job runs. A request to cancel ends the authority
-    /// (NoSpendingAuthority), also for the customer.
+    /// slice, while it reports that the job runs.
     function topUpJobDelegate(JobId jobId) external;
 
     /// @notice Sets whether the provider and the matching service may top up the caller's job.
@@ -124,9 +125,9 @@ interface IMetaScheduler {
     /// InsufficientFunds(escrow, price) if the escrow does not pay for one minute at that price.
     function metaSchedule(JobId jobId, address provider) external;
 
-    /// @notice metaSchedule, with a highest price per minute of the whole job. A provider may
-    /// change its prices at any time, also between the decision of the matching service and its
-    /// transaction.
+    /// @notice metaSchedule, with a maximum price per minute of the whole job. The maximum is
+    /// useful because a provider may change its prices between the decision and the transaction of
+    /// the matching service.
     function metaScheduleAtMost(JobId jobId, address provider, uint256 maxPricePerMinute) external;
 
     /// @notice metaScheduleAtMost for each element. An invalid element is skipped and emits
@@ -145,8 +146,8 @@ interface IMetaScheduler {
     /// empty.
     function claimNextJob() external;
 
-    /// @notice Claims at most `most` jobs, oldest first, and emits a ClaimJobEvent for each.
-    /// Succeeds if the queue is empty.
+    /// @notice Claims at most `most` jobs, oldest first, and emits a ClaimJobEvent for each. Does
+    /// not revert if the queue is empty.
     function claimJobs(uint256 most) external returns (uint256 claimed);
 
     /// @notice Refuses a matched or claimed job that has not started. The job becomes PENDING.
@@ -156,8 +157,8 @@ interface IMetaScheduler {
     /// BatchElementSkipped.
     function refuseMany(JobId[] calldata jobIds) external;
 
-    /// @notice Reports that a job runs since `startTime`, which is limited to the time between its
-    /// claim and now.
+    /// @notice Reports that a job has been running since `startTime`. A time before the claim of
+    /// the job counts as the time of the claim, and a time in the future as now.
     function setJobRunning(JobId jobId, uint64 startTime) external;
 
     /// @notice setJobRunning for each element. An invalid element is skipped and emits
@@ -165,8 +166,8 @@ interface IMetaScheduler {
     function setRunningMany(Start[] calldata starts) external;
 
     /// @notice Ends a job and pays its provider floor(seconds * price per minute / 60), at most the
-    /// escrow. The seconds are limited to the time since its start. A job that never ran or that
-    /// PANICKED costs nothing.
+    /// escrow, minus the fee. The seconds are limited to the time since the start of the job. A job
+    /// that never ran or that PANICKED costs nothing.
     /// @param evidence The hash of the accounting record of the bill. The hash is emitted but not
     /// checked.
     function settleJob(
@@ -182,8 +183,9 @@ interface IMetaScheduler {
     /// BatchElementSkipped.
     function settleMany(Settlement[] calldata settlements) external;
 
-    /// @notice The call of DeepSquare 1.2 for setJobRunning (with the current time as start) and
-    /// for settleJob (in whole minutes).
+    /// @notice The function of DeepSquare 1.2. With status RUNNING it does the same as
+    /// setJobRunning with the current time; with a cold status, the same as settleJob with a time
+    /// in whole minutes.
     function providerSetJobStatus(
         JobId jobId,
         uint8 nextJobStatus,

@@ -5,8 +5,9 @@ import {JobId} from "../Types.sol";
 import {IJobRepository} from "./IJobRepository.sol";
 
 /// @notice Three first-in-first-out queues per provider: jobs to claim, to cancel and to extend. An
-/// entry becomes stale when its job changes its state. The sizes include stale entries. A pop skips
-/// stale entries, but at most a fixed number in one call.
+/// entry becomes stale when its job no longer has to be claimed, cancelled or extended by the
+/// provider. The sizes include stale entries. A pop skips stale entries, but only up to a fixed
+/// number in one call.
 interface IProviderJobQueues {
     /// @notice The kinds of queues.
     enum Kind {
@@ -17,11 +18,11 @@ interface IProviderJobQueues {
 
     error NoJob();
 
-    /// @notice Appends a job. Only the owner (MetaScheduler) may call it.
+    /// @notice Appends a job. Only the owner (MetaScheduler) may call this function.
     function push(Kind kind, address provider, JobId jobId) external;
 
     /// @notice Removes the first live entry, and at most 64 stale entries before it. Only the owner
-    /// (MetaScheduler) may call it.
+    /// (MetaScheduler) may call this function.
     /// @return jobId The job, or 0 if no live entry was found.
     /// @return isExhausted Whether the queue is now empty. If `jobId` is 0 and the queue is not
     /// empty, another call continues the search.

@@ -37,11 +37,11 @@ interface IProviderManager {
         Label[] calldata labels
     ) external;
 
-    /// @notice Changes the caller's prices for future matches. Only joined providers may call it.
+    /// @notice Changes the caller's prices for future matches. Only joined providers may call this.
     function setPrices(ProviderPrices calldata prices) external;
 
     /// @notice Stops or resumes matches of new jobs to the caller. Only joined providers may call
-    /// it.
+    /// this.
     function setDraining(bool draining) external;
 
     /// @notice Makes the waiting record of `provider` the active one.
@@ -57,7 +57,8 @@ interface IProviderManager {
     /// @notice Lifts a ban.
     function unban(address provider) external;
 
-    /// @notice Counts a started job. Only METASCHEDULER_CONTRACT_ROLE may call it.
+    /// @notice Counts a started job. Only an account with METASCHEDULER_CONTRACT_ROLE may call this
+    /// function.
     function incJobCount(address provider) external;
 
     /// @notice The active record.
@@ -75,7 +76,7 @@ interface IProviderManager {
     /// @notice Whether a provider is joined and not draining, so that jobs may be matched to it.
     function isValidForScheduling(address provider) external view returns (bool);
 
-    /// @notice isValidForScheduling and the prices, in one call.
+    /// @notice The results of isValidForScheduling and getProviderPrices, in one call.
     function schedulingTerms(address provider)
         external
         view

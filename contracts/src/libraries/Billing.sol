@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @notice The cost of a job. Amounts are rounded down. Therefore the customer never pays more than
-/// the exact cost, and the three shares of an escrow (customer, provider, fee) add up to the
-/// escrow.
+/// @notice The cost of a job. The cost and the fee are rounded down, so the customer never pays
+/// more than the exact cost. The provider and the customer receive the rest. Therefore the three
+/// shares (customer, provider, fee) add up to the escrow.
 /// @dev No product overflows, because a price per minute is below 2^96 (Definitions.sol) and a time
 /// is below 2^64.
 library Billing {
-    /// @notice Ten years, the maximum time that an escrow pays for. If the price is 0, an escrow
-    /// pays for this time.
+    /// @notice The maximum time that an escrow pays for: ten years. At a price of 0, every escrow
+    /// pays for ten years.
     uint64 internal constant MAX_MINUTES = 5_256_000;
     uint256 private constant SECONDS_PER_MINUTE = 60;
     uint256 private constant PERCENT = 100;
@@ -31,8 +31,8 @@ library Billing {
     }
 
     /// @notice The seconds that an amount pays for, rounded up, at most MAX_MINUTES.
-    /// @dev Rounded up in favour of the provider, because only a deadline of the provider uses the
-    /// result.
+    /// @dev The result is only used for a deadline of the provider. It is rounded up in favour of
+    /// the provider.
     function paidSecondsUp(uint256 amount, uint256 pricePerMinute) internal pure returns (uint256) {
         uint256 longest = MAX_MINUTES * SECONDS_PER_MINUTE;
         if (pricePerMinute == 0) return longest;

@@ -5,10 +5,11 @@ import {Affinity, JobDefinition, Label, ProviderPrices} from "../Types.sol";
 
 /// @notice The bounds of job definitions and of prices, and the price of a job.
 /// @dev The bounds are large: a million CPUs, half an exabyte of memory, 4,722 credits per CPU and
-/// minute. With these bounds the price per minute of a job always fits into 96 bits: 2^20 * 2^72 +
-/// 2^39 * 2^56 + 2^20 * 2^72 < 2^96. Strings are bounded because a claim emits all strings of a
-/// job. Without bounds, the claim of a few jobs might not fit into a block. Ids of scripts have 22
-/// characters. In earlier versions this field contained the address of a script.
+/// minute. With these bounds the price per minute of a job always fits into 96 bits: 2^20 * 2^72
+/// (CPUs) + 2^39 * 2^56 (memory) + 2^20 * 2^72 (GPUs) < 2^96. Strings are bounded because a claim
+/// emits all strings of a job. Without bounds, the claim of a few jobs might not fit into a block.
+/// Field `batchLocationHash` contains the id of a script, which has 22 characters. In earlier
+/// versions the field contained the address of a script.
 library Definitions {
     uint256 internal constant MAX_GPUS = 1 << 20;
     uint256 internal constant MAX_CPUS = 1 << 20;

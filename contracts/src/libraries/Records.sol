@@ -14,8 +14,8 @@ import {
 } from "../Types.sol";
 
 /// @notice The storage layout of a job.
-/// @dev Values that are written together share a slot: a transition writes slot 0, a match also
-/// writes slot 1, and so on.
+/// @dev Values that are written together share a slot. For example, every transition writes slot 0,
+/// and a match also writes slot 1.
 struct Record {
     // Slot 0: written by every transition.
     address customer;
@@ -45,7 +45,7 @@ struct Record {
     uint128 pendingTopUp;
     int64 exitCode;
     uint40 cancelRequestTime;
-    // Each value has its own slot. A string of up to 31 bytes requires no second slot.
+    // Each of these values has its own slot. A string of up to 31 bytes needs no second slot.
     bytes32 name;
     string batchLocationHash;
     string lastError;

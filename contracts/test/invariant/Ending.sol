@@ -5,70 +5,73 @@ import {JobId, JobStatus} from "../../src/Types.sol";
 import {Handler} from "./Handler.sol";
 import {Witness} from "./Witness.sol";
 
-/// @notice The start and the end of a campaign. It starts with jobs in each hot state. At the end,
-/// every job can be ended by its customer, its provider or any account; only fees are left, and the
-/// fees can be withdrawn.
+/// @notice The start and the end of a campaign. A campaign starts with two jobs in each hot state.
+/// At the end, its customer, its provider or any account ends each job, and the admin withdraws the
+/// fees.
 contract Ending is Handler {
     /// @notice Creates two jobs in each hot state.
-    function open() external {
+    function createJobs() external {
         vm.warp(1_800_000_000);
         vm.roll(1000);
         for (uint256 i = 0; i < 8; ++i) {
             address provider = providers[i % 3];
-            _by(
+            _callAs(
                 customers[i % 3],
                 abi.encodeCall(meta.requestNewJob, (_definition(i), 200e18, "job", true))
             );
             JobId id = JobId.wrap(bytes32(i + 1));
-            if (i > 1) _by(matcher, abi.encodeCall(meta.metaSchedule, (id, provider)));
-            if (i > 3) _by(provider, abi.encodeCall(meta.claimNextJob, ()));
+            // Jobs 0 and 1 stay PENDING, 2 and 3 META_SCHEDULED, 4 and 5 SCHEDULED.
+            if (i > 1) _callAs(matcher, abi.encodeCall(meta.metaSchedule, (id, provider)));
+            if (i > 3) _callAs(provider, abi.encodeCall(meta.claimNextJob, ()));
             if (i > 5) {
-                _by(provider, abi.encodeCall(meta.setJobRunning, (id, uint64(block.timestamp))));
+                _callAs(provider, abi.encodeCall(meta.setJobRunning, (id, uint64(block.timestamp))));
             }
         }
-        (attempts, successes) = (0, 0);
+        (attempts, successes) = (0, 0); // The campaign does not count these calls.
     }
 
     /// @notice Ends every job and withdraws the fees.
-    function end() external {
+    function endAllJobs() external {
         for (uint256 id = 1; id <= witness.count(); ++id) {
-            _endOne(id);
+            _endJob(id);
         }
         (bool ok,) = address(meta).call(abi.encodeCall(meta.withdrawAdmin, (meta.accruedFees())));
         _expect(ok, "the fees can be withdrawn");
     }
 
-    function _endOne(uint256 number) private {
+    function _endJob(uint256 number) private {
         JobId id = JobId.wrap(bytes32(number));
-        Witness.Book memory b = witness.book(number);
+        Witness.JobRecord memory job = witness.jobRecord(number);
+        bool isRunning = job.status == JobStatus.RUNNING;
         // Every second running job is settled by its provider, even if the provider was removed.
-        if (b.status == JobStatus.RUNNING && number % 2 == 0) {
+        bool isSettled = isRunning && number % 2 == 0;
+        if (isSettled) {
             bytes memory call = abi.encodeCall(meta.settleJob, (id, 5, type(uint64).max, 0, "", 0));
-            _expect(_by(b.provider, call), "a provider settles its running job");
+            _expect(_callAs(job.provider, call), "a provider settles its running job");
         }
-        if (b.status == JobStatus.RUNNING && number % 2 == 1) {
-            vm.warp(block.timestamp + 11 * 365 days);
+        if (isRunning && !isSettled) {
+            vm.warp(block.timestamp + 11 * 365 days); // An escrow pays for at most ten years.
         }
-        if (b.status == JobStatus.SCHEDULED) {
+        if (job.status == JobStatus.SCHEDULED) {
             vm.warp(block.timestamp + constants.startTimeout() + 1);
         }
-        if (b.status == JobStatus.META_SCHEDULED) {
+        if (job.status == JobStatus.META_SCHEDULED) {
             vm.roll(block.number + constants.claimJobTimeout() + 1);
         }
-        if (b.status < JobStatus.CANCELLED && b.status != JobStatus.PENDING) {
-            if (b.status != JobStatus.RUNNING || number % 2 == 1) {
-                _expect(
-                    _by(outsider, abi.encodeCall(meta.expireJob, (id))),
-                    "anyone expires what is due"
-                );
-            }
-        }
-        if (witness.book(number).status == JobStatus.PENDING) {
+        bool isHot = job.status < JobStatus.CANCELLED;
+        if (isHot && job.status != JobStatus.PENDING && !isSettled) {
             _expect(
-                _by(b.customer, abi.encodeCall(meta.cancelJob, (id))),
-                "a customer cancels what waits"
+                _callAs(outsider, abi.encodeCall(meta.expireJob, (id))),
+                "any account expires a job after its timeout"
             );
         }
-        _expect(witness.book(number).status >= JobStatus.CANCELLED, "every escrow ends");
+        // An expired match is PENDING again.
+        if (witness.jobRecord(number).status == JobStatus.PENDING) {
+            _expect(
+                _callAs(job.customer, abi.encodeCall(meta.cancelJob, (id))),
+                "a customer cancels its pending job"
+            );
+        }
+        _expect(witness.jobRecord(number).status >= JobStatus.CANCELLED, "every job can be ended");
     }
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
+/// @notice Makes a reentrant call during a transfer.
 interface IInterrupter {
     function interrupt() external;
 }
 
-/// @notice The most hostile ERC-20 that the assumptions of IMetaScheduler allow. It can refuse or
-/// revert any transfer, and before a transfer it can call another account, which calls the grid
-/// again. It counts the grid's transfers.
+/// @notice The most hostile ERC-20 token that the assumptions of IMetaScheduler allow. It can
+/// refuse or revert any transfer. Before a transfer it can call its interrupter, which then calls
+/// the grid. The token counts the transfers to and from the grid.
 contract HostileToken {
     enum Mood {
         HONEST,
@@ -19,18 +20,19 @@ contract HostileToken {
     mapping(address account => uint256) public balanceOf;
     mapping(address tokenOwner => mapping(address spender => uint256)) public allowance;
 
-    address private immutable MAKER;
+    address private immutable INTERRUPTER;
     address private _grid;
     Mood private _mood;
     /// @notice How many transfers succeed before the hostile behaviour starts.
-    uint256 private _patience;
+    uint256 private _honestTransfers;
 
-    /// @notice All credits that were ever transferred to the grid, and from the grid by recipient.
-    uint256 public pulled;
-    mapping(address account => uint256) public received;
+    /// @notice All credits that were ever transferred to the grid.
+    uint256 public sentToGrid;
+    /// @notice All credits that were ever transferred from the grid, by recipient.
+    mapping(address account => uint256) public sentByGrid;
 
     constructor() {
-        MAKER = msg.sender;
+        INTERRUPTER = msg.sender;
     }
 
     function mint(address account, uint256 amount) external {
@@ -41,8 +43,8 @@ contract HostileToken {
         _grid = grid;
     }
 
-    function plan(Mood mood, uint256 patience) external {
-        (_mood, _patience) = (mood, patience);
+    function setMood(Mood mood, uint256 honestTransfers) external {
+        (_mood, _honestTransfers) = (mood, honestTransfers);
     }
 
     function approve(address spender, uint256 amount) external returns (bool) {
@@ -62,24 +64,24 @@ contract HostileToken {
     }
 
     function _move(address from, address to, uint256 amount) private returns (bool) {
-        if (_mood != Mood.HONEST && _isDue()) {
+        if (_mood != Mood.HONEST && _isHostileNow()) {
             Mood mood = _mood;
             _mood = Mood.HONEST;
             if (mood == Mood.REFUSING) return false;
-            require(mood != Mood.REVERTING, "HostileToken: no");
-            IInterrupter(MAKER).interrupt();
+            require(mood != Mood.REVERTING, "HostileToken: transfer reverted");
+            IInterrupter(INTERRUPTER).interrupt();
         }
         require(balanceOf[from] >= amount, "HostileToken: balance");
         balanceOf[from] -= amount;
         balanceOf[to] += amount;
-        if (to == _grid) pulled += amount;
-        if (from == _grid) received[to] += amount;
+        if (to == _grid) sentToGrid += amount;
+        if (from == _grid) sentByGrid[to] += amount;
         return true;
     }
 
-    function _isDue() private returns (bool) {
-        if (_patience == 0) return true;
-        --_patience;
+    function _isHostileNow() private returns (bool) {
+        if (_honestTransfers == 0) return true;
+        --_honestTransfers;
         return false;
     }
 }

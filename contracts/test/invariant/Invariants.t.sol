@@ -7,10 +7,10 @@ import {Base} from "../Base.sol";
 import {Ending} from "./Ending.sol";
 import {Witness} from "./Witness.sol";
 
-/// @notice The invariants that must hold after each call of a campaign, with their numbers in
+/// @notice The invariants that must hold after each call of a campaign. Their numbers are those of
 /// contracts/README.md.
-/// @dev The witness records every job and broken rules; these tests compare its records with the
-/// contracts.
+/// @dev The witness records every job and every broken rule. These tests compare its records with
+/// the contracts.
 /// forge-config: default.invariant.fail-on-revert = true
 contract InvariantsTest is Base {
     struct FuzzSelector {
@@ -18,147 +18,187 @@ contract InvariantsTest is Base {
         bytes4[] selectors;
     }
 
-    Ending private world;
+    Ending private handler;
 
     function setUp() public {
-        world = new Ending();
-        world.open();
+        handler = new Ending();
+        handler.createJobs();
     }
 
     function targetContracts() public view returns (address[] memory targets) {
         targets = new address[](1);
-        targets[0] = address(world);
+        targets[0] = address(handler);
     }
 
     function targetSelectors() public view returns (FuzzSelector[] memory targets) {
         targets = new FuzzSelector[](1);
-        targets[0] = FuzzSelector(address(world), world.actions());
+        targets[0] = FuzzSelector(address(handler), handler.actions());
     }
 
-    /// @dev Every campaign ends every job at its end, which is also an invariant.
+    /// @dev At the end of a campaign every job is ended. That this is possible is also an
+    /// invariant.
     function afterInvariant() public {
-        bool isShort = world.attempts() < 16; // When forge shrinks a failing sequence.
-        assertTrue(isShort || 8 * world.successes() > world.attempts(), "enough calls succeed");
-        world.end();
-        _assertRules();
-        _assertEndedStay();
-        assertEq(world.token().balanceOf(address(world.meta())), 0, "every escrow ends");
+        // When forge shrinks a failing sequence, it runs shorter campaigns.
+        bool isShrunk = handler.attempts() < 16;
+        if (!isShrunk) {
+            assertTrue(8 * handler.successes() > handler.attempts(), "enough calls succeed");
+        }
+        handler.endAllJobs();
+        _assertNoRuleIsBroken();
+        _assertEndedJobsUnchanged();
+        assertEq(handler.token().balanceOf(address(handler.meta())), 0, "no escrow is left");
     }
 
     /// @notice Invariants 1, 2, 9 and 12.
     function invariant_escrow_and_fees_match_the_witness() public view {
-        Witness witness = world.witness();
-        Witness.Book[] memory books = witness.books();
+        Witness witness = handler.witness();
+        Witness.JobRecord[] memory jobRecords = witness.jobRecords();
         uint256 locked = 0;
-        for (uint256 i = 0; i < books.length; ++i) {
-            if (books[i].status < JobStatus.CANCELLED) locked += books[i].locked;
+        for (uint256 i = 0; i < jobRecords.length; ++i) {
+            if (_isHot(jobRecords[i].status)) locked += jobRecords[i].locked;
         }
-        uint256 fees = world.meta().accruedFees();
-        assertEq(fees, witness.feesEver() - world.withdrawn(), "fees come only from settlements");
-        assertEq(world.token().balanceOf(address(world.meta())), locked + fees, "escrow and fees");
-        assertEq(world.token().pulled(), witness.lockedEver(), "the pulled credits are the escrow");
-        assertEq(world.token().received(address(world)), world.withdrawn(), "the admin's share");
+        uint256 fees = handler.meta().accruedFees();
+        assertEq(
+            fees, witness.feesEver() - handler.withdrawnFees(), "fees come only from settlements"
+        );
+        assertEq(
+            handler.token().balanceOf(address(handler.meta())),
+            locked + fees,
+            "balance = escrow of hot jobs + fees"
+        );
+        assertEq(
+            handler.token().sentToGrid(),
+            witness.lockedEver(),
+            "credits taken from customers = credits ever locked"
+        );
+        assertEq(
+            handler.token().sentByGrid(address(handler)),
+            handler.withdrawnFees(),
+            "the admin received exactly the withdrawn fees"
+        );
         for (uint256 i = 0; i < 3; ++i) {
-            _assertReceived(world.customers(i));
-            _assertReceived(world.providers(i));
+            _assertReceived(handler.customers(i));
+            _assertReceived(handler.providers(i));
         }
     }
 
-    /// @notice Invariants 4, 5, 7, 8, 11, 14 and 21, as rules of the witness; 13, 15 and 27, as
-    /// rules of the actions.
+    /// @notice The witness checks invariants 4, 5, 7, 8, 11, 14 and 21. The actions of the handler
+    /// check 13, 15 and 27.
     function invariant_no_rule_is_broken() public view {
-        _assertRules();
+        _assertNoRuleIsBroken();
     }
 
     /// @notice Invariants 6, 11 and 21.
     function invariant_records_match_the_witness() public view {
-        Witness.Book[] memory books = world.witness().books();
-        JobTerms[] memory terms = world.repository().termsMany(_ids(books.length));
-        for (uint256 i = 0; i < books.length; ++i) {
-            assertEq(uint256(terms[i].status), uint256(books[i].status), "status");
-            assertEq(terms[i].customer, books[i].customer, "customer");
-            assertEq(terms[i].provider, books[i].provider, "provider");
-            assertEq(terms[i].pricePerMinute, books[i].price, "price");
-            assertEq(terms[i].maxCost, books[i].locked, "escrow");
-            bool isPending = _waits(books[i], books[i].provider, IProviderJobQueues.Kind.TOP_UP);
-            JobId id = JobId.wrap(bytes32(i + 1));
-            assertTrue(
-                world.repository().isToppedUp(id, books[i].provider) == isPending, "pending top-up"
-            );
+        Witness.JobRecord[] memory jobRecords = handler.witness().jobRecords();
+        JobTerms[] memory terms = handler.repository().termsMany(_ids(jobRecords.length));
+        for (uint256 i = 0; i < jobRecords.length; ++i) {
+            assertEq(uint256(terms[i].status), uint256(jobRecords[i].status), "status");
+            assertEq(terms[i].customer, jobRecords[i].customer, "customer");
+            assertEq(terms[i].provider, jobRecords[i].provider, "provider");
+            assertEq(terms[i].pricePerMinute, jobRecords[i].price, "price");
+            assertEq(terms[i].maxCost, jobRecords[i].locked, "escrow");
+            address provider = jobRecords[i].provider;
+            bool isPending =
+                _belongsInQueue(jobRecords[i], provider, IProviderJobQueues.Kind.TOP_UP);
+            bool isReported = handler.repository().isToppedUp(JobId.wrap(bytes32(i + 1)), provider);
+            assertTrue(isReported == isPending, "pending top-up");
         }
     }
 
     /// @notice Invariants 18, 20 and 22.
     function invariant_queues_have_exactly_the_waiting_jobs() public view {
-        Witness.Book[] memory books = world.witness().books();
+        Witness.JobRecord[] memory jobRecords = handler.witness().jobRecords();
         for (uint256 i = 0; i < 3; ++i) {
-            address provider = world.providers(i);
-            (, int128 pushed) = world.queues().providerClaimableJobsQueues(provider);
+            address provider = handler.providers(i);
+            // The end position of a queue is the number of entries that were ever added.
+            (, int128 end) = handler.queues().providerClaimableJobsQueues(provider);
             assertEq(
-                uint128(pushed), world.witness().matchesOf(provider), "one entry for each match"
+                uint128(end),
+                handler.witness().matchesByProvider(provider),
+                "one entry for each match"
             );
-            _assertQueue(books, provider, IProviderJobQueues.Kind.CLAIMABLE);
-            _assertQueue(books, provider, IProviderJobQueues.Kind.CANCELLING);
-            _assertQueue(books, provider, IProviderJobQueues.Kind.TOP_UP);
+            _assertQueue(jobRecords, provider, IProviderJobQueues.Kind.CLAIMABLE);
+            _assertQueue(jobRecords, provider, IProviderJobQueues.Kind.CANCELLING);
+            _assertQueue(jobRecords, provider, IProviderJobQueues.Kind.TOP_UP);
         }
     }
 
-    /// @dev Each visible entry is of a job of that provider in the right state. Every such job is
-    /// visible, except one whose request to cancel was already claimed.
+    /// @dev The job of each visible entry belongs to the provider and is in the state of this
+    /// queue. Every such job is visible. An exception is the cancel queue, because a provider may
+    /// have claimed the entry of a job that is still in such a state.
     function _assertQueue(
-        Witness.Book[] memory books,
+        Witness.JobRecord[] memory jobRecords,
         address provider,
         IProviderJobQueues.Kind kind
     ) private view {
-        JobId[] memory ids = world.queues().peek(kind, provider, type(uint256).max);
-        bool isClaimed = kind == IProviderJobQueues.Kind.CANCELLING;
-        bool[] memory isListed = new bool[](books.length);
+        JobId[] memory ids = handler.queues().peek(kind, provider, type(uint256).max);
+        bool isCancelQueue = kind == IProviderJobQueues.Kind.CANCELLING;
+        bool[] memory isListed = new bool[](jobRecords.length);
         for (uint256 i = 0; i < ids.length; ++i) {
             uint256 index = uint256(JobId.unwrap(ids[i])) - 1;
-            assertTrue(_waits(books[index], provider, kind), "a visible entry waits");
-            assertTrue(!isClaimed || !isListed[index], "a cancellation is claimed once");
+            assertTrue(
+                _belongsInQueue(jobRecords[index], provider, kind),
+                "the job of a visible entry is in the state of this queue"
+            );
+            if (isCancelQueue) assertTrue(!isListed[index], "a job has one cancel entry");
             isListed[index] = true;
         }
+        if (isCancelQueue) return;
         for (uint256 i = 0; i < isListed.length; ++i) {
-            assertTrue(
-                isClaimed || isListed[i] == _waits(books[i], provider, kind),
-                "a waiting entry is visible"
-            );
+            bool isExpected = _belongsInQueue(jobRecords[i], provider, kind);
+            assertTrue(isListed[i] == isExpected, "a job in the state of this queue is visible");
         }
     }
 
-    function _waits(Witness.Book memory b, address provider, IProviderJobQueues.Kind kind)
-        private
-        pure
-        returns (bool)
-    {
-        if (b.provider != provider) return false;
-        if (kind == IProviderJobQueues.Kind.CLAIMABLE) return b.status == JobStatus.META_SCHEDULED;
-        bool isClaimed = b.status == JobStatus.SCHEDULED || b.status == JobStatus.RUNNING;
-        if (kind == IProviderJobQueues.Kind.TOP_UP) return isClaimed && b.notified != b.locked;
-        return b.status == JobStatus.CANCELLED || b.status == JobStatus.PANICKED
-            || b.status == JobStatus.RUNNING;
+    function _belongsInQueue(
+        Witness.JobRecord memory job,
+        address provider,
+        IProviderJobQueues.Kind kind
+    ) private pure returns (bool) {
+        if (job.provider != provider) return false;
+        if (kind == IProviderJobQueues.Kind.CLAIMABLE) {
+            return job.status == JobStatus.META_SCHEDULED;
+        }
+        if (kind == IProviderJobQueues.Kind.TOP_UP) {
+            bool isClaimed = job.status == JobStatus.SCHEDULED || job.status == JobStatus.RUNNING;
+            // The provider has not been notified of the whole escrow.
+            return isClaimed && job.notified != job.locked;
+        }
+        // The cancel queue. A request to cancel a running job does not change its state.
+        return job.status == JobStatus.CANCELLED || job.status == JobStatus.PANICKED
+            || job.status == JobStatus.RUNNING;
+    }
+
+    function _isHot(JobStatus status) private pure returns (bool) {
+        return status < JobStatus.CANCELLED;
     }
 
     function _assertReceived(address account) private view {
         assertEq(
-            world.token().received(account), world.witness().owed(account), "all debts are paid"
+            handler.token().sentByGrid(account),
+            handler.witness().owedEver(account),
+            "the account received exactly what the escrow owed it"
         );
     }
 
-    function _assertRules() private view {
-        _assertNone(world.witness().violation());
-        _assertNone(world.violation());
+    function _assertNoRuleIsBroken() private view {
+        _assertEmpty(handler.witness().violation());
+        _assertEmpty(handler.violation());
     }
 
-    function _assertNone(string memory violation) private pure {
+    function _assertEmpty(string memory violation) private pure {
         assertTrue(bytes(violation).length == 0, violation);
     }
 
-    function _assertEndedStay() private view {
-        Witness.Book[] memory books = world.witness().books();
-        for (uint256 i = 0; i < books.length; ++i) {
-            assertEq(books[i].seal, world.witness().sealOf(i + 1), "an ended job does not change");
+    function _assertEndedJobsUnchanged() private view {
+        Witness.JobRecord[] memory jobRecords = handler.witness().jobRecords();
+        for (uint256 i = 0; i < jobRecords.length; ++i) {
+            assertEq(
+                jobRecords[i].hashAtEnd,
+                handler.witness().hashOf(i + 1),
+                "an ended job does not change"
+            );
         }
     }
 

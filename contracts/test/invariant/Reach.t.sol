@@ -4,16 +4,16 @@ pragma solidity 0.8.37;
 import {Base} from "../Base.sol";
 import {Ending} from "./Ending.sol";
 
-/// @notice Campaigns show little if they reach few states. Here a campaign of the size that CI
-/// runs, with the same actions chosen in the same way, must make every legal transition and try
-/// every attack.
+/// @notice A campaign that reaches few states detects few faults. This campaign has the size of a
+/// campaign in CI and draws the same actions at random. It must make every legal transition and
+/// every attack, and reach every other situation that is listed here.
 contract ReachTest is Base {
     uint256 private constant RUNS = 64;
     uint256 private constant DEPTH = 32;
     uint256 private constant STATES = 9;
 
-    Ending private world;
-    string[] private attacks = [
+    Ending private handler;
+    string[] private situations = [
         "bill above the time since the start",
         "call during a transfer",
         "successful call during a transfer",
@@ -26,7 +26,7 @@ contract ReachTest is Base {
         "match to an invalid provider refused",
         "panic of a running job",
         "payment refused",
-        "price above what the match accepts",
+        "price above the maximum of the match",
         "request to cancel a run",
         "run expired",
         "settlement by a removed provider",
@@ -35,48 +35,47 @@ contract ReachTest is Base {
     ];
 
     function setUp() public {
-        world = new Ending();
-        world.open();
+        handler = new Ending();
+        handler.createJobs();
     }
 
     function test_a_campaign_makes_every_legal_transition_and_every_attack() public {
-        uint256[] memory moves = new uint256[](STATES * STATES);
-        uint256[] memory seen = new uint256[](attacks.length);
-        bytes4[] memory actions = world.actions();
+        uint256[] memory transitions = new uint256[](STATES * STATES);
+        uint256[] memory occurrences = new uint256[](situations.length);
+        bytes4[] memory actions = handler.actions();
         uint256 seed = 0;
 
         for (uint256 run = 0; run < RUNS; ++run) {
-            uint256 start = vm.snapshotState();
+            uint256 snapshot = vm.snapshotState();
             for (uint256 step = 0; step < DEPTH; ++step) {
                 seed = uint256(keccak256(abi.encode(seed)));
                 bytes4 action = actions[seed % actions.length];
                 seed = uint256(keccak256(abi.encode(seed)));
                 bytes memory call =
                     abi.encodeWithSelector(action, seed, keccak256(abi.encode(seed, "tokenSeed")));
-                (bool ok,) = address(world).call(call);
+                (bool ok,) = address(handler).call(call);
                 assertTrue(ok, "an action does not revert");
             }
-            _count(moves, seen);
-            vm.revertToState(start); // Memory is not reverted.
+            _count(transitions, occurrences);
+            vm.revertToState(snapshot); // Resets the contracts, but not the local variables.
         }
 
-        for (uint256 i = 0; i < attacks.length; ++i) {
-            assertTrue(seen[i] > 0, attacks[i]);
+        for (uint256 i = 0; i < situations.length; ++i) {
+            assertTrue(occurrences[i] > 0, situations[i]);
         }
-        for (uint256 i = 0; i < moves.length; ++i) {
-            bool isLegal = world.witness().isLegal(i / STATES, i % STATES);
-            assertTrue(
-                isLegal == (moves[i] > 0), isLegal ? "a legal move is missing" : "an illegal move"
-            );
+        for (uint256 i = 0; i < transitions.length; ++i) {
+            bool isLegal = handler.witness().isLegal(i / STATES, i % STATES);
+            if (isLegal) assertTrue(transitions[i] > 0, "a legal transition is missing");
+            else assertEq(transitions[i], 0, "an illegal transition");
         }
     }
 
-    function _count(uint256[] memory moves, uint256[] memory seen) private view {
-        for (uint256 i = 0; i < seen.length; ++i) {
-            seen[i] += world.seen(attacks[i]);
+    function _count(uint256[] memory transitions, uint256[] memory occurrences) private view {
+        for (uint256 i = 0; i < occurrences.length; ++i) {
+            occurrences[i] += handler.occurrences(situations[i]);
         }
-        for (uint256 i = 0; i < moves.length; ++i) {
-            moves[i] += world.witness().moves(i / STATES, i % STATES);
+        for (uint256 i = 0; i < transitions.length; ++i) {
+            transitions[i] += handler.witness().transitions(i / STATES, i % STATES);
         }
     }
 }

@@ -10,23 +10,25 @@ import {Job, JobId, JobStatus} from "../../src/Types.sol";
 /// @dev A broken rule is recorded and does not revert: the contracts would handle a revert as a
 /// failed call and discard the record.
 contract Witness {
-    struct Book {
+    struct JobRecord {
         address customer;
         address provider;
         JobStatus status;
         uint256 price;
-        uint256 locked;
-        uint256 notified;
+        uint256 locked; // The escrow with all top-ups.
+        uint256 notified; // The part of the escrow that the provider has been notified of.
         uint256 claimedAt;
         uint256 startedAt;
         uint256 paid;
         uint256 fee;
         uint256 refunded;
-        bytes32 seal;
+        bytes32 hashAtEnd; // The result of hashOf when the job ended.
     }
 
-    /// @dev Bit `to` of mask `from`: the table of legal transitions, as in the specification.
-    uint16[9] private LEGAL = [0x112, 0x115, 0x159, 0x1F0, 0, 0, 0, 0, 0];
+    /// @dev The table of legal transitions, as in the specification: bit `to` of element `from` is
+    /// set if the transition is legal. For example, 0x112 allows the transitions from PENDING to
+    /// META_SCHEDULED (bit 1), CANCELLED (bit 4) and PANICKED (bit 8).
+    uint16[9] private LEGAL_TRANSITIONS = [0x112, 0x115, 0x159, 0x1F0, 0, 0, 0, 0, 0];
     uint256 private constant SECONDS_PER_MINUTE = 60;
 
     JobRepository private immutable REPOSITORY;
@@ -35,11 +37,11 @@ contract Witness {
     uint256 public count;
     uint256 public lockedEver;
     uint256 public feesEver;
-    mapping(uint256 id => Book) private _books;
-    /// @notice All credits that the escrow ever owed to an account.
-    mapping(address account => uint256) public owed;
-    mapping(address provider => uint256) public matchesOf;
-    mapping(uint256 from => mapping(uint256 to => uint256)) public moves;
+    mapping(uint256 id => JobRecord) private _jobRecords;
+    /// @notice All credits that the escrow ever owed to an account, in wei.
+    mapping(address account => uint256) public owedEver;
+    mapping(address provider => uint256) public matchesByProvider;
+    mapping(uint256 from => mapping(uint256 to => uint256)) public transitions;
     string public violation;
 
     constructor(JobRepository repository, Constants constants) {
@@ -55,110 +57,115 @@ contract Witness {
                 revert(add(answer, 32), mload(answer))
             }
         }
-        _note(msg.sig, input, answer);
+        _recordWrite(msg.sig, input, answer);
     }
 
-    function book(uint256 id) external view returns (Book memory) {
-        return _books[id];
+    function jobRecord(uint256 id) external view returns (JobRecord memory) {
+        return _jobRecords[id];
     }
 
     /// @notice All records of jobs; the index is the id minus 1.
-    function books() external view returns (Book[] memory all) {
-        all = new Book[](count);
+    function jobRecords() external view returns (JobRecord[] memory all) {
+        all = new JobRecord[](count);
         for (uint256 i = 0; i < all.length; ++i) {
-            all[i] = _books[i + 1];
+            all[i] = _jobRecords[i + 1];
         }
     }
 
     function isLegal(uint256 from, uint256 to) public view returns (bool) {
-        return LEGAL[from] >> to & 1 == 1;
+        return LEGAL_TRANSITIONS[from] >> to & 1 == 1;
     }
 
-    /// @notice A hash of the record, which must not change after the job has ended. It excludes a
-    /// flag that has no meaning then.
-    function sealOf(uint256 id) public view returns (bytes32) {
+    /// @notice A hash of a job's record, except its delegation flag. The hash must not change after
+    /// the job has ended. The flag may change then, but has no effect.
+    function hashOf(uint256 id) public view returns (bytes32) {
         Job memory job = REPOSITORY.get(JobId.wrap(bytes32(id)));
         job.cost.delegateSpendingAuthority = false;
         return keccak256(abi.encode(job));
     }
 
-    function _note(bytes4 call, bytes calldata input, bytes memory answer) private {
-        if (call == JobRepository.create.selector) {
-            return
-                _created(
-                    uint256(bytes32(answer)), address(uint160(_word(input, 0))), _word(input, 2)
-                );
+    function _recordWrite(bytes4 selector, bytes calldata input, bytes memory answer) private {
+        if (selector == JobRepository.create.selector) {
+            return _recordCreation(
+                uint256(bytes32(answer)), address(uint160(_word(input, 0))), _word(input, 2)
+            );
         }
-        if (input.length < 36) return;
-        Book storage b = _books[_word(input, 0)];
-        if (call == JobRepository.setMatched.selector) {
-            _move(b, JobStatus.META_SCHEDULED);
-            (b.provider, b.price) = (address(uint160(_word(input, 1))), _word(input, 2));
-            ++matchesOf[b.provider];
-        } else if (call == JobRepository.setUnmatched.selector) {
-            _move(b, JobStatus.PENDING);
-            (b.provider, b.price, b.claimedAt) = (address(0), 0, 0);
-        } else if (call == JobRepository.setClaimed.selector) {
-            _move(b, JobStatus.SCHEDULED);
-            (b.notified, b.claimedAt) = (b.locked, block.timestamp);
-        } else if (call == JobRepository.setRunning.selector) {
-            _move(b, JobStatus.RUNNING);
-            b.startedAt = _word(input, 1);
-            _rule(
-                b.claimedAt <= b.startedAt && b.startedAt <= block.timestamp,
+        if (input.length < 36) return; // A call without arguments writes no job.
+        JobRecord storage record = _jobRecords[_word(input, 0)];
+        if (selector == JobRepository.setMatched.selector) {
+            _changeStatus(record, JobStatus.META_SCHEDULED);
+            (record.provider, record.price) = (address(uint160(_word(input, 1))), _word(input, 2));
+            ++matchesByProvider[record.provider];
+        } else if (selector == JobRepository.setUnmatched.selector) {
+            _changeStatus(record, JobStatus.PENDING);
+            (record.provider, record.price, record.claimedAt) = (address(0), 0, 0);
+        } else if (selector == JobRepository.setClaimed.selector) {
+            _changeStatus(record, JobStatus.SCHEDULED);
+            (record.notified, record.claimedAt) = (record.locked, block.timestamp);
+        } else if (selector == JobRepository.setRunning.selector) {
+            _changeStatus(record, JobStatus.RUNNING);
+            record.startedAt = _word(input, 1);
+            _checkRule(
+                record.claimedAt <= record.startedAt && record.startedAt <= block.timestamp,
                 "start between claim and now"
             );
-        } else if (call == JobRepository.setEnded.selector) {
-            _ended(b, JobStatus(_word(input, 1)), _word(input, 2));
-            b.seal = sealOf(_word(input, 0));
-        } else if (call == JobRepository.addTopUp.selector) {
-            _rule(
-                b.status == JobStatus.SCHEDULED || b.status == JobStatus.RUNNING,
+        } else if (selector == JobRepository.setEnded.selector) {
+            _recordEnd(record, JobStatus(_word(input, 1)), _word(input, 2));
+            record.hashAtEnd = hashOf(_word(input, 0));
+        } else if (selector == JobRepository.addTopUp.selector) {
+            _checkRule(
+                record.status == JobStatus.SCHEDULED || record.status == JobStatus.RUNNING,
                 "top-up of a claimed job"
             );
-            b.locked += _word(input, 1);
+            record.locked += _word(input, 1);
             lockedEver += _word(input, 1);
-        } else if (call == JobRepository.takeTopUp.selector) {
-            (uint256 before, uint256 later) = abi.decode(answer, (uint256, uint256));
-            _rule(before == b.notified && later == b.locked, "every credit is emitted once");
-            b.notified = b.locked;
+        } else if (selector == JobRepository.takeTopUp.selector) {
+            (uint256 costBefore, uint256 costAfter) = abi.decode(answer, (uint256, uint256));
+            _checkRule(
+                costBefore == record.notified && costAfter == record.locked,
+                "every credit is emitted once"
+            );
+            record.notified = record.locked;
         }
     }
 
-    function _created(uint256 id, address customer, uint256 escrow) private {
-        _rule(id == ++count, "ids are consecutive");
-        Book storage b = _books[id];
-        (b.customer, b.locked) = (customer, escrow);
+    function _recordCreation(uint256 id, address customer, uint256 escrow) private {
+        _checkRule(id == ++count, "ids are consecutive");
+        JobRecord storage record = _jobRecords[id];
+        (record.customer, record.locked) = (customer, escrow);
         lockedEver += escrow;
     }
 
-    function _ended(Book storage b, JobStatus to, uint256 cost) private {
-        bool billed = b.status == JobStatus.RUNNING && to != JobStatus.PANICKED;
-        _move(b, to);
-        _rule(cost == 0 || billed, "no pay without a run or for a panic");
-        _rule(cost == 0 || b.claimedAt != 0, "no pay without a claim");
-        _rule(cost <= b.locked, "cost within the escrow");
-        _rule(
-            cost * SECONDS_PER_MINUTE <= (block.timestamp - b.startedAt) * b.price || cost == 0,
-            "cost within the time since the start"
-        );
-        b.fee = cost * CONSTANTS.deepsquareCut() / 100;
-        b.paid = cost - b.fee;
-        b.refunded = b.locked - cost;
-        feesEver += b.fee;
-        owed[b.provider] += b.paid;
-        owed[b.customer] += b.refunded;
+    function _recordEnd(JobRecord storage record, JobStatus to, uint256 cost) private {
+        bool isBillable = record.status == JobStatus.RUNNING && to != JobStatus.PANICKED;
+        _changeStatus(record, to);
+        if (cost != 0) {
+            _checkRule(isBillable, "no pay without a run or for a panic");
+            _checkRule(record.claimedAt != 0, "no pay without a claim");
+            uint256 elapsed = block.timestamp - record.startedAt;
+            _checkRule(
+                cost * SECONDS_PER_MINUTE <= elapsed * record.price,
+                "cost within the time since the start"
+            );
+        }
+        _checkRule(cost <= record.locked, "cost within the escrow");
+        record.fee = cost * CONSTANTS.deepsquareCut() / 100;
+        record.paid = cost - record.fee;
+        record.refunded = record.locked - cost;
+        feesEver += record.fee;
+        owedEver[record.provider] += record.paid;
+        owedEver[record.customer] += record.refunded;
     }
 
-    function _move(Book storage b, JobStatus to) private {
-        (uint256 from, uint256 next) = (uint256(b.status), uint256(to));
-        _rule(isLegal(from, next), "legal transition");
-        ++moves[from][next];
-        b.status = to;
+    function _changeStatus(JobRecord storage record, JobStatus to) private {
+        (uint256 from, uint256 next) = (uint256(record.status), uint256(to));
+        _checkRule(isLegal(from, next), "legal transition");
+        ++transitions[from][next];
+        record.status = to;
     }
 
-    function _rule(bool holds, string memory name) private {
-        if (!holds) violation = name;
+    function _checkRule(bool holds, string memory rule) private {
+        if (!holds) violation = rule;
     }
 
     function _word(bytes calldata input, uint256 index) private pure returns (uint256) {

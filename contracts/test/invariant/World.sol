@@ -32,7 +32,7 @@ abstract contract World is Base, IInterrupter {
     uint256 internal constant FUNDS = 1_000_000e18;
     uint256 internal constant MAX_JOBS = 20;
     bytes4 private constant PANIC = bytes4(keccak256("Panic(uint256)"));
-    uint256 private constant NO_SUCH_STATUS = 0x21;
+    uint256 private constant INVALID_ENUM_VALUE = 0x21;
 
     HostileToken public token = new HostileToken();
     Constants public constants = new Constants();
@@ -47,29 +47,31 @@ abstract contract World is Base, IInterrupter {
     address public matcher = address(new Actor());
     address public outsider = address(new Actor());
 
-    uint256 public withdrawn;
+    uint256 public withdrawnFees;
     uint256 public attempts;
     uint256 public successes;
     string public violation;
-    mapping(string what => uint256) public seen;
+    mapping(string situation => uint256) public occurrences;
 
     bool internal _isInterrupted;
-    bool internal _isHonest;
-    uint256 private _interruption;
+    bool internal _isTokenHonest;
+    uint256 private _interruptionSeed;
 
-    /// @dev Runs an action with a token that is hostile in three of eight cases.
+    /// @dev Runs an action with a token that is hostile in three of eight cases (moods 1 to 3).
     modifier withHostileToken(uint256 seed) {
-        uint256 mood = _part(seed, "mood") % 8;
-        _isHonest = mood == 0 || mood > 3;
-        _interruption = _part(seed, "interruption");
-        if (!_isHonest) token.plan(HostileToken.Mood(mood), _part(seed, "patience") % 2);
+        uint256 mood = _derive(seed, "mood") % 8;
+        _isTokenHonest = mood == 0 || mood > 3;
+        _interruptionSeed = _derive(seed, "interruption");
+        if (!_isTokenHonest) {
+            token.setMood(HostileToken.Mood(mood), _derive(seed, "honest transfers") % 2);
+        }
         _;
-        token.plan(HostileToken.Mood.HONEST, 0);
+        token.setMood(HostileToken.Mood.HONEST, 0);
     }
 
     constructor() {
-        IJobRepository books = IJobRepository(address(witness));
-        meta = new MetaScheduler(ICredit(address(token)), constants, manager, queues, books);
+        IJobRepository recorder = IJobRepository(address(witness));
+        meta = new MetaScheduler(ICredit(address(token)), constants, manager, queues, recorder);
         repository.grantRole(repository.METASCHEDULER_ROLE(), address(witness));
         manager.grantRole(manager.METASCHEDULER_CONTRACT_ROLE(), address(meta));
         queues.transferOwnership(address(meta));
@@ -91,7 +93,7 @@ abstract contract World is Base, IInterrupter {
     function interrupt() external {
         if (_isInterrupted) return;
         _isInterrupted = true;
-        _interrupt(_interruption);
+        _interrupt(_interruptionSeed);
         _isInterrupted = false;
     }
 
@@ -100,11 +102,11 @@ abstract contract World is Base, IInterrupter {
 
     // Calls.
 
-    /// @dev A failing call must have a reason, which clients decode, and must not fail by
-    /// arithmetic.
-    function _by(address who, address target, bytes memory call) internal returns (bool ok) {
+    /// @dev Calls a contract as an account. If the call fails, the revert data must have a reason
+    /// that clients can decode. An arithmetic error is not allowed.
+    function _callAs(address caller, address target, bytes memory call) internal returns (bool ok) {
         bytes memory answer;
-        (ok, answer) = Actor(who).act(target, call);
+        (ok, answer) = Actor(caller).act(target, call);
         ++attempts;
         if (ok) {
             ++successes;
@@ -114,61 +116,64 @@ abstract contract World is Base, IInterrupter {
         if (bytes4(answer) != PANIC) return false;
         uint256 code;
         assembly ("memory-safe") {
-            code := mload(add(answer, 36))
+            code := mload(add(answer, 36)) // Skips the length (32 bytes) and the selector (4).
         }
-        _expect(code == NO_SUCH_STATUS, "no failure by arithmetic");
+        _expect(code == INVALID_ENUM_VALUE, "the only panic is that of an invalid status");
     }
 
-    function _by(address who, bytes memory call) internal returns (bool) {
-        return _by(who, address(meta), call);
+    function _callAs(address caller, bytes memory call) internal returns (bool) {
+        return _callAs(caller, address(meta), call);
     }
 
     /// @dev Records a broken rule. It does not revert, because an action may run inside a call that
     /// ignores a revert.
-    function _expect(bool holds, string memory name) internal {
-        if (!holds) violation = name;
+    function _expect(bool holds, string memory rule) internal {
+        if (!holds) violation = rule;
     }
 
-    function _saw(bool happened, string memory what) internal {
-        if (happened) ++seen[what];
+    /// @dev Counts a situation that a campaign must reach (see Reach.t.sol).
+    function _countIf(bool happened, string memory situation) internal {
+        if (happened) ++occurrences[situation];
     }
 
     // Choices.
 
-    function _part(uint256 seed, string memory name) internal pure returns (uint256) {
+    /// @dev A number that depends on the seed and on the name of the choice.
+    function _derive(uint256 seed, string memory name) internal pure returns (uint256) {
         return uint256(keccak256(abi.encode(seed, name)));
     }
 
-    /// @dev In seven of eight cases a job in that state, if one exists; else any id, also of a job
-    /// that does not exist.
-    function _job(uint256 seed, JobStatus wanted)
+    /// @dev In seven of eight cases, the id of a job in the wanted state, if such a job exists.
+    /// Otherwise any id, even one without a job.
+    function _pickJob(uint256 seed, JobStatus wanted)
         internal
         view
-        returns (JobId, Witness.Book memory)
+        returns (JobId, Witness.JobRecord memory)
     {
         uint256 count = witness.count();
-        uint256 any = _part(seed, "job") % (count + 2);
-        if (_part(seed, "blind") % 8 != 0) {
+        uint256 anyId = _derive(seed, "job") % (count + 2);
+        if (_derive(seed, "any state") % 8 != 0) {
             for (uint256 i = 0; i < count; ++i) {
-                uint256 id = 1 + (any + i) % count;
-                Witness.Book memory b = witness.book(id);
-                if (b.status == wanted) return (JobId.wrap(bytes32(id)), b);
+                uint256 id = 1 + (anyId + i) % count;
+                Witness.JobRecord memory job = witness.jobRecord(id);
+                if (job.status == wanted) return (JobId.wrap(bytes32(id)), job);
             }
         }
-        return (JobId.wrap(bytes32(any)), witness.book(any));
+        return (JobId.wrap(bytes32(anyId)), witness.jobRecord(anyId));
     }
 
-    /// @dev In three of four cases the authorised account, else any account.
-    function _who(uint256 seed, address rightful) internal view returns (address) {
-        uint256 pick = _part(seed, "who") % 16;
-        if (pick < 12 && rightful != address(0)) return rightful;
+    /// @dev In three of four cases, the authorised account. Otherwise any account.
+    function _pickCaller(uint256 seed, address authorised) internal view returns (address) {
+        uint256 pick = _derive(seed, "who") % 16;
+        if (pick < 12 && authorised != address(0)) return authorised;
         if (pick % 4 == 0) return customers[pick / 4 % 3];
         if (pick % 4 == 1) return providers[pick / 4 % 3];
-        return pick % 4 == 2 ? matcher : outsider;
+        if (pick % 4 == 2) return matcher;
+        return outsider;
     }
 
     function _prices(uint256 seed) internal pure returns (ProviderPrices memory) {
-        uint256 kind = _part(seed, "prices") % 8;
+        uint256 kind = _derive(seed, "prices") % 8;
         if (kind == 0) return ProviderPrices(0, 0, 0);
         if (kind == 1) return ProviderPrices(1, 1, 1);
         if (kind == 2) return ProviderPrices(type(uint72).max, type(uint72).max, type(uint56).max);
@@ -176,10 +181,10 @@ abstract contract World is Base, IInterrupter {
     }
 
     function _definition(uint256 seed) internal pure returns (JobDefinition memory result) {
-        result.gpus = uint64(_part(seed, "gpus") % 3);
-        result.memPerCpu = uint64(_part(seed, "memory") % 1000);
-        result.cpusPerTask = uint64(1 + _part(seed, "cpus") % 4);
-        result.ntasks = uint64(1 + _part(seed, "tasks") % 3);
+        result.gpus = uint64(_derive(seed, "gpus") % 3);
+        result.memPerCpu = uint64(_derive(seed, "memory") % 1000);
+        result.cpusPerTask = uint64(1 + _derive(seed, "cpus") % 4);
+        result.ntasks = uint64(1 + _derive(seed, "tasks") % 3);
         result.batchLocationHash = "abcdefghijklmnopqrstuv";
     }
 
@@ -187,7 +192,7 @@ abstract contract World is Base, IInterrupter {
 
     function _fund(address customer) private {
         token.mint(customer, FUNDS);
-        _by(
+        _callAs(
             customer,
             address(token),
             abi.encodeCall(token.approve, (address(meta), type(uint256).max))
@@ -195,7 +200,7 @@ abstract contract World is Base, IInterrupter {
     }
 
     function _join(address provider, ProviderPrices memory prices) internal {
-        _by(
+        _callAs(
             provider,
             address(manager),
             abi.encodeCall(manager.register, (_hardware(), prices, new Label[](0)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rights of callers: roles as in OpenZeppelin 4's AccessControl, owners as in its Ownable."""
+"""The rights of callers: roles and owners, as in OpenZeppelin 4 (AccessControl and Ownable)."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def offer_ownership(model: ContractModel, account: str, *, contract: str) -> Non
 
 def accept_ownership(model: ContractModel, *, contract: str) -> None:
     """Accept the ownership of a contract that the owner offered to the caller."""
-    offered = model.state.offers.get(contract, NOBODY)
-    require(model.sender == offered, "Ownable2Step: caller is not the new owner")
+    new_owner = model.state.offers.get(contract, NOBODY)
+    require(model.sender == new_owner, "Ownable2Step: caller is not the new owner")
     _set_owner(model, contract, model.sender)
 
 
@@ -89,12 +89,12 @@ def _set_owner(model: ContractModel, contract: str, account: str) -> None:
 
 
 def refuse_all_accounts(model: ContractModel, *_: object, contract: str, role: bytes) -> None:
-    """Refuse every account. Only another contract of the grid has the role."""
+    """Refuse the caller. Only another contract of the grid has the role."""
     require_role(model, contract, role)
     raise AssertionError(f"{model.sender} has a role in {contract} that no account may have")
 
 
 def refuse_non_owners(model: ContractModel, *_: object, contract: str) -> None:
-    """Refuse every account. The owner is another contract of the grid."""
+    """Refuse the caller. The owner is another contract of the grid."""
     require_owner(model, contract)
-    raise AssertionError(f"{model.sender} owns {contract}, which no account may")
+    raise AssertionError(f"{model.sender} owns {contract}, which no account may own")

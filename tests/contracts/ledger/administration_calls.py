@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class AdministrationCalls:
-    """A source of random calls that change the set-up of the grid, not a job.
+    """A source of random calls that change the set-up of the grid. They change no job.
 
     Args:
         random: The source of randomness.
@@ -60,7 +60,7 @@ class AdministrationCalls:
         return self.open_or_close()
 
     def set_constant(self) -> Call:
-        """Set a constant to a bound, to a value just outside the bounds, or near its default."""
+        """Set a constant to a bound, just outside its bounds, or to its default or one more."""
         name = self._random.choice(list(constants.DEFAULTS))
         minimum, maximum = constants.BOUNDS[name]
         default = constants.DEFAULTS[name]
@@ -74,9 +74,10 @@ class AdministrationCalls:
     def change_owner(self) -> Call:
         """Offer, transfer or renounce the ownership of a contract."""
         contract = self._random.choice(["Constants", "Credit"])
-        function = self._random.choice(
+        weighted_functions = (
             ["offerOwnership"] * 4 + ["transferOwnership"] * 2 + ["renounceOwnership"]
         )
+        function = self._random.choice(weighted_functions)
         arguments: tuple[str, ...] = ()
         if function != "renounceOwnership":
             arguments = (self._random.choice([self._random_calls.account(), NOBODY]),)
@@ -110,8 +111,8 @@ class AdministrationCalls:
     # Calls about providers' standing.
 
     def change_standing(self) -> Call:
-        """Approve, remove, ban or unban a provider. The standing of the provider usually fits."""
-        is_suitable: dict[str, Callable[[str], bool]] = {
+        """Approve, remove, ban or unban a provider, usually one for which the call is valid."""
+        is_valid: dict[str, Callable[[str], bool]] = {
             "approve": lambda provider: provider in self._model.state.waiting,
             "remove": lambda provider: providers.standing(self._model, provider).approved,
             "ban": lambda provider: providers.is_joined(self._model, provider),
@@ -120,7 +121,7 @@ class AdministrationCalls:
         function = self._random.choice(["approve", "approve", "remove", "ban", "unban"])
         candidates = list(self._accounts.providers)
         if self._random.random() >= 0.2:
-            candidates = list(filter(is_suitable[function], candidates))
+            candidates = list(filter(is_valid[function], candidates))
         sender = self._random.choice(
             [self._accounts.operator.address, self._accounts.admin.address]
         )
@@ -167,7 +168,7 @@ class AdministrationCalls:
         return Call(customer, "Credit", "approve", (self._model.grid, amount))
 
     def permit(self) -> Call:
-        """Set an allowance with a permit that another account sends."""
+        """Set an allowance with a customer's permit. Any account sends the call."""
         customer = self._random.choice(self._accounts.customers)
         value = self._random.choice([0, 200 * COIN, MAX_UINT])
         owner = self._random.choice([customer, customer, ""])

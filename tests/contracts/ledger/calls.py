@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models of the contracts' functions, and a call that the model and the chain can execute."""
+"""The models of the contracts' functions, and calls that the model and the chain can execute."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def _ownership(contract: str) -> dict[str, ModelFunction]:
     }
 
 
-_NO_WRITER = partial(
+_REFUSE_NON_WRITER = partial(
     access.refuse_all_accounts, contract="JobRepository", role=access.META_SCHEDULER_ROLE
 )
-_NO_COUNTER = partial(
+_REFUSE_NON_METASCHEDULER = partial(
     access.refuse_all_accounts, contract="ProviderManager", role=access.CONTRACT_ROLE
 )
-_NO_OWNER = partial(access.refuse_non_owners, contract="ProviderJobQueues")
-_WRITERS_OF_RECORDS = (
+_REFUSE_NON_OWNER = partial(access.refuse_non_owners, contract="ProviderJobQueues")
+_RECORD_FUNCTIONS = (
     "create",
     "setMatched",
     "setUnmatched",
@@ -101,14 +101,18 @@ MODEL_FUNCTIONS: dict[str, dict[str, ModelFunction]] = {
         "remove": providers.remove,
         "ban": providers.ban,
         "unban": providers.unban,
-        "incJobCount": _NO_COUNTER,
+        "incJobCount": _REFUSE_NON_METASCHEDULER,
         **_roles("ProviderManager"),
     },
     "JobRepository": {
-        **dict.fromkeys(_WRITERS_OF_RECORDS, _NO_WRITER),
+        **dict.fromkeys(_RECORD_FUNCTIONS, _REFUSE_NON_WRITER),
         **_roles("JobRepository"),
     },
-    "ProviderJobQueues": {"push": _NO_OWNER, "pop": _NO_OWNER, **_ownership("ProviderJobQueues")},
+    "ProviderJobQueues": {
+        "push": _REFUSE_NON_OWNER,
+        "pop": _REFUSE_NON_OWNER,
+        **_ownership("ProviderJobQueues"),
+    },
     "Constants": {**_setters(), **_ownership("Constants")},
     "Credit": {
         "transfer": credit.transfer,
@@ -164,7 +168,7 @@ class Call:
 
 
 def describe(value: Any) -> str:
-    """Return a short text for a value, with ids as numbers and with truncated long texts."""
+    """Return a short text for a value. Ids are written as numbers, and long texts are truncated."""
     if isinstance(value, tuple):
         return f"({', '.join(map(describe, value))})"
     if isinstance(value, bytes) and len(value) == 32:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A campaign plays sequences of calls, each from the same initial state of the grid."""
+"""A campaign: sequences of calls, each played from the same initial state of the grid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridstead.adapters.chain.node import Node
 
 
 class Campaign:
-    """A new grid that plays sequences of calls.
+    """A new grid on which sequences of calls are played.
 
     Args:
         node: A new anvil.
@@ -37,7 +37,7 @@ class Campaign:
             self.replay.play(call)
         self.replay.compare_all()
         self._chain.save()
-        self._initial = self._model.state.copy(), self._model.block, self._model.now
+        self._initial_model = self._model.state.copy(), self._model.block, self._model.now
 
     def play(self, seed: int) -> None:
         """Restore the initial state and play one sequence.
@@ -47,14 +47,14 @@ class Campaign:
                 calls.
         """
         self._chain.restore()
-        state, self._model.block, self._model.now = self._initial
+        state, self._model.block, self._model.now = self._initial_model
         self._model.state = state.copy()
-        played = []
+        played_calls = []
         try:
             for call in Player(seed, self._model, self._accounts).calls():
-                played.append(call)
+                played_calls.append(call)
                 self.replay.play(call)
             self.replay.compare_all()
         except AssertionError as err:
             environment = f"GRIDSTEAD_LEDGER_SEED={seed} GRIDSTEAD_LEDGER_SEQUENCES=1"
-            raise Disagreement("\n".join([environment, *map(str, played), str(err)])) from err
+            raise Disagreement("\n".join([environment, *map(str, played_calls), str(err)])) from err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the chain: sends one transaction per block, reads the results and the views."""
+"""A client of the chain: it sends one transaction per block, and reads results and views."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from gridstead.domain.transactions.outbox import Fees
 
 GAS = 20_000_000
 FEES = Fees(max_fee=10**12, tip=10**9)
+# The options of debug_traceTransaction that return the transaction without its inner calls.
 _TOP_CALL = {"tracer": "callTracer", "tracerConfig": {"onlyTopCall": True}}
 
 
@@ -49,7 +50,7 @@ class Chain:
         self._wallets = {wallet.address: wallet for wallet in wallets}
         self._nonces = dict.fromkeys(self._wallets, 0)
         self._addresses: dict[str, str] = {}
-        self._saved: tuple[str, dict[str, int]] | None = None
+        self._snapshot: tuple[str, dict[str, int]] | None = None
 
     def head(self) -> tuple[int, int]:
         """Return the number and the Unix time of the newest block."""
@@ -63,7 +64,7 @@ class Chain:
         return self._addresses[name]
 
     def send(self, call: Call, *, time: int) -> MinedCall:
-        """Mine the empty blocks of a call, then the call in a block with this Unix time."""
+        """Mine ``call.blocks`` - 1 empty blocks and then the call, all with this Unix time."""
         self._node.ask("evm_setNextBlockTimestamp", time)
         for _ in range(call.blocks - 1):
             self._node.ask("evm_mine")
@@ -88,12 +89,12 @@ class Chain:
 
     def save(self) -> None:
         """Take a snapshot of the chain."""
-        self._saved = (self._node.ask("evm_snapshot"), dict(self._nonces))
+        self._snapshot = (self._node.ask("evm_snapshot"), dict(self._nonces))
 
     def restore(self) -> None:
-        """Restore the snapshot."""
-        snapshot, self._nonces = self._saved
-        self._node.ask("evm_revert", snapshot)
+        """Restore the snapshot, and take it again, because the node deletes a restored snapshot."""
+        snapshot_id, self._nonces = self._snapshot
+        self._node.ask("evm_revert", snapshot_id)
         self.save()
 
     def _transact(self, sender: str, to: str, data: str) -> Mapping[str, Any]:

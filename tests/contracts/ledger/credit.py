@@ -19,7 +19,7 @@ def transfer(model: ContractModel, to: str, amount: int) -> None:
 
 
 def transfer_from(model: ContractModel, source: str, to: str, amount: int) -> None:
-    """Transfer credits of another account within the caller's allowance."""
+    """Transfer credits of another account, at most the caller's allowance."""
     spend(model, model.sender, source, to, amount)
 
 
@@ -54,9 +54,11 @@ def mint(model: ContractModel, account: str, amount: int) -> None:
     model.emit(CREDIT, "Transfer", NOBODY, account, amount)
 
 
-def use_permit(model: ContractModel, owner: str, spender: str, value: int, *signed: Any) -> None:
-    """Set the allowance that the owner signed. ``signed`` contains the deadline, v, r and s."""
-    deadline, v, r, s = signed
+def use_permit(
+    model: ContractModel, owner: str, spender: str, value: int, *permit_values: Any
+) -> None:
+    """Set the allowance that the owner signed. ``permit_values``: deadline, v, r, s."""
+    deadline, v, r, s = permit_values
     require(model.now <= deadline, "ERC20Permit: expired deadline")
     require(int.from_bytes(s) <= permit.HALF_CURVE_ORDER, "ECDSA: invalid signature 's' value")
     nonce = model.state.permits_used.get(owner, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of contract MetaScheduler: the rights of callers. Module steps has the effects."""
+"""The model of contract MetaScheduler. It checks the callers; module steps has the effects."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ def request(
 
 def request_with_permit(model: ContractModel, *arguments: object) -> None:
     """Use a permit for exactly the escrow and request a job. A failed permit is ignored."""
-    request_arguments, signed = arguments[:4], arguments[4:]
+    request_arguments, permit_values = arguments[:4], arguments[4:]
     escrow = request_arguments[1]
-    model.attempt(lambda: credit.use_permit(model, model.sender, model.grid, escrow, *signed))
+    model.attempt(
+        lambda: credit.use_permit(model, model.sender, model.grid, escrow, *permit_values)
+    )
     request(model, *request_arguments)
 
 
@@ -64,9 +66,8 @@ def cancel(model: ContractModel, job_id: bytes) -> None:
 
 def top_up(model: ContractModel, job_id: bytes, amount: int) -> None:
     """Add credits of the caller to the escrow of a job."""
-    steps.top_up(
-        model, steps.require_top_up_allowed(records.find(model, job_id)), model.sender, amount
-    )
+    job = steps.require_top_up_allowed(records.find(model, job_id))
+    steps.top_up(model, job, model.sender, amount)
 
 
 def top_up_delegate(model: ContractModel, job_id: bytes) -> None:
@@ -75,8 +76,8 @@ def top_up_delegate(model: ContractModel, job_id: bytes) -> None:
     The call is refused if the paid time that remains exceeds a slice.
     """
     job = records.find(model, job_id)
-    is_party = model.sender in (job.customer, job.provider)
-    if not is_party and not has_role(model, GRID, META_SCHEDULER_ROLE):
+    is_customer_or_provider = model.sender in (job.customer, job.provider)
+    if not is_customer_or_provider and not has_role(model, GRID, META_SCHEDULER_ROLE):
         raise Refused("CustomerMetaSchedulerProviderOnly")
     if not may_spend(job):
         raise Refused("NoSpendingAuthority")
@@ -89,7 +90,7 @@ def top_up_delegate(model: ContractModel, job_id: bytes) -> None:
 
 
 def set_delegation(model: ContractModel, job_id: bytes, delegates: bool) -> None:  # noqa: FBT001
-    """Set whether other accounts may top up a job, which may have ended."""
+    """Set whether other accounts may top up a job. The call is also valid after the job ended."""
     records.change(model, _own_job(model, job_id), delegates=delegates)
 
 
@@ -119,7 +120,7 @@ def time_out(model: ContractModel, job_id: bytes) -> None:
 
 
 def panic(model: ContractModel, job_id: bytes, error: str) -> None:
-    """End a job in any state that is not an end state, with a full refund."""
+    """End a job in a hot state, with a full refund."""
     require_role(model, GRID, META_SCHEDULER_ROLE)
     job = records.find(model, job_id)
     _require_hot(job)
@@ -201,7 +202,7 @@ def set_status(
 
 
 def expire(model: ContractModel, job_id: bytes) -> None:
-    """Expire a job whose current state has timed out."""
+    """Expire a job after the timeout of its current state."""
     job = records.find(model, job_id)
     _require_hot(job)
     steps.expire(model, job)
@@ -242,7 +243,7 @@ def refuse_many(model: ContractModel, job_ids: Iterable[bytes]) -> None:
 
 
 def may_spend(job: Job) -> bool:
-    """Return whether the customer allows delegated top-ups and has not cancelled the job."""
+    """Return whether a delegated top-up is allowed: the customer agreed and has not cancelled."""
     return job.delegates and not job.cancel_requested
 
 

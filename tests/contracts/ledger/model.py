@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment of the modelled contracts: state, clock, caller, and emitted events."""
+"""The environment of the modelled contracts: state, clock, caller and emitted events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Refused(Exception):
 
 
 def require(condition: bool, message: str) -> None:  # noqa: FBT001
-    """Refuse the call with a message unless the condition holds, as Solidity's require."""
+    """Refuse the call with a message if the condition is false, as Solidity's require does."""
     if not condition:
         raise Refused("Error", message)
 
@@ -69,12 +69,12 @@ class ContractModel:
         self.events.append(LedgerEvent(contract, name, values))
 
     def attempt(self, action: Callable[[], object]) -> Refused | None:
-        """Run an action and return None, or undo its changes and return its refusal."""
-        state, count = self.state.copy(), len(self.events)
+        """Run an action. If it is refused, undo its changes and return the refusal, else None."""
+        state_before, event_count = self.state.copy(), len(self.events)
         try:
             action()
         except Refused as refused:
-            self.state = state
-            del self.events[count:]
+            self.state = state_before
+            del self.events[event_count:]
             return refused
         return None

@@ -16,15 +16,19 @@ PERMIT_TYPE_HASH = keccak(
 DOMAIN_TYPE_HASH = keccak(
     text="EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"
 )
-_WORD, _RECOVERY_BASE = "bytes32", 27
+_WORD = "bytes32"
+# v is 27 or 28; the library expects 0 or 1.
+_RECOVERY_BASE = 27
 
 
-def digest(credit: str, chain_id: int, permitted: tuple[str, str, int, int, int]) -> bytes:
-    """Return the digest of a permit. ``permitted`` is (owner, spender, value, nonce, deadline)."""
+def digest(credit: str, chain_id: int, permit_values: tuple[str, str, int, int, int]) -> bytes:
+    """Return the digest of a permit. The values are owner, spender, value, nonce and deadline."""
     domain = (DOMAIN_TYPE_HASH, keccak(text="Credit"), keccak(text="1"), chain_id, credit)
     separator = keccak(encode([_WORD, _WORD, _WORD, "uint256", "address"], domain))
     types = [_WORD, "address", "address", "uint256", "uint256", "uint256"]
-    return keccak(b"\x19\x01" + separator + keccak(encode(types, (PERMIT_TYPE_HASH, *permitted))))
+    return keccak(
+        b"\x19\x01" + separator + keccak(encode(types, (PERMIT_TYPE_HASH, *permit_values)))
+    )
 
 
 def sign(key: bytes, message: bytes) -> tuple[int, bytes, bytes]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A player draws the calls of a sequence. Most calls are sensible, some are random."""
+"""A player draws the calls of a sequence. Most calls are usually valid, and some are random."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Player:
     def __init__(self, seed: int, model: ContractModel, accounts: Accounts) -> None:
         self._random = Random(seed)
         self._random_calls = RandomCalls(self._random, model, accounts)
-        parts = (self._random, model, accounts, self._random_calls)
-        self._weights = _call_weights(SensibleCalls(*parts), AdministrationCalls(*parts))
+        arguments = (self._random, model, accounts, self._random_calls)
+        self._weights = _call_weights(SensibleCalls(*arguments), AdministrationCalls(*arguments))
 
     def calls(self) -> Iterator[Call]:
         """Yield calls. The choice of a call depends on the state after the previous call."""
@@ -54,10 +54,10 @@ class Player:
     def _with_wait(self, call: Call) -> Call:
         if call.wait or call.blocks > 1:
             return call
-        share = self._random.random()
-        if share < 0.5:
+        draw = self._random.random()
+        if draw < 0.5:
             return replace(call, wait=self._random.randint(0, 5))
-        if share < 0.9:
+        if draw < 0.9:
             return replace(call, wait=self._random.randint(6, 900))
         return replace(
             call, wait=self._random.randint(901, 9000), blocks=self._random.randint(1, 12)

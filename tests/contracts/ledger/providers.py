@@ -36,12 +36,11 @@ def register(model: ContractModel, hardware: tuple, prices: tuple, labels: tuple
     """Request the approval of the caller. A new request replaces the earlier one."""
     if standing(model, model.sender).banned:
         raise Refused("Banned")
-    nodes, *per_node = hardware
+    nodes, gpus, cpus, memory = hardware
     if nodes == 0:
         raise Refused("InvalidNodesCount")
-    if any(len(numbers) != nodes for numbers in per_node):
+    if (len(gpus), len(cpus), len(memory)) != (nodes, nodes, nodes):
         raise Refused("ArrayLengthMismatch")
-    _, cpus, memory = per_node
     if sum(cpus) == 0:
         raise Refused("InvalidTotalCpus")
     if sum(memory) == 0:
@@ -136,35 +135,37 @@ def _require_operator(model: ContractModel) -> None:
 
 def _check_prices(prices: tuple) -> Prices:
     gpu, cpu, memory = prices
-    fits = gpu <= MAX_UNIT_PRICE and cpu <= MAX_UNIT_PRICE and memory <= MAX_MEMORY_PRICE
-    require(fits, "ProviderManager: price above bound")
+    are_within_bounds = (
+        gpu <= MAX_UNIT_PRICE and cpu <= MAX_UNIT_PRICE and memory <= MAX_MEMORY_PRICE
+    )
+    require(are_within_bounds, "ProviderManager: price above bound")
     return Prices(gpu_per_min=gpu, cpu_per_min=cpu, memory_mb_per_min=memory)
 
 
 def _append_to_list(model: ContractModel, provider: str) -> None:
-    last = model.state.listed[-1][0] if model.state.listed else 0
+    last_id = model.state.listed[-1][0] if model.state.listed else 0
     model.state.listed_ever += 1
-    new_prices = model.state.listed_ever
-    model.state.listed += ((new_prices, provider),)
-    model.emit(MANAGER, "ObjectCreated", new_prices, bytes(12) + bytes.fromhex(provider[2:]))
-    if last:
-        model.emit(MANAGER, "ObjectsLinked", last, new_prices)
+    new_id = model.state.listed_ever
+    model.state.listed += ((new_id, provider),)
+    model.emit(MANAGER, "ObjectCreated", new_id, bytes(12) + bytes.fromhex(provider[2:]))
+    if last_id:
+        model.emit(MANAGER, "ObjectsLinked", last_id, new_id)
     else:
-        model.emit(MANAGER, "NewHead", new_prices)
-    model.emit(MANAGER, "NewTail", new_prices)
+        model.emit(MANAGER, "NewHead", new_id)
+    model.emit(MANAGER, "NewTail", new_id)
 
 
 def _remove_from_list(model: ContractModel, provider: str) -> None:
     ids, addresses = zip(*model.state.listed, strict=True)
     index = addresses.index(provider)
     removed_id = ids[index]
-    before = ids[index - 1] if index > 0 else 0
-    after = ids[index + 1] if index + 1 < len(ids) else 0
+    previous_id = ids[index - 1] if index > 0 else 0
+    next_id = ids[index + 1] if index + 1 < len(ids) else 0
     model.state.listed = model.state.listed[:index] + model.state.listed[index + 1 :]
-    if not before:
-        model.emit(MANAGER, "NewHead", after)
-    if before and after:
-        model.emit(MANAGER, "ObjectsLinked", before, after)
-    if not after:
-        model.emit(MANAGER, "NewTail", before)
+    if not previous_id:
+        model.emit(MANAGER, "NewHead", next_id)
+    if previous_id and next_id:
+        model.emit(MANAGER, "ObjectsLinked", previous_id, next_id)
+    if not next_id:
+        model.emit(MANAGER, "NewTail", previous_id)
     model.emit(MANAGER, "ObjectRemoved", removed_id)

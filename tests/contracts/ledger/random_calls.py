@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls: any function, any account, and arguments at and near the bounds."""
+"""Random calls of any function by any account. Many arguments are at or near a bound."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from tests.devnet import COIN
 
 from gridstead.adapters.chain.abi import artifact
 
+# The ABI types of four structs.
 DEFINITION = (
     "(uint64,uint64,uint64,uint64,string,uint8,(string,string)[],((string,string),bytes2)[])"
 )
 HARDWARE = "(uint64,uint64[],uint64[],uint64[])"
 PRICES = "(uint256,uint256,uint256)"
 LABELS = "(string,string)[]"
-# Only contracts of the grid may call these contracts. The admin could grant itself a role in them
-# and break the assumptions of the model, so it sends no calls to them.
+# Only contracts of the grid may call these contracts. The admin sends no calls to them: it could
+# grant itself a role and break the assumptions of the model.
 INTERNAL_CONTRACTS = ("JobRepository", "ProviderJobQueues")
 
 SCRIPT = "abcdefghijklmnopqrstuv"
@@ -51,7 +52,7 @@ BAD_DEFINITIONS = (
     (1, 100, 2, 3, SCRIPT, 4, (("k", "v" * 65),), ()),
     (1, 100, 2, 3, SCRIPT, 4, (), ((("k" * 65, "v"), b"<="),)),
 )
-HARDWARES = (
+HARDWARE_EXAMPLES = (
     setup.HARDWARE,
     (1, (0,), (1,), (1,)),
     (0, (), (), ()),
@@ -103,7 +104,7 @@ class RandomCalls:
     def arguments(self, contract: str, function: str) -> tuple:
         """Return arguments of a function."""
         inputs = artifact(contract).functions[function].inputs
-        values = tuple(self._draw_value(kind, function) for kind in inputs)
+        values = tuple(self._draw_value(abi_type, function) for abi_type in inputs)
         if function.endswith("WithPermit"):
             return values[:4] + self.signed_permit(values[1])
         return values
@@ -122,8 +123,8 @@ class RandomCalls:
     def signed_permit(self, value: int, owner: str = "") -> tuple[int, int, bytes, bytes]:
         """Return deadline, v, r and s of a permit for MetaScheduler.
 
-        The signer is the wallet with address ``owner``, or any wallet if ``owner`` is empty. A
-        permit of any wallet sometimes has an invalid s.
+        The signer is the wallet with address ``owner``. If ``owner`` is empty, any wallet signs,
+        and the signature sometimes has an invalid s.
         """
         deadline = self._model.now + self._random.choice([0, 10**6, 10**6, 10**6])
         wallet = self._random.choice(self._accounts.wallets)
@@ -131,26 +132,27 @@ class RandomCalls:
             if candidate.address == owner:
                 wallet = candidate
         nonce = self._model.state.permits_used.get(wallet.address, 0)
-        permitted = (wallet.address, self._model.grid, value, nonce, deadline)
-        digest = permit.digest(self._model.addresses["Credit"], self._model.chain_id, permitted)
+        permit_values = (wallet.address, self._model.grid, value, nonce, deadline)
+        digest = permit.digest(self._model.addresses["Credit"], self._model.chain_id, permit_values)
         v, r, s = permit.sign(self._accounts.key_of(wallet), digest)
         if not owner and self._random.random() < 0.3:
+            # The other valid s of the signature, which Credit refuses as malleable.
             s = (permit.CURVE_ORDER - int.from_bytes(s)).to_bytes(32)
         return deadline, v, r, s
 
-    def _draw_value(self, kind: str, function: str) -> Any:
-        """Return a value of a type."""
-        pool = self._values_by_type(function).get(kind)
-        if pool is not None:
-            return self._random.choice(pool)
-        if kind == "bytes32":
+    def _draw_value(self, abi_type: str, function: str) -> Any:
+        """Return a random value of an ABI type."""
+        examples = self._values_by_type(function).get(abi_type)
+        if examples is not None:
+            return self._random.choice(examples)
+        if abi_type == "bytes32":
             return self.job_id()
-        if kind == "address":
+        if abi_type == "address":
             return self._random.choice([self.account(), self.account(), NOBODY, self._model.grid])
-        if kind.endswith("[]"):
+        if abi_type.endswith("[]"):
             count = self._random.randint(0, 4)
-            return tuple(self._draw_value(kind[:-2], function) for _ in range(count))
-        members = kind.strip("()").split(",")
+            return tuple(self._draw_value(abi_type[:-2], function) for _ in range(count))
+        members = abi_type.strip("()").split(",")
         return tuple(self._draw_value(member, function) for member in members)
 
     def _values_by_type(self, function: str) -> dict[str, tuple]:
@@ -162,7 +164,7 @@ class RandomCalls:
             "int64": (0, 1, 256, -1, 2**63 - 1, -(2**63)),
             "string": TEXTS,
             DEFINITION: DEFINITIONS * 2 + BAD_DEFINITIONS,
-            HARDWARE: HARDWARES,
+            HARDWARE: HARDWARE_EXAMPLES,
             PRICES: PRICE_LISTS,
             LABELS: ((), setup.LABELS),
         }

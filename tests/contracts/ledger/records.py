@@ -23,7 +23,7 @@ MAX_LABEL_BYTES = 64
 
 
 def to_resources(definition: tuple) -> Resources:
-    """Return the resources in a definition. The price depends on them."""
+    """Return the resources in a definition, which determine the price."""
     gpus, memory, cpus, tasks = definition[:4]
     return Resources(gpus=gpus, tasks=tasks, cpus_per_task=cpus, memory_per_cpu_mb=memory)
 
@@ -65,7 +65,7 @@ def create(
 
 
 def find(model: ContractModel, job_id: bytes) -> Job:
-    """Return a job; refuse an unknown id."""
+    """Return a job. An unknown id is refused."""
     if job_id not in model.state.jobs:
         raise Refused("InvalidJob")
     return model.state.jobs[job_id]
@@ -77,7 +77,7 @@ def change(model: ContractModel, job: Job, **changes: object) -> None:
 
 
 def transition(model: ContractModel, job: Job, new_state: JobState, **changes: object) -> None:
-    """Change the state of a job if the transition is legal."""
+    """Change the state of a job. An illegal transition is refused."""
     if new_state is job.state:
         raise Refused("SameStatusError")
     if job.state in COLD:
@@ -91,7 +91,7 @@ def transition(model: ContractModel, job: Job, new_state: JobState, **changes: o
 def unmatch(model: ContractModel, job: Job) -> None:
     """Return a job to PENDING.
 
-    The next claim emits the minutes of the whole escrow, so no top-up is pending.
+    The pending top-up is cleared, because the next claim emits the minutes of the whole escrow.
     """
     transition(
         model, job, JobState.PENDING, provider=NOBODY, price=0, claimed_at=0, pending_top_up=0
@@ -125,7 +125,7 @@ def end(
 
 
 def top_up(model: ContractModel, job: Job, amount: int) -> None:
-    """Add to the escrow, and append a queue entry unless a top-up is already pending."""
+    """Add to the escrow. If no top-up is pending yet, append a queue entry."""
     change(
         model,
         job,
@@ -160,17 +160,18 @@ def pop(model: ContractModel, kind: QueueKind) -> tuple[Job | None, bool]:
 
 
 def is_live(model: ContractModel, kind: QueueKind, job_id: bytes, provider: str) -> bool:
-    """Return whether the job of a queue entry still has this provider and a state of the queue."""
+    """Return whether an entry is live: the job has this provider and is in a state of the queue."""
     job = find(model, job_id)
-    return job.provider == provider and _IS_LIVE[kind](job)
+    return job.provider == provider and _IS_LIVE_IN_QUEUE[kind](job)
 
 
 def _is_cancelling(job: Job) -> bool:
-    ended_by_others = job.state in (JobState.CANCELLED, JobState.PANICKED)
-    return ended_by_others or (job.state is JobState.RUNNING and job.cancel_requested)
+    is_ended_by_others = job.state in (JobState.CANCELLED, JobState.PANICKED)
+    is_cancel_requested = job.state is JobState.RUNNING and job.cancel_requested
+    return is_ended_by_others or is_cancel_requested
 
 
-_IS_LIVE: dict[QueueKind, Callable[[Job], bool]] = {
+_IS_LIVE_IN_QUEUE: dict[QueueKind, Callable[[Job], bool]] = {
     QueueKind.CLAIMABLE: lambda job: job.state is JobState.META_SCHEDULED,
     QueueKind.CANCELLING: _is_cancelling,
     QueueKind.TOP_UP: lambda job: job.pending_top_up > 0 and job.state not in COLD,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replay of calls on the model and on the chain, which compares all visible results."""
+"""A replay of calls on the model and on the chain, with a comparison of all visible results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Disagreement(AssertionError):
 
 
 class Replay:
-    """The model and the chain after the same calls.
+    """Plays the same calls on the model and on the chain, and compares the results.
 
     Args:
         model: The model, in the current state of the chain.
@@ -30,8 +30,8 @@ class Replay:
         refusals: The count of each error, by name and arguments, including errors of batch
             elements.
         events: The count of each event, by contract and name.
-        moves: The count of each transition, by its two states.
-        called: The count of calls of each function, by contract and name.
+        transitions: The count of each transition, by its two states.
+        called: The count of calls of each function, by contract and function.
         accepted: The count of successful calls of each function.
     """
 
@@ -61,7 +61,7 @@ class Replay:
         _require_equal(
             "block and time", (self.model.block, self.model.now), (mined.block, mined.time)
         )
-        _require_equal("outcome", refusal, mined.reason)
+        _require_equal("errors", refusal, mined.reason)
         expected_events = map(_comparable, self.model.events)
         for expected, emitted in zip_longest(expected_events, map(_comparable, mined.events)):
             _require_equal("events", expected, emitted)

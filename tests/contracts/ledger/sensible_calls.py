@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls that are usually valid in the current state, so that most jobs run to their end."""
+"""Random calls that are usually valid in the current state. With them most jobs reach their end."""
 
 from __future__ import annotations
 
@@ -94,11 +94,9 @@ class SensibleCalls:
 
     def top_up_delegate(self) -> Call:
         """Top up a job with the customer's credits, sometimes after its paid time."""
-        states = (
-            tuple(JobState)
-            if self._random.random() < 0.1
-            else (JobState.SCHEDULED, JobState.RUNNING)
-        )
+        states: tuple[JobState, ...] = (JobState.SCHEDULED, JobState.RUNNING)
+        if self._random.random() < 0.1:
+            states = tuple(JobState)
         jobs = self._jobs(*states)
         job = self._choice([job for job in jobs if job.delegates or self._random.random() < 0.2])
         sender = self._random.choice([job.customer, job.provider, self._accounts.operator.address])
@@ -148,7 +146,7 @@ class SensibleCalls:
         )
 
     def time_out(self) -> Call:
-        """Take a job back from its provider."""
+        """Return a job of a provider to PENDING."""
         return Call(self._operator, GRID, "timeoutJob", (self._job(*sorted(HOT)).id,))
 
     def panic(self) -> Call:
@@ -173,8 +171,8 @@ class SensibleCalls:
 
     def claim_other(self) -> Call:
         """Claim one or several cancellations or top-ups."""
-        waiting = {kind for (kind, _), queue in self._model.state.queues.items() if queue.waiting}
-        kind = self._choice(sorted(waiting - {QueueKind.CLAIMABLE}))
+        filled = {kind for (kind, _), queue in self._model.state.queues.items() if queue.waiting}
+        kind = self._choice(sorted(filled - {QueueKind.CLAIMABLE}))
         single, batch = {
             QueueKind.CANCELLING: ("claimNextCancellingJob", "claimCancellations"),
             QueueKind.TOP_UP: ("claimNextTopUpJob", "claimTopUps"),
@@ -230,12 +228,10 @@ class SensibleCalls:
 
     def settle_by_minutes(self) -> Call:
         """Settle a job with the call of DeepSquare 1.2, which bills whole minutes."""
-        job, wait = (
-            self._job(
-                JobState.RUNNING, JobState.RUNNING, JobState.SCHEDULED, JobState.META_SCHEDULED
-            ),
-            self._draw_run_time_s(),
+        job = self._job(
+            JobState.RUNNING, JobState.RUNNING, JobState.SCHEDULED, JobState.META_SCHEDULED
         )
+        wait = self._draw_run_time_s()
         _, status, seconds, exit_code, error, _ = self._draw_settlement(job, wait)
         arguments = (job.id, status, seconds // 60, error, exit_code)
         return Call(job.provider, GRID, "providerSetJobStatus", arguments, wait=wait)
@@ -243,24 +239,23 @@ class SensibleCalls:
     # Calls of any account.
 
     def expire(self) -> Call:
-        """Expire a job in its last second or block before the timeout, or in the next one."""
+        """Expire a job at its timeout, which is too early, or one second or block later."""
         return self._expiry_call(
             self._job(JobState.META_SCHEDULED, JobState.SCHEDULED, JobState.RUNNING)
         )
 
     def expire_cancelled(self) -> Call:
-        """Expire a running job with a request to cancel, at a time as in ``expire``."""
+        """Expire a running job that has a request to cancel, at the same times as ``expire``."""
         cancelled = [job for job in self._jobs(JobState.RUNNING) if job.cancel_requested]
         return self._expiry_call(self._choice(cancelled))
 
     def _expiry_call(self, job: Job) -> Call:
-        last = steps.expiry(self._model, job)
-        lateness = self._random.randint(0, 1)
+        call_time = steps.expiry(self._model, job) + self._random.randint(0, 1)
         call = Call(self._random_calls.account(), GRID, "expireJob", (job.id,))
         if job.state is not JobState.META_SCHEDULED:
-            return replace(call, wait=max(0, last + lateness - self._model.now))
-        blocks = last + lateness - self._model.block
-        if blocks > 40:
+            return replace(call, wait=max(0, call_time - self._model.now))
+        blocks = call_time - self._model.block
+        if blocks > 40:  # Each block takes time to mine.
             raise NothingToDo
         return replace(call, blocks=max(1, blocks))
 
@@ -306,8 +301,10 @@ class SensibleCalls:
     # Arguments of calls.
 
     def _request_arguments(self, escrow: int) -> tuple:
-        pool = BAD_DEFINITIONS if self._random.random() < 0.08 else (*DEFINITIONS[:3], *DEFINITIONS)
-        definition = self._random.choice(pool)
+        definitions = (*DEFINITIONS[:3], *DEFINITIONS)  # The first three have twice the weight.
+        if self._random.random() < 0.08:
+            definitions = BAD_DEFINITIONS
+        definition = self._random.choice(definitions)
         return definition, max(0, escrow), b"job".ljust(32, b"\0"), self._random.random() < 0.6
 
     def _draw_price_limit(self, job: Job, provider: str) -> int:
@@ -326,9 +323,9 @@ class SensibleCalls:
         return self._random.choice([0, 1, 59, 61, 600, 3600, 86400])
 
     def _draw_settlement(self, job: Job, wait: int) -> tuple[bytes, int, int, int, str, bytes]:
-        elapsed = (
-            max(0, self._model.now + wait - job.started_at) if job.state is JobState.RUNNING else 0
-        )
+        elapsed = 0
+        if job.state is JobState.RUNNING:
+            elapsed = max(0, self._model.now + wait - job.started_at)
         reports = [elapsed, elapsed, elapsed // 2, elapsed - 1, elapsed + 1, elapsed + 900, 0]
         seconds = min(max(0, self._random.choice(reports)), 2**64 - 1)
         status = self._random.choice(
@@ -346,7 +343,7 @@ class SensibleCalls:
     def _shuffled(self, function: str, elements: list) -> tuple:
         """Return the elements in a random order, sometimes with random elements added."""
         if self._random.random() < 0.4:
-            (extra,) = self._random_calls.arguments(GRID, function)
-            elements = [*elements, *extra]
+            (random_elements,) = self._random_calls.arguments(GRID, function)
+            elements = [*elements, *random_elements]
         self._random.shuffle(elements)
         return tuple(elements)

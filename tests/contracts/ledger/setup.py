@@ -16,12 +16,12 @@ from tests.devnet import CHAIN_ID, COIN, wallet
 from gridstead.adapters.chain.wallet import Wallet
 
 SUPPLY = 10**7 * COIN
-MILLI = COIN // 1000
+MILLICOIN = COIN // 1000
 HARDWARE = (2, (1, 1), (64, 64), (10**6, 10**6))
 LABELS = (("os", "linux"), ("region", "ch"))
 # The prices in the examples of DeepSquare, prices of a few wei to test rounding, and zero prices.
 EXAMPLE_PRICES, SMALL_PRICES, ZERO_PRICES = (
-    (8500 * MILLI, 950 * MILLI, 8 * MILLI // 100),
+    (8500 * MILLICOIN, 950 * MILLICOIN, 8 * MILLICOIN // 100),
     (7, 3, 1),
     (0, 0, 0),
 )
@@ -77,14 +77,14 @@ def create_grid(chain: Chain, admin: str) -> ContractModel:
     addresses["ProviderJobQueues"] = chain.create(
         admin, "ProviderJobQueues", addresses["JobRepository"]
     )
-    parts = ("Credit", "Constants", "ProviderManager", "ProviderJobQueues", "JobRepository")
-    grid = chain.create(admin, "MetaScheduler", *(addresses[name] for name in parts))
+    parameters = ("Credit", "Constants", "ProviderManager", "ProviderJobQueues", "JobRepository")
+    grid = chain.create(admin, "MetaScheduler", *(addresses[name] for name in parameters))
     model = ContractModel({**addresses, "MetaScheduler": grid}, CHAIN_ID)
     model.state.balances[admin] = SUPPLY
     model.state.constants = dict(DEFAULTS)
     model.state.owners = dict.fromkeys(("Credit", "Constants", "ProviderJobQueues"), admin)
-    administered = ("MetaScheduler", "ProviderManager", "JobRepository")
-    model.state.members = frozenset((name, ADMIN_ROLE, admin) for name in administered)
+    contracts_with_roles = ("MetaScheduler", "ProviderManager", "JobRepository")
+    model.state.members = frozenset((name, ADMIN_ROLE, admin) for name in contracts_with_roles)
     model.block, model.now = chain.head()
     return model
 

@@ -32,9 +32,9 @@ class Job:
     Attributes:
         definition: The requested definition, in the order of the ABI.
         resources: The resources in the definition, on which the price depends.
-        escrow: The credits that were held for the job in total, in wei.
-        pending_top_up: The part of the escrow that its provider has not claimed, in wei.
-        price: The price per minute since the match, in wei. It is 0 before the match.
+        escrow: All credits that were put in escrow for the job, with all top-ups, in wei.
+        pending_top_up: The top-ups that its provider has not claimed, in wei.
+        price: The price per minute that the match fixed, in wei. It is 0 before the match.
     """
 
     id: bytes
@@ -97,8 +97,8 @@ class Queue:
 class State:
     """The state of all contracts.
 
-    The keys of accounts are lower-case addresses. The keys of owners, offers and members contain
-    the name of the contract.
+    Accounts are lower-case addresses. Fields ``owners``, ``offers`` and ``members`` contain names
+    of contracts.
     """
 
     # Credit
@@ -127,6 +127,6 @@ class State:
     def copy(self) -> State:
         """Return an independent copy."""
         values = {}
-        for part in fields(self):
-            values[part.name] = copy(getattr(self, part.name))
+        for state_field in fields(self):
+            values[state_field.name] = copy(getattr(self, state_field.name))
         return State(**values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The effects of the steps of a job. The functions of meta_scheduler check the caller's rights."""
+"""The effects of each step of a job. Module meta_scheduler checks the rights of the caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_EVIDENCE = bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A provider's report about a job that has ended; the run time is in seconds."""
+    """A provider's report about a job that has ended. ``seconds`` is the billed run time."""
 
     seconds: int
     exit_code: int
@@ -47,10 +47,10 @@ def unmatch(model: ContractModel, job: Job) -> None:
 
 def start(model: ContractModel, job: Job, started_at: int) -> None:
     """Mark a job as running since a time. The time is clamped between the claim and now."""
-    since = max(job.claimed_at, min(started_at, model.now))
-    records.transition(model, job, JobState.RUNNING, started_at=since)
+    start_time = max(job.claimed_at, min(started_at, model.now))
+    records.transition(model, job, JobState.RUNNING, started_at=start_time)
     providers.count_start(model, job.provider)
-    model.emit(GRID, "JobStarted", job.id, job.provider, since)
+    model.emit(GRID, "JobStarted", job.id, job.provider, start_time)
 
 
 def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None:
@@ -62,7 +62,7 @@ def settle(model: ContractModel, job: Job, to: JobState, report: Report) -> None
     if job.state is JobState.RUNNING and to is not JobState.PANICKED:
         seconds = min(report.seconds, model.now - job.started_at)
         if seconds < report.seconds:
-            minutes = -(-report.seconds // SECONDS_PER_MINUTE)
+            minutes = -(-report.seconds // SECONDS_PER_MINUTE)  # Rounded up.
             model.emit(GRID, "BilledTooMuchEvent", job.id, job.provider, minutes)
     cut = model.state.constants["deepsquareCut"]
     bill = divide_escrow(
@@ -90,7 +90,7 @@ def end_unpaid(model: ContractModel, job: Job, to: JobState, error: str = "") ->
 
 
 def require_top_up_allowed(job: Job) -> Job:
-    """Return the job; refuse a job that is neither claimed nor running."""
+    """Return the job. A job that is neither claimed nor running is refused."""
     if job.state not in (JobState.SCHEDULED, JobState.RUNNING):
         raise Refused("RunningScheduledStatusOnly", int(job.state))
     return job
@@ -120,11 +120,11 @@ def emit_top_up(model: ContractModel, job: Job) -> None:
 
 def expire(model: ContractModel, job: Job) -> None:
     """Expire a job after its timeout: an unclaimed match becomes PENDING, other jobs panic."""
-    last = expiry(model, job)
+    last_valid = expiry(model, job)
     is_unclaimed = job.state is JobState.META_SCHEDULED
     current = model.block if is_unclaimed else model.now
-    if current <= last:
-        raise Refused("NotExpired", int(job.state), last)
+    if current <= last_valid:
+        raise Refused("NotExpired", int(job.state), last_valid)
     if is_unclaimed:
         unmatch(model, job)
     else:
@@ -132,7 +132,7 @@ def expire(model: ContractModel, job: Job) -> None:
 
 
 def expiry(model: ContractModel, job: Job) -> int:
-    """Return the last block (of an unclaimed match) or Unix time before a job expires."""
+    """Return the last Unix time before a job can expire. For an unclaimed match: the last block."""
     constants = model.state.constants
     match job.state:
         case JobState.META_SCHEDULED:
@@ -146,7 +146,7 @@ def expiry(model: ContractModel, job: Job) -> int:
 
 
 def latest_end(job: Job) -> int:
-    """Return the Unix time at which the paid time of a running job ends or it was cancelled."""
+    """Return the Unix time at which a running job must end: end of paid time, or cancellation."""
     paid_until = job.started_at + paid_seconds_ceil(job.escrow, job.price)
     if job.cancel_requested:
         return min(paid_until, job.cancel_requested_at)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The expected results of the contracts' views. Texts are bytes, as the decoder returns them."""
+"""The expected results of the contracts' views. Texts are bytes, as in the decoder's results."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from gridstead.domain.jobs.ids import is_address
 from gridstead.domain.jobs.lifecycle import JobState
 
 QUEUES = "ProviderJobQueues"
-ADMINISTERED = (GRID, MANAGER, REPOSITORY)
-OWNED = ("Constants", "Credit", QUEUES)
+CONTRACTS_WITH_ROLES = (GRID, MANAGER, REPOSITORY)
+CONTRACTS_WITH_OWNER = ("Constants", "Credit", QUEUES)
 PEEK_LIMIT = 100
 _SIZE_VIEWS = ("getClaimableJobQueueSize", "getCancellingJobQueueSize", "getTopUpJobQueueSize")
 _HAS_NEXT_VIEWS = ("hasNextClaimableJob", "hasCancellingJob", "hasTopUpJob")
@@ -75,11 +75,11 @@ def other_views(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]
     yield View(REPOSITORY, "jobIdCounter", (), (len(model.state.jobs),))
     for name in DEFAULTS:
         yield View("Constants", name, (), (model.state.constants[name],))
-    for contract in OWNED:
+    for contract in CONTRACTS_WITH_OWNER:
         yield View(contract, "owner", (), (model.state.owners[contract],))
         yield View(contract, "pendingOwner", (), (model.state.offers.get(contract, NOBODY),))
     roles = (ADMIN_ROLE, META_SCHEDULER_ROLE)
-    for contract, role, account in product(ADMINISTERED, roles, (*accounts, model.grid)):
+    for contract, role, account in product(CONTRACTS_WITH_ROLES, roles, (*accounts, model.grid)):
         is_member = (contract, role, account) in model.state.members
         yield View(contract, "hasRole", (role, account), (is_member,))
     supply = sum(model.state.balances.values())
@@ -98,8 +98,8 @@ def _account_views(model: ContractModel, account: str) -> Iterator[View]:
         (credit.allowance(model, account, model.grid),),
     )
     yield View("Credit", "nonces", (account,), (model.state.permits_used.get(account, 0),))
-    owned = tuple(job.id for job in model.state.jobs.values() if job.customer == account)
-    yield View(REPOSITORY, "getByCustomer", (account,), (owned,))
+    job_ids = tuple(job.id for job in model.state.jobs.values() if job.customer == account)
+    yield View(REPOSITORY, "getByCustomer", (account,), (job_ids,))
     standing = providers.standing(model, account)
     prices = standing.prices if standing.approved else ZERO_PRICES
     valid = providers.is_valid_for_scheduling(model, account)
@@ -168,17 +168,19 @@ def _live_flags(model: ContractModel, kind: QueueKind, provider: str) -> tuple[b
 def _expected_peek(model: ContractModel, kind: QueueKind, provider: str) -> tuple[bytes, ...]:
     """Return the live entries up to the first MAX_SKIPPED stale entries in a row."""
     queue = model.state.queues.get((kind, provider), Queue())
-    live_entries, stale = [], 0
-    for job_id, live in zip(queue.waiting, _live_flags(model, kind, provider), strict=True):
-        stale = 0 if live else stale + 1
-        if live:
+    live_entries, stale_count = [], 0
+    for job_id, is_live in zip(queue.waiting, _live_flags(model, kind, provider), strict=True):
+        if is_live:
             live_entries.append(job_id)
-        if stale == records.MAX_SKIPPED:
+            stale_count = 0
+        else:
+            stale_count += 1
+        if stale_count == records.MAX_SKIPPED:
             break
     return tuple(live_entries[:PEEK_LIMIT])
 
 
 def _expects_next(model: ContractModel, kind: QueueKind, provider: str) -> bool:
-    """Return whether a claim makes progress: it finds a live entry, or skips stale entries."""
-    live = _live_flags(model, kind, provider)
-    return any(live[: records.MAX_SKIPPED]) or len(live) > records.MAX_SKIPPED
+    """Return whether a claim finds a live entry, or removes stale entries and leaves others."""
+    live_flags = _live_flags(model, kind, provider)
+    return any(live_flags[: records.MAX_SKIPPED]) or len(live_flags) > records.MAX_SKIPPED
