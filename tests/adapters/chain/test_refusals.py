@@ -179,7 +179,7 @@ def test_job_of_another_customer_is_not_cancelled(person, chain):
     code, errors = run_refused(user, "job", "cancel", str(number))
 
     assert code == REFUSED
-    assert "contract run_refused cancelJob" in errors
+    assert "contract refused cancelJob" in errors
 
 
 def test_unreachable_chain_is_a_transient_error(person):
