@@ -147,7 +147,7 @@ def parse_recipient(text: str) -> str:
     """
     address = parse_address(text)
     given = text.strip()
-    # The case of the letters is the checksum. An address in one case has no checksum.
+    # The checksum is in the case of the digits a to f. An address in one case has no checksum.
     is_lower_case = given == address
     is_upper_case = given == "0x" + given[2:].upper()
     has_checksum = not is_lower_case and not is_upper_case
