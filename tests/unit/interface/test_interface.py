@@ -16,7 +16,7 @@ from tests.modules import load
 
 HERE = Path(__file__).parent
 CHECKOUT = HERE.parents[2]
-RELEASED_VERSION = ""  # The release that released.txt describes. Empty before the first release.
+RELEASED_VERSION = "0.1.0"  # The release that released.txt describes.
 
 collect = load(HERE / "collect.py")
 
