@@ -39,8 +39,8 @@ def tasks_with(key: str, tasks: Iterable[dict[str, Any]]) -> list[dict[str, Any]
 
 def named(name: str, items: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the only play or task with a name."""
-    (found,) = (item for item in items if item.get("name") == name)
-    return found
+    (match,) = (item for item in items if item.get("name") == name)
+    return match
 
 
 def imported_playbooks(name: str) -> list[str]:

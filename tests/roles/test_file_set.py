@@ -142,21 +142,23 @@ def test_changes_are_reported_by_each_run_until_they_are_settled(ensure, tmp_pat
     """If a run is killed before its handlers, daemons still use the old files. The next run must
     notify the handlers.
     """
-    one, two, unchanged, four = make_files(tmp_path, "one", "two", "three", "four")
+    first_file, second_file, third_file, fourth_file = make_files(
+        tmp_path, "one", "two", "three", "four"
+    )
     unsettled = tmp_path / "var/unsettled"
-    ensure(unchanged)
+    ensure(third_file)
 
-    first = ensure(one, two, unsettled=str(unsettled))
-    second = ensure(one, two, unsettled=str(unsettled))
-    third = ensure(one, two, unchanged, four, unsettled=str(unsettled))
+    first = ensure(first_file, second_file, unsettled=str(unsettled))
+    second = ensure(first_file, second_file, unsettled=str(unsettled))
+    third = ensure(first_file, second_file, third_file, fourth_file, unsettled=str(unsettled))
 
-    assert first["changes"] == [one["path"], two["path"]]
-    assert second["changes"] == [one["path"], two["path"]]
+    assert first["changes"] == [first_file["path"], second_file["path"]]
+    assert second["changes"] == [first_file["path"], second_file["path"]]
     assert second["changed"]
     assert second["diff"] == []
-    assert third["changes"] == [one["path"], two["path"], four["path"]]
+    assert third["changes"] == [first_file["path"], second_file["path"], fourth_file["path"]]
     unsettled.unlink()
-    assert ensure(one, two, unchanged, unsettled=str(unsettled))["changes"] == []
+    assert ensure(first_file, second_file, third_file, unsettled=str(unsettled))["changes"] == []
     assert not unsettled.exists()
 
 
@@ -167,16 +169,19 @@ def make_files(folder, *names):
 
 def test_changes_are_recorded_before_the_first_file_changes(ensure, tmp_path):
     """The module fails with a traceback, because the path of the second file is a folder."""
-    one, two = make_files(tmp_path, "one", "two")
+    first_file, second_file = make_files(tmp_path, "one", "two")
     (tmp_path / "two").mkdir()
     (tmp_path / "two/file").touch()
-    assert "failed" not in ensure(one)
+    assert "failed" not in ensure(first_file)
     (tmp_path / "one").write_text("old\n")
 
     with pytest.raises(json.JSONDecodeError):
-        ensure(one, two, unsettled=str(tmp_path / "unsettled"))
+        ensure(first_file, second_file, unsettled=str(tmp_path / "unsettled"))
 
-    assert json.loads((tmp_path / "unsettled").read_text()) == [one["path"], two["path"]]
+    assert json.loads((tmp_path / "unsettled").read_text()) == [
+        first_file["path"],
+        second_file["path"],
+    ]
 
 
 def test_check_mode_records_nothing_and_reports_unsettled_changes(ensure, tmp_path):
@@ -191,8 +196,8 @@ def test_check_mode_records_nothing_and_reports_unsettled_changes(ensure, tmp_pa
 
 
 def test_a_file_that_was_removed_from_the_set_is_not_reported(ensure, tmp_path):
-    one, two = make_files(tmp_path, "one", "two")
+    first_file, second_file = make_files(tmp_path, "one", "two")
     unsettled = str(tmp_path / "unsettled")
-    ensure(one, two, unsettled=unsettled)
+    ensure(first_file, second_file, unsettled=unsettled)
 
-    assert ensure(two, unsettled=unsettled)["changes"] == [two["path"]]
+    assert ensure(second_file, unsettled=unsettled)["changes"] == [second_file["path"]]
