@@ -40,7 +40,7 @@ UNPREDICTABLE = {
     ),
     r"directory : Start the daily backup of the directory": "the unit is missing",
     r"control_plane : (Install|Switch to) the new release.*": "check mode runs no programs",
-    r"control_plane : Save the settings and units with which the release works": (
+    r"control_plane : Save the settings and units of the release that started successfully": (
         "check mode runs no programs"
     ),
     r"control_plane : Create missing ssh keys": "check mode runs no programs",
