@@ -54,7 +54,7 @@ def grant(
     grid: GridOptions,
     sender: SenderOptions,
 ) -> None:
-    """Grant a role to a wallet in every contract that has the role.
+    """Grant a role to a wallet in every contract that defines the role.
 
     The role `matcher` is for the wallet of the meta-scheduler service, and allows it to match jobs
     and approve providers. The role `admin` allows a wallet to grant roles, open and close the grid,
@@ -80,9 +80,10 @@ def revoke(
 ) -> None:
     """Revoke a role of a wallet in every contract.
 
-    If the role is `admin`, the command also withdraws offers of contracts to the wallet. The last
-    admin of a contract cannot lose the role. Only MetaScheduler should have the role `contract`. It
-    has this role in the other contracts. `status` reports other accounts with this role.
+    If the role is `admin`, the command also withdraws pending offers that would make the wallet the
+    owner of a contract. The last admin of a contract cannot lose the role. Only MetaScheduler
+    should have the role `contract`. It has this role in the other contracts. `status` reports other
+    accounts with this role.
     """
     revoked_role = parse_role(role, Role)
     account = parse_address(address)
@@ -128,7 +129,7 @@ def open_(grid: GridOptions, sender: SenderOptions) -> None:
 @app.command()
 @expanded(without={"first_block"})
 def close(grid: GridOptions, sender: SenderOptions) -> None:
-    """Close a grid: it accepts no new jobs. Its present jobs continue."""
+    """Close a grid: it accepts no new jobs. Its existing jobs continue."""
     sender.carry_out(grid, lambda state, admin: plans.set_open(state, admin, is_open=False))
 
 

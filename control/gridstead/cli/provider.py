@@ -109,7 +109,7 @@ def approve(address: Address, config: Config = None, as_json: Json = False) -> N
 def remove(address: Address, config: Config = None, as_json: Json = False) -> None:
     """Remove a provider from the grid. Only for administrators of the grid.
 
-    The provider gets no new jobs. It can still finish its present jobs.
+    The provider gets no new jobs. It can still finish its existing jobs.
     """
     wallet = parse_address(address)
     client = open_client(config)

@@ -77,14 +77,14 @@ CONSTANTS = (
         unit="s",
         minimum=4 * DAY_S,
         maximum=30 * DAY_S,
-        meaning="time from the end of paid time or cancellation until an unsettled job expires",
+        meaning="time until an unsettled job expires, after its paid time or its cancellation",
     ),
     Constant(
         name="topUpSliceDurationMin",
         unit="min",
         minimum=1,
         maximum=MAX_MINUTES,
-        meaning="run time that a delegated top-up pays for",
+        meaning="run time that a top-up pays for if the customer has delegated top-ups",
     ),
     Constant(
         name="billDurationDeltaMinute",
@@ -204,7 +204,7 @@ def revoke(state: GridState, sender: str, role: Role, account: str) -> tuple[Cha
 
 
 def set_open(state: GridState, sender: str, *, is_open: bool) -> tuple[Change, ...]:
-    """Return the changes that open or similar_names a set for new jobs. Existing jobs continue.
+    """Return the changes that open or close a set for new jobs. Existing jobs continue.
 
     Raises:
         NotAllowed: If the sender is not admin of MetaScheduler.
