@@ -20,13 +20,13 @@ SEVERAL_SUBJECTS = "several"
 HEAD = """\
 <!-- Written by tools/code_map.py; do not edit. -->
 
-# Where is the code of a subject?
+# Where is the code for a topic?
 
 The layers of `control/gridstead/` are the columns. A layer may use the layers to its right;
-services, adapters and rpc do not use each other. The subjects are the rows. A subject has the same
-name in each layer: a folder, or a module in a layer of few modules. The last row has the modules
-that belong to no single subject. The package `workflow`, which checks and renders workflows, has no
-subjects.
+services, adapters and rpc do not use each other. The rows are topics, called subjects, such as
+`jobs`. A subject has the same name in each layer. It is a folder, or, in a layer with few modules,
+a single module. The last row has the modules that belong to several subjects. The package
+`workflow`, which checks and renders workflows, has no subjects.
 
 [A job's way through these modules](job-walk.md) shows how they work together.
 """
