@@ -70,8 +70,8 @@ def validate(
 
     With --module-host, the modules of the workflow are also fetched and checked.
     """
-    modules = _modules(module_host, module_ca_file) if module_host else None
-    workflow = read_workflow(file, strict=strict, modules=modules)
+    fetch_module = _module_fetcher(module_host, module_ca_file) if module_host else None
+    workflow = read_workflow(file, strict=strict, modules=fetch_module)
     emit_result(
         {"valid": True, "workflow": workflow.to_graphql()}, f"{file}: valid", as_json=as_json
     )
@@ -86,8 +86,8 @@ def render(
     as_json: Json = False,
 ) -> None:
     """Print the batch script that a provider would run for a workflow."""
-    modules = _modules(module_host, module_ca_file)
-    workflow = read_workflow(file, strict=strict, modules=modules)
+    fetch_module = _module_fetcher(module_host, module_ca_file)
+    workflow = read_workflow(file, strict=strict, modules=fetch_module)
     script = render_script(workflow)
     if as_json:
         emit_json({"script": script})
@@ -123,7 +123,7 @@ def init(
     emit_result({"file": str(output)}, sentence, as_json=as_json)
 
 
-def _modules(hosts: list[str], ca_file: Path | None) -> Callable[[ModuleSource], str]:
+def _module_fetcher(hosts: list[str], ca_file: Path | None) -> Callable[[ModuleSource], str]:
     """Return a function that fetches a module from one of the hosts."""
     # The import is slow, and most workflows have no modules.
     from gridstead.wiring.definitions.modules import open_modules  # noqa: PLC0415
