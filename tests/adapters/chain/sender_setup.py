@@ -17,11 +17,12 @@ from gridstead.domain.transactions.calls import Match, SetRunning, Settle
 from gridstead.domain.transactions.dispatch import DispatchPolicy
 from gridstead.services.transactions.sender import Sender, SenderPorts
 
+# A boundary is a point between two steps of the sender. The sender can crash there.
 BOUNDARIES = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
 
 
 class Crash(BaseException):
-    """The process dies."""
+    """Simulates the death of the process. No ``except Exception`` catches it."""
 
 
 class WalletSender:

@@ -10,7 +10,7 @@ import pytest
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.test_refusals import COMMAND, definitions, person
 
-__all__ = ["definitions", "person"]
+__all__ = ["definitions", "person"]  # the imported fixtures
 
 ADMINISTRATOR = 1  # number of the wallet that deployed the contracts
 

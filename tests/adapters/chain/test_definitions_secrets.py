@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No secret of a customer, a provider or the operator is in the service's output or its store."""
+"""Test that the Job Definition service writes no secret to its output or its store."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def secret_texts():
 
 
 def secret_store(secret_texts, name):
-    """Return an S3 store with the secret keys of this name."""
+    """Return an S3 store with the secrets ``<name> key name`` and ``<name> key``."""
     return {
         "region": "eu",
         "bucketUrl": "s3://bucket",
@@ -196,7 +196,7 @@ class GraphqlClient:
         command = f"echo {self._secret_texts['command']}" + "x" * 90_000
         large = secret_workflow(self._secret_texts, steps=[{"run": {"command": command}}])
         body = {"query": SUBMIT, "variables": {"job": large}}
-        for _ in range(13):
+        for _ in range(13):  # more than ``unused_mib`` of LIMITS
             answer = self._http.post(self._url, json=body)
         assert "too many scripts" in answer.text
 

@@ -150,7 +150,7 @@ def test_outage_within_the_grace_costs_a_provider_nothing(operator):
     _, provider_before = operator.grid.balances()
     job = operator.start_job()
     seconds = paid_seconds_floor(job.escrow, job.price_per_min)
-    grace_s = operator.timeouts.settle_grace_s or 7 * DAY_S
+    grace_s = operator.timeouts.settle_grace_s or 7 * DAY_S  # plain DeepSquare has no grace
     for days in range(1, grace_s // DAY_S):
         operator.mine_at(job.started_at + days * DAY_S)
         assert operator.tick() == []

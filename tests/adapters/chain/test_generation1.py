@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our copy of the DeepSquare contracts for tests has their published ABI, except unused parts."""
+"""Test that our copy of the DeepSquare 1.2 contracts has their ABI, except for unused parts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.contracts.test_published_abi import published_rows, to_entry
 from tests.generation1 import FILES, build_artifacts
 
-# Functions that only the contracts call. The published table has only functions for clients.
+# Functions that only the contracts call. The published ABI has only the functions for clients.
 INTERNAL = {
     "JobRepository": {
         "create", "setCost", "setExitCode", "setHasCancelRequest", "setJobStatus",
