@@ -66,7 +66,7 @@ class GridState(State):
 
 @dataclass
 class Contracts:
-    """The contracts in the next block.
+    """The contracts while calls are made in the next block.
 
     Attributes:
         state: The state, which calls change.

@@ -269,8 +269,8 @@ def new_keeper(
 ) -> ScriptKeeper:
     """Return a script keeper on these fakes.
 
-    It retains a script for an hour after the end of its last job. It retains a script that no job
-    uses for a day.
+    The keeper retains a script for an hour after the end of its last job, and a script that no job
+    ever used for a day.
     """
     retention = Retention(after_end_s=3600, unused_s=86_400, unused_bytes=unused_bytes)
     follower = Follower(ledger, cursor or MemoryCursor())

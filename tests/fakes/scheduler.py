@@ -49,10 +49,11 @@ class FakeScheduler:
         reject: The reason with which every submission is rejected. If empty, none is rejected.
         reject_leaves_record: Whether a rejected job has a FAILED record without a start time. Slurm
             writes such a record if no node can ever run the job.
-        lose_answers: The number of next submissions that are queued but raise SchedulerUnavailable.
+        lose_answers: How many of the following submissions are queued but raise
+            SchedulerUnavailable.
         users: The users of the host, by address.
-        resolve_all: Whether ``gate`` creates a missing user.
-        missing: The objects that ``gate`` reports as missing, by address.
+        resolve_all: Whether ``check_gate`` creates a missing user.
+        missing: The objects that ``check_gate`` reports as missing, by address.
     """
 
     def __init__(self, clock: Clock, *, hardware: Hardware | None = None) -> None:
@@ -120,7 +121,7 @@ class FakeScheduler:
         return self.list_records_by_name([job_id.slurm_name for job_id in job_ids], since=since)
 
     def list_records_by_name(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of these names, like port Slurm."""
+        """Return slurmdbd's records of the jobs with these names, as port Slurm does."""
         self._raise_if_down()
         now = self._clock.now()
         job_names = set(names)
@@ -252,7 +253,7 @@ class FakeScheduler:
 
 
 def _as_slurmdbd_record(attempt: Attempt) -> Attempt:
-    """Return the record of a job that slurmdbd returns."""
+    """Return a job as slurmdbd records it: no time limit, and a job key only after its end."""
     job_key = None if attempt.is_alive else attempt.job_key
     return replace(attempt, time_limit_min=None, job_key=job_key)
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job_submit plugin, with the fake slurmctld ``lua/slurm.lua``."""
+"""The job_submit plugin, with the fake slurmctld ``lua/slurm.lua``.
+
+A wallet is a user of the grid. The wallets have uids in a range and a common gid (``SITE``).
+"""
 
 from dataclasses import dataclass
 
@@ -85,6 +88,8 @@ def submit(call_plugin):
 
 @pytest.fixture(scope="session")
 def modify(call_plugin):
+    """A function that modifies a job."""
+
     def run(caller, **others):
         return call_plugin(f"slurm_job_modify(request, {{}}, {{}}, {caller})", **others)
 
@@ -218,10 +223,11 @@ def test_other_callers_cannot_modify(modify, caller):
 
 
 @pytest.mark.parametrize("caller", ["0.0", "64030.0", "64030"])
-def test_root_and_slurm_modify(modify, caller):
+def test_root_and_slurm_can_modify(modify, caller):
     assert modify(caller).code == SUCCESS
 
 
+# A request whose fields raise an error when they are read.
 RAISING = 'setmetatable({}, { __index = function(_, name) error("no " .. name) end })'
 UNREADABLE_REQUESTS = [
     RAISING,
@@ -256,19 +262,19 @@ def test_missing_arguments_are_an_error(call_plugin, call):
 
 
 @pytest.mark.parametrize(
-    "entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
+    "call", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
 )
-def test_a_log_that_raises_is_an_error(call_plugin, entry):
+def test_call_returns_an_error_if_the_log_functions_raise(call_plugin, call):
     raising = 'slurm.log_user = function() error("no log") end\nslurm.log_error = slurm.log_user'
 
-    assert call_plugin(entry, request=RAISING, prelude=raising).code == ERROR
+    assert call_plugin(call, request=RAISING, prelude=raising).code == ERROR
 
 
 @pytest.mark.parametrize(
-    "entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
+    "call", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
 )
-def test_a_missing_log_is_an_error(call_plugin, entry):
-    assert call_plugin(entry, request=RAISING, prelude="slurm = nil").code == ERROR
+def test_call_returns_an_error_if_the_log_functions_are_missing(call_plugin, call):
+    assert call_plugin(call, request=RAISING, prelude="slurm = nil").code == ERROR
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ C_STRINGS = st.binary(max_size=1200).map(lambda text: text.replace(b"\0", b""))
 
 
 def lua_value(value):
+    """Return a Lua literal. Numbers become floats, because Slurm passes floats."""
     if value is None:
         return "nil"
     if isinstance(value, int):
@@ -133,7 +134,7 @@ def test_full_disk_is_logged(complete):
     assert "No space left on device" in log
 
 
-def test_a_log_that_raises_returns_success(complete, tmp_path):
+def test_plugin_returns_success_if_the_log_function_raises(complete, tmp_path):
     complete(
         JOB,
         before='slurm.log_error = function() error("no log") end',

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures: chains on anvil, and the grid on such a chain or in memory.
 
-A generation is a version of the contracts: "ours", or "1.2" (plain DeepSquare 1.2). The contracts of
-one deployment are a set. A set is sealed if JobRepository has no admin; then nobody can change the
-roles in JobRepository.
+A generation is a version of the contracts: "ours", or "1.2" (plain DeepSquare 1.2). The contracts
+of one deployment are a set. A set is sealed if JobRepository has no admin. Nobody can then change
+the roles in JobRepository.
 """
 
 from __future__ import annotations

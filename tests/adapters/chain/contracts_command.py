@@ -14,7 +14,8 @@ from gridstead.adapters.chain.wallet import create_wallet
 from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.cli.main import main
 
-# The numbers of wallets, which are also their private keys. ADMIN has deployed the contracts, and POOR has no coins.
+# The numbers of wallets, which are also their private keys. ADMIN has deployed the contracts, and
+# POOR has no coins.
 ADMIN, NEW_OWNER, POOR = 1, 71, 72
 # Exit codes.
 INPUT_ERROR, REFUSED, TRANSIENT_ERROR, CONFIG_ERROR = 65, 69, 75, 78

@@ -19,6 +19,7 @@ pytestmark = on_both
 UNKNOWN_JOB = 10**9
 MISSING_ROLE = "is missing role"
 NAME = b"x".ljust(32, b"\0")
+# A JobDefinition of Types.sol: gpus, memPerCpu, cpusPerTask, ntasks, batchLocationHash, ...
 DEFINITION = (0, 100, 1, 1, "script", 0, [], [])
 HARDWARE = (1, [0], [4], [1000])
 OFFERED_PRICES = (1, 1, 1)

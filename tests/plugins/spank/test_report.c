@@ -141,6 +141,7 @@ static void largest_record_fits_the_buffer(void)
 
 static void only_batch_and_extern_steps_are_reported(void)
 {
+	/* Slurm's ids of the batch script, the extern step and the interactive step. */
 	CHECK(report_step_from_id(4294967291U) == REPORT_STEP_BATCH);
 	CHECK(report_step_from_id(4294967292U) == REPORT_STEP_EXTERN);
 	CHECK(report_step_from_id(0) == REPORT_STEP_NONE);
