@@ -62,6 +62,7 @@ class FakeScheduler:
             gpus_per_node=(0, 0), cpus_per_node=(64, 64), memory_per_node_mb=(4096, 4096)
         )
         self._history: dict[int, History] = {}
+        # The changes that slurmdbd receives, each with the time at which it receives them.
         self._dbd: list[tuple[int, Attempt]] = []
         self._next_id = 1
         self.submissions: list[Submission] = []
@@ -239,6 +240,7 @@ class FakeScheduler:
         )
 
     def _find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
+        """Return the job with this id and job key if it has not ended, else None."""
         if slurm_job_id not in self._history:
             return None
         attempt = self.attempt(slurm_job_id)

@@ -127,6 +127,7 @@ class MemoryOutbox:
 
     def add(self, account: str, *transactions: Transaction) -> None:
         new_keys = {(account, transaction.nonce) for transaction in transactions}
+        # A transaction with a closed nonce replaces all old transactions with this nonce.
         reopened_keys = new_keys & self.closed
         self.closed -= reopened_keys
         self.signed = [row for row in self.signed if (row[0], row[1].nonce) not in reopened_keys]

@@ -22,7 +22,7 @@ SITE = """gridstead_site = { slurm_uid = 64030, wallet_uid_min = 200001, wallet_
 
 @dataclass(frozen=True)
 class Response:
-    """The return code, the messages to user and log, and the request after the call."""
+    """The return code, the messages to the user and to the log, and fields of the request."""
 
     code: str
     user: str
@@ -145,13 +145,13 @@ BAD_JOB_KEYS = [
     " " + JOB_KEY,
     JOB_KEY + ".",
     JOB_KEY + "/more",
-    JOB_KEY + "k" * 23,
-    JOB_KEY.replace("179188", "1" * 21),
+    JOB_KEY + "k" * 23,  # the script id is longer than 31 characters
+    JOB_KEY.replace("179188", "1" * 21),  # the chain id is longer than 20 digits
 ]
 
 
 @pytest.mark.parametrize("text", [text for text in BAD_JOB_KEYS if text is not None])
-def test_the_supervisor_rejects_the_same_job_keys(text):
+def test_supervisor_rejects_the_job_keys_that_the_plugin_refuses(text):
     assert parse_job_key(text) is None
 
 

@@ -15,8 +15,8 @@ JOB = {
     "admin_comment": "179188/0xa1/0x2f/hash",
     "user_id": 200001,
     "group_id": 100000,
-    "job_state": 32773,
-    "exit_code": 768,
+    "job_state": 32773,  # FAILED (5) with the flag COMPLETING (0x8000)
+    "exit_code": 768,  # the wait status of exit code 3
     "derived_ec": 0,
     "submit_time": 1700000000,
     "start_time": 1700000001,
@@ -143,6 +143,7 @@ def test_plugin_returns_success_if_the_log_function_raises(complete, tmp_path):
 
 
 def test_a_record_after_a_partial_write_starts_a_new_line(complete, spool):
+    # The first write stores only 40 bytes. ``restore`` ends the fault.
     partial_write = """
     local real_open = io.open
     io.open = function(path, mode)
@@ -253,7 +254,7 @@ def test_long_fields_are_truncated_and_marked(complete, spool):
 
 
 def test_unset_numbers_are_null(complete, spool):
-    complete(JOB | {"exit_code": 4294967294, "start_time": None})
+    complete(JOB | {"exit_code": 4294967294, "start_time": None})  # NO_VAL of Slurm
 
     (record,) = read_records(spool)
     assert record["exit_code"] is None

@@ -272,7 +272,7 @@ def test_interrupted_change_of_admin_is_finished_without_repetition(
     def plan_take_over(state):
         return take_over(state, new_admin.address)
 
-    # One transaction for each contract with an admin, and two for the owners of other contracts.
+    # One transaction per contract with an admin, and two for the owners of Constants and Credit.
     assert administration.run_twice(old_admin, plan_hand_over) == len(governed_contracts) + 2
     assert admin_contracts(inspect(chain)) == set(governed_contracts)
     assert administration.run_twice(new_admin, plan_take_over) == len(governed_contracts) + 2

@@ -183,6 +183,7 @@ def test_bytes_that_are_not_utf8_do_not_affect_other_jobs(chain, ledger):
     """Any account can store bytes that are not UTF-8; the other jobs must remain readable."""
     valid = chain.as_customer.request_job(request())
     contract = chain.contracts.meta_scheduler
+    # A JobDefinition of Types.sol. Its texts are replaced below.
     definition = (0, 1, 1, 1, "XXXX", 0, [("XXXX", "XXXX")], [])
     data = contract.data("requestNewJob", definition, 200 * COIN, b"\xff" * 32, False)
     # The ABI encoder accepts only valid text, so the bytes are replaced in the encoded call.

@@ -150,9 +150,12 @@ def refused_requests(secret_texts):
     )
     for refused_job in (
         secret_workflow(secret_texts, steps=[unknown_shell]),
+        # A module that cannot be fetched.
         secret_workflow(secret_texts, steps=[{"use": module}]),
+        # A secret as the name of a field, and as a value of the wrong type.
         job | {secret_texts["variable"]: secret_texts["password"]},
         job | {"env": secret_texts["password"]},
+        # A script that is too long.
         secret_workflow(secret_texts, steps=[large_step] * 4),
     ):
         yield {"query": SUBMIT, "variables": {"job": refused_job}}
@@ -161,7 +164,7 @@ def refused_requests(secret_texts):
         "variables": {"job": job, "customer": secret_texts["password"]},
     }
     yield {"query": inline}
-    yield {"query": inline + "}"}
+    yield {"query": inline + "}"}  # a syntax error
     yield {"query": f'{{ job(batchLocationHash: "{secret_texts["password"]}") }}'}
     yield {
         "query": "mutation V($module: Module!) { validate(module: $module) }",

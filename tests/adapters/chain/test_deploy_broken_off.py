@@ -88,7 +88,7 @@ class NodeThatMinesBeforeEstimates(MiningNode):
     def batch(self, requests):
         if self.is_planned and has_method(requests, "eth_estimateGas"):
             Node.batch(self, [("evm_mine", [])])
-        if has_method(requests, "eth_getBalance"):  # requested after the plan is made
+        if has_method(requests, "eth_getBalance"):  # the last request of the plan
             self.is_planned = True
         return super().batch(requests)
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of report.c, which formats the report of the start or the end of a step. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
