@@ -129,6 +129,7 @@ class FakeChain:
         return max(last + 1, self.clock.now())
 
     def _state_at(self, block: Block) -> State:
+        """Return the state after a block. Raises ChainUnavailable if a reorg removed the block."""
         self._raise_if_down()
         if block.number >= len(self._history) or self._history[block.number][0].hash != block.hash:
             raise ChainUnavailable(

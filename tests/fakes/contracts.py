@@ -193,6 +193,7 @@ class Contracts:
         self._return_to_queue(job)
 
     def _return_to_queue(self, job: Job) -> None:
+        """Make a job pending again, so that it can be matched again."""
         number = job.id.number
         self._emit(ChainEventKind.JOB_REFUSED, job)
         self.state.jobs[number] = replace(

@@ -249,6 +249,7 @@ class FakeScheduler:
         return attempt
 
     def _change(self, attempt: Attempt) -> None:
+        """Store a job's new state in slurmctld now, and in slurmdbd after ``dbd_delay_s``."""
         now = self._clock.now()
         self._history.setdefault(attempt.slurm_job_id, []).append((now, attempt))
         self._dbd.append((now + self.dbd_delay_s, attempt))

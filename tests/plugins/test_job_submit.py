@@ -33,6 +33,7 @@ class Response:
 
 @pytest.fixture(scope="session")
 def source(plugins_dir):
+    """The Lua code of the plugin."""
     return (plugins_dir / "job_submit" / "job_submit.lua").read_text()
 
 

@@ -81,6 +81,7 @@ def lua_members(job):
 
 @pytest.fixture(scope="session")
 def source(plugins_dir):
+    """The Lua code of the plugin. The tests replace the path of its spool file."""
     text = (plugins_dir / "jobcomp" / "jobcomp.lua").read_text()
     assert text.count(SPOOL_LINE) == 1
     return text
@@ -88,6 +89,7 @@ def source(plugins_dir):
 
 @pytest.fixture
 def spool(tmp_path):
+    """The path of the spool file, which does not exist."""
     return tmp_path / "jobcomp.jsonl"
 
 

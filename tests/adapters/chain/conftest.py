@@ -162,6 +162,7 @@ class FakeGrid:
         self.ledger.claim(self.provider)
 
     def run(self, number, started_at):
+        """Report that a job runs since a Unix time."""
         self.ledger.run(number, started_at)
 
     def settle(self, number, state=JobState.FINISHED, *, seconds=60, exit_code=0):
@@ -183,6 +184,7 @@ class FakeGrid:
         self.ledger.cancel(number)
 
     def pass_time(self, seconds):
+        """Advance the time of the next block."""
         self.ledger.clock.advance(seconds)
 
     def mine(self, count=1):
@@ -192,6 +194,7 @@ class FakeGrid:
         self.ledger.reorg(depth)
 
     def balances(self):
+        """Return the credits of the customer and of the provider."""
         return self.ledger.balance(self.customer), self.ledger.balance(self.provider)
 
 
@@ -246,6 +249,7 @@ class RealGrid:
         self._act(self.devnet.provider, ClaimJobs(limit=50))
 
     def run(self, number, started_at):
+        """Report that a job runs since a Unix time."""
         self._act(
             self.devnet.provider, SetRunning(job_key=self._job_key(number), started_at=started_at)
         )
@@ -277,6 +281,7 @@ class RealGrid:
         self.devnet.as_customer.cancel_job(number)
 
     def pass_time(self, seconds):
+        """Advance the time of the next block."""
         self.devnet.anvil.rpc("evm_increaseTime", seconds)
 
     def mine(self, count=1):
@@ -286,6 +291,7 @@ class RealGrid:
         self.devnet.anvil.reorg(depth)
 
     def balances(self):
+        """Return the credits of the customer and of the provider."""
         balance = self.devnet.as_customer.balance
         return balance(self.customer), balance(self.provider)
 

@@ -17,6 +17,7 @@ ADMINISTRATOR = 1  # number of the wallet that deployed the contracts
 
 @pytest.fixture
 def generation():
+    """Run all tests of this module on plain DeepSquare 1.2."""
     return "1.2"
 
 

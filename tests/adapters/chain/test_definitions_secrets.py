@@ -301,6 +301,7 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, secret_texts):
 
 
 def make_scripts_unreadable(database):
+    """Replace the encrypted scripts by zeros."""
     connection = sqlite3.connect(database)
     with connection:
         connection.execute("UPDATE definitions SET sealed = zeroblob(100)")

@@ -57,6 +57,7 @@ def creations(plan):
 
 
 def check_step(step):
+    """Assert that a step of the plan has what an administrator needs to check it."""
     if "creates" not in step:
         assert step["to"]
         assert step["data"].startswith("0x")

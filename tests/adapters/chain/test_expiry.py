@@ -79,6 +79,7 @@ class Operator:
 
 @pytest.fixture
 def operator(chain, tmp_path):
+    """The operator's services, on a grid whose provider has joined."""
     services = Operator(chain, tmp_path)
     yield services
     services.wallet_sender.close()

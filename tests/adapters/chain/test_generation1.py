@@ -45,10 +45,12 @@ OMITTED = {
 
 
 def published_entries(contract):
+    """Return the published ABI of a contract, as entries of the table."""
     return [list(row[1:]) for row in published_rows() if row[0] == contract]
 
 
 def compiled_entries(contract):
+    """Return the ABI of our copy of a contract, as entries of the table."""
     entries = map(to_entry, build_artifacts()[contract]["abi"])
     return [entry for entry in entries if entry is not None]
 

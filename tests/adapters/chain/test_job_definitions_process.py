@@ -47,6 +47,7 @@ STORE = {
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined."""
     grid = RealGrid(chain)
     grid.register()
     grid.approve()

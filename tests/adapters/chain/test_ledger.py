@@ -37,6 +37,7 @@ def queue_sizes(grid):
 
 @pytest.fixture
 def joined_grid(grid):
+    """The grid, whose provider has joined."""
     grid.register()
     grid.approve()
     return grid
@@ -44,6 +45,7 @@ def joined_grid(grid):
 
 @pytest.fixture
 def claimed_number(joined_grid):
+    """The number of a job that the provider has claimed."""
     number = joined_grid.request("script-1")
     joined_grid.match(number)
     joined_grid.claim()

@@ -73,6 +73,7 @@ class LaggingEndpoint:
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -81,6 +82,7 @@ def grid(chain):
 
 @pytest.fixture
 def log_filter(chain):
+    """The filter of the events that the ledger reads."""
     return EventReader(chain.contracts).filter()
 
 

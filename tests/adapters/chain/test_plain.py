@@ -25,11 +25,13 @@ from gridstead.domain.transactions.outbox import SendState
 
 @pytest.fixture
 def generation():
+    """Run all tests of this module on plain DeepSquare 1.2."""
     return "1.2"
 
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined. Blocks are mined only on request."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()

@@ -27,6 +27,7 @@ OFFERED_PRICES = (1, 1, 1)
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()

@@ -35,6 +35,7 @@ def paused_chain(chain):
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -43,6 +44,7 @@ def grid(chain):
 
 @pytest.fixture
 def open_sender(tmp_path):
+    """Return a function that opens a wallet's sender."""
     opened_senders = []
 
     def create(chain, wallet, **policy):

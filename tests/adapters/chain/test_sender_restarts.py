@@ -18,6 +18,7 @@ from gridstead.errors import ConfigError
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined. Blocks are mined only on request."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()

@@ -21,6 +21,7 @@ ESCROW = 200 * COIN
 
 @pytest.fixture
 def grid_services(chain, expected, tmp_path):
+    """The services of a grid whose provider has joined."""
     services = GridServices(chain, tmp_path, batch=expected.max_calls)
     services.join()
     yield services

@@ -26,6 +26,7 @@ ITERATIONS = 2**13  # few, so that the tests open wallets quickly
 
 @pytest.fixture
 def password(tmp_path):
+    """The path of a password file."""
     path = tmp_path / "password"
     path.write_text("a secret\n")
     return path

@@ -42,6 +42,7 @@ def entry(kind, number=1, occurred_at=100, **fields):
 
 
 def block(number, fork="a"):
+    """Return a block. Blocks of different forks have different hashes."""
     block_hash = f"{number:x}{fork}".rjust(64, "0")
     return Block(number=number, hash=f"0x{block_hash}", timestamp=1000 + number)
 
