@@ -61,6 +61,7 @@ def test_role_is_granted_once_and_revoked_once(contracts_cli):
     assert ("ProviderManager", account) in holders(contracts_cli.status()[1], "matcher")
     code, out, _ = contracts_cli.run("revoke", "matcher", account, "--json")
     functions = [step["function"] for step in json.loads(out)["steps"]]
+    # One transaction for MetaScheduler, and one for ProviderManager.
     assert (code, functions) == (0, ["revokeRole"] * 2)
     assert account not in accounts(contracts_cli.status()[1], "matcher")
 
@@ -194,7 +195,7 @@ def test_administrator_is_replaced_in_two_steps(contracts_cli, governed_contract
 
 
 class NodeThatMinesLate(Node):
-    """A node that mines a block after each request for a nonce."""
+    """A node that mines a pending transaction only after a request for a nonce."""
 
     def batch(self, requests):
         answers = super().batch(requests)

@@ -76,7 +76,7 @@ def test_plan_of_an_interrupted_run_keeps_its_nonces(site):
 
     steps = site.plan_steps()
 
-    assert nonces(steps) == list(range(6, STEP_COUNT))
+    assert nonces(steps) == list(range(6, STEP_COUNT))  # six transactions were sent
     before = site.path.read_bytes()
     assert site.plan_steps() == steps
     assert site.path.read_bytes() == before
@@ -90,7 +90,7 @@ def test_plan_has_gas_estimates_of_creations(site):
         if step.creates:
             assert 100_000 < step.gas < 10_000_000
         else:
-            assert step.gas is None
+            assert step.gas is None  # the called contract does not exist yet
 
 
 @pytest.mark.parametrize(

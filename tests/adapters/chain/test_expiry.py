@@ -181,7 +181,7 @@ def test_plain_deepsquare_gets_no_expiry_that_it_does_not_support(operator):
 
 
 def test_expiry_times_equal_those_of_the_contract(operator):
-    """The contract's error has the time of the expiry if the call is too early."""
+    """If a call is too early, the contract's error contains the time or block of the expiry."""
     running_number = operator.start_job().id.number
     cancelled_number = operator.start_job().id.number
     operator.grid.cancel(cancelled_number)

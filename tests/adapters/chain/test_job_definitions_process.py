@@ -190,6 +190,7 @@ def test_health_and_metrics_are_served(chain, grid, start_instance, fetch):
     assert ready.status_code == 200
     assert 'gridstead_calls_total{call="get_sbatch",outcome="ok"} 1.0' in metrics
     assert "gridstead_scripts 1.0\n" in metrics
+    # Invalid JSON, and more requests than ``requests_per_s``.
     assert codes == {400, 429}
 
 

@@ -170,7 +170,7 @@ def test_top_up_raises_the_escrow_and_is_queued(joined_grid, claimed_number):
 
     job = joined_grid.job(claimed_number)
     assert job.escrow == 300 * COIN
-    # The escrow is now 3/2 of the first escrow.
+    # The escrow is now 3/2 of the first escrow. Time limits are rounded down to minutes.
     assert time_limit_of(job) in {before * 3 // 2, before * 3 // 2 + 1}
     assert queue_sizes(joined_grid) == QueueSizes(claimable=0, cancelling=0, top_up=1)
     joined_grid.claim_top_up()

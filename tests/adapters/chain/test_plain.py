@@ -120,6 +120,7 @@ def test_refused_call_is_rejected_and_does_not_block_others(grid, provider):
     provider.finish()
 
     assert provider.states() == [SendState.REJECTED, SendState.FINAL]
+    # From SCHEDULED (2) to FINISHED (5).
     assert "InvalidTransition(2, 5)" in provider.reasons()[0]
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published calls that both generations refuse, with the same errors and arguments."""
+"""Calls of the published ABI that both generations refuse, with the same errors and arguments.
+
+A state of a job appears in an error as its number in ``JobState``.
+"""
 
 from __future__ import annotations
 

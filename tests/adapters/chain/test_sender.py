@@ -155,16 +155,17 @@ def test_crash_at_any_boundary_sends_each_call_once(grid, wallet_sender, boundar
 
     assert set(wallet_sender.states()) == {SendState.FINAL}
     assert job_states(grid, numbers) == {JobState.FINISHED}
-    assert len(wallet_sender.hashes()) == 2
+    assert len(wallet_sender.hashes()) == 2  # the starts and the settlements
 
 
 def test_skipped_call_of_a_batch_is_rejected_with_the_contracts_error(grid, wallet_sender):
-    running, never_started = claim_jobs(grid, 2)
-    wallet_sender.put_running(grid, running)
-    wallet_sender.put_settlement(grid, never_started)
+    started_number, never_started_number = claim_jobs(grid, 2)
+    wallet_sender.put_running(grid, started_number)
+    wallet_sender.put_settlement(grid, never_started_number)
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL, SendState.REJECTED]
+    # From SCHEDULED (2) to FINISHED (5).
     assert wallet_sender.reasons()[1] == "InvalidTransition(2, 5)"
 
 
