@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorder of a function's effects on the machine: file writes, new processes and connections."""
+"""Records the effects of a function: written files, new processes and network connections."""
 
 from __future__ import annotations
 

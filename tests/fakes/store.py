@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stores in memory: journal, cursor, outbox and transactions.
 
-These fakes pass the same contract tests as the real stores.
+A port is an interface of the domain; each fake implements the port that its docstring names. The
+fakes of this module pass the same tests as the real stores.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job completion plugin writes one line of JSON for each record, whatever texts a job has."""
+"""Tests that the job completion plugin writes one line of JSON for each job, with any texts."""
 
 import json
 import subprocess

@@ -178,9 +178,9 @@ def test_a_report_is_sent_despite_an_unknown_option(stepd, agent):
 
 @pytest.mark.parametrize("munge", ["ok", "fail", "hang"])
 def test_plugin_is_clean_under_valgrind(tool, stepd, agent, munge):
-    """Valgrind ends a process with an error with code 99.
+    """If valgrind finds an error, the process exits with code 99.
 
-    Valgrind is slow, so SIGALRM may end a process that has no error.
+    Valgrind is slow, so SIGALRM may end a process without an error.
     """
     run = stepd(
         address(agent),
@@ -244,7 +244,7 @@ def test_a_second_build_changes_nothing(tool, spank_plugin):
 
 
 def test_a_downgraded_host_gets_the_plugin_of_the_older_slurm(tool, tmp_path):
-    """Slurm refuses the newer plugin, so make must not compare only the times of the files."""
+    """Slurm does not load a plugin of a newer Slurm, so make must not only compare file times."""
     sources, install_folder = tmp_path / "spank", tmp_path / "installed"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
 

@@ -74,4 +74,5 @@ def test_copy_has_the_published_abi(contract):
     added_names = names_of_difference(compiled_abi, published_abi + published_entries("Tools"))
 
     assert missing_names == OMITTED[contract]
+    # The published ABI does not contain the event JobCreated.
     assert added_names - INTERNAL.get(contract, set()) <= {"JobCreated"}
