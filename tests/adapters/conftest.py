@@ -16,15 +16,18 @@ import pytest
 
 def _postgresql_bin() -> Path | None:
     """Return the folder of initdb and pg_ctl. Return None if PostgreSQL is not installed."""
-    binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if binaries:
-        return binaries[-1].parent
+    initdb_paths = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if initdb_paths:
+        return initdb_paths[-1].parent
     on_path = shutil.which("initdb")
     return Path(on_path).parent if on_path else None
 
 
 def _server_account() -> dict[str, int]:
-    """Return the account that runs the server. PostgreSQL refuses to run as root."""
+    """Return the account of the server, as arguments of ``subprocess.run``.
+
+    PostgreSQL refuses to run as root. If the tests do not run as root, there are no arguments.
+    """
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -32,7 +35,7 @@ def _server_account() -> dict[str, int]:
 
 
 def _run(argv, account: dict[str, int]) -> None:
-    groups = [] if account else None
+    groups = [] if account else None  # an empty list removes the groups of root
     subprocess.run(
         argv, check=True, cwd="/", stdout=subprocess.DEVNULL, extra_groups=groups, **account
     )

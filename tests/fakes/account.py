@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Port Account on the fake chain.
+"""A fake of port Account, on the fake chain.
 
 A transaction waits in the ledger's pool until a block includes it.
 """
@@ -81,10 +81,10 @@ class FakeAccount:
         key = self.address, transaction.nonce
         pending = self._ledger.pool.get(key)
         if pending is None:
-            size = len(self._ledger.pool)
-            if size >= self.payable_count:
+            pending_count = len(self._ledger.pool)
+            if pending_count >= self.payable_count:
                 return Reply(result=SendResult.CANNOT_PAY, message="insufficient funds")
-            if size >= self.pool_size:
+            if pending_count >= self.pool_size:
                 return Reply(result=SendResult.RETRY_LATER, message="txpool is full")
         elif self._is_underpriced(transaction, pending[0]):
             return Reply(result=SendResult.UNDERPRICED)
@@ -92,7 +92,7 @@ class FakeAccount:
         return Reply(result=SendResult.ACCEPTED)
 
     def _is_underpriced(self, transaction: Transaction, pending: Transaction) -> bool:
-        """Return whether the node refuses a replacement: its fee is not at least 10 % higher."""
+        """Return whether the fee of a replacement is less than 10 % higher than the pending fee."""
         if transaction.hash == pending.hash:
             return False
         return transaction.fees.max_fee * 10 < pending.fees.max_fee * 11

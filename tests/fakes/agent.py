@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In-memory fakes of the cluster agent's ports."""
+"""In-memory fakes of the cluster agent's ports.
+
+A port is an interface of the domain; each fake implements the port that its docstring names.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import time
 
 import paramiko
 
+# The token has characters that a shell would interpret.
 TOKEN = "-tok'en$(x)"
 URL = b"URL: https://route.example\r\n"
 PUBLIC_PORT = 4321

@@ -2,7 +2,7 @@
 """A chain in memory: blocks, the state after each block, and a pool of transactions.
 
 A subclass implements ``apply`` and ``is_mistaken``. ``apply`` makes a call and
-changes the state. ``is_mistaken`` returns whether a correct sender never sends the call.
+changes the state. ``is_mistaken`` returns whether a call is one that a correct sender never sends.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class FakeChain:
         self._forks = 0
         self._events: list[ChainEvent] = []
         self._state = state
+        # Each block with the state after it and its events. The index is the block number.
         self._history: list[tuple[Block, State, tuple[ChainEvent, ...]]] = []
 
     def head(self) -> Block:
@@ -107,7 +108,7 @@ class FakeChain:
             )
 
     def _apply_all(self, wallet: str, calls: tuple[Call, ...]) -> tuple[bool, dict[int, str]]:
-        """Apply calls; return whether the transaction succeeded, and the skipped jobs."""
+        """Apply calls; return whether the transaction succeeded, and the errors of skipped jobs."""
         succeeded = True
         skipped: dict[int, str] = {}
         for call in calls:
@@ -128,6 +129,7 @@ class FakeChain:
         return max(last + 1, self.clock.now())
 
     def _state_at(self, block: Block) -> State:
+        """Return the state after a block. Raises ChainUnavailable if a reorg removed the block."""
         self._raise_if_down()
         if block.number >= len(self._history) or self._history[block.number][0].hash != block.hash:
             raise ChainUnavailable(

@@ -66,7 +66,7 @@ class GridState(State):
 
 @dataclass
 class Contracts:
-    """The contracts in the next block.
+    """The contracts while calls are made in the next block.
 
     Attributes:
         state: The state, which calls change.
@@ -193,6 +193,7 @@ class Contracts:
         self._return_to_queue(job)
 
     def _return_to_queue(self, job: Job) -> None:
+        """Make a job pending again, so that it can be matched again."""
         number = job.id.number
         self._emit(ChainEventKind.JOB_REFUSED, job)
         self.state.jobs[number] = replace(
@@ -232,6 +233,7 @@ class Contracts:
     def _end(
         self, number: int, state: JobState, seconds: int, *, exit_code: int = 0, error: str = ""
     ) -> None:
+        """End a job, and divide its escrow. The customer pays for ``seconds``."""
         job = self._transition(number, state)
         price = job.price_per_min
         bill = settle(
@@ -246,6 +248,7 @@ class Contracts:
         )
 
     def _transition(self, number: int, state: JobState) -> Job:
+        """Return a job with a new state, and emit the event. The caller must store the job."""
         job = self.state.jobs.get(number)
         if job is None:
             raise _revert("job", "InvalidJob")
@@ -256,6 +259,7 @@ class Contracts:
         return changed_job
 
     def _provider_job(self, wallet: str, number: int, call: str) -> Job:
+        """Return a job. Revert the call unless the wallet is the provider of the job."""
         job = self.state.jobs.get(number)
         if job is None:
             raise _revert(call, "InvalidJob")

@@ -160,10 +160,11 @@ class MemoryLogs:
     def append(self, log: LogId, chunk: Chunk) -> None:
         stored = self.logs.setdefault(log, [])
         sequences = [entry.chunk.sequence for entry in stored if entry.chunk.writer == chunk.writer]
+        # The last chunk of a full log is a notice of the grid.
         if stored and stored[-1].chunk.stream is Stream.GRID:
             raise LogFull(f"log {log.name} is full")
         if chunk.writer and sequences and chunk.sequence <= max(sequences):
-            return
+            return  # the chunk is already stored
         size = sum(len(entry.chunk.data) for entry in stored)
         if size + len(chunk.data) > self.max_bytes:
             notice = Chunk(
@@ -269,8 +270,8 @@ def new_keeper(
 ) -> ScriptKeeper:
     """Return a script keeper on these fakes.
 
-    It retains a script for an hour after the end of its last job. It retains a script that no job
-    uses for a day.
+    The keeper retains a script for an hour after the end of its last job, and a script that no job
+    ever used for a day.
     """
     retention = Retention(after_end_s=3600, unused_s=86_400, unused_bytes=unused_bytes)
     follower = Follower(ledger, cursor or MemoryCursor())

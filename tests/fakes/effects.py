@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorder of a function's effects on the machine: file writes, new processes and connections."""
+"""Records the effects of a function: written files, new processes and network connections."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _hook(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _opens_for_writing(arguments: tuple[object, ...]) -> bool:
-    flags = arguments[2]
+    flags = arguments[2]  # after the path and the mode
     return isinstance(flags, int) and bool(flags & _WRITE_FLAGS)
 
 

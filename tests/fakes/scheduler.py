@@ -49,10 +49,11 @@ class FakeScheduler:
         reject: The reason with which every submission is rejected. If empty, none is rejected.
         reject_leaves_record: Whether a rejected job has a FAILED record without a start time. Slurm
             writes such a record if no node can ever run the job.
-        lose_answers: The number of next submissions that are queued but raise SchedulerUnavailable.
+        lose_answers: How many of the following submissions are queued but raise
+            SchedulerUnavailable.
         users: The users of the host, by address.
-        resolve_all: Whether ``gate`` creates a missing user.
-        missing: The objects that ``gate`` reports as missing, by address.
+        resolve_all: Whether ``check_gate`` creates a missing user.
+        missing: The objects that ``check_gate`` reports as missing, by address.
     """
 
     def __init__(self, clock: Clock, *, hardware: Hardware | None = None) -> None:
@@ -61,6 +62,7 @@ class FakeScheduler:
             gpus_per_node=(0, 0), cpus_per_node=(64, 64), memory_per_node_mb=(4096, 4096)
         )
         self._history: dict[int, History] = {}
+        # The changes that slurmdbd receives, each with the time at which it receives them.
         self._dbd: list[tuple[int, Attempt]] = []
         self._next_id = 1
         self.submissions: list[Submission] = []
@@ -120,7 +122,7 @@ class FakeScheduler:
         return self.list_records_by_name([job_id.slurm_name for job_id in job_ids], since=since)
 
     def list_records_by_name(self, names: Iterable[str], *, since: int) -> AccountingSample:
-        """Return slurmdbd's records of these names, like port Slurm."""
+        """Return slurmdbd's records of the jobs with these names, as port Slurm does."""
         self._raise_if_down()
         now = self._clock.now()
         job_names = set(names)
@@ -238,6 +240,7 @@ class FakeScheduler:
         )
 
     def _find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
+        """Return the job with this id and job key if it has not ended, else None."""
         if slurm_job_id not in self._history:
             return None
         attempt = self.attempt(slurm_job_id)
@@ -246,13 +249,14 @@ class FakeScheduler:
         return attempt
 
     def _change(self, attempt: Attempt) -> None:
+        """Store a job's new state in slurmctld now, and in slurmdbd after ``dbd_delay_s``."""
         now = self._clock.now()
         self._history.setdefault(attempt.slurm_job_id, []).append((now, attempt))
         self._dbd.append((now + self.dbd_delay_s, attempt))
 
 
 def _as_slurmdbd_record(attempt: Attempt) -> Attempt:
-    """Return the record of a job that slurmdbd returns."""
+    """Return a job as slurmdbd records it: no time limit, and a job key only after its end."""
     job_key = None if attempt.is_alive else attempt.job_key
     return replace(attempt, time_limit_min=None, job_key=job_key)
 

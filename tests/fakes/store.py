@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stores in memory: journal, cursor, outbox and transactions.
 
-These fakes pass the same contract tests as the real stores.
+A port is an interface of the domain; each fake implements the port that its docstring names. The
+fakes of this module pass the same tests as the real stores.
 """
 
 from __future__ import annotations
@@ -127,6 +128,7 @@ class MemoryOutbox:
 
     def add(self, account: str, *transactions: Transaction) -> None:
         new_keys = {(account, transaction.nonce) for transaction in transactions}
+        # A transaction with a closed nonce replaces all old transactions with this nonce.
         reopened_keys = new_keys & self.closed
         self.closed -= reopened_keys
         self.signed = [row for row in self.signed if (row[0], row[1].nonce) not in reopened_keys]

@@ -66,7 +66,7 @@ def build(tool, directory, *arguments):
 
 @pytest.fixture(scope="session", params=["lua5.1", "lua5.4"])
 def lua_program(tool, request):
-    """The Lua versions of Debian's Slurm, and the newest version that Slurm supports."""
+    """The Lua interpreter: the version of Debian's Slurm, or the newest that Slurm supports."""
     return tool(request.param)
 
 

@@ -12,6 +12,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8cX9zq1fGhZ2oYv3mJ7l0bqg4tq3k0h5Q8m
 
 @pytest.fixture
 def keys(plugins_dir, tmp_path):
+    """A function that runs the command for a user, with a file of the supervisor's keys."""
     program = plugins_dir / "authorized-keys" / "gridstead-authorized-keys"
     file = tmp_path / "keys"
 
@@ -25,6 +26,7 @@ def keys(plugins_dir, tmp_path):
     return run
 
 
+# User names that are not the address of a wallet.
 NOT_WALLETS = [
     "root",
     "operator",
@@ -44,7 +46,7 @@ NOT_WALLETS = [
 
 
 @pytest.mark.parametrize("user", NOT_WALLETS)
-def test_other_users_get_no_key(keys, user):
+def test_user_that_is_not_a_wallet_gets_no_key(keys, user):
     result = keys(user)
 
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job_submit plugin, with the fake slurmctld ``lua/slurm.lua``."""
+"""The job_submit plugin, with the fake slurmctld ``lua/slurm.lua``.
+
+A wallet is a user of the grid. The wallets have uids in a range and a common gid (``SITE``).
+"""
 
 from dataclasses import dataclass
 
@@ -19,7 +22,7 @@ SITE = """gridstead_site = { slurm_uid = 64030, wallet_uid_min = 200001, wallet_
 
 @dataclass(frozen=True)
 class Response:
-    """The return code, the messages to user and log, and the request after the call."""
+    """The return code, the messages to the user and to the log, and fields of the request."""
 
     code: str
     user: str
@@ -30,6 +33,7 @@ class Response:
 
 @pytest.fixture(scope="session")
 def source(plugins_dir):
+    """The Lua code of the plugin."""
     return (plugins_dir / "job_submit" / "job_submit.lua").read_text()
 
 
@@ -85,6 +89,8 @@ def submit(call_plugin):
 
 @pytest.fixture(scope="session")
 def modify(call_plugin):
+    """A function that modifies a job."""
+
     def run(caller, **others):
         return call_plugin(f"slurm_job_modify(request, {{}}, {{}}, {caller})", **others)
 
@@ -140,13 +146,13 @@ BAD_JOB_KEYS = [
     " " + JOB_KEY,
     JOB_KEY + ".",
     JOB_KEY + "/more",
-    JOB_KEY + "k" * 23,
-    JOB_KEY.replace("179188", "1" * 21),
+    JOB_KEY + "k" * 23,  # the script id is longer than 31 characters
+    JOB_KEY.replace("179188", "1" * 21),  # the chain id is longer than 20 digits
 ]
 
 
 @pytest.mark.parametrize("text", [text for text in BAD_JOB_KEYS if text is not None])
-def test_the_supervisor_rejects_the_same_job_keys(text):
+def test_supervisor_rejects_the_job_keys_that_the_plugin_refuses(text):
     assert parse_job_key(text) is None
 
 
@@ -218,10 +224,11 @@ def test_other_callers_cannot_modify(modify, caller):
 
 
 @pytest.mark.parametrize("caller", ["0.0", "64030.0", "64030"])
-def test_root_and_slurm_modify(modify, caller):
+def test_root_and_slurm_can_modify(modify, caller):
     assert modify(caller).code == SUCCESS
 
 
+# A request whose fields raise an error when they are read.
 RAISING = 'setmetatable({}, { __index = function(_, name) error("no " .. name) end })'
 UNREADABLE_REQUESTS = [
     RAISING,
@@ -256,19 +263,19 @@ def test_missing_arguments_are_an_error(call_plugin, call):
 
 
 @pytest.mark.parametrize(
-    "entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
+    "call", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
 )
-def test_a_log_that_raises_is_an_error(call_plugin, entry):
+def test_call_returns_an_error_if_the_log_functions_raise(call_plugin, call):
     raising = 'slurm.log_user = function() error("no log") end\nslurm.log_error = slurm.log_user'
 
-    assert call_plugin(entry, request=RAISING, prelude=raising).code == ERROR
+    assert call_plugin(call, request=RAISING, prelude=raising).code == ERROR
 
 
 @pytest.mark.parametrize(
-    "entry", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
+    "call", ["slurm_job_submit(request, nil, 0)", "slurm_job_modify(request, nil, nil, 1000)"]
 )
-def test_a_missing_log_is_an_error(call_plugin, entry):
-    assert call_plugin(entry, request=RAISING, prelude="slurm = nil").code == ERROR
+def test_call_returns_an_error_if_the_log_functions_are_missing(call_plugin, call):
+    assert call_plugin(call, request=RAISING, prelude="slurm = nil").code == ERROR
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job completion plugin writes one line of JSON for each record, whatever texts a job has."""
+"""Tests that the job completion plugin writes one line of JSON for each job, with any texts."""
 
 import json
 import subprocess
@@ -15,8 +15,8 @@ JOB = {
     "admin_comment": "179188/0xa1/0x2f/hash",
     "user_id": 200001,
     "group_id": 100000,
-    "job_state": 32773,
-    "exit_code": 768,
+    "job_state": 32773,  # FAILED (5) with the flag COMPLETING (0x8000)
+    "exit_code": 768,  # the wait status of exit code 3
     "derived_ec": 0,
     "submit_time": 1700000000,
     "start_time": 1700000001,
@@ -65,6 +65,7 @@ C_STRINGS = st.binary(max_size=1200).map(lambda text: text.replace(b"\0", b""))
 
 
 def lua_value(value):
+    """Return a Lua literal. Numbers become floats, because Slurm passes floats."""
     if value is None:
         return "nil"
     if isinstance(value, int):
@@ -80,6 +81,7 @@ def lua_members(job):
 
 @pytest.fixture(scope="session")
 def source(plugins_dir):
+    """The Lua code of the plugin. The tests replace the path of its spool file."""
     text = (plugins_dir / "jobcomp" / "jobcomp.lua").read_text()
     assert text.count(SPOOL_LINE) == 1
     return text
@@ -87,6 +89,7 @@ def source(plugins_dir):
 
 @pytest.fixture
 def spool(tmp_path):
+    """The path of the spool file, which does not exist."""
     return tmp_path / "jobcomp.jsonl"
 
 
@@ -133,7 +136,7 @@ def test_full_disk_is_logged(complete):
     assert "No space left on device" in log
 
 
-def test_a_log_that_raises_returns_success(complete, tmp_path):
+def test_plugin_returns_success_if_the_log_function_raises(complete, tmp_path):
     complete(
         JOB,
         before='slurm.log_error = function() error("no log") end',
@@ -142,6 +145,7 @@ def test_a_log_that_raises_returns_success(complete, tmp_path):
 
 
 def test_a_record_after_a_partial_write_starts_a_new_line(complete, spool):
+    # The first write stores only 40 bytes. ``restore`` ends the fault.
     partial_write = """
     local real_open = io.open
     io.open = function(path, mode)
@@ -252,7 +256,7 @@ def test_long_fields_are_truncated_and_marked(complete, spool):
 
 
 def test_unset_numbers_are_null(complete, spool):
-    complete(JOB | {"exit_code": 4294967294, "start_time": None})
+    complete(JOB | {"exit_code": 4294967294, "start_time": None})  # NO_VAL of Slurm
 
     (record,) = read_records(spool)
     assert record["exit_code"] is None

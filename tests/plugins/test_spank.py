@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 from tests.plugins.conftest import PLUGINS, build
 
+# The step ids that Slurm gives to the batch script and to the extern step.
 BATCH = 4294967291
 EXTERN = 4294967292
 SIGALRM = 14
@@ -27,6 +28,7 @@ class Run:
 
 @pytest.fixture
 def agent():
+    """A UDP socket in place of the agent, which receives the reports."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
         receiver.settimeout(5)
@@ -35,6 +37,11 @@ def agent():
 
 @pytest.fixture
 def stepd(spank_programs, spank_plugin):
+    """A function that runs the fake slurmstepd with the plugin.
+
+    With ``linked``, the plugin is linked into the program, and sanitizers check both.
+    """
+
     def run(*options, context="remote", step=BATCH, munge="ok", wrapper=(), linked=False):
         program = "stepd_sanitized" if linked else "stepd"
         plugin = "-" if linked else spank_plugin
@@ -62,10 +69,12 @@ def stepd(spank_programs, spank_plugin):
 
 
 def address(receiver):
+    """Return the option of the plugin that names this socket as the agent."""
     return "agent={}:{}".format(*receiver.getsockname())
 
 
 def receive(receiver, count):
+    """Return the next datagrams, sorted by their text."""
     return sorted(receiver.recv(65536).decode() for _ in range(count))
 
 
@@ -103,14 +112,14 @@ def test_a_hanging_munge_is_ended_under_sanitizers(stepd, agent):
     assert run.child_exits == [("signal", SIGALRM)] * 2
 
 
-def test_a_failing_munge_returns_success(stepd, agent):
+def test_plugin_returns_success_if_munge_fails(stepd, agent):
     run = stepd(address(agent), munge="fail")
 
     assert run.return_values == ["0", "0"]
     assert run.child_exits == [("exit", 0)] * 2
 
 
-def test_an_absent_agent_returns_success(stepd):
+def test_plugin_returns_success_without_an_agent(stepd):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed_socket:
         closed_socket.bind(("127.0.0.1", 0))
         option = address(closed_socket)
@@ -122,7 +131,7 @@ def test_an_absent_agent_returns_success(stepd):
 
 
 @pytest.mark.parametrize("options", [(), ("colour=blue",), ("agent=controller:6831",)])
-def test_unusable_options_return_success(stepd, options):
+def test_plugin_returns_success_with_unusable_options(stepd, options):
     run = stepd(*options)
 
     assert run.return_values == ["0", "0"]
@@ -169,9 +178,9 @@ def test_a_report_is_sent_despite_an_unknown_option(stepd, agent):
 
 @pytest.mark.parametrize("munge", ["ok", "fail", "hang"])
 def test_plugin_is_clean_under_valgrind(tool, stepd, agent, munge):
-    """Valgrind ends a process with an error with code 99.
+    """If valgrind finds an error, the process exits with code 99.
 
-    Valgrind is slow, so SIGALRM may end a process that has no error.
+    Valgrind is slow, so SIGALRM may end a process without an error.
     """
     run = stepd(
         address(agent),
@@ -235,7 +244,7 @@ def test_a_second_build_changes_nothing(tool, spank_plugin):
 
 
 def test_a_downgraded_host_gets_the_plugin_of_the_older_slurm(tool, tmp_path):
-    """Slurm refuses the newer plugin, so make must not compare only the times of the files."""
+    """Slurm does not load a plugin of a newer Slurm, so make must not only compare file times."""
     sources, install_folder = tmp_path / "spank", tmp_path / "installed"
     shutil.copytree(PLUGINS / "spank", sources, ignore=shutil.ignore_patterns("build"))
 

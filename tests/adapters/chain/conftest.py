@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: chains on anvil, and the grid on such a chain or in memory."""
+"""Fixtures: chains on anvil, and the grid on such a chain or in memory.
+
+A generation is a version of the contracts: "ours", or "1.2" (plain DeepSquare 1.2). The contracts
+of one deployment are a set. A set is sealed if JobRepository has no admin. Nobody can then change
+the roles in JobRepository.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +36,14 @@ from gridstead.domain.transactions.calls import (
     Settle,
 )
 
+# The chains by name: our sealed contracts, our unsealed contracts, and DeepSquare 1.2.
 DEVNETS = {"ours": Devnet, "unsealed": UnsealedDevnet, "1.2": PlainDevnet}
 NO_EVIDENCE = "0x" + "00" * 32
 
 
 @pytest.fixture(scope="session")
 def devnets(tmp_path_factory):
-    """Return a function that starts each chain of ``DEVNETS`` once per session, on first use."""
+    """Return a function that returns a chain of ``DEVNETS``, and starts it at its first use."""
     started_devnets = {}
 
     def get_devnet(name):
@@ -58,11 +64,11 @@ def devnet(devnets):
 
 @contextmanager
 def restored_afterwards(devnet):
-    """Restore the chain's present state at the end of the block."""
+    """Return the chain to its present state when the ``with`` statement ends."""
     snapshot = devnet.anvil.rpc("evm_snapshot")
     yield devnet
     # If anvil reverts while it mines a block, that block remains although its parent is removed.
-    # evm_mine returns after the block that is being mined.
+    # Therefore anvil must not be mining: evm_mine returns after the block that is being mined.
     devnet.anvil.rpc("anvil_dropAllTransactions")
     devnet.anvil.rpc("evm_mine")
     devnet.anvil.rpc("evm_revert", snapshot)
@@ -91,7 +97,7 @@ def chain(devnets, generation):
 
 @pytest.fixture
 def site(chain, tmp_path, monkeypatch):
-    """A chain on which ADMIN has deployed nothing, and the path of a file that does not exist."""
+    """A chain on which ADMIN has coins but no contracts, and the path of a new deployment file."""
     monkeypatch.setattr("gridstead.adapters.transactions.direct.POLL_S", 0.01)
     chain.anvil.fund(ADMIN.address)
     deployment_site = DeploymentSite(chain, tmp_path / "deployment.json")
@@ -102,7 +108,7 @@ def site(chain, tmp_path, monkeypatch):
 
 @pytest.fixture
 def contracts_cli(chain, tmp_path, monkeypatch, capsys):
-    """An administrator of the contracts at a terminal."""
+    """Runs `gridstead contracts` for several wallets, as at a terminal."""
     monkeypatch.setattr("gridstead.adapters.transactions.direct.POLL_S", 0.01)
     opened_nodes = []
 
@@ -110,7 +116,7 @@ def contracts_cli(chain, tmp_path, monkeypatch, capsys):
         opened_nodes.append(Node(url))
         return opened_nodes[-1]
 
-    # The command does not close its node: usually its process exits.
+    # The command leaves its node open, because its process normally exits. The fixture closes it.
     monkeypatch.setattr("gridstead.wiring.contracts.deployment.Node", open_node)
     yield ContractsCli(chain, tmp_path, monkeypatch, capsys)
     for node in opened_nodes:
@@ -156,6 +162,7 @@ class FakeGrid:
         self.ledger.claim(self.provider)
 
     def run(self, number, started_at):
+        """Report that a job runs since a Unix time."""
         self.ledger.run(number, started_at)
 
     def settle(self, number, state=JobState.FINISHED, *, seconds=60, exit_code=0):
@@ -177,6 +184,7 @@ class FakeGrid:
         self.ledger.cancel(number)
 
     def pass_time(self, seconds):
+        """Advance the time of the next block."""
         self.ledger.clock.advance(seconds)
 
     def mine(self, count=1):
@@ -186,6 +194,7 @@ class FakeGrid:
         self.ledger.reorg(depth)
 
     def balances(self):
+        """Return the credits of the customer and of the provider."""
         return self.ledger.balance(self.customer), self.ledger.balance(self.provider)
 
 
@@ -240,6 +249,7 @@ class RealGrid:
         self._act(self.devnet.provider, ClaimJobs(limit=50))
 
     def run(self, number, started_at):
+        """Report that a job runs since a Unix time."""
         self._act(
             self.devnet.provider, SetRunning(job_key=self._job_key(number), started_at=started_at)
         )
@@ -271,6 +281,7 @@ class RealGrid:
         self.devnet.as_customer.cancel_job(number)
 
     def pass_time(self, seconds):
+        """Advance the time of the next block."""
         self.devnet.anvil.rpc("evm_increaseTime", seconds)
 
     def mine(self, count=1):
@@ -280,6 +291,7 @@ class RealGrid:
         self.devnet.anvil.reorg(depth)
 
     def balances(self):
+        """Return the credits of the customer and of the provider."""
         balance = self.devnet.as_customer.balance
         return balance(self.customer), balance(self.provider)
 

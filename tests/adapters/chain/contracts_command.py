@@ -14,7 +14,8 @@ from gridstead.adapters.chain.wallet import create_wallet
 from gridstead.adapters.contracts.inspection import Inspector
 from gridstead.cli.main import main
 
-# Numbers of wallets. ADMIN has deployed the contracts, and POOR has no coins.
+# The numbers of wallets, which are also their private keys. ADMIN has deployed the contracts, and
+# POOR has no coins.
 ADMIN, NEW_OWNER, POOR = 1, 71, 72
 # Exit codes.
 INPUT_ERROR, REFUSED, TRANSIENT_ERROR, CONFIG_ERROR = 65, 69, 75, 78
@@ -42,7 +43,10 @@ class ContractsCli:
         chain.anvil.fund(wallet(NEW_OWNER).address)
 
     def read(self, *arguments, contract=None, **options):
-        """Run a command without a wallet."""
+        """Run a command without a wallet.
+
+        The contract is by default the chain's MetaScheduler. The other options are passed on.
+        """
         options = {"rpc-url": self.chain.anvil.url} | options
         if "deployment" not in options:
             options["contract"] = contract or self.chain.addresses["MetaScheduler"]

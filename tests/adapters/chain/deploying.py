@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deployments on a chain, and nodes that interrupt them at any step."""
+"""Deployments of the contracts on a chain, and nodes that interrupt a deployment at any step.
+
+The contracts of one deployment are a set.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ SEND_METHOD = "eth_sendRawTransaction"
 
 
 class Crash(BaseException):
-    """The process dies."""
+    """Simulates the death of the process. No ``except Exception`` catches it."""
 
 
 def has_method(requests, method):
@@ -110,7 +113,7 @@ class DeploymentSite:
         self.crash(1, sent=True)
 
     def wait_for_mining(self):
-        """Wait until all transactions are mined, if the node mines without a request."""
+        """Wait until all transactions are mined. Do not wait if automatic mining is off."""
         deadline = time.monotonic() + 60
         while self._is_automining() and self.next_nonce() < self.next_nonce("pending"):
             assert time.monotonic() < deadline
@@ -146,7 +149,10 @@ class DeploymentSite:
         return Inspector(self.chain.node, contracts, report=self.reported.append).inspect()
 
     def check(self, addresses, *, other_transactions=0):
-        """Assert that the set is complete, and that no contract and no transaction was repeated."""
+        """Assert that the set is complete, and that no contract and no transaction was repeated.
+
+        ``other_transactions`` is the number of ADMIN's transactions that are not steps.
+        """
         state = self.inspect(addresses)
         assert check_contracts(state, expected=addresses) == ()
         assert state.addresses == addresses

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The expected differences between the two generations of contracts."""
+"""The expected differences between the two generations of contracts.
+
+The generations are our contracts and those of plain DeepSquare 1.2.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class Generation:
         settles_when_removed: Whether a removed provider may settle its running jobs.
         request_transactions: How many transactions a job request without an earlier allowance
             takes.
-        has_own_events: Whether the contracts also emit the events that only ours have.
+        has_own_events: Whether the contracts emit the additional events of our contracts.
         expires_claimed_jobs: Whether another account can end a claimed job that never starts.
     """
 

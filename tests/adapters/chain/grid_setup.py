@@ -40,13 +40,13 @@ class GridServices:
         self.journal = MemoryJournal()
         self.cursor = MemoryCursor()
         self.users = FakeDirectory()
-        self.failpoint = None
+        self.failpoint = None  # the name of the point at which the supervisor dies next
         self.rules = Rules(
             chain_id=devnet.contracts.chain_id,
             contract=devnet.contracts.meta_scheduler.address,
             provider=self.grid.provider,
             confirmations=CONFIRMATIONS,
-            plain_slack_min=self._slack(devnet),
+            plain_slack_min=self._read_slack_min(devnet),
         )
         terms = Terms(prices=PRICES, labels={"os": "linux"})
         self.registration = Registration(
@@ -69,7 +69,8 @@ class GridServices:
         wallet_sender.restart()
         return wallet_sender
 
-    def _slack(self, devnet):
+    def _read_slack_min(self, devnet):
+        """Return the minutes that plain DeepSquare may bill in addition to the elapsed time."""
         if devnet.contracts.has_batches:
             return None
         return devnet.as_admin._value(devnet.contracts.constants.slack_minutes())

@@ -17,11 +17,12 @@ from gridstead.domain.transactions.calls import Match, SetRunning, Settle
 from gridstead.domain.transactions.dispatch import DispatchPolicy
 from gridstead.services.transactions.sender import Sender, SenderPorts
 
+# A boundary is a point between two steps of the sender. The sender can crash there.
 BOUNDARIES = ("transaction_stored", "transaction_sent", "receipt_seen", "outcome_stored")
 
 
 class Crash(BaseException):
-    """The process dies."""
+    """Simulates the death of the process. No ``except Exception`` catches it."""
 
 
 class WalletSender:
@@ -56,6 +57,7 @@ class WalletSender:
             raise Crash(boundary)
 
     def restart(self):
+        """Continue as a new process does, with the stored outbox."""
         self.database.close()
         self._open()
 
@@ -67,6 +69,7 @@ class WalletSender:
             self.restart()
 
     def tick_and_mine(self, times=1):
+        """Run a tick, mine a block and advance the clock by a second."""
         for _ in range(times):
             self.tick()
             self.chain.anvil.mine()
@@ -99,9 +102,11 @@ class WalletSender:
             self.outbox.put(f"end:{number}", settlement(grid.job(number)))
 
     def states(self):
+        """Return the states of all outbox entries, in order."""
         return [entry.state for entry in self.outbox.entries()]
 
     def reasons(self):
+        """Return for each outbox entry why it was rejected, empty if it was not."""
         return [entry.reason for entry in self.outbox.entries()]
 
     def hashes(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interpretation of a node's answer to a signed transaction, and the gas of claims."""
+"""How ChainAccount interprets a node's answer to a transaction, and how much gas claims get."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_unknown_error_message_refuses_the_transaction(message):
     ("message", "code"),
     [("Too Many Requests", 429), ("daily limit", -32005), ("txpool is full", -32000)],
 )
-def test_overloaded_node_is_asked_again_later(message, code):
+def test_transaction_refused_by_an_overloaded_node_is_sent_later(message, code):
     assert send(node_with_error(message, code=code)) == Reply(
         result=SendResult.RETRY_LATER, message=message
     )
@@ -132,8 +132,11 @@ AVAILABLE_GAS = 2_000_000
 @pytest.mark.parametrize(
     ("limit", "estimate", "gas"),
     [
+        # 210,000 gas, and 60,000 for each job.
         (10, 90_000, 810_000),
+        # The available gas is enough for 29 jobs.
         (50, 90_000, 1_950_000),
+        # The estimate plus a third, if it is higher.
         (1, 300_000, 400_000),
         (50, 1_600_000, AVAILABLE_GAS),
     ],
@@ -146,12 +149,12 @@ def test_claim_has_gas_for_jobs_that_are_matched_later(limit, estimate, gas):
 
 
 @pytest.mark.parametrize(
-    ("limit", "available_gas", "jobs"),
+    ("limit", "available_gas", "job_count"),
     [(50, 30_000_000, 50), (50, AVAILABLE_GAS, 29), (50, 100_000, 1)],
 )
 @pytest.mark.parametrize("estimate", [90_000, 1_600_000])
-def test_claim_is_limited_to_the_available_gas(limit, available_gas, jobs, estimate):
-    """A larger claim would be refused forever; the other jobs are claimed in a later block."""
+def test_claim_is_limited_to_the_available_gas(limit, available_gas, job_count, estimate):
+    """The node would always refuse a larger claim. A later claim takes the remaining jobs."""
     node = RecordingNode(hex(estimate))
     contracts = contracts_of_version("2.0.0")
     account = ChainAccount(node, contracts, wallet_of(b"\x01" * 32))
@@ -161,7 +164,7 @@ def test_claim_is_limited_to_the_available_gas(limit, available_gas, jobs, estim
         claim, entry_ids=(1,), nonce=0, gas=gas, fees=TRANSACTION.fees
     )
 
-    data = contracts.meta_scheduler.claim_jobs(jobs).data
+    data = contracts.meta_scheduler.claim_jobs(job_count).data
     ((_method, (estimated_call,)),) = node.requests
     assert estimated_call["data"] == data
     assert data.removeprefix("0x") in signed_transaction.raw

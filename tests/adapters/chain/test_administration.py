@@ -41,6 +41,7 @@ from gridstead.errors import NotAllowed, TransactionReverted
 
 # The contracts that still have an admin after JobRepository is sealed.
 GOVERNED = ("MetaScheduler", "ProviderManager")
+# Runs a test on a sealed and on an unsealed set, with the contracts that have an admin.
 SEALED_OR_NOT = pytest.mark.parametrize(
     ("generation", "governed_contracts"),
     [("ours", GOVERNED), ("unsealed", ROLE_CONTRACTS)],
@@ -60,6 +61,7 @@ def test_role_is_granted_once_and_revoked_once(contracts_cli):
     assert ("ProviderManager", account) in holders(contracts_cli.status()[1], "matcher")
     code, out, _ = contracts_cli.run("revoke", "matcher", account, "--json")
     functions = [step["function"] for step in json.loads(out)["steps"]]
+    # One transaction for MetaScheduler, and one for ProviderManager.
     assert (code, functions) == (0, ["revokeRole"] * 2)
     assert account not in accounts(contracts_cli.status()[1], "matcher")
 
@@ -120,7 +122,7 @@ def test_set_constant_prints_the_old_and_the_new_value(contracts_cli):
 
 
 @pytest.mark.parametrize("constant", CONSTANTS, ids=lambda constant: constant.name)
-def test_bounds_equal_those_of_the_contract(chain, constant):
+def test_bounds_of_constants_equal_those_of_the_contract(chain, constant):
     """The command line and the contract refuse the same values."""
     assert is_accepted(chain, constant, constant.minimum)
     assert is_accepted(chain, constant, constant.maximum)
@@ -193,7 +195,7 @@ def test_administrator_is_replaced_in_two_steps(contracts_cli, governed_contract
 
 
 class NodeThatMinesLate(Node):
-    """A node that mines a block after each request for a nonce."""
+    """A node that mines a pending transaction only after a request for a nonce."""
 
     def batch(self, requests):
         answers = super().batch(requests)
@@ -271,6 +273,7 @@ def test_interrupted_change_of_admin_is_finished_without_repetition(
     def plan_take_over(state):
         return take_over(state, new_admin.address)
 
+    # One transaction per contract with an admin, and two for the owners of Constants and Credit.
     assert administration.run_twice(old_admin, plan_hand_over) == len(governed_contracts) + 2
     assert admin_contracts(inspect(chain)) == set(governed_contracts)
     assert administration.run_twice(new_admin, plan_take_over) == len(governed_contracts) + 2
@@ -288,7 +291,7 @@ def admin_contracts(state):
 
 
 @SEALED_OR_NOT
-def test_take_over_needs_the_old_admin(contracts_cli, chain, governed_contracts):
+def test_take_over_fails_if_the_old_admin_is_not_found(contracts_cli, chain, governed_contracts):
     """The command fails if it does not find the old admin, because that admin would keep its role.
 
     A search for events that starts at too late a block does not find the old admin.
@@ -313,7 +316,7 @@ def test_take_over_needs_the_old_admin(contracts_cli, chain, governed_contracts)
 
 
 @SEALED_OR_NOT
-def test_take_over_needs_the_revocation_of_a_third_admin(contracts_cli, governed_contracts):
+def test_take_over_fails_until_a_third_admin_is_revoked(contracts_cli, governed_contracts):
     new_admin, third = wallet(NEW_OWNER).address, wallet(POOR).address
     assert contracts_cli.run("hand-over", new_admin).code == 0
     assert contracts_cli.run("grant", "admin", third).code == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contracts bill the example of docs/explanation/billing.md with the amounts of the page."""
+"""Test that the contracts bill the example of docs/explanation/billing.md as the page says."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_example_is_settled_with_the_amounts_of_the_page(chain):
     number = grid.request(
         "script", escrow=given_values["escrow, credits"], resources=example.resources
     )
-    before = grid.balances()
+    customer_before, provider_before = grid.balances()
     grid.match(number)
     grid.claim()
     chain.anvil.rpc("evm_setNextBlockTimestamp", settled_at - 1)
@@ -44,7 +44,7 @@ def test_example_is_settled_with_the_amounts_of_the_page(chain):
     settle(grid, number, expected_bill["billed seconds"])
 
     numbers = settlement_event(chain, number).numbers
-    after = grid.balances()
+    customer_after, provider_after = grid.balances()
     assert chain.as_customer.fee_percent() == given_values["fee, percent"]
     assert grid.job(number).price_per_min == expected_bill["price per minute, credits"]
     assert (numbers["billedSeconds"], numbers["cost"], numbers["fee"]) == (
@@ -52,8 +52,8 @@ def test_example_is_settled_with_the_amounts_of_the_page(chain):
         expected_bill["cost, credits"],
         expected_bill["fee"],
     )
-    assert after[0] - before[0] == expected_bill["refund"]
-    assert after[1] - before[1] == expected_bill["provider"]
+    assert customer_after - customer_before == expected_bill["refund"]
+    assert provider_after - provider_before == expected_bill["provider"]
     assert settlement_event(chain, number).evidence == evidence_of_page()
 
 

@@ -10,13 +10,14 @@ import pytest
 from tests.adapters.chain.conftest import RealGrid
 from tests.adapters.chain.test_refusals import COMMAND, definitions, person
 
-__all__ = ["definitions", "person"]
+__all__ = ["definitions", "person"]  # the imported fixtures
 
 ADMINISTRATOR = 1  # number of the wallet that deployed the contracts
 
 
 @pytest.fixture
 def generation():
+    """Run all tests of this module on plain DeepSquare 1.2."""
     return "1.2"
 
 

@@ -88,7 +88,7 @@ def test_job_takes_one_transaction_if_the_contracts_support_permits(chain, outsi
     assert transaction_count(chain, outsider) - before == expected.request_transactions
     assert (outsider.allowance(), outsider.balance()) == (0, 300 * COIN)
     outsider.allow(200 * COIN)
-    second = outsider.submit_job(request())
+    second = outsider.submit_job(request())  # needs no permit, because of the allowance
     assert transaction_count(chain, outsider) - before == expected.request_transactions + 2
     assert outsider.job_numbers() == (first, second)
     with pytest.raises(TransactionReverted, match="transfer amount exceeds balance"):
@@ -183,8 +183,10 @@ def test_bytes_that_are_not_utf8_do_not_affect_other_jobs(chain, ledger):
     """Any account can store bytes that are not UTF-8; the other jobs must remain readable."""
     valid = chain.as_customer.request_job(request())
     contract = chain.contracts.meta_scheduler
+    # A JobDefinition of Types.sol. Its texts are replaced below.
     definition = (0, 1, 1, 1, "XXXX", 0, [("XXXX", "XXXX")], [])
     data = contract.data("requestNewJob", definition, 200 * COIN, b"\xff" * 32, False)
+    # The ABI encoder accepts only valid text, so the bytes are replaced in the encoded call.
     data = data.replace(b"XXXX".hex(), "fffefdfc")
     DirectSender(chain.node, chain.customer).transact(contract.address, data, name="requestNewJob")
 
@@ -223,6 +225,7 @@ def test_job_history_has_times_and_amounts(chain, expected):
     ]
     assert requested.occurred_at <= matched.occurred_at <= claimed.occurred_at
     assert claimed.occurred_at <= started.occurred_at <= settled.occurred_at
+    # Plain DeepSquare stores the time of the block, which is one second later.
     assert started.numbers["startTime"] in {started_at, started_at + 1}
     assert settled.numbers["status"] == JobState.FINISHED
     cost = billing_oracle.cost(expected.billed_s(61), job.price_per_min)
@@ -238,7 +241,7 @@ def event_names(history):
 
 
 @on_both
-def test_job_history_of_a_refused_and_cancelled_job(chain, expected):
+def test_history_of_a_refused_and_cancelled_job_has_all_its_events(chain, expected):
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -316,18 +319,19 @@ def test_follower_reads_a_real_chain_through_a_reorg(chain, ledger):
     chain.as_customer.request_job(request())
     follower.tick(record)
 
+    # The reorg removed job 2, so the next job got number 2 again.
     assert numbers == [1, 2, 2]
     assert cursor.load() == ledger.head()
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "{url}/nothing-here?%zz"])
-def test_dead_endpoint_is_chain_unavailable(chain, monkeypatch, url):
+def test_error_of_an_unreachable_endpoint_is_chain_unavailable(chain, monkeypatch, url):
     monkeypatch.setattr(chain.node, "_url", url.format(url=chain.node._url))
 
     with pytest.raises(ChainUnavailable):
         chain.node.ask("eth_noSuchMethod")
 
 
-def test_unknown_method_is_chain_unavailable(chain):
+def test_error_of_an_unknown_method_is_chain_unavailable(chain):
     with pytest.raises(ChainUnavailable, match="eth_noSuchMethod"):
         chain.node.ask("eth_noSuchMethod")

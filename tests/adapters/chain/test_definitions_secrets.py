@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No secret of a customer, a provider or the operator is in the service's output or its store."""
+"""Test that the Job Definition service writes no secret to its output or its store."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def secret_texts():
 
 
 def secret_store(secret_texts, name):
-    """Return an S3 store with the secret keys of this name."""
+    """Return an S3 store with the secrets ``<name> key name`` and ``<name> key``."""
     return {
         "region": "eu",
         "bucketUrl": "s3://bucket",
@@ -150,9 +150,12 @@ def refused_requests(secret_texts):
     )
     for refused_job in (
         secret_workflow(secret_texts, steps=[unknown_shell]),
+        # A module that cannot be fetched.
         secret_workflow(secret_texts, steps=[{"use": module}]),
+        # A secret as the name of a field, and as a value of the wrong type.
         job | {secret_texts["variable"]: secret_texts["password"]},
         job | {"env": secret_texts["password"]},
+        # A script that is too long.
         secret_workflow(secret_texts, steps=[large_step] * 4),
     ):
         yield {"query": SUBMIT, "variables": {"job": refused_job}}
@@ -161,7 +164,7 @@ def refused_requests(secret_texts):
         "variables": {"job": job, "customer": secret_texts["password"]},
     }
     yield {"query": inline}
-    yield {"query": inline + "}"}
+    yield {"query": inline + "}"}  # a syntax error
     yield {"query": f'{{ job(batchLocationHash: "{secret_texts["password"]}") }}'}
     yield {
         "query": "mutation V($module: Module!) { validate(module: $module) }",
@@ -196,7 +199,7 @@ class GraphqlClient:
         command = f"echo {self._secret_texts['command']}" + "x" * 90_000
         large = secret_workflow(self._secret_texts, steps=[{"run": {"command": command}}])
         body = {"query": SUBMIT, "variables": {"job": large}}
-        for _ in range(13):
+        for _ in range(13):  # more than ``unused_mib`` of LIMITS
             answer = self._http.post(self._url, json=body)
         assert "too many scripts" in answer.text
 
@@ -298,6 +301,7 @@ def test_no_secret_is_in_the_output_or_the_store(chain, tmp_path, secret_texts):
 
 
 def make_scripts_unreadable(database):
+    """Replace the encrypted scripts by zeros."""
     connection = sqlite3.connect(database)
     with connection:
         connection.execute("UPDATE definitions SET sealed = zeroblob(100)")

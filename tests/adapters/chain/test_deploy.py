@@ -76,7 +76,7 @@ def test_plan_of_an_interrupted_run_keeps_its_nonces(site):
 
     steps = site.plan_steps()
 
-    assert nonces(steps) == list(range(6, STEP_COUNT))
+    assert nonces(steps) == list(range(6, STEP_COUNT))  # six transactions were sent
     before = site.path.read_bytes()
     assert site.plan_steps() == steps
     assert site.path.read_bytes() == before
@@ -90,7 +90,7 @@ def test_plan_has_gas_estimates_of_creations(site):
         if step.creates:
             assert 100_000 < step.gas < 10_000_000
         else:
-            assert step.gas is None
+            assert step.gas is None  # the called contract does not exist yet
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_renew_deploys_a_new_set_and_renames_the_old_file(site):
 
 
 def test_renew_restores_the_file_of_a_chain(site):
-    """The file was renamed because another chain was used in the meantime."""
+    """The file of the first chain was renamed when another chain was used."""
     addresses = site.run(renew=True)
     record = read(site.path)
     rename_file(site.path, record)
@@ -158,7 +158,10 @@ def test_renamed_files_are_never_replaced(site):
 
 
 def test_unused_supply_is_reported(site):
-    """The report appears while the creation of Credit is pending, and after it is mined."""
+    """An earlier run has created Credit, so the supply that is given to the next run is not used.
+
+    The report appears while the creation of Credit is pending, and after the creation is mined.
+    """
     site.chain.anvil.rpc("evm_setAutomine", False)
     site.crash(1, sent=True)
     note = f"Credit was created with {COIN} wei by an earlier run"
@@ -237,7 +240,7 @@ def test_missing_role_is_granted_again(site):
     assert [step.function for step in site.plan_steps()] == ["grantRole"]
     assert site.run() == addresses
 
-    assert site.next_nonce() == STEP_COUNT + 2
+    assert site.next_nonce() == STEP_COUNT + 2  # the revocation and the grant
     assert exit_code(check_contracts(site.inspect(addresses))) == 0
 
 

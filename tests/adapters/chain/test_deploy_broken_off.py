@@ -88,7 +88,7 @@ class NodeThatMinesBeforeEstimates(MiningNode):
     def batch(self, requests):
         if self.is_planned and has_method(requests, "eth_estimateGas"):
             Node.batch(self, [("evm_mine", [])])
-        if has_method(requests, "eth_getBalance"):
+        if has_method(requests, "eth_getBalance"):  # the last request of the plan
             self.is_planned = True
         return super().batch(requests)
 
@@ -110,7 +110,7 @@ def test_underpriced_transaction_is_replaced_with_the_same_nonce(site):
 
 
 def test_nonce_used_by_another_program_is_detected(site):
-    """That program has created a contract at an address that was planned for ours."""
+    """The other program has created a contract at an address that was planned for our contract."""
     site.crash(2, sent=False)
     creation_code = "0x600160005260016000f3"  # creates a contract with one byte of code
     receipt = DirectSender(site.chain.node, ADMIN).transact(
@@ -129,7 +129,10 @@ def test_nonce_used_by_another_program_is_detected(site):
 @pytest.mark.parametrize("position", [1, 7])
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_nonce_gap_of_a_lost_transaction_is_filled(site, position, is_lost):
-    """The node drops another program's transaction before ours, and ours too if ``is_lost``."""
+    """Another program sends a transaction, and our transaction has the nonce after it.
+
+    The node drops the other transaction. It also drops ours if ``is_lost``.
+    """
     for _ in range(position - 1):
         site.crash(1, sent=True)
     site.chain.anvil.rpc("evm_setAutomine", False)
@@ -161,6 +164,8 @@ def test_created_contracts_are_found_without_receipts(site):
         deleted_hashes.update(intent.hashes)
 
     class ForgetfulNode(Node):
+        """A node without the receipts of the interrupted run."""
+
         def batch(self, requests):
             answers = super().batch(requests)
             for index, (method, params) in enumerate(requests):

@@ -23,7 +23,10 @@ LAST_STEP = "nobody can name a writer to JobRepository any more"
 
 @pytest.fixture
 def deploy(contracts_cli, tmp_path):
-    """Return a function that runs the command with a wallet that has deployed nothing."""
+    """Return a function that runs the command with a wallet that has deployed nothing.
+
+    The function has the attributes ``file`` (the deployment file) and ``contracts_cli``.
+    """
     file = tmp_path / "grid.json"
 
     def run(*arguments, **options):
@@ -54,6 +57,7 @@ def creations(plan):
 
 
 def check_step(step):
+    """Assert that a step of the plan has what an administrator needs to check it."""
     if "creates" not in step:
         assert step["to"]
         assert step["data"].startswith("0x")
@@ -104,8 +108,8 @@ def test_dry_run_prints_a_table(deploy):
     assert code == 0
     assert "creation of MetaScheduler" in out
     assert "0: " in out
-    assert f"{STEP_COUNT - 2}: 0x2f2ff15d" in out
-    assert f"{STEP_COUNT - 1}: 0x36568abe" in out
+    assert f"{STEP_COUNT - 2}: 0x2f2ff15d" in out  # the selector of grantRole
+    assert f"{STEP_COUNT - 1}: 0x36568abe" in out  # the selector of renounceRole
 
 
 @pytest.mark.parametrize(

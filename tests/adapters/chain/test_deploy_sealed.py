@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last, irreversible step of a deployment: when it is sent, and when it is skipped."""
+"""The last step of a deployment, which seals the set: when it is sent, and when it is skipped.
+
+The administrator renounces the admin role of JobRepository. This cannot be undone.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from gridstead.domain.contracts.checks import check_contracts
 from gridstead.domain.contracts.deployment import SEALED
 from gridstead.domain.diagnostic import Severity
 
+# A wallet with a role in JobRepository that no wallet should have.
 IMPOSTOR = wallet(68).address
 # The diagnostic of a set that is not sealed: severity, contract and hint.
 UNSEALED_NOTE = (Severity.NOTE, ("JobRepository",), "Run `gridstead contracts seal`.")
@@ -101,8 +105,10 @@ def test_set_with_a_second_admin_is_not_sealed(unsealed_deployment):
     ],
     ids=["error", "no event", "all but the first event"],
 )
-def test_set_is_sealed_only_by_a_node_with_all_events(unsealed_deployment, hide_events):
+def test_set_is_not_sealed_if_the_node_hides_events(unsealed_deployment, hide_events):
     class NodeWithoutEvents(Node):
+        """A node that answers searches for events with ``hide_events``."""
+
         def batch(self, requests):
             answers = super().batch(requests)
             for index, (method, _) in enumerate(requests):

@@ -27,7 +27,7 @@ def test_pending_transaction_is_not_reported_as_failed(paused_chain):
     assert "is in no block after 0.3 s" in error.value.detail
 
 
-def test_start_waits_for_pending_transactions(paused_chain):
+def test_wait_for_pending_returns_after_all_transactions_are_mined(paused_chain):
     sender = DirectSender(paused_chain.node, paused_chain.admin, timeout_s=0.3)
     with pytest.raises(ChainUnavailable):
         sender.transfer(wallet(90).address, 1)

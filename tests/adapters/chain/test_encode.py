@@ -69,7 +69,7 @@ def contracts_of_version(version):
 
 
 def decode_arguments(payload, signature):
-    """Return the arguments of a call of this function, None if it is a call of another function."""
+    """Return the arguments of a call, or None if the call is of another function."""
     data = bytes.fromhex(payload.data[2:])
     if data[:4] != keccak(text=signature)[:4]:
         return None
@@ -133,6 +133,7 @@ def test_our_contracts_receive_calls_as_batches(call, signature, arguments):
         ),
         (Refuse(job_key=JOB_KEY), "refuseJob(bytes32)", (ID,)),
         (EXPIRE, "timeoutJob(bytes32)", (ID,)),
+        # 119 seconds are one whole minute.
         (SETTLE, SET_STATUS, (ID, 6, 1, "bad", 3 << 8)),
     ],
 )

@@ -79,6 +79,7 @@ class Operator:
 
 @pytest.fixture
 def operator(chain, tmp_path):
+    """The operator's services, on a grid whose provider has joined."""
     services = Operator(chain, tmp_path)
     yield services
     services.wallet_sender.close()
@@ -150,7 +151,7 @@ def test_outage_within_the_grace_costs_a_provider_nothing(operator):
     _, provider_before = operator.grid.balances()
     job = operator.start_job()
     seconds = paid_seconds_floor(job.escrow, job.price_per_min)
-    grace_s = operator.timeouts.settle_grace_s or 7 * DAY_S
+    grace_s = operator.timeouts.settle_grace_s or 7 * DAY_S  # plain DeepSquare has no grace
     for days in range(1, grace_s // DAY_S):
         operator.mine_at(job.started_at + days * DAY_S)
         assert operator.tick() == []
@@ -180,7 +181,7 @@ def test_plain_deepsquare_gets_no_expiry_that_it_does_not_support(operator):
 
 
 def test_expiry_times_equal_those_of_the_contract(operator):
-    """The contract's error has the time of the expiry if the call is too early."""
+    """If a call is too early, the contract's error contains the time or block of the expiry."""
     running_number = operator.start_job().id.number
     cancelled_number = operator.start_job().id.number
     operator.grid.cancel(cancelled_number)

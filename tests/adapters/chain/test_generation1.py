@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our copy of the DeepSquare contracts for tests has their published ABI, except unused parts."""
+"""Test that our copy of the DeepSquare 1.2 contracts has their ABI, except for unused parts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.contracts.test_published_abi import published_rows, to_entry
 from tests.generation1 import FILES, build_artifacts
 
-# Functions that only the contracts call. The published table has only functions for clients.
+# Functions that only the contracts call. The published ABI has only the functions for clients.
 INTERNAL = {
     "JobRepository": {
         "create", "setCost", "setExitCode", "setHasCancelRequest", "setJobStatus",
@@ -45,10 +45,12 @@ OMITTED = {
 
 
 def published_entries(contract):
+    """Return the published ABI of a contract, as entries of the table."""
     return [list(row[1:]) for row in published_rows() if row[0] == contract]
 
 
 def compiled_entries(contract):
+    """Return the ABI of our copy of a contract, as entries of the table."""
     entries = map(to_entry, build_artifacts()[contract]["abi"])
     return [entry for entry in entries if entry is not None]
 
@@ -72,4 +74,5 @@ def test_copy_has_the_published_abi(contract):
     added_names = names_of_difference(compiled_abi, published_abi + published_entries("Tools"))
 
     assert missing_names == OMITTED[contract]
+    # The published ABI does not contain the event JobCreated.
     assert added_names - INTERNAL.get(contract, set()) <= {"JobCreated"}

@@ -47,6 +47,7 @@ STORE = {
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined."""
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -136,7 +137,7 @@ def test_challenge_is_valid_once_for_all_instances(chain, grid, start_instance, 
 
 
 def test_provider_cannot_read_a_script_with_its_own_job(chain, grid, start_instance, fetch):
-    """The provider is also a customer, and requests a job with the script id of another's job."""
+    """The provider is also a customer, and requests a job with another customer's script id."""
     process = start_instance()
     script_id = submit(process, input={"s3": STORE})
     number = grid.request(script_id)
@@ -189,10 +190,11 @@ def test_health_and_metrics_are_served(chain, grid, start_instance, fetch):
     assert ready.status_code == 200
     assert 'gridstead_calls_total{call="get_sbatch",outcome="ok"} 1.0' in metrics
     assert "gridstead_scripts 1.0\n" in metrics
+    # Invalid JSON, and more requests than ``requests_per_s``.
     assert codes == {400, 429}
 
 
-def test_no_acknowledged_script_is_lost_to_kill_9(chain, start_instance, tmp_path):
+def test_no_acknowledged_script_is_lost_after_kill_9(chain, start_instance, tmp_path):
     rng = random.Random(4)
     process = start_instance(limits={"upload_mib_per_hour": 100_000})
     submitters = Submitters(process)

@@ -37,6 +37,7 @@ def queue_sizes(grid):
 
 @pytest.fixture
 def joined_grid(grid):
+    """The grid, whose provider has joined."""
     grid.register()
     grid.approve()
     return grid
@@ -44,13 +45,14 @@ def joined_grid(grid):
 
 @pytest.fixture
 def claimed_number(joined_grid):
+    """The number of a job that the provider has claimed."""
     number = joined_grid.request("script-1")
     joined_grid.match(number)
     joined_grid.claim()
     return number
 
 
-def test_unknown_jobs_are_left_out(grid):
+def test_unknown_jobs_are_omitted(grid):
     number = grid.request("script-1")
 
     id_of_other_contract = replace(grid.job_id(number), contract="0x" + "ff" * 20)
@@ -84,7 +86,7 @@ def test_job_has_the_requested_values(grid, large_resources):
     assert job.state_block == grid.ledger.head().number
 
 
-def test_provider_that_never_registered_is_left_out(grid):
+def test_provider_that_never_registered_is_omitted(grid):
     assert provider(grid) is None
     assert waiting_provider(grid) is None
 
@@ -167,6 +169,7 @@ def test_cancelled_pending_job_is_refunded(grid):
     grid.cancel(number)
 
     assert grid.job(number).state is JobState.CANCELLED
+    # The fake mints the escrow at each request, so only the balance on a real chain is unchanged.
     if hasattr(grid, "devnet"):
         after, _ = grid.balances()
         assert after == before
@@ -231,7 +234,8 @@ def test_reads_are_pinned_to_their_block(grid):
 @pytest.fixture
 def read_blocks(chain, monkeypatch):
     """The numbers of the blocks that were read from the node, in order."""
-    numbers, read_views = [], chain.node.read
+    numbers = []
+    read_views = chain.node.read
 
     def record(views, *, at_block):
         numbers.append(at_block.number)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads of the log entries in a range of blocks, from nodes that lag or follow another fork."""
+"""Reads of the log entries in a range of blocks, from nodes that lag or follow another fork.
+
+The newest ``PINNED_BLOCKS`` blocks are read by their hashes, and older blocks by their numbers.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +73,7 @@ class LaggingEndpoint:
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -78,6 +82,7 @@ def grid(chain):
 
 @pytest.fixture
 def log_filter(chain):
+    """The filter of the events that the ledger reads."""
     return EventReader(chain.contracts).filter()
 
 
@@ -124,7 +129,7 @@ class NodeOnAnotherFork:
 def test_older_log_is_not_missed_on_another_fork(
     grid, chain, log_filter, monkeypatch, blocks_per_read
 ):
-    """The fork may be deeper than the blocks that are requested one by one."""
+    """The two forks may differ in more blocks than are read by their hashes."""
     height = grid.ledger.head().number
     grid.request("script-1")
     grid.mine(PINNED_BLOCKS + 6)

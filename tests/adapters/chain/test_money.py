@@ -26,6 +26,7 @@ def queue_sizes(grid):
 
 @pytest.fixture
 def joined_grid(grid):
+    """The grid, whose provider has joined."""
     grid.register()
     grid.approve()
     return grid
@@ -33,6 +34,7 @@ def joined_grid(grid):
 
 @pytest.fixture
 def claimed_number(joined_grid):
+    """The number of a job that the provider has claimed."""
     number = joined_grid.request("script-1")
     joined_grid.match(number)
     joined_grid.claim()
@@ -55,7 +57,7 @@ def test_settlement_divides_the_escrow_by_the_formula(joined_grid, claimed_numbe
 
 
 @pytest.mark.parametrize("seconds", [0, 500])
-def test_panic_of_the_provider_costs_the_minimum(joined_grid, claimed_number, seconds):
+def test_panicked_job_costs_the_minimum(joined_grid, claimed_number, seconds):
     customer, provider = joined_grid.balances()
     joined_grid.run(claimed_number, joined_grid.ledger.head().timestamp)
     joined_grid.pass_time(1000)
@@ -107,7 +109,10 @@ def test_running_job_keeps_its_price_if_the_contracts_fix_it(joined_grid, claime
 
 @on_both
 def test_job_of_a_removed_provider_gets_no_more_time(chain, expected):
-    """On plain DeepSquare the provider's prices are unknown, and a price of 0 limits no time."""
+    """On plain DeepSquare the prices of a removed provider are unknown.
+
+    The ledger must not return a price of 0, because then the escrow would pay for any time.
+    """
     grid = RealGrid(chain)
     grid.register()
     grid.approve()
@@ -165,6 +170,7 @@ def test_top_up_raises_the_escrow_and_is_queued(joined_grid, claimed_number):
 
     job = joined_grid.job(claimed_number)
     assert job.escrow == 300 * COIN
+    # The escrow is now 3/2 of the first escrow. Time limits are rounded down to minutes.
     assert time_limit_of(job) in {before * 3 // 2, before * 3 // 2 + 1}
     assert queue_sizes(joined_grid) == QueueSizes(claimable=0, cancelling=0, top_up=1)
     joined_grid.claim_top_up()

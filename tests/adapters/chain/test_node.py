@@ -32,6 +32,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def endpoint():
+    """The URL of a server that answers as ``Handler`` does."""
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(
             target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True

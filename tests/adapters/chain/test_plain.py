@@ -25,11 +25,13 @@ from gridstead.domain.transactions.outbox import SendState
 
 @pytest.fixture
 def generation():
+    """Run all tests of this module on plain DeepSquare 1.2."""
     return "1.2"
 
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined. Blocks are mined only on request."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -80,7 +82,7 @@ def test_jobs_take_one_transaction_per_call(grid, operator, provider):
 
     assert set(operator.states()) == {SendState.FINAL}
     assert set(provider.states()) == {SendState.FINAL}
-    assert len(provider.hashes()) == 5
+    assert len(provider.hashes()) == 5  # two claims, a start, a refusal and a settlement
     assert set(grid.jobs(first, second, 99)) == {grid.job_id(first), grid.job_id(second)}
     failed_job, refused_job = grid.job(first), grid.job(second)
     assert (failed_job.state, failed_job.exit_code, failed_job.last_error) == (
@@ -112,12 +114,13 @@ def test_calls_are_sent_one_by_one_in_order(grid, operator):
 def test_refused_call_is_rejected_and_does_not_block_others(grid, provider):
     first, second = claim_jobs(grid, 2)
     with automining(grid.devnet.anvil):
-        grid.claim()
+        grid.claim()  # one claim takes one job
     provider.outbox.put("bad", settlement(grid.job(first), JobState.FINISHED))
     provider.put_running(grid, second)
     provider.finish()
 
     assert provider.states() == [SendState.REJECTED, SendState.FINAL]
+    # From SCHEDULED (2) to FINISHED (5).
     assert "InvalidTransition(2, 5)" in provider.reasons()[0]
 
 

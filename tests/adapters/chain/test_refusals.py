@@ -40,7 +40,7 @@ ca_file = "{folder}/ca"
 
 @pytest.fixture
 def definitions():
-    """A socket in place of the Job Definition service, which detects connections."""
+    """A socket in place of the Job Definition service. It shows whether a command connects."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         yield server
@@ -84,6 +84,8 @@ class Person:
 
 @pytest.fixture
 def person(tmp_path, chain, definitions):
+    """Return a function that creates a person with the wallet of a number."""
+
     def create(number=4):
         return Person(tmp_path, chain, definitions, number)
 

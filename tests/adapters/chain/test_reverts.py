@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published calls that both generations refuse, with the same errors and arguments."""
+"""Calls of the published ABI that both generations refuse, with the same errors and arguments.
+
+A state of a job appears in an error as its number in ``JobState``.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ pytestmark = on_both
 UNKNOWN_JOB = 10**9
 MISSING_ROLE = "is missing role"
 NAME = b"x".ljust(32, b"\0")
+# A JobDefinition of Types.sol: gpus, memPerCpu, cpusPerTask, ntasks, batchLocationHash, ...
 DEFINITION = (0, 100, 1, 1, "script", 0, [], [])
 HARDWARE = (1, [0], [4], [1000])
 OFFERED_PRICES = (1, 1, 1)
@@ -26,6 +30,7 @@ OFFERED_PRICES = (1, 1, 1)
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()

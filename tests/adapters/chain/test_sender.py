@@ -35,6 +35,7 @@ def paused_chain(chain):
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -43,6 +44,7 @@ def grid(chain):
 
 @pytest.fixture
 def open_sender(tmp_path):
+    """Return a function that opens a wallet's sender."""
     opened_senders = []
 
     def create(chain, wallet, **policy):
@@ -96,7 +98,7 @@ def test_jobs_take_one_transaction_per_step(grid, paused_chain, wallet_sender, o
     assert set(operator.states()) == {SendState.FINAL}
     assert set(wallet_sender.states()) == {SendState.FINAL}
     assert len(operator.hashes()) == 1
-    assert len(wallet_sender.hashes()) == 3
+    assert len(wallet_sender.hashes()) == 3  # the claim, the starts and the settlements
 
 
 @pytest.mark.parametrize("count", [1, 20])
@@ -153,16 +155,17 @@ def test_crash_at_any_boundary_sends_each_call_once(grid, wallet_sender, boundar
 
     assert set(wallet_sender.states()) == {SendState.FINAL}
     assert job_states(grid, numbers) == {JobState.FINISHED}
-    assert len(wallet_sender.hashes()) == 2
+    assert len(wallet_sender.hashes()) == 2  # the starts and the settlements
 
 
 def test_skipped_call_of_a_batch_is_rejected_with_the_contracts_error(grid, wallet_sender):
-    running, never_started = claim_jobs(grid, 2)
-    wallet_sender.put_running(grid, running)
-    wallet_sender.put_settlement(grid, never_started)
+    started_number, never_started_number = claim_jobs(grid, 2)
+    wallet_sender.put_running(grid, started_number)
+    wallet_sender.put_settlement(grid, never_started_number)
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL, SendState.REJECTED]
+    # From SCHEDULED (2) to FINISHED (5).
     assert wallet_sender.reasons()[1] == "InvalidTransition(2, 5)"
 
 
@@ -279,7 +282,7 @@ def test_call_of_a_job_lost_in_a_reorg_is_not_sent_to_the_job_that_reuses_its_nu
     assert grid.job(number).state is JobState.FAILED
     old_hashes = wallet_sender.hashes()
 
-    grid.reorg(8)
+    grid.reorg(8)  # also removes the request of the job
     assert grid.jobs(number) == {}
     assert claim_jobs(grid, 1, "new") == [number]
     wallet_sender.restart()
@@ -326,7 +329,7 @@ def test_call_of_an_old_chain_is_not_sent_to_a_new_chain(
         new_chain.close()
 
 
-def test_sender_waits_for_contracts(grid, paused_chain, wallet_sender):
+def test_call_is_kept_while_the_chain_has_no_contracts(grid, paused_chain, wallet_sender):
     (number,) = claim_jobs(grid, 1)
     wallet_sender.put_running(grid, number)
     empty_chain, url = Anvil(), paused_chain.node._url
@@ -342,7 +345,7 @@ def test_sender_waits_for_contracts(grid, paused_chain, wallet_sender):
     assert wallet_sender.states() == [SendState.FINAL]
 
 
-def test_sender_waits_for_the_endpoint(grid, paused_chain, wallet_sender):
+def test_call_is_kept_while_the_endpoint_is_unreachable(grid, paused_chain, wallet_sender):
     (number,) = claim_jobs(grid, 1)
     wallet_sender.put_running(grid, number)
     url = paused_chain.node._url
@@ -368,7 +371,7 @@ def small_blocks(paused_chain):
 
 def test_batches_stay_within_half_a_block(grid, paused_chain, wallet_sender, request):
     numbers = claim_jobs(grid, 6)
-    request.getfixturevalue("small_blocks")
+    request.getfixturevalue("small_blocks")  # after the claim, which needs a larger block
     wallet_sender.put_running(grid, *numbers)
     wallet_sender.finish()
 
@@ -380,7 +383,7 @@ def test_transaction_above_the_block_gas_limit_rejects_only_its_call(
     grid, paused_chain, wallet_sender, request
 ):
     first, second = claim_jobs(grid, 2)
-    request.getfixturevalue("small_blocks")
+    request.getfixturevalue("small_blocks")  # after the claim, which needs a larger block
     large_call = settlement(grid.job(first), JobState.FAILED, error="x" * 500)
     wallet_sender.outbox.put("large", large_call)
     wallet_sender.put_running(grid, second)

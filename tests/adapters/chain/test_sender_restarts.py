@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender loses and repeats no call after crashes, reorgs and uses of its wallet by others."""
+"""Tests that the sender neither loses nor repeats a call.
+
+The tests cover crashes, reorgs, and other programs that use the wallet of the sender.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from gridstead.errors import ConfigError
 
 @pytest.fixture
 def grid(chain):
+    """The grid, whose provider has joined. Blocks are mined only on request."""
     real_grid = RealGrid(chain)
     real_grid.register()
     real_grid.approve()
@@ -39,7 +43,7 @@ def twin(grid, tmp_path):
     sender.close()
 
 
-def are_known(wallet_sender):
+def known_to_node(wallet_sender):
     """Return for each stored transaction whether the node has it."""
     results = []
     for tx_hash in wallet_sender.hashes():
@@ -54,10 +58,10 @@ def test_stored_transaction_is_sent_by_the_next_process(grid, wallet_sender):
 
     wallet_sender.crash_at = "transaction_stored"
     wallet_sender.tick()
-    assert (are_known(wallet_sender), wallet_sender.states()) == ([False], [SendState.SENT])
+    assert (known_to_node(wallet_sender), wallet_sender.states()) == ([False], [SendState.SENT])
     wallet_sender.tick()
 
-    assert are_known(wallet_sender) == [True]
+    assert known_to_node(wallet_sender) == [True]
     wallet_sender.finish()
     assert (len(wallet_sender.hashes()), wallet_sender.states()) == (1, [SendState.FINAL])
     assert job_states(grid, [number]) == {JobState.RUNNING}
@@ -71,17 +75,17 @@ def test_stored_transactions_are_sent_by_the_next_process(grid, wallet_sender):
 
     wallet_sender.crash_at = "transaction_stored"
     wallet_sender.tick()
-    assert are_known(wallet_sender) == [False] * 30
+    assert known_to_node(wallet_sender) == [False] * 30
     wallet_sender.tick()
-    assert are_known(wallet_sender) == [True] * 30
+    assert known_to_node(wallet_sender) == [True] * 30
     wallet_sender.finish()
 
     assert len(wallet_sender.hashes()) == 30
     assert job_states(grid, numbers) == {JobState.RUNNING}
 
 
-@pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "another process"])
-def test_transaction_dropped_in_a_reorg_is_sent_again(grid, wallet_sender, restarts):
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["the same process", "another process"])
+def test_transaction_dropped_in_a_reorg_is_sent_again(grid, wallet_sender, is_restarted):
     (number,) = claim_jobs(grid, 1)
     wallet_sender.put_running(grid, number)
     wallet_sender.tick_and_mine(2)
@@ -89,19 +93,19 @@ def test_transaction_dropped_in_a_reorg_is_sent_again(grid, wallet_sender, resta
 
     grid.reorg(2)
     grid.devnet.anvil.rpc("anvil_dropAllTransactions")
-    assert are_known(wallet_sender) == [False]
-    if restarts:
+    assert known_to_node(wallet_sender) == [False]
+    if is_restarted:
         wallet_sender.restart()
     wallet_sender.tick()
 
-    assert are_known(wallet_sender) == [True]
+    assert known_to_node(wallet_sender) == [True]
     wallet_sender.finish()
     assert (len(wallet_sender.hashes()), wallet_sender.states()) == (1, [SendState.FINAL])
     assert job_states(grid, [number]) == {JobState.RUNNING}
 
 
-@pytest.mark.parametrize("restarts", [False, True], ids=["the same process", "another process"])
-def test_nonce_used_by_another_program_loses_no_call(grid, wallet_sender, twin, restarts):
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["the same process", "another process"])
+def test_nonce_used_by_another_program_loses_no_call(grid, wallet_sender, twin, is_restarted):
     first, second = claim_jobs(grid, 2)
     wallet_sender.put_running(grid, first)
     wallet_sender.tick()
@@ -110,12 +114,13 @@ def test_nonce_used_by_another_program_loses_no_call(grid, wallet_sender, twin, 
     twin.finish()
     assert twin.states() == [SendState.FINAL]
 
-    if restarts:
+    if is_restarted:
         wallet_sender.restart()
     wallet_sender.finish()
 
     assert wallet_sender.states() == [SendState.FINAL]
-    assert are_known(wallet_sender) == [False, True]
+    # The call was sent again in a second transaction, with the next nonce.
+    assert known_to_node(wallet_sender) == [False, True]
     assert job_states(grid, [first, second]) == {JobState.RUNNING}
 
 

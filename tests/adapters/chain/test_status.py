@@ -76,7 +76,7 @@ def test_status_has_the_sum_of_the_escrows(contracts_cli, chain):
     assert escrow["accrued_fees_wei"] > 0
 
 
-def test_status_without_escrow_is_optional(contracts_cli):
+def test_status_with_skip_escrow_has_no_escrow(contracts_cli):
     _, status = contracts_cli.status("--skip-escrow")
 
     assert status["escrow"] is None
@@ -108,7 +108,7 @@ def test_missing_credits_of_the_escrow_set_the_exit_code(contracts_cli, chain):
 
     code, status = contracts_cli.status()
 
-    assert code == 70
+    assert code == 70  # of a finding of kind "escrow"
     assert findings(status)[0]["kind"] == "escrow"
     assert status["escrow"]["adds_up"] is False
 
@@ -143,11 +143,11 @@ def test_status_finds_foreign_code_and_impostors(contracts_cli, chain):
 
     code, status = contracts_cli.status()
 
-    assert code == 77
+    assert code == 77  # of the most serious finding, which has the kind "power"
     kinds = [finding["kind"] for finding in findings(status)]
     assert kinds == ["power", "code", "note"]
     assert contracts_cli.run("revoke", "contract", UNUSED_ADDRESS)[0] == 0
-    assert contracts_cli.status()[0] == 76
+    assert contracts_cli.status()[0] == 76  # of the finding of kind "code"
 
 
 @on_unsealed

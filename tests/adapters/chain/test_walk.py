@@ -21,6 +21,7 @@ ESCROW = 200 * COIN
 
 @pytest.fixture
 def grid_services(chain, expected, tmp_path):
+    """The services of a grid whose provider has joined."""
     services = GridServices(chain, tmp_path, batch=expected.max_calls)
     services.join()
     yield services
@@ -166,6 +167,7 @@ def test_top_up_extends_a_running_job(grid_services):
     grid_services.by_hand(grid_services.grid.top_up, number, ESCROW)
     grid_services.until(lambda: queue_sizes(grid_services).top_up == 0)
 
+    # The escrow is doubled. Time limits are rounded down to minutes.
     assert grid_services.slurm.attempt(slurm_job_id).time_limit_min in {2 * before, 2 * before + 1}
 
 

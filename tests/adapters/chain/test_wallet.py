@@ -26,6 +26,7 @@ ITERATIONS = 2**13  # few, so that the tests open wallets quickly
 
 @pytest.fixture
 def password(tmp_path):
+    """The path of a password file."""
     path = tmp_path / "password"
     path.write_text("a secret\n")
     return path
@@ -149,6 +150,7 @@ def test_key_is_not_printed(tmp_path, password):
 
 
 @pytest.mark.parametrize("text", ["read:0xab/log/1", b"\xff\x00"])
+# The last byte of a signature, v, is 27 or 28 in one encoding and 0 or 1 in the other.
 @pytest.mark.parametrize("lowest_v", [27, 0])
 def test_signer_is_recovered_from_both_encodings_of_v(text, lowest_v):
     signature = wallet_of(b"\1" * 32).sign_text(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the metrics file of the drift check. They read it with the parser of Prometheus."""
+"""Tests of the metrics file of the drift check, which is read with the parser of Prometheus."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families

@@ -107,6 +107,7 @@ def test_stopped_or_killed_run_leaves_no_process(tmp_path, stop_class, outcome):
     run = AnsiblePlaybooks(tmp_path).run(request, notify=lambda _event: None, stop=stop)
 
     assert run.outcome is outcome
+    # The value of GRIDSTEAD_STOP, which every process of the run inherits.
     id_of_run = start_file.read_text().strip()
     assert commands_with(id_of_run) == []
 

@@ -159,6 +159,7 @@ def test_effects_include_handlers_that_only_check_mode_skips(checkout_and_run):
     finished_events = [event for event in run.events if isinstance(event, HostFinished)]
     handlers = [event.task.name for event in finished_events if event.task.is_handler]
     assert handlers == ["Restart x", "Restart z", "Remount y"]
+    # Restart z is also skipped outside check mode.
     assert [str(effect) for effect in effects(run.events)] == ["restart x", "remount y"]
 
 
@@ -338,10 +339,12 @@ def test_long_diff_is_truncated():
     diff_lines = difference({"before": "", "after": "x\n" * 1000}).splitlines()
 
     assert len(diff_lines) == 201
+    # 1000 added lines and 3 header lines, of which 200 are kept.
     assert "803" in diff_lines[-1]
 
 
 def test_flushed_handlers_are_not_pending():
+    # "waits" names the handlers that the task has notified. A flush runs these handlers.
     notes = [
         {"kind": "changed", "host": "a", "task": "1", "waits": "x,y"},
         {"kind": "flushed", "host": "a"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fixture with each store: in memory, in SQLite, and in PostgreSQL."""
+"""A fixture that runs a test on each store: in memory, in SQLite, and in PostgreSQL."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from gridstead.errors import ConfigError, Transient
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request, tmp_path):
+    """Return the URL of an empty database."""
     if request.param == "postgresql":
         return request.getfixturevalue("postgresql_url")
     return f"sqlite:///{tmp_path}/state.db"
@@ -84,7 +85,7 @@ def test_old_store_is_migrated(url, set_migrations):
 
 
 def test_migration_keeps_the_transactions_of_an_old_store(url, set_migrations):
-    """A migration recreated the table when hashes became unique per account."""
+    """Migration 4 recreates the table, because hashes are then unique only per account."""
     current_migrations = migrations.MIGRATIONS
     set_migrations(current_migrations[:3])
     old_database = Database(url)
@@ -140,14 +141,15 @@ def test_threads_can_write_at_the_same_time(url):
 
     run_in_threads(put, "abc")
 
-    assert len(outbox.open_entries()) == 61
+    assert len(outbox.open_entries()) == 61  # 20 of each thread, and "shared"
     database.close()
 
 
 def test_threads_do_not_wait_for_the_lock_of_sqlite(tmp_path, monkeypatch):
-    """Threads wait for a mutex of the process instead.
+    """The threads wait for a mutex of the process instead.
 
-    SQLite sleeps while it waits for its lock, which made many writers five times slower than one.
+    SQLite sleeps between its attempts to get the lock. Many writers would be five times slower
+    than one. Without a busy timeout, SQLite raises an error if a thread would have to wait.
     """
     monkeypatch.setattr("gridstead.adapters.store.database._BUSY_TIMEOUT_MS", 0)
     database = Database(f"sqlite:///{tmp_path}/state.db")
@@ -170,7 +172,7 @@ def test_sqlite_uses_wal_and_full_synchronous_mode(tmp_path):
 
     with database.begin() as connection:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
     database.close()
 
 
@@ -237,12 +239,13 @@ def test_queries_for_open_rows_use_the_partial_indexes(tmp_path):
                 plans.append(plan.all())
     database.close()
     assert len(plans) == 6
+    # The names of the partial indexes contain "_open".
     for plan in plans:
         assert all("_open" in step.detail for step in plan)
 
 
 def unsent_transaction(nonce, transaction_hash):
-    """Return a transaction that belongs to no entry."""
+    """Return a transaction that was not sent and belongs to no entry."""
     return Transaction(
         hash=transaction_hash, nonce=nonce, raw="", entry_ids=(), fees=Fees(max_fee=1, tip=1)
     )
@@ -272,7 +275,8 @@ def test_closed_rows_are_deleted_after_the_retention_time(url):
 def test_old_open_rows_do_not_prevent_the_deletion_of_closed_rows(url, monkeypatch):
     """Some rows stay open for ever, such as the transactions of an abandoned chain.
 
-    They come before the closed rows in the order of deletion. The closed rows were never sent.
+    The open rows come before the closed rows in the order of deletion. The closed rows were never
+    sent.
     """
     monkeypatch.setattr("gridstead.adapters.store.outbox._ROWS_PER_SWEEP", 2)
     database = Database(url)

@@ -42,6 +42,7 @@ def entry(kind, number=1, occurred_at=100, **fields):
 
 
 def block(number, fork="a"):
+    """Return a block. Blocks of different forks have different hashes."""
     block_hash = f"{number:x}{fork}".rjust(64, "0")
     return Block(number=number, hash=f"0x{block_hash}", timestamp=1000 + number)
 
@@ -123,18 +124,23 @@ def test_claim_reopens_a_closed_job(store):
 
 
 def test_cancelled_entries_include_those_of_closed_jobs(store):
-    closed_job = entry(EntryKind.CANCELLED_BY_US, 1, occurred_at=1, slurm_job_id=7)
-    open_job = entry(EntryKind.CANCELLED_BY_US, 2, occurred_at=2, slurm_job_id=7)
+    entry_of_closed_job = entry(EntryKind.CANCELLED_BY_US, 1, occurred_at=1, slurm_job_id=7)
+    entry_of_open_job = entry(EntryKind.CANCELLED_BY_US, 2, occurred_at=2, slurm_job_id=7)
     store.journal.append(
-        [entry(EntryKind.CLAIMED, 1), closed_job, entry(EntryKind.CLOSED, 1), open_job]
+        [
+            entry(EntryKind.CLAIMED, 1),
+            entry_of_closed_job,
+            entry(EntryKind.CLOSED, 1),
+            entry_of_open_job,
+        ]
     )
     store.restart()
 
-    assert store.journal.cancelled_entries() == (closed_job, open_job)
+    assert store.journal.cancelled_entries() == (entry_of_closed_job, entry_of_open_job)
 
 
 def journal_entry(kind, script):
-    """Return an entry of a job with a script id."""
+    """Return an entry of the job with this script id."""
     return JournalEntry(job_key=job_key(1, script), kind=kind, occurred_at=1)
 
 
@@ -176,7 +182,7 @@ def test_job_with_any_script_id_can_be_closed(store, script):
 
 
 def test_reason_with_nul_can_be_stored(store):
-    """A store may remove the NUL."""
+    """A store may remove the NUL character."""
     store.journal.append([entry(EntryKind.SUBMIT_REJECTED, reason="no\0 such")])
 
     (stored,) = store.journal.open_entries()
@@ -238,8 +244,8 @@ def test_put_all_skips_calls_whose_key_is_open(store):
     store.outbox.put_all([])
     store.restart()
 
-    open_calls = [(entry.key, entry.call) for entry in store.outbox.open_entries()]
-    assert open_calls == [
+    keys_and_calls = [(entry.key, entry.call) for entry in store.outbox.open_entries()]
+    assert keys_and_calls == [
         ("claim", ClaimJobs(limit=1)),
         ("settle", SETTLE),
         ("top-up", ClaimTopUp()),
@@ -293,7 +299,7 @@ def test_add_stores_several_transactions_and_marks_their_entries_sent(store):
     assert open_states(store) == [SendState.SENT, SendState.QUEUED, SendState.SENT]
 
 
-def test_next_entries_are_all_sent_and_the_oldest_queued_entries(store):
+def test_next_entries_include_every_sent_entry_and_the_oldest_queued_entries(store):
     for number in range(6):
         store.outbox.put(f"key-{number}", ClaimJobs(limit=1))
     entries = store.outbox.open_entries()
@@ -310,10 +316,11 @@ def test_next_entries_are_all_sent_and_the_oldest_queued_entries(store):
         changes.append(EntryChange(entry_id=entry.id, state=state))
     store.outbox.record(ACCOUNT, changes=changes, withdrawn=[], closed=[])
 
-    first_two_queued = store.outbox.next_entries(2)
-    all_queued = store.outbox.next_entries(9)
-    assert ids_of(first_two_queued) == ids_of(entries[1:5])
-    assert ids_of(all_queued) == ids_of(entries[1:6])
+    with_two_queued = store.outbox.next_entries(2)
+    with_all_queued = store.outbox.next_entries(9)
+    # The first entry is final, so it is never included. The last entry is the third queued entry.
+    assert ids_of(with_two_queued) == ids_of(entries[1:5])
+    assert ids_of(with_all_queued) == ids_of(entries[1:6])
 
 
 def test_mark_sent_stores_the_time(store):

@@ -20,6 +20,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change own
 
 @pytest.fixture
 def paths(tmp_path):
+    """The parent directories of the users' directories, which exist."""
     paths = StoragePaths(
         homes=tmp_path / "homes",
         shared_cache=tmp_path / "shared",
@@ -32,6 +33,7 @@ def paths(tmp_path):
 
 @pytest.fixture
 def storage(paths):
+    """The storage, which takes each parent directory for a mount point."""
     return SharedStorage(paths, is_mounted=lambda _: True)
 
 
@@ -132,6 +134,7 @@ def test_directory_owned_by_root_after_a_crash_gets_its_owner(paths, storage):
 def storage_with_quota(paths, tmp_path):
     """Return a storage with a quota program, and the file in which the program records calls."""
     call_log = tmp_path / "calls"
+    # "quota" is the name of the program, $0.
     record_call = ("/bin/sh", "-c", f'echo "$@" >>{call_log}', "quota")
     quota = Quota(command=(*record_call, "-S", "{bytes}", "{directory}"), size_bytes=5 << 30)
     return SharedStorage(paths, quota=quota, is_mounted=lambda _: True), call_log

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of options.c, which parses the options of the plugin in plugstack.conf. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>

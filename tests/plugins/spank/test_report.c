@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of report.c, which formats the report of the start or the end of a step. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +142,7 @@ static void largest_record_fits_the_buffer(void)
 
 static void only_batch_and_extern_steps_are_reported(void)
 {
+	/* Slurm's ids of the batch script, the extern step and the interactive step. */
 	CHECK(report_step_from_id(4294967291U) == REPORT_STEP_BATCH);
 	CHECK(report_step_from_id(4294967292U) == REPORT_STEP_EXTERN);
 	CHECK(report_step_from_id(0) == REPORT_STEP_NONE);
