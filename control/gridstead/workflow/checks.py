@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that concern several fields: total resources of steps, handles, and limits of the workflow.
 
-Steps run at the same time in two cases: the iterations of a parallel loop, and a launched step with
-the steps after it in the same list, until a step waits for it. Steps that run at the same time must
-fit into the resources of the job. Otherwise the job would wait for itself.
+A handle is the name by which a later step waits for a launched step.
+
+Steps run at the same time in two cases. All iterations of a parallel loop run at the same time. A
+launched step runs at the same time as the later steps of its list, until one of them waits for its
+handle. Steps that run at the same time must fit into the resources of the job. Otherwise a step
+could wait for resources that another step does not release.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workf
 MAX_ALL_STEPS = 1024
 MAX_PARALLEL = 1024
 
-# The handles of earlier launched steps, and whether the step can wait for each of them.
+# The handle of each earlier launched step in lower case, and whether the current step can wait for
+# it.
 Handles = Mapping[str, bool]
 
 
@@ -34,7 +38,7 @@ class Needs:
         return Needs(self.cpus + other.cpus, self.mem + other.mem, self.gpus + other.gpus)
 
     def times(self, number: int) -> Needs:
-        """Return the resources of this number of copies."""
+        """Return the total resources of ``number`` steps with these resources."""
         return Needs(self.cpus * number, self.mem * number, self.gpus * number)
 
     def maximum(self, other: Needs) -> Needs:
@@ -73,7 +77,7 @@ class _Check:
             names.add(network.name)
 
     def list_of_steps(self, steps: Iterable[Step], path: Path, outer: Handles) -> Needs:
-        """Return the peak of the resources that a list of steps needs at the same time."""
+        """Check a list of steps, and return the peak of the resources that it needs at one time."""
         handles = dict(outer)
         running: dict[str, Needs] = {}
         peak = Needs()
@@ -91,8 +95,9 @@ class _Check:
             )
             peak = peak.maximum(total)
             if step.launch:
+                # Handles do not contain "#". No step can wait for a launched step without a handle.
                 name = self._add_handle(step, step_path, handles) or f"#{number}"
-                # _check_fit() returns no needs if it has reported a problem.
+                # If _check_fit() has reported a problem, it returns empty needs.
                 was_reported = total == Needs()
                 running[name] = Needs() if was_reported else needs
         return peak
@@ -123,6 +128,7 @@ class _Check:
 
     def _step_needs(self, step: Step, path: Path, handles: Handles) -> Needs:
         self.count += 1
+        # Launched steps cannot wait for steps outside the launch.
         not_awaitable = dict.fromkeys(handles, False)
         inner_handles = not_awaitable if step.launch else handles
         peaks = [
@@ -134,6 +140,7 @@ class _Check:
             peaks.append(self._run_needs(step.run, (*path, "run", "resources")))
             self._check_vnets(step.run, (*path, "run", "customNetworkInterfaces"))
         if isinstance(step.use, ResolvedUse):
+            # The steps of a module cannot refer to handles of the workflow, so they get none.
             module_path = (*path, "use", "module", "steps")
             peaks.append(self.list_of_steps(step.use.module.steps, module_path, {}))
         if step.for_:
@@ -186,7 +193,8 @@ class _Check:
         """Check that the job has these resources, and return them.
 
         Returns:
-            ``Needs()`` if the job has too few, so that enclosing steps do not report this again.
+            ``Needs()`` if the job has too few resources. Then enclosing steps do not report the
+            same problem again.
         """
         job = self.workflow.resources
         cpus = job.tasks * job.cpus_per_task

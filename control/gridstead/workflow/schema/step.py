@@ -63,6 +63,7 @@ class ForRange(Model):
     def numbers(self) -> range:
         """Return the numbers, in order."""
         step = self.increment or 1
+        # A Python range excludes its end.
         return range(self.begin, self.end + (1 if step > 0 else -1), step)
 
 
