@@ -107,8 +107,9 @@ mkdir -p "$to" && cp -r "$from/." "$to"
 """
 
 
-# Prevents that another thread forks a process while a program file is open for writing. The forked
-# process would keep the file open until its exec, and running the program would fail with ETXTBSY.
+# Held while a program file is written and while a job is forked. Without this lock, a process that
+# another thread forks would keep the file open for writing until its exec. To run the program
+# would fail with ETXTBSY.
 FORK_LOCK = threading.Lock()
 
 
@@ -130,6 +131,7 @@ class Node:
         )
 
     def add_program(self, name: str, text: str) -> None:
+        """Install a program, or replace the program of this name."""
         with FORK_LOCK:
             (self.bin / name).write_text(text)
         (self.bin / name).chmod(0o755)

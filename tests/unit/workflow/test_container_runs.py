@@ -80,6 +80,7 @@ class TestRuntime:
         assert node.leftover_files == []
 
     def test_a_task_on_a_node_without_the_runtime_fails(self, node, runtime):
+        # This srun removes the runtime before it starts the task.
         node.add_program(
             "srun", SRUN.replace("shift\ndone", f"shift\ndone\nrm {node.bin}/{runtime}")
         )
@@ -207,7 +208,8 @@ class TestEnvironment:
         words = starts(node, runtime)[0]["words"]
         assert f"{job_directory(node)}:/deepsquare" in words
         assert f"{node.root}/cache/disk/tmp/user-{os.getuid()}:/deepsquare/disk/tmp" in words
-        assert not any("world-tmp" in word for word in words)  # this node has none
+        # This node has no directory world-tmp.
+        assert not any("world-tmp" in word for word in words)
 
     def test_variables_reach_the_command_unchanged(self, node, runtime):
         value = "x'y\"$HOME`id`\\ ,;:"
@@ -226,6 +228,7 @@ class TestEnvironment:
             "C": 'it\'s "$HOME" `id` $(touch owned) \\ \\n',
             "D": "\n",
             "E": "é\t\x7f",
+            # Enroot reads these variables, so they must not reach Enroot itself.
             "ENROOT_RUNTIME_PATH": "/mine",
             "ENROOT_ROOTFS_WRITABLE": "no",
             "ENROOT_X": "a\nb",

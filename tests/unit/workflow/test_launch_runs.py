@@ -83,6 +83,7 @@ class TestLaunch:
         )
         step = {"run": {"command": "touch ~/at; while [ ! -e ~/signalled ]; do sleep 0.02; done"}}
         if container:
+            # The last three words of a call are the command: a shell, -c, and its script.
             node.add_program("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
             step["run"]["container"] = {"image": "/some.sqsh", "apptainer": True}
         launch = {"launch": {"signalOnParentStepExit": 15, "steps": steps(step)}}
@@ -101,6 +102,7 @@ class TestLaunch:
 
         text = render(workflow(interrupted, {"launch": {"steps": steps("true")}}, "true"))
 
+        # Two of the four steps are in the launch that SIGINT ends.
         assert text.count("\n  start --job-name=") == 4
         assert text.count(" --quit-on-interrupt ") == 2
 

@@ -246,6 +246,7 @@ class TestLogging:
         assert b"GRIDSTEAD_" not in environment
 
     def test_secrets_that_cannot_be_written_leave_no_file(self, node):
+        # A file cannot be written if there is a folder of the same name.
         node.add_program(
             "mktemp",
             '#!/bin/bash\nplace=$(/usr/bin/mktemp "$@") && mkdir "$place/logger"\necho "$place"\n',
@@ -262,6 +263,7 @@ class TestLogging:
         ],
     )  # fmt: skip
     def test_a_signal_before_the_start_of_the_job_leaves_no_secret(self, node, next_line):
+        # The signal is inserted before one line of the script.
         workflow = job("echo never", logging=True)
         text = render(workflow, paths=node.script_paths)
         text_with_signal = text.replace(next_line, f"kill -TERM $$; exit\n{next_line}", 1)

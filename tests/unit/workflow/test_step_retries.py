@@ -234,5 +234,5 @@ class TestSignals:
 
         assert code == 0
         assert "never" not in output
-        assert srun_count(node) == 3
+        assert srun_count(node) == 3  # one call for each step
         assert node.leftover_files == []
