@@ -50,24 +50,24 @@ class Needs:
 
 def broken_rules(workflow: Workflow) -> tuple[tuple[Path, str], ...]:
     """Return the path and the reason of each broken rule."""
-    check = _Check(workflow)
-    check.networks()
-    check.list_of_steps(workflow.steps, ("steps",), {})
-    if check.count > MAX_ALL_STEPS:
-        reason = f"has {check.count} steps in total, more than {MAX_ALL_STEPS}"
-        check.problems.append((("steps",), reason))
-    return tuple(check.problems)
+    checker = _Checker(workflow)
+    checker.check_networks()
+    checker.check_steps(workflow.steps, ("steps",), {})
+    if checker.step_count > MAX_ALL_STEPS:
+        reason = f"has {checker.step_count} steps in total, more than {MAX_ALL_STEPS}"
+        checker.problems.append((("steps",), reason))
+    return tuple(checker.problems)
 
 
 @dataclass(slots=True)
-class _Check:
+class _Checker:
     """Walks through a workflow and collects the broken rules."""
 
     workflow: Workflow
     problems: list[tuple[Path, str]] = field(default_factory=list)
-    count: int = 0
+    step_count: int = 0
 
-    def networks(self) -> None:
+    def check_networks(self) -> None:
         """Check that the names of the virtual networks are unique."""
         names: set[str] = set()
         for number, network in enumerate(self.workflow.virtual_networks):
@@ -76,7 +76,7 @@ class _Check:
                 self.problems.append((path, "is already the name of another network"))
             names.add(network.name)
 
-    def list_of_steps(self, steps: Iterable[Step], path: Path, outer: Handles) -> Needs:
+    def check_steps(self, steps: Iterable[Step], path: Path, outer: Handles) -> Needs:
         """Check a list of steps, and return the peak of the resources that it needs at one time."""
         handles = dict(outer)
         running: dict[str, Needs] = {}
@@ -127,14 +127,14 @@ class _Check:
         return name.lower()
 
     def _step_needs(self, step: Step, path: Path, handles: Handles) -> Needs:
-        self.count += 1
+        self.step_count += 1
         # Launched steps cannot wait for steps outside the launch.
         not_awaitable = dict.fromkeys(handles, False)
         inner_handles = not_awaitable if step.launch else handles
         peaks = [
-            self.list_of_steps(step.steps, (*path, "steps"), inner_handles),
-            self.list_of_steps(step.catch, (*path, "catch"), inner_handles),
-            self.list_of_steps(step.finally_, (*path, "finally"), inner_handles),
+            self.check_steps(step.steps, (*path, "steps"), inner_handles),
+            self.check_steps(step.catch, (*path, "catch"), inner_handles),
+            self.check_steps(step.finally_, (*path, "finally"), inner_handles),
         ]
         if step.run:
             peaks.append(self._run_needs(step.run, (*path, "run", "resources")))
@@ -142,12 +142,12 @@ class _Check:
         if isinstance(step.use, ResolvedUse):
             # The steps of a module cannot refer to handles of the workflow, so they get none.
             module_path = (*path, "use", "module", "steps")
-            peaks.append(self.list_of_steps(step.use.module.steps, module_path, {}))
+            peaks.append(self.check_steps(step.use.module.steps, module_path, {}))
         if step.for_:
             peaks.append(self._loop_needs(step.for_, (*path, "for"), handles))
         if step.launch:
             launch_path = (*path, "launch", "steps")
-            peaks.append(self.list_of_steps(step.launch.steps, launch_path, not_awaitable))
+            peaks.append(self.check_steps(step.launch.steps, launch_path, not_awaitable))
         peak = Needs()
         for needs in peaks:
             peak = peak.maximum(needs)
@@ -179,7 +179,7 @@ class _Check:
 
     def _loop_needs(self, loop: StepFor, path: Path, handles: Handles) -> Needs:
         inner_handles = dict.fromkeys(handles, False) if loop.parallel else handles
-        needs = self.list_of_steps(loop.steps, (*path, "steps"), inner_handles)
+        needs = self.check_steps(loop.steps, (*path, "steps"), inner_handles)
         if not loop.parallel:
             return needs
         count = _iterations(loop)

@@ -189,15 +189,15 @@ class TestLoop:
             trap '{wait_for_other}; exit 9' TERM
             touch "$item"; while true; do sleep 0.05; done
         """
-        running = node.start(
+        running_job = node.start(
             workflow({"for": {"parallel": True, "items": ["a", "b"], "steps": steps(body)}})
         )
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/[ab]"))) == 2)
 
-        os.kill(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=20)
+        os.kill(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=20)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
         assert output.count(b"met\n") == 2
         assert node.leftover_files == []
 
@@ -275,17 +275,17 @@ class TestHandlers:
             "catch": steps("echo caught"),
             "finally": steps("echo in"),
         }
-        running = node.start(
+        running_job = node.start(
             workflow(
                 {"steps": steps(body, "echo never"), "finally": steps("echo out")}, "echo never"
             )
         )
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=20)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=20)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
         assert output.split()[-2:] == [b"in", b"out"]
         assert len(node.srun_calls) == 1, "Slurm starts no tasks in a job that it ends"
         assert b"caught" not in output
@@ -295,13 +295,13 @@ class TestHandlers:
     def test_a_job_cancelled_during_the_finally_of_a_failed_step_does_not_continue(self, node):
         body = {"run": {"command": "exit 3"}, "finally": steps("touch started; sleep 20")}
         job = workflow({"steps": steps(body), "catch": steps("echo caught")}, "echo never")
-        running = node.start(job)
+        running_job = node.start(job)
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=20)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=20)
 
-        assert running.returncode == 3
+        assert running_job.returncode == 3
         assert b"caught" not in output
         assert b"never" not in output
         assert node.leftover_files == []

@@ -319,13 +319,13 @@ class TestStore:
             output={"s3": STORE},
             continuousOutputSync=True,
         )
-        running = node.start(job)
+        running_job = node.start(job)
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal.SIGTERM)
-        running.communicate(timeout=20)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        running_job.communicate(timeout=20)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
         assert (node.home / "store/bucket/some/data/y").exists()
         assert node.leftover_files == []
 

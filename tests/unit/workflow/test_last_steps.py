@@ -58,11 +58,11 @@ TERMINATED = {
 def cancel(node, branch, sender):
     """Cancel a job while a step in a branch runs."""
     send, later_steps = SENDERS[sender]
-    running = node.start(workflow(BRANCHES[branch], *later_steps))
+    running_job = node.start(workflow(BRANCHES[branch], *later_steps))
     wait_for((node.home / "runs").exists)
-    send(running.pid, signal.SIGTERM)
-    output, _ = running.communicate(timeout=30)
-    return running.returncode, output.decode(), node.leftover_files
+    send(running_job.pid, signal.SIGTERM)
+    output, _ = running_job.communicate(timeout=30)
+    return running_job.returncode, output.decode(), node.leftover_files
 
 
 def end_nested_launch(node, signal_number):
@@ -98,26 +98,26 @@ def signal_branch_late(node):
         "finally": steps("touch ~/last; sleep 1; echo last"),
     }
     branch = launch(marking, signal_number=0)
-    running = node.start(workflow(branch, "while [ ! -e ~/signalled ]; do sleep 0.1; done"))
+    running_job = node.start(workflow(branch, "while [ ! -e ~/signalled ]; do sleep 0.1; done"))
     wait_for((node.home / "marked").exists)
     with pytest.raises(subprocess.TimeoutExpired):  # longer than every timeout of the script
-        running.wait(timeout=8)
+        running_job.wait(timeout=8)
     ran_early = (node.home / "last").exists()
     for mark in node.root.glob("cache/shared/*/*/.branch-*.end"):
         os.kill(int(mark.name.split("-")[1]), signal.SIGINT)
     (node.home / "signalled").touch()
-    output, _ = running.communicate(timeout=30)
-    return running.returncode, output.decode(), ran_early
+    output, _ = running_job.communicate(timeout=30)
+    return running_job.returncode, output.decode(), ran_early
 
 
 def end_job_after_its_tasks(node, is_signalled):
     """End a job whose tasks Slurm has already ended. The script receives a signal or none."""
-    running = let_slurm_end_job(node).start(workflow(TERMINATED, "echo never"))
+    running_job = let_slurm_end_job(node).start(workflow(TERMINATED, "echo never"))
     wait_for((node.home / "asked").exists)
     if is_signalled:
-        running.send_signal(signal.SIGTERM)
-    output, _ = running.communicate(timeout=30)
-    return running.returncode, output.decode(), node.leftover_files
+        running_job.send_signal(signal.SIGTERM)
+    output, _ = running_job.communicate(timeout=30)
+    return running_job.returncode, output.decode(), node.leftover_files
 
 
 def run_inner_handlers(node, in_launch):
@@ -225,13 +225,13 @@ def test_a_launch_that_traps_its_signal_is_awaited(result_of, signal_number):
 
 def test_a_signal_ends_the_finally_steps_of_a_launch_that_has_failed(node):
     failing = {"run": {"command": "exit 3"}, "finally": steps("touch ~/runs; sleep 20; echo never")}
-    running = node.start(workflow(launch(failing), "sleep 20"))
+    running_job = node.start(workflow(launch(failing), "sleep 20"))
     wait_for((node.home / "runs").exists)
 
-    os.killpg(running.pid, signal.SIGTERM)
-    output, _ = running.communicate(timeout=15)
+    os.killpg(running_job.pid, signal.SIGTERM)
+    output, _ = running_job.communicate(timeout=15)
 
-    assert running.returncode == 143
+    assert running_job.returncode == 143
     assert b"never" not in output
     assert node.leftover_files == []
 
@@ -249,14 +249,14 @@ def test_finally_steps_in_a_branch_run_if_the_signal_arrives_after_the_end_of_it
     launched_command = f"while [ ! -e ~/parallel ]; do sleep 0.1; done; touch ~/ending; exit {code}"
     branch = launch({**TERMINATED, "steps": steps(launched_command)}, signal_number=0)
     parallel_step = "touch ~/parallel; while [ ! -e ~/sent ]; do sleep 0.1; done; exit 143"
-    running = ending_node.start(workflow(branch, parallel_step))
+    running_job = ending_node.start(workflow(branch, parallel_step))
     wait_for((ending_node.home / "last").exists)
 
-    running.send_signal(signal.SIGTERM)
+    running_job.send_signal(signal.SIGTERM)
     (ending_node.home / "sent").touch()
-    output, _ = running.communicate(timeout=30)
+    output, _ = running_job.communicate(timeout=30)
 
-    assert running.returncode == 143, output
+    assert running_job.returncode == 143, output
     assert b"last\n" in output
     assert ending_node.leftover_files == []
 

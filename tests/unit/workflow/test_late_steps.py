@@ -34,7 +34,7 @@ kill() {
 WAIT_FOR_SEARCH = "$(echo >~/condition-reached; while [ ! -e ~/searched ]; do :; done) = ''"
 # A failure of this step ends the launched steps of its list.
 WAIT_AND_FAIL = "while [ ! -e ~/condition-reached ]; do :; done; exit 3"
-# The simulated srun reports only commands that contain this word.
+# The simulated srun reports only commands that contain the word "never".
 REPORT_RUN = "if [[ $* == *never* ]]; then echo >~/ran; fi"
 # The script calls ``sleep 0.1`` while it waits for a signal.
 REPORTING_SLEEP = '#!/bin/bash\nif [[ $1 == 0.1 ]]; then echo >~/waits; fi\nexec /bin/sleep "$@"\n'

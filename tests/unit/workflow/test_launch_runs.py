@@ -199,13 +199,13 @@ class TestLaunch:
             launches.append({"launch": launch})
         waiting_step = {"dependsOn": ["h1"], "run": {"command": "echo never"}}
         step = waiting_step if has_waiting_step else {}
-        running = node.start(workflow(*launches, step, "sleep 0.2"))
+        running_job = node.start(workflow(*launches, step, "sleep 0.2"))
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/on*"))) == 3)
 
-        os.kill(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=50)
+        os.kill(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=50)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
         assert output.split().count(b"met") == 3
         assert node.leftover_files == []
 
@@ -221,12 +221,12 @@ class TestLaunch:
         launch = {
             "launch": {"signalOnParentStepExit": 0, "steps": steps("touch c; sleep 20; echo never")}
         }
-        running = node.start(workflow(launch, loop, "echo never", enableLogging=logging))
+        running_job = node.start(workflow(launch, loop, "echo never", enableLogging=logging))
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/[abc]"))) == 3)
 
-        os.kill(running.pid, signal.SIGTERM)  # only to the script, which signals the others
-        output, _ = running.communicate(timeout=15)
+        os.kill(running_job.pid, signal.SIGTERM)  # only to the script, which signals the others
+        output, _ = running_job.communicate(timeout=15)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
         assert b"never" not in output
         assert node.leftover_files == []

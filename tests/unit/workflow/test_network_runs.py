@@ -145,18 +145,18 @@ class TestNamespaces:
             f"trap 'echo last; exit 9' {signal_number}; touch started;"
             " while true; do sleep 0.05; done"
         )
-        running = network_node.start(
+        running_job = network_node.start(
             workflow(
                 step(text, {"bore": {"boreAddress": "b:1", "targetPort": 80}}, shell="/bin/bash")
             )
         )
         wait_for(lambda: list(network_node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal_number)
-        output, _ = running.communicate(timeout=15)
+        os.killpg(running_job.pid, signal_number)
+        output, _ = running_job.communicate(timeout=15)
 
         assert b"last" in output
-        assert running.returncode in (9, 128 + signal_number)
+        assert running_job.returncode in (9, 128 + signal_number)
 
 
 class TestTunnels:
@@ -301,13 +301,13 @@ class TestVirtualNetworks:
             step("touch started; sleep 20", vnet_interface("b", "10.10.0.9/16")),
             virtualNetworks=NETWORKS,
         )
-        running = network_node.start(job)
+        running_job = network_node.start(job)
         wait_for(lambda: list(network_node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal.SIGTERM)
-        running.communicate(timeout=15)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        running_job.communicate(timeout=15)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
 
     def test_a_job_that_ends_before_its_networks_are_open_leaves_no_process(self, network_node):
         network_node.add_program("curl", "#!/bin/sh\nexit 22\n")

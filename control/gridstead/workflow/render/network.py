@@ -94,7 +94,11 @@ def enter(run: StepRun, context: RenderContext) -> str:
 
 
 def _id_word(run: StepRun, number: int | None) -> str:
-    """Return the user or group id that the network sets. A container sets its ids itself."""
+    """Return the user or group id to set in the network namespace.
+
+    Returns:
+        An empty word if none is mapped, and for a container, which sets its ids itself.
+    """
     if run.container or number is None:
         return quote("")
     return quote(str(number))
