@@ -76,7 +76,7 @@ def _paths_by_field() -> dict[str, tuple[str, ...]]:
 def _models(
     model: type[BaseModel], prefix: str, outer_models: set[type[BaseModel]]
 ) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield a model and the models of its fields, each with the path of its mapping.
+    """Yield a model and all models inside it, each with the path of its mapping.
 
     A path ends with a dot, such as ``steps[].run.``. A model inside itself is omitted, such as a
     step in a step.

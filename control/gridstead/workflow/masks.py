@@ -5,8 +5,8 @@ A module is untrusted. Its template may insert a step of the user, but must neit
 secrets nor send them elsewhere. A mask is replaced by its secret only in its original mapping, and
 only if the template has not changed that mapping. So a password is sent only to the registry that
 the customer wrote in the same mapping, and a token only to the server in the same mapping. A mask
-in a secret field of any other mapping is an error. In a field that is not secret, a mask is a text
-without meaning.
+in a secret field of any other mapping, or of a changed mapping, is an error. In a field that is not
+secret, a mask is a text without meaning.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ done
 exit "${code:-0}"
 """
 
+# A Python program. The test that installs it adds the first line and defines ``home``.
 RECORDING_SRUN = r"""
 # Records its arguments and its environment as bytes, and does not run the command.
 import os, sys
@@ -56,6 +57,7 @@ wait
 date +%s.%N >"$HOME/writer-ended"
 """
 
+# The variables of a job that the log writer needs.
 SECRETS = {
     "GRIDSTEAD_LOGGER_URL": "logger:8445",
     "GRIDSTEAD_LOGGER_CA": "/etc/ca.crt",
@@ -64,6 +66,7 @@ SECRETS = {
     "GRIDSTEAD_LOG_TOKEN": "very-secret",
 }
 
+# The fields of an input or an output in S3.
 STORE = {
     "region": "eu-1", "bucketUrl": "s3://bucket", "path": "/some/data/", "accessKeyId": "AKIA",
     "secretAccessKey": "very/secret+key=", "endpointUrl": "https://store.example:9000",

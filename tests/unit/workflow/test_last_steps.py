@@ -214,7 +214,7 @@ def test_finally_steps_wait_until_the_sender_has_signalled_the_branch(result_of)
 
 
 @pytest.mark.parametrize("signal_number", [1, 10, 12, 15])
-def test_a_launch_that_traps_its_signal_is_awaited(result_of, signal_number):
+def test_a_launched_step_that_traps_its_signal_is_awaited(result_of, signal_number):
     code, output, leftover_files = result_of(end_launch_with_trap, signal_number)
 
     assert code == 3, output

@@ -30,7 +30,7 @@ kill() {
   builtin kill "$@"
 }
 """
-# A condition that waits for the search. It is true, because its commands print nothing.
+# A condition that waits for the search. The condition is true, because its commands print nothing.
 WAIT_FOR_SEARCH = "$(echo >~/condition-reached; while [ ! -e ~/searched ]; do :; done) = ''"
 # A failure of this step ends the launched steps of its list.
 WAIT_AND_FAIL = "while [ ! -e ~/condition-reached ]; do :; done; exit 3"

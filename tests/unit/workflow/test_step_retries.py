@@ -120,6 +120,7 @@ class TestRetried:
 
 
 class TestNotRetried:
+    # "most" is the timeout if slurmctld has restarted during the step, otherwise "patience".
     @pytest.mark.parametrize(("timeout", "seconds_ago"), [("patience", 3600), ("most", 1)])
     def test_a_step_is_not_retried_after_a_timeout(self, node, monkeypatch, timeout, seconds_ago):
         monkeypatch.setitem(RETRY_S, "wait", 0)

@@ -28,7 +28,7 @@ class RenderContext:
             variable that contains its value.
         handles: By handle in lower case: the ``number`` of the launched step that the step can wait
             for. Each list of steps adds a map for the handles of its own steps.
-        signals: The signals that enclosing launches send at their end. 0 means no signal.
+        signals: The signals that end the enclosing launches. 0 means no signal.
         in_module: Whether the step belongs to a module.
     """
 
