@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that concern several fields: total resources of steps, handles, and limits of the workflow.
 
-Steps run at the same time in two cases: the iterations of a parallel loop, and a launched step with
-the steps after it in the same list, until a step waits for it. Steps that run at the same time must
-fit into the resources of the job. Otherwise the job would wait for itself.
+A handle is the name by which a later step waits for a launched step.
+
+Steps run at the same time in two cases. All iterations of a parallel loop run at the same time. A
+launched step runs at the same time as the later steps of its list, until one of them waits for its
+handle. Steps that run at the same time must fit into the resources of the job. Otherwise a step
+could wait for resources that another step does not release.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from gridstead.workflow.schema import ResolvedUse, Step, StepFor, StepRun, Workf
 MAX_ALL_STEPS = 1024
 MAX_PARALLEL = 1024
 
-# The handles of earlier launched steps, and whether the step can wait for each of them.
+# The handle of each earlier launched step in lower case, and whether the current step can wait for
+# it.
 Handles = Mapping[str, bool]
 
 
@@ -34,7 +38,7 @@ class Needs:
         return Needs(self.cpus + other.cpus, self.mem + other.mem, self.gpus + other.gpus)
 
     def times(self, number: int) -> Needs:
-        """Return the resources of this number of copies."""
+        """Return the total resources of ``number`` steps with these resources."""
         return Needs(self.cpus * number, self.mem * number, self.gpus * number)
 
     def maximum(self, other: Needs) -> Needs:
@@ -46,24 +50,24 @@ class Needs:
 
 def broken_rules(workflow: Workflow) -> tuple[tuple[Path, str], ...]:
     """Return the path and the reason of each broken rule."""
-    check = _Check(workflow)
-    check.networks()
-    check.list_of_steps(workflow.steps, ("steps",), {})
-    if check.count > MAX_ALL_STEPS:
-        reason = f"has {check.count} steps in total, more than {MAX_ALL_STEPS}"
-        check.problems.append((("steps",), reason))
-    return tuple(check.problems)
+    checker = _Checker(workflow)
+    checker.check_networks()
+    checker.check_steps(workflow.steps, ("steps",), {})
+    if checker.step_count > MAX_ALL_STEPS:
+        reason = f"has {checker.step_count} steps in total, more than {MAX_ALL_STEPS}"
+        checker.problems.append((("steps",), reason))
+    return tuple(checker.problems)
 
 
 @dataclass(slots=True)
-class _Check:
+class _Checker:
     """Walks through a workflow and collects the broken rules."""
 
     workflow: Workflow
     problems: list[tuple[Path, str]] = field(default_factory=list)
-    count: int = 0
+    step_count: int = 0
 
-    def networks(self) -> None:
+    def check_networks(self) -> None:
         """Check that the names of the virtual networks are unique."""
         names: set[str] = set()
         for number, network in enumerate(self.workflow.virtual_networks):
@@ -72,8 +76,8 @@ class _Check:
                 self.problems.append((path, "is already the name of another network"))
             names.add(network.name)
 
-    def list_of_steps(self, steps: Iterable[Step], path: Path, outer: Handles) -> Needs:
-        """Return the peak of the resources that a list of steps needs at the same time."""
+    def check_steps(self, steps: Iterable[Step], path: Path, outer: Handles) -> Needs:
+        """Check a list of steps, and return the peak of the resources that it needs at one time."""
         handles = dict(outer)
         running: dict[str, Needs] = {}
         peak = Needs()
@@ -91,8 +95,9 @@ class _Check:
             )
             peak = peak.maximum(total)
             if step.launch:
+                # Handles do not contain "#". No step can wait for a launched step without a handle.
                 name = self._add_handle(step, step_path, handles) or f"#{number}"
-                # _check_fit() returns no needs if it has reported a problem.
+                # If _check_fit() has reported a problem, it returns empty needs.
                 was_reported = total == Needs()
                 running[name] = Needs() if was_reported else needs
         return peak
@@ -122,25 +127,27 @@ class _Check:
         return name.lower()
 
     def _step_needs(self, step: Step, path: Path, handles: Handles) -> Needs:
-        self.count += 1
+        self.step_count += 1
+        # Launched steps cannot wait for steps outside the launch.
         not_awaitable = dict.fromkeys(handles, False)
         inner_handles = not_awaitable if step.launch else handles
         peaks = [
-            self.list_of_steps(step.steps, (*path, "steps"), inner_handles),
-            self.list_of_steps(step.catch, (*path, "catch"), inner_handles),
-            self.list_of_steps(step.finally_, (*path, "finally"), inner_handles),
+            self.check_steps(step.steps, (*path, "steps"), inner_handles),
+            self.check_steps(step.catch, (*path, "catch"), inner_handles),
+            self.check_steps(step.finally_, (*path, "finally"), inner_handles),
         ]
         if step.run:
             peaks.append(self._run_needs(step.run, (*path, "run", "resources")))
             self._check_vnets(step.run, (*path, "run", "customNetworkInterfaces"))
         if isinstance(step.use, ResolvedUse):
+            # The steps of a module cannot refer to handles of the workflow, so they get none.
             module_path = (*path, "use", "module", "steps")
-            peaks.append(self.list_of_steps(step.use.module.steps, module_path, {}))
+            peaks.append(self.check_steps(step.use.module.steps, module_path, {}))
         if step.for_:
             peaks.append(self._loop_needs(step.for_, (*path, "for"), handles))
         if step.launch:
             launch_path = (*path, "launch", "steps")
-            peaks.append(self.list_of_steps(step.launch.steps, launch_path, not_awaitable))
+            peaks.append(self.check_steps(step.launch.steps, launch_path, not_awaitable))
         peak = Needs()
         for needs in peaks:
             peak = peak.maximum(needs)
@@ -172,7 +179,7 @@ class _Check:
 
     def _loop_needs(self, loop: StepFor, path: Path, handles: Handles) -> Needs:
         inner_handles = dict.fromkeys(handles, False) if loop.parallel else handles
-        needs = self.list_of_steps(loop.steps, (*path, "steps"), inner_handles)
+        needs = self.check_steps(loop.steps, (*path, "steps"), inner_handles)
         if not loop.parallel:
             return needs
         count = _iterations(loop)
@@ -186,7 +193,8 @@ class _Check:
         """Check that the job has these resources, and return them.
 
         Returns:
-            ``Needs()`` if the job has too few, so that enclosing steps do not report this again.
+            ``Needs()`` if the job has too few resources. Then enclosing steps do not report the
+            same problem again.
         """
         job = self.workflow.resources
         cpus = job.tasks * job.cpus_per_task

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parses YAML text to plain values, with the line of each value.
+"""Parses YAML text to plain Python values, with the line of each value.
 
 A workflow is one YAML document of mappings, lists and scalars, limited in size and depth. Rule 1:
-an alias is an error, so a small file cannot expand to a large one. Rule 2: keys are unique. Rule 3:
-plain scalars have the types of the YAML 1.2 core schema: ``yes``, ``on`` and ``2024-01-01`` are
-text, and ``010`` is ten. Other clients of the grid read them in the same way.
+an alias is an error, so a small file cannot expand to a large value. Rule 2: keys are unique. Rule
+3: plain (unquoted) scalars have the types of the YAML 1.2 core schema. So ``yes``, ``on`` and
+``2024-01-01`` are text, and ``010`` is ten. Other clients of the grid read plain scalars in the
+same way.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Document:
     Attributes:
         value: The top-level value.
         lines: The line of each value by its path, from 1.
-        problems: Duplicate keys. The first of two values is used.
+        problems: The duplicate keys. ``value`` has the first value of a duplicate key.
     """
 
     value: Value
@@ -79,6 +80,7 @@ class _Reader:
         if len(path) > MAX_DEPTH:
             raise _invalid(path, f"is nested deeper than {MAX_DEPTH} levels", line)
         tag = getattr(event, "tag", None)
+        # "!" alone selects no type.
         if tag is not None and tag != "!":
             raise _invalid(path, f"has the tag {shorten(tag)!r}; tags are not allowed", line)
         match event:
@@ -120,8 +122,10 @@ def load(text: str) -> Document:
     """Return the content of a YAML file.
 
     Raises:
-        InvalidWorkflow: If the text is too large or nested too deep, or is not one YAML document.
+        InvalidWorkflow: If the text is too large or nested too deep, contains an alias or a tag, or
+            is not one YAML document.
     """
+    # The number of characters is checked first, because a huge text takes long to encode.
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise _invalid((), f"is larger than {MAX_BYTES // 1024} KiB", None)
     # The parser compares each directive with all others, so many directives would take too long.
@@ -177,6 +181,7 @@ def _load(text: str) -> Document:
 
 def _scalar(event: ScalarEvent) -> Value:
     text: str = event.value
+    # implicit[0] is true for a plain scalar: its type follows from its text.
     is_quoted = not event.implicit[0]
     if is_quoted:
         return text

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the mapping at a path of a workflow, and the paths at which a field is valid."""
+"""Finds the model of the mapping at a path, and the paths at which a field is valid.
+
+Each type of mapping in the workflow language is a pydantic model, such as ``Step``.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,21 @@ from gridstead.workflow.schema import Workflow, model_in
 
 
 def name_of(model: type[BaseModel]) -> str:
-    """Return the name of the mapping in the documentation."""
+    """Return the name of the model in the documentation."""
     return "Job" if model is Workflow else model.__name__
 
 
 def fields_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the names of the mapping's fields, as written in a file."""
+    """Return the names of the model's fields, as written in a file."""
     return tuple(field.alias or name for name, field in model.model_fields.items())
 
 
 def model_at(loc: Path, root: type[BaseModel] = Workflow) -> type[BaseModel] | None:
-    """Return the mapping at a path in another mapping. None if the path does not lead to one."""
+    """Return the model of the mapping at path ``loc`` in a mapping of model ``root``.
+
+    Returns:
+        None if there is no mapping at this path.
+    """
     model: type[BaseModel] | None = root
     for part in loc:
         if isinstance(part, int) or model is None:
@@ -48,6 +55,7 @@ def is_secret(loc: Path, root: type[BaseModel] = Workflow) -> bool:
     if model is None:
         return False
     field = _field(model, names[-1]) if names else None
+    # Secret fields are declared with repr=False.
     return field is not None and not field.repr
 
 
@@ -68,7 +76,11 @@ def _paths_by_field() -> dict[str, tuple[str, ...]]:
 def _models(
     model: type[BaseModel], prefix: str, outer_models: set[type[BaseModel]]
 ) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield each mapping of the language with the prefix of its fields, without nested steps."""
+    """Yield a model and all models inside it, each with the path of its mapping.
+
+    A path ends with a dot, such as ``steps[].run.``. A model inside itself is omitted, such as a
+    step in a step.
+    """
     yield prefix, model
     enclosing = {*outer_models, model}
     for name, field in model.model_fields.items():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JSON Schema of the language, for editors.
 
-A file that the schema accepts may still break a rule that concerns several fields. A file that the
-schema rejects is rejected by the parser too, except for misplaced fields and fields without a
-value.
+A file that the schema accepts may still break a rule that concerns several fields. The parser
+rejects each file that the schema rejects, with two exceptions. The parser accepts misplaced fields
+(fields of another mapping) and fields without a value.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def json_schema() -> dict[str, object]:
     models = schema.pop("$defs")
     models["Job"] = schema
     for model in models.values():
-        _without_titles(model)
+        _remove_titles(model)
     job = {"$ref": "#/$defs/Job"}
     under_job = {"type": "object", "properties": {"job": job}, "additionalProperties": False}
     return {
@@ -32,8 +32,8 @@ def json_schema() -> dict[str, object]:
     }
 
 
-def _without_titles(model: dict[str, object]) -> None:
-    """Remove the titles, which repeat the names of the fields."""
+def _remove_titles(model: dict[str, object]) -> None:
+    """Remove the titles of a model's fields. A title only repeats the name of the field."""
     properties = model["properties"]
     assert isinstance(properties, dict), "every mapping of the language has fields"
     for field in properties.values():

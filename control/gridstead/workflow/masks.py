@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks: placeholders for the secrets of a step, which the template of a module reads instead.
+"""Masks: placeholders that the template of a module reads in place of the secrets of a step.
 
 A module is untrusted. Its template may insert a step of the user, but must neither read the step's
 secrets nor send them elsewhere. A mask is replaced by its secret only in its original mapping, and
 only if the template has not changed that mapping. So a password is sent only to the registry that
-the customer wrote in the same mapping, and a token only to its server. In any other mapping, a mask
-remains a text without meaning.
+the customer wrote in the same mapping, and a token only to the server in the same mapping. A mask
+in a secret field of any other mapping, or of a changed mapping, is an error. In a field that is not
+secret, a mask is a text without meaning.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Masks:
     """The masks of one step."""
 
     def __init__(self) -> None:
-        # For each mask: the mapping with masks that contains it, and the original mapping.
+        # For each mask: its mapping, with masks and in the original form with secrets.
         self._origins: dict[str, tuple[Any, Any]] = {}
 
     def mask(self, model: M) -> M:
@@ -60,18 +61,20 @@ class Masks:
                 raise InvalidWorkflow(
                     WorkflowProblem(path=format_path((*path, info.alias or name)), reason=reason)
                 )
+            # The original also contains the secrets of inner mappings.
             restored: M = original
             return restored
         return _rebuilt(model, self.unmask, path)
 
     def _new_mask(self, number: int) -> str:
         """Return a new mask that every secret field accepts, WireGuard keys included."""
+        # A WireGuard key is 32 bytes in base64.
         text = f"secret {len(self._origins) + number} of a step"
         return base64.b64encode(text.ljust(KEY_BYTES).encode()).decode()
 
 
 def _rebuilt(model: M, change: Callable[[Any, Path], Any], path: Path) -> M:
-    """Return a model in which each directly nested model is changed."""
+    """Return a copy of a model in which ``change`` has replaced each directly nested model."""
     changes: dict[str, object] = {}
     for name, info in type(model).model_fields.items():
         value = getattr(model, name)

@@ -35,8 +35,8 @@ _TYPE_REASONS = {
 }
 
 
-# The names of rules by error types of pydantic. Programs read them. They are the names of
-# DeepSquare's implementation, except for rules that it does not check.
+# The name of the broken rule for each error type of pydantic. Programs read these names. They are
+# the same as in DeepSquare's implementation, except for rules that only this implementation checks.
 _RULES = {
     "missing": "required",
     "greater_than_equal": "gte",
@@ -49,19 +49,26 @@ _RULES = {
     "extra_forbidden": "known",
     **dict.fromkeys(_TYPE_REASONS, "type"),
 }
-# Reasons that do not contain the value.
-_WITHOUT_VALUE = ("value_error", "literal_error", "string_unicode")
+# The error types for which _reason() returns a text without the value.
+_TYPES_WITHOUT_VALUE = ("value_error", "literal_error", "string_unicode")
 
 
 def problems_of(
     details: list[ErrorDetails], prefix: Path, document: Document, root: type[BaseModel] = Workflow
 ) -> list[WorkflowProblem]:
-    """Return the errors of pydantic for a mapping as problems with their paths and lines."""
+    """Return the problems for pydantic's errors in a mapping, with their paths and lines.
+
+    Args:
+        details: The errors.
+        prefix: The path of the mapping in the document.
+        document: The document.
+        root: The model of the mapping.
+    """
     return [_problem(detail, prefix, document, root) for detail in _without_repeated(details)]
 
 
 def key_next_to_job(key: str, document: Document) -> WorkflowProblem:
-    """Return the problem of a key next to ``job``."""
+    """Return the problem that a file has this key next to ``job``."""
     return _unknown((key,), (key,), document, "is not allowed next to job")
 
 
@@ -84,10 +91,11 @@ def misplaced_field(path: Path, prefix: Path, document: Document) -> WorkflowPro
 
 
 def _without_repeated(details: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Omit the error that a list is too short if items of the list have errors."""
+    """Return the errors except "the list is too short" for lists whose items have errors."""
     paths_with_inner_errors: set[Path] = set()
     for detail in details:
         loc = detail["loc"]
+        # All paths that enclose the path of the error.
         paths_with_inner_errors.update(loc[:length] for length in range(len(loc)))
 
     def is_repeated(detail: ErrorDetails) -> bool:
@@ -103,7 +111,7 @@ def _problem(
     if detail["type"] == "extra_forbidden":
         return _unknown(detail["loc"], path, document, "is not a known field", root)
     reason, hint = _reason(detail)
-    if detail["type"] in _WITHOUT_VALUE and not is_secret(detail["loc"], root):
+    if detail["type"] in _TYPES_WITHOUT_VALUE and not is_secret(detail["loc"], root):
         reason += _value_text(detail["input"])
     rule = _RULES.get(detail["type"], "valid")
     return WorkflowProblem(
@@ -152,7 +160,7 @@ def _other_reason(detail: ErrorDetails) -> str:
 
 
 def _value_text(value: object) -> str:
-    """Return the text about a value that is a string or a number. Empty for other values."""
+    """Return the part of a message that quotes a string or an integer. Empty for other values."""
     if isinstance(value, str):
         return f"; it is '{shorten(value)}'"
     return f"; it is {value}" if isinstance(value, int) else ""
@@ -161,6 +169,7 @@ def _value_text(value: object) -> str:
 def _unknown(
     loc: Path, path: Path, document: Document, reason: str, root: type[BaseModel] = Workflow
 ) -> WorkflowProblem:
+    """Return the problem of an unknown key. Its hint has the similar name, or all valid names."""
     line = document.line(path)
     model = model_at(loc[:-1], root)
     names = fields_of(model) if model else ()

@@ -2,9 +2,9 @@
 """Resolves the modules of a workflow: fetches each module, expands its template, and checks it.
 
 A module is untrusted text. Rule 1: a template can read only two values: the job without its
-secrets, and the step that uses the module with masks instead of secrets. Rule 2: the number of
-modules and their nesting are limited. Rule 3: the caller decides from which hosts it fetches
-modules.
+secrets, and the step that uses the module, with masks instead of secrets. Rule 2: the number of
+modules and their nesting are limited. Rule 3: modules are fetched only by a function of the caller.
+This function decides which hosts are allowed.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ FetchText = Callable[[ModuleSource], str]
 def resolve(
     workflow: Workflow, fetch_text: FetchText
 ) -> tuple[Workflow, tuple[tuple[Path, str], ...]]:
-    """Return the workflow with its modules, and the path and reason of each rule that it breaks.
+    """Return the workflow with its modules, and the path and reason of each broken rule.
 
     Args:
-        workflow: A workflow that breaks no rule without its modules.
+        workflow: A workflow whose own fields break no rule. Its modules are not checked yet.
         fetch_text: Returns the text of a module. Raises ``InvalidInput`` if the module cannot be
             used.
     """
@@ -59,8 +59,9 @@ def check_module(mapping: Mapping[str, object]) -> Module:
     """Return a module that came over the wire.
 
     Raises:
-        InvalidWorkflow: If it breaks a rule. The error contains every broken rule.
+        InvalidWorkflow: If the module breaks a rule. The error contains every broken rule.
     """
+    # A module from the wire has no file, so the document has no lines.
     return read(dict(mapping), (), Document(value=None, lines={}), Module, strict=True).model
 
 
@@ -95,6 +96,7 @@ class _Resolver:
     def _use(self, step: Step, use: StepUse, path: Path, depth: int) -> ResolvedUse | None:
         self.count += 1
         if self.count > MAX_MODULES:
+            # The problem is reported only once.
             if self.count == MAX_MODULES + 1:
                 self._problem(path, f"exceeds the limit of {MAX_MODULES} modules")
             return None
@@ -111,14 +113,15 @@ class _Resolver:
         except InvalidInput as err:
             self._problem((*path, "source"), str(err))
             return None
-        self._check(use, module, path)
+        self._check_requirements(use, module, path)
         module_steps = self.steps(module.steps, (*path, "module", "steps"), depth + 1)
         fields = {name: getattr(use, name) for name in StepUse.model_fields}
         return ResolvedUse.model_construct(
             **fields, module=module.model_copy(update={"steps": module_steps})
         )
 
-    def _check(self, use: StepUse, module: Module, path: Path) -> None:
+    def _check_requirements(self, use: StepUse, module: Module, path: Path) -> None:
+        """Check that the arguments are inputs of the module, and that the job is large enough."""
         names = [module_input.key for module_input in module.inputs]
         for number, argument in enumerate(use.args):
             if argument.key not in names:
@@ -134,7 +137,7 @@ class _Resolver:
 
 
 def _expanded_module(text: str, workflow: Workflow, step: Step) -> Module:
-    """Return the module of a template, expanded for a step."""
+    """Return the module that template ``text`` describes, expanded for a step."""
     masks = Masks()
     values = {
         "Job": _template_value(workflow, secrets=False),
@@ -153,11 +156,13 @@ def _missing_resources(job: JobResources, minimum: JobResources) -> Iterator[str
 
 
 def _template_value(value: Value, *, secrets: bool) -> Value:
-    """Return a value as a template reads it: with all fields, by their names in files.
+    """Return a value in the form that a template reads: models as mappings with all their fields.
+
+    The fields have the same names as in files.
 
     Args:
-        value: A model, or a value in one.
-        secrets: Whether secret fields are included. Otherwise they have no value.
+        value: A model, or the value of a field of a model.
+        secrets: Whether secret fields keep their values. Otherwise secret fields are None.
     """
     if isinstance(value, tuple):
         return [_template_value(item, secrets=secrets) for item in value]

@@ -23,7 +23,8 @@ class CheckedWorkflow:
 
     Attributes:
         workflow: The workflow.
-        warnings: Misplaced fields, which have no effect, in the order of the file.
+        warnings: Fields that have no effect: misplaced fields, and network settings of steps on the
+            host network.
     """
 
     workflow: Workflow
@@ -38,11 +39,12 @@ def check_workflow(
     Args:
         text: The content of the file.
         strict: Whether a misplaced field is an error.
-        modules: Fetches modules. Without it modules are not checked.
+        modules: Fetches modules. If None, modules are not checked.
 
     Raises:
-        InvalidWorkflow: If it breaks a rule. The error contains every broken rule with its line.
-        ModuleUnavailable: If a module could not be fetched now.
+        InvalidWorkflow: If the workflow breaks a rule. The error contains every broken rule with
+            its line.
+        ModuleUnavailable: If a module cannot be fetched at the moment.
     """
     document = load(text)
     value: object = document.value
@@ -77,7 +79,8 @@ def parse_workflow(text: str) -> Workflow:
     """Return the workflow in a YAML file, and ignore warnings.
 
     Raises:
-        InvalidWorkflow: If it breaks a rule. The error contains every broken rule with its line.
+        InvalidWorkflow: If the workflow breaks a rule. The error contains every broken rule with
+            its line.
     """
     return check_workflow(text).workflow
 
@@ -87,11 +90,11 @@ def from_graphql(mapping: Mapping[str, object], *, modules: FetchText | None = N
 
     Args:
         mapping: The workflow as decoded JSON.
-        modules: Fetches modules. Without it modules are not resolved.
+        modules: Fetches modules. If None, modules are not resolved.
 
     Raises:
-        InvalidWorkflow: If it breaks a rule. The error contains every broken rule.
-        ModuleUnavailable: If a module could not be fetched now.
+        InvalidWorkflow: If the workflow breaks a rule. The error contains every broken rule.
+        ModuleUnavailable: If a module cannot be fetched at the moment.
     """
     document = Document(value=None, lines={})
     return _check(dict(mapping), (), document, strict=True, modules=modules).workflow
@@ -134,7 +137,7 @@ def _unused_fields(workflow: Workflow) -> Iterator[tuple[Path, str]]:
 
 
 def _steps_with_paths(steps: Iterable[Step], path: Path) -> Iterator[tuple[Path, Step]]:
-    """Yield all steps with their paths, also nested ones."""
+    """Yield all steps and nested steps with their paths, except the steps of modules."""
     for number, step in enumerate(steps):
         step_path = (*path, number)
         yield step_path, step

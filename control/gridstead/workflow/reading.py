@@ -39,7 +39,7 @@ class ReadResult(Generic[M]):
 def read(
     value: object, prefix: Path, document: Document, model: type[M], *, strict: bool
 ) -> ReadResult[M]:
-    """Return a mapping from a value of a document.
+    """Return the mapping that a value of a document describes.
 
     Args:
         value: The mapping as plain values.
@@ -49,7 +49,8 @@ def read(
         strict: Whether a misplaced field is an error.
 
     Raises:
-        InvalidWorkflow: If it breaks a rule. The error contains every broken rule with its line.
+        InvalidWorkflow: If the mapping breaks a rule. The error contains every broken rule with its
+            line.
     """
     value = _without_null_fields(value, prefix)
     mapping, details = _validate(value, model)
@@ -58,6 +59,7 @@ def read(
     for detail in filter(is_misplaced, details):
         misplaced_paths.append(detail["loc"])
         warnings.append(misplaced_field((*prefix, *detail["loc"]), prefix, document))
+    # Misplaced fields are only warnings, so the mapping is validated again without them.
     if misplaced_paths:
         mapping, details = _validate(_without_paths(value, misplaced_paths), model)
     problems = [*document.problems, *problems_of(details, prefix, document, model)]
@@ -70,12 +72,13 @@ def read(
 
 
 def workflow_error(problems: Iterable[WorkflowProblem]) -> InvalidWorkflow:
-    """Return the error for one or more problems, in the order of the file and limited in number."""
+    """Return an error that contains the problems in the order of the file.
+
+    After ``MAX_PROBLEMS`` problems, the error contains only the number of the others.
+    """
     ordered_problems = sorted(problems, key=_line)
-    reported_problems, omitted_count = (
-        ordered_problems[:MAX_PROBLEMS],
-        len(ordered_problems) - MAX_PROBLEMS,
-    )
+    reported_problems = ordered_problems[:MAX_PROBLEMS]
+    omitted_count = len(ordered_problems) - MAX_PROBLEMS
     if omitted_count > 0:
         reason = f"breaks {omitted_count} more rules"
         reported_problems.append(WorkflowProblem(path="", reason=reason))
@@ -94,7 +97,9 @@ def _validate(value: object, model: type[M]) -> tuple[M | None, list[ErrorDetail
 
 
 def _without_null_fields(value: object, path: Path) -> object:
-    """Return the value without fields that are null, which count as absent in YAML and on the wire.
+    """Return the value without fields that are null.
+
+    A null field counts as absent, in YAML and on the wire.
 
     Raises:
         InvalidWorkflow: If the value is nested too deep.

@@ -20,6 +20,7 @@ CODE_FIELDS = {
 }
 # Fields that must have the same value, because one refers to the other.
 LINKED_FIELDS = {("VirtualNetwork", "name"), ("VNet", "name")}
+# A text alone, after the original value, and before the original value.
 VARIANTS_PER_TEXT = 3
 
 
@@ -51,9 +52,9 @@ def hostile_texts(owned):
 
 
 def inject(mapping, rotation, owned, model=Workflow):
-    """Return a copy with a hostile text in each text field, and the keys of the changed fields.
+    """Return a copy with hostile texts, and the keys of the changed fields.
 
-    ``rotation`` selects which of its accepted texts each field gets.
+    Each text field that accepts hostile texts gets one of them. ``rotation`` selects which one.
     """
     changed = copy.deepcopy(mapping)
     changed_fields = set()

@@ -36,6 +36,7 @@ done
 exit "${code:-0}"
 """
 
+# A Python program. The test that installs it adds the first line and defines ``home``.
 RECORDING_SRUN = r"""
 # Records its arguments and its environment as bytes, and does not run the command.
 import os, sys
@@ -56,6 +57,7 @@ wait
 date +%s.%N >"$HOME/writer-ended"
 """
 
+# The variables of a job that the log writer needs.
 SECRETS = {
     "GRIDSTEAD_LOGGER_URL": "logger:8445",
     "GRIDSTEAD_LOGGER_CA": "/etc/ca.crt",
@@ -64,6 +66,7 @@ SECRETS = {
     "GRIDSTEAD_LOG_TOKEN": "very-secret",
 }
 
+# The fields of an input or an output in S3.
 STORE = {
     "region": "eu-1", "bucketUrl": "s3://bucket", "path": "/some/data/", "accessKeyId": "AKIA",
     "secretAccessKey": "very/secret+key=", "endpointUrl": "https://store.example:9000",
@@ -107,8 +110,9 @@ mkdir -p "$to" && cp -r "$from/." "$to"
 """
 
 
-# Prevents that another thread forks a process while a program file is open for writing. The forked
-# process would keep the file open until its exec, and running the program would fail with ETXTBSY.
+# Held while a program file is written and while a job is forked. Without this lock, a process that
+# another thread forks would keep the file open for writing until its exec. To run the program
+# would fail with ETXTBSY.
 FORK_LOCK = threading.Lock()
 
 
@@ -130,6 +134,7 @@ class Node:
         )
 
     def add_program(self, name: str, text: str) -> None:
+        """Install a program, or replace the program of this name."""
         with FORK_LOCK:
             (self.bin / name).write_text(text)
         (self.bin / name).chmod(0o755)

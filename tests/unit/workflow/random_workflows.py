@@ -233,6 +233,7 @@ class _Generator:
         if self.random.random() < 0.7:
             return run
         run |= {"container": self.container()}
+        # str() returns an empty command, which runs the command of the image.
         return run | self.subset(0.2, command=str, shell=lambda: "/bin/ash")
 
     def run_fields(self):
@@ -244,6 +245,7 @@ class _Generator:
             disableCpuBinding=self.boolean,
             shell=lambda: self.random.choice(["/bin/sh", "/bin/bash"]),
         )
+        # int() returns 0.
         return fields | self.subset(
             0.2, mpi=lambda: self.random.choice(["none", "pmix_v4", "pmi2"]), mapUid=int, mapGid=int
         )

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated container runtimes. They record their arguments and run the command on the host."""
+"""Simulated container runtimes. They record their arguments and run the command on the host.
+
+``APPTAINER`` and ``ENROOT`` are Python programs. ``install`` adds the first line and defines the
+variable ``home``.
+"""
 
 from __future__ import annotations
 

@@ -83,11 +83,11 @@ def test_a_step_that_breaks_a_rule_is_refused(step, expected):
 
 
 def test_parallel_iterations_must_fit_into_the_job():
-    together = "steps[0].for: its 5 parallel iterations together need"
+    prefix = "steps[0].for: its 5 parallel iterations together need"
     assert problems(parallel_loop(4, "x")) == []
     assert problems(parallel_loop(5, "x")) == [
-        f"{together} 5 CPU threads, but the job has 4",
-        f"{together} 500 MB of memory, but the job has 400",
+        f"{prefix} 5 CPU threads, but the job has 4",
+        f"{prefix} 500 MB of memory, but the job has 400",
     ]
 
 
@@ -122,20 +122,21 @@ def test_iterations_of_nested_parallel_loops_are_multiplied():
 
 
 def test_launched_steps_use_resources_until_a_step_waits_for_them():
-    wait = {"dependsOn": ["a"], **step_with_tasks(4)}
+    waiting_step = {"dependsOn": ["a"], **step_with_tasks(4)}
 
-    assert problems(launch(step_with_tasks(2), handle="a"), step_with_tasks(2), wait) == []
-    first, *_ = problems(launch(step_with_tasks(2), handle="a"), step_with_tasks(3))
-    assert first.startswith(
+    assert problems(launch(step_with_tasks(2), handle="a"), step_with_tasks(2), waiting_step) == []
+    problem, *_ = problems(launch(step_with_tasks(2), handle="a"), step_with_tasks(3))
+    assert problem.startswith(
         "steps[1]: with earlier launched steps that still run, it needs 5 CPU threads"
     )
+    # The job also waits for launched steps at the end of their list.
     assert problems({"steps": steps(launch(step_with_tasks(4)))}, step_with_tasks(4)) == []
 
 
 def test_a_step_that_is_too_large_is_reported_once():
     too_large = launch(step_with_tasks(5))
 
-    # CPU threads and memory
+    # One problem is about CPU threads, the other about memory. The loop causes no further problem.
     assert len(problems(parallel_loop(2, too_large))) == 2
 
 
@@ -172,10 +173,12 @@ def test_a_duplicate_handle_is_refused():
 def test_the_total_number_of_steps_is_limited():
     group = {"steps": steps(*["x"] * 250)}
 
+    # Five groups with 250 steps each are 5 + 1250 steps.
     assert problems(*[group] * 5) == ["steps: has 1255 steps in total, more than 1024"]
 
 
 def test_the_number_of_parallel_iterations_is_limited():
+    # An empty step needs no resources.
     assert problems(parallel_loop(2000, {}), tasks=4) == [
         "steps[0].for: has 2000 parallel iterations, more than 1024"
     ]

@@ -24,12 +24,12 @@ def job_directory(node):
     return f"{node.root}/cache/shared/{os.getuid()}/{JOB_NAME}.42"
 
 
-def starts(node, runtime):
+def start_calls(node, runtime):
     """Return the recorded calls that started a container."""
     return calls(node, runtime, "start" if runtime == "enroot" else "exec")
 
 
-def fetches(node, runtime):
+def fetch_calls(node, runtime):
     """Return the recorded calls that fetched an image."""
     return calls(node, runtime, "import" if runtime == "enroot" else "pull")
 
@@ -53,7 +53,7 @@ class TestRuntime:
         code, _ = node.run(workflow(step()))
 
         assert code == 0
-        assert len(starts(node, runtime)) == 1
+        assert len(start_calls(node, runtime)) == 1
         uses_enroot = calls(node, "enroot", "start") != []
         assert uses_enroot == (runtime == "enroot")
 
@@ -80,6 +80,7 @@ class TestRuntime:
         assert node.leftover_files == []
 
     def test_a_task_on_a_node_without_the_runtime_fails(self, node, runtime):
+        # This srun removes the runtime before it starts the task.
         node.add_program(
             "srun", SRUN.replace("shift\ndone", f"shift\ndone\nrm {node.bin}/{runtime}")
         )
@@ -131,7 +132,7 @@ class TestImage:
     ):
         node.run(workflow(step(container=container)))
 
-        (record,) = fetches(node, runtime)
+        (record,) = fetch_calls(node, runtime)
         expected_url = enroot_url if runtime == "enroot" else apptainer_url
         assert record["words"][-1] == expected_url
 
@@ -141,7 +142,7 @@ class TestImage:
         code, _ = node.run(workflow(loop, step(), step(container={"image": "other"})))
 
         assert code == 0
-        assert len(fetches(node, runtime)) == 2
+        assert len(fetch_calls(node, runtime)) == 2
 
     def test_a_failed_fetch_fails_the_step_and_the_next_step_tries_again(self, node, apptainer):
         broken = {**step(container={"image": "broken"}), "catch": steps("true")}
@@ -186,7 +187,7 @@ class TestImage:
         assert code == 0
         assert list(secrets_of(job)) == ["GRIDSTEAD_REGISTRY_1"]
         assert "hush" not in output + render(job)
-        (record,) = fetches(node, runtime)
+        (record,) = fetch_calls(node, runtime)
         assert "hush" not in " ".join(record["words"])
         if runtime == "enroot":
             assert record["access"] == "machine reg.x login me password hush'$(x)\"\\\n"
@@ -204,10 +205,11 @@ class TestEnvironment:
         )
 
         assert output.endswith("/deepsquare /deepsquare/input /deepsquare/env /deepsquare/tmp\n")
-        words = starts(node, runtime)[0]["words"]
+        words = start_calls(node, runtime)[0]["words"]
         assert f"{job_directory(node)}:/deepsquare" in words
         assert f"{node.root}/cache/disk/tmp/user-{os.getuid()}:/deepsquare/disk/tmp" in words
-        assert not any("world-tmp" in word for word in words)  # this node has none
+        # This node has no directory world-tmp.
+        assert not any("world-tmp" in word for word in words)
 
     def test_variables_reach_the_command_unchanged(self, node, runtime):
         value = "x'y\"$HOME`id`\\ ,;:"
@@ -226,6 +228,7 @@ class TestEnvironment:
             "C": 'it\'s "$HOME" `id` $(touch owned) \\ \\n',
             "D": "\n",
             "E": "é\t\x7f",
+            # Enroot reads these variables, so they must not reach Enroot itself.
             "ENROOT_RUNTIME_PATH": "/mine",
             "ENROOT_ROOTFS_WRITABLE": "no",
             "ENROOT_X": "a\nb",
@@ -253,7 +256,7 @@ class TestEnvironment:
 
         assert code == 0
         assert output.splitlines()[-1] == "/x /x /x"
-        assert f"{job_directory(node)}:/deepsquare" in starts(node, runtime)[0]["words"]
+        assert f"{job_directory(node)}:/deepsquare" in start_calls(node, runtime)[0]["words"]
         assert node.leftover_files == []
 
     def test_the_entry_point_receives_the_words_of_the_command(self, node, runtime):
@@ -290,7 +293,7 @@ class TestEnvironment:
     def test_the_command_runs_as_root_if_the_step_maps_to_user_0(self, node, runtime):
         node.run(workflow(step(mapUid=0), step()))
 
-        first, second = (record["words"] for record in starts(node, runtime))
+        first, second = (record["words"] for record in start_calls(node, runtime))
         option = "--root" if runtime == "enroot" else "--fakeroot"
         assert option in first
         assert option not in second

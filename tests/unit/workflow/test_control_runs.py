@@ -111,7 +111,7 @@ class TestLoop:
         assert node.run(job)[1] == expected
 
     def test_a_nested_loop_has_the_variables_of_both_loops(self, node):
-        """DeepSquare's implementation repeats the inner body in later outer iterations."""
+        """In DeepSquare's implementation, later iterations of the outer loop repeat inner steps."""
         inner = {
             "for": {
                 "parallel": False,
@@ -154,6 +154,7 @@ class TestLoop:
         assert node.run(workflow(loop, "echo met")) == (0, "met\n")
 
     def test_a_failed_parallel_loop_ends_with_its_first_failure_after_all_iterations(self, node):
+        # Iteration 1 fails later than iteration 2, but it is the first in the order of the loop.
         body = (
             '[ "$index" != 1 ] || { sleep 0.3; exit 5; }; [ "$index" != 2 ] || exit 6;'
             ' echo "$index" >>done'
@@ -178,7 +179,7 @@ class TestLoop:
         assert node.run(workflow(outer, "sort out"))[1].split() == ["11", "12", "21", "22"]
 
     def test_a_cancelled_parallel_loop_signals_all_iterations_at_once(self, node):
-        """Each iteration waits until the other has received the signal too."""
+        """Each iteration waits until the other iteration has received the signal too."""
         wait_for_other = (
             'touch "got-$item"; for _ in $(seq 100); do'
             ' [ -e "got-$other" ] && echo met && break; sleep 0.05; done'
@@ -188,15 +189,15 @@ class TestLoop:
             trap '{wait_for_other}; exit 9' TERM
             touch "$item"; while true; do sleep 0.05; done
         """
-        running = node.start(
+        running_job = node.start(
             workflow({"for": {"parallel": True, "items": ["a", "b"], "steps": steps(body)}})
         )
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/[ab]"))) == 2)
 
-        os.kill(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=20)
+        os.kill(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=20)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
         assert output.count(b"met\n") == 2
         assert node.leftover_files == []
 
@@ -274,17 +275,17 @@ class TestHandlers:
             "catch": steps("echo caught"),
             "finally": steps("echo in"),
         }
-        running = node.start(
+        running_job = node.start(
             workflow(
                 {"steps": steps(body, "echo never"), "finally": steps("echo out")}, "echo never"
             )
         )
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=20)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=20)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
         assert output.split()[-2:] == [b"in", b"out"]
         assert len(node.srun_calls) == 1, "Slurm starts no tasks in a job that it ends"
         assert b"caught" not in output
@@ -294,13 +295,13 @@ class TestHandlers:
     def test_a_job_cancelled_during_the_finally_of_a_failed_step_does_not_continue(self, node):
         body = {"run": {"command": "exit 3"}, "finally": steps("touch started; sleep 20")}
         job = workflow({"steps": steps(body), "catch": steps("echo caught")}, "echo never")
-        running = node.start(job)
+        running_job = node.start(job)
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=20)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=20)
 
-        assert running.returncode == 3
+        assert running_job.returncode == 3
         assert b"caught" not in output
         assert b"never" not in output
         assert node.leftover_files == []
@@ -313,7 +314,7 @@ def test_a_random_workflow_runs_to_its_end_and_its_text_is_not_executed(node, se
 
     code, output = node.run(workflow)
 
-    # bash may print messages about signals.
+    # The output may contain messages of bash about signals, so it is not compared.
     assert code == 0, output
     assert "gridstead" not in output
     assert not list(node.root.rglob("owned"))

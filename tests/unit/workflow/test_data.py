@@ -76,5 +76,6 @@ class TestRules:
             "x", input={"s3": STORE}, output={"http": {"url": "https://a/b?very-secret"}}
         )
 
+        # "secret_access_key" is the name of a field.
         assert "secret" not in repr(job).replace("secret_access_key", "")
         assert "AKIA" not in repr(job)

@@ -104,6 +104,7 @@ class TestWebInput:
 
     def test_the_input_has_the_permissions_of_the_workflow(self, node, web):
         web.files["/x"] = b"x"
+        # 365 is 0o555.
         job = workflow(
             "stat -c %a input input/x", input={"http": {"url": f"{web.url}/x"}}, inputMode=365
         )
@@ -145,6 +146,7 @@ class TestWebInput:
 
         code, _ = node.run(workflow("cat -- input/*", input={"http": {"url": f"{web.url}/{name}"}}))
 
+        # 22: curl received the status 404, for example because it has shortened the path.
         assert code in (0, 22)
         assert not list(node.root.rglob("owned"))
 
@@ -201,6 +203,7 @@ class TestWebOutput:
 class TestStore:
     @pytest.fixture(autouse=True)
     def _rclone(self, node):
+        """Install rclone, and put the file x into the store."""
         node.add_program("rclone", RCLONE)
         (node.home / "store/bucket/some/data").mkdir(parents=True)
         (node.home / "store/bucket/some/data/x").write_text("hello\n")
@@ -233,14 +236,17 @@ class TestStore:
         assert output.endswith("\n555\n")
         assert outside.stat().st_mode & 0o777 == 0o640
 
-    @pytest.mark.parametrize(("delete", "files"), [(False, {"x", "y"}), (True, {"y"})])
-    def test_the_output_is_copied_to_the_store(self, node, delete, files):
+    @pytest.mark.parametrize(
+        ("delete_sync", "expected_names"), [(False, {"x", "y"}), (True, {"y"})]
+    )
+    def test_the_output_is_copied_to_the_store(self, node, delete_sync, expected_names):
         code, _ = node.run(
-            workflow("echo y >output/y", output={"s3": {**STORE, "deleteSync": delete}})
+            workflow("echo y >output/y", output={"s3": {**STORE, "deleteSync": delete_sync}})
         )
 
         assert code == 0
-        assert {path.name for path in (node.home / "store/bucket/some/data").iterdir()} == files
+        names = {path.name for path in (node.home / "store/bucket/some/data").iterdir()}
+        assert names == expected_names
 
     def test_the_keys_are_only_in_a_private_file(self, node):
         job = workflow("env; ps ax", input={"s3": STORE}, output={"s3": STORE}, enableLogging=True)
@@ -267,6 +273,7 @@ class TestStore:
         assert not (node.home / "store/bucket/some/data/y").exists()
 
     def test_continuous_output_is_sent_while_the_job_runs(self, node):
+        # This sleep shortens the time between two transfers.
         node.add_program("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
         stored_file = node.home / "store/bucket/some/data/y"
         body = f"echo y >output/y; while [ ! -e {stored_file} ]; do /bin/sleep 0.02; done"
@@ -279,6 +286,7 @@ class TestStore:
     def test_continuous_output_is_retried_after_a_failure(self, node):
         node.add_program("sleep", "#!/bin/bash\nexec /bin/sleep 0.05\n")
         node.add_program("rclone-works", RCLONE)
+        # The first call of this rclone fails.
         node.add_program(
             "rclone",
             '#!/bin/bash\nmkdir "$HOME/failed" 2>/dev/null && exit 7\nexec rclone-works "$@"\n',
@@ -311,17 +319,18 @@ class TestStore:
             output={"s3": STORE},
             continuousOutputSync=True,
         )
-        running = node.start(job)
+        running_job = node.start(job)
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal.SIGTERM)
-        running.communicate(timeout=20)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        running_job.communicate(timeout=20)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
         assert (node.home / "store/bucket/some/data/y").exists()
         assert node.leftover_files == []
 
     def test_a_missing_secret_fails_the_job(self, node):
+        # This rclone fails if its configuration file is empty.
         node.add_program("rclone", '#!/bin/bash\n[ $(wc -l <"$2") -gt 1 ]\n')
 
         assert node.run(workflow("echo never", input={"s3": STORE}), GRIDSTEAD_INPUT="")[0] == 1

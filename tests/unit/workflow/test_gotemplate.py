@@ -58,6 +58,7 @@ VALUES = {
         ('{{ .Step.If | default "d" }}{{ default "d" 5 }}', "d5"),
         ('{{ mul .Job.Resources.Tasks (add 1 2) | printf "%d of %v%%" }}', "12 of %"),
         ('{{ printf "%s-%q" "a" "b" }}', 'a-"b"'),
+        # There is no function fail. The call would be an error if it were evaluated.
         ('{{ and 1 0 (fail) }}{{ or 0 "x" (fail) }}', "0x"),
         ('{{ not (eq 1 true) }}{{ eq 3 1 2 3 }}{{ le "a" "b" }}', "truetruetrue"),
         ("{{ div -7 2 }} {{ mod -7 2 }} {{ max 1 3 2 }}", "-3 -1 3"),

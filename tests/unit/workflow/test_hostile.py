@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random faulty workflows, as files and in the wire format.
 
-Each workflow is accepted, or refused with useful messages. Together with the requests in
-test_hostile_graphql.py and test_hostile_grpc.py in tests/adapters/rpc, these are
-ten thousand cases.
+Each workflow is accepted, or refused with useful messages. The mutants of this file and the
+requests in test_hostile_graphql.py and test_hostile_grpc.py (tests/adapters/rpc) are ten thousand
+cases in total.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ def test_a_mutant_is_rendered_or_refused_in_time_and_without_side_effects(
         if not problems:
             accepted_count += 1
         _assert_useful(problems, workflow, seed)
+    # The test would prove little if nearly all mutants were invalid, or most of them valid.
     assert 0.02 < accepted_count / MUTANT_COUNT < 0.6
 
 

@@ -2,7 +2,8 @@
 """Injection attempts: workflows with a hostile text in every field.
 
 The rendered script must not execute a hostile text, and must not pass it to a program as an option.
-``make hostile`` tries each text in each field that accepts it. A normal run tries a few texts.
+A rotation is one selection of a text for each field. ``make hostile`` tries all rotations, and so
+each text in each field that accepts the text. A normal run tries a few rotations.
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ def test_the_workflow_with_all_fields_runs(tmp_path, mapping, enroot):
     code, output = node.run(parse(mapping))
 
     assert code == 0, output
+    # The step's tunnel, the gateway of the virtual network, and the step's end of this network.
     assert len(networks.tunnels(node)) == 3
     assert node.leftover_files == []
 
@@ -118,6 +120,7 @@ def test_hostile_text_in_every_field_is_never_executed(tmp_path, mapping, enroot
 
     node.run(parse(job, module))
 
+    # Too few changed fields would mean that most fields were not tested.
     min_field_count = 19 if mapping is HTTP_WORKFLOW else 24
     assert len(job_fields | module_fields) >= min_field_count
     assert not list(tmp_path.rglob("owned")), (job, module)

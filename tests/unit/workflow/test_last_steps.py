@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``finally`` steps of launches, parallel iterations and jobs that a signal ends.
 
-A branch is a launch or a parallel iteration. The jobs of ``CASES`` take seconds, so they run at the
-same time, each on its own node.
+A branch is a launch or a parallel iteration. Its mark is a file that says that it is to end. The
+jobs of ``CASES`` take seconds, so they run at the same time, each on its own node.
 """
 
 from __future__ import annotations
@@ -40,35 +40,40 @@ BRANCHES = {
 }
 
 
-# How a job is cancelled: the function that sends the signal, and more steps of the job.
+# How a job is cancelled: by a signal to the script only, or to all processes of the job. The values
+# are the function that sends the signal, and more steps of the job.
 SENDERS = {"script": (os.kill, ()), "all": (os.killpg, ("sleep 20",))}
-# A step that fails as if SIGTERM had ended it. ``~/ending`` lets Slurm end the job.
+# A step that fails as if SIGTERM had ended it. After let_slurm_end_job(), Slurm ends the job when
+# the step creates ``~/ending``.
 TERMINATED = {
     "steps": steps("touch ~/ending; exit 143"),
     "finally": steps("touch ~/last; /bin/sleep 1; echo last"),
 }
 
 
-# Each function below is a case. It runs one job, and returns the exit code and the output, usually
-# with the files that remain.
+# Each function of this section runs the job of a case. Unless its docstring says otherwise, it
+# returns the exit code, the output, and the files that the job should have removed.
 
 
 def cancel(node, branch, sender):
+    """Cancel a job while a step in a branch runs."""
     send, later_steps = SENDERS[sender]
-    running = node.start(workflow(BRANCHES[branch], *later_steps))
+    running_job = node.start(workflow(BRANCHES[branch], *later_steps))
     wait_for((node.home / "runs").exists)
-    send(running.pid, signal.SIGTERM)
-    output, _ = running.communicate(timeout=30)
-    return running.returncode, output.decode(), node.leftover_files
+    send(running_job.pid, signal.SIGTERM)
+    output, _ = running_job.communicate(timeout=30)
+    return running_job.returncode, output.decode(), node.leftover_files
 
 
 def end_nested_launch(node, signal_number):
+    """End a launch that contains a launch, with this signal."""
     nested = launch(launch(ENDLESS), "sleep 20", signal_number=signal_number)
     code, output = node.run(workflow(nested, WAIT_AND_FAIL))
     return code, output, node.leftover_files
 
 
 def end_launch_with_trap(node, signal_number):
+    """End a launch whose step traps the signal. The trap needs the job's directory."""
     trapping_command = (
         f"trap 'sleep 1; ls $STORAGE_PATH && echo trapped; exit' {signal_number}; touch ~/runs; "
         "while :; do sleep 0.1; done"
@@ -79,7 +84,12 @@ def end_launch_with_trap(node, signal_number):
 
 
 def signal_branch_late(node):
-    # The branch writes the mark of the sender itself, as if the sender had begun to signal it.
+    """Send the signal of a branch long after its mark was written.
+
+    Returns:
+        The exit code, the output, and whether the ``finally`` steps started before the signal.
+    """
+    # The step writes the mark of its branch, as if a sender had begun to signal the branch.
     mark_command = (
         'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; done; touch ~/marked'
     )
@@ -88,28 +98,30 @@ def signal_branch_late(node):
         "finally": steps("touch ~/last; sleep 1; echo last"),
     }
     branch = launch(marking, signal_number=0)
-    running = node.start(workflow(branch, "while [ ! -e ~/signalled ]; do sleep 0.1; done"))
+    running_job = node.start(workflow(branch, "while [ ! -e ~/signalled ]; do sleep 0.1; done"))
     wait_for((node.home / "marked").exists)
     with pytest.raises(subprocess.TimeoutExpired):  # longer than every timeout of the script
-        running.wait(timeout=8)
+        running_job.wait(timeout=8)
     ran_early = (node.home / "last").exists()
     for mark in node.root.glob("cache/shared/*/*/.branch-*.end"):
         os.kill(int(mark.name.split("-")[1]), signal.SIGINT)
     (node.home / "signalled").touch()
-    output, _ = running.communicate(timeout=30)
-    return running.returncode, output.decode(), ran_early
+    output, _ = running_job.communicate(timeout=30)
+    return running_job.returncode, output.decode(), ran_early
 
 
 def end_job_after_its_tasks(node, is_signalled):
-    running = let_slurm_end_job(node).start(workflow(TERMINATED, "echo never"))
+    """End a job whose tasks Slurm has already ended. The script receives a signal or none."""
+    running_job = let_slurm_end_job(node).start(workflow(TERMINATED, "echo never"))
     wait_for((node.home / "asked").exists)
     if is_signalled:
-        running.send_signal(signal.SIGTERM)
-    output, _ = running.communicate(timeout=30)
-    return running.returncode, output.decode(), node.leftover_files
+        running_job.send_signal(signal.SIGTERM)
+    output, _ = running_job.communicate(timeout=30)
+    return running_job.returncode, output.decode(), node.leftover_files
 
 
 def run_inner_handlers(node, in_launch):
+    """Return the output of a job that ends, and whose ``finally`` steps have ``finally`` steps."""
     inner = {"steps": steps("echo one"), "finally": steps("echo two")}
     group = {**TERMINATED, "finally": steps(inner, launch(inner, signal_number=0), "echo three")}
     if in_launch:
@@ -121,7 +133,8 @@ def run_inner_handlers(node, in_launch):
 def let_slurm_end_job(node):
     """Make Slurm end the job once ``~/ending`` exists.
 
-    From then on, srun starts no tasks and squeue reports COMPLETING.
+    From then on, srun starts no tasks and squeue reports COMPLETING. ``~/asked`` exists once the
+    script has called squeue in this state.
     """
     node.add_program("srun", SRUN.replace("\n", '\n[ ! -e "$HOME/ending" ] || exit 1\n', 1))
     node.add_program("squeue", """#!/bin/sh
@@ -182,7 +195,10 @@ def test_finally_steps_in_a_nested_launch_run_to_their_end(result_of, signal_num
 
 
 def test_a_launch_ends_although_its_signal_was_lost(node):
-    """Bash loses about one SIGINT in a hundred. Then the branch finds only the sender's marks."""
+    """Bash loses about one SIGINT in a hundred. Then the branch finds only the sender's marks.
+
+    Here a step writes these marks, and no signal is sent.
+    """
     mark = 'for each in "$STORAGE_PATH"/.branch-*; do touch "$each.end"; echo sent >"$each"; done'
     marking = {"run": {"command": mark}, "finally": steps("echo last")}
     branch = launch(marking, "echo never", signal_number=0)
@@ -198,7 +214,7 @@ def test_finally_steps_wait_until_the_sender_has_signalled_the_branch(result_of)
 
 
 @pytest.mark.parametrize("signal_number", [1, 10, 12, 15])
-def test_a_launch_that_traps_its_signal_is_awaited(result_of, signal_number):
+def test_a_launched_step_that_traps_its_signal_is_awaited(result_of, signal_number):
     code, output, leftover_files = result_of(end_launch_with_trap, signal_number)
 
     assert code == 3, output
@@ -209,13 +225,13 @@ def test_a_launch_that_traps_its_signal_is_awaited(result_of, signal_number):
 
 def test_a_signal_ends_the_finally_steps_of_a_launch_that_has_failed(node):
     failing = {"run": {"command": "exit 3"}, "finally": steps("touch ~/runs; sleep 20; echo never")}
-    running = node.start(workflow(launch(failing), "sleep 20"))
+    running_job = node.start(workflow(launch(failing), "sleep 20"))
     wait_for((node.home / "runs").exists)
 
-    os.killpg(running.pid, signal.SIGTERM)
-    output, _ = running.communicate(timeout=15)
+    os.killpg(running_job.pid, signal.SIGTERM)
+    output, _ = running_job.communicate(timeout=15)
 
-    assert running.returncode == 143
+    assert running_job.returncode == 143
     assert b"never" not in output
     assert node.leftover_files == []
 
@@ -233,14 +249,14 @@ def test_finally_steps_in_a_branch_run_if_the_signal_arrives_after_the_end_of_it
     launched_command = f"while [ ! -e ~/parallel ]; do sleep 0.1; done; touch ~/ending; exit {code}"
     branch = launch({**TERMINATED, "steps": steps(launched_command)}, signal_number=0)
     parallel_step = "touch ~/parallel; while [ ! -e ~/sent ]; do sleep 0.1; done; exit 143"
-    running = ending_node.start(workflow(branch, parallel_step))
+    running_job = ending_node.start(workflow(branch, parallel_step))
     wait_for((ending_node.home / "last").exists)
 
-    running.send_signal(signal.SIGTERM)
+    running_job.send_signal(signal.SIGTERM)
     (ending_node.home / "sent").touch()
-    output, _ = running.communicate(timeout=30)
+    output, _ = running_job.communicate(timeout=30)
 
-    assert running.returncode == 143, output
+    assert running_job.returncode == 143, output
     assert b"last\n" in output
     assert ending_node.leftover_files == []
 

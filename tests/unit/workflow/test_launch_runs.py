@@ -83,6 +83,7 @@ class TestLaunch:
         )
         step = {"run": {"command": "touch ~/at; while [ ! -e ~/signalled ]; do sleep 0.02; done"}}
         if container:
+            # The last three words of a call are the command: a shell, -c, and its script.
             node.add_program("apptainer", '#!/bin/bash\nexec "${@: -3}"\n')
             step["run"]["container"] = {"image": "/some.sqsh", "apptainer": True}
         launch = {"launch": {"signalOnParentStepExit": 15, "steps": steps(step)}}
@@ -101,6 +102,7 @@ class TestLaunch:
 
         text = render(workflow(interrupted, {"launch": {"steps": steps("true")}}, "true"))
 
+        # Two of the four steps are in the launch that SIGINT ends.
         assert text.count("\n  start --job-name=") == 4
         assert text.count(" --quit-on-interrupt ") == 2
 
@@ -197,13 +199,13 @@ class TestLaunch:
             launches.append({"launch": launch})
         waiting_step = {"dependsOn": ["h1"], "run": {"command": "echo never"}}
         step = waiting_step if has_waiting_step else {}
-        running = node.start(workflow(*launches, step, "sleep 0.2"))
+        running_job = node.start(workflow(*launches, step, "sleep 0.2"))
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/on*"))) == 3)
 
-        os.kill(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=50)
+        os.kill(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=50)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
         assert output.split().count(b"met") == 3
         assert node.leftover_files == []
 
@@ -219,12 +221,12 @@ class TestLaunch:
         launch = {
             "launch": {"signalOnParentStepExit": 0, "steps": steps("touch c; sleep 20; echo never")}
         }
-        running = node.start(workflow(launch, loop, "echo never", enableLogging=logging))
+        running_job = node.start(workflow(launch, loop, "echo never", enableLogging=logging))
         wait_for(lambda: len(list(node.root.glob("cache/shared/*/*/[abc]"))) == 3)
 
-        os.kill(running.pid, signal.SIGTERM)  # only to the script, which signals the others
-        output, _ = running.communicate(timeout=15)
+        os.kill(running_job.pid, signal.SIGTERM)  # only to the script, which signals the others
+        output, _ = running_job.communicate(timeout=15)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
         assert b"never" not in output
         assert node.leftover_files == []

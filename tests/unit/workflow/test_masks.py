@@ -133,5 +133,6 @@ def test_a_mask_in_another_field_is_not_replaced():
     )
 
     (variable,) = job.steps[0].use.module.steps[0].run.env
+    # A mask is a text in base64.
     mask_text = b" ".join(base64.b64decode(variable.value).split())
     assert mask_text == b"secret 1 of a step"

@@ -23,7 +23,10 @@ UNDER_JOB = "job:\n" + "".join(f"  {line}\n" for line in VALID.splitlines())
 
 
 def _workflow_field_names():
-    """Return the names of all fields that can be misplaced. A module is a separate file."""
+    """Return the names of all fields that can be misplaced.
+
+    Fields of modules are omitted, because a module is a separate file.
+    """
     names = set()
     for mapping_name, name in fields():
         if valid_paths(name) and not mapping_name.startswith(name_of(Module)):
@@ -138,5 +141,6 @@ def test_each_misplaced_field_in_each_mapping_is_reported(mapping):
         assert warning.line
         assert warning.hint.startswith("It belongs in ")
     problems = problems_of(lambda: check_workflow(text, strict=True))
+    # 100 problems, and one line about the others.
     assert len(problems) == 101
     assert problems[-1].reason == f"breaks {len(checked.warnings) - 100} more rules"

@@ -23,6 +23,7 @@ def test_later_steps_read_outputs_with_the_prefix(node):
         'echo "after: $HI_RESULT|$RESULT|$OWN|$HI_OWN|$WHO"',
     )
 
+    # After the module, only the output with the prefix is set: HI_RESULT.
     assert node.run(job) == (0, "inside: Hello me 1\nafter: Hello me||||\n")
     assert node.leftover_files == []
 
@@ -131,6 +132,7 @@ steps:
   catch: [{run: {command: 'echo caught $DEEPSQUARE_ERROR_CODE'}}]
   finally: [{run: {command: echo last}}]
 """
+    # The handle h of the workflow is independent of the handle h of the module.
     outer = {"launch": {"handleName": "h", "steps": steps("true")}}
 
     job = workflow(

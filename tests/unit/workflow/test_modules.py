@@ -92,6 +92,7 @@ steps:
   - use:
       source: git.x/a/m
 """
+        # "comand" is misspelled on purpose.
         modules = MemoryModules({"git.x/a/m": MODULE_HEADER + "steps:\n- run:\n    comand: x\n"})
 
         prefix = "line 5: steps[0].steps[0].use.source: is an invalid module:"

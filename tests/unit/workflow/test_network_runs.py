@@ -51,6 +51,7 @@ class TestNamespaces:
         code, output = network_node.run(workflow(first, "cat /proc/net/dev"))
 
         assert code == 0
+        # The first line of /proc/net/dev starts with "Inter-".
         ids, devices_of_first, devices_of_second = output.split("Inter-")
         assert ids.split() == [str(os.getuid()), str(os.getgid())]
         assert interfaces_in(devices_of_first) >= {"lo", "net0"}
@@ -144,18 +145,18 @@ class TestNamespaces:
             f"trap 'echo last; exit 9' {signal_number}; touch started;"
             " while true; do sleep 0.05; done"
         )
-        running = network_node.start(
+        running_job = network_node.start(
             workflow(
                 step(text, {"bore": {"boreAddress": "b:1", "targetPort": 80}}, shell="/bin/bash")
             )
         )
         wait_for(lambda: list(network_node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal_number)
-        output, _ = running.communicate(timeout=15)
+        os.killpg(running_job.pid, signal_number)
+        output, _ = running_job.communicate(timeout=15)
 
         assert b"last" in output
-        assert running.returncode in (9, 128 + signal_number)
+        assert running_job.returncode in (9, 128 + signal_number)
 
 
 class TestTunnels:
@@ -211,6 +212,7 @@ class TestTunnels:
 
     def test_each_task_receives_the_key(self, network_node):
         """srun copies its input to all tasks."""
+        # The simulated srun reads its input once, and passes a copy of it to each task.
         srun = (network_node.bin / "srun").read_text()
         srun = srun.replace('"$@" 2>&3 3>&- ||', '"$@" 2>&3 3>&- <<<"$input" ||')
         network_node.add_program("srun", srun.replace("exec 3>&2", "input=$(cat); exec 3>&2"))
@@ -252,7 +254,7 @@ class TestVirtualNetworks:
 
         assert code == 0
         assert "wg0" in interfaces_in(output)
-        gateway, other_gateway, *ends = [
+        gateway, other_gateway, *step_tunnels = [
             configuration for _, configuration in tunnels(network_node)
         ]
         assert "Address = 10.9.0.1/24\n" in gateway
@@ -263,12 +265,14 @@ class TestVirtualNetworks:
         port = gateway.split("ListenPort = ")[1].split()[0]
         ports = [call[call.index("--udp-ports") + 1] for call in calls(network_node, "pasta")]
         assert port in ports
-        addresses = [end.split("Address = ")[1].split()[0] for end in ends]
+        addresses = [tunnel.split("Address = ")[1].split()[0] for tunnel in step_tunnels]
         assert addresses == ["10.9.0.3/24", "10.9.0.2/24", "10.10.0.9/16"]
         endpoint = f"Endpoint = 192.0.2.1:{port}\n"
-        assert f"{endpoint}AllowedIPs = 10.9.0.0/24\nPersistentKeepalive = 20\n" in ends[0]
+        first_tunnel = step_tunnels[0]
+        assert f"{endpoint}AllowedIPs = 10.9.0.0/24\nPersistentKeepalive = 20\n" in first_tunnel
 
     def test_the_address_of_the_gateway_comes_from_slurm(self, network_node):
+        # This ip fails if the script asks for the route to the node instead.
         network_node.add_program(
             "ip",
             '#!/bin/sh\n[ "$*" != \'-4 route get 192.0.2.1\' ] || exit 2\nexec /sbin/ip "$@"\n',
@@ -283,7 +287,10 @@ class TestVirtualNetworks:
         assert "Endpoint = [fd00::1]:" in tunnels(network_node)[-1][1]
 
     def test_a_failed_job_leaves_no_directory_and_no_gateway(self, network_node):
-        """DeepSquare's implementation leaves the directory, and all gateways except the last."""
+        """DeepSquare's implementation leaves the directory, and all gateways except the last.
+
+        The fixture checks that no process and no file remain.
+        """
         job = workflow(
             step("exit 5", vnet_interface("b", "10.10.0.9/16")), virtualNetworks=NETWORKS
         )
@@ -295,13 +302,13 @@ class TestVirtualNetworks:
             step("touch started; sleep 20", vnet_interface("b", "10.10.0.9/16")),
             virtualNetworks=NETWORKS,
         )
-        running = network_node.start(job)
+        running_job = network_node.start(job)
         wait_for(lambda: list(network_node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal.SIGTERM)
-        running.communicate(timeout=15)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        running_job.communicate(timeout=15)
 
-        assert running.returncode == 143
+        assert running_job.returncode == 143
 
     def test_a_job_that_ends_before_its_networks_are_open_leaves_no_process(self, network_node):
         network_node.add_program("curl", "#!/bin/sh\nexit 22\n")

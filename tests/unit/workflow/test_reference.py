@@ -13,7 +13,7 @@ def test_the_page_is_up_to_date():
     assert Path("docs/reference/workflow.md").read_text() == markdown()
 
 
-def test_every_mapping_has_a_section():
+def test_mappings_of_jobs_and_modules_have_a_section():
     text = markdown()
 
     for name in (

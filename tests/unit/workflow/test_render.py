@@ -88,6 +88,7 @@ def test_secret_variables_occur_only_at_the_start_of_a_script():
     workflow = parse_workflow(Path("examples/hello-world.yaml").read_text())
     script = render(workflow)
 
+    # At this line, the script has started again without secrets in its environment.
     _, _, rest = script.partition("private='' writer=''")
     assert "GRIDSTEAD_LOG_TOKEN" in script
     assert not re.search("GRIDSTEAD_LOG", rest)

@@ -235,17 +235,18 @@ class TestLogging:
         assert node.leftover_files == []
 
     def test_the_script_has_no_secret_in_its_environment(self, node):
-        running = node.start(job("sleep 5", logging=True))
+        running_job = node.start(job("sleep 5", logging=True))
         wait_for((node.home / "access").exists)
 
-        environment = Path(f"/proc/{running.pid}/environ").read_bytes()
+        environment = Path(f"/proc/{running_job.pid}/environ").read_bytes()
 
-        os.killpg(running.pid, signal.SIGTERM)
-        running.communicate(timeout=20)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        running_job.communicate(timeout=20)
         assert b"SLURM_JOB_ID" in environment
         assert b"GRIDSTEAD_" not in environment
 
     def test_secrets_that_cannot_be_written_leave_no_file(self, node):
+        # A file cannot be written if there is a folder of the same name.
         node.add_program(
             "mktemp",
             '#!/bin/bash\nplace=$(/usr/bin/mktemp "$@") && mkdir "$place/logger"\necho "$place"\n',
@@ -262,6 +263,7 @@ class TestLogging:
         ],
     )  # fmt: skip
     def test_a_signal_before_the_start_of_the_job_leaves_no_secret(self, node, next_line):
+        # The signal is inserted before one line of the script.
         workflow = job("echo never", logging=True)
         text = render(workflow, paths=node.script_paths)
         text_with_signal = text.replace(next_line, f"kill -TERM $$; exit\n{next_line}", 1)
@@ -322,7 +324,7 @@ class TestSignals:
         with pytest.raises(subprocess.TimeoutExpired):
             node.run(job("sleep 50"), timeout_s=0.5)
 
-        assert [running.returncode for running in node.jobs] == [-signal.SIGKILL]
+        assert [running_job.returncode for running_job in node.jobs] == [-signal.SIGKILL]
 
     @pytest.mark.parametrize("logging", [False, True])
     def test_a_signal_of_slurm_keeps_the_last_output_and_leaves_no_files(self, node, logging):
@@ -330,13 +332,13 @@ class TestSignals:
         command = (
             "trap 'echo last; exit 9' TERM; echo started >started; while true; do sleep 0.05; done"
         )
-        running = node.start(job(command, logging=logging))
+        running_job = node.start(job(command, logging=logging))
         wait_for(lambda: list(node.root.glob("cache/shared/*/*/started")))
 
-        os.killpg(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=20)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=20)
 
-        assert running.returncode in (9, 143)
+        assert running_job.returncode in (9, 143)
         assert b"last" in output
         assert node.leftover_files == []
         if logging:

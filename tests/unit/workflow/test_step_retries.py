@@ -120,6 +120,7 @@ class TestRetried:
 
 
 class TestNotRetried:
+    # "most" is the timeout if slurmctld has restarted during the step, otherwise "patience".
     @pytest.mark.parametrize(("timeout", "seconds_ago"), [("patience", 3600), ("most", 1)])
     def test_a_step_is_not_retried_after_a_timeout(self, node, monkeypatch, timeout, seconds_ago):
         monkeypatch.setitem(RETRY_S, "wait", 0)
@@ -192,13 +193,13 @@ class TestSignals:
         command = (
             "trap 'sleep 0.3; echo last; exit 9' TERM; echo >~/at; while :; do sleep 0.05; done"
         )
-        running = node.start(workflow(command))
+        running_job = node.start(workflow(command))
         wait_for((node.home / "at").exists)
 
-        os.killpg(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=20)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=20)
 
-        assert running.returncode == 9
+        assert running_job.returncode == 9
         assert output.splitlines()[-1] == b"last"
 
     @pytest.mark.parametrize("marker_name", ["srun-calls", "paused"])
@@ -208,14 +209,14 @@ class TestSignals:
         node.add_program("sleep", LONG_SLEEP)
         first = "/bin/sleep 30" if marker_name == "srun-calls" else ""
         make_srun_fail(node, 1, first=first)
-        running = node.start(workflow("echo never"))
+        running_job = node.start(workflow("echo never"))
         marker = node.home / marker_name
         wait_for(lambda: marker.exists() and marker.stat().st_size)
 
-        os.killpg(running.pid, signal.SIGTERM)
-        output, _ = running.communicate(timeout=20)
+        os.killpg(running_job.pid, signal.SIGTERM)
+        output, _ = running_job.communicate(timeout=20)
 
-        assert running.returncode in (1, 143)
+        assert running_job.returncode in (1, 143)
         assert b"never" not in output
         assert srun_count(node) == 1
         assert node.leftover_files == []
@@ -234,5 +235,5 @@ class TestSignals:
 
         assert code == 0
         assert "never" not in output
-        assert srun_count(node) == 3
+        assert srun_count(node) == 3  # one call for each step
         assert node.leftover_files == []

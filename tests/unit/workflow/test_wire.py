@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GraphQL types of ``submit`` and ``validate`` agree with the models.
 
-Otherwise GraphQL would reject valid workflows. It would also reject invalid workflows before our
-checks can report them.
+If they differed, GraphQL would reject valid workflows. GraphQL would also reject some invalid
+workflows itself, and then the workflow checks could not report all broken rules.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """An interpreter for Go's text/template, the language in which modules of workflows are written.
 
 A template can access only its values: no files, environment, clock or network. Its work and its
-size are limited. The interpreter does not support ``define``, ``template``, ``block``, ``break``,
-``continue`` and functions with side effects. It reports the unsupported construct as an error.
+size are limited. ``define``, ``template``, ``block``, ``break``, ``continue`` and functions with
+side effects are not supported. Each use of them is an error.
 """
 
 from __future__ import annotations

@@ -26,9 +26,12 @@ from gridstead.workflow.gotemplate.nodes import (
 )
 from gridstead.workflow.gotemplate.syntax import parse
 
+# Each command and each iteration is one unit of work. Arguments and results of functions count by
+# their size: one unit for each item and for each CHARS_PER_WORK characters.
 MAX_WORK = 100_000
-MAX_NESTED = 64
 CHARS_PER_WORK = 16
+# Levels of lists and mappings in a value.
+MAX_NESTED = 64
 
 _Scope = dict[str, Value]
 
@@ -62,7 +65,7 @@ class _Expansion:
         for node in nodes:
             match node:
                 case Text():
-                    self._write(node.text, 0)
+                    self._write(node.text, 0)  # the line of a text is unknown
                 case Output():
                     value = self._pipe(node.pipe, dot, scopes)
                     self._write(self._text(value, node.pipe.line), node.pipe.line)
@@ -147,6 +150,7 @@ class _Expansion:
                 raise template_error(line, "passes arguments to a value that is not a function")
             return self._value(first, dot, scopes, line)
         if first.name in ("and", "or"):
+            # As in a function call, the piped value is the last operand.
             operands = (*others, *map(Literal, piped))
             return self._logic(first.name, operands, dot, scopes, line)
         arguments = [self._value(operand, dot, scopes, line) for operand in others]
@@ -240,6 +244,7 @@ def _weight(value: Value) -> int:
 
 
 def _member(value: Value, name: str, line: int) -> Value:
+    """Return a field of a value. A field with exactly this name precedes one in other case."""
     if value is None:
         raise template_error(line, f"refers to {shorten(name)} of a value that is nil")
     if isinstance(value, Mapping):

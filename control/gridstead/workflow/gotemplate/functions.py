@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of templates: functions of Go without side effects, and common functions of sprig.
 
+Sprig is the function library of Helm.
+
 A function reads only its arguments. A function whose result could be large checks the size before
 it creates the result.
 """
@@ -44,7 +46,7 @@ def to_text(value: Value) -> str:
 
 
 def index(value: Value, *keys: Value) -> Value:
-    """Return an entry of a list or a mapping, at any depth."""
+    """Return the entry of nested lists and mappings at these keys, outermost key first."""
     for key in keys:
         if isinstance(value, Mapping):
             value = value.get(key)
@@ -64,7 +66,7 @@ def _to_yaml(value: Value) -> str:
 
 
 def _plain(value: Value) -> Value:
-    """Return a value without the fields of mappings that are nil, which count as absent."""
+    """Return a copy of a value without nil fields in mappings. A nil field counts as absent."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
@@ -128,7 +130,7 @@ def _check_size(size: int) -> None:
 
 
 def _size_limited(function: Callable[..., str]) -> Callable[..., str]:
-    """Return a function that checks the size of its arguments before it joins them."""
+    """Return ``function`` with a check of its arguments' total size before each call."""
 
     def limited(*values: Value) -> str:
         _check_size(sum(len(value) for value in values if isinstance(value, str)))
@@ -154,6 +156,7 @@ def _printf(format_text: str, *values: Value) -> str:
 
 def _equals_any(first: Value, *others: Value) -> bool:
     def is_equal(other: Value) -> bool:
+        # In Python, True equals 1.
         if isinstance(first, bool) != isinstance(other, bool):
             return False
         return bool(first == other)
@@ -162,6 +165,8 @@ def _equals_any(first: Value, *others: Value) -> bool:
 
 
 def _comparison(is_ordered: Callable[[Value, Value], bool]) -> Callable[..., bool]:
+    """Return a function that applies ``is_ordered`` to two texts or two whole numbers."""
+
     def compare(left: Value, right: Value) -> bool:
         are_texts = isinstance(left, str) and isinstance(right, str)
         if not are_texts and not _are_numbers(left, right):
@@ -176,6 +181,7 @@ def _are_numbers(*values: Value) -> bool:
 
 
 def _number(value: Value) -> int:
+    """Return a number, or the number that a text contains. Any other text counts as 0."""
     if isinstance(value, str):
         return int(value) if re.fullmatch(r"[-+]?[0-9]{1,18}", value) else 0
     if not isinstance(value, int):
@@ -231,7 +237,7 @@ _LOGIC: dict[str, Callable[..., Value]] = {
     "le": _comparison(lambda left, right: left <= right),
     "gt": _comparison(lambda left, right: left > right),
     "ge": _comparison(lambda left, right: left >= right),
-    "default": lambda other, value=None: value if is_true(value) else other,
+    "default": lambda default, value=None: value if is_true(value) else default,
     "empty": lambda value: not is_true(value),
     "coalesce": lambda *values: next(filter(is_true, values), None),
     "ternary": lambda yes, no, flag: yes if is_true(flag) else no,

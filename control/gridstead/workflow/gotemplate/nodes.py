@@ -33,7 +33,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A field of a value."""
+    """A field of a value, such as ``.Name`` or ``$step.Name``."""
 
     operand: Operand
     name: str
@@ -91,7 +91,7 @@ class TemplateBlock:
     Attributes:
         kind: ``if``, ``with`` or ``range``.
         pipe: The condition or the list.
-        names: The variables of the value, or of the key and the value.
+        names: The variables before ``:=``: one for the value, or two for the key and the value.
         body: The nodes of the block.
         otherwise: The nodes after ``else``.
     """

@@ -34,12 +34,19 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _COMMENT_END = re.compile(r"\s*-?\}\}")
-_WORDS: dict[str, object] = {"true": True, "false": False, "nil": None}
+_CONSTANTS: dict[str, object] = {"true": True, "false": False, "nil": None}
 
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A token of an action. ``is_attached`` is true if no space precedes the token."""
+    """A token of an action.
+
+    Attributes:
+        kind: The name of the group in ``_TOKEN``.
+        text: The text of the token, without the quotes of a raw text.
+        is_attached: Whether the token follows another token without a space. ``$a.B`` is one
+            operand, and ``$a .B`` are two.
+    """
 
     kind: str
     text: str
@@ -48,7 +55,10 @@ class _Token:
 
 @dataclass(slots=True)
 class _Action:
-    """The content between two pairs of braces."""
+    """The tokens between ``{{`` and ``}}``, and the position of the current token.
+
+    ``kind`` and ``text`` are those of the current token. After the last token, ``kind`` is "end".
+    """
 
     tokens: list[_Token]
     line: int
@@ -93,9 +103,10 @@ class _Parser:
     Attributes:
         source: The text of the template.
         nodes: The nodes of the innermost open block.
-        open_blocks: The open blocks, each with the nodes around it and its line.
-        else_if_counts: For each ``end`` that is expected, the number of blocks that ``else if``
-            has opened. They close with the same ``end``.
+        open_blocks: The open blocks, outermost first. Each has the list of nodes that contains the
+            block, and the line of the block.
+        else_if_counts: For each expected ``end``, the number of ``else if`` blocks that it closes
+            in addition to the first block.
     """
 
     source: str
@@ -104,12 +115,12 @@ class _Parser:
     else_if_counts: list[int] = field(default_factory=list)
 
     def parse(self) -> list[Node]:
-        position, line, trim = 0, 1, False
+        position, line, trims_text = 0, 1, False
         while True:
             start = self.source.find("{{", position)
             text = self.source[position : start if start >= 0 else len(self.source)]
             line += text.count("\n")
-            if trim:
+            if trims_text:
                 text = text.lstrip()
             if start < 0:
                 self.nodes.append(Text(text))
@@ -118,7 +129,7 @@ class _Parser:
             marker = self.source[start + 2 : start + 4]
             trims_left = marker[:1] == "-" and marker[1:].isspace()
             self.nodes.append(Text(text.rstrip() if trims_left else text))
-            action, end, trim = self._action(start + (3 if trims_left else 2), line)
+            action, end, trims_text = self._action(start + (3 if trims_left else 2), line)
             if action.tokens:
                 self._node(action)
             line += self.source.count("\n", start, end)
@@ -169,7 +180,7 @@ class _Parser:
             self.nodes.append(self._statement(action))
 
     def _begin(self, action: _Action, *, after_else: bool = False) -> None:
-        """Open a block. A block after ``else`` closes with the ``end`` of the block before."""
+        """Open a block. With ``after_else``, the ``end`` of the enclosing block closes it too."""
         kind = action.text
         action.position += 1
         names: list[str] = []
@@ -204,6 +215,7 @@ class _Parser:
         self.nodes = block.otherwise
         if action.kind == "end":
             return
+        # Only "else if" in an "if" and "else with" in a "with" are allowed.
         if action.text != block.kind or block.kind == "range":
             raise template_error(action.line, f"has {shorten(action.text)!r} after else")
         self._begin(action, after_else=True)
@@ -268,10 +280,10 @@ class _Parser:
             case "field":
                 return Member(Dot(), text[1:])
             case "word":
-                return Literal(_WORDS[text]) if text in _WORDS else Name(text)
+                return Literal(_CONSTANTS[text]) if text in _CONSTANTS else Name(text)
             case _ if text == "(":
                 return self._parenthesis(action, depth)
-            case _:
+            case _:  # the sign "."
                 return Dot()
 
     def _parenthesis(self, action: _Action, depth: int) -> Pipe:
@@ -282,6 +294,7 @@ class _Parser:
 
 
 def _unquoted(text: str, line: int) -> str:
+    # JSON has the common escapes of Go. Other escapes are errors.
     try:
         value: str = json.loads(text)
     except ValueError as err:

@@ -27,9 +27,9 @@ def containers(workflow: Workflow) -> tuple[ContainerRun, ...]:
 
 
 def registry_secrets(workflow: Workflow) -> Mapping[str, str]:
-    """Return the user name and password for each registry, as variables of the job's environment.
+    """Return the logins at registries, as variables of the job's environment.
 
-    A value has the user name on the first line and the password on the second.
+    A value has the user name on the first line and the password on the second line.
     """
     secrets = {}
     for login, number in login_numbers(containers(workflow)).items():
@@ -39,17 +39,17 @@ def registry_secrets(workflow: Workflow) -> Mapping[str, str]:
 
 
 def image_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
-    """Return a number for each image."""
+    """Return a number for each different combination of image and registry login."""
     return _numbered(_image_key(container) for container in all_containers)
 
 
 def login_numbers(all_containers: Iterable[ContainerRun]) -> Mapping[tuple[str, ...], int]:
-    """Return a number for each user name and password at a registry."""
+    """Return a number for each registry login: a registry, a user name and a password."""
     return _numbered(_login_key(container) for container in all_containers if container.username)
 
 
 def prepare(container: ContainerRun, context: RenderContext) -> str:
-    """Return the line of a step that sets its container runtime and its image."""
+    """Return the line of the script that selects the container runtime and the image of a step."""
     runtime = "apptainer" if container.apptainer or container.deepsquare_hosted else "any"
     if container.deepsquare_hosted:
         path = posixpath.normpath(f"/{container.registry or DOCKER_HUB}/{container.image}")
@@ -58,19 +58,20 @@ def prepare(container: ContainerRun, context: RenderContext) -> str:
         path = posixpath.normpath("/" + container.image.lstrip("/"))
         return f'find_image {runtime} "$storage"{quote(path)}'
     number = context.image_numbers[_image_key(container)]
-    login = context.login_numbers.get(_login_key(container))
-    file = f'"$private/registry-{login}"' if login else "''"
+    login_number = context.login_numbers.get(_login_key(container))
+    file = f'"$private/registry-{login_number}"' if login_number else "''"
     words = [runtime, str(number), quote(container.image), quote(container.registry or ""), file]
     return f"fetch_image {' '.join(words)}"
 
 
 def task_words(run: StepRun, context: RenderContext) -> str:
-    """Return the arguments of a task after the image: the options and the command."""
+    """Return the arguments of a task that follow the image: the options and the command."""
     assert run.container, "the caller checks that the step has a container"
     return " ".join((*_options(run, run.container, context), "--", *_command(run)))
 
 
 def _options(run: StepRun, container: ContainerRun, context: RenderContext) -> Iterable[str]:
+    # A dict keeps the order and removes repeated names.
     names = dict.fromkeys(variable.key for variable in (*context.workflow.env, *run.env))
     for name in (*names, *context.variables):
         yield f"--env={name}"

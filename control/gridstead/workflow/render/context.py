@@ -17,18 +17,18 @@ class RenderContext:
 
     Attributes:
         workflow: The whole workflow.
-        cache: The parent of the directories for jobs.
-        has_handlers: Whether any step of the workflow has handlers.
-        image_numbers: The numbers of the images of the workflow.
-        login_numbers: The numbers of the user names and passwords at registries.
-        tunnel_files: The files of the tunnels of the workflow.
-        parts: The position of the step: the numbers of the enclosing steps and of this step,
-            outermost first, from 1, and the names of lists such as ``catch``.
-        variables: The variables of enclosing loops: the name, and the script variable with the
-            value.
-        handles: The launched steps that the step can wait for: the handle in lower case, and the
-            step's number. Lists of steps add their own handles.
-        signals: The signals that enclosing launches may send.
+        cache: The directory on the nodes that contains the directories of jobs and customers.
+        has_handlers: Whether any step of the workflow has handlers: ``catch`` or ``finally``.
+        image_numbers: The number of each image of the workflow.
+        login_numbers: The number of each registry login: a registry, a user name and a password.
+        tunnel_files: The file in ``$private`` for each tunnel of the workflow.
+        parts: The path to the step, outermost step first. It consists of step numbers, from 1, and
+            of list names such as ``catch``. Example: ``("3", "catch", "1")``.
+        variables: By name of a loop variable (``item`` or ``index``): the name of the script
+            variable that contains its value.
+        handles: By handle in lower case: the ``number`` of the launched step that the step can wait
+            for. Each list of steps adds a map for the handles of its own steps.
+        signals: The signals that end the enclosing launches. 0 means no signal.
         in_module: Whether the step belongs to a module.
     """
 
@@ -46,12 +46,12 @@ class RenderContext:
 
     @property
     def number(self) -> str:
-        """Return the number in names of functions, such as ``2_1`` or ``3_catch_1``."""
+        """Return the path to the step for names of functions, such as ``2_1`` or ``3_catch_1``."""
         return "_".join(self.parts)
 
     @property
     def title(self) -> str:
-        """Return the number in messages, such as ``2.1`` or ``3 catch 1``."""
+        """Return the path to the step for messages, such as ``2.1`` or ``3 catch 1``."""
         text = self.parts[0]
         for previous, part in pairwise(self.parts):
             is_nested_number = previous.isdigit() and part.isdigit()
@@ -60,13 +60,17 @@ class RenderContext:
 
     @property
     def outer_variables(self) -> str:
-        """Return the arguments of ``job_environment``: variables of enclosing and earlier steps."""
+        """Return the arguments of ``job_environment``: the error variable and loop variables."""
+        # The array error is empty, or contains one word: DEEPSQUARE_ERROR_CODE=<exit code>.
         words = ['"${error[@]}"'] if self.has_handlers else []
         words += [f'{name}="${variable}"' for name, variable in self.variables.items()]
         return "".join(f" {word}" for word in words)
 
     def step(self, number: int, *lists: str) -> RenderContext:
-        """Return the context of a step in a list of this step."""
+        """Return the context of the step with this number in a list of the current step.
+
+        ``lists`` contains the name of the list, such as ``catch``. It is empty for the main list.
+        """
         return replace(self, parts=(*self.parts, *lists, str(number)))
 
 

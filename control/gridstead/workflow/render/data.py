@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from gridstead.workflow.render.shell_text import fill, quote
 from gridstead.workflow.schema import HTTPData, S3Data, TransportData, Workflow
 
+# Time between two transfers of a continuous output sync.
 SYNC_S = 5
 DEFAULT_MODE = 0o700
 
@@ -21,12 +22,12 @@ _DEFAULT_NAME = "index.html"
 
 
 def input_access(workflow: Workflow) -> str:
-    """Return the configuration file for the input. Empty if there are no secrets."""
+    """Return the content of ``$private/input``. Empty if the input has no secrets."""
     return _access(workflow.input)
 
 
 def output_access(workflow: Workflow) -> str:
-    """Return the configuration file for the output. Empty if there are no secrets."""
+    """Return the content of ``$private/output``. Empty if the output has no secrets."""
     return _access(workflow.output)
 
 
@@ -46,7 +47,10 @@ def fetch(workflow: Workflow) -> str:
 
 
 def send(workflow: Workflow) -> tuple[str, str]:
-    """Return the parts of the script that send the output: before the steps, and after them."""
+    """Return the parts of the script that send the output.
+
+    The first part belongs before the steps, and the second part after the steps.
+    """
     target = workflow.output
     if not target or not (target.http or target.s3):
         return "", ""
@@ -61,7 +65,7 @@ def send(workflow: Workflow) -> tuple[str, str]:
 
 
 def _access(data: TransportData | None) -> str:
-    """Return the configuration file of curl or rclone. Empty if there are no secrets."""
+    """Return the content of a configuration file of curl or rclone. Empty without secrets."""
     if data is None:
         return ""
     if data.http:
@@ -76,7 +80,7 @@ def _is_secret(http: HTTPData) -> bool:
 
 
 def _curl_url(http: HTTPData, name: str) -> str:
-    """Return the arguments that pass the URL to curl, by a configuration file if it is secret."""
+    """Return the arguments that pass the URL to curl. A secret URL is in a configuration file."""
     return f'--config "$private/{name}"' if _is_secret(http) else f"-- {quote(http.url)}"
 
 
@@ -89,6 +93,7 @@ def _file_name(url: str) -> str:
     name = unquote(urlsplit(url).path.rpartition("/")[2])
     safe_name = "".join(char if char.isprintable() and char != "/" else "_" for char in name)
     safe_name = safe_name[:128].lstrip(".")
+    # Programs would read a name that starts with "-" as an option.
     return re.sub("^-", "_", safe_name) or _DEFAULT_NAME
 
 

@@ -23,6 +23,7 @@ from gridstead.workflow.schema import (
 from gridstead.workflow.schema.run import HOST
 
 KEEPALIVE_S = 20
+# The lines that create the directory of private files if the job has no secrets.
 PRIVATE = (
     'private=$(mktemp -d "${TMPDIR:-/tmp}/gridstead.XXXXXX")\n'
     "trap 'rm -rf -- \"$private\"' EXIT\n\n"
@@ -52,11 +53,11 @@ def tunnel_files(workflow: Workflow) -> Mapping[NetworkInterface, str]:
 
 
 def _vnet_files(workflow: Workflow) -> Mapping[tuple[str, str], str]:
-    """Return the file of each address of a virtual network."""
+    """Return the file of each step address, by name of the virtual network and address."""
     files = {}
     for number, network in enumerate(workflow.virtual_networks, 1):
-        for end, address in enumerate(_end_addresses(workflow, network), 1):
-            files[network.name, address] = f"vnet-{number}-{end}"
+        for end_number, address in enumerate(_end_addresses(workflow, network), 1):
+            files[network.name, address] = f"vnet-{number}-{end_number}"
     return files
 
 
@@ -93,7 +94,11 @@ def enter(run: StepRun, context: RenderContext) -> str:
 
 
 def _id_word(run: StepRun, number: int | None) -> str:
-    """Return the user or group id that the network sets. A container sets its ids itself."""
+    """Return the user or group id to set in the network namespace.
+
+    Returns:
+        An empty word if none is mapped, and for a container, which sets its ids itself.
+    """
     if run.container or number is None:
         return quote("")
     return quote(str(number))
@@ -165,7 +170,7 @@ def _wireguard(tunnel: Wireguard) -> Iterable[str]:
 
 
 def _end_addresses(workflow: Workflow, network: VirtualNetwork) -> list[str]:
-    """Return the addresses of the steps in a network, unique and sorted."""
+    """Return the addresses of all steps in a virtual network, unique and sorted."""
     addresses = set()
     for interface in _interfaces(workflow):
         if interface.vnet and interface.vnet.name == network.name:
@@ -174,5 +179,6 @@ def _end_addresses(workflow: Workflow, network: VirtualNetwork) -> list[str]:
 
 
 def _host_address(address: str) -> str:
+    """Return the network that contains only this address: 10.9.0.2/32 for 10.9.0.2/24."""
     host = ip_interface(address).ip
     return f"{host}/{host.max_prefixlen}"

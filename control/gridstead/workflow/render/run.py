@@ -15,7 +15,7 @@ from gridstead.workflow.schema.run import HOST
 SIGINT = 2
 # pmix selects the PMIx version of the node. All versions of PMIx are compatible.
 MPI = {"none": "none", "pmi2": "pmi2", "pmix_v4": "pmix"}
-# The file is named after the process that starts srun, which is this shell.
+# The name of the file contains the process id of this shell, which starts srun.
 _RECORD_STEP = '  set -- /bin/sh -c "$record_step" "$storage/.step-$BASHPID" "$@"\n'
 # $0 is the directory, and $@ is the command.
 _ENTER_DIRECTORY = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
@@ -24,6 +24,7 @@ _ENTER_DIRECTORY = 'mkdir -p -- "$0" && cd -- "$0" && exec "$@"'
 def run_function(function: str, name: str, run: StepRun, context: RenderContext) -> str:
     """Return the function that runs a step's command."""
     has_namespace = run.network != HOST
+    # Signal 0 is no signal.
     record = _RECORD_STEP if any(context.signals) else ""
     common = {
         "function": function,

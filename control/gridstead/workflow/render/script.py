@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Renders a workflow as a batch script. The same workflow always renders to the same script.
 
-Rule 1: each text of the customer is one quoted word after the first command. So it cannot be a
-command, a directive of Slurm (sbatch reads ``#SBATCH`` only before the first command), or a line
-end that Slurm refuses. Rule 2: variables of the customer are set only in the subshell of a step, so
-the rest of the script does not depend on them. Rule 3: the script contains no secrets.
+Rule 1: each text of the customer is one quoted word after the first command. So it is not run as a
+command. It is not read as a directive of Slurm, because sbatch reads ``#SBATCH`` only before the
+first command. Quoting also escapes carriage returns, because Slurm refuses scripts that contain
+them. Rule 2: variables of the customer are set only in the subshell of a step, so the rest of the
+script does not depend on them. Rule 3: the script contains no secrets.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ CACHE = "/opt/cache"
 # Linux limits each variable to 128 KiB.
 MAX_SECRETS_BYTES = 120 * 1024
 
+# Parts of the functions finish() and job_environment() in job.sh.
 FINISH_SECRETS = '  rm -rf -- "$private"\n'
 
 FINISH_NETWORKS = """\
@@ -44,7 +46,7 @@ class ScriptPaths:
     Attributes:
         writer: The program that sends a job's output to the logger.
         bore: The program that makes a port of a step public.
-        cache: The parent of the directories for jobs.
+        cache: The directory that contains the directories of jobs and customers.
     """
 
     writer: str = WRITER
@@ -59,8 +61,8 @@ def render(
 
     Args:
         workflow: The workflow.
-        secrets_beside: Whether the script's environment will contain its secrets. Without them, a
-            workflow with logging runs without logging, and its output contains a message.
+        secrets_beside: Whether the environment of the script will contain the secrets of the job.
+            If not, a workflow with logging runs without logging, and its output contains a message.
         paths: Paths on the nodes. Default: the paths that the roles create.
 
     Raises:
@@ -74,6 +76,7 @@ def render(
     before, after = send(workflow)
     call = f"{steps.call} || exit"
     if workflow.continuous_output_sync:
+        # The output is sent after a failure too, so the script continues.
         call = f"code=0\n{steps.call} || code=$?"
     uses_modules = any(step.use for step in all_steps(workflow.steps))
     script = fill(
@@ -142,7 +145,7 @@ def _cleanup(workflow: Workflow, *, logging: bool) -> dict[str, object]:
 
 
 def _step_arguments(workflow: Workflow) -> dict[str, object]:
-    """Return the parts of ``job_environment`` that export variables of enclosing steps."""
+    """Return the parts of function ``job_environment`` that export variables of enclosing steps."""
     if not any(children(step) for step in workflow.steps):
         return {"sources": "", "arguments": "", "export_arguments": ""}
     return {

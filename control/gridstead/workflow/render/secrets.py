@@ -52,9 +52,10 @@ def _write(name: str, variables: tuple[str, ...]) -> str:
     The content has one line for each variable.
     """
     values = "".join(f' \\\n        "${{{variable}:-}}"' for variable in variables)
-    lines = "%s\\n" * len(variables)
-    return f"      printf '{name}\\0{lines}\\0'{values}\n"
+    line_formats = "%s\\n" * len(variables)
+    return f"      printf '{name}\\0{line_formats}\\0'{values}\n"
 
 
 def _file(variable: str) -> str:
+    """Return the name of a variable's file: ``network-1`` for ``GRIDSTEAD_NETWORK_1``."""
     return variable.removeprefix("GRIDSTEAD_").lower().replace("_", "-")

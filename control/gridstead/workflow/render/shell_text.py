@@ -22,9 +22,10 @@ class _ShellTemplate(Template):
 
 
 def quote(text: str) -> str:
-    """Return the text as one quoted word of bash, without control characters.
+    """Return the text as one quoted word of bash.
 
-    The text may contain any character except NUL.
+    The text may contain any character except NUL. Control characters are escaped, except line feeds
+    and tabs.
     """
     if not any(map(_is_control, text)):
         return shlex.quote(text)

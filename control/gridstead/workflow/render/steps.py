@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Renders steps as shell functions, one for each step. A function calls those of nested steps.
+"""Renders each step as one or more shell functions. Function ``step_NUMBER`` runs the whole step.
 
-A function returns the exit code of the step. No function depends on ``set -e``. The functions in
-``templates/control.sh`` and the other templates run lists of steps.
+This function calls the functions of nested steps, and returns the exit code of the step. No
+function depends on ``set -e``. The functions in ``templates/control.sh`` and the other templates
+run lists of steps.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from gridstead.workflow.schema import ForRange, ResolvedUse, Step, StepFor, Step
 RETRY_S = {
     # One call of srun. An srun that waits while slurmctld restarts is not woken up afterwards.
     "wait": 5,
-    # All calls of srun. A step waits for its resources, for example because nodes are busy.
+    # All calls of srun together. A step may have to wait for resources that other steps use.
     "patience": 60,
-    # All calls of srun if slurmctld has restarted. A node that could not report the end of another
-    # step, and so the release of its resources, reports it again after a minute.
+    # All calls of srun together, if slurmctld has restarted. A node may be unable to report that
+    # another step has ended. It reports again after a minute, and then the resources are released.
     "most": 180,
 }
 
@@ -117,6 +118,13 @@ def _needed_by_step(step: Step) -> set[str]:
 
 
 def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Steps:
+    """Return a list of steps as shell text.
+
+    Args:
+        steps: The steps.
+        context: The context of the step that contains the list.
+        names: The name of the list, such as ``catch``. Empty for the main list.
+    """
     functions, calls, launched = "", [], []
     list_context = replace(context, handles=context.handles.new_child())
     for number, step in enumerate(steps, 1):
@@ -128,6 +136,7 @@ def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Steps
         calls.append(f"step_{step_context.number}")
         if step.launch:
             launched.append(f"{step_context.number}:{step.launch.signal_on_parent_step_exit}")
+            # No step waits for an empty handle.
             handle = (step.launch.handle_name or "").lower()
             list_context.handles[handle] = step_context.number
     order = " ".join(calls)
@@ -138,7 +147,10 @@ def _list(steps: tuple[Step, ...], context: RenderContext, *names: str) -> Steps
 
 
 def _step(step: Step, context: RenderContext) -> str:
-    """Return a step's functions: its body, its handlers, and its conditions."""
+    """Return a step's functions: its body, its handlers, its launch, and its conditions.
+
+    The outermost function has the name ``step_NUMBER``. ``inner`` is the function that it calls.
+    """
     function = f"step_{context.number}"
     is_handled = bool(step.catch or step.finally_)
     is_guarded = bool(step.depends_on or step.if_ is not None)
@@ -160,12 +172,14 @@ def _step(step: Step, context: RenderContext) -> str:
 
 
 def _guarded(step: Step, inner: str, context: RenderContext) -> str:
+    """Return the function that waits for handles, checks the condition, and calls ``inner``."""
     function = f"step_{context.number}"
     waits = ""
     for handle in step.depends_on:
         waits += f"  await {context.handles[handle.lower()]} || return\n"
     if step.if_ is None:
         return fill("guarded.sh", function=function, waits=waits, inner=inner)
+    # run_if() reads 10 as true, 11 as false, and any other code as an error in the condition.
     script = f"[[ {step.if_} ]] && exit 10; exit 11"
     condition = fill(
         "condition_function.sh",
@@ -221,6 +235,7 @@ def _module(use: StepUse, function: str, context: RenderContext) -> str:
     if not isinstance(use, ResolvedUse):
         raise InvalidInput(f"cannot render the module {use.source}", detail="it was not fetched")
     outer_variables = dict(context.variables)
+    # In a module, an input replaces the loop variable of the same name.
     for name in use.inputs:
         outer_variables.pop(name, None)
     module_context = replace(context, variables=outer_variables, handles=ChainMap(), in_module=True)
@@ -266,7 +281,10 @@ def _number_loop(for_range: ForRange, variable: str) -> str:
 def _loop_context(
     context: RenderContext, variables: Mapping[str, str], *, parallel: bool
 ) -> RenderContext:
-    """Return the context of the steps in a loop. A parallel loop cannot wait for outer handles."""
+    """Return the context of the steps in a loop.
+
+    Steps in a parallel loop cannot wait for launched steps outside the loop.
+    """
     return replace(
         context,
         variables={**context.variables, **variables},

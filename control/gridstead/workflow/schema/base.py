@@ -55,10 +55,10 @@ def _text(value: str) -> str:
 
 
 def printable(value: str) -> str:
-    """Return the text.
+    """Return the text unchanged.
 
     Raises:
-        ValueError: If it contains a line end or another character that cannot be printed.
+        ValueError: If the text contains a line end or another character that cannot be printed.
     """
     if not value.isprintable():
         raise ValueError("contains a character that cannot be printed")
@@ -72,7 +72,7 @@ def _absolute(value: str) -> str:
 
 
 def schema_rule(**keywords: JsonValue) -> FieldInfo:
-    """Return the JSON Schema keywords of a field whose rule is code."""
+    """Return an annotation with JSON Schema keywords, for a field that a function validates."""
     info: FieldInfo = Field(json_schema_extra=keywords)
     return info
 

@@ -12,10 +12,10 @@ from gridstead.workflow.schema.base import MAX_NAME, MAX_PATH, AbsolutePath, Mod
 
 MAX_MOUNTS = 64
 
-_IMAGE = r"[a-z0-9/._-]+(:[A-Za-z0-9._:-]+)?"
-_REGISTRY = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?"
+_IMAGE = r"[a-z0-9/._-]+(:[A-Za-z0-9._:-]+)?"  # library/debian:12
+_REGISTRY = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?"  # registry.example:5000
 _FOLDER = r"/[^\s:,\"\\]*"  # Enroot separates mounts by white space
-_WORD = r"[!-~]+"
+_WORD = r"[!-~]+"  # printable ASCII characters except the space
 
 
 def _image(value: str) -> str:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from gridstead.workflow.schema.base import Model, Name, printable, schema_rule
 
 MAX_URL = 2048
-MAX_MODE = 511
+MAX_MODE = 511  # 0o777
 
 # These characters have no special meaning in a configuration file of rclone.
 _ACCESS = re.compile(r"[A-Za-z0-9/+=._:@~!$&*()-]+")
@@ -32,7 +32,8 @@ def _url(value: str) -> str:
 
 
 def _bucket(value: str) -> str:
-    if not value.startswith("s3://") or value.endswith("/") or ":" in value[5:]:
+    name = value.removeprefix("s3://")
+    if not value.startswith("s3://") or value.endswith("/") or ":" in name:
         raise ValueError("must start with s3://, have a bucket and not end with /")
     return value
 

@@ -54,13 +54,16 @@ class Module(Model):
 
 
 class ResolvedUse(StepUse):
-    """A use with its module. It never comes from a file or from the wire."""
+    """The field ``use`` of a step, with the module that was fetched for it.
+
+    A ``ResolvedUse`` never comes from a file or from the wire.
+    """
 
     module: Module
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Return the values of the module's inputs, in the order of the module."""
+        """Return the values of the module's inputs, in the order in which the module lists them."""
         values = {argument.key: argument.value for argument in self.args}
         inputs = {}
         for module_input in self.module.inputs:

@@ -20,8 +20,10 @@ MAX_PORT = 65535
 KEY_BYTES = 32
 
 _KEY = r"[A-Za-z0-9+/]{43}="
+# An IPv6 address in brackets, an IPv4 address, or a host name.
 _HOST = r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)"
 _ENDPOINT = rf"{_HOST}:[0-9]{{1,5}}"
+# JSON Schema checks only the characters of addresses. The functions below check the whole address.
 _IP_LIKE = "^[0-9a-fA-F:.]+$"
 _CIDR_LIKE = "^[0-9a-fA-F:.]+/[0-9]{1,3}$"
 
@@ -141,6 +143,7 @@ class Bore(Model):
     @model_validator(mode="after")
     def _one_server(self) -> Self:
         has_one_address = bool(self.bore_address) != bool(self.address)
+        # address and port are valid only together.
         has_valid_port = (self.address is None) == (self.port is None)
         if not has_one_address or not has_valid_port:
             raise ValueError("needs boreAddress, or address and port")

@@ -16,6 +16,7 @@ MAX_SOURCE = 512
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?"
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 _REF = rf"{_PART}(/{_PART})*"
+# git.example:8443/owner/repository/directory@v1.0
 _SOURCE = (
     rf"(?P<host>{_HOST})/(?P<repository>{_PART}/{_PART})"
     rf"(?P<directory>(/{_PART})*)(@(?P<ref>{_REF}))?"

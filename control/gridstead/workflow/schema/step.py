@@ -31,6 +31,7 @@ MAX_SIGNAL = 31
 SIGTERM = 15
 
 STEP_TYPES = ("steps", "run", "for", "launch", "use")
+# JSON Schema keywords: a step cannot have two of these fields.
 _EXCLUSIVE: list[JsonValue] = [
     {"not": {"required": list(pair)}} for pair in combinations(STEP_TYPES, 2)
 ]
@@ -63,6 +64,7 @@ class ForRange(Model):
     def numbers(self) -> range:
         """Return the numbers, in order."""
         step = self.increment or 1
+        # A Python range excludes its end.
         return range(self.begin, self.end + (1 if step > 0 else -1), step)
 
 
@@ -278,13 +280,13 @@ class Workflow(Model):
 
 
 def _without_empty(value: Any) -> Any:  # noqa: ANN401 # what JSON can hold
-    """Remove empty lists, except the items of a loop."""
+    """Return the value without empty lists, except the items of a loop, which are required."""
     if isinstance(value, list):
         return [_without_empty(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {key: item for key, item in value.items() if item != [] or key == "items"}
-    return {key: _without_empty(item) for key, item in kept.items()}
+    fields = {key: item for key, item in value.items() if item != [] or key == "items"}
+    return {key: _without_empty(item) for key, item in fields.items()}
 
 
 for _model in (StepFor, StepAsyncLaunch, StepUse, Step, Workflow):
