@@ -77,8 +77,8 @@ def commit_of(folder: Path) -> str:
     Returns an empty text if the folder is not in a git repository.
     """
     commit = _git(folder, "rev-parse", "--short=12", "HEAD")
-    is_changed = commit and _git(folder, "status", "--porcelain")
-    return f"{commit}+" if is_changed else commit
+    changed_files = commit and _git(folder, "status", "--porcelain")
+    return f"{commit}+" if changed_files else commit
 
 
 def _git(folder: Path, *arguments: str) -> str:

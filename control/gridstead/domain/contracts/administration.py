@@ -112,7 +112,7 @@ class Change:
         function: Name of the function.
         arguments: The arguments in order. A role is its name in the contract, for example
             METASCHEDULER_ROLE.
-        title: What is true afterwards.
+        title: What is true after the transaction.
     """
 
     contract: str
@@ -204,7 +204,7 @@ def revoke(state: GridState, sender: str, role: Role, account: str) -> tuple[Cha
 
 
 def set_open(state: GridState, sender: str, *, is_open: bool) -> tuple[Change, ...]:
-    """Return the changes that open or similar_names a set for new jobs. Existing jobs continue.
+    """Return the changes that open or close a set for new jobs. Existing jobs continue.
 
     Raises:
         NotAllowed: If the sender is not admin of MetaScheduler.

@@ -25,7 +25,7 @@ from gridstead.ports import Cursor, Ledger
 log = structlog.get_logger()
 
 BLOCKS_PER_READ = 1000
-# Pruning nodes keep the state of the newest 128 blocks. They do not survive a reorg of 64 blocks.
+# A pruning node keeps the state of the newest 128 blocks. A reorg of 64 blocks breaks such a node.
 STATE_KEPT_BLOCKS = 64
 
 
@@ -36,7 +36,8 @@ class Follower:
         ledger: The chain.
         cursor: The last block that was read. It must live as long as the consumer's store.
         start: First block to read if the cursor is empty or none of its blocks is on the chain.
-        confirmations: How many blocks must follow a job's end before the consumer may forget it.
+        confirmations: How many blocks must follow a job's end before the consumer may forget the
+            job.
         blocks_per_read: How many blocks one request covers.
     """
 

@@ -157,7 +157,8 @@ class Supervisor:
         block: Block | None = None
         if job.state is JobState.SCHEDULED:
             block = self._ports.ledger.block(job.state_block)
-        # If the block of the claim is unknown, the time of the request is early enough.
+        # Slurm jobs from before the claim do not belong to the job. If the block of the claim is
+        # unknown, the time of the customer's request is used, which is earlier than the claim.
         claimed_at = block.timestamp if block else job.submitted_at
         return JournalEntry(job_key=job.job_key, kind=EntryKind.CLAIMED, occurred_at=claimed_at)
 
