@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from gridstead.errors import ConfigError
 from gridstead.rpc.tls import TlsFiles
 
-START_S = 10.0
+START_S = 10.0  # how long start() waits for the server
 _POLL_S = 0.01
 
 

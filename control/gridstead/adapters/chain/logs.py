@@ -21,7 +21,7 @@ from gridstead.domain.jobs.job import Block
 from gridstead.errors import ChainUnavailable
 
 BLOCKS_PER_READ = 1000
-PINNED_BLOCKS = 16
+PINNED_BLOCKS = 16  # the newest blocks, which are requested one by one
 
 Log = dict[str, Any]
 

@@ -91,7 +91,8 @@ class Inspector:
             ],
             head,
         )
-        grants, owners = (history.grants if history else ()), self._owners(head)
+        grants = history.grants if history else ()
+        owners = self._owners(head)
         givers = {grant.given_by for grant in grants}
         candidates = givers.union(accounts, [ownership.owner for ownership in owners])
         return GridState(
@@ -135,8 +136,7 @@ class Inspector:
     ) -> tuple[Holder, ...]:
         """Return the accounts that have a role now.
 
-        Only the accounts that were ever granted a role, these accounts and MetaScheduler are
-        checked.
+        Only ``accounts``, MetaScheduler and the accounts that were ever granted a role are checked.
         """
         givers: dict[tuple[str, Role, str], str] = {}
         for grant in grants:

@@ -227,7 +227,7 @@ class _Repository:
     def _resolve(self) -> str:
         """Return the commit id of the source's tag, or of the default branch."""
         name = f"refs/tags/{self._source.tag}" if self._source.tag else "HEAD"
-        peeled = f"{name}^{{}}"
+        peeled = f"{name}^{{}}"  # git's syntax for the commit of an annotated tag
         listing = self._git("ls-remote", "--exit-code", "origin", name, peeled)
         commits: dict[str, str] = {}
         for line in listing.decode("utf-8", "replace").splitlines():

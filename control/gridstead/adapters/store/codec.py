@@ -20,6 +20,7 @@ from gridstead.domain.transactions.calls import CALL_NAMES, Call, name_of
 from gridstead.errors import UnexpectedOutput
 
 MAX_KEY_LENGTH = 256  # characters before encoding. PostgreSQL indexes at most 2704 bytes.
+# The characters that a key contains unchanged: printable ASCII characters except "%".
 _UNENCODED = "".join(sorted(set(string.printable) - set(string.whitespace) - {"%"})) + " "
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {

@@ -105,7 +105,7 @@ class DirectSender:
         except TransactionReverted:
             if earlier is None:
                 raise
-            gas = earlier[0]
+            gas, _ = earlier
         if earlier is None:
             return self._sign(payload, gas, self.fees(), nonce)
         earlier_gas, earlier_fees = earlier
