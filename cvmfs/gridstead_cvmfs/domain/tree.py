@@ -81,7 +81,7 @@ class TreeEntry:
         name: The last component of the path. Empty for the root.
         mode: The file type and the permissions.
         size: The size in bytes. For a device, the device number.
-        mtime: Unit: Unix seconds.
+        mtime: The time of the last change. Unit: Unix seconds.
         uid: The owner, as published.
         gid: The group, as published.
         links: The number of hard links. For a directory, two plus the number of its subdirectories.

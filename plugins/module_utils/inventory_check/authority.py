@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from .diagnostic import MACHINE, Diagnostic
 from .inventory import Host, Inventory
 
-Fault = tuple[Path, str, str]
+Fault = tuple[Path, str, str]  # the file, what is wrong with it, and what is allowed
 
 
 def authority(inventory: Inventory, now: datetime, *, is_replaced: bool) -> Iterator[Diagnostic]:

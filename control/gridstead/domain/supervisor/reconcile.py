@@ -96,8 +96,8 @@ def _plan_claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
         (snapshot.queues.cancelling, ClaimCancelling()),
         (snapshot.queues.top_up, ClaimTopUp()),
     )
-    # One call to Gridstead's contracts claims many entries. DeepSquare's contracts need one call per
-    # entry.
+    # One call to Gridstead's contracts claims many entries, and one call to DeepSquare's contracts
+    # claims one entry.
     max_calls = 1 if rules.plain_slack_min is None else rules.claim_limit
     for queue_size, call in claims:
         if any(is_claim_key(key, call) for key in snapshot.open_keys):
