@@ -23,7 +23,8 @@ def known_flags(help_text: str) -> dict[str, Any]:
     ``<name>`` in the tree matches any name.
     """
     tree: dict[str, Any] = {}
-    # A line of the help is, for example, ``    --entrypoints.<name>.address  (Default: "")``.
+    # A line of the help is, for example, ``    --entrypoints.<name>.address  (Default: "")``. In a
+    # flag, ``[n]`` is the index of a list.
     for flag in re.findall(r"^ +--(\S+)", help_text, re.MULTILINE):
         node = tree
         for part in flag.replace("[n]", "").split("."):

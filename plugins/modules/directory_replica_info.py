@@ -132,11 +132,11 @@ def replication_fault(mine: dict[str, Any], other: dict[str, Any]) -> str:
     if late_suppliers:
         return f"changes made on supplier {', '.join(sorted(late_suppliers))} have not arrived"
     missing_entries = mine.get("lacks", [])
+    if not missing_entries:
+        return ""
     return (
         f"{len(missing_entries)} entries of the other supplier never arrived, for example"
         f" {missing_entries[0]}"
-        if missing_entries
-        else ""
     )
 
 

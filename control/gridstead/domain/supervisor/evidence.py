@@ -114,6 +114,8 @@ def assess(
     alive = [attempt for attempt in listed_attempts if attempt.is_alive]
     if alive:
         return _assess_alive(alive, accounting_sample)
+    # A job without a submission in the journal counts as absent, but only if slurmdbd has answered
+    # that it has no record of the job.
     if accounting_sample is None and record.submit_intended_at is None:
         return Unknown()
     recorded_attempts: list[Attempt] = []
