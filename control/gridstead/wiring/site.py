@@ -59,9 +59,9 @@ def find_checkout(checkout: Path | None) -> Path:
     for folder in candidates:
         if (folder / APPLY).is_file():
             return folder
-    searched = str(candidates[0]) if checkout else f"{candidates[0]} or its parents"
+    searched_folders = str(candidates[0]) if checkout else f"{candidates[0]} or its parents"
     hint = "Run the command in a checkout of Gridstead, or give its path with --checkout."
-    raise ConfigError(f"no playbooks in {searched}", hint=hint)
+    raise ConfigError(f"no playbooks in {searched_folders}", hint=hint)
 
 
 def records_folder() -> Path:

@@ -60,11 +60,12 @@ class _Planner:
         if creations:
             check_release(self._node, self._survey)
         changes = wiring(addresses, operator=operator, admin=self._admin)
-        missing = [change for change in changes if not self._is_in_effect(change)]
-        is_seal_missing = bool(missing) and missing[-1].function == RENUNCIATION
+        missing_changes = [change for change in changes if not self._is_in_effect(change)]
+        # The seal is always the last change.
+        is_seal_missing = bool(missing_changes) and missing_changes[-1].function == RENUNCIATION
         if is_seal_missing and not self._may_seal(addresses):
-            del missing[-1]
-        return self._with_fillers([*creations, *to_steps(missing, addresses, nonce=0)])
+            del missing_changes[-1]
+        return self._with_fillers([*creations, *to_steps(missing_changes, addresses, nonce=0)])
 
     def _creations(self, supply: int) -> tuple[list[TransactionStep], dict[str, str]]:
         """Return the remaining creations, and the addresses of all contracts by name."""

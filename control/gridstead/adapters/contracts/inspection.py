@@ -191,9 +191,9 @@ class Inspector:
                 if job.state not in COLD:
                     escrowed += job.escrow
                     hot_jobs += 1
-            counted = numbers[-1]
-            if counted % JOBS_PER_REPORT == 0:
-                self._report(f"{counted} of {total} jobs counted")
+            counted_jobs = numbers[-1]
+            if counted_jobs % JOBS_PER_REPORT == 0:
+                self._report(f"{counted_jobs} of {total} jobs counted")
         return Escrow(balance=balance, escrowed=escrowed, fees=fees, jobs=total, hot_jobs=hot_jobs)
 
     def _values(self, calls: Iterable[ViewArguments], head: Block) -> list[Any]:

@@ -135,7 +135,9 @@ class DirectSender:
         """
         candidates = list(hashes)
         deadline = time.monotonic() + self._timeout_s
-        requests: list[Request] = [("eth_getTransactionReceipt", [tx]) for tx in candidates]
+        requests: list[Request] = [
+            ("eth_getTransactionReceipt", [tx_hash]) for tx_hash in candidates
+        ]
         requests.append(("eth_getTransactionCount", [self.address, "latest"]))
         attempts = 0
         while time.monotonic() < deadline:

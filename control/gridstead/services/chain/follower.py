@@ -105,20 +105,22 @@ class Follower:
         """
         history = self._cursor.history()
         is_forked = False
-        for saved in history:
-            if saved.number > head.number:
+        for saved_block in history:
+            if saved_block.number > head.number:
                 continue  # a server that lags does not have the block yet
-            canonical = head if saved.number == head.number else self._ledger.block(saved.number)
-            if canonical is None or canonical.hash != saved.hash:
+            canonical: Block | None = head
+            if saved_block.number != head.number:
+                canonical = self._ledger.block(saved_block.number)
+            if canonical is None or canonical.hash != saved_block.hash:
                 is_forked = True
                 continue
             if not is_forked:
-                return saved.number
+                return saved_block.number
             log.warning(
-                "chain_reorganised", block=saved.number, reason=f"was at {history[0].number}"
+                "chain_reorganised", block=saved_block.number, reason=f"was at {history[0].number}"
             )
-            if history[0].number - saved.number <= self._confirmations:
-                return saved.number
+            if history[0].number - saved_block.number <= self._confirmations:
+                return saved_block.number
             reason = f"the reorg may be deeper than {self._confirmations} blocks"
             log.warning("chain_read_again", block=self._start, reason=reason)
             return self._start - 1

@@ -145,16 +145,16 @@ class ChainViewReader:
         self, transactions: Collection[Transaction], head: Block, nonce_at_head: int
     ) -> dict[str, Receipt]:
         """Return the receipts of mined transactions. Only new receipts are requested."""
-        cached = {} if self._is_reorganised else self._receipts
+        cached_receipts = {} if self._is_reorganised else self._receipts
         receipts: dict[str, Receipt] = {}
         to_check: dict[str, Receipt] = {}
         to_request: list[str] = []
         for transaction in transactions:
             tx_hash = transaction.hash
-            if tx_hash in cached:
-                receipts[tx_hash] = cached[tx_hash]
-                if head.number - cached[tx_hash].block >= self._confirmations:
-                    to_check[tx_hash] = cached[tx_hash]
+            if tx_hash in cached_receipts:
+                receipts[tx_hash] = cached_receipts[tx_hash]
+                if head.number - cached_receipts[tx_hash].block >= self._confirmations:
+                    to_check[tx_hash] = cached_receipts[tx_hash]
             elif transaction.nonce < nonce_at_head:
                 to_request.append(tx_hash)
         if to_request:
@@ -171,11 +171,11 @@ class ChainViewReader:
         for number in {receipt.block for receipt in receipts.values()}:
             if number <= head.number:
                 block_hashes[number] = self._block(number).hash
-        forked: list[str] = []
+        forked_hashes: list[str] = []
         for tx_hash, receipt in receipts.items():
             if block_hashes.get(receipt.block) != receipt.block_hash:
-                forked.append(tx_hash)
-        return forked
+                forked_hashes.append(tx_hash)
+        return forked_hashes
 
     def _objections(self, calls: Mapping[int, Call], at_block: Block) -> dict[int, str]:
         """Return the objections to the calls in the state of a block, by entry id."""

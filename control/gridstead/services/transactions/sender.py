@@ -175,9 +175,10 @@ class Sender:
         if view.receipts.keys() & self._waiting.keys():
             self._failpoint("receipt_seen")
         # If a reorg removes a mined transaction from the chain, it is sent again at once.
-        unmined = {transaction.hash for transaction in view.transactions} - view.receipts.keys()
-        for tx in self._waiting.keys() - unmined:
-            del self._waiting[tx]
+        open_hashes = {transaction.hash for transaction in view.transactions}
+        unmined_hashes = open_hashes - view.receipts.keys()
+        for tx_hash in self._waiting.keys() - unmined_hashes:
+            del self._waiting[tx_hash]
         self._adjust_waiting_times(view.now, view.head)
 
     def _adjust_waiting_times(self, now: int, head: int) -> None:
@@ -192,8 +193,8 @@ class Sender:
             if last_height == head:
                 time_without_block_s = max(0, now - last_time)
         self._last_head = (now, head)
-        for tx, waiting in self._waiting.items():
-            self._waiting[tx] = replace(
+        for tx_hash, waiting in self._waiting.items():
+            self._waiting[tx_hash] = replace(
                 waiting,
                 since=min(now, waiting.since + time_without_block_s),
                 last_sent_at=min(now, waiting.last_sent_at),
