@@ -23,7 +23,7 @@ class WebServer:
         app: The application.
         name: Name of the thread.
         host: Address to listen on.
-        port: Port to listen on; 0 for a free one.
+        port: Port to listen on. 0 selects a free port.
         tls: Certificate and key of the server; None for plain HTTP.
     """
 

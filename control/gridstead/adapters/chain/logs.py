@@ -56,7 +56,7 @@ def _position(log: Log) -> tuple[int, int]:
 def _read_blocks(node: Node, first: int, end: Block) -> list[dict[str, Any]]:
     """Return the blocks from a height to a block, both included. Each is the next one's parent."""
     heights = range(first, end.number + 1)
-    requests: list[Request] = [("eth_getBlockByNumber", [hex(n), False]) for n in heights]
+    requests: list[Request] = [("eth_getBlockByNumber", [hex(height), False]) for height in heights]
     blocks = list(_checked_answers(node, requests))
     for parent, block in itertools.pairwise(blocks):
         if block["parentHash"] != parent["hash"]:

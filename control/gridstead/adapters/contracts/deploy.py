@@ -139,14 +139,14 @@ class Deployment:
 
     def _load(self) -> Record:
         origin, record = self._origin, read(self._path)
-        empty = Record(origin=origin, contracts={}, intents=[])
+        empty_record = Record(origin=origin, contracts={}, intents=[])
         if record is None:
-            return empty
+            return empty_record
         if record.origin == origin:
             return record
         if self._renew:
             self._replaced_record = record
-            return read_renamed(self._path, origin) or empty
+            return read_renamed(self._path, origin) or empty_record
         differences = []
         for key in ("chain_id", "genesis", "admin"):
             recorded_value = getattr(record.origin, key)

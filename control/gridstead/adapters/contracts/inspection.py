@@ -92,6 +92,7 @@ class Inspector:
             head,
         )
         grants = history.grants if history else ()
+        set_first_block = history.first_block if history and history.is_whole else None
         owners = self._owners(head)
         givers = {grant.given_by for grant in grants}
         candidates = givers.union(accounts, [ownership.owner for ownership in owners])
@@ -99,7 +100,7 @@ class Inspector:
             chain_id=self._contracts.chain_id,
             block=head.number,
             version=self._contracts.version,
-            first_block=history.first_block if history and history.is_whole else None,
+            first_block=set_first_block,
             contracts=tuple(self._deployed(name, head) for name in self._contracts_by_name),
             holders=self._holders(grants, sorted(candidates), head),
             owners=owners,
@@ -165,10 +166,14 @@ class Inspector:
         contract = self._contracts_by_name[name]
         calls = [(contract, "owner", ()), (contract, "pendingOwner", ())]
         owner, offered = self._values(calls, head)
+        offered_to: str | None = None
+        if offered is not None:
+            # The zero address means that there is no offer.
+            offered_to = str(offered).lower().replace(NOBODY, "")
         return Ownership(
             contract=name,
             owner=str(owner or NOBODY).lower(),
-            offered_to=None if offered is None else str(offered).lower().replace(NOBODY, ""),
+            offered_to=offered_to,
         )
 
     def _constants(self, head: Block) -> Mapping[str, int]:

@@ -153,9 +153,8 @@ class GitModules:
             repository = _Repository(Path(folder), source, self._ca_file, self._bounds)
             try:
                 is_full_commit = len(source.commit) == COMMIT_DIGITS
-                entry = _CacheEntry(
-                    repository.module(), None if is_full_commit else now + self._bounds.life_s
-                )
+                expires_at = None if is_full_commit else now + self._bounds.life_s
+                entry = _CacheEntry(repository.module(), expires_at)
             except InvalidInput as err:
                 entry = _CacheEntry(err, now + FAILURE_LIFE_S)
         with self._lock:

@@ -218,7 +218,8 @@ def _engine(text_url: str) -> Engine:
         keepalives = {
             name: value for name, value in _CLIENT_KEEPALIVES.items() if name not in url.query
         }
-        engine = create_engine(url, connect_args=keepalives if is_postgresql else {})
+        connect_args = keepalives if is_postgresql else {}
+        engine = create_engine(url, connect_args=connect_args)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise ConfigError("invalid URL of the state store", detail=str(error)) from error
     if engine.dialect.name not in {"sqlite", "postgresql"}:

@@ -69,7 +69,7 @@ def graphql_server(*, host: str, port: int, tls: TlsFiles, service: GraphqlServi
 
     Args:
         host: Address to listen on.
-        port: Port to listen on; 0 for a free one.
+        port: Port to listen on. 0 selects a free port.
         tls: Certificate and key of the server.
         service: The functions and limits of the server.
     """

@@ -68,7 +68,7 @@ class Web:
 
     Attributes:
         host: Address to listen on.
-        port: Port to listen on; 0 for a free one.
+        port: Port to listen on. 0 selects a free port.
         origins: Origins of the pages that may call, such as ``https://portal.example``.
     """
 

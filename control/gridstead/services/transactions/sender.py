@@ -259,7 +259,9 @@ class Sender:
 
     def _reject(self, account_name: str, entry_ids: tuple[int, ...], reason: str) -> None:
         state = SendState.REJECTED
-        changes = [EntryChange(entry_id=i, state=state, reason=reason) for i in entry_ids]
+        changes = [
+            EntryChange(entry_id=entry_id, state=state, reason=reason) for entry_id in entry_ids
+        ]
         self._ports.transactions.record(account_name, changes=changes, withdrawn=(), closed=())
         _log_changes(changes)
 
