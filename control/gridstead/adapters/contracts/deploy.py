@@ -230,7 +230,7 @@ class Deployment:
             raise
 
     def _record_intent(self, intent: Intent, *, mined_step: TransactionStep | None = None) -> None:
-        """Write an intent to the file. It replaces an earlier one of the same step and nonce."""
+        """Write an intent to the file, in place of an earlier intent with its step and nonce."""
         key = (intent.step, intent.nonce)
         other_intents = [
             other for other in self._record.intents if (other.step, other.nonce) != key

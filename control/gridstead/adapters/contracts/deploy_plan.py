@@ -100,8 +100,8 @@ class _Planner:
         A step keeps the nonce that it was signed with. With another nonce it could be mined twice.
 
         A call gets a new nonce if the node does not have its transaction and an earlier step has a
-        higher nonce. This happens if the operator has changed, so that there are new grants before
-        a seal that was only recorded.
+        higher nonce. This happens if the operator has changed: new grants then precede a seal that
+        was recorded but not sent.
         """
         numbered_steps: list[TransactionStep] = []
         next_free = self._survey.free

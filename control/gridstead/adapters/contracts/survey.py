@@ -22,7 +22,7 @@ class Survey:
         known: The addresses of the contracts that exist, by name.
         used: How many nonces of the admin are used.
         free: The lowest nonce above all sent and all recorded transactions.
-        gaps: The unused nonces below ``free`` for which the node has no pending transaction. They
+        gaps: The unused nonces below ``free`` for which the node has no pending transaction. Gaps
             block the transactions with higher nonces.
     """
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts calls, job keys and outbox keys to text that every database can store, and back.
 
-A job key ends with a script id that the customer chose. It may contain any characters. Characters
+A job key ends with a script id that the customer chose. The id may have any characters. Characters
 that are not printable ASCII are percent-encoded, because PostgreSQL cannot store NUL. A text that
 is too long for an index is truncated, and its hash is appended.
 """

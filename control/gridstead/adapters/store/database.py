@@ -57,7 +57,7 @@ _SERVER_KEEPALIVES = {
 
 
 class StoreLost(Exception):
-    """The process may no longer own the store. It must end. A restart reads the store again."""
+    """The process may no longer own the store, and must end. A new process reads it again."""
 
 
 class Database:

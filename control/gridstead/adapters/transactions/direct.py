@@ -59,7 +59,7 @@ class DirectSender:
         """Send a transaction and return its receipt; an empty ``to`` creates a contract.
 
         Raises:
-            TransactionReverted: If the contract refuses the transaction. It changes nothing.
+            TransactionReverted: If the contract refuses the transaction. Nothing is changed.
             ChainUnavailable: If it is unknown whether the transaction was or will be mined.
             ConfigError: If the wallet cannot pay for the transaction.
         """
@@ -72,7 +72,8 @@ class DirectSender:
         All transactions are sent before the first receipt is requested.
 
         Raises:
-            TransactionReverted: If the contract refuses a transaction. Others may have been mined.
+            TransactionReverted: If the contract refuses a transaction. The other transactions may
+                have been mined.
             ChainUnavailable: If it is unknown whether a transaction was or will be mined.
             ConfigError: If the wallet cannot pay for a transaction.
         """

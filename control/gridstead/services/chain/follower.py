@@ -34,7 +34,8 @@ class Follower:
 
     Args:
         ledger: The chain.
-        cursor: The last block that was read. It must live as long as the consumer's store.
+        cursor: Stores the last block that was read. It must be kept as long as the consumer's
+            store.
         start: First block to read if the cursor is empty or none of its blocks is on the chain.
         confirmations: How many blocks must follow a job's end before the consumer may forget the
             job.

@@ -7,10 +7,10 @@ meta-scheduler calls ``Outbox.put_all``. ``Sender.tick`` reads the open calls.
 A transaction is stored before it is sent to the node. After a crash on any line, a call is
 therefore either still queued, or part of a signed transaction that the next tick sends.
 
-``domain.transactions.dispatch.plan_transactions`` decides what to do. It runs twice in a tick. The
-first plan determines the calls that would be sent. Then the chain is read for objections to these
-calls, and the second plan takes the objections into account. All transactions of a tick are stored
-in one write and sent to the node in one batch.
+``domain.transactions.dispatch.plan_transactions`` decides what to do. A tick calls this function
+twice. The first plan determines the calls that would be sent. Then the chain is read for objections
+to these calls, and the second plan takes the objections into account. All transactions of a tick
+are stored in one write and sent to the node in one batch.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Sender:
         return tuple(entry for entry in entries if not _backs_off(entry, active_keys))
 
     def _back_off(self, entry: OutboxEntry) -> None:
-        """Start a backoff of the entry's key. It is twice as long as the last one."""
+        """Start a backoff of the entry's key, which is twice as long as the key's last backoff."""
         key = _backoff_key(entry)
         length_s = FIRST_BACKOFF_S
         if key in self._backoffs:
@@ -349,8 +349,9 @@ class Sender:
         refused in a batch of its own is rejected and backs off.
 
         A refused transaction is not withdrawn in two cases: if it has no calls, or if the node has
-        accepted a transaction of its nonce, which may still be mined. It is then sent again. If the
-        node continues to refuse it, an empty transaction replaces it after a while.
+        accepted a transaction of its nonce, which may still be mined. The refused transaction is
+        then sent again. If the node continues to refuse it, an empty transaction replaces it after
+        a while.
         """
         entries = {entry.id: entry for entry in view.entries}
         sent_nonces: set[int] = set()
