@@ -82,7 +82,7 @@ class SqlOutbox:
             )
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
-        """Return the entries that are not final."""
+        """Return the entries that are neither final nor rejected."""
         query = select(OUTBOX).where(_OPEN).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()

@@ -172,7 +172,7 @@ def _as_chunks(stored: StoredChunk) -> Iterable[ReadResponse]:
 
 
 def _as_lines(stored: StoredChunk) -> Iterable[ReadResponse]:
-    """Yield the lines of a chunk, each in its own responses."""
+    """Yield a response for each line of a chunk, or several responses for a very long line."""
     lines = to_lines(stored.chunk.data)
     for number, line in enumerate(lines, stored.first_line):
         is_last = number == stored.first_line + len(lines) - 1
