@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control plane of a Gridstead grid: contracts to Slurm jobs, and Slurm jobs to money."""
+"""The control plane of a Gridstead grid. It runs the contracts' jobs in Slurm and settles them."""

@@ -52,9 +52,9 @@ class ActionModule(ActionBase):
         variables = {}
         for name in groups["all"]:
             variables[name] = {**hostvars.raw_get(name), "hostvars": hostvars}
-        exchanges = boolean(self._task.args.get("exchanges_authority", False))
+        exchanges_authority = boolean(self._task.args.get("exchanges_authority", False))
         diagnostics = check(
-            groups, variables, self._loader, utc_now(), exchanges_authority=exchanges
+            groups, variables, self._loader, utc_now(), exchanges_authority=exchanges_authority
         )
         if diagnostics:
             return result | {"failed": True, "msg": _message(diagnostics)}

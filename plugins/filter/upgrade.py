@@ -174,20 +174,20 @@ def host_refusals(host: str, release: Mapping[str, Any]) -> list[str]:
 
 
 def version_conflicts(
-    upper: str, above: Mapping[str, str], lower: str, below: Mapping[str, str]
+    upper: str, upper_targets: Mapping[str, str], lower: str, lower_targets: Mapping[str, str]
 ) -> list[str]:
     """Return the conflicts between the versions of a stage and of an earlier stage.
 
     Args:
         upper: The earlier stage.
-        above: The hosts of the earlier stage by target version.
+        upper_targets: The hosts of the earlier stage by target version.
         lower: The later stage.
-        below: The hosts of the later stage by target version.
+        lower_targets: The hosts of the later stage by target version.
     """
     reasons = []
     must_be_same = (upper, lower) == SAME_VERSION
-    for lower_version, lower_hosts in below.items():
-        for upper_version, upper_hosts in above.items():
+    for lower_version, lower_hosts in lower_targets.items():
+        for upper_version, upper_hosts in upper_targets.items():
             relation = _conflict(lower_version, upper_version, must_be_same=must_be_same)
             if relation:
                 reasons.append(

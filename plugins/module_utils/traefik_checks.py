@@ -23,7 +23,8 @@ def known_flags(help_text: str) -> dict[str, Any]:
     ``<name>`` in the tree matches any name.
     """
     tree: dict[str, Any] = {}
-    # A line of the help is, for example, ``    --entrypoints.<name>.address  (Default: "")``.
+    # A line of the help is, for example, ``    --entrypoints.<name>.address  (Default: "")``. In a
+    # flag, ``[n]`` is the index of a list.
     for flag in re.findall(r"^ +--(\S+)", help_text, re.MULTILINE):
         node = tree
         for part in flag.replace("[n]", "").split("."):
@@ -89,19 +90,19 @@ def missing_routes(rawdata: Mapping[str, Any], dynamic: Mapping[str, Any]) -> li
     for protocol, api_key in API_KEYS.items():
         routers = dynamic.get(protocol, {}).get("routers") or {}
         for name, router in routers.items():
-            served = rawdata.get(api_key, {}).get(f"{name}@file", {})
-            if not _is_served(router, served):
+            served_router = rawdata.get(api_key, {}).get(f"{name}@file", {})
+            if not _is_served(router, served_router):
                 faults.append(f"{api_key.removesuffix('s')} {name} is not served as configured")
     return faults
 
 
-def _is_served(router: Mapping[str, Any], served: Mapping[str, Any]) -> bool:
+def _is_served(router: Mapping[str, Any], served_router: Mapping[str, Any]) -> bool:
     for key in ("rule", "service", "entryPoints"):
-        if served.get(key) != router[key]:
+        if served_router.get(key) != router[key]:
             return False
     # Traefik appends the name of the provider, here "file", to each middleware.
     expected_middlewares = [f"{name}@file" for name in router.get("middlewares", [])]
-    return served.get("middlewares", []) == expected_middlewares
+    return served_router.get("middlewares", []) == expected_middlewares
 
 
 def missing_entry_points(served: list[Mapping[str, Any]], static: Mapping[str, Any]) -> list[str]:

@@ -146,7 +146,7 @@ class Instance:
         self.note_change()
         folder = str(self._folder)
         store = ["-d", folder, "-n", CA_NICKNAME, "-f", f"{folder}/pwdfile.txt"]
-        # The first time this fails, because there is no authority to delete.
+        # In the first run this command fails, because there is no authority to delete.
         self._module.run_command(["certutil", "-D", *store])
         add = ["certutil", "-A", *store, "-t", "CT,,", "-a", "-i", path]
         self._module.run_command(add, check_rc=True)

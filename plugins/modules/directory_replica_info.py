@@ -132,11 +132,11 @@ def replication_fault(mine: dict[str, Any], other: dict[str, Any]) -> str:
     if late_suppliers:
         return f"changes made on supplier {', '.join(sorted(late_suppliers))} have not arrived"
     missing_entries = mine.get("lacks", [])
+    if not missing_entries:
+        return ""
     return (
         f"{len(missing_entries)} entries of the other supplier never arrived, for example"
         f" {missing_entries[0]}"
-        if missing_entries
-        else ""
     )
 
 
@@ -201,10 +201,10 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
     """Return the present state of the server."""
     connection, suffix = ldap.initialize(params["uri"]), params["suffix"]
     connection.sasl_non_interactive_bind_s("EXTERNAL")
-    replica = f"(&(objectClass=nsds5Replica)(nsDS5ReplicaRoot={suffix}))"
-    replicas = search(connection, MAPPING, ldap.SCOPE_SUBTREE, replica, ["nsDS5ReplicaId"])
-    agreement = f"(&(objectClass=nsds5replicationagreement)(nsDS5ReplicaRoot={suffix}))"
-    agreements = search(connection, MAPPING, ldap.SCOPE_SUBTREE, agreement, [STATUS])
+    replica_filter = f"(&(objectClass=nsds5Replica)(nsDS5ReplicaRoot={suffix}))"
+    replicas = search(connection, MAPPING, ldap.SCOPE_SUBTREE, replica_filter, ["nsDS5ReplicaId"])
+    agreement_filter = f"(&(objectClass=nsds5replicationagreement)(nsDS5ReplicaRoot={suffix}))"
+    agreements = search(connection, MAPPING, ldap.SCOPE_SUBTREE, agreement_filter, [STATUS])
     vectors = search(connection, suffix, ldap.SCOPE_SUBTREE, VECTOR_FILTER, ["nsds50ruv"])
     any_entry = "(objectClass=*)"
     counters = search(connection, params["numbers"], ldap.SCOPE_BASE, any_entry, ["dnaNextValue"])
@@ -219,8 +219,10 @@ def read(params: dict[str, Any]) -> dict[str, Any]:
     }
     other = params["covers"] or {}
     if "names" in other and not replication_fault(state, other):
-        tombstone = "(objectClass=nsTombstone)"
-        tombstones = search(connection, suffix, ldap.SCOPE_SUBTREE, tombstone, ["nscpEntryDN"])
+        tombstone_filter = "(objectClass=nsTombstone)"
+        tombstones = search(
+            connection, suffix, ldap.SCOPE_SUBTREE, tombstone_filter, ["nscpEntryDN"]
+        )
         deleted = list(map(str.lower, values_of(tombstones, "nscpEntryDN")))
         state["lacks"] = never_received(names, other["names"], deleted)
     if params["names"]:

@@ -173,24 +173,26 @@ def check(module: AnsibleModule, files: list[dict[str, Any]]) -> None:
                 module.fail_json(msg=f"{argv[0]} rejects the new {file['path']}: {output}")
 
 
-def differences(changed: list[dict[str, Any]], removed: list[Path]) -> Iterator[dict[str, str]]:
+def differences(
+    changed_files: list[dict[str, Any]], removed_paths: list[Path]
+) -> Iterator[dict[str, str]]:
     """Yield the diffs of the files to write and of the files to remove."""
-    for file in changed:
+    for file in changed_files:
         yield difference(file)
-    for path in removed:
+    for path in removed_paths:
         yield difference({"path": str(path), "content": ""})
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
-    changed = [file for file in module.params["files"] if not is_up_to_date(file)]
+    changed_files = [file for file in module.params["files"] if not is_up_to_date(file)]
     absent = map(Path, module.params["absent"])
-    removed = [path for path in absent if path.is_file() or path.is_symlink()]
-    diff = list(differences(changed, removed))
-    check(module, changed)
+    removed_paths = [path for path in absent if path.is_file() or path.is_symlink()]
+    diff = list(differences(changed_files, removed_paths))
+    check(module, changed_files)
     changed_paths, held = [], []
-    for file in changed:
+    for file in changed_files:
         path = file["path"]
         changed_paths.append(path)
         if path in module.params["try_first"]:
@@ -198,11 +200,11 @@ def main() -> None:
     if held:
         module.exit_json(changed=False, changes=[], held=held)
     changes = with_unsettled(module, changed_paths)
-    changes += map(str, removed)
+    changes += map(str, removed_paths)
     if not module.check_mode:
-        for file in changed:
+        for file in changed_files:
             write(Path(file["path"]), file)
-        for path in removed:
+        for path in removed_paths:
             path.unlink()
     module.exit_json(changed=bool(changes), changes=changes, held=held, diff=diff)
 

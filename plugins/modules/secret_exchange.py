@@ -50,6 +50,7 @@ def old_path(path: Path) -> Path:
 
 def begin(path: Path, *, check: bool) -> bool:
     """Replace the secret, unless ``check``; return whether this call starts the exchange."""
+    # If both files are equal, an earlier run was interrupted before it replaced the secret.
     if old_path(path).exists() and path.read_bytes() != old_path(path).read_bytes():
         return False
     if not check:

@@ -13,7 +13,8 @@ try:
     from ansible_mitogen.strategy import StrategyMixin
 
     # By default Mitogen binds each of its processes to one processor. The programs that tasks start
-    # on this machine inherit this. With two processors nearly all of them get the same processor.
+    # on this machine inherit the binding. With two processors, nearly all programs would run on the
+    # same processor.
     affinity.policy = affinity.Policy()
 except ImportError:  # without Mitogen, runs are only slower
 

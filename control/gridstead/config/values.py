@@ -17,10 +17,10 @@ WEI_DIGITS = 80  # precision of the conversion from credits to wei
 
 
 def _check_address(value: str) -> str:
-    lowered = value.lower()
-    if not is_address(lowered):
+    lower_case = value.lower()
+    if not is_address(lower_case):
         raise ValueError("must be an address: 0x and 40 hexadecimal digits")
-    return lowered
+    return lower_case
 
 
 def _check_endpoint(value: str) -> str:

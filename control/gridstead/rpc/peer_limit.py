@@ -68,8 +68,8 @@ class PeerLimit:
             filled_at, tokens = self._buckets.get(peer, (now, self._burst))
             tokens = min(self._burst, tokens + (now - filled_at) * self._per_s)
             is_allowed = amount <= tokens
-            taken = amount if is_allowed else 0
-            self._buckets[peer] = (now, tokens - taken)
+            taken_amount = amount if is_allowed else 0
+            self._buckets[peer] = (now, tokens - taken_amount)
             self._buckets.move_to_end(peer)
             if len(self._buckets) > MAX_PEERS:
                 self._buckets.popitem(last=False)

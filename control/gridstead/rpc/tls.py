@@ -122,7 +122,7 @@ def add_health(server: grpc.Server) -> None:
 
 
 def bind(server: grpc.Server, address: str, files: TlsFiles) -> int:
-    """Listen with TLS on ``host:port`` and return the port; port 0 selects a free one.
+    """Listen with TLS on ``host:port`` and return the port. Port 0 selects a free port.
 
     Raises:
         ConfigError: If a file cannot be read, or the address cannot be bound.

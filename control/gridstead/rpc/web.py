@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from gridstead.errors import ConfigError
 from gridstead.rpc.tls import TlsFiles
 
-START_S = 10.0
+START_S = 10.0  # how long start() waits for the server
 _POLL_S = 0.01
 
 
@@ -23,7 +23,7 @@ class WebServer:
         app: The application.
         name: Name of the thread.
         host: Address to listen on.
-        port: Port to listen on; 0 for a free one.
+        port: Port to listen on. 0 selects a free port.
         tls: Certificate and key of the server; None for plain HTTP.
     """
 

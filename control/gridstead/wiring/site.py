@@ -59,9 +59,9 @@ def find_checkout(checkout: Path | None) -> Path:
     for folder in candidates:
         if (folder / APPLY).is_file():
             return folder
-    searched = str(candidates[0]) if checkout else f"{candidates[0]} or its parents"
+    searched_folders = str(candidates[0]) if checkout else f"{candidates[0]} or its parents"
     hint = "Run the command in a checkout of Gridstead, or give its path with --checkout."
-    raise ConfigError(f"no playbooks in {searched}", hint=hint)
+    raise ConfigError(f"no playbooks in {searched_folders}", hint=hint)
 
 
 def records_folder() -> Path:
@@ -77,8 +77,8 @@ def commit_of(folder: Path) -> str:
     Returns an empty text if the folder is not in a git repository.
     """
     commit = _git(folder, "rev-parse", "--short=12", "HEAD")
-    is_changed = commit and _git(folder, "status", "--porcelain")
-    return f"{commit}+" if is_changed else commit
+    changed_files = commit and _git(folder, "status", "--porcelain")
+    return f"{commit}+" if changed_files else commit
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -44,7 +44,6 @@ def open_sending(
         outbox=outbox,
         transactions=outbox,
     )
-    policy = DispatchPolicy(
-        confirmations=confirmations, batch=MAX_BATCH if chain.contracts.has_batches else 1
-    )
+    batch = MAX_BATCH if chain.contracts.has_batches else 1
+    policy = DispatchPolicy(confirmations=confirmations, batch=batch)
     return Sending(outbox=outbox, sender=Sender(ports, policy, failpoint=failpoint))

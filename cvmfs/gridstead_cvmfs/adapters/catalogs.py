@@ -99,7 +99,7 @@ class SqliteTreeCatalog:
     def _parse(self, row: tuple[object, ...], path: str) -> TreeEntry:
         """Return the entry of a row, with the last component of its path as name.
 
-        The root row of a nested catalog may have no name. Only the parent catalog has it then.
+        The root row of a nested catalog may have no name, because its parent catalog has the name.
         """
         name = path.rpartition("/")[2]
         return parse_entry(Row(*row)._replace(name=name), parent_of(path))

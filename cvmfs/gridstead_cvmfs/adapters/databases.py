@@ -107,9 +107,8 @@ class SqliteCatalog:
         """Return the nested catalogs, one level down."""
         catalogs = [name for _, name in nested_catalogs(self.database, self.name)]
         with sqlite_errors_translated(self.name):
-            if _has_table(
-                self.database, "bind_mountpoints"
-            ):  # catalogs that are mounted at a second path
+            # This table has the catalogs that are mounted at a second path.
+            if _has_table(self.database, "bind_mountpoints"):
                 rows = self.database.execute("SELECT sha1 FROM bind_mountpoints").fetchall()
                 catalogs += [parse_hash(str(row[0]), ObjectKind.CATALOG) for row in rows]
         return tuple(dict.fromkeys(catalogs))  # without duplicates, in order
@@ -132,6 +131,7 @@ def connect(path: Path, name: ObjectName) -> sqlite3.Connection:
 
 def limit_queries(database: sqlite3.Connection) -> None:
     """Set or renew the maximum number of steps for the queries of a connection."""
+    # SQLite stops a query when the handler returns true, which it does after MAX_PROGRESS_CALLS.
     calls = iter(range(MAX_PROGRESS_CALLS))
     database.set_progress_handler(lambda: next(calls, None) is None, STEPS_PER_PROGRESS_CALL)
 

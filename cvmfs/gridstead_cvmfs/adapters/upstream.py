@@ -90,7 +90,7 @@ class HttpUpstream:
         limit = self._limits.object_bytes
         try:
             return self._request_with_retries(name.path, consume, limit=limit, bypass_caches=False)
-        except RepositoryUntrusted:
+        except RepositoryUntrusted:  # A cache on the way may have altered the object.
             return self._request_with_retries(name.path, consume, limit=limit, bypass_caches=True)
 
     def _request_with_retries(

@@ -36,8 +36,8 @@ class ReplicaState:
         revisions: Newest last. At most one is not superseded.
         last_snapshot: Time of the last successful pull. Unit: Unix seconds. None if there was none.
         last_sweep: Time of the last sweep. Unit: Unix seconds. None if there was none.
-        doubted: Whether a sweep or a check was interrupted while it removed objects. Then a stored
-            catalog does not prove that the objects below it are stored.
+        doubted: Whether a sweep or a check was interrupted while it removed objects. If so, a
+            stored catalog does not prove that the objects below it are stored.
         whitelist_expires_at: Expiry of the whitelist. Unit: Unix seconds. None before the first
             pull.
         failure: The error message of the last run. Empty if the last run succeeded.

@@ -155,6 +155,7 @@ def parse_whitelist(raw: bytes) -> Whitelist:
             CAs. Both are not supported.
     """
     signed_file = parse_signed_file(raw, "whitelist")
+    # The lines are: time of the signature, "E" and the expiry, "N" and the name, the fingerprints.
     if (
         len(signed_file.lines) < 3
         or signed_file.lines[1][:1] != "E"

@@ -22,13 +22,13 @@ from gridstead_cvmfs.errors import RepositoryUntrusted
 CHUNKED = 64
 EXTERNAL = 128
 HIDDEN = 0x8000
-_ALGORITHM, _ALGORITHM_SHIFT = 7, 8
-_COMPRESSION, _COMPRESSION_SHIFT = 7, 11
+_ALGORITHM_MASK, _ALGORITHM_SHIFT = 7, 8
+_COMPRESSION_MASK, _COMPRESSION_SHIFT = 7, 11
 _ZLIB, _UNCOMPRESSED = 0, 1
 # The hardlinks column: the low bits count the links, the high bits are the number of a hard link
 # group. The files of a directory with the same group number are one file.
 _LINK_GROUP_SHIFT = 32
-_LINK_COUNT = 0xFFFFFFFF
+_LINK_COUNT_MASK = 0xFFFFFFFF
 _FILE_TYPES = (
     stat.S_IFREG,
     stat.S_IFDIR,
@@ -81,7 +81,7 @@ class TreeEntry:
         name: The last component of the path. Empty for the root.
         mode: The file type and the permissions.
         size: The size in bytes. For a device, the device number.
-        mtime: Unit: Unix seconds.
+        mtime: The time of the last change. Unit: Unix seconds.
         uid: The owner, as published.
         gid: The group, as published.
         links: The number of hard links. For a directory, two plus the number of its subdirectories.
@@ -170,7 +170,7 @@ def parse_entry(row: Row, folder: str) -> TreeEntry:
         mtime=_modified_at(row.mtime),
         uid=_number(row.uid, "owner"),
         gid=_number(row.gid, "group"),
-        links=max(links & _LINK_COUNT, 1),
+        links=max(links & _LINK_COUNT_MASK, 1),
         inode=_inode(inode_key),
         flags=_number(row.flags, "flags"),
         digest=row.hash if isinstance(row.hash, bytes) else None,
@@ -245,13 +245,13 @@ def make_piece(entry: TreeEntry, offset: int, size: int, digest: object, kind: O
     Raises:
         RepositoryUntrusted: If the digest is not a content hash, or the compression is unknown.
     """
-    compression = entry.flags >> _COMPRESSION_SHIFT & _COMPRESSION
+    compression = entry.flags >> _COMPRESSION_SHIFT & _COMPRESSION_MASK
     if compression not in {_ZLIB, _UNCOMPRESSED}:
         raise RepositoryUntrusted(
             f"compression of {entry.name[:MAX_QUOTED]!r} is unknown",
             detail=f"number {compression}",
         )
-    name = from_digest(digest, entry.flags >> _ALGORITHM_SHIFT & _ALGORITHM, kind)
+    name = from_digest(digest, entry.flags >> _ALGORITHM_SHIFT & _ALGORITHM_MASK, kind)
     return Piece(name=name, offset=offset, size=size, packed=compression == _ZLIB)
 
 

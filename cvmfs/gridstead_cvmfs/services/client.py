@@ -110,7 +110,7 @@ class CvmfsClient:
         self._kernel_entries: OrderedDict[str, tuple[TreeEntry | None, Tree, float]] = OrderedDict()
         self._open_files: dict[str, _OpenFile] = {}
         self._handles: dict[int, _Handle] = {}
-        self._numbers = iter(range(1, 2**62))
+        self._numbers = iter(range(1, 2**62))  # of new handles
         self._last_contents: OrderedDict[str, tuple[Piece, ...]] = OrderedDict()
         self._lock = threading.Lock()
         self._next_log_s = 0.0
@@ -273,7 +273,7 @@ class CvmfsClient:
         now = self._ports.monotonic()
         self._kernel_entries.pop(path, None)
         self._kernel_entries[path] = entry, tree, now
-        while True:
+        while True:  # until the oldest entry is recent, which is at the latest the new entry
             _, _, oldest = next(iter(self._kernel_entries.values()))
             if oldest >= now - KERNEL_CACHE_MAX_S:
                 return

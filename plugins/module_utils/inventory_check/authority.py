@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from .diagnostic import MACHINE, Diagnostic
 from .inventory import Host, Inventory
 
-Fault = tuple[Path, str, str]
+Fault = tuple[Path, str, str]  # the file, what is wrong with it, and what is allowed
 
 
 def authority(inventory: Inventory, now: datetime, *, is_replaced: bool) -> Iterator[Diagnostic]:
@@ -120,7 +120,7 @@ def _key_faults(first: x509.Certificate, certificate: Path, key: Path) -> Iterat
         yield key, f"missing, but {certificate.name} exists", "the private key of that certificate"
         return
     try:
-        private = load_pem_private_key(key.read_bytes(), password=None)
+        private_key = load_pem_private_key(key.read_bytes(), password=None)
     except TypeError:
         allowed = (
             "a key without a passphrase, because every run signs; to remove the passphrase, run"
@@ -131,13 +131,13 @@ def _key_faults(first: x509.Certificate, certificate: Path, key: Path) -> Iterat
     except (ValueError, UnsupportedAlgorithm) as error:
         yield key, f"not a private key: {error}", "a private key in PEM"
         return
-    if not isinstance(private, RSAPrivateKey | EllipticCurvePrivateKey):
+    if not isinstance(private_key, RSAPrivateKey | EllipticCurvePrivateKey):
         yield (
             key,
             "not an RSA or EC key",
             "an RSA or EC key, because all services support these types",
         )
-    if private.public_key() != first.public_key():
+    if private_key.public_key() != first.public_key():
         allowed = f"the key of the first certificate in {certificate.name}"
         yield key, f"the key does not belong to {certificate.name}", allowed
 

@@ -132,11 +132,12 @@ def _check_node_names(
 ) -> Iterator[Diagnostic]:
     for line in lines:
         nodes_of_line = expand_host_list(str(line.get("NodeName") or ""))
-        unknown = [node for node in nodes_of_line if node not in {"", *compute_hosts}]
-        if unknown:
+        unknown_nodes = [node for node in nodes_of_line if node not in {"", *compute_hosts}]
+        if unknown_nodes:
+            node_list = ", ".join(unknown_nodes)
             yield Diagnostic(
                 where="slurm_gres",
-                fault=f"NodeName {line['NodeName']}: {', '.join(unknown)} is not a compute host",
+                fault=f"NodeName {line['NodeName']}: {node_list} is not a compute host",
                 allowed=f"some of {', '.join(sorted(compute_hosts))}, as in gpu[1-2]",
             )
 

@@ -40,6 +40,7 @@ def flows(inventory: Inventory, faulty_names: frozenset[str]) -> Iterator[Diagno
     yield from invalid_networks
     if invalid_networks:
         networks = {}
+    # The arguments of input_rules() after the flows and the name of the host.
     context = (groups, _addresses(inventory), networks)
     for variable in ("gridstead_flows", "gridstead_extra_flows"):
         table = host.variables.get(variable) or []

@@ -144,7 +144,7 @@ def to_template(expression: str) -> str:
 
 
 def group_by_meaning(hosts: Iterable[Host], value: Any) -> list[list[Host]]:
-    """Return lists of hosts. Within a list, a value is rendered with the same variables."""
+    """Return the hosts in lists. All hosts of a list render a value with the same variables."""
     by_variables: dict[str, list[Host]] = {}
     for host in hosts:
         names = sorted(host.mentions(value) & host.variables.keys() - {"hostvars"})

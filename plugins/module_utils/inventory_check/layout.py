@@ -30,7 +30,7 @@ def known_groups() -> frozenset[str]:
     return frozenset({*table(), "all", "ungrouped"})
 
 
-def parents() -> dict[str, list[str]]:
+def children_by_parent() -> dict[str, list[str]]:
     """Return the children of each group that consists of other groups."""
     children = {}
     for name, group in table().items():
@@ -67,7 +67,7 @@ def groups(inventory: Inventory) -> Iterator[Diagnostic]:
 
 def memberships(inventory: Inventory) -> Iterator[Diagnostic]:
     """Find hosts that are in a group but not in its parent, and contradictory groups of a host."""
-    for name, children in parents().items():
+    for name, children in children_by_parent().items():
         missing_hosts = _members(inventory, *children) - _members(inventory, name)
         if missing_hosts:
             in_order = [host for host in inventory.hosts if host in missing_hosts]
@@ -87,7 +87,7 @@ def _members(inventory: Inventory, *groups: str) -> set[str]:
 
 
 def _check_contradictions(inventory: Inventory) -> Iterator[Diagnostic]:
-    components = parents()["slurm"]
+    components = children_by_parent()["slurm"]
     for host in _members(inventory, "slurm") - _members(inventory, *components):
         yield Diagnostic(
             where=f"host {host}",

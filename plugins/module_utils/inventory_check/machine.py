@@ -121,20 +121,20 @@ def _check_dot(where: str, inventory_dir: Path, folder: Path, warning: str) -> I
     new_path = inventory_dir / f".{plain_name}"
     old_folder = old_path.joinpath(*subfolders)
     new_folder = new_path.joinpath(*subfolders)
-    rename = f"rename the folder and set the variable: mv {old_path} {new_path}{warning}"
+    rename_advice = f"rename the folder and set the variable: mv {old_path} {new_path}{warning}"
     if not name.startswith("."):
         yield Diagnostic(
             where=where,
             fault=f"Ansible would read {inventory_dir / folder} as a list of hosts, and print its"
             " content",
-            allowed=f"{new_folder}, or a folder outside of the inventory; {rename}",
+            allowed=f"{new_folder}, or a folder outside of the inventory; {rename_advice}",
             affected_names=frozenset({where}),
         )
     elif _has_files(old_folder) and not _has_files(inventory_dir / folder):
         yield Diagnostic(
             where=where,
             fault=f"{inventory_dir / folder} is empty, but {old_folder} is not",
-            allowed=rename,
+            allowed=rename_advice,
             responsible=MACHINE,
             affected_names=frozenset({where}),
         )

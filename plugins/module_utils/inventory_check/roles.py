@@ -111,8 +111,8 @@ class Role:
             groups += pattern.split(":")
         hosts = []
         for host in inventory.members(*groups):
-            visible = {**self.defaults, **host.variables, **self.constants}
-            hosts.append(Host(host.name, visible, host.loader))
+            visible_variables = {**self.defaults, **host.variables, **self.constants}
+            hosts.append(Host(host.name, visible_variables, host.loader))
         return hosts
 
 
@@ -258,7 +258,7 @@ def template_faults(host: Host, needed_names: frozenset[str], error: AnsibleErro
         return []
     known_names = TEMPLATE_GLOBALS | host.variables.keys()
     unknown_names = sorted(needed_names - known_names)
-    unset = [name for name in unknown_names if not name.startswith("group ")]
-    if unset:
-        return [f"needs {', '.join(unset)}, which nothing sets"]
+    unset_names = [name for name in unknown_names if not name.startswith("group ")]
+    if unset_names:
+        return [f"needs {', '.join(unset_names)}, which nothing sets"]
     return [f"cannot be computed: {error.message}"]

@@ -83,7 +83,8 @@ class EventReader:
         self._indexed_topics: list[Any] = []
         if claims_of and contracts.has_batches:
             fields = _OWN_CLAIMS
-            # The index by provider is a topic: the address, padded to 32 bytes.
+            # The indexed fields of the event: any job id, and the provider's address, which is
+            # padded to 32 bytes.
             self._indexed_topics = [None, f"0x{claims_of.removeprefix('0x'):0>64}"]
         self._event_types: dict[
             tuple[str, str], tuple[EventType, ChainEventKind, dict[str, str]]

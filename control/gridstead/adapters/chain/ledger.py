@@ -132,19 +132,20 @@ class ChainLedger:
         ]
         flags = ask(self._node, flag_views, at_block=at_block)
         providers = []
-        # Each list has the results of one view for all addresses, then those of the next view.
+        # Each list has the results of one view for all addresses, then those of the next view. So
+        # every ``count``-th result belongs to the same address.
         for index in range(count):
             is_joined, is_waiting, is_banned = flags[index::count]
             active, waiting = records[index::count]
             approved = active.to_provider(
                 is_joined=is_joined, is_waiting=is_waiting, is_banned=is_banned
             )
-            requested = None
+            unapproved = None
             if is_waiting:
-                requested = waiting.to_provider(
+                unapproved = waiting.to_provider(
                     is_joined=False, is_waiting=True, is_banned=is_banned
                 )
-            providers.append((approved, requested))
+            providers.append((approved, unapproved))
         return providers
 
     def _jobs_by_page(self, numbers: Sequence[int], at_block: Block) -> list[Job]:

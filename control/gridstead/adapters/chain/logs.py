@@ -21,7 +21,7 @@ from gridstead.domain.jobs.job import Block
 from gridstead.errors import ChainUnavailable
 
 BLOCKS_PER_READ = 1000
-PINNED_BLOCKS = 16
+PINNED_BLOCKS = 16  # the newest blocks, which are requested one by one
 
 Log = dict[str, Any]
 
@@ -56,7 +56,7 @@ def _position(log: Log) -> tuple[int, int]:
 def _read_blocks(node: Node, first: int, end: Block) -> list[dict[str, Any]]:
     """Return the blocks from a height to a block, both included. Each is the next one's parent."""
     heights = range(first, end.number + 1)
-    requests: list[Request] = [("eth_getBlockByNumber", [hex(n), False]) for n in heights]
+    requests: list[Request] = [("eth_getBlockByNumber", [hex(height), False]) for height in heights]
     blocks = list(_checked_answers(node, requests))
     for parent, block in itertools.pairwise(blocks):
         if block["parentHash"] != parent["hash"]:

@@ -138,8 +138,8 @@ def _check_supported(document: object) -> None:
     """Check the version and the cipher of a key file.
 
     The library decrypts every file with CIPHER. For a file with another cipher it returns a wrong
-    key, and the password check does not detect this, because it covers the ciphertext and not the
-    key.
+    key. The password check does not detect this error, because the check covers the ciphertext and
+    not the key.
 
     Raises:
         ValueError: If the version or the cipher is not supported, or is missing.

@@ -143,7 +143,8 @@ class Administrator:
     def _check_result(self, plan: PlanChanges, accounts: tuple[str, ...], block: int) -> GridState:
         """Return the set at this block or later, if the plan has no more changes.
 
-        An endpoint may have several nodes, and some of them may lag. So wait for the block.
+        An endpoint may have several nodes, and some of them may lag. So this method waits for the
+        block.
         """
         deadline = time.monotonic() + CONFIRMATION_TIMEOUT_S
         while time.monotonic() < deadline:

@@ -15,8 +15,8 @@ from gridstead.domain.jobs.job import Block
 
 SUPPLY = "supply"
 RENUNCIATION = "renounceRole"
-# The sender of a simulated constructor call. It is not the zero address, because Credit mints to
-# its creator.
+# The sender of a simulated constructor call. With the zero address the call would fail, because
+# Credit mints to its creator.
 ANY_SENDER = "0x" + "11" * 20
 
 # The contracts in the order of their creation, with their constructor arguments. An argument is the

@@ -139,14 +139,14 @@ class Deployment:
 
     def _load(self) -> Record:
         origin, record = self._origin, read(self._path)
-        empty = Record(origin=origin, contracts={}, intents=[])
+        empty_record = Record(origin=origin, contracts={}, intents=[])
         if record is None:
-            return empty
+            return empty_record
         if record.origin == origin:
             return record
         if self._renew:
             self._replaced_record = record
-            return read_renamed(self._path, origin) or empty
+            return read_renamed(self._path, origin) or empty_record
         differences = []
         for key in ("chain_id", "genesis", "admin"):
             recorded_value = getattr(record.origin, key)
@@ -174,11 +174,11 @@ class Deployment:
 
     def _check_coins(self, steps: tuple[TransactionStep, ...]) -> None:
         price = self._direct.fees().max_fee
-        needed = sum(step.gas or WIRING_GAS for step in steps) * price
+        needed_wei = sum(step.gas or WIRING_GAS for step in steps) * price
         balance = int(self._node.ask("eth_getBalance", self._admin.address, "latest"), 16)
-        if balance < needed:
+        if balance < needed_wei:
             detail = (
-                f"{len(steps)} transactions cost up to {needed} wei at {price} wei per gas,"
+                f"{len(steps)} transactions cost up to {needed_wei} wei at {price} wei per gas,"
                 f" the wallet has {balance} wei"
             )
             hint = "Send coins of the chain to the wallet."
@@ -230,10 +230,12 @@ class Deployment:
             raise
 
     def _record_intent(self, intent: Intent, *, mined_step: TransactionStep | None = None) -> None:
-        """Write an intent to the file. It replaces an earlier one of the same step and nonce."""
+        """Write an intent to the file, in place of an earlier intent with its step and nonce."""
         key = (intent.step, intent.nonce)
-        others = [other for other in self._record.intents if (other.step, other.nonce) != key]
-        self._record.intents = [*others, intent]
+        other_intents = [
+            other for other in self._record.intents if (other.step, other.nonce) != key
+        ]
+        self._record.intents = [*other_intents, intent]
         if mined_step is not None and mined_step.creates:
             self._record.contracts[mined_step.contract] = mined_step.creates
         self._write()

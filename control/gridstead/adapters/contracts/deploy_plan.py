@@ -60,11 +60,12 @@ class _Planner:
         if creations:
             check_release(self._node, self._survey)
         changes = wiring(addresses, operator=operator, admin=self._admin)
-        missing = [change for change in changes if not self._is_in_effect(change)]
-        is_seal_missing = bool(missing) and missing[-1].function == RENUNCIATION
+        missing_changes = [change for change in changes if not self._is_in_effect(change)]
+        # The seal is always the last change.
+        is_seal_missing = bool(missing_changes) and missing_changes[-1].function == RENUNCIATION
         if is_seal_missing and not self._may_seal(addresses):
-            del missing[-1]
-        return self._with_fillers([*creations, *to_steps(missing, addresses, nonce=0)])
+            del missing_changes[-1]
+        return self._with_fillers([*creations, *to_steps(missing_changes, addresses, nonce=0)])
 
     def _creations(self, supply: int) -> tuple[list[TransactionStep], dict[str, str]]:
         """Return the remaining creations, and the addresses of all contracts by name."""
@@ -99,8 +100,8 @@ class _Planner:
         A step keeps the nonce that it was signed with. With another nonce it could be mined twice.
 
         A call gets a new nonce if the node does not have its transaction and an earlier step has a
-        higher nonce. This happens if the operator has changed, so that there are new grants before
-        a seal that was only recorded.
+        higher nonce. This happens if the operator has changed: new grants then precede a seal that
+        was recorded but not sent.
         """
         numbered_steps: list[TransactionStep] = []
         next_free = self._survey.free

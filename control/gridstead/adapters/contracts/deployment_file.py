@@ -147,7 +147,8 @@ def rename_file(path: Path, record: Record) -> Path:
     Raises:
         ConfigError: If the file cannot be renamed.
     """
-    new_path = next(name for name in _renamed_paths(path, record.origin) if not name.exists())
+    candidates = _renamed_paths(path, record.origin)
+    new_path = next(candidate for candidate in candidates if not candidate.exists())
     try:
         path.replace(new_path)
     except OSError as err:

@@ -91,14 +91,16 @@ class Inspector:
             ],
             head,
         )
-        grants, owners = (history.grants if history else ()), self._owners(head)
+        grants = history.grants if history else ()
+        set_first_block = history.first_block if history and history.is_whole else None
+        owners = self._owners(head)
         givers = {grant.given_by for grant in grants}
         candidates = givers.union(accounts, [ownership.owner for ownership in owners])
         return GridState(
             chain_id=self._contracts.chain_id,
             block=head.number,
             version=self._contracts.version,
-            first_block=history.first_block if history and history.is_whole else None,
+            first_block=set_first_block,
             contracts=tuple(self._deployed(name, head) for name in self._contracts_by_name),
             holders=self._holders(grants, sorted(candidates), head),
             owners=owners,
@@ -135,8 +137,7 @@ class Inspector:
     ) -> tuple[Holder, ...]:
         """Return the accounts that have a role now.
 
-        Only the accounts that were ever granted a role, these accounts and MetaScheduler are
-        checked.
+        Only ``accounts``, MetaScheduler and the accounts that were ever granted a role are checked.
         """
         givers: dict[tuple[str, Role, str], str] = {}
         for grant in grants:
@@ -165,10 +166,14 @@ class Inspector:
         contract = self._contracts_by_name[name]
         calls = [(contract, "owner", ()), (contract, "pendingOwner", ())]
         owner, offered = self._values(calls, head)
+        offered_to: str | None = None
+        if offered is not None:
+            # The zero address means that there is no offer.
+            offered_to = str(offered).lower().replace(NOBODY, "")
         return Ownership(
             contract=name,
             owner=str(owner or NOBODY).lower(),
-            offered_to=None if offered is None else str(offered).lower().replace(NOBODY, ""),
+            offered_to=offered_to,
         )
 
     def _constants(self, head: Block) -> Mapping[str, int]:
@@ -191,9 +196,9 @@ class Inspector:
                 if job.state not in COLD:
                     escrowed += job.escrow
                     hot_jobs += 1
-            counted = numbers[-1]
-            if counted % JOBS_PER_REPORT == 0:
-                self._report(f"{counted} of {total} jobs counted")
+            counted_jobs = numbers[-1]
+            if counted_jobs % JOBS_PER_REPORT == 0:
+                self._report(f"{counted_jobs} of {total} jobs counted")
         return Escrow(balance=balance, escrowed=escrowed, fees=fees, jobs=total, hot_jobs=hot_jobs)
 
     def _values(self, calls: Iterable[ViewArguments], head: Block) -> list[Any]:

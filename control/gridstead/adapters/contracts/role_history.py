@@ -51,7 +51,7 @@ class RoleHistory:
     def is_whole_of(self, contract: str) -> bool:
         """Return whether the history starts at the creation of a contract that has roles.
 
-        The first grant in a contract is by its creator to itself.
+        In each contract, the first grant is the one that the creator makes to itself.
         """
         for grant in self.grants:
             if (grant.contract, grant.role) == (contract, Role.ADMIN):

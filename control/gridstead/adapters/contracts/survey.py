@@ -22,7 +22,7 @@ class Survey:
         known: The addresses of the contracts that exist, by name.
         used: How many nonces of the admin are used.
         free: The lowest nonce above all sent and all recorded transactions.
-        gaps: The unused nonces below ``free`` for which the node has no pending transaction. They
+        gaps: The unused nonces below ``free`` for which the node has no pending transaction. Gaps
             block the transactions with higher nonces.
     """
 
@@ -120,15 +120,15 @@ def _candidates(record: Record) -> list[tuple[str, str, bool]]:
 
     A contract at a certain address is ours. The certain addresses are first.
     """
-    certain = [(name, address, True) for name, address in record.contracts.items()]
-    uncertain = []
+    certain_candidates = [(name, address, True) for name, address in record.contracts.items()]
+    uncertain_candidates = []
     for name in BLUEPRINT:
         for intent in record.intents:
             if intent.step != creation_of(name):
                 continue
             address = address_of(record.origin.admin, intent.nonce)
             if intent.block is None:
-                uncertain.append((name, address, False))
+                uncertain_candidates.append((name, address, False))
             else:
-                certain.append((name, address, True))
-    return [*certain, *uncertain]
+                certain_candidates.append((name, address, True))
+    return [*certain_candidates, *uncertain_candidates]

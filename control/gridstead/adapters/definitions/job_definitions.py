@@ -174,7 +174,7 @@ def submit_workflow(
 
 
 def _rejects_customer(errors: list[dict[str, Any]]) -> bool:
-    """Return whether the service does not know the argument ``customer``. DeepSquare's does not."""
+    """Return whether the service, such as DeepSquare's, does not know the argument ``customer``."""
     return any(UNKNOWN_CUSTOMER in str(error["message"]) for error in errors)
 
 

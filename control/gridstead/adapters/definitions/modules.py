@@ -153,9 +153,8 @@ class GitModules:
             repository = _Repository(Path(folder), source, self._ca_file, self._bounds)
             try:
                 is_full_commit = len(source.commit) == COMMIT_DIGITS
-                entry = _CacheEntry(
-                    repository.module(), None if is_full_commit else now + self._bounds.life_s
-                )
+                expires_at = None if is_full_commit else now + self._bounds.life_s
+                entry = _CacheEntry(repository.module(), expires_at)
             except InvalidInput as err:
                 entry = _CacheEntry(err, now + FAILURE_LIFE_S)
         with self._lock:
@@ -227,7 +226,7 @@ class _Repository:
     def _resolve(self) -> str:
         """Return the commit id of the source's tag, or of the default branch."""
         name = f"refs/tags/{self._source.tag}" if self._source.tag else "HEAD"
-        peeled = f"{name}^{{}}"
+        peeled = f"{name}^{{}}"  # git's syntax for the commit of an annotated tag
         listing = self._git("ls-remote", "--exit-code", "origin", name, peeled)
         commits: dict[str, str] = {}
         for line in listing.decode("utf-8", "replace").splitlines():

@@ -176,7 +176,7 @@ class LoggerClient:
         )
         stream = self._stub.WatchList(request, timeout=WRITE_TIMEOUT_S)
         try:
-            for response in stream:
+            for response in stream:  # The first answer has all names.
                 return tuple(response.log_names)
         except grpc.RpcError as err:
             raise self._translate(err, "read") from err

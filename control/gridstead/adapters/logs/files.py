@@ -96,7 +96,7 @@ class FileLogs:
             if tail.is_full:
                 raise self._full_error(log)
             if chunk.writer and chunk.sequence <= tail.writers.get(chunk.writer, 0):
-                return
+                return  # The file has the chunk already.
             if tail.end + CHUNK_HEAD_BYTES + len(chunk.data) > self._limits.log_bytes:
                 self._append(fd, tail, self._full_notice(chunk))
                 raise self._full_error(log)

@@ -49,9 +49,9 @@ class Spool:
         self._changed = threading.Condition()
         self._closed = False
         self._missing_lines = 0
-        self._next = 1
-        self._bytes = 0
-        self._lines = 0
+        self._next = 1  # number of the next chunk
+        self._bytes = 0  # size of all segments
+        self._lines = 0  # lines in the segments that the logger has not confirmed
         self._segments: deque[Path] = deque()
         self._taken: deque[Chunk] = deque()
         self._read_offset = 0  # in the first segment, after the chunks that were taken
@@ -140,7 +140,8 @@ class Spool:
     def _read(self) -> None:
         """Take chunks from the first segment.
 
-        It always has waiting lines, because segments without waiting lines are deleted.
+        The first segment always has waiting lines, because segments without waiting lines are
+        deleted.
         """
         self._delete_segments()
         with self._segments[0].open("rb") as file:

@@ -21,9 +21,9 @@ from gridstead.errors import ConfigError, GridsteadError, Transient
 MAX_LINE_BYTES = 64 * 1024
 READ_BYTES = 64 * 1024
 
-UNREACHABLE_WAIT_S = 0.2
-SLOW_S = 1.0
-LAST_WAIT_S = 3.0
+UNREACHABLE_WAIT_S = 0.2  # how long finish() waits while the logger is unreachable
+SLOW_S = 1.0  # the logger counts as unreachable if it does not answer for longer
+LAST_WAIT_S = 3.0  # how long finish() waits while the logger answers
 _POLL_S = 0.01
 _FIRST_PAUSE_S = 0.1
 _MAX_PAUSE_S = 2.0
@@ -96,13 +96,13 @@ class LogSender:
                 return True
             finally:
                 self._trying_since = None
-            if self._ending.wait(pause_s):
+            if self._ending.wait(pause_s):  # finish() was called, and ends all longer pauses
                 time.sleep(_FIRST_PAUSE_S)
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
 
 def pump(sources: Mapping[int, Stream], copy: int, spool: Spool) -> None:
-    """Read descriptors to their ends, put their lines into the spool, and copy the lines.
+    """Read descriptors to their ends, and write their lines to the spool and to ``copy``.
 
     Lines of different descriptors never mix.
     """

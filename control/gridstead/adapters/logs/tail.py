@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the end of a log file after a start, and repairs the file after a crash.
 
-A crash can leave a partial chunk at the end. It was never acknowledged and is cut off. If the data
-that cannot be opened is larger than a chunk can be, the file is damaged, and the data is copied to
-a file next to the log before it is cut off.
+A crash can leave a partial chunk at the end. No writer got a confirmation of such a chunk, so it is
+cut off. If the data that cannot be opened is larger than a chunk can be, the file is damaged. Then
+the data is copied to a file next to the log before it is cut off.
 """
 
 from __future__ import annotations

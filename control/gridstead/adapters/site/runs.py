@@ -62,7 +62,7 @@ class AnsiblePlaybooks:
 
 
 class _RunInProgress:
-    """A run in progress."""
+    """One run of a playbook, from its start to its result."""
 
     def __init__(
         self,

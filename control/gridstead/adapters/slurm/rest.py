@@ -259,7 +259,7 @@ def _failure(
     if user_message:
         texts.append(user_message)
     detail = "slurmrestd: " + "; ".join(texts)[:500]
-    if answer.get("job_id"):
+    if answer.get("job_id"):  # Slurm may have queued the job in spite of the error.
         return SchedulerUnavailable(message, detail=detail)
     if error_numbers == {release.unknown_association}:
         return AssociationUnknown(message, detail=detail)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts calls, job keys and outbox keys to text that every database can store, and back.
 
-A job key ends with a script id that the customer chose. It may contain any characters. Characters
+A job key ends with a script id that the customer chose. The id may have any characters. Characters
 that are not printable ASCII are percent-encoded, because PostgreSQL cannot store NUL. A text that
 is too long for an index is truncated, and its hash is appended.
 """
@@ -20,6 +20,7 @@ from gridstead.domain.transactions.calls import CALL_NAMES, Call, name_of
 from gridstead.errors import UnexpectedOutput
 
 MAX_KEY_LENGTH = 256  # characters before encoding. PostgreSQL indexes at most 2704 bytes.
+# The characters that a key contains unchanged: printable ASCII characters except "%".
 _UNENCODED = "".join(sorted(set(string.printable) - set(string.whitespace) - {"%"})) + " "
 
 _ADAPTERS: dict[str, TypeAdapter[Any]] = {

@@ -57,7 +57,7 @@ _SERVER_KEEPALIVES = {
 
 
 class StoreLost(Exception):
-    """The process may no longer own the store. It must end. A restart reads the store again."""
+    """The process may no longer own the store, and must end. A new process reads it again."""
 
 
 class Database:
@@ -218,7 +218,8 @@ def _engine(text_url: str) -> Engine:
         keepalives = {
             name: value for name, value in _CLIENT_KEEPALIVES.items() if name not in url.query
         }
-        engine = create_engine(url, connect_args=keepalives if is_postgresql else {})
+        connect_args = keepalives if is_postgresql else {}
+        engine = create_engine(url, connect_args=connect_args)
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         raise ConfigError("invalid URL of the state store", detail=str(error)) from error
     if engine.dialect.name not in {"sqlite", "postgresql"}:

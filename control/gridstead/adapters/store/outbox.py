@@ -82,7 +82,7 @@ class SqlOutbox:
             )
 
     def open_entries(self) -> tuple[OutboxEntry, ...]:
-        """Return the entries that are not final."""
+        """Return the entries that are neither final nor rejected."""
         query = select(OUTBOX).where(_OPEN).order_by(OUTBOX.c.id)
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
@@ -91,15 +91,15 @@ class SqlOutbox:
     def next_entries(self, max_queued: int) -> tuple[OutboxEntry, ...]:
         """Return the entries that are sent or mined, and the oldest queued entries."""
         state = OUTBOX.c.state
-        queued = (
+        queued_query = (
             select(OUTBOX)
             .where(_OPEN, state == SendState.QUEUED.value)
             .order_by(OUTBOX.c.id)
             .limit(max_queued)
         )
-        in_transactions = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
+        other_query = select(OUTBOX).where(_OPEN, state != SendState.QUEUED.value)
         with self._database.begin() as connection:
-            rows = [*connection.execute(queued).all(), *connection.execute(in_transactions).all()]
+            rows = [*connection.execute(queued_query).all(), *connection.execute(other_query).all()]
         return tuple(sorted(map(_entry, rows), key=lambda entry: entry.id))
 
     def entries(self, *, after: int = 0) -> tuple[OutboxEntry, ...]:
@@ -114,8 +114,12 @@ class SqlOutbox:
 
     def open_transactions(self, account: str) -> tuple[Transaction, ...]:
         """Return the transactions whose nonce is not closed."""
-        own = (TRANSACTIONS.c.account == account, _NOT_CLOSED)
-        query = select(TRANSACTIONS).where(*own).order_by(TRANSACTIONS.c.nonce, TRANSACTIONS.c.id)
+        conditions = (TRANSACTIONS.c.account == account, _NOT_CLOSED)
+        query = (
+            select(TRANSACTIONS)
+            .where(*conditions)
+            .order_by(TRANSACTIONS.c.nonce, TRANSACTIONS.c.id)
+        )
         with self._database.begin() as connection:
             rows = connection.execute(query).all()
         return tuple(map(_transaction, rows))
@@ -135,14 +139,14 @@ class SqlOutbox:
         with self._database.begin() as connection:
             connection.execute(delete(TRANSACTIONS).where(*same_hash))
             connection.execute(insert(TRANSACTIONS), rows)
-            sent = update(OUTBOX).where(OUTBOX.c.id.in_(entry_ids), _OPEN)
-            connection.execute(sent.values(state=SendState.SENT.value))
+            entry_update = update(OUTBOX).where(OUTBOX.c.id.in_(entry_ids), _OPEN)
+            connection.execute(entry_update.values(state=SendState.SENT.value))
 
     def mark_sent(self, account: str, hashes: Iterable[str], *, sent_at: int) -> None:
         """Store that the node has accepted these transactions."""
         with self._database.begin() as connection:
-            own = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(tuple(hashes)))
-            connection.execute(update(TRANSACTIONS).where(*own).values(sent_at=sent_at))
+            conditions = (TRANSACTIONS.c.account == account, TRANSACTIONS.c.hash.in_(tuple(hashes)))
+            connection.execute(update(TRANSACTIONS).where(*conditions).values(sent_at=sent_at))
 
     def record(
         self,
@@ -156,18 +160,27 @@ class SqlOutbox:
         with self._database.begin() as connection:
             rows = [_change(change) for change in changes]
             if rows:
-                entry = update(OUTBOX).where(OUTBOX.c.id == bindparam("entry_id"))
+                entry_update = update(OUTBOX).where(OUTBOX.c.id == bindparam("entry_id"))
                 connection.execute(
-                    entry.values(state=bindparam("new_state"), reason=bindparam("new_reason")), rows
+                    entry_update.values(
+                        state=bindparam("new_state"), reason=bindparam("new_reason")
+                    ),
+                    rows,
                 )
-            own = update(TRANSACTIONS).where(TRANSACTIONS.c.account == account, _NOT_CLOSED)
+            own_transactions = update(TRANSACTIONS).where(
+                TRANSACTIONS.c.account == account, _NOT_CLOSED
+            )
             connection.execute(
-                own.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(withdrawn=1)
+                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(withdrawn))).values(
+                    withdrawn=1
+                )
             )
             # After a crash, the time of sending may be unknown. Then the current time is stored.
             sent_at = func.coalesce(TRANSACTIONS.c.sent_at, self._clock.now())
             connection.execute(
-                own.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(closed=1, sent_at=sent_at)
+                own_transactions.where(TRANSACTIONS.c.nonce.in_(tuple(closed))).values(
+                    closed=1, sent_at=sent_at
+                )
             )
             self._delete_old_rows(connection)
 

@@ -59,7 +59,7 @@ class DirectSender:
         """Send a transaction and return its receipt; an empty ``to`` creates a contract.
 
         Raises:
-            TransactionReverted: If the contract refuses the transaction. It changes nothing.
+            TransactionReverted: If the contract refuses the transaction. Nothing is changed.
             ChainUnavailable: If it is unknown whether the transaction was or will be mined.
             ConfigError: If the wallet cannot pay for the transaction.
         """
@@ -72,7 +72,8 @@ class DirectSender:
         All transactions are sent before the first receipt is requested.
 
         Raises:
-            TransactionReverted: If the contract refuses a transaction. Others may have been mined.
+            TransactionReverted: If the contract refuses a transaction. The other transactions may
+                have been mined.
             ChainUnavailable: If it is unknown whether a transaction was or will be mined.
             ConfigError: If the wallet cannot pay for a transaction.
         """
@@ -105,7 +106,7 @@ class DirectSender:
         except TransactionReverted:
             if earlier is None:
                 raise
-            gas = earlier[0]
+            gas, _ = earlier
         if earlier is None:
             return self._sign(payload, gas, self.fees(), nonce)
         earlier_gas, earlier_fees = earlier
@@ -135,7 +136,9 @@ class DirectSender:
         """
         candidates = list(hashes)
         deadline = time.monotonic() + self._timeout_s
-        requests: list[Request] = [("eth_getTransactionReceipt", [tx]) for tx in candidates]
+        requests: list[Request] = [
+            ("eth_getTransactionReceipt", [tx_hash]) for tx_hash in candidates
+        ]
         requests.append(("eth_getTransactionCount", [self.address, "latest"]))
         attempts = 0
         while time.monotonic() < deadline:

@@ -89,7 +89,7 @@ class SharedStorage:
         self._is_mounted = is_mounted
 
     def ensure(self, user: GridUser) -> bool:
-        """Create the home and caches of a user with their quotas. Return whether one was created.
+        """Create the home and caches of a user with their quotas. Return whether one changed.
 
         Raises:
             ConfigError: If a parent directory does not exist or is not mounted, if one of the paths
@@ -105,11 +105,11 @@ class SharedStorage:
             (self._paths.shared_cache, str(user.uid)),
             (self._paths.persistent_cache, f"user-{user.uid}"),
         )
-        are_created = [_ensure_directory(parent, name, user) for parent, name in directories]
+        are_changed = [_ensure_directory(parent, name, user) for parent, name in directories]
         if self._quota is not None:
             for parent, name in directories:
                 self._quota.set_on(parent / name)
-        return any(are_created)
+        return any(are_changed)
 
 
 def _ensure_directory(parent: Path, name: str, user: GridUser) -> bool:

@@ -112,7 +112,7 @@ class Change:
         function: Name of the function.
         arguments: The arguments in order. A role is its name in the contract, for example
             METASCHEDULER_ROLE.
-        title: What is true afterwards.
+        title: What is true after the transaction.
     """
 
     contract: str
@@ -152,13 +152,13 @@ def set_constant(
         raise InvalidInput(
             f"invalid {constant.name} {value}", detail="it is out of bounds", hint=hint
         )
-    old = state.constants.get(constant.name)
-    if old is None:
+    old_value = state.constants.get(constant.name)
+    if old_value is None:
         raise InvalidInput(
             f"these contracts have no {constant.name}",
             detail=f"they have {', '.join(state.constants)}",
         )
-    if old == value:
+    if old_value == value:
         return ()
     owner = state.ownership("Constants").owner
     if sender != owner:
@@ -166,7 +166,7 @@ def set_constant(
             f"{sender} may not set constants", detail=f"the owner of Constants is {owner}"
         )
     setter = f"set{constant.name[0].upper()}{constant.name[1:]}"
-    title = f"{constant.name} is {value} {constant.unit} instead of {old}"
+    title = f"{constant.name} is {value} {constant.unit} instead of {old_value}"
     return (Change(contract="Constants", function=setter, arguments=(value,), title=title),)
 
 

@@ -77,7 +77,7 @@ class DeployedContract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """An account that holds a role. The contract confirmed it.
+    """An account that holds a role. The contract confirmed that the account holds the role.
 
     Attributes:
         contract: The name of the contract.
@@ -116,7 +116,7 @@ class Escrow:
         balance: Credits that MetaScheduler holds.
         escrowed: Credits in escrow for jobs that are not settled.
         fees: Fees that have accrued and are not withdrawn.
-        jobs: Number of jobs.
+        jobs: Number of all jobs.
         hot_jobs: Number of jobs that are not settled.
     """
 

@@ -22,7 +22,8 @@ from gridstead.errors import ConfigError
 
 MAX_AGE_S = 300
 MIN_KEY_BYTES = 32
-# A token is valid for this long after the paid time, for time in queues and for later top-ups.
+# A token stays valid for this long after the paid time, because the job may wait in queues and its
+# customer may pay for more time.
 TOKEN_GRACE_S = 30 * 24 * 3600
 LONGEST_TOKEN_S = 366 * 24 * 3600
 
@@ -64,7 +65,7 @@ def write_token(key: bytes, permit: WritePermit) -> str:
 
     Args:
         key: The key of the Job Definition service and the logger. At least 32 bytes.
-        permit: The rights of the token's holder. The names of its log must be valid.
+        permit: The rights of the token's holder. Owner, name and identity of the log must be valid.
     """
     log = permit.log
     assert is_address(log.owner), "the owner must be an address in lower case"

@@ -122,7 +122,7 @@ def log_of(job: Job) -> LogId:
 def to_chunk_data(message: bytes) -> bytes:
     """Return a message of a writer as the data of a chunk.
 
-    The line end at the end of the message does not start another line.
+    A line end at the end of the message is removed. Each CR LF becomes a line feed.
     """
     return message.removesuffix(LINE_END).replace(b"\r\n", LINE_END).removesuffix(b"\r")
 

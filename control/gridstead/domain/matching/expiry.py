@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decides when a job expires at a provider that does not act, and when it may be matched again.
 
-No job waits for a provider without a time limit. When a limit is exceeded, the meta-scheduler
+Each job waits for its provider for a limited time. When a limit is exceeded, the meta-scheduler
 requests the expiry of the job, and the contracts perform it:
 
 - If a provider does not claim a match in time, the match expires. The job is then matched to

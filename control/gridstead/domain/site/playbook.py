@@ -45,7 +45,8 @@ class Verb(StrEnum):
     DRAIN = "drain"
 
 
-# The first words of the names of handlers. Handlers without an effect check, record or wait.
+# The first words of the names of handlers. A handler whose verb is None has no effect: for example,
+# it checks, records or waits.
 VERBS: Mapping[str, Verb | None] = {
     "Check": None,
     "Drain": Verb.DRAIN,
@@ -196,7 +197,7 @@ class Effect:
     Attributes:
         host: The host.
         verb: The verb of the effect.
-        to: The object of the effect, in the words of the handler's name.
+        to: The object of the effect: the rest of the handler's name, or the name of a unit.
     """
 
     host: str
@@ -343,7 +344,7 @@ def _jobs_by_host(
 def _requires_drain(
     effect: Effect, jobs_by_host: Mapping[str, tuple[RunningJob, ...]] | None
 ) -> bool:
-    """Return whether an effect drains its node, or requires that the node is drained before."""
+    """Return whether an effect drains its node, or requires that the node is drained first."""
     if effect.verb is Verb.DRAIN:
         return True
     has_jobs = jobs_by_host is not None and bool(jobs_by_host[effect.host])

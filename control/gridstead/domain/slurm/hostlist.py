@@ -33,8 +33,10 @@ def expand(text: str) -> tuple[str, ...]:
         if comma:
             names += _combine(parts)
             parts = []
+        elif numbers:
+            parts.append(tuple(_expand_ranges(numbers, text)))
         else:
-            parts.append(tuple(_expand_ranges(numbers, text)) if numbers else (word,))
+            parts.append((word,))
     if end != len(text):
         raise UnexpectedOutput("a list of hosts", text)
     return (*names, *_combine(parts))

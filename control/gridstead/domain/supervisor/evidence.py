@@ -111,9 +111,11 @@ def assess(
     listed_attempts = _attempts_of(
         record, live_sample.attempts, customer=customer, not_before=not_before
     )
-    alive = [attempt for attempt in listed_attempts if attempt.is_alive]
-    if alive:
-        return _assess_alive(alive, accounting_sample)
+    live_attempts = [attempt for attempt in listed_attempts if attempt.is_alive]
+    if live_attempts:
+        return _assess_alive(live_attempts, accounting_sample)
+    # A job without a submission in the journal counts as absent, but only if slurmdbd has answered
+    # that it has no record of the job.
     if accounting_sample is None and record.submit_intended_at is None:
         return Unknown()
     recorded_attempts: list[Attempt] = []
@@ -153,7 +155,7 @@ def _was_rejected(attempt: Attempt, record: JournalRecord) -> bool:
 
 
 def _assess_alive(
-    alive: list[Attempt], accounting_sample: AccountingSample | None
+    live_attempts: list[Attempt], accounting_sample: AccountingSample | None
 ) -> Alive | Ended:
     """Return the state of a job of which slurmctld lists live attempts.
 
@@ -161,13 +163,13 @@ def _assess_alive(
     started, the earliest attempt is the job. The other attempts are duplicates.
     """
     sorted_attempts = sorted(
-        alive, key=lambda attempt: (attempt.submitted_at, attempt.slurm_job_id)
+        live_attempts, key=lambda attempt: (attempt.submitted_at, attempt.slurm_job_id)
     )
-    started = [attempt for attempt in sorted_attempts if attempt.has_started]
-    job_attempt = started[0] if started else sorted_attempts[0]
-    ended = _recorded_end(job_attempt, accounting_sample)
-    if ended is not None:
-        return Ended(attempt=ended)
+    started_attempts = [attempt for attempt in sorted_attempts if attempt.has_started]
+    job_attempt = started_attempts[0] if started_attempts else sorted_attempts[0]
+    ended_attempt = _recorded_end(job_attempt, accounting_sample)
+    if ended_attempt is not None:
+        return Ended(attempt=ended_attempt)
     sorted_attempts.remove(job_attempt)
     return Alive(attempt=job_attempt, duplicates=tuple(sorted_attempts))
 
@@ -211,14 +213,14 @@ def _assess_ended(
     The billed time comes from slurmdbd's record. slurmctld's record is used only if slurmdbd still
     has no record after ``wait_times.accounting_s``.
     """
-    ended = _latest_end(record, recorded_attempts)
-    if ended is not None:
-        return Ended(attempt=ended)
-    ended = _latest_end(record, listed_attempts)
-    if ended is None:
+    ended_attempt = _latest_end(record, recorded_attempts)
+    if ended_attempt is not None:
+        return Ended(attempt=ended_attempt)
+    ended_attempt = _latest_end(record, listed_attempts)
+    if ended_attempt is None:
         return None
-    is_overdue = live_sample.taken_at - (ended.ended_at or 0) > wait_times.accounting_s
-    return Ended(attempt=ended) if is_overdue else Unknown()
+    is_overdue = live_sample.taken_at - (ended_attempt.ended_at or 0) > wait_times.accounting_s
+    return Ended(attempt=ended_attempt) if is_overdue else Unknown()
 
 
 def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt | None:
@@ -226,11 +228,11 @@ def _latest_end(record: JournalRecord, attempts: Iterable[Attempt]) -> Attempt |
 
     Attempts with the Slurm job id of the journal take precedence over other attempts.
     """
-    ended = [attempt for attempt in attempts if not attempt.is_alive and attempt.ended_at]
+    ended_attempts = [attempt for attempt in attempts if not attempt.is_alive and attempt.ended_at]
     journaled_attempts = [
-        attempt for attempt in ended if attempt.slurm_job_id == record.slurm_job_id
+        attempt for attempt in ended_attempts if attempt.slurm_job_id == record.slurm_job_id
     ]
-    candidates = journaled_attempts or ended
+    candidates = journaled_attempts or ended_attempts
     if not candidates:
         return None
     return max(candidates, key=lambda attempt: (attempt.submitted_at, attempt.ended_at or 0))

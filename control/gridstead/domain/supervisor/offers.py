@@ -26,7 +26,7 @@ def sanitise(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The operator's prices and labels. The labels are values by key."""
+    """The operator's prices, and the operator's labels: the value of each label by its key."""
 
     prices: Prices
     labels: Mapping[str, str]

@@ -96,7 +96,8 @@ def _plan_claims(snapshot: Snapshot, rules: Rules) -> Iterator[Action]:
         (snapshot.queues.cancelling, ClaimCancelling()),
         (snapshot.queues.top_up, ClaimTopUp()),
     )
-    # DeepSquare's contracts take one entry of a queue per claim.
+    # One call to Gridstead's contracts claims many entries, and one call to DeepSquare's contracts
+    # claims one entry.
     max_calls = 1 if rules.plain_slack_min is None else rules.claim_limit
     for queue_size, call in claims:
         if any(is_claim_key(key, call) for key in snapshot.open_keys):
@@ -164,9 +165,10 @@ def _close_if_absent(record: JournalRecord, snapshot: Snapshot, rules: Rules) ->
     """Close a job in the journal if slurmctld lists no attempt of it and none can still appear."""
     if snapshot.live_sample is None or _live_attempts(record.job_key, snapshot):
         return
-    has_result = record.submit_intended_at is None or record.slurm_job_id is not None
+    has_submission = record.submit_intended_at is not None
+    is_result_unknown = has_submission and record.slurm_job_id is None
     waited_s = snapshot.now - (record.submit_intended_at or 0)
-    if has_result or waited_s > rules.wait_times.submission_s:
+    if not is_result_unknown or waited_s > rules.wait_times.submission_s:
         yield _note(record, EntryKind.CLOSED, snapshot)
 
 

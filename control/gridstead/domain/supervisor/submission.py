@@ -64,7 +64,7 @@ class Submission:
     """A job to submit to Slurm.
 
     Attributes:
-        job_key: The job key. It becomes the AdminComment, and its job number the job name.
+        job_key: The job key, which becomes the AdminComment. Its job number becomes the job name.
         user: The Linux user of the job.
         resources: The resources of the job.
         time_limit_min: The time limit, minutes.

@@ -31,12 +31,12 @@ def pack(
             as many calls as the refused transaction.
         gas_limit: The gas that the calls of one batch may use.
         gas: The maximum gas of a call, by entry id.
-        refusals: The last refusal of a transaction with the call, by entry id.
+        refusals: By entry id, the last refusal of a transaction that contained the entry's call.
     """
     packer = _Packer(gas_limit=gas_limit)
     for entry in entries:
-        limit = _max_batch_size(entry, max_calls, refusals.get(entry.id))
-        packer.add(entry, limit, gas.get(entry.id, 0))
+        max_size = _max_batch_size(entry, max_calls, refusals.get(entry.id))
+        packer.add(entry, max_size, gas.get(entry.id, 0))
     for batch in packer.batches:
         yield tuple(batch.entry_ids)
 
@@ -57,24 +57,33 @@ class _Batch:
 
     Attributes:
         position: The index of this batch among all batches.
-        remaining_calls: How many more calls the batch accepts.
+        max_size: How many calls the batch may have.
         remaining_gas: The gas that further calls may use.
-        entry_ids: The entries of its calls.
+        entry_ids: The ids of the entries whose calls are in the batch.
     """
 
     position: int
-    remaining_calls: int
+    max_size: int
     remaining_gas: int
     entry_ids: list[int] = field(default_factory=list)
 
-    def accepts(self, limit: int, gas: int) -> bool:
-        """Return whether a call fits that uses ``gas`` and allows ``limit`` calls in its batch."""
-        return len(self.entry_ids) < limit and gas <= self.remaining_gas
+    @property
+    def is_full(self) -> bool:
+        """Whether the batch has as many calls as it may have."""
+        return len(self.entry_ids) >= self.max_size
 
-    def add(self, entry_id: int, limit: int, gas: int) -> None:
+    def accepts(self, max_size: int, gas: int) -> bool:
+        """Return whether a batch that is not full has room for a call.
+
+        Args:
+            max_size: How many calls a batch with this call may have.
+            gas: The gas that the call uses.
+        """
+        return len(self.entry_ids) < max_size and gas <= self.remaining_gas
+
+    def add(self, entry_id: int, max_size: int, gas: int) -> None:
         self.entry_ids.append(entry_id)
-        allowed_calls = limit - len(self.entry_ids)
-        self.remaining_calls = min(self.remaining_calls - 1, allowed_calls)
+        self.max_size = min(self.max_size, max_size)
         self.remaining_gas -= gas
 
 
@@ -94,36 +103,36 @@ class _Packer:
     open_batches: dict[type[Call], list[_Batch]] = field(default_factory=lambda: defaultdict(list))
     last_position: dict[JobKey, int] = field(default_factory=dict)
 
-    def add(self, entry: OutboxEntry, limit: int, gas: int) -> None:
+    def add(self, entry: OutboxEntry, max_size: int, gas: int) -> None:
         job_key = job_key_of(entry.call)
         if job_key is None:
-            self._new_batch(limit).add(entry.id, limit, gas)
+            self._new_batch(max_size).add(entry.id, max_size, gas)
             return
         candidates = self.open_batches[type(entry.call)]
-        batch = self._newest_that_accepts(candidates, job_key, limit, gas)
+        batch = self._newest_that_accepts(candidates, job_key, max_size, gas)
         if batch is None:
-            batch = self._new_batch(limit)
+            batch = self._new_batch(max_size)
             candidates.append(batch)
-        batch.add(entry.id, limit, gas)
+        batch.add(entry.id, max_size, gas)
         self.last_position[job_key] = batch.position
-        if batch.remaining_calls < 1 or batch.remaining_gas < gas:
+        # Calls of one type use similar amounts of gas. If another call like this one does not fit,
+        # the batch is not a candidate for later calls.
+        if batch.is_full or batch.remaining_gas < gas:
             candidates.remove(batch)
 
-    def _new_batch(self, limit: int) -> _Batch:
-        batch = _Batch(
-            position=len(self.batches), remaining_calls=limit, remaining_gas=self.gas_limit
-        )
+    def _new_batch(self, max_size: int) -> _Batch:
+        batch = _Batch(position=len(self.batches), max_size=max_size, remaining_gas=self.gas_limit)
         self.batches.append(batch)
         return batch
 
     def _newest_that_accepts(
-        self, candidates: list[_Batch], job_key: JobKey, limit: int, gas: int
+        self, candidates: list[_Batch], job_key: JobKey, max_size: int, gas: int
     ) -> _Batch | None:
         """Return the newest batch that accepts a call and is after the job's previous call."""
         previous = self.last_position.get(job_key, -1)
         for batch in reversed(candidates):
             if batch.position <= previous:
                 return None
-            if batch.accepts(limit, gas):
+            if batch.accepts(max_size, gas):
                 return batch
         return None

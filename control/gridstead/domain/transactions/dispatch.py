@@ -6,7 +6,7 @@ if one of these transactions succeeded. It is sent if one of them may still be m
 is queued.
 
 A nonce is *open* until one of its transactions has enough confirmations. A *nonce gap* is an open
-nonce without a transaction that may be mined, below a nonce that has one. It blocks all
+nonce without a transaction that may be mined, below a nonce that has one. A gap blocks all
 transactions with higher nonces, so the sender fills the gap with an empty transaction. A withdrawn
 transaction does not fill a gap.
 

@@ -45,7 +45,7 @@ def _objection_to_expiry(call: Expire, job: Job) -> str:
 
 
 def _objection_of_provider_call(call: Call, job: Job) -> str:
-    """Return the objection to a provider's call about a hot job that is matched to it."""
+    """Return the objection to a provider's call about a hot job that is matched to the provider."""
     if isinstance(call, Refuse) and job.state is JobState.RUNNING:
         return f"the job is {job.state.name}"
     if isinstance(call, Settle) and _would_lose_its_bill(call, job):

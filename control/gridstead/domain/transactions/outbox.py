@@ -182,8 +182,8 @@ class ChainView:
         gas_limit: The gas limit of the newest block.
         gas: The maximum gas that a call adds to a batch, by entry id. 0 if the call is never in a
             batch with others.
-        refusals: The last refusal of a transaction with the call, by entry id. Only refusals since
-            the start of this process.
+        refusals: By entry id, the last refusal of a transaction that contained the entry's call.
+            Only refusals since the start of this process.
         cleared: Ids of the entries that may be sent to the node now. None if the objections have
             not been checked yet.
     """

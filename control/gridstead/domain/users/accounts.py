@@ -13,7 +13,7 @@ from gridstead.domain.supervisor.submission import GridUser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletRange:
-    """The range of the uids of wallet users, with both ends, and their group."""
+    """The uids of wallet users, from ``first_uid`` to ``last_uid``, and the gid of their group."""
 
     first_uid: int = 200_001
     last_uid: int = 999_999

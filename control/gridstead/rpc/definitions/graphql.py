@@ -69,7 +69,7 @@ def graphql_server(*, host: str, port: int, tls: TlsFiles, service: GraphqlServi
 
     Args:
         host: Address to listen on.
-        port: Port to listen on; 0 for a free one.
+        port: Port to listen on. 0 selects a free port.
         tls: Certificate and key of the server.
         service: The functions and limits of the server.
     """
@@ -172,7 +172,7 @@ def _exceeded_limit(body: bytes) -> str | None:
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return the request's body, or None if it is too large. Then the rest is not read."""
+    """Return the body of a request. If the body is too large, stop reading and return None."""
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -111,7 +111,7 @@ class Requests:
             self._schema,
             request,
             context_value=charge,
-            introspection=True,  # a validation rule refuses it, with a message of GraphQL
+            introspection=True,  # if it is not allowed, a validation rule refuses it
             query_parser=self._parse,
             query_validator=self._validate,
             validation_rules=self._rules,

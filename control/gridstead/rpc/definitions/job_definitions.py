@@ -55,7 +55,7 @@ class SBatchServer:
     """The server.
 
     Args:
-        address: ``host:port`` to listen on; port 0 selects a free one.
+        address: ``host:port`` to listen on. Port 0 selects a free port.
         tls: Certificate and key of the server.
         challenge: Returns a challenge for the address of a wallet. If the address is empty, any
             wallet may use the challenge.

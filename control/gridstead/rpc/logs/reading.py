@@ -167,10 +167,12 @@ def status_of(err: GridsteadError) -> grpc.StatusCode:
 
 
 def _as_chunks(stored: StoredChunk) -> Iterable[ReadResponse]:
+    """Yield one response with all lines of a chunk."""
     yield _response(stored, stored.chunk.data, line=stored.first_line, resume=stored.end)
 
 
 def _as_lines(stored: StoredChunk) -> Iterable[ReadResponse]:
+    """Yield a response for each line of a chunk, or several responses for a very long line."""
     lines = to_lines(stored.chunk.data)
     for number, line in enumerate(lines, stored.first_line):
         is_last = number == stored.first_line + len(lines) - 1

@@ -64,7 +64,7 @@ class LoggerServer:
     """The server.
 
     Args:
-        address: ``host:port`` to listen on; port 0 selects a free one.
+        address: ``host:port`` to listen on. Port 0 selects a free port.
         tls: Certificate and key of the server.
         service: The service to call.
         web: The address for browsers; None if browsers are not served.

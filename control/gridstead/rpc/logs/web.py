@@ -36,9 +36,9 @@ from gridstead.rpc.tls import TlsFiles
 
 MAX_CONNECTIONS = 1000
 MAX_BODY_BYTES = 16 * 1024  # a request has a name and a signature
-BODY_S = 10.0
+BODY_S = 10.0  # time in which the body of a request must arrive
 MAX_STREAM_S = 3600.0  # after that, the page sends a new request with its last position
-PREFLIGHT_S = 600
+PREFLIGHT_S = 600  # how long a browser caches the answer to a CORS preflight request
 
 _PATH = "/logger.v1alpha1.LoggerAPI/"
 _BINARY, _TEXT = "application/grpc-web", "application/grpc-web-text"
@@ -68,7 +68,7 @@ class Web:
 
     Attributes:
         host: Address to listen on.
-        port: Port to listen on; 0 for a free one.
+        port: Port to listen on. 0 selects a free port.
         origins: Origins of the pages that may call, such as ``https://portal.example``.
     """
 
@@ -211,6 +211,7 @@ def _parse(message_type: type[RequestMessage], body: bytes, *, is_text: bool) ->
     """Return the message of a request. In text mode, the body is one or more base64 texts."""
     try:
         data = _from_text(body) if is_text else body
+        # The first byte has the flags: 0 for an uncompressed message.
         size = int.from_bytes(data[1:_HEADER_BYTES])
         if data[:1] != b"\0" or len(data) != _HEADER_BYTES + size:
             raise InvalidInput("the request is not exactly one uncompressed message")

@@ -25,7 +25,7 @@ from gridstead.ports import Cursor, Ledger
 log = structlog.get_logger()
 
 BLOCKS_PER_READ = 1000
-# Pruning nodes keep the state of the newest 128 blocks. They do not survive a reorg of 64 blocks.
+# A pruning node keeps the state of the newest 128 blocks. A reorg of 64 blocks breaks such a node.
 STATE_KEPT_BLOCKS = 64
 
 
@@ -34,9 +34,11 @@ class Follower:
 
     Args:
         ledger: The chain.
-        cursor: The last block that was read. It must live as long as the consumer's store.
+        cursor: Stores the last block that was read. It must be kept as long as the consumer's
+            store.
         start: First block to read if the cursor is empty or none of its blocks is on the chain.
-        confirmations: How many blocks must follow a job's end before the consumer may forget it.
+        confirmations: How many blocks must follow a job's end before the consumer may forget the
+            job.
         blocks_per_read: How many blocks one request covers.
     """
 
@@ -104,20 +106,22 @@ class Follower:
         """
         history = self._cursor.history()
         is_forked = False
-        for saved in history:
-            if saved.number > head.number:
+        for saved_block in history:
+            if saved_block.number > head.number:
                 continue  # a server that lags does not have the block yet
-            canonical = head if saved.number == head.number else self._ledger.block(saved.number)
-            if canonical is None or canonical.hash != saved.hash:
+            canonical: Block | None = head
+            if saved_block.number != head.number:
+                canonical = self._ledger.block(saved_block.number)
+            if canonical is None or canonical.hash != saved_block.hash:
                 is_forked = True
                 continue
             if not is_forked:
-                return saved.number
+                return saved_block.number
             log.warning(
-                "chain_reorganised", block=saved.number, reason=f"was at {history[0].number}"
+                "chain_reorganised", block=saved_block.number, reason=f"was at {history[0].number}"
             )
-            if history[0].number - saved.number <= self._confirmations:
-                return saved.number
+            if history[0].number - saved_block.number <= self._confirmations:
+                return saved_block.number
             reason = f"the reorg may be deeper than {self._confirmations} blocks"
             log.warning("chain_read_again", block=self._start, reason=reason)
             return self._start - 1

@@ -183,7 +183,8 @@ class JobDefinitions:
             "logged": workflow.enable_logging,
             "secrets": workflow_secrets,
         }
-        # Without logging, both scripts would be equal. A workflow with secrets needs its secrets.
+        # Old supervisors get this script. It is stored only if the workflow is logged, because the
+        # two scripts are otherwise equal, and only if the workflow can run without secrets.
         if workflow.enable_logging and not workflow_secrets:
             record["script_without_secrets"] = render(
                 workflow, secrets_beside=False, paths=self._script_paths
@@ -305,7 +306,7 @@ class JobDefinitions:
             raise NotAllowed("the challenge was used before")
 
     def _matched_job(self, request: ScriptRequest) -> Job:
-        """Return the job of a request in a state after PENDING.
+        """Return the job of a request, if the job is not PENDING any more.
 
         An old supervisor sends its request as soon as its own chain node has the match, and fails
         the job if this service's chain node lags. For an old supervisor, this method therefore

@@ -125,24 +125,24 @@ class ScriptKeeper:
         A job that is not on the chain counts as ended after two sweeps in a row: an endpoint may
         have several servers, and one of them may lag.
         """
-        missing: set[ScriptUse] = set()
+        missing_uses: set[ScriptUse] = set()
         uses = self._store.uses()
         head = self._ledger.head()
         for first in range(0, len(uses), JOBS_PER_READ):
             page = uses[first : first + JOBS_PER_READ]
             jobs = self._ledger.jobs([use.job_id for use in page], at_block=head)
-            ended: list[ScriptUse] = []
+            ended_uses: list[ScriptUse] = []
             for use in page:
                 job = jobs.get(use.job_id)
                 if job is None or is_missing(use, job):
-                    missing.add(use)
+                    missing_uses.add(use)
                     if use in self._missing_uses:
-                        ended.append(use)
+                        ended_uses.append(use)
                 elif job.state in COLD:
-                    ended.append(use)
-            if ended:
-                self._store.release(ended, ends_at=now + self._retention.after_end_s)
-        self._missing_uses = missing
+                    ended_uses.append(use)
+            if ended_uses:
+                self._store.release(ended_uses, ends_at=now + self._retention.after_end_s)
+        self._missing_uses = missing_uses
 
     def _reseal(self) -> None:
         count = 0

@@ -118,11 +118,11 @@ class MetaScheduler:
 
         If a call cannot be stored, the next tick repeats it. Other calls are not delayed.
         """
-        requested: set[tuple[JobKey, int]] = set()
+        requested_expiries: set[tuple[JobKey, int]] = set()
         for job in jobs:
             if self._is_due(job, head, timeouts) and self._request_expiry(job):
-                requested.add((job.job_key, job.state_block))
-        self._requested_expiries = requested
+                requested_expiries.add((job.job_key, job.state_block))
+        self._requested_expiries = requested_expiries
         state_blocks = {job.state_block for job in jobs}
         for block in self._block_times.keys() - state_blocks:
             del self._block_times[block]

@@ -18,7 +18,8 @@ from gridstead.ports import Clock, CompletionSpool, MungeOpener, ReportStore
 RETENTION_S = 86_400
 DELETION_INTERVAL_S = 3_600
 LOG_INTERVAL_S = 60
-# Per node. So a job that floods the agent with reports suppresses only the reports of its own node.
+# Each node has its own limits. A job that floods the agent with reports suppresses only the reports
+# of its own node.
 MAX_RATE_PER_S = 200.0
 BURST = 1_000.0
 

@@ -88,7 +88,7 @@ class Submitter:
     def _admit(self, actions: Sequence[Submit]) -> list[tuple[Submit, GridUser]]:
         """Return the jobs whose gate is open, each with its user.
 
-        The check stops at the first gate that does not answer.
+        The loop ends at the first check of a gate that gets no answer.
         """
         users: dict[str, GridUser | None] = {}
         admitted = []

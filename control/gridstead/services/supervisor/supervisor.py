@@ -157,7 +157,8 @@ class Supervisor:
         block: Block | None = None
         if job.state is JobState.SCHEDULED:
             block = self._ports.ledger.block(job.state_block)
-        # If the block of the claim is unknown, the time of the request is early enough.
+        # Slurm jobs from before the claim do not belong to the job. If the block of the claim is
+        # unknown, the time of the customer's request is used, which is earlier than the claim.
         claimed_at = block.timestamp if block else job.submitted_at
         return JournalEntry(job_key=job.job_key, kind=EntryKind.CLAIMED, occurred_at=claimed_at)
 
@@ -255,14 +256,14 @@ class Supervisor:
         if not 0 <= age_s < FULL_ACCOUNTING_INTERVAL_S:
             memory.last_full_accounting_at = now
             return list(memory.records.by_job_key)
-        alive: set[JobKey | None] = set()
+        live_job_keys: set[JobKey | None] = set()
         if live_sample is not None:
             reported_ends = _ended_attempts(memory.reports)
             for attempt in live_sample.attempts:
                 has_ended = (attempt.slurm_job_id, attempt.uid) in reported_ends
                 if attempt.is_alive and not has_ended:
-                    alive.add(attempt.job_key)
-        return [job_key for job_key in memory.records.by_job_key if job_key not in alive]
+                    live_job_keys.add(attempt.job_key)
+        return [job_key for job_key in memory.records.by_job_key if job_key not in live_job_keys]
 
     def _pull_reports(self) -> None:
         """Fetch all new reports of Slurm's plugins, and forget reports that are older than a day.

@@ -45,7 +45,7 @@ class OutboxSnapshot:
         entries: Open entries, oldest first.
         transactions: Transactions of open nonces, sorted by nonce and then by age.
         waiting: The pending transactions that this process sent, by hash.
-        refusals: The last refusal of a transaction with the entry's call, by entry id.
+        refusals: By entry id, the last refusal of a transaction that contained the entry's call.
     """
 
     entries: tuple[OutboxEntry, ...]
@@ -145,24 +145,24 @@ class ChainViewReader:
         self, transactions: Collection[Transaction], head: Block, nonce_at_head: int
     ) -> dict[str, Receipt]:
         """Return the receipts of mined transactions. Only new receipts are requested."""
-        cached = {} if self._is_reorganised else self._receipts
+        cached_receipts = {} if self._is_reorganised else self._receipts
         receipts: dict[str, Receipt] = {}
         to_check: dict[str, Receipt] = {}
         to_request: list[str] = []
         for transaction in transactions:
-            tx = transaction.hash
-            if tx in cached:
-                receipts[tx] = cached[tx]
-                if head.number - cached[tx].block >= self._confirmations:
-                    to_check[tx] = cached[tx]
+            tx_hash = transaction.hash
+            if tx_hash in cached_receipts:
+                receipts[tx_hash] = cached_receipts[tx_hash]
+                if head.number - cached_receipts[tx_hash].block >= self._confirmations:
+                    to_check[tx_hash] = cached_receipts[tx_hash]
             elif transaction.nonce < nonce_at_head:
-                to_request.append(tx)
+                to_request.append(tx_hash)
         if to_request:
             new_receipts = dict(self._account.receipts(to_request))
             receipts |= new_receipts
             to_check |= new_receipts
-        for tx in self._receipts_of_other_forks(to_check, head):
-            del receipts[tx]
+        for tx_hash in self._receipts_of_other_forks(to_check, head):
+            del receipts[tx_hash]
         return receipts
 
     def _receipts_of_other_forks(self, receipts: Mapping[str, Receipt], head: Block) -> list[str]:
@@ -171,11 +171,11 @@ class ChainViewReader:
         for number in {receipt.block for receipt in receipts.values()}:
             if number <= head.number:
                 block_hashes[number] = self._block(number).hash
-        forked: list[str] = []
-        for tx, receipt in receipts.items():
+        forked_hashes: list[str] = []
+        for tx_hash, receipt in receipts.items():
             if block_hashes.get(receipt.block) != receipt.block_hash:
-                forked.append(tx)
-        return forked
+                forked_hashes.append(tx_hash)
+        return forked_hashes
 
     def _objections(self, calls: Mapping[int, Call], at_block: Block) -> dict[int, str]:
         """Return the objections to the calls in the state of a block, by entry id."""

@@ -7,10 +7,10 @@ meta-scheduler calls ``Outbox.put_all``. ``Sender.tick`` reads the open calls.
 A transaction is stored before it is sent to the node. After a crash on any line, a call is
 therefore either still queued, or part of a signed transaction that the next tick sends.
 
-``domain.transactions.dispatch.plan_transactions`` decides what to do. It runs twice in a tick. The
-first plan determines the calls that would be sent. Then the chain is read for objections to these
-calls, and the second plan takes the objections into account. All transactions of a tick are stored
-in one write and sent to the node in one batch.
+``domain.transactions.dispatch.plan_transactions`` decides what to do. A tick calls this function
+twice. The first plan determines the calls that would be sent. Then the chain is read for objections
+to these calls, and the second plan takes the objections into account. All transactions of a tick
+are stored in one write and sent to the node in one batch.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Sender:
         return tuple(entry for entry in entries if not _backs_off(entry, active_keys))
 
     def _back_off(self, entry: OutboxEntry) -> None:
-        """Start a backoff of the entry's key. It is twice as long as the last one."""
+        """Start a backoff of the entry's key, which is twice as long as the key's last backoff."""
         key = _backoff_key(entry)
         length_s = FIRST_BACKOFF_S
         if key in self._backoffs:
@@ -175,9 +175,10 @@ class Sender:
         if view.receipts.keys() & self._waiting.keys():
             self._failpoint("receipt_seen")
         # If a reorg removes a mined transaction from the chain, it is sent again at once.
-        unmined = {transaction.hash for transaction in view.transactions} - view.receipts.keys()
-        for tx in self._waiting.keys() - unmined:
-            del self._waiting[tx]
+        open_hashes = {transaction.hash for transaction in view.transactions}
+        unmined_hashes = open_hashes - view.receipts.keys()
+        for tx_hash in self._waiting.keys() - unmined_hashes:
+            del self._waiting[tx_hash]
         self._adjust_waiting_times(view.now, view.head)
 
     def _adjust_waiting_times(self, now: int, head: int) -> None:
@@ -192,8 +193,8 @@ class Sender:
             if last_height == head:
                 time_without_block_s = max(0, now - last_time)
         self._last_head = (now, head)
-        for tx, waiting in self._waiting.items():
-            self._waiting[tx] = replace(
+        for tx_hash, waiting in self._waiting.items():
+            self._waiting[tx_hash] = replace(
                 waiting,
                 since=min(now, waiting.since + time_without_block_s),
                 last_sent_at=min(now, waiting.last_sent_at),
@@ -258,7 +259,9 @@ class Sender:
 
     def _reject(self, account_name: str, entry_ids: tuple[int, ...], reason: str) -> None:
         state = SendState.REJECTED
-        changes = [EntryChange(entry_id=i, state=state, reason=reason) for i in entry_ids]
+        changes = [
+            EntryChange(entry_id=entry_id, state=state, reason=reason) for entry_id in entry_ids
+        ]
         self._ports.transactions.record(account_name, changes=changes, withdrawn=(), closed=())
         _log_changes(changes)
 
@@ -346,8 +349,9 @@ class Sender:
         refused in a batch of its own is rejected and backs off.
 
         A refused transaction is not withdrawn in two cases: if it has no calls, or if the node has
-        accepted a transaction of its nonce, which may still be mined. It is then sent again. If the
-        node continues to refuse it, an empty transaction replaces it after a while.
+        accepted a transaction of its nonce, which may still be mined. The refused transaction is
+        then sent again. If the node continues to refuse it, an empty transaction replaces it after
+        a while.
         """
         entries = {entry.id: entry for entry in view.entries}
         sent_nonces: set[int] = set()

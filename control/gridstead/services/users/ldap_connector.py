@@ -49,7 +49,7 @@ class LdapConnector:
 
     def _reconcile(self) -> None:
         """Compare all events with the directory and create the missing users."""
-        required: set[str] = set()
+        required_addresses: set[str] = set()
         head = self._ledger.head()
         for first in range(self._start, head.number + 1, BLOCKS_PER_READ):
             last = first + BLOCKS_PER_READ - 1
@@ -58,9 +58,9 @@ class LdapConnector:
                 raise ChainUnavailable(
                     f"could not read block {last}", detail="the chain has become shorter"
                 )
-            required |= customers(self._ledger.events(first=first, end=end))
-        self._ensure(missing(required, self._directory.users()))
-        log.info("directory_reconciled", block=head.number, users=len(required))
+            required_addresses |= customers(self._ledger.events(first=first, end=end))
+        self._ensure(missing(required_addresses, self._directory.users()))
+        log.info("directory_reconciled", block=head.number, users=len(required_addresses))
 
     def _create_customers(self, events: Iterable[ChainEvent]) -> None:
         self._ensure(sorted(customers(events)))

@@ -119,10 +119,10 @@ def fund(
         The addresses of the wallets that received coins.
     """
     sender = DirectSender(node, load_wallet(*admin))
-    poor = [address for address in addresses if _balance(node, address) < minimum]
-    for address in poor:
+    underfunded_addresses = [address for address in addresses if _balance(node, address) < minimum]
+    for address in underfunded_addresses:
         sender.transfer(address, amount)
-    return tuple(poor)
+    return tuple(underfunded_addresses)
 
 
 def _balance(node: Node, address: str) -> int:
