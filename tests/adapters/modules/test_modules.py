@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules from a real git server, also from hostile repositories."""
+"""The adapter that fetches modules, with a real git server and with hostile repositories."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LARGE_FILES = {"large-1": os.urandom(1_500_000), "large-2": os.urandom(1_500_000
 
 
 class TestRefs:
-    def test_source_without_a_ref_is_the_default_branch(self, repository, modules):
+    def test_source_without_a_ref_uses_the_default_branch(self, repository, modules):
         repository.commit({"module.yaml": "newest"})
 
         assert modules.text("me/greet") == "newest"
@@ -156,23 +156,23 @@ class TestHostileRepositories:
         assert "inner" not in " ".join(server.requested)
 
     def test_hooks_and_filters_do_not_run(self, repository, modules, tmp_path):
-        file_of_hooks = tmp_path / "owned"
+        created_file = tmp_path / "created"  # by a hook or a filter that runs
         for hook in ("post-checkout", "reference-transaction", "post-merge"):
             (repository.root / ".git/hooks").mkdir(exist_ok=True)
             file = repository.root / ".git/hooks" / hook
-            file.write_text(f"#!/bin/sh\ntouch {file_of_hooks}\n")
+            file.write_text(f"#!/bin/sh\ntouch {created_file}\n")
             file.chmod(0o755)
         repository.commit({
             ".gitattributes": "* filter=evil\n",
-            ".gitconfig": f'[filter "evil"]\nsmudge = touch {file_of_hooks}\n',
+            ".gitconfig": f'[filter "evil"]\nsmudge = touch {created_file}\n',
         })  # fmt: skip
-        file_of_hooks.unlink(missing_ok=True)  # the commit has run the hooks
+        created_file.unlink(missing_ok=True)  # The commit itself may have run the hooks.
 
         assert modules.text("me/greet") == MODULE
-        assert not file_of_hooks.exists()
+        assert not created_file.exists()
 
     def test_large_files_of_a_repository_are_not_fetched(self, repository, modules):
-        """The adapter asks the server to omit large files, with a filter of git."""
+        """The adapter uses a filter of git: it asks the server to omit large files."""
         repository.commit(LARGE_FILES)
         repository.git("config", "uploadpack.allowFilter", "true")
 
@@ -243,7 +243,7 @@ class TestCache:
         commit = repository.git("rev-parse", "HEAD")
         modules.text(f"me/greet@{commit}")
         request_count = len(server.requested)
-        clock.advance(10**7)
+        clock.advance(10**7)  # longer than any lifetime in the cache
 
         assert modules.text(f"me/greet@{commit}") == MODULE
         assert len(server.requested) == request_count
@@ -254,10 +254,10 @@ class TestCache:
                 modules.text("me/greet@v1")
         request_count = len(server.requested)
         repository.git("tag", "v1")
-        clock.advance(31)
+        clock.advance(31)  # longer than the lifetime of a refusal
 
         assert modules.text("me/greet@v1") == MODULE
-        assert request_count <= 2
+        assert request_count <= 2  # for three calls
 
     def test_unavailable_module_is_not_cached(self, repository, modules, server):
         server.unavailable = True

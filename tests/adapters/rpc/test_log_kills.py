@@ -115,7 +115,7 @@ def wait_for_last_lines(logger, log, owner, job):
 
 
 def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
-    """The writer acknowledges a line by copying it. On a cluster, the copy is Slurm's output file."""
+    """The writer acknowledges a line by copying it. On a cluster, it copies to Slurm's output."""
     logger = LoggerProcess(tmp_path)
     logger.start()
     logger.wait()
