@@ -108,7 +108,7 @@ def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, reade
 class TestOpenFileAndNewRevision:
     """The kernel has one copy of a file's content and size, so an open file must not change.
 
-    ``open`` returns the number of the handle, and whether the content is the same as before.
+    ``open`` returns the number of a handle, and whether the content is that of the last ``open``.
     """
 
     def test_an_open_file_does_not_change_until_every_handle_is_closed(

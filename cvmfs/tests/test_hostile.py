@@ -19,6 +19,7 @@ INVALID_HASHES = ["../../../etc/passwd", "0" * 41, ""]
 def check_written_paths(folder):
     """Check that nothing was written outside the replica."""
     yield
+    # Paths are setup-NUMBER/replicas/NAME/... with the name of a repository.
     for path in folder.rglob("replicas/**/*"):
         assert path.relative_to(folder).parts[2] in {".state", "software.example.org"}
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pulls: complete pulls, interrupted pulls, and two pulls at the same time.
 
-A pull copies the newest revision from a Stratum 0 to a replica. publisher.py explains the letters
-at the end of paths.
+A pull copies the newest revision from a Stratum 0 to a replica. The last character of an object's
+path is its kind, which publisher.py explains.
 """
 
 from __future__ import annotations
@@ -173,7 +173,8 @@ class TestInterrupted:
         replica_setup.replica().snapshot()
         old_manifest = replica_setup.served_file()
         replica_setup.publisher.publish(NEWER)
-        write, writes_left = disk.write_part, [3]
+        write = disk.write_part
+        writes_left = [3]  # a list, so that the function below can change it
 
         def write_until_full(folder, pieces):
             writes_left[0] -= 1

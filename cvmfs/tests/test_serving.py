@@ -136,6 +136,7 @@ def test_a_path_that_is_neither_an_object_nor_a_signed_file_is_not_found(server,
         connection.sendall(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
         answer = connection.makefile("rb").read()
 
+    # The first line is: HTTP/1.1 404 Not Found
     assert answer.split(b" ", 2)[1] == b"404"
     assert b"root:" not in answer  # the start of /etc/passwd
 

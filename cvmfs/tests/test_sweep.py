@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps, which remove the objects that no retained revision contains.
 
-The served revision, tagged revisions and recently superseded revisions are retained. publisher.py
-explains the letters at the end of paths.
+The served revision, tagged revisions and recently superseded revisions are retained. The last
+character of an object's path is its kind, which publisher.py explains.
 """
 
 from __future__ import annotations
@@ -132,12 +132,12 @@ def test_nothing_is_removed_when_a_catalog_cannot_be_read(two_revisions):
     assert replica_setup.objects() == first | second
 
 
-def replace_by_directory(file):
+def replace_with_directory(file):
     file.unlink()
     file.mkdir()
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, replace_by_directory])
+@pytest.mark.parametrize("damage", [Path.unlink, replace_with_directory])
 def test_a_catalog_that_cannot_be_opened_is_reported_as_incomplete(two_revisions, damage):
     replica_setup, first, second = two_revisions
     replica_setup.clock.seconds += KEEP_S
@@ -147,7 +147,7 @@ def test_a_catalog_that_cannot_be_opened_is_reported_as_incomplete(two_revisions
     with pytest.raises(RepositoryIncomplete) as failure:
         replica_setup.replica().sweep()
 
-    # The message contains the hash and the letter: data/12/34...C is 1234...C.
+    # The message contains the hash with the kind. For data/12/34...C that is 1234...C.
     assert catalog.removeprefix("data/").replace("/", "") in str(failure.value)
     assert "snapshot --check" in failure.value.hint
     # The sweep removed nothing else.

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signed files and objects that a pull refuses. The served revision then does not change."""
+"""Signed files and objects that a pull refuses. The served revision then does not change.
+
+A signed file has text lines, a line ``--``, a line with the hash of the text, and the signature of
+this hash.
+"""
 
 from __future__ import annotations
 

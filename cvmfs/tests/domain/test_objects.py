@@ -298,7 +298,7 @@ def test_the_current_revision_may_be_pulled_again_without_a_change():
 
 def test_an_older_revision_may_become_current_again():
     state = ReplicaState()
-    for now, number in enumerate((1, 2, 1)):
+    for now, number in enumerate((1, 2, 1)):  # at the times 0, 1 and 2
         state = make_current(state, revision(number), now=now)
 
     assert superseded_times(state) == [(2, 2), (1, None)]

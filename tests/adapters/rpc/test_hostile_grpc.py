@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random faulty gRPC requests, some with malformed bytes. The server stores nothing for them.
+"""Random faulty gRPC requests. Each request gets a status, and the server stores nothing.
 
 tests/unit/workflow/test_hostile.py, test_hostile_graphql.py and this module together test ten
 thousand workflows and requests.

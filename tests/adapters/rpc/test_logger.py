@@ -198,7 +198,7 @@ class TestOldClients:
     def test_very_long_line_is_split_into_several_responses(
         self, client, owner, clock, responses, service
     ):
-        service._sink._limits = Limits()
+        service._sink._limits = Limits()  # larger than that of the fixture
         client.write(
             access_to(owner.address, clock), [line(b"x" * (MAX_LINE_BYTES + 1)), line(b"y")]
         )

@@ -204,6 +204,7 @@ def test_a_refused_token_is_renewed_once(setup, refusal):
         setup.rest.submit(SUBMISSION)
 
 
+# Numbers in slurm_releases/24.11/rest.toml that mean a rejection.
 @pytest.mark.parametrize("number", [2000, 2002, 2014, 2050, 9202])
 def test_a_refusal_of_slurm_raises_submit_rejected(setup, number):
     content = errors(number)
