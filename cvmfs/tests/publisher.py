@@ -200,17 +200,17 @@ class Publisher:
         return {name: (self.root / name).read_bytes() for name in names}
 
     def write_manifest(self, **fields: str) -> None:
-        """Write a signed manifest. Each keyword is a field of the manifest, one character long."""
+        """Write a signed manifest. Each keyword replaces a field, whose name is one character."""
         values = {
             "C": self.catalog,
-            "B": "1000",
-            "R": hashlib.md5(b"").hexdigest(),
-            "D": "240",
+            "B": "1000",  # size of the catalog
+            "R": hashlib.md5(b"").hexdigest(),  # hash of the path of the root directory
+            "D": "240",  # lifetime in seconds
             "S": str(self.revision),
             "G": "yes" if self.collectable else "no",
             "N": self.name,
             "X": self.store(self.pem, "X"),
-            "T": str(NOW + self.revision),
+            "T": str(NOW + self.revision),  # time of publication
             "M": self.store(b'{"administrator": "nobody"}', "M"),
         }
         if self.tags:

@@ -43,6 +43,8 @@ INVALID_HASHES = [
     "0" * 39 + "\x00", "A" * 40, ZERO + "-md5", ZERO + "C", ZERO + "-rmd160-rmd160", " " + ZERO,
     "\u0660" * 40,
 ]  # fmt: skip
+# Fields of a manifest: C root catalog, B its size, D lifetime in seconds, S revision, N name of the
+# repository, X certificate, T time of publication, G whether old revisions may be removed.
 MANIFEST = {
     "C": ZERO,
     "B": "1",
@@ -53,6 +55,8 @@ MANIFEST = {
     "T": "9",
     "G": "yes",
 }
+# Lines of a whitelist: time of issue, time of expiry, name of the repository, fingerprint of a
+# certificate.
 WHITELIST = [
     "20270101000000",
     "E20270131000000",

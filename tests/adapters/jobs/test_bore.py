@@ -38,6 +38,7 @@ def target():
         def serve():
             connection, _ = listener.accept()
             with connection:
+                # Read until the client closes its sending direction.
                 received = b"".join(iter(lambda: connection.recv(100), b""))
                 connection.sendall(b"heard " + received)
 
@@ -79,7 +80,7 @@ def test_visitor_reaches_the_target(server, program):
     assert answer == b"heard " + b"x" * 300_000
     assert program.stdout.readline() == URL
     assert server.tokens == [TOKEN]
-    assert server.forwards == [("0.0.0.0", 0)]
+    assert server.forwards == [("0.0.0.0", 0)]  # port 0: the server chooses the port
 
 
 @pytest.mark.usefixtures("program")

@@ -202,6 +202,7 @@ class TestPump:
 
     def test_lines_of_two_streams_do_not_mix(self, pumping):
         out_writer, err_writer, read_copy, end = pumping
+        # The pump copies only whole lines.
         for writer, text, copied_text in [
             (out_writer, b"one\n", b"one\n"),
             (err_writer, b"two\nhal", b"two\n"),

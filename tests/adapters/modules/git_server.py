@@ -105,6 +105,7 @@ class Handler(BaseHTTPRequestHandler):
                 "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             },
         )  # fmt: skip
+        # A CGI program prints headers, an empty line and the content.
         head, _, content = result.stdout.partition(b"\r\n\r\n")
         headers = email.message_from_bytes(head)
         status = headers.get("Status", "200 OK")

@@ -148,6 +148,7 @@ class TestHostileRepositories:
         inner_commit = inner.git("rev-parse", "HEAD")
         url = f"https://{server.host}/me/inner"
         repository.commit({".gitmodules": f'[submodule "sub"]\npath = sub\nurl = {url}\n'})
+        # Files of mode 160000 are submodules.
         repository.git("update-index", "--add", "--cacheinfo", f"160000,{inner_commit},sub")
         repository.git("commit", "--quiet", "--message", "sub")
 
@@ -184,7 +185,7 @@ class TestHostileRepositories:
 
         reason = refusal_reason(modules, pack_bytes=500_000)
 
-        assert "repository is larger than 488 KiB" in reason
+        assert "repository is larger than 488 KiB" in reason  # 500,000 bytes
 
     def test_large_file_that_compresses_well_is_refused(self, repository, modules):
         repository.commit({"module.yaml": b"# " + b"x" * 50_000_000})

@@ -276,7 +276,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changes", "status"),
         [
-            ({"signer": Wallet()}, UNAUTHENTICATED), ({"now": 1000}, UNAUTHENTICATED),  # too old
+            ({"signer": Wallet()}, UNAUTHENTICATED),  # not the owner
+            ({"now": 1000}, UNAUTHENTICATED),  # too old
             ({"log_identity": "../x"}, INVALID_ARGUMENT),
         ],
     )  # fmt: skip
