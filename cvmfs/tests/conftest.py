@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A publisher, its web server, and replicas in a temporary folder."""
+"""Fixtures of the CVMFS tests: a publisher, its web server, and replicas in a temporary folder.
+
+The web server of the publisher is the Stratum 0. A *replica* is a copy of its repository. A *pull*
+copies the newest revision to the replica.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ class ManualClock:
 
 @dataclass
 class ReplicaSetup:
-    """A Stratum 0 and the folder of its replica."""
+    """A Stratum 0 and the folder of its replica. ``key`` is the file of the public master key."""
 
     publisher: Publisher
     stratum0: Stratum0
@@ -77,7 +81,7 @@ class ReplicaSetup:
         return {str(path.relative_to(self.folder)) for path in (self.folder / "data").glob("??/*")}
 
     def served_file(self, name=".cvmfspublished") -> bytes | None:
-        """Return a file of the replica. None if it does not exist."""
+        """Return the content of a file of the replica, or None if the file does not exist."""
         file = self.folder / name
         return file.read_bytes() if file.is_file() else None
 
@@ -100,7 +104,7 @@ def keys():
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder in memory, where a sync takes no time."""
+    """A folder in memory, where fsync takes no time."""
     memory = Path("/dev/shm")
     parent = memory if memory.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="gs-cvmfs-", dir=parent) as name:
@@ -109,7 +113,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def new_setup(folder, keys) -> Iterator[Callable[..., ReplicaSetup]]:
-    """Creates a publisher with its web server and replica."""
+    """A function that creates a publisher with its web server and an empty replica."""
     setups: list[ReplicaSetup] = []
 
     def make(**publisher_fields) -> ReplicaSetup:

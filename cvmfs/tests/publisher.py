@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A publisher that writes real signed CVMFS repositories in the format of a Stratum 0.
 
-A tree is a dictionary. Its values are bytes (a file), dictionaries (directories), or instances of
-the classes below.
+A *tree* describes the files of a revision. A tree is a dictionary from names to bytes (a file),
+dictionaries (directories) or instances of the classes below. A *catalog* is the database that lists
+the files of a directory. An *object* is a stored file, named by the hash of its content. The last
+character of its path is the kind: C for a catalog, H for a history of tags, M for metainfo, P for a
+piece of a large file, X for a certificate. A small file has none.
 """
 
 from __future__ import annotations
@@ -27,8 +30,9 @@ NOW = 1_800_000_000
 DAY_S = 86_400
 CHUNK_BYTES = 16 * 1024
 
+# Flags of a row in a catalog. TRANSITION: the content of the directory is in a nested catalog.
 DIRECTORY, TRANSITION, FILE, LINK, NESTED_ROOT, CHUNKED = 1, 2, 4, 8, 32, 64
-PLAIN = 1 << 11
+PLAIN = 1 << 11  # not compressed
 
 SCHEMA = """
 CREATE TABLE catalog (md5path_1 INTEGER, md5path_2 INTEGER, parent_1 INTEGER, parent_2 INTEGER,
@@ -82,7 +86,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class HardLink:
-    """A name of a file with several names. All names with the same group are the same file."""
+    """One of the ``count`` names of a file. All names with the same ``group`` are the same file."""
 
     content: bytes
     group: int
@@ -160,7 +164,7 @@ class Publisher:
     def __post_init__(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
         (self.root / ".cvmfs_master_replica").touch()
-        self.pem, self.der = self._certificate()
+        self.pem, self.der = self._certificate()  # the certificate of the signer
 
     def public_key(self, file: Path) -> Path:
         """Write the public master key to a file and return the file."""
@@ -196,17 +200,17 @@ class Publisher:
         return {name: (self.root / name).read_bytes() for name in names}
 
     def write_manifest(self, **fields: str) -> None:
-        """Write a signed manifest. Each keyword is a field of the manifest, one character long."""
+        """Write a signed manifest. Each keyword replaces a field, whose name is one character."""
         values = {
             "C": self.catalog,
-            "B": "1000",
-            "R": hashlib.md5(b"").hexdigest(),
-            "D": "240",
+            "B": "1000",  # size of the catalog
+            "R": hashlib.md5(b"").hexdigest(),  # hash of the path of the root directory
+            "D": "240",  # lifetime in seconds
             "S": str(self.revision),
             "G": "yes" if self.collectable else "no",
             "N": self.name,
             "X": self.store(self.pem, "X"),
-            "T": str(NOW + self.revision),
+            "T": str(NOW + self.revision),  # time of publication
             "M": self.store(b'{"administrator": "nobody"}', "M"),
         }
         if self.tags:
@@ -217,7 +221,7 @@ class Publisher:
         (self.root / ".cvmfspublished").write_bytes(text + b"--\n" + digest + b"\n" + signature)
 
     def store(self, content: bytes, kind: str = "", *, plain: bool = False) -> str:
-        """Store an object and return its hash."""
+        """Store an object, compressed unless ``plain`` is set, and return its hash."""
         packed = content if plain else zlib.compress(content)
         digest = self.hash(packed)
         path = self.path(digest, kind)
@@ -263,6 +267,7 @@ class Publisher:
         return pem, certificate.public_bytes(serialization.Encoding.DER)
 
     def _catalog(self, tree: Mapping[str, Any], prefix: str) -> str:
+        """Store the catalog and the files of the directory ``prefix``. Return the hash."""
         database = sqlite3.connect(":memory:")
         database.executescript(SCHEMA)
         values = (("revision", str(self.revision)), ("root_prefix", prefix))
@@ -276,6 +281,7 @@ class Publisher:
         return self.store(raw, "C")
 
     def _fill(self, database: sqlite3.Connection, tree: Mapping[str, Any], folder: str) -> None:
+        """Store the files of a directory and add their rows to a catalog."""
         for name, node in tree.items():
             path = f"{folder}/{name}"
             match node:
@@ -293,12 +299,14 @@ class Publisher:
                     self._any_file(database, path, node)
 
     def _any_file(self, database, path: str, node: Any) -> None:
+        """Store a file of any class and add its row."""
         match node:
             case bytes():
                 self._file(database, path, node)
             case WithAttributes():
                 self._file(database, path, node.content, xattr=node.attributes)
             case HardLink():
+                # The upper 32 bits are the group, the lower 32 bits the number of names.
                 self._file(database, path, node.content, links=node.group << 32 | node.count)
             case Chunks():
                 self._chunks(database, path, node.content)
@@ -362,6 +370,7 @@ class Publisher:
         digest=None,
         xattr=None,
     ):
+        # Bits 8 to 10 of the flags are the hash algorithm.
         algorithm = ("", "-rmd160", "-shake128").index(self.suffix) << 8
         parent = _md5(path.rpartition("/")[0]) if path else (0, 0)
         name = path.rpartition("/")[2]

@@ -23,7 +23,13 @@ NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "dat
 
 @dataclass
 class Reader:
-    """A client with a clock, and methods that read files and directories."""
+    """A client, and methods that read files and directories.
+
+    Attributes:
+        client: The client.
+        seconds: A list with one number, the monotonic time of the client. A test can change it.
+        cache: The folder of cached objects.
+    """
 
     client: CvmfsClient
     seconds: list[float]
@@ -41,7 +47,7 @@ class Reader:
             self.client.release(number)
 
     def tree(self, path: str = "") -> dict:
-        """Return everything below a directory, as the publisher's trees represent it."""
+        """Return the files and directories below a directory as a tree, as in publisher.py."""
         return {
             entry.name: self._node(f"{path}/{entry.name}", entry)
             for entry in self.client.entries(path)
@@ -59,7 +65,12 @@ class Reader:
 
 @dataclass
 class Readers:
-    """Creates clients. All clients have the same cache folder."""
+    """Creates clients, which all have the same cache folder.
+
+    Attributes:
+        first_urls: Servers that a client queries before the Stratum 0.
+        closing: What must be closed at the end of the test.
+    """
 
     replica_setup: object
     tls: ssl.SSLContext
@@ -97,7 +108,7 @@ class Readers:
 
 
 def contents_of(tree):
-    """Return the tree with the content of each file in place of the file."""
+    """Return a tree with bytes for each file, and with dictionaries for nested catalogs."""
     match tree:
         case Nested():
             return contents_of(tree.tree)

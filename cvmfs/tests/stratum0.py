@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A web server for a publisher's folder, with faults that a test can set."""
+"""A web server for a publisher's folder. A test can set faults: functions that answer a request."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Stratum0:
         self.released = threading.Event()
         stratum0 = self
 
+        # http.server creates one handler per connection. The class attribute leads to this object.
         class Bound(Handler):
             stratum0: Stratum0
 
@@ -59,7 +60,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_arguments: object) -> None:
-        """Print nothing: clients may disconnect."""
+        """Print nothing, because tests let clients disconnect."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -97,23 +98,23 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def answer_altered(handler: Handler, content: bytes) -> None:
-    """Answer with one bit flipped."""
+    """Send the content with one flipped bit in its first byte."""
     handler.answer(bytes([content[0] ^ 1]) + content[1:])
 
 
 def answer_truncated(handler: Handler, content: bytes) -> None:
-    """Announce the full length and send half of the content."""
+    """Send half of the content with the length of the full content."""
     handler.close_connection = True
     handler.answer(content[: len(content) // 2], length=len(content))
 
 
 def answer_shortened(handler: Handler, content: bytes) -> None:
-    """Send half of the content with a matching length."""
+    """Send half of the content with the length of this half."""
     handler.answer(content[: len(content) // 2])
 
 
 def hang(handler: Handler, _content: bytes) -> None:
-    """Send nothing for a long time."""
+    """Send nothing until the server stops, or for 60 s."""
     handler.stratum0.released.wait(60)
     handler.close_connection = True
 
@@ -136,7 +137,7 @@ def answer_endlessly(handler: Handler, _content: bytes) -> None:
 
 
 def refuse_with(status: int, *, times: int = 1_000_000) -> Fault:
-    """Return a fault that answers a number of requests with a status, and later ones normally."""
+    """Return a fault that answers the first ``times`` requests with an error status."""
     remaining = times
 
     def answer(handler: Handler, content: bytes) -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a client shows. test_mount.py tests the same with a kernel."""
+"""The files and directories of a repository, as a client returns them to the kernel.
+
+These tests call the client directly. In test_mount.py, the kernel calls it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,8 @@ def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
     secret_file, shared_directory = client.entry("/secret"), client.entry("/shared")
     listed_inodes = {entry.inode for entry in client.entries("/data")}
 
-    assert (first_link.links, first_link.inode) == (2, second_link.inode)
+    assert first_link.links == 2
+    assert first_link.inode == second_link.inode
     assert listed_inodes == {first_link.inode, client.entry("/data/large").inode}
     assert (
         stat.S_IMODE(secret_file.mode),
@@ -58,6 +62,7 @@ def test_modes_owners_links_and_inodes_are_as_published(replica_setup, readers):
 
 
 def test_any_part_of_a_large_file_can_be_read(readers):
+    """The file has chunks of 16,384 bytes and a size of 51,200 bytes."""
     client, content = readers().client, bytes(range(256)) * 200
     number, _ = client.open("/data/large")
 
@@ -80,6 +85,7 @@ def test_cached_content_is_not_fetched_again_by_the_same_or_the_next_client(repl
 
     assert reader.tree() == contents_of(TREE)
     assert readers().tree() == contents_of(TREE)
+    # Only the certificate is fetched again.
     assert {path[-1] for path in replica_setup.stratum0.fetched()} == {"X"}
 
 
@@ -91,6 +97,7 @@ def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, reade
 
     reader.client.check_revision()
 
+    # Until then, the client returns the attributes that the kernel may have cached.
     reader.seconds[0] += KERNEL_CACHE_MAX_S
     assert reader.tree() == contents_of(NEWER)
     for path in replica_setup.stratum0.fetched():
@@ -99,7 +106,10 @@ def test_only_the_new_objects_of_a_new_revision_are_fetched(replica_setup, reade
 
 
 class TestOpenFileAndNewRevision:
-    """The kernel has one copy of a file's content and size, so an open file must not change."""
+    """The kernel has one copy of a file's content and size, so an open file must not change.
+
+    ``open`` returns the number of a handle, and whether the content is that of the last ``open``.
+    """
 
     def test_an_open_file_does_not_change_until_every_handle_is_closed(
         self, replica_setup, readers
@@ -134,7 +144,7 @@ class TestOpenFileAndNewRevision:
         client.release(number)
         assert client.entry("/data/large") is None
 
-    def test_a_file_is_opened_with_the_attributes_that_the_kernel_has(self, replica_setup, readers):
+    def test_an_opened_file_has_the_attributes_that_the_kernel_caches(self, replica_setup, readers):
         reader = readers()
         reader.client.entry("/README")
         replica_setup.publisher.publish(NEWER)
@@ -167,7 +177,7 @@ def test_an_altered_object_is_neither_returned_nor_cached(replica_setup, readers
 
 
 class WrongLength(bytes):
-    """Bytes whose length is reported one too large."""
+    """Bytes whose ``len`` is one too large."""
 
     def __len__(self):
         return super().__len__() + 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`gridstead cvmfs` with a real Stratum 0 on the loopback interface."""
+"""The command `gridstead cvmfs`, with a Stratum 0 on the loopback interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEADLINE_S = 20
 
 @dataclass(frozen=True)
 class Completed:
-    """The result of a command."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -34,7 +34,7 @@ class Completed:
 
 @pytest.fixture
 def now(replica_setup):
-    """The current time, with signed files of today: the command uses the clock of the machine."""
+    """The current time. The whitelist is valid at this time, because the command uses the clock."""
     seconds = int(time.time())
     replica_setup.publisher.write_whitelist(issued=seconds - DAY_S)
     return seconds
@@ -56,7 +56,7 @@ def config(replica_setup, now, folder):
 
 @pytest.fixture
 def gridstead(monkeypatch, capsys):
-    """Runs `gridstead cvmfs` with these arguments."""
+    """A function that runs `gridstead cvmfs` with the given arguments."""
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["gridstead", "cvmfs", *map(str, arguments)])
@@ -80,6 +80,7 @@ def test_probe_snapshot_and_status_set_up_a_replica(gridstead, config, replica_s
 
     for result in (probe, snapshot, status_output):
         assert result.code == 0
+    # A probe prints the settings of the repository.
     assert config.read_text().split("[fetch]")[0].endswith(probe.out)
     assert json.loads(snapshot.out)[0]["revision"] == 1
     (status,) = json.loads(status_output.out)
@@ -123,6 +124,7 @@ def test_the_error_for_an_unknown_repository_lists_the_known_ones(gridstead, con
 def test_the_failure_of_one_repository_does_not_stop_the_pull_of_another(
     gridstead, config, replica_setup
 ):
+    # Add a repository before the existing one.
     options, repository = config.read_text().split("[[")
     config.write_text(
         f'{options}[[repositories]]\nname = "other.example.org"\n'
@@ -141,18 +143,18 @@ def test_the_failure_of_one_repository_does_not_stop_the_pull_of_another(
 
 
 @pytest.mark.parametrize(
-    ("setting", "error"),
+    ("key", "setting", "error"),
     [
-        ('name = "software"', "repositories.0.name"),
-        ('name = "../../etc.passwd"', "repositories.0.name"),
-        ('name = "a..b"', "repositories.0.name"),
-        ('nam = "a.b"', "did you mean name?"),
-        ("public_key_files = []", "repositories.0.public_key_files"),
-        ('url = "file:///srv"', "repositories.0.url"),
+        ("name", 'name = "software"', "repositories.0.name"),
+        ("name", 'name = "../../etc.passwd"', "repositories.0.name"),
+        ("name", 'name = "a..b"', "repositories.0.name"),
+        ("name", 'nam = "a.b"', "did you mean name?"),
+        ("public_key_files", "public_key_files = []", "repositories.0.public_key_files"),
+        ("url", 'url = "file:///srv"', "repositories.0.url"),
     ],
 )
-def test_the_error_for_an_invalid_setting_names_the_setting(gridstead, config, setting, error):
-    key = setting.split(" ")[0].replace("nam", "name").replace("namee", "name")
+def test_the_error_for_an_invalid_setting_names_the_setting(gridstead, config, key, setting, error):
+    """The test replaces the line of ``key`` by ``setting``."""
     lines = [setting if line.startswith(key) else line for line in config.read_text().splitlines()]
     config.write_text("\n".join(lines))
 
@@ -163,6 +165,7 @@ def test_the_error_for_an_invalid_setting_names_the_setting(gridstead, config, s
 
 
 def test_a_duplicate_repository_is_refused(gridstead, config):
+    # The settings of the repository are between "[[" and "[fetch]".
     table = config.read_text().split("[[")[1].split("[fetch]")[0]
     config.write_text(f"{config.read_text()}\n[[{table}")
 
@@ -173,6 +176,7 @@ def test_a_duplicate_repository_is_refused(gridstead, config):
 
 
 def test_a_long_pull_prints_its_progress_every_ten_seconds(capsys, monkeypatch):
+    # The second report comes 11 s after the start. The other reports come too soon.
     times = iter([0.0, 5.0, 11.0, 11.0, 12.0])
     monkeypatch.setattr(cli.time, "monotonic", lambda: next(times))
 
@@ -187,7 +191,7 @@ def test_a_long_pull_prints_its_progress_every_ten_seconds(capsys, monkeypatch):
 
 @pytest.fixture
 def signal_handlers():
-    """Restores the signal handlers that a service replaces."""
+    """Restores the signal handlers at the end, because a service replaces them."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
     for number, handler in before.items():
@@ -196,7 +200,7 @@ def signal_handlers():
 
 @pytest.mark.usefixtures("signal_handlers")
 def test_the_service_pulls_and_serves_until_a_signal_stops_it(config, replica_setup, monkeypatch):
-    """The service runs in this process, so that its coverage counts."""
+    """The service runs in this process, so that the coverage of its code is measured."""
     from gridstead.config import load  # noqa: PLC0415
     from gridstead_cvmfs.config import CvmfsSettings  # noqa: PLC0415
     from gridstead_cvmfs.wiring import replica as wiring  # noqa: PLC0415
@@ -234,7 +238,7 @@ def test_the_service_pulls_and_serves_until_a_signal_stops_it(config, replica_se
 
 
 def wait_until(condition):
-    """Wait until a condition holds, or until the deadline; the test's assertions check it later."""
+    """Wait until a condition holds, at most until the deadline. The test makes assertions later."""
     deadline = time.monotonic() + DEADLINE_S
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests of CVMFS use the pytest settings of the whole project."""
+"""The CVMFS tests use the pytest settings of the whole project."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def test_cvmfs_tests_use_the_common_pytest_settings():
-    """Both `.` and `cvmfs` are in the module path, and both have a folder `tests`."""
+    """The module ``tests`` must be the folder of the project, not ``cvmfs/tests``."""
     settings = Path(sys.modules["tests.conftest"].__file__)
 
     assert settings == CHECKOUT / "tests/conftest.py"

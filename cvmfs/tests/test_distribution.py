@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contents of the two wheels, and the command with both wheels installed."""
+"""The contents of the two wheels, and the command `gridstead` when both wheels are installed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ UV = Path(sys.executable).with_name("uv")
 
 
 def uv(*words):
+    """Run uv with these arguments in the checkout."""
     environment = os.environ | {"UV_NO_CACHE": "1"}
     subprocess.run([UV, "--quiet", *words], check=True, cwd=CHECKOUT, env=environment)
 

@@ -19,12 +19,13 @@ INVALID_HASHES = ["../../../etc/passwd", "0" * 41, ""]
 def check_written_paths(folder):
     """Check that nothing was written outside the replica."""
     yield
+    # Paths are setup-NUMBER/replicas/NAME/... with the name of a repository.
     for path in folder.rglob("replicas/**/*"):
         assert path.relative_to(folder).parts[2] in {".state", "software.example.org"}
 
 
 def publish_catalog(replica_setup, *statements, script=SCHEMA):
-    """Publish a revision whose root catalog contains the given rows."""
+    """Publish a revision whose root catalog is the database after these SQL statements."""
     database = sqlite3.connect(":memory:")
     database.executescript(script)
     for statement, values in statements:
@@ -36,13 +37,15 @@ def publish_catalog(replica_setup, *statements, script=SCHEMA):
 
 
 def publish_raw(replica_setup, raw):
+    """Publish a revision whose root catalog has these bytes."""
     replica_setup.publisher.revision += 1
     replica_setup.publisher.write_manifest(C=replica_setup.publisher.store(raw, "C"))
 
 
-def check_refusal(replica_setup, message, **replica):
+def check_refusal(replica_setup, message, **replica_options):
+    """Check that a pull is refused with this message and that nothing is served."""
     with pytest.raises(RepositoryUntrusted, match=message):
-        replica_setup.replica(**replica).snapshot()
+        replica_setup.replica(**replica_options).snapshot()
     assert replica_setup.served_file() is None
 
 
@@ -64,7 +67,7 @@ def test_a_signed_file_that_is_too_large_is_refused(replica_setup):
 
 @pytest.mark.parametrize("invalid_hash", INVALID_HASHES)
 @pytest.mark.parametrize("table", ["nested_catalogs", "bind_mountpoints"])
-def test_a_nested_catalog_without_a_hash_is_refused(replica_setup, table, invalid_hash):
+def test_a_nested_catalog_without_a_valid_hash_is_refused(replica_setup, table, invalid_hash):
     publish_catalog(replica_setup, (f"INSERT INTO {table} VALUES ('/x', ?, 1)", (invalid_hash,)))
 
     check_refusal(replica_setup, "not a content hash")
@@ -88,6 +91,7 @@ def test_a_row_without_a_valid_hash_is_refused(replica_setup, digest):
 
 def test_an_unknown_hash_algorithm_is_refused(replica_setup):
     row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags) VALUES (1, 1, ?, ?)"
+    # Flag 4 is a file. Bits 8 to 10 are the hash algorithm.
     publish_catalog(replica_setup, (row, (b"x" * 20, 4 | 7 << 8)))
 
     check_refusal(replica_setup, "algorithm 7")
@@ -95,6 +99,7 @@ def test_an_unknown_hash_algorithm_is_refused(replica_setup):
 
 def test_an_external_file_is_not_fetched(replica_setup):
     row = "INSERT INTO catalog (md5path_1, md5path_2, hash, flags) VALUES (1, 1, ?, ?)"
+    # Flag 4 is a file. Flag 128 means that its content is on another server.
     publish_catalog(replica_setup, (row, (b"x" * 20, 4 | 128)))
 
     replica_setup.replica().snapshot()
@@ -111,6 +116,7 @@ def test_a_catalog_that_is_not_a_database_is_refused(replica_setup, raw):
 
 @pytest.mark.parametrize("table", ["catalog", "chunks", "nested_catalogs"])
 def test_a_catalog_with_a_view_instead_of_a_table_is_refused(replica_setup, table):
+    # The view has an endless number of rows.
     endless = f"""DROP TABLE {table}; CREATE VIEW {table} AS
                   WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
                   SELECT i AS md5path_1, i AS md5path_2, i AS hash, i AS sha1, 4 AS flags FROM n"""
@@ -154,7 +160,7 @@ def test_catalogs_that_are_nested_too_deep_are_refused(replica_setup, monkeypatc
 
 
 @pytest.mark.parametrize("invalid_hash", INVALID_HASHES)
-def test_a_tag_without_a_catalog_hash_is_refused(replica_setup, invalid_hash):
+def test_a_tag_without_a_valid_hash_is_refused(replica_setup, invalid_hash):
     replica_setup.publisher.tags["evil"] = invalid_hash
     replica_setup.publisher.publish(TREE)
 

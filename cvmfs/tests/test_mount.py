@@ -26,6 +26,7 @@ from gridstead_cvmfs.config import CvmfsClientSettings
 from gridstead_cvmfs.wiring import mount as cvmfs_mount
 
 DEADLINE_S = 20
+# Python code that runs the command line `gridstead`.
 COMMAND = "import sys; sys.argv[0] = 'gridstead'; from gridstead.cli.main import main; main()"
 NEWER = {"README": b"what this is now, and longer\n", "new": b"only now\n", "data": TREE["data"]}
 
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def wait_until(condition):
-    """Wait until a condition holds; fail after the deadline."""
+    """Wait until a condition holds, and fail after the deadline."""
     deadline = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline
@@ -97,7 +98,7 @@ class Mounts:
         return process
 
     def mount(self) -> subprocess.Popen:
-        """Start a mount command and wait until it serves."""
+        """Start a mount command and wait until the repository is mounted."""
         process = self.start()
         wait_until(lambda: os.path.ismount(self.mountpoint) or process.poll() is not None)
         assert process.poll() is None, self.log.read_text()
@@ -125,7 +126,7 @@ def mounts(replica_setup, folder):
 
 
 def test_a_mount_serves_each_revision_until_it_ends(replica_setup, mounts):
-    """All steps use one mount, because a mount takes a second."""
+    """All checks use one mount, because each mount takes a second."""
     publish(
         replica_setup,
         {
@@ -146,7 +147,7 @@ def test_a_mount_serves_each_revision_until_it_ends(replica_setup, mounts):
 
 
 def publish(replica_setup, tree):
-    """Publish a revision with a whitelist of today."""
+    """Publish a revision with a whitelist that is valid now."""
     replica_setup.publisher.publish(tree)
     replica_setup.publisher.write_whitelist(issued=int(time.time()) - DAY_S)
 
@@ -163,7 +164,7 @@ def check_contents(mountpoint):
 
 
 def check_permissions(mountpoint):
-    """Check attributes, that nothing can be written, and that another user is refused."""
+    """Check the attributes of files, that the mount is read-only, and that permissions hold."""
     status = (mountpoint / "secret").stat()
     attributes = (oct(status.st_mode), status.st_uid, status.st_gid, status.st_nlink)
     assert attributes == ("0o100400", 7, 8, 1)
@@ -174,6 +175,7 @@ def check_permissions(mountpoint):
     as_other_user = ["setpriv", "--reuid=99", "--regid=99", "--clear-groups"]
     command = [*as_other_user, "cat", mountpoint / "README", mountpoint / "secret"]
     completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    # The other user can read README but not secret.
     assert (completed.stdout.encode(), completed.returncode) == (TREE["README"], 1)
 
 
@@ -192,7 +194,7 @@ def check_new_revision(replica_setup, mountpoint):
 
 
 def check_altered_object(replica_setup, mounts):
-    """Check that an altered object is EIO, is logged, and is fetched again later."""
+    """Check that reading an altered object fails with EIO and is logged, and later succeeds."""
     replica_setup.stratum0.fault_for_all = answer_altered
     with pytest.raises(OSError) as failure:  # noqa: PT011 - the number is checked below
         (mounts.mountpoint / "bad").read_bytes()
@@ -229,11 +231,12 @@ def test_open_files_remain_readable_during_a_restart(mounts):
 
         assert file.read() == TREE["data"]["large"].content
     assert (mountpoint / "data/large").read_bytes() == TREE["data"]["large"].content
+    # The mount command has a child that serves the file system.
     (server,) = (
         Path(f"/proc/{other_process.pid}/task/{other_process.pid}/children").read_text().split()
     )
     os.kill(int(server), signal.SIGKILL)
-    assert other_process.wait(DEADLINE_S) == 1
+    assert other_process.wait(DEADLINE_S) == 1  # the failure of its child
     assert names(mountpoint) == set()
 
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complete pulls, interrupted pulls, and two pulls at the same time."""
+"""Pulls: complete pulls, interrupted pulls, and two pulls at the same time.
+
+A pull copies the newest revision from a Stratum 0 to a replica. The last character of an object's
+path is its kind, which publisher.py explains.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +36,12 @@ def test_a_new_repository_is_copied_byte_for_byte(new_setup, suffix):
 
     assert replica_setup.is_identical()
     assert result.revision == 1
-    # The certificate came with the signed files.
+    # The certificate is fetched with the signed files and is not counted.
     assert result.fetched == len(replica_setup.publisher.objects()) - 1
 
 
 def without_certificates(paths):
-    """Return the paths of objects that are not certificates, which every pull fetches."""
+    """Return the paths without those of certificates, because every pull fetches a certificate."""
     return {path for path in paths if not path.endswith("X")}
 
 
@@ -77,7 +81,7 @@ def test_an_old_revision_with_a_tag_is_pulled(new_setup):
 
 
 def test_the_status_files_have_the_time_of_the_pull(replica_setup):
-    announcements = []
+    announcements = []  # contents of the file that exists only during a pull
     replica_setup.replica().snapshot(
         report=lambda _: announcements.append(replica_setup.served_file(".cvmfs_is_snapshotting"))
     )
@@ -96,6 +100,7 @@ def test_progress_is_reported_for_every_object(replica_setup):
 
     result = replica_setup.replica().snapshot(report=reports.append)
 
+    # A report has no revision yet.
     assert replace(reports[-1], revision=1) == result
     assert [report.objects for report in reports] == list(range(1, result.objects + 1))
 
@@ -117,18 +122,20 @@ class TestInterrupted:
         old_manifest = replica_setup.served_file()
         root = replica_setup.publisher.publish(NEWER)
         missing_paths = replica_setup.publisher.objects() - replica_setup.objects()
-        last = next(iter(missing_paths - {f"data/{root[:2]}/{root[2:]}C"}))
-        replica_setup.stratum0.faults[last] = refuse_with(503)
+        root_catalog = f"data/{root[:2]}/{root[2:]}C"
+        failing_path = next(iter(missing_paths - {root_catalog}))
+        replica_setup.stratum0.faults[failing_path] = refuse_with(503)
         replica_setup.stratum0.fetched()
         with pytest.raises(RepositoryUnavailable, match="could not fetch"):
             replica_setup.replica(workers=1).snapshot()
-        first = replica_setup.stratum0.fetched() - {last}
+        fetched_before_failure = replica_setup.stratum0.fetched() - {failing_path}
         assert replica_setup.served_file() == old_manifest
 
         replica_setup.stratum0.faults.clear()
         replica_setup.replica().snapshot()
 
-        assert without_certificates(replica_setup.stratum0.fetched() & first) == set()
+        fetched_twice = replica_setup.stratum0.fetched() & fetched_before_failure
+        assert without_certificates(fetched_twice) == set()
         assert replica_setup.is_identical()
 
     def test_the_state_has_the_failure_until_a_pull_succeeds(self, replica_setup):
@@ -164,9 +171,10 @@ class TestInterrupted:
 
     def test_a_full_disk_leaves_the_served_revision_unchanged(self, replica_setup, monkeypatch):
         replica_setup.replica().snapshot()
-        published = replica_setup.served_file()
+        old_manifest = replica_setup.served_file()
         replica_setup.publisher.publish(NEWER)
-        write, writes_left = disk.write_part, [3]
+        write = disk.write_part
+        writes_left = [3]  # a list, so that the function below can change it
 
         def write_until_full(folder, pieces):
             writes_left[0] -= 1
@@ -178,7 +186,7 @@ class TestInterrupted:
         with pytest.raises(StorageFull) as failure:
             replica_setup.replica().snapshot()
         assert failure.value.hint
-        assert replica_setup.served_file() == published
+        assert replica_setup.served_file() == old_manifest
 
         writes_left[0] = 1000
         replica_setup.replica().snapshot()
@@ -189,10 +197,10 @@ class TestInterrupted:
         with pytest.raises(StorageFull, match="no room"):
             replica_setup.replica(min_free=2**60).snapshot()
 
-    @pytest.mark.parametrize("after", [1, 9, 14])
-    def test_a_killed_pull_leaves_no_partial_object_and_resumes(self, replica_setup, after):
+    @pytest.mark.parametrize("object_count", [1, 9, 14])  # before the kill
+    def test_a_killed_pull_leaves_no_partial_object_and_resumes(self, replica_setup, object_count):
         def die(progress):
-            if progress.objects == after:
+            if progress.objects == object_count:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         pid = os.fork()
@@ -204,6 +212,7 @@ class TestInterrupted:
         _, status = os.waitpid(pid, 0)
         assert os.WTERMSIG(status) == signal.SIGKILL
         assert replica_setup.served_file() is None
+        # Every stored object is complete, and the next pull does not fetch it again.
         stored_paths = replica_setup.objects()
         assert all(replica_setup.is_same_file(path) for path in stored_paths)
         replica_setup.stratum0.fetched()
@@ -238,6 +247,7 @@ def test_a_check_fetches_damaged_and_missing_objects_again(replica_setup):
     for path in (catalogs[0], other_paths[0]):
         (replica_setup.folder / path).write_bytes(b"damaged")
     (replica_setup.folder / other_paths[1]).unlink()
+    # Without a check, a pull does not notice the damage.
     assert replica_setup.replica().snapshot().fetched == 0
 
     result = replica_setup.replica().snapshot(check=True)
@@ -258,4 +268,5 @@ def test_after_an_interrupted_check_the_next_pull_reads_every_catalog(replica_se
     replica_setup.replica().snapshot()
 
     assert replica_setup.is_identical()
+    # The replica is doubted after an interrupted check, until a pull has read every catalog.
     assert not replica_setup.replica().state().doubted

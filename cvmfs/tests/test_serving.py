@@ -30,7 +30,7 @@ def storage(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def publisher(storage, keys):
-    """A published repository in the place of a replica, next to files that must not be served."""
+    """A published repository that is served as a replica, and files that must not be served."""
     publisher = Publisher(storage / NAME, master=keys[0], signer=keys[1])
     publisher.publish()
     Publisher(storage / "other.example.org", master=keys[0], signer=keys[1]).publish()
@@ -38,6 +38,7 @@ def publisher(storage, keys):
     (storage / ".state" / f"{NAME}.json").write_text("{}")
     folder = storage / NAME / "data/00"
     folder.mkdir(exist_ok=True)
+    # A large object, a symbolic link and a directory, all with names of objects.
     (folder / ("1" * 38)).write_bytes(bytes(range(256)) * (PIECE_BYTES // 100))
     (folder / ("2" * 38)).symlink_to("/etc/hostname")
     (folder / ("3" * 38)).mkdir()
@@ -46,7 +47,12 @@ def publisher(storage, keys):
 
 @pytest.fixture(scope="module")
 def server(storage, publisher):
-    """The web server of the replicas, and a client of it."""
+    """The web server of the replicas, with a client and with what the tests need.
+
+    Attributes:
+        failures: While this list is not empty, the server is not ready.
+        large: The file of the large object.
+    """
     failures = []
 
     def check():
@@ -106,7 +112,7 @@ def test_the_list_of_replicas_has_the_format_of_a_stratum_1(server):
 
 
 BASE = f"/cvmfs/{NAME}"
-ONES = "1" * 38
+ONES = "1" * 38  # the large object
 
 
 @pytest.mark.parametrize(
@@ -124,14 +130,15 @@ ONES = "1" * 38
         f"{BASE}/data/00/{'2' * 38}", f"{BASE}/data/00/{'3' * 38}", f"{BASE}/data/00/{'9' * 38}",
     ],
 )  # fmt: skip
-def test_every_other_path_is_not_found(server, path):
+def test_a_path_that_is_neither_an_object_nor_a_signed_file_is_not_found(server, path):
     """The test uses a socket, because an HTTP client would normalise the path."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=5) as connection:
         connection.sendall(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
         answer = connection.makefile("rb").read()
 
+    # The first line is: HTTP/1.1 404 Not Found
     assert answer.split(b" ", 2)[1] == b"404"
-    assert b"root:" not in answer
+    assert b"root:" not in answer  # the start of /etc/passwd
 
 
 def test_a_not_found_answer_may_not_be_cached(server):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps: removed and retained objects, refusals, and the state after an interruption."""
+"""Sweeps, which remove the objects that no retained revision contains.
+
+The served revision, tagged revisions and recently superseded revisions are retained. The last
+character of an object's path is its kind, which publisher.py explains.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,10 @@ OTHER = {"new": b"new\n", "v2": Nested({"lib": b"n" * 3000, "big": Chunks(b"0123
 
 @pytest.fixture
 def two_revisions(replica_setup):
-    """A replica of two revisions without common files, and the objects of each revision."""
+    """A replica of two revisions without common files.
+
+    Returns the replica, the objects of the first revision, and the further objects of the second.
+    """
     replica_setup.replica().snapshot()
     first = replica_setup.objects()
     replica_setup.publisher.publish(OTHER)
@@ -42,12 +49,13 @@ def test_a_recently_superseded_revision_is_kept(two_revisions):
     assert replica_setup.objects() == first | second
 
 
-def test_an_old_superseded_revision_is_removed_and_the_served_one_is_kept(two_revisions):
+def test_an_old_superseded_revision_is_removed_and_the_served_revision_is_kept(two_revisions):
     replica_setup, first, second = two_revisions
     replica_setup.clock.seconds += KEEP_S
 
     result = replica_setup.replica().sweep()
 
+    # Both revisions have the same certificate and metainfo.
     shared_paths = {path for path in first if path[-1] in "XM"}
     removed_paths = first - shared_paths
     published = replica_setup.publisher.root
@@ -66,6 +74,7 @@ def test_a_revision_with_a_tag_is_kept(new_setup):
     replica_setup.publisher.publish(OTHER)
     replica_setup.replica().snapshot()
     replica_setup.clock.seconds += KEEP_S
+    # A history that the served revision does not use may be removed.
     histories = {path for path in replica_setup.objects() if path.endswith("H")}
 
     replica_setup.replica().sweep()
@@ -123,9 +132,12 @@ def test_nothing_is_removed_when_a_catalog_cannot_be_read(two_revisions):
     assert replica_setup.objects() == first | second
 
 
-@pytest.mark.parametrize(
-    "damage", [Path.unlink, lambda catalog: (catalog.unlink(), catalog.mkdir())]
-)
+def replace_with_directory(file):
+    file.unlink()
+    file.mkdir()
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, replace_with_directory])
 def test_a_catalog_that_cannot_be_opened_is_reported_as_incomplete(two_revisions, damage):
     replica_setup, first, second = two_revisions
     replica_setup.clock.seconds += KEEP_S
@@ -135,8 +147,10 @@ def test_a_catalog_that_cannot_be_opened_is_reported_as_incomplete(two_revisions
     with pytest.raises(RepositoryIncomplete) as failure:
         replica_setup.replica().sweep()
 
+    # The message contains the hash with the kind. For data/12/34...C that is 1234...C.
     assert catalog.removeprefix("data/").replace("/", "") in str(failure.value)
     assert "snapshot --check" in failure.value.hint
+    # The sweep removed nothing else.
     assert (replica_setup.objects() | {catalog}) == first | second
 
 
@@ -144,7 +158,8 @@ def test_after_an_interrupted_sweep_the_next_pull_reads_every_catalog(two_revisi
     """The first revision is published again after half of its objects were removed."""
     replica_setup, first, _ = two_revisions
     replica_setup.clock.seconds += KEEP_S
-    unlink, removals_left = Path.unlink, [len(first) // 2]
+    unlink = Path.unlink
+    removals_left = [len(first) // 2]  # a list, so that the function below can change it
 
     def unlink_until_interrupted(path, *, missing_ok=False):
         if path.parent.parent.name == "data" and path.parent.name != "txn":
@@ -194,7 +209,7 @@ def test_a_sweep_during_a_pull_is_refused(replica_setup):
     assert failures
 
 
-def test_a_tick_sweeps_only_if_a_sweep_is_due(two_revisions):
+def test_a_tick_of_the_service_sweeps_only_if_a_sweep_is_due(two_revisions):
     replica_setup, first, _ = two_revisions
     replica = replica_setup.replica()
     replica.tick()
@@ -202,7 +217,7 @@ def test_a_tick_sweeps_only_if_a_sweep_is_due(two_revisions):
 
     replica.tick()
 
-    assert replica_setup.objects() & first != first
+    assert not first <= replica_setup.objects()  # some objects were removed
     swept_at = replica.state().last_sweep
     replica_setup.clock.seconds += DAY_S - 1
     replica.tick()
@@ -213,7 +228,7 @@ def revision_numbers(replica_setup):
     return [revision.number for revision in replica_setup.replica().state().revisions]
 
 
-def test_old_revisions_leave_the_state_of_a_repository_that_is_not_collectable(new_setup):
+def test_the_state_forgets_old_revisions_of_a_repository_that_is_not_collectable(new_setup):
     replica_setup = new_setup(collectable=False)
     replica_setup.publisher.publish()
     replica_setup.replica().snapshot()

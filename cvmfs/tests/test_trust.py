@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signed files and objects that a pull refuses. The served revision then does not change."""
+"""Signed files and objects that a pull refuses. The served revision then does not change.
+
+A signed file has text lines, a line ``--``, a line with the hash of the text, and the signature of
+this hash.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,10 @@ NEWER = {**TREE, "README": b"what this is now\n"}
 
 @pytest.fixture
 def old_replica(replica_setup):
-    """A replica with the first of two revisions. Checks at the end that it has not changed."""
+    """A replica with the first of two published revisions.
+
+    At the end, the fixture checks that the served files have not changed.
+    """
     replica_setup.replica().snapshot()
     before = signed_files(replica_setup)
     replica_setup.publisher.publish(NEWER)
@@ -35,14 +42,18 @@ def signed_files(replica_setup):
     return replica_setup.served_file(), replica_setup.served_file(".cvmfswhitelist")
 
 
-def check_refusal(replica_setup, message, **replica):
+def check_refusal(replica_setup, message, **replica_options):
+    """Check that a pull is refused with this message, and return the error."""
     with pytest.raises(RepositoryUntrusted, match=message) as failure:
-        replica_setup.replica(**replica).snapshot()
+        replica_setup.replica(**replica_options).snapshot()
     return failure.value
 
 
 def new_object(replica_setup, kind):
-    """Return the path of a catalog (kind C) or of another object that the replica does not have."""
+    """Return the path of an object that the replica does not have.
+
+    For kind C the object is a catalog, otherwise it is not a catalog.
+    """
     new_paths = replica_setup.publisher.objects() - replica_setup.objects()
     for path in new_paths:
         is_catalog = path.endswith("C")
@@ -99,6 +110,7 @@ def test_a_whitelist_signed_with_another_key_is_refused(old_replica, folder):
 
 def test_an_altered_whitelist_is_refused(old_replica):
     file = old_replica.publisher.root / ".cvmfswhitelist"
+    # The line with E is the time at which the whitelist expires.
     file.write_bytes(file.read_bytes().replace(b"E2027", b"E2029"))
 
     check_refusal(old_replica, "whitelist was altered")
@@ -156,6 +168,7 @@ def test_a_whitelist_in_an_unsupported_format_is_refused(old_replica):
 
 def test_an_altered_manifest_is_refused(old_replica):
     file = old_replica.publisher.root / ".cvmfspublished"
+    # The line with S is the number of the revision.
     file.write_bytes(file.read_bytes().replace(b"S2\n", b"S9\n"))
 
     check_refusal(old_replica, "manifest was altered")
@@ -164,7 +177,7 @@ def test_an_altered_manifest_is_refused(old_replica):
 def test_a_signer_that_is_not_on_the_whitelist_is_refused(old_replica, new_setup):
     other_publisher = new_setup().publisher
     other_publisher.signer = new_key()
-    other_publisher.__post_init__()
+    other_publisher.__post_init__()  # makes a certificate for the new signer
     other_publisher.revision = 1
     catalog = other_publisher.publish(NEWER)
     for path in other_publisher.objects():
@@ -260,7 +273,7 @@ def test_a_newer_whitelist_is_accepted_without_a_newer_revision(replica_setup):
     assert replica_setup.replica().state().whitelist_expires_at == NOW + 31 * DAY_S
 
 
-def test_a_server_that_allows_no_replicas_is_not_copied(replica_setup):
+def test_a_repository_that_allows_no_replicas_is_not_copied(replica_setup):
     (replica_setup.publisher.root / ".cvmfs_master_replica").unlink()
 
     with pytest.raises(RepositoryIncomplete, match="does not allow replicas"):

@@ -43,6 +43,8 @@ INVALID_HASHES = [
     "0" * 39 + "\x00", "A" * 40, ZERO + "-md5", ZERO + "C", ZERO + "-rmd160-rmd160", " " + ZERO,
     "\u0660" * 40,
 ]  # fmt: skip
+# Fields of a manifest: C root catalog, B its size, D lifetime in seconds, S revision, N name of the
+# repository, X certificate, T time of publication, G whether old revisions may be removed.
 MANIFEST = {
     "C": ZERO,
     "B": "1",
@@ -53,6 +55,8 @@ MANIFEST = {
     "T": "9",
     "G": "yes",
 }
+# Lines of a whitelist: time of issue, time of expiry, name of the repository, fingerprint of a
+# certificate.
 WHITELIST = [
     "20270101000000",
     "E20270131000000",
@@ -62,11 +66,13 @@ WHITELIST = [
 
 
 def signed_file(*lines):
+    """Return the bytes of a signed file with these lines, a correct hash and any signature."""
     text = "".join(f"{line}\n" for line in lines).encode()
     return text + b"--\n" + hashlib.sha1(text).hexdigest().encode() + b"\nsignature\n--\n\x00"
 
 
 def manifest(**fields):
+    """Return a parsed manifest. A field with the value None is left out."""
     values = MANIFEST | fields
     lines = (f"{key}{value}" for key, value in values.items() if value is not None)
     return parse_manifest(signed_file(*lines))
@@ -88,8 +94,9 @@ def test_a_text_that_is_not_a_hash_is_refused(invalid_hash):
     with pytest.raises(RepositoryUntrusted, match="not a content hash"):
         parse_hash(invalid_hash, ObjectKind.FILE)
     path = f"data/{invalid_hash[:2]}/{invalid_hash[2:]}"
-    is_path_of_catalog = invalid_hash == ZERO + "C"
-    assert is_path_of_catalog or parse_path(path) is None
+    # A hash with C is not a valid hash, but its path is that of a catalog.
+    if invalid_hash != ZERO + "C":
+        assert parse_path(path) is None
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,7 @@ def test_an_invalid_digest_is_refused(digest):
         from_digest(digest, 0, ObjectKind.FILE)
 
 
-def test_algorithms_have_the_numbers_of_catalogs():
+def test_the_numbers_in_catalogs_are_mapped_to_algorithms():
     names = [from_digest(b"\x01" * 20, code, ObjectKind.CHUNK) for code in range(3)]
 
     algorithms = [name.algorithm for name in names]
@@ -145,17 +152,17 @@ def test_an_object_that_does_not_match_its_hash_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("stored", "why"),
+    ("stored", "message"),
     [
         (b"not compressed", "cannot be read"),
         (zlib.compress(b"content")[:-1], "truncated or too large"),
         (zlib.compress(b"0" * 1000), "truncated or too large"),
     ],
 )
-def test_an_object_that_cannot_be_decompressed_within_the_limit_is_refused(stored, why):
+def test_an_object_that_cannot_be_decompressed_within_the_limit_is_refused(stored, message):
     name = parse_hash(hashlib.sha1(stored).hexdigest(), ObjectKind.CERTIFICATE)
 
-    with pytest.raises(RepositoryUntrusted, match=why):
+    with pytest.raises(RepositoryUntrusted, match=message):
         unpack(name, [stored], limit=100)
 
 
@@ -229,10 +236,11 @@ def test_a_signed_file_that_is_not_text_is_refused():
 
 
 def test_a_whitelist_is_parsed():
-    read = parse_whitelist(signed_file(*WHITELIST, "not a fingerprint"))
+    whitelist = parse_whitelist(signed_file(*WHITELIST, "not a fingerprint"))
 
-    assert (read.name, read.expires_at - read.issued_at) == ("a.b", 30 * 86400)
-    assert read.fingerprints == {(Algorithm.SHAKE128, ":".join(["0A"] * 20))}
+    assert whitelist.name == "a.b"
+    assert whitelist.expires_at - whitelist.issued_at == 30 * 86400
+    assert whitelist.fingerprints == {(Algorithm.SHAKE128, ":".join(["0A"] * 20))}
 
 
 @pytest.mark.parametrize(
@@ -254,10 +262,10 @@ def test_an_invalid_whitelist_is_refused(line, value):
         parse_whitelist(signed_file(*lines))
 
 
-@pytest.mark.parametrize("form", ["Vpkcs7", "Wcachain"])
-def test_a_whitelist_in_an_unsupported_format_is_refused(form):
+@pytest.mark.parametrize("format_line", ["Vpkcs7", "Wcachain"])
+def test_a_whitelist_in_an_unsupported_format_is_refused(format_line):
     with pytest.raises(RepositoryUntrusted, match="cannot check"):
-        parse_whitelist(signed_file(*WHITELIST[:3], form, *WHITELIST[3:]))
+        parse_whitelist(signed_file(*WHITELIST[:3], format_line, *WHITELIST[3:]))
 
 
 def test_a_short_whitelist_is_refused():
@@ -274,6 +282,7 @@ def revision(number):
 
 
 def superseded_times(state):
+    """Return (number, time at which a newer revision became current) of each revision."""
     return [(revision.number, revision.superseded_at) for revision in state.revisions]
 
 
@@ -293,7 +302,7 @@ def test_the_current_revision_may_be_pulled_again_without_a_change():
 
 def test_an_older_revision_may_become_current_again():
     state = ReplicaState()
-    for now, number in enumerate((1, 2, 1)):
+    for now, number in enumerate((1, 2, 1)):  # at the times 0, 1 and 2
         state = make_current(state, revision(number), now=now)
 
     assert superseded_times(state) == [(2, 2), (1, None)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of the rows of a catalog."""
+"""The parser of a catalog's rows, and the objects that contain a file."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from gridstead_cvmfs.domain.tree import (
 )
 from gridstead_cvmfs.errors import RepositoryUntrusted
 
+# Flag 4 is a file. Bits 8 to 10 of the flags are the hash algorithm, bits 11 to 13 the compression.
+# The upper 32 bits of ``hardlinks`` are the link group, the lower 32 bits the number of links.
 DIGEST = bytes(20)
 ROW = Row(
     name="x", mode=0o100644, size=5, mtime=9, uid=1, gid=2,
@@ -39,6 +41,7 @@ NAME = ObjectName("00" * 20, Algorithm.SHA1, ObjectKind.FILE)
 
 
 def entry(**fields):
+    """Parse ROW, with these changes, in the directory /a."""
     return parse_entry(ROW._replace(**fields), "/a")
 
 
@@ -76,12 +79,12 @@ def test_the_size_of_a_symbolic_link_is_the_size_of_its_target():
 def test_files_of_one_link_group_in_one_directory_have_the_same_inode():
     first = entry(name="x", hardlinks=7 << 32 | 2)
     second = entry(name="y", hardlinks=7 << 32 | 2)
-    elsewhere = parse_entry(ROW._replace(hardlinks=7 << 32 | 2), "/b")
+    in_other_directory = parse_entry(ROW._replace(hardlinks=7 << 32 | 2), "/b")
     other_files = (entry(), entry(name="y"), entry(name=""))
 
     assert first.inode == second.inode
-    assert len({file.inode for file in (first, elsewhere, *other_files)}) == 5
-    assert min(first.inode, elsewhere.inode) > 1
+    assert len({file.inode for file in (first, in_other_directory, *other_files)}) == 5
+    assert min(first.inode, in_other_directory.inode) > 1
 
 
 @pytest.mark.parametrize(("compression", "packed"), [(0, True), (1, False)])

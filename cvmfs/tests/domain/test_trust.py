@@ -51,9 +51,9 @@ def test_a_whitelist_of_another_repository_is_refused():
 
 def test_a_whitelist_is_valid_until_the_second_before_it_expires():
     check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at - 1)
-    with pytest.raises(RepositoryUntrusted, match="expired") as refused:
+    with pytest.raises(RepositoryUntrusted, match="expired") as caught:
         check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at + 3 * DAY_S)
-    assert refused.value.detail == "3 days ago"
+    assert caught.value.detail == "3 days ago"
     with pytest.raises(RepositoryUntrusted, match="expired"):
         check_whitelist(WHITELIST, name="a.b", now=WHITELIST.expires_at)
 
@@ -76,14 +76,14 @@ def test_signed_files_of_the_same_age_or_newer_are_accepted(manifest, whitelist)
 
 
 @pytest.mark.parametrize(
-    ("manifest", "whitelist", "why"),
+    ("manifest", "whitelist", "message"),
     [
         (replace(MANIFEST, revision=6), WHITELIST, "revision 6 of a.b is older than the stored 7"),
         (replace(MANIFEST, catalog=catalog("3")), WHITELIST, "differs from the stored one"),
         (MANIFEST, replace(WHITELIST, issued_at=NOW - 2 * DAY_S), "whitelist of a.b is older"),
     ],
 )
-def test_a_rollback_is_refused_with_the_hint_of_the_caller(manifest, whitelist, why):
-    with pytest.raises(RepositoryUntrusted, match=why) as refused:
+def test_a_rollback_is_refused_with_the_hint_of_the_caller(manifest, whitelist, message):
+    with pytest.raises(RepositoryUntrusted, match=message) as caught:
         check_succession((MANIFEST, WHITELIST), manifest, whitelist, hint="what to do")
-    assert refused.value.hint == "what to do"
+    assert caught.value.hint == "what to do"

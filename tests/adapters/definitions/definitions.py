@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helper functions for tests of the script store of the Job Definition service."""
+"""Helper functions for tests of the script store of the Job Definition service.
+
+A script is stored as a record under an id. A *use* says that a job runs the script.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,17 @@ ALICE, BOB = "0x" + "a1" * 20, "0x" + "b0" * 20
 
 
 def put(scripts, name="id", record="text", owner="", ends_at=100):
+    """Store a script with the id ``name``. It is removed after ``ends_at`` if no job uses it."""
     scripts.put(name, record, owner=owner, ends_at=ends_at)
 
 
 def use(number, name="id", customer=ALICE):
+    """Return the use of a script by the job with this number."""
     return ScriptUse(job_id=job_id(number), batch_location_hash=name, customer=customer)
 
 
 def open_scripts(url, *keys):
+    """Open the script store as a new process does. The first key encrypts, all keys decrypt."""
     return Scripts(Database(url, shared=True), ScriptSeal(keys), job_id)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of the ports ScriptStore and TakenNonces, and tests of encrypted records.
+"""Contract tests of the ports ScriptStore and TakenNonces, and tests of the encryption of scripts.
 
-The contract tests run on the fake, on SQLite and on PostgreSQL.
+The contract tests run on the fake, on SQLite and on PostgreSQL. To *seal* is to encrypt.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ SECRET = "the customer's very own secret"
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request, tmp_path):
+    """Return the URL of an empty database."""
     if request.param == "postgresql":
         return request.getfixturevalue("postgresql_url")
     return f"sqlite:///{tmp_path}/state.db"
@@ -40,6 +41,7 @@ def url(request, tmp_path):
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def scripts(request, tmp_path):
+    """Yield an empty script store. It also stores nonces."""
     if request.param == "memory":
         yield MemoryScripts()
         return
@@ -81,7 +83,7 @@ class TestScriptStore:
             put(scripts, f"id{number}", str(number))
 
         with ThreadPoolExecutor(20) as pool:
-            list(pool.map(put_number, range(20)))
+            list(pool.map(put_number, range(20)))  # list() raises the error of a failed call
 
         for number in range(20):
             assert scripts.get(f"id{number}").record == str(number)
@@ -148,7 +150,7 @@ class TestScriptStore:
 
         assert scripts.sweep(301) == 1
 
-    def test_use_after_a_release_keeps_the_script(self, scripts):
+    def test_script_that_is_used_again_after_its_release_is_kept(self, scripts):
         put(scripts)
         scripts.use([use(7)])
         scripts.release([use(7)], ends_at=200)
@@ -164,7 +166,7 @@ class TestScriptStore:
         holdings = scripts.holdings()
 
         assert (holdings.scripts, holdings.unused) == (2, 1)
-        assert 1000 <= holdings.unused_bytes < 1100
+        assert 1000 <= holdings.unused_bytes < 1100  # encryption adds some bytes
 
     def test_holdings_of_an_empty_store_are_zero(self, scripts):
         assert scripts.holdings() == Holdings(scripts=0, unused=0, unused_bytes=0)
@@ -251,6 +253,8 @@ class TestSealed:
         scripts = open_scripts(url, KEY)
         for name in ("a", "b", "d"):
             put(scripts, name)
+        # Record c has a key that the store does not have later. Record a gets another id,
+        # which makes it unreadable, because the id is part of the encryption.
         lost_key = b"l" * 32
         scripts._seal = ScriptSeal((lost_key,))
         put(scripts, "c")
@@ -272,25 +276,25 @@ class TestSealed:
         close(scripts)
 
     @pytest.mark.parametrize(
-        "change",
+        ("change", "script_id"),
         [
-            "UPDATE definitions SET id = 'other'",
-            "UPDATE definitions SET sealed = CAST('short' AS {type})",
+            ("UPDATE definitions SET id = 'other'", "other"),
+            ("UPDATE definitions SET sealed = CAST('short' AS {type})", "id"),
         ],
     )
-    def test_altered_record_is_refused(self, url, change):
+    def test_altered_record_is_refused(self, url, change, script_id):
         scripts = open_scripts(url, KEY)
         put(scripts)
         column_type = "BYTEA" if url.startswith("postgresql") else "BLOB"
         with scripts._database.begin() as connection:
             connection.execute(text(change.format(type=column_type)))
-        new_id = "other" if "other" in change else "id"
 
         with pytest.raises(ScriptDamaged):
-            scripts.get(new_id)
+            scripts.get(script_id)
 
         close(scripts)
 
+    # A byte of the nonce, of the encrypted text and of the authentication tag.
     @pytest.mark.parametrize("position", [0, 12, -1])
     def test_altered_byte_is_refused(self, position):
         seal = ScriptSeal((KEY,))

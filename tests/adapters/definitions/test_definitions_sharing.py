@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several instances of the Job Definition service that share one script store."""
+"""Several instances of the Job Definition service that share one script store.
+
+The store has an *exclusive section*, which only one thread of all instances can enter at a time.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def enter_within(scripts, *, seconds):
 
 
 def wait_for_a_lock(url):
-    """Return once a connection waits for a lock in the database."""
+    """Wait until a connection waits for a lock in the database, at most 20 s."""
     waiting_query = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -43,7 +46,7 @@ def wait_for_a_lock(url):
     server.dispose()
 
 
-def test_postgresql_store_is_shared_only_with_shared_true(postgresql_url):
+def test_postgresql_store_can_be_shared_only_with_shared_true(postgresql_url):
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(first)
 
@@ -75,7 +78,8 @@ def test_instances_that_start_together_migrate_once(postgresql_url):
 
 def test_one_instance_at_a_time_enters_the_exclusive_section(postgresql_url):
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
-    inside, counts = [], []
+    inside = []  # one entry for each thread in the section
+    counts = []
 
     def enter(scripts):
         for _ in range(20):
@@ -86,21 +90,21 @@ def test_one_instance_at_a_time_enters_the_exclusive_section(postgresql_url):
                 inside.pop()
 
     with ThreadPoolExecutor(20) as pool:
-        list(pool.map(enter, [first, second] * 10))
+        list(pool.map(enter, [first, second] * 10))  # list() raises the error of a failed call
 
     assert max(counts) == 1
     close(first)
     close(second)
 
 
-def test_hanging_instance_does_not_block_the_others(postgresql_url, monkeypatch):
+def test_hanging_instance_blocks_others_only_until_a_timeout(postgresql_url, monkeypatch):
     monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
     monkeypatch.setattr(f"{DATABASE}.IDLE_TIMEOUT_S", 2)
     hung_instance = open_scripts(postgresql_url, KEY)
     other_instance = open_scripts(postgresql_url, KEY)
 
     section = hung_instance.exclusive()
-    section.__enter__()
+    section.__enter__()  # The instance hangs in the section.
     with pytest.raises(Transient, match="has kept it locked") as caught, other_instance.exclusive():
         pass
     enter_within(other_instance, seconds=20)  # the server releases the lock of an idle session
@@ -113,7 +117,7 @@ def test_hanging_instance_does_not_block_the_others(postgresql_url, monkeypatch)
     close(other_instance)
 
 
-def test_hanging_thread_does_not_block_other_threads_of_its_process(postgresql_url, monkeypatch):
+def test_hanging_thread_blocks_other_threads_only_until_a_timeout(postgresql_url, monkeypatch):
     monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
     scripts = open_scripts(postgresql_url, KEY)
 
@@ -123,7 +127,7 @@ def test_hanging_thread_does_not_block_other_threads_of_its_process(postgresql_u
     close(scripts)
 
 
-def test_hanging_transaction_does_not_block_the_other_instances(postgresql_url, monkeypatch):
+def test_hanging_transaction_blocks_others_only_until_a_timeout(postgresql_url, monkeypatch):
     monkeypatch.setattr(f"{DATABASE}.LOCK_TIMEOUT_S", 0.2)
     hung_instance = open_scripts(postgresql_url, KEY)
     other_instance = open_scripts(postgresql_url, KEY)
@@ -139,7 +143,7 @@ def test_hanging_transaction_does_not_block_the_other_instances(postgresql_url, 
 
 
 def test_client_and_server_set_tcp_timeouts(postgresql_url):
-    """The server keeps the locks of a dead client until a timeout, by default two hours."""
+    """The server releases the locks of a dead client only after a timeout, by default two hours."""
     scripts = open_scripts(f"{postgresql_url}&keepalives_idle=7", KEY)
     query = text(
         "SELECT name, source FROM pg_settings"
@@ -154,30 +158,30 @@ def test_client_and_server_set_tcp_timeouts(postgresql_url):
     assert client_parameters["keepalives_interval"] == "10"
     assert client_parameters["tcp_user_timeout"] == "60000"
     assert len(server_sources) == 4
-    assert set(server_sources.values()) == {"session"}
+    assert set(server_sources.values()) == {"session"}  # set by the client, not by default
     close(scripts)
 
 
 def test_use_during_the_release_of_the_last_job_keeps_the_script(postgresql_url):
-    """The release must not read the uses before the other instance has committed its use."""
+    """The release waits until the other instance has committed its use."""
     first, second = open_scripts(postgresql_url, KEY), open_scripts(postgresql_url, KEY)
     put(first)
     first.use([use(7)])
-    committing, proceed = threading.Event(), threading.Event()
+    commit_reached, commit_allowed = threading.Event(), threading.Event()
 
     def pause(_):
-        committing.set()
-        proceed.wait(20)
+        commit_reached.set()
+        commit_allowed.wait(20)
 
     event.listen(second._database._engine, "commit", pause, once=True)
     with ThreadPoolExecutor(2) as pool:
-        using = pool.submit(second.use, [use(8)])
-        committing.wait(20)
-        releasing = pool.submit(first.release, [use(7)], ends_at=1)
+        use_call = pool.submit(second.use, [use(8)])
+        commit_reached.wait(20)
+        release_call = pool.submit(first.release, [use(7)], ends_at=1)
         wait_for_a_lock(postgresql_url)
-        proceed.set()
-        using.result()
-        releasing.result()
+        commit_allowed.set()
+        use_call.result()
+        release_call.result()
 
     assert first.uses() == (use(8),)
     assert first.sweep(2) == 0

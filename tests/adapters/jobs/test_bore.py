@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tunnels of a bore server, with an SSH server that behaves like DeepSquare's bore server."""
+"""Tunnels that make a port of a job reachable from the internet through a bore server.
+
+A *visitor* connects to the bore server, and the tunnel forwards the connection to the target port.
+The tests use an SSH server that behaves like DeepSquare's bore server.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +32,13 @@ def server():
 
 @pytest.fixture
 def target():
-    """Yield the port of a server that answers one connection with its whole input."""
+    """Yield the port of a server. It accepts one connection and answers ``heard`` and the input."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():
             connection, _ = listener.accept()
             with connection:
+                # Read until the client closes its sending direction.
                 received = b"".join(iter(lambda: connection.recv(100), b""))
                 connection.sendall(b"heard " + received)
 
@@ -55,7 +60,7 @@ def make_tunnel(server, *, target_port=1, token=""):
 
 @pytest.fixture
 def program(server, target):
-    """Start `gridstead-bore` as a separate process."""
+    """Start `gridstead-bore` as a separate process that makes a tunnel to the target."""
     process = subprocess.Popen(
         [sys.executable, "-m", "gridstead.cli.bore", f"localhost:{server.port}", str(target)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -75,7 +80,7 @@ def test_visitor_reaches_the_target(server, program):
     assert answer == b"heard " + b"x" * 300_000
     assert program.stdout.readline() == URL
     assert server.tokens == [TOKEN]
-    assert server.forwards == [("0.0.0.0", 0)]
+    assert server.forwards == [("0.0.0.0", 0)]  # port 0: the server chooses the port
 
 
 @pytest.mark.usefixtures("program")

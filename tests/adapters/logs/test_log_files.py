@@ -20,6 +20,7 @@ OWNER = "0x" + "ab" * 20
 OTHER = "0x" + "cd" * 20
 KEY = b"k" * 32
 LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
+# Another job with the same name. Its log is written after LOG.
 LATER_LOG = replace(LOG, log_identity="0" * 32)
 
 
@@ -44,7 +45,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def reopen_logs(tmp_path, files):
-    """Return a function that closes the logs and opens them again, like a restarted process."""
+    """Return a function that closes the logs, and opens them again as a restarted process does."""
     reopened_logs = []
 
     def reopen():
@@ -56,11 +57,12 @@ def reopen_logs(tmp_path, files):
     yield reopen
     if reopened_logs:
         reopened_logs[-1].close()
-        # The fixture ``files`` closes its descriptor a second time.
+        # The fixture ``files`` closes its logs a second time, and needs an open descriptor.
         files._held = os.open(os.devnull, os.O_RDONLY)
 
 
 def path_of(root, log=LOG):
+    """Return the file of a log."""
     return root / log.owner / log.name / f"{log.log_identity}.log"
 
 
@@ -102,10 +104,10 @@ class TestRestart:
         files.append(LOG, chunk(b"one"))
         os.truncate(path_of(tmp_path), size)
 
-        reopened = reopen_logs()
-        reopened.append(LOG, chunk(b"two"))
+        reopened_logs = reopen_logs()
+        reopened_logs.append(LOG, chunk(b"two"))
 
-        assert lines(reopened) == [b"two"]
+        assert lines(reopened_logs) == [b"two"]
 
     def test_last_chunk_with_zeros_from_a_power_cut_is_removed(self, files, reopen_logs, tmp_path):
         files.append(LOG, chunk(b"one"))
@@ -114,10 +116,10 @@ class TestRestart:
             file.seek(-2, os.SEEK_END)
             file.write(b"\0\0")
 
-        reopened = reopen_logs()
-        reopened.append(LOG, chunk(b"three"))
+        reopened_logs = reopen_logs()
+        reopened_logs.append(LOG, chunk(b"three"))
 
-        assert lines(reopened) == [b"one", b"three"]
+        assert lines(reopened_logs) == [b"one", b"three"]
 
     def test_large_unreadable_data_is_moved_to_another_file(self, files, reopen_logs, tmp_path):
         files.append(LOG, chunk(b"one"))
@@ -126,13 +128,13 @@ class TestRestart:
         with path_of(tmp_path).open("ab") as file:
             file.write(damaged_data)
 
-        reopened = reopen_logs()
-        reopened.append(LOG, chunk(b"two"))
+        reopened_logs = reopen_logs()
+        reopened_logs.append(LOG, chunk(b"two"))
 
-        assert lines(reopened) == [b"one", b"two"]
+        assert lines(reopened_logs) == [b"one", b"two"]
         assert path_of(tmp_path).with_suffix(f".damaged-{end}").read_bytes() == damaged_data
 
-    def test_removed_log_file_is_created_again(self, files, tmp_path):
+    def test_removed_log_file_is_created_again_with_the_next_chunk(self, files, tmp_path):
         files.append(LOG, chunk(b"one"))
         path_of(tmp_path).unlink()
 
@@ -160,9 +162,10 @@ class TestRestart:
             assert lines(files, log) == [b"x", b"x"]
 
 
-class TestSeal:
+class TestEncryption:
     @pytest.fixture
     def sealed_file(self, files, tmp_path):
+        """Return the encrypted file of a log with two lines."""
         files._limits = Limits()
         for data in (b"secret one", b"secret two"):
             files.append(LOG, chunk(data))
@@ -182,7 +185,7 @@ class TestSeal:
                 read_lines = lines(files)
             except LogDamaged:
                 continue
-            # If the flipped bit makes the length larger, the chunk looks unfinished.
+            # If the flipped bit makes the length larger, the chunk looks truncated and is ignored.
             assert read_lines in ([], [b"secret one"]), position
 
     def test_moved_chunk_is_refused(self, files, sealed_file):
@@ -217,14 +220,14 @@ class TestSeal:
         with pytest.raises(LogDamaged):
             files.read(LOG, after=0)
 
-    def test_position_inside_a_chunk_returns_nothing(self, files, sealed_file):
+    def test_position_inside_a_chunk_returns_no_lines(self, files, sealed_file):
         chunk_starts = {stored.start for stored in files.read(LOG, after=0)}
         positions = set(range(FILE_HEAD_BYTES + 1, sealed_file.stat().st_size))
         for after in positions - chunk_starts:
             try:
                 assert files.read(LOG, after=after) == ()
             except LogDamaged:
-                continue
+                continue  # also correct
 
     def test_equal_lines_are_encrypted_differently(self, files, tmp_path):
         files.append(LOG, chunk(b"same same same same"))
@@ -300,6 +303,7 @@ class TestFiles:
     def test_full_disk_raises_an_error_and_leaves_no_partial_chunk(self, files, monkeypatch):
         files.append(LOG, chunk(b"one"))
         with monkeypatch.context() as patch:
+            # On a full disk, pwrite writes fewer bytes than it was given.
             patch.setattr(os, "pwrite", lambda _fd, data, _at: len(data) - 1)
             with pytest.raises(LoggerUnavailable):
                 files.append(LOG, chunk(b"two"))

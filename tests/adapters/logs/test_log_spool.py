@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The spool, which queues a job's output on disk: its order, its gaps, and restarts."""
+"""The spool, which queues a job's output on disk: its order, dropped lines, and restarts.
+
+The spool stores numbered chunks of lines in segment files. ``take`` returns the next chunks, and
+``done`` confirms that they were sent. Where the spool dropped lines, the log has a *gap*.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def small_segments(monkeypatch):
+    """Make the segment files small, so that a few chunks fill one."""
     monkeypatch.setattr(log_spool, "SEGMENT_BYTES", 100)
 
 
@@ -47,7 +52,7 @@ def test_chunks_are_taken_in_order_and_sent_segments_are_deleted(folder):
 
     assert remaining_chunks[-1] == (49, b"49" * 10)
     assert spool.waiting() == 0
-    assert len(list(folder.glob("*.chunks"))) == 1
+    assert len(list(folder.glob("*.chunks"))) == 1  # the segment for the next chunks
 
 
 def test_take_returns_the_same_chunks_until_done(folder):
@@ -67,6 +72,7 @@ def test_next_process_continues_with_the_chunks_that_were_not_sent(folder, missi
         first.put(b"%d" % number * 10, Stream.STDOUT)
     first.take()
     first.done()
+    # A killed process can leave a truncated chunk at the end of the last segment.
     last_segment = max(folder.glob("*.chunks"))
     if missing_bytes < last_segment.stat().st_size:
         os.truncate(last_segment, last_segment.stat().st_size - missing_bytes)
@@ -89,6 +95,7 @@ def test_full_spool_drops_lines_and_reports_their_number(folder):
     spool.put(b"x" * 100, Stream.STDOUT)
     spool.put(b"lost" * 20, Stream.STDOUT)
     spool.put(b"lost\nlost" * 10, Stream.STDOUT)
+    # One line waits to be sent. The spool dropped 1 + 11 lines.
     assert spool.waiting() == 1 + 1 + 11
     spool._max_bytes = 1000
     spool.put(b"after", Stream.STDOUT)
@@ -110,6 +117,7 @@ def test_gap_at_the_end_is_reported(folder):
     assert data.startswith(b"gridstead: 1 lines")
 
 
+# The write fails (-1), or writes only the first five bytes.
 @pytest.mark.parametrize("written_bytes", [-1, 5])
 def test_full_disk_is_reported_as_a_gap(folder, monkeypatch, written_bytes):
     spool = Spool(folder)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sender and the pump of a job's output: the order of the lines, and logger failures."""
+"""The two threads of a job's log writer, and failures of the logger.
+
+The *pump* copies the job's output and puts its lines into a spool on disk. The *sender* takes the
+lines from the spool in chunks and sends the chunks to the logger.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from gridstead.errors import ConfigError, LoggerUnavailable, NotAllowed
 
 
 class Logger:
-    """A fake logger that accepts chunks or raises ``error``, after ``proceed`` is set."""
+    """A fake logger. It waits for ``proceed``, and then accepts the chunks or raises ``error``."""
 
     def __init__(self) -> None:
         self.received = []
@@ -46,6 +50,7 @@ def spool(tmp_path):
 
 @pytest.fixture
 def sender(spool, logger):
+    """Yield a running sender of the spool. At the end, a refusal by the logger stops it."""
     sender = LogSender(spool, lambda: logger.send)
     sender.start()
     yield sender
@@ -72,7 +77,7 @@ def test_lines_are_sent_in_order(spool, sender, logger):
     assert logger.received == [b"%d" % number for number in range(100)]
 
 
-def test_unaccepted_chunk_is_sent_again(spool, sender, logger):
+def test_chunk_is_sent_again_after_a_failure_of_the_logger(spool, sender, logger):
     logger.error = LoggerUnavailable("away")
     spool.put(b"one", Stream.STDOUT)
     assert logger.called.wait(10)
@@ -84,7 +89,7 @@ def test_unaccepted_chunk_is_sent_again(spool, sender, logger):
     assert logger.received == [b"one", b"two"]
 
 
-def test_sender_waits_shortly_for_an_unreachable_logger(spool, sender, logger):
+def test_sender_waits_briefly_for_an_unreachable_logger(spool, sender, logger):
     logger.error = LoggerUnavailable("away")
     spool.put(b"one\ntwo", Stream.STDOUT)
     spool.put(b"three", Stream.STDOUT)
@@ -96,7 +101,7 @@ def test_sender_waits_shortly_for_an_unreachable_logger(spool, sender, logger):
     assert duration_s < 1
 
 
-def test_sender_waits_shortly_for_a_hanging_logger(spool, sender, logger, monkeypatch):
+def test_sender_waits_briefly_for_a_hanging_logger(spool, sender, logger, monkeypatch):
     monkeypatch.setattr(stream, "SLOW_S", 0.1)
     logger.proceed.clear()
     spool.put(b"one", Stream.STDOUT)
@@ -133,8 +138,8 @@ def test_sender_that_cannot_connect_reports_all_lines_as_lost(spool):
     assert lost_lines == 1
 
 
-def stored_lines(spool):
-    """Take all chunks and return their lines as (stream, line)."""
+def take_lines(spool):
+    """Take all chunks from the spool, and return their lines as (stream, line)."""
     lines = []
     chunks = spool.take()
     while chunks:
@@ -170,7 +175,7 @@ class TestPump:
             thread.join(10)
             os.close(copy_writer)
             rest_of_copy = b"".join(iter(read_copy, b""))
-            return rest_of_copy, stored_lines(spool)
+            return rest_of_copy, take_lines(spool)
 
         yield out_writer, err_writer, read_copy, end
         for fd in (out_reader, err_reader, copy_reader):
@@ -185,7 +190,7 @@ class TestPump:
             ([b"no end"], [b"no end"]),
         ],
     )
-    def test_lines_are_stored_whole(self, pumping, chunks, lines):
+    def test_lines_are_stored_complete(self, pumping, chunks, lines):
         out_writer, _, _, end = pumping
         for chunk in chunks:
             os.write(out_writer, chunk)
@@ -197,6 +202,7 @@ class TestPump:
 
     def test_lines_of_two_streams_do_not_mix(self, pumping):
         out_writer, err_writer, read_copy, end = pumping
+        # The pump copies only whole lines.
         for writer, text, copied_text in [
             (out_writer, b"one\n", b"one\n"),
             (err_writer, b"two\nhal", b"two\n"),
@@ -207,6 +213,7 @@ class TestPump:
             os.write(writer, text)
             assert read_copy() == copied_text
 
+        # The rest of the copy, and the lines in the spool.
         assert end() == (b"end", [
             (Stream.STDOUT, b"one"), (Stream.STDERR, b"two"), (Stream.STDOUT, b"three"),
             (Stream.STDERR, b"half"),
@@ -250,9 +257,9 @@ class TestPump:
         assert copy.read_bytes() == data
         assert max(map(len, parts)) < 2 * MAX_LINE_BYTES
 
-    def test_failed_copy_does_not_stop_the_spool(self, spool):
+    def test_lines_are_stored_even_if_the_copy_fails(self, spool):
         reader, writer = os.pipe()
-        full_file = os.open("/dev/full", os.O_WRONLY)
+        full_file = os.open("/dev/full", os.O_WRONLY)  # each write fails
         os.write(writer, b"one\n")
         os.close(writer)
 

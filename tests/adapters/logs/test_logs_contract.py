@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of the port LogSink, on the fake and on encrypted files."""
+"""Contract tests of the port LogSink, which stores logs, on the fake and on encrypted files.
+
+Output is stored in chunks. A chunk has whole lines of one stream. A *position* is a place between
+two chunks of a log. A writer can number its chunks with a sequence number.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ OWNER = "0x" + "ab" * 20
 OTHER = "0x" + "cd" * 20
 KEY = b"k" * 32
 LOG = LogId(owner=OWNER, name="job", log_identity="1" * 32)
+# Another job with the same name. Its log is written after LOG.
 LATER_LOG = replace(LOG, log_identity="0" * 32)
 NOW = 1_800_000_000
 
@@ -26,6 +31,7 @@ def chunk(data, timestamp_ns=1, **fields):
 
 
 def lines(logs, log=LOG, after=0):
+    """Return the lines of a log after a position."""
     result = []
     for stored in logs.read(log, after=after):
         result += to_lines(stored.chunk.data)
@@ -59,7 +65,7 @@ class TestLogSink:
         stored = logs.read(LOG, after=0)
 
         assert [entry.chunk for entry in stored] == written_chunks
-        assert [entry.first_line for entry in stored] == [1, 3, 4]
+        assert [entry.first_line for entry in stored] == [1, 3, 4]  # b"one\n" is two lines
         for number, entry in enumerate(stored):
             assert logs.read(LOG, after=entry.start) == stored[number:]
             assert logs.read(LOG, after=entry.end) == stored[number + 1 :]
@@ -124,12 +130,13 @@ class TestLogSink:
 
 
 def path_of(root, log=LOG):
+    """Return the file of a log."""
     return root / log.owner / log.name / f"{log.log_identity}.log"
 
 
 class TestSweep:
     def write(self, files, tmp_path, name, *, age_s, owner=OWNER):
-        """Write a log whose last change has this age."""
+        """Write a log that was last changed ``age_s`` before NOW."""
         log = LogId(owner=owner, name=name, log_identity="0" * 32)
         files.append(log, chunk(b"x" * 50))
         os.utime(path_of(tmp_path, log), (NOW - age_s, NOW - age_s))

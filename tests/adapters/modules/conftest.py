@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures of the module tests: a git server with a certificate of a test CA, and the adapter."""
+"""Fixtures for tests of modules, which are parts of workflows that are stored in git repositories.
+
+The fixtures are a git server with a certificate of a test CA, and the adapter that fetches modules.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +32,7 @@ def server(tmp_path, certificates):
 
 @pytest.fixture
 def repository(server):
+    """Return the repository ``me/greet`` of the server, which contains a module."""
     return Repository(server.root)
 
 
@@ -38,7 +42,7 @@ def clock():
 
 
 class Modules:
-    """The adapter under test. It adds the server's host to the sources of modules."""
+    """The adapter under test, with a method that adds the server's host to a module's source."""
 
     def __init__(self, server, clock, ca_file):
         self.server, self.clock, self.ca_file = server, clock, ca_file
@@ -51,6 +55,7 @@ class Modules:
         )
 
     def text(self, source, adapter=None):
+        """Return the text of the module at a source such as ``me/greet@v1``."""
         adapter = adapter or self.adapter
         return adapter.text(ModuleSource.parse(f"{self.server.host}/{source}"))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A git server, which runs git http-backend over HTTPS, and its repositories."""
+"""A git server over HTTPS, which runs git http-backend, and the repositories of the server."""
 
 from __future__ import annotations
 
@@ -105,6 +105,7 @@ class Handler(BaseHTTPRequestHandler):
                 "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
             },
         )  # fmt: skip
+        # A CGI program prints headers, an empty line and the content.
         head, _, content = result.stdout.partition(b"\r\n\r\n")
         headers = email.message_from_bytes(head)
         status = headers.get("Status", "200 OK")
@@ -118,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Repository:
-    """A repository of the server: files, commits and tags."""
+    """A repository of the server, with methods that add commits and tags."""
 
     def __init__(
         self, root: Path, name: str = "me/greet", files: dict[str, str] | None = None
@@ -131,6 +132,7 @@ class Repository:
         self.commit(files)
 
     def git(self, *words: str, cwd: Path | None = None) -> str:
+        """Run git in the repository and return its output."""
         environment = {
             "PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@x", "GIT_COMMITTER_NAME": "a",

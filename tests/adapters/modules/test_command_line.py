@@ -27,6 +27,7 @@ def run(monkeypatch, capsys):
 
 @pytest.fixture
 def file(tmp_path, server, repository):
+    """Return the file of a workflow that uses a module of the repository."""
     path = tmp_path / "workflow.yaml"
     path.write_text(
         "resources: {tasks: 1, cpusPerTask: 1, memPerCpu: 1}\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules from a real git server, also from hostile repositories."""
+"""The adapter that fetches modules, with a real git server and with hostile repositories."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LARGE_FILES = {"large-1": os.urandom(1_500_000), "large-2": os.urandom(1_500_000
 
 
 class TestRefs:
-    def test_source_without_a_ref_is_the_default_branch(self, repository, modules):
+    def test_source_without_a_ref_uses_the_default_branch(self, repository, modules):
         repository.commit({"module.yaml": "newest"})
 
         assert modules.text("me/greet") == "newest"
@@ -148,6 +148,7 @@ class TestHostileRepositories:
         inner_commit = inner.git("rev-parse", "HEAD")
         url = f"https://{server.host}/me/inner"
         repository.commit({".gitmodules": f'[submodule "sub"]\npath = sub\nurl = {url}\n'})
+        # Files of mode 160000 are submodules.
         repository.git("update-index", "--add", "--cacheinfo", f"160000,{inner_commit},sub")
         repository.git("commit", "--quiet", "--message", "sub")
 
@@ -156,23 +157,23 @@ class TestHostileRepositories:
         assert "inner" not in " ".join(server.requested)
 
     def test_hooks_and_filters_do_not_run(self, repository, modules, tmp_path):
-        file_of_hooks = tmp_path / "owned"
+        created_file = tmp_path / "created"  # by a hook or a filter that runs
         for hook in ("post-checkout", "reference-transaction", "post-merge"):
             (repository.root / ".git/hooks").mkdir(exist_ok=True)
             file = repository.root / ".git/hooks" / hook
-            file.write_text(f"#!/bin/sh\ntouch {file_of_hooks}\n")
+            file.write_text(f"#!/bin/sh\ntouch {created_file}\n")
             file.chmod(0o755)
         repository.commit({
             ".gitattributes": "* filter=evil\n",
-            ".gitconfig": f'[filter "evil"]\nsmudge = touch {file_of_hooks}\n',
+            ".gitconfig": f'[filter "evil"]\nsmudge = touch {created_file}\n',
         })  # fmt: skip
-        file_of_hooks.unlink(missing_ok=True)  # the commit has run the hooks
+        created_file.unlink(missing_ok=True)  # The commit itself may have run the hooks.
 
         assert modules.text("me/greet") == MODULE
-        assert not file_of_hooks.exists()
+        assert not created_file.exists()
 
     def test_large_files_of_a_repository_are_not_fetched(self, repository, modules):
-        """The adapter asks the server to omit large files, with a filter of git."""
+        """The adapter uses a filter of git: it asks the server to omit large files."""
         repository.commit(LARGE_FILES)
         repository.git("config", "uploadpack.allowFilter", "true")
 
@@ -184,7 +185,7 @@ class TestHostileRepositories:
 
         reason = refusal_reason(modules, pack_bytes=500_000)
 
-        assert "repository is larger than 488 KiB" in reason
+        assert "repository is larger than 488 KiB" in reason  # 500,000 bytes
 
     def test_large_file_that_compresses_well_is_refused(self, repository, modules):
         repository.commit({"module.yaml": b"# " + b"x" * 50_000_000})
@@ -243,7 +244,7 @@ class TestCache:
         commit = repository.git("rev-parse", "HEAD")
         modules.text(f"me/greet@{commit}")
         request_count = len(server.requested)
-        clock.advance(10**7)
+        clock.advance(10**7)  # longer than any lifetime in the cache
 
         assert modules.text(f"me/greet@{commit}") == MODULE
         assert len(server.requested) == request_count
@@ -254,10 +255,10 @@ class TestCache:
                 modules.text("me/greet@v1")
         request_count = len(server.requested)
         repository.git("tag", "v1")
-        clock.advance(31)
+        clock.advance(31)  # longer than the lifetime of a refusal
 
         assert modules.text("me/greet@v1") == MODULE
-        assert request_count <= 2
+        assert request_count <= 2  # for three calls
 
     def test_unavailable_module_is_not_cached(self, repository, modules, server):
         server.unavailable = True

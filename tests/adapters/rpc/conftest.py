@@ -32,8 +32,8 @@ from gridstead.rpc.logs.server import LoggerServer
 from gridstead.rpc.peer_limit import PeerLimit
 from gridstead.services.logs.logger import Logger
 
-NAME = "0x" + "07" * 32
-MAX_BYTES = 100_000
+NAME = "0x" + "07" * 32  # the name of the log
+MAX_BYTES = 100_000  # of a log
 KEY = b"k" * 32
 LOG_IDENTITY = "1" * 32
 SUBMIT = "mutation Submit($job: Job!) { submit(job: $job) }"
@@ -50,19 +50,22 @@ def server_tls(authority):
 
 
 def access_to(owner, clock, *, name=NAME, log_identity=LOG_IDENTITY):
-    """Return access that permits writing to a log for ten minutes."""
+    """Return what a writer needs to write to a log: its owner, its name and a token.
+
+    The token expires after ten minutes.
+    """
     log = LogId(owner=owner, name=name, log_identity=log_identity)
     token = write_token(KEY, WritePermit(log=log, expires_at=clock.now() + 600))
     return WriteAccess(owner=owner, log_name=name, token=token)
 
 
 def no_limit():
-    """Return a limit that no test reaches."""
+    """Return a rate limit that no test reaches."""
     return PeerLimit(per_s=10**9, burst=10**9, subject="calls")
 
 
 def new_graphql_service(submit, **changes):
-    """Return a service for a GraphQL server, with defaults for all but ``submit``."""
+    """Return the functions and limits of a GraphQL server: defaults, ``submit`` and ``changes``."""
     service = GraphqlService(
         submit=submit,
         validate=lambda _: "valid",
@@ -142,6 +145,7 @@ class DefinitionServers:
 
 @pytest.fixture(scope="module")
 def servers(server_tls):
+    """Yield the running servers of the Job Definition service."""
     servers = DefinitionServers(server_tls)
     yield servers
     servers.stop()
@@ -149,6 +153,7 @@ def servers(server_tls):
 
 @pytest.fixture(scope="module")
 def ca(authority):
+    """Return the file of the CA certificate."""
     return authority.certificate
 
 
@@ -157,6 +162,7 @@ def ca(authority):
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
+    """Return the folder of the logs."""
     return tmp_path_factory.mktemp("logs")
 
 
@@ -167,6 +173,7 @@ def clock():
 
 @pytest.fixture(scope="module")
 def service(root, clock):
+    """Yield the logger without its gRPC server."""
     logs = FileLogs(root, key=KEY, limits=Limits(log_bytes=MAX_BYTES))
     yield Logger(sink=logs, key=KEY, clock=clock, recover=recover)
     logs.close()
@@ -174,6 +181,7 @@ def service(root, clock):
 
 @pytest.fixture(scope="module")
 def address(service, server_tls):
+    """Yield the address of the running gRPC server of the logger."""
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     yield f"localhost:{server.start()}"
     server.stop()
@@ -181,6 +189,7 @@ def address(service, server_tls):
 
 @pytest.fixture
 def peer(address, authority):
+    """Return the logger's address and CA, as a client needs them."""
     return GrpcPeer(address=address, ca=authority.certificate)
 
 
@@ -193,6 +202,7 @@ def client(peer):
 
 @pytest.fixture
 def owner():
+    """Return the wallet of the customer who owns the log."""
     return Wallet()
 
 
@@ -203,15 +213,18 @@ def log(owner):
 
 @pytest.fixture
 def permit(log, clock):
+    """Return the permit to write to the log, as the logger reads it from a token."""
     return WritePermit(log=log, expires_at=clock.now() + 600)
 
 
 @pytest.fixture
 def access(owner, clock):
+    """Return what a writer sends to the logger to write to the log."""
     return access_to(owner.address, clock)
 
 
 @pytest.fixture
 def stub(peer):
+    """Yield the generated client of the logger."""
     with open_channel(peer) as channel:
         yield LoggerAPIStub(channel)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services of the .proto files: our servers implement every method.
+"""Our gRPC servers implement every method in the .proto files.
 
 A generated base class answers UNIMPLEMENTED to a method that its subclass does not implement.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that a process with open gRPC channels starts, with fork and with vfork."""
+"""A process with open gRPC channels can start programs, both with fork and with vfork."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ PROGRAM_COUNT = 200
 
 @pytest.fixture
 def open_channels():
-    """Keep channels open. The threads of gRPC poll them."""
+    """Keep channels open, so that threads of gRPC run while the test starts programs."""
     with ExitStack() as stack:
         for _ in range(CHANNEL_COUNT):
             server = grpc.server(ThreadPoolExecutor(1))
@@ -27,7 +27,7 @@ def open_channels():
         yield
 
 
-# subprocess uses fork instead of vfork if it must set the user.
+# subprocess uses vfork by default. It uses fork if it must set the user of the program.
 @pytest.mark.usefixtures("open_channels")
 @pytest.mark.parametrize("options", [{}, {"user": os.geteuid()}], ids=["vfork", "fork"])
 def test_every_program_exits_with_success(options):

@@ -100,7 +100,7 @@ class TestSubmit:
         }  # fmt: skip
         assert second["extensions"]["namespace"] == "steps[1].run.shell"
 
-    def test_query_job_is_refused(self, http, servers):
+    def test_query_for_a_script_is_refused(self, http, servers):
         query = (
             "query Job($batchLocationHash: String!) { job(batchLocationHash: $batchLocationHash) }"
         )
@@ -150,7 +150,7 @@ class TestSubmit:
 
         assert {"name": "StepRun"} in answer["data"]["__schema"]["types"]
 
-    def test_browsers_of_any_origin_may_call(self, http, servers):
+    def test_web_pages_of_any_origin_may_send_requests(self, http, servers):
         headers = {
             "Origin": "https://app.example",
             "Access-Control-Request-Method": "POST",
@@ -192,7 +192,7 @@ class TestSubmit:
         assert response.status_code == status
         assert response.json()["errors"][0]["message"]
 
-    def test_bug_is_logged_with_its_source_line_and_without_its_message(
+    def test_unexpected_exception_is_logged_with_its_source_line_and_without_its_message(
         self, server_tls, ca, caplog
     ):
         def submit(*_):
@@ -235,6 +235,7 @@ class TestSubmit:
             submit_workflow("https://localhost/graphql", wire_workflow(), ca=tmp_path / "none")
 
     def test_port_in_use_is_a_config_error(self, servers, server_tls, capfd):
+        # https://localhost:PORT/graphql
         port = int(servers.url.split(":")[2].split("/")[0])
 
         with pytest.raises(ConfigError, match="could not listen"):
@@ -299,7 +300,7 @@ class TestCustomer:
         with pytest.raises(InvalidWorkflow, match="invalid address"):
             submit_workflow(servers.url, wire_workflow(), ca=ca, customer="0x1")
 
-    def test_client_repeats_the_request_without_customer_for_an_old_service(self, monkeypatch):
+    def test_client_repeats_the_request_without_the_customer_for_an_old_service(self, monkeypatch):
         message = 'Unknown argument "customer" on field "Mutation.submit".'
         requests = []
 

@@ -46,10 +46,12 @@ class TestLimits:
         server = new_graphql_server(server_tls, lambda *_: "x", requests=limit)
         url = f"https://localhost:{server.start()}/graphql"
 
-        def status_for(caller):
-            return http.post(url, json={}, headers={"X-Forwarded-For": caller}).status_code
-
         with new_http_client(ca) as http:
+
+            def status_for(caller):
+                return http.post(url, json={}, headers={"X-Forwarded-For": caller}).status_code
+
+            # Status 422 means that the limit allows the request, which has no query.
             assert status_for("198.51.100.7") == 422
             assert status_for("198.51.100.8") == 422
             assert status_for("198.51.100.7") == 429
@@ -78,11 +80,11 @@ class TestLimits:
             second = http.post(url, content=b"x" * 600_000)
 
         server.stop()
-        assert first.status_code == 413
+        assert first.status_code == 413  # larger than a single request may be
         assert second.status_code == 429
 
     def test_stored_size_counts_towards_the_upload_limit(self, servers, server_tls, ca):
-        """A small request can become a large script."""
+        """The script of a small workflow can be large."""
         limit = PeerLimit(per_s=1, burst=20_000, subject="uploads")
         server = new_graphql_server(server_tls, servers.submit, request_bytes=limit)
         job = wire_workflow(steps=[{"steps": [{}] * 255}] * 2)
@@ -96,7 +98,7 @@ class TestLimits:
 class TestSlowModules:
     @pytest.fixture
     def release_modules(self, monkeypatch):
-        """Return an event. Every fetch of a module waits until the event is set."""
+        """Return an event. Each fetch of a module waits for it, at most 30 s."""
         event = threading.Event()
 
         def module(_):
@@ -129,7 +131,8 @@ class TestSlowModules:
         for caller in callers:
             caller.start()
         try:
-            assert len(submit_workflow(url, wire_workflow(), ca=ca)) == 31
+            script_id = submit_workflow(url, wire_workflow(), ca=ca)
+            assert len(script_id) == 31
             for _ in range(len(callers) - MAX_CALLERS):
                 assert "too many modules are being fetched" in errors.get(timeout=20)
         finally:
@@ -155,10 +158,10 @@ class TestMonitoring:
 
         return get
 
-    def test_ready_is_200_if_all_peers_answer(self, get):
+    def test_ready_is_200_if_all_required_services_answer(self, get):
         assert get("/ready").status_code == 200
 
-    def test_ready_is_503_if_a_peer_does_not_answer(self, get):
+    def test_ready_is_503_if_a_required_service_does_not_answer(self, get):
         def check():
             raise Transient("could not reach the state store", detail="its secret address")
 
@@ -180,10 +183,11 @@ class TestMonitoring:
         arguments = (f"{url}/graphql", wire_workflow())
         callers = [
             threading.Thread(target=submit_workflow, args=arguments, kwargs={"ca": ca})
-            for _ in range(45)
+            for _ in range(45)  # more than WORKERS
         ]
         for caller in callers:
             caller.start()
+        # Wait until every worker is in ``submit``.
         for _ in range(WORKERS):
             entered_calls.get(timeout=20)
 

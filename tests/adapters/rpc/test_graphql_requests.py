@@ -35,7 +35,7 @@ def requests(schema):
 
 
 def ask(requests, data):
-    """Return the status and the answer of a request."""
+    """Process a request, and return the HTTP status and the answer."""
     return requests.answer(data, lambda _: None)
 
 
@@ -46,7 +46,7 @@ def submit_request(job, query=QUERY):
 class TestValidatedDocuments:
     def test_repeated_document_is_not_validated_again(self, requests, monkeypatch):
         first_status, first_answer = ask(requests, submit_request(wire_workflow()))
-        monkeypatch.setattr(graphql_schema, "validate_document", None)
+        monkeypatch.setattr(graphql_schema, "validate_document", None)  # a call would fail
 
         second_status, second_answer = ask(requests, submit_request(wire_workflow()))
 

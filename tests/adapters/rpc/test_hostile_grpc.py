@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random faulty gRPC requests, also with malformed bytes. Each gets a status and stores nothing.
+"""Random faulty gRPC requests. Each request gets a status, and the server stores nothing.
 
 tests/unit/workflow/test_hostile.py, test_hostile_graphql.py and this module together test ten
 thousand workflows and requests.
@@ -41,11 +41,11 @@ def test_a_request_gets_a_script_or_a_status_and_stores_nothing(channel, servers
     for seed in range(REQUEST_COUNT):
         random = Random(seed)
         start_s = time.process_time()
-        if seed % 10:
+        if seed % 10:  # nine of ten requests ask for a script
             status, details = _call(get_sbatch, _faulty_bytes(random, script_request))
         else:
             status, details = _call(challenge, _faulty_bytes(random, _challenge_request(wallet)))
-        if status == "OK":  # the challenge is used up
+        if status == "OK":  # a challenge can be used only once
             script_request = _signed_request(servers, wallet, job)
         statuses.add(status)
 
@@ -67,6 +67,7 @@ def _call(method, data):
 
 
 def _signed_request(servers, wallet, job):
+    """Return a valid request for the script of a job, with a new challenge."""
     challenge = servers.service.challenge("")
     return GetSBatchRequest(
         batch_location_hash=job.batch_location_hash,
@@ -146,10 +147,13 @@ def _other_bytes(random, value):
 
 
 def _malformed_field(random):
-    """Return a field as no serializer writes it, with any number, wire type and length."""
+    """Return an encoded field that no serializer writes.
+
+    The field has any number and wire type, and its length may be wrong.
+    """
     number = random.choice([1, 2, 3, 6, 7, 8, 15, 2**29 - 1, 0])
     wire_type = random.randrange(8)
-    tag = _varint(number << 3 | wire_type)
+    tag = _varint(number << 3 | wire_type)  # the lowest three bits are the wire type
     match wire_type:
         case 0:
             return tag + _varint(random.choice([0, 1, 2**64 - 1]))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gRPC server of the Job Definition service: our client, other clients and invalid requests."""
+"""The gRPC server of the Job Definition service.
+
+The tests use our client ``JobDefinitionClient``, and other clients that can send invalid requests.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ class TestFetch:
         assert client.fetch(job).environment == {}
 
     def test_signature_with_recovery_id_0_or_1_is_accepted(self, servers, client, wallet):
-        wallet.low_v = True
+        wallet.low_v = True  # The recovery id is 0 or 1.
 
         assert client.fetch(submit_and_match(servers, wallet)).text.startswith("#!/bin/bash -l\n")
 
@@ -96,7 +99,7 @@ class TestFetch:
     @pytest.mark.parametrize(
         ("error", "status"), [(NotAllowed, "UNAUTHENTICATED"), (InvalidInput, "INVALID_ARGUMENT")]
     )
-    def test_every_refusal_by_the_service_is_transient(  # fixtures
+    def test_every_refusal_by_the_service_is_transient(
         self, servers, client, wallet, error, status, monkeypatch
     ):
         job = submit_and_match(servers, wallet)
@@ -143,16 +146,19 @@ class TestFetch:
     @pytest.mark.parametrize(
         ("key", "signature_count"), [(KEY, 1), (b"another key, 32 bytes or more...", 2)]
     )
-    def test_fetch_succeeds_if_the_service_restarts(  # fixtures
+    def test_fetch_succeeds_if_the_service_restarts(
         self, servers, client, wallet, key, signature_count, monkeypatch
     ):
-        """A service with a new key refuses older challenges. The client then gets a new one."""
+        """The service restarts between the challenge and the request for the script.
+
+        With a new key, the service refuses the old challenge, and the client signs a new one.
+        """
         job = submit_and_match(servers, wallet)
         challenges = []
 
         def sign(challenge):
             challenges.append(challenge)
-            if len(challenges) == 1:
+            if len(challenges) == 1:  # the restart
                 monkeypatch.setattr(servers, "service", servers.new_service(key))
             return wallet.sign(challenge)
 
@@ -198,7 +204,7 @@ class Stubs:
 
 
 class TestOtherClients:
-    """Requests of clients that use the generated stubs, or send bytes."""
+    """Requests of clients that use the generated stubs or send arbitrary bytes."""
 
     @pytest.fixture
     def stubs(self, servers, ca):
@@ -207,7 +213,7 @@ class TestOtherClients:
 
     @pytest.fixture
     def script_request(self, servers, wallet, stubs):
-        """Return a valid request of an old supervisor."""
+        """Return a valid request of an old supervisor, which does not set ``secrets_beside``."""
         job = submit_and_match(servers, wallet, enableLogging=True)
         challenge = stubs.auth.Challenge(ChallengeRequest()).challenge
         return GetSBatchRequest(
@@ -225,7 +231,7 @@ class TestOtherClients:
         assert content["message"] == "login"
         assert len(content["nonce"]) == 24
 
-    def test_old_caller_gets_a_script_without_logging_and_secrets(self, stubs, script_request):
+    def test_old_supervisor_gets_a_script_without_logging_and_secrets(self, stubs, script_request):
         answer = stubs.sbatch.GetSBatch(script_request)
 
         assert "gridstead-log-writer" not in answer.sbatch
@@ -329,7 +335,9 @@ class TestOtherClients:
             ({"batch_location_hash": "../../etc/passwd"}, "NOT_FOUND"),
         ],
     )
-    def test_invalid_field_is_answered_with_its_status(self, stubs, script_request, change, code):
+    def test_request_with_an_invalid_field_gets_an_error_status(
+        self, stubs, script_request, change, code
+    ):
         for name, value in change.items():
             setattr(script_request, name, value)
 

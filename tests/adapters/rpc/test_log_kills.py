@@ -22,7 +22,8 @@ ROUNDS = int(os.environ.get("GRIDSTEAD_LOG_KILLS", "40"))
 LOGGER_ROUND = 5  # the logger is killed in every fifth round, and the writer in the others
 LINE_INTERVAL_S = 0.001
 TIMEOUT_S = 30
-# Restarts a writer that was killed, as the script of a job does.
+# Restarts a writer that was killed, as the script of a job does. $0 is Python, $1 the access file,
+# $2 the pipe of stderr. An exit code above 128 means that a signal killed the writer.
 RESTARTING_WRITER = (
     "for _ in $(seq 1000); do $0 -m gridstead.cli.log_writer $1 $2 && exit; "
     "[ $? -gt 128 ] || break; done; exit 1"
@@ -31,7 +32,7 @@ STREAMS = (Stream.STDERR, Stream.STDOUT)  # the streams of even and odd lines
 
 
 class Job:
-    """Writes numbered lines to stdout and stderr, which a log writer reads."""
+    """Writes numbered lines to two pipes, as stdout and stderr. A log writer reads both pipes."""
 
     def __init__(self, access_file, copy):
         out_reader, out_writer = os.pipe()
@@ -80,7 +81,7 @@ def kill_at_random(logger, job):
     rng = random.Random(7)
     for number in range(ROUNDS):
         time.sleep(rng.uniform(0.0, 0.4))
-        if number % LOGGER_ROUND:
+        if number % LOGGER_ROUND != 0:
             job.kill_writer()
         else:
             logger.kill()
@@ -114,7 +115,7 @@ def wait_for_last_lines(logger, log, owner, job):
 
 
 def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
-    """A line is acknowledged once the writer has copied it. The copy is Slurm's output file."""
+    """The writer acknowledges a line by copying it. On a cluster, it copies to Slurm's output."""
     logger = LoggerProcess(tmp_path)
     logger.start()
     logger.wait()
@@ -132,10 +133,10 @@ def test_no_acknowledged_line_is_lost_or_repeated(tmp_path):
 
     copied_numbers = {int(line) for line in copy.read_bytes().split(b"\n") if line.isdigit()}
     assert len(copied_numbers) > ROUNDS
-    assert copied_numbers - dict(lines).keys() == set()
+    assert copied_numbers - dict(lines).keys() == set()  # none is lost
     for stream in STREAMS:
         numbers = [number for number, line_stream in lines if line_stream is stream]
-        assert numbers == sorted(set(numbers))
+        assert numbers == sorted(set(numbers))  # in order, and none is repeated
     for number, stream in lines:
         assert stream is STREAMS[number % 2]
     assert job.line_count in dict(lines)

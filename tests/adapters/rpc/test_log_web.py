@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gRPC-web server of the logger.
+"""The gRPC-web server of the logger, which web pages of a portal use.
 
-The tests encode and decode gRPC-web frames with their own functions.
+The tests have their own code that encodes and decodes gRPC-web frames.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ TEXT, BINARY = "application/grpc-web-text", "application/grpc-web+proto"
 # Values of grpc-status.
 OK, INVALID_ARGUMENT, DEADLINE_EXCEEDED = "0", "3", "4"
 UNAVAILABLE, UNAUTHENTICATED = "14", "16"
-TRAILER_FLAG = 0x80
+TRAILER_FLAG = 0x80  # of the frame with the trailers
 
 
 class WebLogger:
-    """A logger with a gRPC-web server, and a browser's client."""
+    """A client that sends the requests of a browser to a logger with a gRPC-web server."""
 
     def __init__(self, server, authority, readers):
         self.peer = GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate)
@@ -81,13 +81,13 @@ class WebLogger:
 
 
 def frame(message):
-    """Return a message as a gRPC-web frame."""
+    """Return a message as a gRPC-web frame: flags (one byte), length (four bytes), message."""
     data = message.SerializeToString()
     return b"\0" + len(data).to_bytes(4, "big") + data
 
 
 def frames(pieces, *, is_text):
-    """Yield (flags, data) of each frame once it is complete."""
+    """Yield (flags, data) of each frame. ``pieces`` are the parts of the body as they arrive."""
     data = b""
     for piece in decode_base64(pieces) if is_text else pieces:
         data += piece
@@ -120,7 +120,7 @@ def wait_until(condition):
 
 @pytest.fixture
 def new_web_logger(server_tls, service, authority, monkeypatch):
-    """Return a function that starts a logger for web pages of the portal."""
+    """Return a function that starts a logger for web pages of the portal and returns a client."""
     started_servers = []
 
     def start():
@@ -209,7 +209,7 @@ class TestCalls:
 
         assert ReadResponse.FromString(message).data == b"one"
 
-    def test_names_are_listed(self, web_logger, write, owner, clock):
+    def test_names_of_the_owners_logs_are_listed(self, web_logger, write, owner, clock):
         write(b"one")
         now = clock.now()
         request = WatchListRequest(
@@ -235,7 +235,9 @@ class TestCalls:
                 _, message = next(lines)
                 assert ReadResponse.FromString(message).data == text
 
-    def test_closed_connection_ends_its_stream(self, web_logger, read_request, write):
+    def test_stream_ends_when_the_client_closes_the_connection(
+        self, web_logger, read_request, write
+    ):
         write(b"one")
         with web_logger.open("Read", base64.b64encode(frame(read_request()))) as response:
             lines = frames(response.iter_bytes(), is_text=True)
@@ -246,7 +248,9 @@ class TestCalls:
 
     def test_stream_ends_after_grpc_timeout(self, web_logger, read_request):
         messages, trailers = web_logger.call(
-            "Read", base64.b64encode(frame(read_request())), **{"grpc-timeout": "200m"}
+            "Read",
+            base64.b64encode(frame(read_request())),
+            **{"grpc-timeout": "200m"},  # 200 milliseconds
         )
 
         assert messages == []
@@ -272,11 +276,12 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changes", "status"),
         [
-            ({"signer": Wallet()}, UNAUTHENTICATED), ({"now": 1000}, UNAUTHENTICATED),
+            ({"signer": Wallet()}, UNAUTHENTICATED),  # not the owner
+            ({"now": 1000}, UNAUTHENTICATED),  # too old
             ({"log_identity": "../x"}, INVALID_ARGUMENT),
         ],
     )  # fmt: skip
-    def test_invalid_request_is_refused_with_the_status_of_grpc(
+    def test_invalid_request_is_refused_with_a_status_of_grpc(
         self, web_logger, read_request, changes, status
     ):
         body = base64.b64encode(frame(read_request(**changes)))
@@ -295,7 +300,7 @@ class TestRefusals:
             base64.b64encode(b"\x01\0\0\0\0"),  # a compressed message
             base64.b64encode(b"\0\0\0\0\x01\xff"),  # not a protobuf message
             base64.b64encode(b"\0\0\0\0\0\0\0\0\0\0"),  # two messages
-            b"A" * 20_000,
+            b"A" * 20_000,  # too large
         ],
     )  # fmt: skip
     def test_invalid_body_is_reported_in_trailers(self, web_logger, body):
@@ -339,10 +344,12 @@ class TestRefusals:
     def test_other_methods_and_content_types_are_refused(
         self, web_logger, method, content_type, status
     ):
-        with web_logger.open(method, b"AAAAAAA=", content_type) as response:
+        empty_message = b"AAAAAAA="  # the frame header: flags 0 and length 0
+        with web_logger.open(method, empty_message, content_type) as response:
             assert response.status_code == status
 
     def test_port_in_use_is_a_config_error(self, web_logger, server_tls, service):
+        # https://localhost:PORT/...
         port = int(web_logger.url.split(":")[2].split("/")[0])
         server = LoggerServer(
             "127.0.0.1:0", server_tls, service, Web(host="127.0.0.1", port=port, origins=(PORTAL,))
@@ -395,7 +402,7 @@ class TestOrigins:
             assert response.headers["access-control-allow-origin"] == PORTAL
             assert response.headers["access-control-expose-headers"] == "Grpc-Status, Grpc-Message"
 
-    def test_without_origins_the_web_port_is_closed(self, server_tls, service):
+    def test_logger_without_origins_has_no_web_port(self, server_tls, service):
         server = LoggerServer("127.0.0.1:0", server_tls, service)
         server.start()
 

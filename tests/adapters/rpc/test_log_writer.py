@@ -18,7 +18,7 @@ NAME = "0x" + "07" * 32
 
 
 def read_lines(client, owner, clock):
-    """Return the lines of the log."""
+    """Return the lines of the owner's log."""
     query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
     lines = []
     for block in client.read(query, now=clock.now(), sign=owner.sign):
@@ -41,7 +41,7 @@ class TestWriter:
         return write
 
     def run(self, access_file, data):
-        """Run the writer and return its copy of the input. The logs benchmark measures its time."""
+        """Run the writer with ``data`` as its input, and return the copy that the writer prints."""
         writer = subprocess.Popen(
             [sys.executable, "-m", "gridstead.cli.log_writer", access_file],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -70,6 +70,7 @@ class TestWriter:
         )
         os.close(out_reader)
         os.close(err_reader)
+        # The copy of a line shows that the writer has read the line.
         for pipe, text in [
             (out_writer, b"one\n"),
             (err_writer, b"two\n"),
@@ -105,7 +106,7 @@ class TestWriter:
 
         assert out == b"line\ngridstead: 1 lines did not reach the logger\n"
 
-    def test_writer_still_sends_if_the_copy_fails(self, access_file, client, owner, clock):
+    def test_lines_are_sent_even_if_the_copy_fails(self, access_file, client, owner, clock):
         with Path("/dev/full").open("wb") as full_device:
             result = subprocess.run(
                 [sys.executable, "-m", "gridstead.cli.log_writer", access_file()],
@@ -123,9 +124,13 @@ class TestScript:
     def test_job_and_its_output_survive_a_killed_writer(
         self, tmp_path, peer, access, client, owner, clock
     ):
-        """The job writes more to stderr than a pipe can buffer, so it needs a restarted writer."""
+        """The job writes more to stderr than a pipe can buffer.
+
+        The job can only continue if the script restarts the killed writer.
+        """
         (tmp_path / "node").mkdir()
         node = Node(tmp_path / "node")
+        # The first writer kills itself after 0.4 s, while the job sleeps.
         kill_once = '[ -e "$HOME/killed" ] || { touch "$HOME/killed"; (sleep 0.4; kill -9 $$) & }'
         path = f"PYTHONPATH={Path('control').resolve()}"
         run_writer = f'{path} exec {sys.executable} -m gridstead.cli.log_writer "$@"'
@@ -143,7 +148,7 @@ class TestScript:
         assert code == 4
         assert {"one", "y", "last", "worst"} == set(output.splitlines())
         query = LogQuery(owner=owner.address, log_name=NAME, until_now=True)
-        streams = {}
+        streams = {}  # by line
         for block in client.read(query, now=clock.now(), sign=owner.sign):
             streams |= dict.fromkeys(block.lines, block.stream)
         assert (streams[b"last"], streams[b"worst"]) == (Stream.STDOUT, Stream.STDERR)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gRPC server and the client of the logger, and requests of hostile clients."""
+"""The gRPC server of the logger: requests of our client, of old clients and of hostile clients."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def lines_with_times(blocks):
 
 @pytest.fixture
 def read(client, owner, clock):
-    """Return a function that opens a stream of the owner's log and yields (line, timestamp ns)."""
+    """Return a function that opens a stream of the owner's log.
+
+    The stream yields (line, timestamp in ns).
+    """
     streams = []
 
     def start(**fields):
@@ -79,7 +82,7 @@ class TestLines:
         timestamps = [timestamp for _, timestamp in read(until_now=True)]
         assert timestamps == list(range(900))
 
-    def test_repeated_message_is_stored_once(self, client, access, read):
+    def test_chunk_that_is_sent_twice_is_stored_once(self, client, access, read):
         chunks = [line(b"one", writer=1, sequence=1), line(b"two", writer=1, sequence=2)]
         client.write(access, chunks)
         client.write(access, chunks)
@@ -119,7 +122,7 @@ class TestLines:
         with pytest.raises(InvalidInput):
             next(read(log_identity="../x"))
 
-    def test_invalid_position_is_refused(self, client, access, read):
+    def test_position_inside_a_chunk_is_refused(self, client, access, read):
         client.write(access, [line(b"x" * 500)])
 
         with pytest.raises(LogDamaged):
@@ -140,11 +143,14 @@ class TestLines:
 
 
 class TestOldClients:
-    """DeepSquare's clients use only fields 1 to 4 of requests, and 1 and 2 of responses."""
+    """Requests of DeepSquare's clients.
+
+    These clients know only the fields 1 to 4 of requests, and the fields 1 and 2 of responses.
+    """
 
     @pytest.fixture
     def responses(self, stub, owner, clock):
-        """Return the responses to a request with the old fields."""
+        """Return the stream of responses to a request that has only the old fields."""
         text = read_text(owner.address, NAME, clock.now()).encode()
         signed_fields = {
             "address": owner.address,
@@ -153,7 +159,7 @@ class TestOldClients:
         }
         return stub.Read(ReadRequest(log_name=NAME, **signed_fields))
 
-    def test_message_can_contain_several_lines(self, stub, access, owner, responses):
+    def test_write_request_can_contain_several_lines(self, stub, access, owner, responses):
         requests = [
             WriteRequest(user=owner.address, log_name=NAME, data=b"one\r\ntwo\n", timestamp=7)
         ]
@@ -178,6 +184,7 @@ class TestOldClients:
                 after=response.resume,
                 until_now=True,
             )
+            # A reader resumes at the start of a chunk, so it skips the lines that it already has.
             return [later.data for later in stub.Read(request) if later.line > response.line]
 
         first, second, third = itertools.islice(responses, 3)
@@ -191,7 +198,7 @@ class TestOldClients:
     def test_very_long_line_is_split_into_several_responses(
         self, client, owner, clock, responses, service
     ):
-        service._sink._limits = Limits()
+        service._sink._limits = Limits()  # larger than that of the fixture
         client.write(
             access_to(owner.address, clock), [line(b"x" * (MAX_LINE_BYTES + 1)), line(b"y")]
         )
@@ -215,7 +222,9 @@ class TestWriters:
 
         assert not (root / owner.address).exists()
 
-    def test_token_covers_every_message_of_a_stream(self, stub, access, owner, root):
+    def test_every_message_of_a_stream_must_be_for_the_log_of_the_token(
+        self, stub, access, owner, root
+    ):
         victim = Wallet().address
         requests = [
             WriteRequest(user=owner.address, log_name=NAME, data=b"mine"),
@@ -266,6 +275,7 @@ class TestReaders:
     def test_other_formats_of_time_address_and_signature_are_accepted(
         self, stub, client, access, owner, clock
     ):
+        """The time is in milliseconds, the address has a checksum, the recovery id is 0 or 1."""
         client.write(access, [line(b"x")])
         owner.low_v = True
         timestamp = clock.now() * 1000
@@ -279,9 +289,11 @@ class TestReaders:
 
         assert next(stub.Read(request)).data == b"x"
 
-    @pytest.mark.parametrize("factor", [1, 1000])
+    @pytest.mark.parametrize("factor", [1, 1000])  # seconds or milliseconds
     @pytest.mark.parametrize("age_s", [301, -301])
-    def test_old_signature_is_refused(self, stub, owner, clock, factor, age_s):
+    def test_signature_that_is_older_or_newer_than_five_minutes_is_refused(
+        self, stub, owner, clock, factor, age_s
+    ):
         timestamp = (clock.now() - age_s) * factor
         signature = self.signature(owner, timestamp)
 

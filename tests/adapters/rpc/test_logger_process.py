@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The limit of open files of the logger process."""
+"""The logger process raises its limit on the number of open files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams of the logger: dead peers, and limits of the number of streams."""
+"""Open streams of the logger: streams of dead peers, and the limits on the number of streams."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gridstead.rpc.logs import server as rpc_logger
 from gridstead.rpc.logs.reading import Readers
 from gridstead.rpc.logs.server import LoggerServer
 
-NAME = "0x" + "07" * 32
+LOG_NAME = "0x" + "07" * 32
 
 
 class Proxy:
-    """A TCP proxy to a server. After ``cut``, it drops all data without closing the connections."""
+    """A TCP proxy for one client. After ``cut``, it drops all data but closes no connection."""
 
     def __init__(self, port):
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -63,15 +63,18 @@ class Proxy:
 
 
 def follow(client, owner, clock):
-    """Return an endless stream of the owner's log."""
+    """Return a stream of the lines of the owner's log. The stream waits for new lines."""
     return client.read(
-        LogQuery(owner=owner.address, log_name=NAME), now=clock.now(), sign=owner.sign
+        LogQuery(owner=owner.address, log_name=LOG_NAME), now=clock.now(), sign=owner.sign
     )
 
 
 @pytest.fixture
 def readers(monkeypatch):
-    """Return the ``Readers`` of the next server, which detects dead peers within seconds."""
+    """Return the ``Readers`` of the server that the test creates.
+
+    The server detects dead peers within seconds.
+    """
     options = dict(rpc_logger.KEEPALIVE_OPTIONS)
     options["grpc.keepalive_time_ms"] = 1000
     options["grpc.http2.ping_timeout_ms"] = 500
@@ -95,14 +98,14 @@ def test_stream_of_a_dead_peer_is_closed(  # noqa: PLR0917 # fixtures
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     proxy = Proxy(server.start())
     client = LoggerClient(GrpcPeer(address=proxy.address, ca=authority.certificate))
-    lines = follow(client, owner, clock)
-    assert next(lines).lines == (b"one",)
+    stream = follow(client, owner, clock)
+    assert next(stream).lines == (b"one",)
     assert readers.count == 1
 
     proxy.cut()
 
     wait_until(lambda: readers.count == 0)
-    lines.close()
+    stream.close()
     client.close()
     proxy.close()
     server.stop()
@@ -123,6 +126,7 @@ def test_streams_per_owner_are_limited(  # noqa: PLR0917 # fixtures
     with pytest.raises(LoggerUnavailable, match="too many readers"):
         next(follow(client, owner, clock))
 
+    # The logger notices the end of a stream after a short time.
     first.close()
     wait_until(lambda: is_accepted(follow(client, owner, clock)))
     second.close()
@@ -130,10 +134,10 @@ def test_streams_per_owner_are_limited(  # noqa: PLR0917 # fixtures
     server.stop()
 
 
-def is_accepted(lines):
+def is_accepted(stream):
     """Return whether the logger accepts the stream."""
     try:
-        next(lines)
+        next(stream)
     except LoggerUnavailable:
         return False
     return True
@@ -146,18 +150,19 @@ def test_stream_above_the_limit_of_the_server_is_a_transient_error(  # noqa: PLR
     service.write(permit, Chunk(data=b"one", timestamp_ns=1))
     server = LoggerServer("127.0.0.1:0", server_tls, service)
     client = LoggerClient(GrpcPeer(address=f"localhost:{server.start()}", ca=authority.certificate))
-    lines = follow(client, owner, clock)
-    next(lines)
+    stream = follow(client, owner, clock)
+    next(stream)
 
     with pytest.raises(LoggerUnavailable, match="RESOURCE_EXHAUSTED"):
         client.write(access, [Chunk(data=b"two", timestamp_ns=2)])
 
-    lines.close()
+    stream.close()
     client.close()
     server.stop()
 
 
 def test_port_in_use_is_a_config_error(address, server_tls, service):
+    # The server of the fixture ``address`` already listens on this port.
     server = LoggerServer(address.replace("localhost", "127.0.0.1"), server_tls, service)
 
     with pytest.raises(ConfigError, match="could not listen"):

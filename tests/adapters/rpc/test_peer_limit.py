@@ -35,8 +35,8 @@ def limit(now):
     return PeerLimit(per_s=2, burst=4, subject="calls", now=now)
 
 
-def accepted_calls(limit, peer, count):
-    """Return how many of ``count`` calls of a peer the limit accepts."""
+def accepted_call_count(limit, peer, count):
+    """Make ``count`` calls of a peer, and return how many of them the limit accepts."""
     accepted_count = 0
     for _ in range(count):
         try:
@@ -49,19 +49,19 @@ def accepted_calls(limit, peer, count):
 
 class TestPeerLimit:
     def test_calls_beyond_the_burst_are_refused(self, limit):
-        assert accepted_calls(limit, "a", 10) == 4
+        assert accepted_call_count(limit, "a", 10) == 4
 
     def test_allowance_grows_with_time_up_to_the_burst(self, limit, now):
-        accepted_calls(limit, "a", 4)
+        accepted_call_count(limit, "a", 4)
         now.seconds += 1
-        assert accepted_calls(limit, "a", 10) == 2
+        assert accepted_call_count(limit, "a", 10) == 2
         now.seconds += 100
-        assert accepted_calls(limit, "a", 10) == 4
+        assert accepted_call_count(limit, "a", 10) == 4
 
     def test_callers_have_separate_limits(self, limit):
-        accepted_calls(limit, "a", 10)
+        accepted_call_count(limit, "a", 10)
 
-        assert accepted_calls(limit, "b", 10) == 4
+        assert accepted_call_count(limit, "b", 10) == 4
 
     def test_refusal_contains_the_time_to_wait(self, limit):
         limit.take(RemoteCaller("a"), 4)
@@ -82,7 +82,7 @@ class TestPeerLimit:
     def test_threads_share_the_limit(self, now):
         limit = PeerLimit(per_s=1, burst=100, subject="calls", now=now)
         with ThreadPoolExecutor(8) as pool:
-            futures = [pool.submit(accepted_calls, limit, "a", 50) for _ in range(8)]
+            futures = [pool.submit(accepted_call_count, limit, "a", 50) for _ in range(8)]
 
         assert sum(future.result() for future in futures) == 100
 
@@ -111,6 +111,7 @@ def test_peer_is_an_ipv4_address_or_an_ipv6_network(host, peer):
     ],
 )
 def test_caller_is_parsed_from_grpc_peer_and_metadata(grpc_peer, host):
+    # A binary value is not an address.
     metadata = [("user-agent", "x"), ("x-forwarded-for", "192.0.2.7"), ("x-forwarded-for", b"8")]
 
     assert grpc_caller(grpc_peer, metadata) == RemoteCaller(host, ("192.0.2.7",))
@@ -141,7 +142,7 @@ def test_callers_behind_a_known_proxy_have_separate_limits(now):
     limit.take(RemoteCaller("10.0.0.9", ("198.51.100.8",)))
 
     with pytest.raises(TooMuch):
-        limit.take(RemoteCaller("198.51.100.7"))
+        limit.take(RemoteCaller("198.51.100.7"))  # without the proxy, but the same caller
 
 
 def samples_of(metrics):

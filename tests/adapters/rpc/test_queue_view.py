@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue view, which reports matched and pending jobs."""
+"""The queue view of the meta-scheduler: an HTTPS server that lists matched and pending jobs."""
 
 import ssl
 
@@ -14,7 +14,7 @@ from gridstead.rpc.matching import QueueViewServer
 
 @pytest.fixture
 def queue_view(tmp_path):
-    """Return the URL and the CA of a server with a matched job 5 and a pending job 6."""
+    """Yield the URL and the CA of a server with a matched job 5 and a pending job 6."""
     authority = Authority(tmp_path)
     server = QueueViewServer(
         "localhost:0",
@@ -27,7 +27,7 @@ def queue_view(tmp_path):
     server.stop()
 
 
-def test_matched_jobs_are_named_by_64_hexadecimal_digits(queue_view):
+def test_names_of_matched_jobs_have_64_hexadecimal_digits(queue_view):
     url, ca = queue_view
 
     answer = httpx.get(url, verify=ssl.create_default_context(cafile=ca), trust_env=False)

@@ -16,7 +16,10 @@ OTHER_KEY = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTY="
 
 @pytest.fixture
 def serve(server_tls, authority):
-    """Return a function that starts a server with a fixed answer and returns its peer."""
+    """Return a function that starts a server with a fixed answer.
+
+    The function returns the server's address and CA.
+    """
     servers = []
 
     def start(text):
@@ -69,7 +72,7 @@ def test_an_unwritable_file_is_a_config_error(tmp_path):
         write_keys((KEY,), tmp_path / "absent" / "keys")
 
 
-def test_the_file_is_world_readable_and_no_temporary_file_remains(tmp_path):
+def test_written_file_is_world_readable_and_no_temporary_file_remains(tmp_path):
     file = tmp_path / "keys"
 
     assert write_keys((KEY, OTHER_KEY), file)
@@ -83,6 +86,7 @@ def test_unchanged_keys_are_not_written_again(tmp_path):
     file = tmp_path / "keys"
     write_keys((KEY,), file)
     before = file.stat()
+    # A write would replace the file, so the inode number would change.
 
     assert not write_keys((KEY,), file)
     after = file.stat()

@@ -19,7 +19,7 @@ from gridstead.proto.sbatchapi_pb2_grpc import (
 from gridstead.rpc.tls import AllowedNames, add_health, bind, grpc_server, peer_name
 
 
-class Auth(AuthAPIServicer):
+class EchoName(AuthAPIServicer):
     """Answers with the name in the caller's certificate."""
 
     def Challenge(self, request, context):  # noqa: N802
@@ -28,8 +28,9 @@ class Auth(AuthAPIServicer):
 
 @pytest.fixture(scope="module")
 def address(authority, server_tls):
+    """Yield the address of a server that accepts only callers with the name ``supervisor``."""
     server = grpc_server(threads=2, interceptors=[AllowedNames(["supervisor"])])
-    add_AuthAPIServicer_to_server(Auth(), server)
+    add_AuthAPIServicer_to_server(EchoName(), server)
     add_health(server)
     port = bind(server, "127.0.0.1:0", replace(server_tls, client_ca=authority.certificate))
     server.start()
@@ -38,7 +39,7 @@ def address(authority, server_tls):
 
 
 def call(address, authority, client_tls=None):
-    """Call the server, with or without a client certificate; return the name that it saw."""
+    """Call the server, with or without a client certificate, and return the caller's name."""
     peer = GrpcPeer(address=address, ca=authority.certificate)
     if client_tls:
         peer = replace(peer, certificate=client_tls.certificate, key=client_tls.key)

@@ -15,7 +15,7 @@ MALFORMED_MESSAGE = b"\xff" * 8
 
 @pytest.fixture(autouse=True)
 def logs():
-    """Set up logging as services do, and restore the previous state afterwards."""
+    """Set up logging as the services do, and restore the previous settings after the test."""
     loggers = [logging.getLogger(name) for name in ("grpc._common", "grpc._cython.cygrpc")]
     previous_filters = [list(logger.filters) for logger in loggers]
     configuration = structlog.get_config()
@@ -35,7 +35,7 @@ def refusal_status(method, request):
     return caught.value.code().name
 
 
-def test_threaded_server_answers_the_caller_and_logs_nothing(servers, ca, caplog):
+def test_threaded_server_returns_an_error_and_logs_nothing(servers, ca, caplog):
     with open_channel(GrpcPeer(address=servers.address, ca=ca)) as channel:
         get_sbatch = channel.unary_unary("/sbatchapi.v1alpha1.SBatchAPI/GetSBatch")
 
@@ -43,7 +43,7 @@ def test_threaded_server_answers_the_caller_and_logs_nothing(servers, ca, caplog
     assert caplog.records == []
 
 
-def test_asynchronous_server_answers_the_caller_and_logs_nothing(peer, caplog):
+def test_asynchronous_server_returns_an_error_and_logs_nothing(peer, caplog):
     with open_channel(peer) as channel:
         write = channel.stream_unary("/logger.v1alpha1.LoggerAPI/Write")
 

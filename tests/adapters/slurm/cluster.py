@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clusters on which the contract tests of port Scheduler run: a fake one and a real one."""
+"""The clusters on which the contract tests of port Scheduler run: a fake cluster and a real one.
+
+An *attempt* is one Slurm job that runs a job of the grid. The *job key* identifies the job of the
+grid. slurmctld lists current attempts, and slurmdbd has records of all attempts.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ TIMEOUT_S = 60
 
 
 class Cluster(ABC):
-    """A cluster with a scheduler under test and a wallet user."""
+    """A cluster: the scheduler under test, and a user who can submit jobs."""
 
     scheduler: Scheduler
     user: GridUser
@@ -48,7 +52,7 @@ class Cluster(ABC):
         return JobKey(job_id=job_id, batch_location_hash=secrets.token_hex(8))
 
     def find(self, slurm_job_id: int, job_key: JobKey) -> Attempt | None:
-        """Return the attempt as slurmctld lists it; None if slurmctld does not list the attempt."""
+        """Return the attempt as slurmctld lists it. Return None if slurmctld does not list it."""
         for attempt in self.scheduler.list_jobs().attempts:
             if attempt.slurm_job_id == slurm_job_id and attempt.job_key == job_key:
                 return attempt
@@ -76,7 +80,7 @@ class Cluster(ABC):
 class FakeCluster(Cluster):
     """The fake scheduler, called directly or through the agent.
 
-    A job does not run its script, but ends with the exit code in the text ``exit CODE``.
+    The script of a job does not run. The job ends with the CODE of ``exit CODE`` in its script.
     """
 
     def __init__(self, scheduler: Scheduler, fake: FakeScheduler, clock: FakeClock) -> None:
@@ -104,6 +108,7 @@ class FakeCluster(Cluster):
             code = self._exit_code(job_key)
             state = "FAILED" if code else "COMPLETED"
             self._clock.advance(2)
+            # Slurm reports a wait status, which has the exit code in its second byte.
             self._fake.end(slurm_job_id, state, exit_code=code << 8)
         attempt = self.find(slurm_job_id, job_key)
         assert attempt is not None

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records the output of a real Slurm for the tests of the parsers, one file per command.
+"""Records the output of Slurm's commands in a lab, for the tests of the parsers.
+
+Each command has its own file.
 
 Usage: record.py SSH_CONFIG [CONTROLLER]
 
@@ -26,13 +28,13 @@ HOSTILE_NAME = "a|b\nc  200001 COMPLETED\t'\"$(id)é"
 
 
 class Lab:
-    """The controller of a lab. Commands run on it over SSH as root."""
+    """Runs commands on the controller of a lab, over SSH as root."""
 
     def __init__(self, ssh_config: str, host: str) -> None:
         self._ssh = ["ssh", "-F", ssh_config, host]
 
     def run(self, *argv: str, stdin: str = "", environment: dict[str, str] | None = None) -> str:
-        """Run a program and return its output."""
+        """Run a program with its arguments and return its output."""
         variables = [f"{key}={value}" for key, value in (environment or {}).items()]
         line = shlex.join(["env", *variables, *argv])
         result = subprocess.run(
@@ -41,11 +43,11 @@ class Lab:
         return result.stdout
 
     def run_command(self, command: Command) -> str:
-        """Run a Command and return its output."""
+        """Run a command that an adapter made, and return its output."""
         return self.run(*command.argv, environment=dict(command.environment))
 
     def submit(self, number: int, body: str, *options: str, name: str | None = None) -> str:
-        """Submit a job with a job number and a job key, and return its Slurm job id."""
+        """Submit a job with ``number`` in its name and its job key. Return its Slurm job id."""
         slurm_name = f"0x{number:064x}"
         slurm_job_id = self.run(
             "sbatch", "--parsable", f"--uid={UID}", f"--gid={GID}", f"--account={ACCOUNT}",
@@ -81,15 +83,16 @@ def submit_jobs(lab: Lab) -> list[str]:
         lab.submit(12, "python3 -c 'x = bytearray(200 << 20)'; sleep 1", "--mem=40"),
     ]
     time.sleep(2)
+    # The list starts with job 1, so its entry 10 is job 11.
     lab.run("scontrol", "suspend", jobs[10])
-    lab.run("scancel", jobs[6])
-    lab.run("scancel", jobs[7])
+    lab.run("scancel", jobs[6])  # cancelled while it runs
+    lab.run("scancel", jobs[7])  # cancelled while it is held
     time.sleep(4)
     return jobs
 
 
 def main() -> None:
-    """Record all commands in the folder of the version of Slurm."""
+    """Record the output of all commands, in the folder of the lab's version of Slurm."""
     ssh_config = sys.argv[1]
     controller = sys.argv[2] if len(sys.argv) > 2 else "controller"
     lab = Lab(ssh_config, controller)
@@ -105,7 +108,7 @@ def main() -> None:
     record("squeue-while-running", lab.run_command(text.squeue()))
     record("sdiag", lab.run_command(text.sdiag()))
     lab.run("scontrol", "resume", jobs[10])
-    time.sleep(100)
+    time.sleep(100)  # until job 5 has reached its time limit
     names = [f"0x{number:064x}" for number in range(1, 13)]
     record("squeue-after-the-end", lab.run_command(text.squeue()))
     record("squeue-one", lab.run_command(text.squeue_one(int(jobs[0]))))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of port Scheduler. A module that imports them has a fixture ``cluster``."""
+"""Contract tests of port Scheduler. A module that imports them must define a fixture ``cluster``.
+
+cluster.py explains the words *attempt* and *job key*.
+"""
 
 from dataclasses import replace
 
@@ -53,6 +56,7 @@ def test_slurmctld_and_slurmdbd_report_the_same_completed_attempt(cluster):
     assert attempt.exit_code == 0
     assert attempt.started_at >= attempt.submitted_at
     assert attempt.ended_at >= attempt.started_at
+    # Records have no time limit.
     assert replace(attempt, time_limit_min=None) == record
 
 
@@ -66,10 +70,10 @@ def test_a_failed_attempt_has_the_exit_code_of_its_script(cluster, code):
 
     for report in (attempt, record):
         assert report.state == "FAILED"
-        assert report.exit_code == code << 8
+        assert report.exit_code == code << 8  # Slurm reports a wait status
 
 
-def test_cancel_requires_the_job_key_and_is_idempotent(cluster):
+def test_cancel_requires_the_job_key_and_can_be_repeated(cluster):
     slurm_job_id, job_key = submit(cluster, "sleep 600; exit 0")
     cluster.wait_until_running(slurm_job_id, job_key)
 
@@ -87,8 +91,9 @@ def test_cancel_ignores_an_unknown_attempt(cluster):
     cluster.scheduler.cancel(60_000_000, job_key=cluster.new_job_key())
 
 
-def test_an_attempt_that_is_cancelled_in_the_queue_has_not_started(cluster):
+def test_an_attempt_cancelled_in_the_queue_has_not_started(cluster):
     before = cluster.now() - CLOCK_SKEW_S
+    # A job on all CPUs keeps the second job in the queue.
     all_cpus = sum(cluster.scheduler.hardware().cpus_per_node)
     running_id, running_job_key = submit(cluster, "sleep 600; exit 0", tasks=all_cpus)
     cluster.wait_until_running(running_id, running_job_key)
@@ -170,7 +175,7 @@ def test_hardware_has_one_entry_per_node(cluster):
     assert min(hardware.memory_per_node_mb) > 0
 
 
-def test_a_listed_job_key_can_be_parsed_from_its_text(cluster):
+def test_the_job_key_of_a_listed_attempt_can_be_parsed_from_its_text(cluster):
     slurm_job_id, job_key = submit(cluster, "exit 0")
 
     attempt = cluster.find(slurm_job_id, job_key)

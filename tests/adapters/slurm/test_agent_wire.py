@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client and the server of the agent: access control, and the errors that the client raises."""
+"""The gRPC client and server of the agent: access control, and the errors that the client raises.
+
+The agent runs on the Slurm controller and calls Slurm for the supervisor. The *gate* of a user
+tells whether the user's jobs can run.
+"""
 
 import socket
 import threading
@@ -46,7 +50,7 @@ SUBMISSION = Submission(
 
 
 class AgentConnection:
-    """The server of an agent with fakes, and clients with any certificate."""
+    """A running server of an agent whose ports are fakes, and methods that make clients of it."""
 
     def __init__(self, authority):
         self.authority = authority
@@ -79,7 +83,7 @@ class AgentConnection:
         self.channels = []
 
     def client(self, certificate=None):
-        """Return a client with this certificate, or with none."""
+        """Return a client with this certificate, or without a certificate if None."""
         peer = GrpcPeer(
             address=f"localhost:{self.server.port}",
             ca=self.authority.certificate,
@@ -106,6 +110,7 @@ def authority(tmp_path_factory):
 
 @pytest.fixture
 def connection(authority):
+    """Yield the running server of an agent."""
     connection = AgentConnection(authority)
     yield connection
     connection.close()
@@ -175,7 +180,7 @@ def test_malformed_job_key_is_refused(connection, job_key):
 
 
 @pytest.mark.parametrize("names", [["0x1"], ["x,y"], [JOB_KEY.job_id.slurm_name, "--help"]])
-def test_accounting_of_names_that_are_not_grid_jobs_is_refused(connection, names):
+def test_accounting_query_for_other_names_than_grid_jobs_is_refused(connection, names):
     client = connection.supervisor()
 
     with pytest.raises(grpc.RpcError) as raised:
@@ -193,7 +198,7 @@ def test_a_submission_as_root_is_rejected(connection):
 
 def test_an_invalid_request_raises_invalid_input(connection):
     with pytest.raises(InvalidInput):
-        connection.supervisor().cancel(1, job_key="mine")
+        connection.supervisor().cancel(1, job_key="not a job key")
 
 
 def test_an_unreachable_slurm_raises_scheduler_unavailable(connection):
@@ -221,7 +226,7 @@ def test_a_stopped_agent_raises_scheduler_unavailable(connection):
         client.list_jobs()
 
 
-def test_reports_are_read_by_cursor(connection):
+def test_pull_returns_the_reports_after_a_sequence_number(connection):
     connection.reports.add([Hint(event="end", slurm_job_id=7, uid=200001, occurred_at=5)])
     client = connection.supervisor()
 
@@ -234,7 +239,7 @@ def test_reports_are_read_by_cursor(connection):
     assert client.pull(after=report.sequence, wait_s=0) == ()
 
 
-def test_the_gate_of_an_unknown_user_has_no_user(connection):
+def test_the_gate_of_an_unknown_user_has_no_linux_account(connection):
     assert connection.supervisor().check_gate(f"0x{9:040x}").user is None
 
 

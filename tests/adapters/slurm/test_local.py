@@ -15,7 +15,10 @@ ADDRESS = f"0x{1:040x}"
 
 
 class FakeSlurmCommands:
-    """A runner with fakes of scontrol and sacctmgr. sacctmgr lists the users that were added."""
+    """A runner with fakes of scontrol and sacctmgr.
+
+    After the first association was added, sacctmgr lists it.
+    """
 
     def __init__(self):
         self.added = []
@@ -46,7 +49,7 @@ def storage(tmp_path):
 
 @pytest.fixture
 def user(storage):
-    """Return a user that owns its directories."""
+    """Return a user whose directories exist and belong to the user."""
     user = GridUser(address=ADDRESS, uid=os.getuid(), gid=os.getgid())
     for path in storage.directories_of(user):
         path.mkdir()
@@ -82,7 +85,7 @@ def test_user_returns_none_for_an_unknown_name(accounts):
     assert accounts.user(ADDRESS) is None
 
 
-def test_directory_of_the_user_is_not_missing(accounts, user):
+def test_no_directory_of_a_complete_user_is_missing(accounts, user):
     assert accounts.missing_directories(user) == ()
 
 
@@ -92,7 +95,7 @@ def test_a_removed_directory_is_missing(accounts, storage, user):
     assert len(accounts.missing_directories(user)) == 1
 
 
-def test_a_symlink_counts_as_missing(accounts, storage, user):
+def test_a_symlink_instead_of_a_directory_counts_as_missing(accounts, storage, user):
     home = storage.homes / ADDRESS
     home.rmdir()
     home.symlink_to(storage.shared_cache)
@@ -102,6 +105,7 @@ def test_a_symlink_counts_as_missing(accounts, storage, user):
 
 def test_a_directory_of_another_user_counts_as_missing(accounts, storage, user):
     other_user = GridUser(address=ADDRESS, uid=user.uid + 1, gid=user.gid)
+    # Both users have the same home. The caches of the other user do not exist yet.
     _home, *caches = storage.directories_of(other_user)
     for path in caches:
         path.mkdir()

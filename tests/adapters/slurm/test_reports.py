@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent's store of reports, and the spool of the job completion plugin."""
+"""The agent's store of reports, and the spool of the job completion plugin.
+
+A *report* says that a Slurm job has started or ended. The *spool* is the file to which the plugin
+of slurmctld appends a line for each ended job.
+"""
 
 import threading
 
@@ -46,7 +50,7 @@ def test_reports_are_returned_in_the_order_they_were_stored(store):
     assert store.list_after(reports[2].sequence, wait_s=0) == ()
 
 
-def test_the_same_report_is_stored_once(store):
+def test_a_repeated_report_is_stored_once(store):
     store.add([hint(1)])
     store.add([hint(1), hint(1, "start")])
 
@@ -106,10 +110,11 @@ def test_a_file_that_cannot_be_opened_is_a_config_error(tmp_path, clock):
 
 @pytest.fixture
 def spool_file(tmp_path):
+    """Return the path of the spool. The file does not exist yet."""
     return tmp_path / "jobcomp.jsonl"
 
 
-def test_spool_is_renamed_first_and_read_in_the_next_call(spool_file):
+def test_one_call_renames_the_spool_and_the_next_call_reads_it(spool_file):
     spool = FileSpool(spool_file)
     spool_file.write_text("a\nb\n")
 

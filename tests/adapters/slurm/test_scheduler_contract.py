@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract tests of port Scheduler, on the fake scheduler and on the agent in front of it."""
+"""Contract tests of port Scheduler, on the fake scheduler and on an agent that calls the fake.
+
+The tests are those of scheduler_contract.py.
+"""
 
 import pytest
 from tests.adapters.slurm.cluster import FakeCluster
@@ -24,6 +27,7 @@ def authority(tmp_path_factory):
 
 @pytest.fixture(params=["fake", "agent"])
 def cluster(request, authority):
+    """Yield the cluster on which the tests run."""
     clock = FakeClock()
     fake = FakeScheduler(clock)
     if request.param == "fake":

@@ -35,9 +35,9 @@ SUBMISSION = Submission(
 
 
 class RestHandler(BaseHTTPRequestHandler):
-    """Records each request and sends the next prepared answer of the server.
+    """Records each request and sends the next answer that the test has prepared.
 
-    An answer is (status, content). After the answer None the connection is closed.
+    An answer is (status, content). Instead of the answer None, the server closes the connection.
     """
 
     protocol_version = "HTTP/1.1"
@@ -75,7 +75,7 @@ class FakeRestServer(socketserver.ThreadingUnixStreamServer):
 
 
 class RestSetup:
-    """LocalSlurm with a fake slurmrestd. This object is also the runner of scontrol."""
+    """LocalSlurm with a fake slurmrestd. This object also runs scontrol for LocalSlurm."""
 
     def __init__(self, path):
         self.server = FakeRestServer(str(path), RestHandler)
@@ -107,7 +107,7 @@ class RestSetup:
         return CommandResult(exit_status=0, stdout=token, stderr="")
 
     def prepare(self, *answers):
-        """Add answers to the next requests."""
+        """Set the answers to the next requests, in this order."""
         self.server.answers += answers
 
     @property
@@ -137,7 +137,7 @@ def errors(*numbers):
     }
 
 
-def test_a_rejection_contains_error_and_description(setup):
+def test_a_rejection_contains_the_error_and_its_description(setup):
     """slurmrestd 24.11.5 sends this answer for a job above the limit of its QOS."""
     reason = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
     error = {"description": "Batch job submission failed", "error_number": 2050, "error": reason}
@@ -160,6 +160,7 @@ def test_submit_sends_all_fields_of_the_job(setup):
     home = f"/home/ldap-users/{SUBMISSION.user.address}"
     job = body["job"]
     environment = dict(line.split("=", 1) for line in job.pop("environment"))
+    # The attributes of SUBMISSION, in the fields of slurmrestd.
     assert job == {
         "name": SUBMISSION.job_key.job_id.slurm_name,
         "admin_comment": str(SUBMISSION.job_key),
@@ -177,7 +178,7 @@ def test_submit_sends_all_fields_of_the_job(setup):
         "tres_per_job": "gres/gpu:2",
     }
     assert environment["TOKEN"] == "se=cret"
-    assert environment["HOME"] == home
+    assert environment["HOME"] == home  # not the value in SUBMISSION
 
 
 def test_the_token_is_renewed_only_before_it_expires(setup):
@@ -203,6 +204,7 @@ def test_a_refused_token_is_renewed_once(setup, refusal):
         setup.rest.submit(SUBMISSION)
 
 
+# Numbers in slurm_releases/24.11/rest.toml that mean a rejection.
 @pytest.mark.parametrize("number", [2000, 2002, 2014, 2050, 9202])
 def test_a_refusal_of_slurm_raises_submit_rejected(setup, number):
     content = errors(number)
@@ -225,11 +227,13 @@ def test_an_unknown_association_raises_association_unknown(setup):
 @pytest.mark.parametrize(
     "answer",
     [
+        # Error numbers that are not rejections, or with which a later attempt may succeed.
         (500, errors(1801)),
         (500, errors(5005)),
         (500, errors(2007)),
         (500, errors(2000, 2027)),
         (500, errors(2000, 2045)),
+        # Contradictory, incomplete or invalid answers.
         (200, {**errors(2000), "job_id": 7}),
         (200, {"errors": []}),
         (200, {"errors": [], "job_id": 0}),
@@ -246,7 +250,7 @@ def test_any_other_answer_raises_scheduler_unavailable(setup, answer):
     with pytest.raises(SchedulerUnavailable) as raised:
         setup.rest.submit(SUBMISSION)
 
-    assert type(raised.value) is SchedulerUnavailable
+    assert type(raised.value) is SchedulerUnavailable  # not a subclass
 
 
 # httpcore does not close a socket that could not connect.
@@ -279,7 +283,8 @@ def test_cancel_and_extend_ignore_ended_and_unknown_jobs(setup):
         ("POST", "/slurm/v0.0.42/job/7"),
         ("DELETE", "/slurm/v0.0.42/job/8"),
     ]
-    assert setup.requests[1][3] == {"time_limit": {"set": True, "infinite": False, "number": 9}}
+    _, _, _, extend_body = setup.requests[1]
+    assert extend_body == {"time_limit": {"set": True, "infinite": False, "number": 9}}
 
 
 def test_any_other_failure_of_cancel_raises_scheduler_unavailable(setup):
@@ -313,7 +318,7 @@ def test_the_version_is_read_again_after_an_upgrade(setup, answer):
     setup.rest.cancel(1)
     setup.rest.cancel(2)
     assert setup.version_queries == 1
-    with contextlib.suppress(SchedulerUnavailable):
+    with contextlib.suppress(SchedulerUnavailable):  # raised for status 404
         setup.rest.cancel(3)
     setup.rest.cancel(4)
     assert setup.version_queries == 2

@@ -32,7 +32,7 @@ class ServerWithoutChannels(paramiko.ServerInterface):
 
 @pytest.fixture
 def access(tmp_path):
-    """Yield the access to a server that does not answer the request for a channel."""
+    """Start a server that does not answer the request for a channel, and yield its access data."""
     host_key = paramiko.ECDSAKey.generate()
     user_key = paramiko.ECDSAKey.generate()
     stop = threading.Event()
