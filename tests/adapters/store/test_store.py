@@ -379,7 +379,7 @@ def test_transaction_of_a_closed_nonce_can_be_added_again(store):
     """
     store.outbox.put_all([("claim", ClaimJobs(limit=9)), ("claim again", ClaimJobs(limit=9))])
     store.outbox.add(ACCOUNT, transaction(4, 1))
-    store.outbox.mark_sent(ACCOUNT, ["0x41"], sent_at=99)
+    store.outbox.mark_sent(ACCOUNT, [transaction(4).hash], sent_at=99)
     store.outbox.record(ACCOUNT, changes=[], withdrawn=[4], closed=[4])
     store.outbox.add(ACCOUNT, transaction(4, 2))
     store.restart()
