@@ -72,12 +72,12 @@ class TestValidatedDocuments:
         "query",
         [
             'query Job { job(batchLocationHash: "a secret") }',
-            "query Job { job }" + " " * 2000,
+            QUERY + " " * 2000,
             "{ nonsense }",
         ],
     )
     def test_long_invalid_or_literal_documents_are_not_cached(self, requests, query):
-        ask(requests, {"query": query})
+        ask(requests, submit_request(wire_workflow(), query))
 
         assert not requests._valid_documents
 
