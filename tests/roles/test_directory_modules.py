@@ -2,8 +2,8 @@
 """The Ansible modules of role directory: directory_entries and directory_instance.
 
 Before a module changes a setting that needs a restart of the server, it creates the note file
-``unsettled``. A handler restarts the server and removes the note. If a run is killed in between, the
-next run finds the note and restarts the server.
+``unsettled``. A handler restarts the server and removes the note. If a run is killed before the
+handler, the next run finds the note and restarts the server.
 """
 
 import re

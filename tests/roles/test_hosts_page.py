@@ -91,7 +91,7 @@ def objects_of_section(kind, section, roles_of, footprints):
 
 
 def pattern(name):
-    """Return a name of the page as a pattern, for example ``mount@*`` for ``mount@<repository>``."""
+    """Return a name of the page as a pattern: ``mount@<repository>`` becomes ``mount@*``."""
     return re.sub(r"<\w+>", "*", name)
 
 

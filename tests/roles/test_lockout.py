@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role base does not lock Ansible out of a host: it changes sshd only if a login by key works.
+"""Role base does not lock Ansible out of a host: it tests a login by key before it changes sshd.
 
 The tests use a fake ssh, which runs the commands on this machine.
 """

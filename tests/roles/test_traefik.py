@@ -249,7 +249,7 @@ def test_a_grpc_stream_outlasts_the_http_timeout(folder_and_ca, gateway):
 
         assert count(slow_messages(), timeout=20) == b"5"
         with pytest.raises(grpc.RpcError) as refusal:
-            # This call is unary, because gRPC reports a response during a stream as a broken stream.
+            # The call is unary, because gRPC reports a response during a stream as a broken stream.
             channel.unary_unary("/test.Other/Count")(b"x", timeout=20)
 
     assert refusal.value.code() == grpc.StatusCode.UNIMPLEMENTED  # gRPC's code for HTTP 404

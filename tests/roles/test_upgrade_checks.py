@@ -154,7 +154,10 @@ def test_a_failed_host_ends_the_upgrade(cluster):
 
 @pytest.fixture
 def releases(cluster):
-    """The names of this checkout's release and of another release. The backup is fake."""
+    """The names of this checkout's release and of another release.
+
+    The playbook of the backup is replaced by a message.
+    """
     (cluster.folder / "new.whl").write_text("wheel")
     (cluster.folder / "more.whl").write_text("more")
     (cluster.folder / "lock.txt").write_text("lock")
