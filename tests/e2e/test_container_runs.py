@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of steps in containers on the lab's Slurm.
 
-The images are from a registry or on the node. Host compute1 has Apptainer, which the role
-installed. During these tests, compute2 has no Apptainer. It has a substitute for Enroot, which runs
-the command without a container and records its arguments.
+The images are in a registry or on the node. Host compute1 has Apptainer, which the role installed.
+During these tests, compute2 has no Apptainer, but a substitute for Enroot. The substitute runs the
+command without a container and records its arguments.
 """
 
 import json

@@ -57,4 +57,5 @@ def sinfo_result(*lines, **more):
     ],
 )
 def test_a_node_that_stopped_answering_is_named(result, message):
+    """A node that did not answer before, such as compute3, is not named."""
     assert filters.loss_of_nodes(result, STATES_BEFORE) == message
