@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead-check-node drains unfit nodes, resumes fit nodes and ignores manually drained nodes."""
+"""gridstead-check-node drains unfit nodes, resumes fit nodes and ignores manually drained nodes.
+
+A node is fit if all of its checks pass. The program contacts slurmctld only if the node is unfit or
+the result has changed. It resumes only nodes that it has drained itself, or that Slurm has drained
+because of an unkillable job.
+"""
 
 import importlib.machinery
 import importlib.util

@@ -14,6 +14,7 @@ SINFO = (
 
 
 def test_a_node_in_two_partitions_has_one_state():
+    """sinfo prints compute1 once for each of its partitions."""
     assert filters.node_states(SINFO) == {
         "compute1": "idle",
         "compute2": "mixed+drain",

@@ -37,8 +37,9 @@ fi
 def run_after_start(tmp_path, monkeypatch):
     """A function that runs the program with a state of Slurm.
 
-    It returns the calls of scontrol, scancel and sleep. Its attribute ``state`` is slurmctld's
-    state directory.
+    ``waiting`` has the ids of pending jobs, ``busy`` the nodes of running jobs, ``nodes`` the
+    script of the fake sinfo, and ``partitions`` names and states. The function returns the calls of
+    scontrol, scancel and sleep. Its attribute ``state`` is slurmctld's state directory.
     """
     state = tmp_path / "state"
     log = tmp_path / "log"
@@ -98,7 +99,7 @@ def test_pending_jobs_without_environment_are_cancelled_before_any_start(run_aft
 
 
 def test_jobs_that_ran_during_the_backup_end_with_their_nodes(run_after_start):
-    """The next start does not end running jobs."""
+    """Only the first start after the restoration ends the running jobs."""
     add_job(run_after_start.state, 20, "script")
     (run_after_start.state / "restored").touch()
 
@@ -110,7 +111,7 @@ def test_jobs_that_ran_during_the_backup_end_with_their_nodes(run_after_start):
     assert run_after_start(busy=["compute1"]) == [DOWN, "sleep 8", UP]
 
 
-def test_an_archive_without_jobs_ends_no_job(run_after_start):
+def test_a_restored_state_without_jobs_changes_no_node(run_after_start):
     (run_after_start.state / "restored").touch()
 
     assert run_after_start() == [DOWN, UP]

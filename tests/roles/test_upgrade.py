@@ -41,7 +41,10 @@ OLD, FIXED, NEXT = "24.11.5-4+deb13u1", "24.11.5-4+deb13u2", "25.05.3-1"
 
 
 def release_facts(version=OLD, target=FIXED, **more):
-    """Return the result of slurm_release for a host with one package."""
+    """Return the result of module slurm_release for a host with one package.
+
+    ``target`` is the version that apt would install.
+    """
     facts = {
         "version": version,
         "target": target,
