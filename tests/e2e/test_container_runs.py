@@ -22,6 +22,7 @@ TRAP_SIGNAL = "trap 'echo trapped; exit 0' 2; echo . >\"$READY\"; while true; do
 WAIT_FOR_TRAP = (
     "i=0; until [ -e $READY ]; do sleep 0.1; i=$((i + 1)); [ $i -lt 300 ] || exit 9; done"
 )
+# The output of the steps of job "environment", in order.
 EXPECTED_OUTPUT = """\
 {user.uid} {user.gid} / yes a,b 'c' $d
 /deepsquare/output

@@ -34,6 +34,8 @@ for port in sys.argv[2:]:
 print("listens", flush=True)
 time.sleep(600)
 """
+# Tries to connect to each target (address, port and timeout in seconds). Prints for each target
+# whether it is reachable.
 CONNECT_PROGRAM = """
 import json, socket, sys
 from concurrent.futures import ThreadPoolExecutor

@@ -39,6 +39,7 @@ head = part(b'{"alg":"HS256","typ":"JWT"}') + b"." + part(json.dumps(claims).enc
 signature = hmac.new(sys.stdin.read().encode(), head, hashlib.sha256).digest()
 print((head + b"." + part(signature)).decode())
 """
+# curl reads the header with the token from stdin.
 CALL_SLURMRESTD = (
     "curl --silent --unix-socket /run/slurmrestd/slurmrestd.socket "
     "--header X-SLURM-USER-NAME:slurm --header @- http://slurmrestd/slurm/v0.0.42/diag/"
