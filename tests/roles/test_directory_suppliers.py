@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two directory suppliers: replication, ranges of uid numbers, and missing entries.
 
-A new or stuck supplier is initialised: it gets all entries of the other supplier, the source.
+If two suppliers do not replicate, one of them is initialised: its entries are replaced by the
+entries of the other supplier, the source. A stuck supplier cannot send its changes to the other.
 """
 
 from types import SimpleNamespace
@@ -175,6 +176,10 @@ def test_a_new_supplier_assigns_no_number_that_was_used_before():
     share = suppliers.supplier_numbers(FIRST, LAST, 0, 2)
 
     def next_number(*used_numbers, own_next=0):
+        """Return the next number of new supplier ldap1, which skips 1000 numbers.
+
+        Users on ldap2 have ``used_numbers``. ``own_next`` is ldap1's next number so far.
+        """
         states = {
             "ldap1": supplier_state(next_uid=own_next),
             "ldap2": supplier_state(uids=used_numbers),

@@ -24,6 +24,7 @@ def make_key() -> ec.EllipticCurvePrivateKey:
 
 
 def certificate(subject, public_key, signer, *, extensions=(), days=100) -> x509.Certificate:
+    """Return a certificate that is valid for ``days`` days after NOW, signed by a key."""
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -141,7 +141,10 @@ def test_a_changed_back_end_is_refused_before_any_change():
 
 
 def test_the_drop_in_of_nftables_service_is_loaded(site):
-    """The module runs systemctl daemon-reload if the files of a unit in more_units changed."""
+    """The drop-in restores the storage rules after nftables.service has flushed all tables.
+
+    The module runs systemctl daemon-reload if the files of a unit in more_units changed.
+    """
     assert daemons(site, "moosefs")["gridstead-storage-firewall"]["more_units"] == [
         "nftables.service"
     ]
