@@ -58,7 +58,10 @@ class Phase:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One run: its phases, and the CPU seconds of the systemd units by "host unit"."""
+    """One run: its phases, and the CPU seconds by host and systemd unit.
+
+    A key of ``cpu_s_by_unit`` is for example "controller slurmctld".
+    """
 
     phases: tuple[Phase, ...]
     cpu_s_by_unit: dict[str, float] = field(default_factory=dict)
@@ -224,6 +227,7 @@ def log_entries(chain, first_block, names):
         "address": chain.contracts.meta_scheduler.address,
         "fromBlock": hex(first_block),
         "toBlock": "latest",
+        # The inner list selects entries that have one of these topics.
         "topics": [[events[name].topic for name in names]],
     }
     return chain.node.ask("eth_getLogs", log_filter)

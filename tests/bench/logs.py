@@ -122,7 +122,7 @@ def follower_delays(logger: LoggerProcess) -> list[float]:
                 return
 
     threading.Thread(target=follow, daemon=True).start()
-    time.sleep(1)
+    time.sleep(1)  # the follower opens its stream
     for number in range(1, FOLLOWED_LINES + 1):
         client.write(
             access, [Chunk(data=LINE, timestamp_ns=time.time_ns(), writer=1, sequence=number)]
@@ -202,6 +202,7 @@ def memory_per_browser(logger: LoggerProcess, port: int) -> float:
         request = ReadRequest(
             address=log.owner, log_name=log.name, timestamp=now, signed_hash=signature
         ).SerializeToString()
+        # A frame of gRPC-Web: no compression, the length of the message, and the message.
         body = base64.b64encode(b"\0" + len(request).to_bytes(4, "big") + request)
         connection = tls.wrap_socket(
             socket.create_connection(("localhost", port)), server_hostname="localhost"
@@ -232,7 +233,7 @@ def median_writer_delay_s(logger: LoggerProcess, folder: Path, lines: int) -> fl
             stdout=subprocess.DEVNULL,
             env={"PYTHONPATH": "control"},
         )
-        time.sleep(1.0)
+        time.sleep(1.0)  # the writer imports its modules
         writer.stdin.write((LINE + b"\n") * lines)
         writer.stdin.close()
         output_end_s = time.monotonic()

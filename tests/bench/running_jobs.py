@@ -76,6 +76,7 @@ class BusyChain:
         now = self.ledger.head().timestamp
         starts = [SetRunning(job_key=job_key, started_at=now) for job_key in job_keys]
         self.send_batches(self.provider, in_batches(starts))
+        # The settlements bill RUN_TIME_S, so the jobs must have run for more than this time.
         self.anvil.rpc("evm_increaseTime", 2 * RUN_TIME_S)
         self.anvil.mine()
         jobs = self.ledger.jobs(job_ids, at_block=self.ledger.head())

@@ -146,6 +146,7 @@ class Bench:
         """Return the provider's account, for the contracts of this kind."""
         contracts = self.chain.contracts
         if kind.uses_old_calls:
+            # For contracts without a version, the account uses the calls of DeepSquare 1.2.
             contracts = replace(contracts, version="")
         return ChainAccount(self.chain.node, contracts, self.chain.provider)
 
@@ -155,6 +156,7 @@ class Bench:
         report_progress(f"raw, {kind.name}: signing")
         gas = None
         if kind.uses_old_calls:
+            # Each transaction settles one job, so the gas of the first is enough for all.
             (gas,) = account.gas([calls[:1]], available_gas=BLOCK_GAS)
         signed_transactions = chain.sign_batches(
             account, in_batches(calls, kind.max_settlements), chain.nonce(chain.provider), gas=gas

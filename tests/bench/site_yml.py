@@ -27,7 +27,7 @@ LIMITS_S = {"prepared": 240, "plain": 600, "again": 90}
 
 
 def plays(file):
-    """Return the names of a playbook's plays, including the plays of imported playbooks."""
+    """Yield the names of a playbook's plays, including the plays of imported playbooks."""
     for play in yaml.safe_load(file.read_text()):
         imported = play.get("ansible.builtin.import_playbook")
         if imported:

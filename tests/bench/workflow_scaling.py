@@ -41,7 +41,7 @@ def nested_steps(depth):
     return text
 
 
-# The beginning of each kind of file, the part that it repeats with a number, and its end.
+# By kind of file: the beginning, the part that is repeated with a number, and the end.
 PARTS_OF_FILES = {
     "unknown keys": (STEPS, "k%d: 1\n", ""),
     "misspelled keys": (STEPS, "enableLogginh%d: 1\n", ""),
@@ -88,7 +88,10 @@ def file_text(kind, size):
 
 
 def cpu_seconds(text):
-    """Return the CPU seconds to render or refuse a text. A very long error adds 10 s."""
+    """Return the CPU seconds to render or refuse a text.
+
+    A very long error message adds 10 s, so that the benchmark fails.
+    """
     start_s = time.process_time()
     try:
         render(parse_workflow(text))
@@ -101,7 +104,7 @@ def cpu_seconds(text):
 
 
 def shortest_cpu_seconds(text):
-    """Return the shortest time of several runs, in seconds."""
+    """Return the shortest CPU time of several runs, in seconds."""
     return min(cpu_seconds(text) for _ in range(RUNS))
 
 

@@ -32,6 +32,7 @@ sys.path.insert(0, str(CHECKOUT / "tools"))
 import lab_users  # noqa: E402
 
 CREDIT = 10**18
+# The cold states. A job in one of these states has ended, and its state does not change again.
 COLD = {"CANCELLED", "FINISHED", "FAILED", "OUT_OF_CREDITS", "PANICKED"}
 SLOWDOWN = 3  # factor of the timeouts, for a machine that shares its hardware with others
 # Prints what a Slurm job has left on a node: files, sockets, mounts and processes. The names of
@@ -149,7 +150,8 @@ class Lab:
     def billed_seconds(self, record):
         """Return the billed seconds of an accounting record of an ended job.
 
-        The billed time ends at slurmdbd's end, or at the node's reported end if that is earlier.
+        The billed time ends at the end in slurmdbd's record, or at the end that the node reported
+        if that is earlier.
         """
         query = (
             "SELECT MAX(at) FROM report "

@@ -100,6 +100,7 @@ class SecretSearch:
 
     def search_output(self, kind: str, host: str, script: str) -> None:
         """Search the output of a shell script on a host. The script gets the secrets on stdin."""
+        # grep prints only the encodings that it finds. Exit code 1 means that it finds none.
         search = '| { grep -aohF -f <(printf %s "$needles") || (($? == 1)); } | sort -u'
         matches = self._lab.sh(
             host, f"needles=$(cat); {{ {script}; }} {search}", input=self._encodings().decode()

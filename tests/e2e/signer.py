@@ -18,7 +18,7 @@ RESOURCES = Resources(gpus=0, tasks=1, cpus_per_task=1, memory_per_cpu_mb=64)
 
 
 class RequestSigner:
-    """A customer with a connection to the chain.
+    """A customer with a connection to the chain, who signs requests without sending them.
 
     Args:
         user: A user with a wallet and a settings file.
@@ -34,6 +34,7 @@ class RequestSigner:
     def sign_request(self, workflow, *, credits_):
         """Store a one-step workflow, approve the credits and return the signed request as hex."""
         Customer(self.chain.node, self.chain.contracts, self._wallet).allow(credits_ * CREDIT)
+        # The Job Definition service returns the id of the stored script.
         script = submit_workflow(
             self._settings.job_definitions_url, workflow, ca=self._settings.ca_file
         )

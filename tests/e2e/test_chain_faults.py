@@ -117,9 +117,9 @@ def test_a_job_that_ends_while_the_chain_is_unreachable_is_settled_later(grid, l
 def test_a_reorg_can_assign_the_job_number_to_another_customer(
     grid, lab, make_signer, mine_manually
 ):
-    """The reorg removes five blocks with a request, its match and its claim.
+    """The reorg removes the blocks with the first customer's request, its match and its claim.
 
-    The job is already running in Slurm.
+    This customer's job is already running in Slurm.
     """
     first, second = make_signer("loser"), make_signer("winner")
     dropped_request = first.sign_request(one_step("sleep 300"), credits_=100)
@@ -128,6 +128,8 @@ def test_a_reorg_can_assign_the_job_number_to_another_customer(
     credits_before = {address: grid.balance(address) for address in addresses}
     earned_before = grid.balance(grid.provider)
     ledger, node = first.chain.ledger, first.chain.node
+    # The reorg must not remove the transactions before the requests, so wait for REORG_BLOCKS
+    # blocks.
     start_block = ledger.head().number + REORG_BLOCKS
     wait_until(lambda: ledger.head().number >= start_block, timeout=30)
 
@@ -136,12 +138,15 @@ def test_a_reorg_can_assign_the_job_number_to_another_customer(
         node.ask("evm_mine")
         number = job_number(ledger)
         name = f"0x{number:064x}"
+        # The match and the claim are the next transactions of the grid. Each gets its own block.
         for _ in ("match", "claim"):
             wait_until(lambda: int(node.ask("txpool_status")["pending"], 16), timeout=30)
             node.ask("evm_mine")
         wait_until(
             lambda: "RUNNING" in lab.sh("controller", f"squeue -h -n {name} -o %T"), timeout=60
         )
+        # Replace the last blocks by new blocks. Only the last new block has a transaction, the
+        # second customer's request.
         node.ask("anvil_reorg", REORG_BLOCKS, [[kept_request, REORG_BLOCKS - 1]])
     assert node.ask("eth_getTransactionReceipt", request) is None
 

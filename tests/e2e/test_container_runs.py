@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of steps in containers on the lab's Slurm.
 
-The images are from a registry or on the node. Host compute1 has Apptainer, which the role
-installed. During these tests, compute2 has no Apptainer. It has a substitute for Enroot, which runs
-the command without a container and records its arguments.
+The images are in a registry or on the node. Host compute1 has Apptainer, which the role installed.
+During these tests, compute2 has no Apptainer, but a substitute for Enroot. The substitute runs the
+command without a container and records its arguments.
 """
 
 import json
@@ -22,6 +22,7 @@ TRAP_SIGNAL = "trap 'echo trapped; exit 0' 2; echo . >\"$READY\"; while true; do
 WAIT_FOR_TRAP = (
     "i=0; until [ -e $READY ]; do sleep 0.1; i=$((i + 1)); [ $i -lt 300 ] || exit 9; done"
 )
+# The output of the steps of job "environment", in order.
 EXPECTED_OUTPUT = """\
 {user.uid} {user.gid} / yes a,b 'c' $d
 /deepsquare/output

@@ -310,6 +310,7 @@ def test_a_drain_that_times_out_does_not_restart_the_running_job(lab, daemons, j
 
     result = jobs.wait(running_job)
     assert result.code == 0
+    # Each start of a task has printed its process id and its host. At its end, a task prints "end".
     hosts = []
     for line in result.output.splitlines():
         hosts += line.split()[1:]

@@ -34,6 +34,8 @@ for port in sys.argv[2:]:
 print("listens", flush=True)
 time.sleep(600)
 """
+# Tries to connect to each target (address, port and timeout in seconds). Prints for each target
+# whether it is reachable.
 CONNECT_PROGRAM = """
 import json, socket, sys
 from concurrent.futures import ThreadPoolExecutor
@@ -148,7 +150,10 @@ def test_machines_outside_reach_only_the_public_ports(lab, table, ports):
 
 
 def test_rules_that_lock_ansible_out_are_removed(lab):
-    """The SSH connection that installs the rules stays open. The timer removes only our table."""
+    """The rules keep Ansible's open SSH connection, but reject a new connection.
+
+    The timer then removes the table of these rules and no other table.
+    """
     lab.sh("db", f"cp -a {RULES_FILE} /run/firewall.nft; nft add table inet somebody")
     lab.run("db", "systemctl", "edit", "--runtime", "--stdin", UNDO_TIMER, input=SHORT_TIMER)
     argv = [

@@ -77,6 +77,7 @@ def check_runs(lab, connection, jobs, folder):
         assert attempt["user"] == user
         assert attempt["state"] == "COMPLETED"
         records[number] = attempt
+    # Each run of a job writes one line to the job's trace file. grep prints "FILE:LINES".
     traces = lab.sh("infra", f"cd /home/ldap-users/{user}/{folder}; grep -c . * | sort -t: -n")
     assert traces.split() == [f"{number}:1" for number in range(JOBS_EACH)]
     return records
@@ -111,6 +112,10 @@ def bill(job, seconds):
 
 
 def check_jobs(lab, grid, connections):
+    """Run the jobs, and assert that each runs once and that the balances change by its payment.
+
+    Customers pay the costs. The provider gets the costs without the fees, the contract the fees.
+    """
     before = balances(grid, connections)
 
     folder, jobs_of_customers = run_jobs(connections)

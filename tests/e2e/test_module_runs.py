@@ -56,6 +56,7 @@ outputs: [{key: RESULT, description: The greeting.}]
 steps:
 - run: {command: 'echo "RESULT=hello $WHO" >>"$DEEPSQUARE_ENV"'}
 """
+# The line with only a comma shows that RESULT, FIRST_OTHER and OTHER are not set.
 EXPECTED_OUTPUT = """\
 4 pears for 2
 ,

@@ -23,12 +23,14 @@ PRICES = Prices(
     cpu_per_min=95 * CREDIT // 100,
     memory_mb_per_min=8 * CREDIT // 100_000,
 )
+# Each process adds its rank + 1 to a sum over all processes. It prints its rank, the number of
+# processes, its host and the sum.
 OPEN_MPI_PROGRAM = """
 from mpi4py import MPI
 world = MPI.COMM_WORLD
 print(world.rank, world.size, MPI.Get_processor_name(), world.allreduce(world.rank + 1))
 """
-# The numbers are MPICH's values of MPI_COMM_WORLD, MPI_INT and MPI_SUM.
+# The same with MPICH. The numbers are MPICH's values of MPI_COMM_WORLD, MPI_INT and MPI_SUM.
 MPICH_PROGRAM = """
 import ctypes, socket
 mpi, world, integer, add = ctypes.CDLL("libmpich.so.12"), 0x44000000, 0x4C000405, 0x58000003

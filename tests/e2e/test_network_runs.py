@@ -108,7 +108,7 @@ def tunnel(lab):
 @pytest.fixture(scope="module")
 def submitted_jobs(lab, jobs, web_server, name_server_address, bore, tunnel):
     """Submit the jobs and return them."""
-    silent_server = lab.address("db")
+    silent_server = lab.address("db")  # this host runs no name server
     show = f"id -u; {LIST_INTERFACES}; curl -s {web_server.url}/hello"
     resolve = f"RES_OPTIONS=timeout:1 getent hosts {name_server.NAME}; cat /etc/resolv.conf"
     route = {"boreAddress": f"{lab.gateway}:{bore.port}", "targetPort": 8080, "secret": TOKEN}

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract tests of port Scheduler, for the agent and for SSH on the lab's Slurm."""
+"""The tests that every implementation of ``Scheduler`` must pass, on the lab's Slurm.
+
+The implementations are the client of the agent and SSH. The tests themselves are in
+tests/adapters/slurm.
+"""
 
 import time
 

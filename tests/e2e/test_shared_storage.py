@@ -127,7 +127,7 @@ def test_users_cannot_connect_to_the_storage(lab, port):
 
 
 def test_users_cannot_connect_to_the_relay_of_the_mount(lab):
-    """The relay forwards commands with the rights of the mount, on behalf of any user."""
+    """mfsmount listens on a relay, which forwards any user's commands with the mount's rights."""
     for host in USER_HOSTS:
         listening = lab.sh(host, "ss --no-header --listening --tcp --numeric --processes")
         relays = [line.split()[3] for line in listening.splitlines() if "mfsmount" in line]

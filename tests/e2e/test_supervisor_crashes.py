@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that kill the supervisor at each failpoint in the life of a job.
 
+A failpoint is a named place in the supervisor's code. The supervisor kills itself there if
+$GRIDSTEAD_FAILPOINT has the name.
+
 Each job must run once, be settled once and have the right cost. A job appends a line to a trace
 file in its customer's home at its start and at its end. Between the two lines it waits for another
 file, which the test creates to end the job.

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.skipif(
 )
 START_TIME_FIELD = 22  # of /proc/PID/stat, see proc_pid_stat(5); the first field has number 1
 ALLOCATE_MEMORY = "python3 -c 'b = bytearray({mb} * 2**20); print(len(b))'"
+# Starts four processes that are busy for 2 s. The first number in the output is the CPU time of one
+# process and one of its children, in seconds.
 USE_TWO_CORES = """python3 -c '
 import os, time
 for _ in range(2): pid = os.fork()

@@ -86,7 +86,8 @@ class Role:
         file.
         """
         texts: dict[str, str] = {}
-        lines: list[str] = []
+        lines: list[str] = []  # of the current comment
+        # A variable without a default is commented out, for example "# slurm_nodes: []".
         for line in self.defaults_text.splitlines():
             variable = re.match(r"(?:# )?([a-z_0-9]+):(?: |$)", line)
             if variable and lines and variable[1].startswith(self.name):
@@ -96,9 +97,10 @@ class Role:
 
 
 def playbook_plays(name: str) -> list[dict[str, Any]]:
-    """Return the plays of a playbook, and in their place the plays of its own parts.
+    """Return the plays of a playbook, in order.
 
-    The parts of playbooks/NAME.yml are in playbooks/NAME/. Other imported playbooks stay imports.
+    The parts of playbooks/NAME.yml are in playbooks/NAME/. The import of a part is replaced by the
+    plays of the part. Imports of other playbooks are returned as they are.
     """
     plays = []
     for play in yaml.safe_load((ROOT / "playbooks" / f"{name}.yml").read_text()):
@@ -197,15 +199,17 @@ def slurm_rules() -> tuple[object, ...]:
 
 
 def with_costs(text: str) -> str:
-    """Return the page of the costs of changes of Slurm's configuration, with the rules between its
-    markers.
-    """
+    """Return the text of COSTS_PAGE with the current table of cost rules between its markers."""
     costs = slurm_costs()
     return _between(text, COSTS_START, f"{costs.table(slurm_rules())}\n", COSTS_END)
 
 
 def _between(text: str, start: str, new: str, end: str) -> str:
-    """Return a text with other content between two markers."""
+    """Return a text with ``new`` as the content between two markers.
+
+    Raises:
+        ValueError: If the markers are missing.
+    """
     before, _, rest = text.partition(start)
     _, found_end, after = rest.partition(end)
     if not found_end:
@@ -214,7 +218,7 @@ def _between(text: str, start: str, new: str, end: str) -> str:
 
 
 def main() -> None:
-    """Write the table of each README, and the page of costs."""
+    """Write the variables table of each README and the table of COSTS_PAGE."""
     for role in roles():
         path = role.path / "README.md"
         path.write_text(with_table(path.read_text(), role))

@@ -18,6 +18,7 @@ from ansible.vars.manager import VariableManager
 from tests.roles.catalogue import COLLECTION, ROOT, Role
 from tests.roles.inventories import read_inventory
 
+# Files with variables that a role sets only during a run, such as the item of a loop.
 SAMPLES = Path(__file__).parent / "samples"
 FACTS = {
     "hostname": "host",
@@ -52,31 +53,34 @@ def roles_of(play: dict[str, Any]) -> set[str]:
 
 @dataclass(frozen=True)
 class LoadedInventory:
-    """An inventory with a folder for its secrets."""
+    """An inventory that Ansible has loaded, with the variables of its hosts."""
 
     loader: DataLoader
     inventory: InventoryManager
     variables: VariableManager
 
     def patterns_of(self, role: Role) -> list[str]:
-        """Return the host patterns of the plays that name the role, if all hosts are reachable."""
+        """Return the sorted host patterns of the plays that run the role."""
         patterns = set()
         for path in (ROOT / "playbooks").glob("**/*.yml"):
             for play in yaml.safe_load(path.read_text()):
                 if "hosts" in play and role.name in roles_of(play):
-                    # A template after the pattern excludes hosts.
+                    # A template after the pattern excludes unreachable hosts. It is removed.
                     patterns.add(play["hosts"].partition("{{")[0])
         return sorted(patterns)
 
     def hosts_of(self, role: Role) -> list[str]:
-        """Return the hosts of these plays, sorted. A role for a private chain may have no hosts."""
+        """Return the sorted hosts of the plays that run the role.
+
+        A role for a private chain may have no hosts.
+        """
         names = set()
         for pattern in self.patterns_of(role):
             names |= {host.name for host in self.inventory.get_hosts(pattern)}
         return sorted(names)
 
     def templar(self, role: Role, host: str, **variables: object) -> Templar:
-        """Return a templar for the role's templates on a host with additional variables."""
+        """Return a renderer of the role's templates for a host, with additional variables."""
         path = SAMPLES / f"{role.name}.yml"
         samples = yaml.safe_load(path.read_text()) if path.exists() else {}
         available_variables = {
@@ -98,7 +102,7 @@ class LoadedInventory:
 
 
 def read_site(name: str, secrets: Path) -> LoadedInventory:
-    """Return an inventory of the repository."""
+    """Return an inventory of the repository. ``secrets`` is the folder of its secrets."""
     loader = DataLoader()
     loader.set_basedir(str(ROOT))
     inventory = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
@@ -115,7 +119,7 @@ def read_site(name: str, secrets: Path) -> LoadedInventory:
 
 @pytest.fixture(scope="session")
 def loader() -> DataLoader:
-    """The reader of playbook files."""
+    """Ansible's loader of files, with playbooks/ as its base folder."""
     data_loader = DataLoader()
     data_loader.set_basedir(str(ROOT / "playbooks"))
     return data_loader
@@ -123,7 +127,7 @@ def loader() -> DataLoader:
 
 @pytest.fixture
 def inventory(loader, tmp_path):
-    """The completed example inventory, which a test may break."""
+    """The example inventory with an operator's values. A test may change it."""
     return read_inventory(loader, "example", tmp_path / "secrets")
 
 
@@ -137,8 +141,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> LoadedInventory:
 def site_of(
     site: LoadedInventory, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Role], LoadedInventory]:
-    """A function that returns the inventory in which a role has hosts: the example, or the single
-    host with a private chain.
+    """A function that returns the inventory in which a role has hosts.
+
+    This is the example inventory, or the inventory of a single host with a private chain.
     """
     single = read_site("single", tmp_path_factory.mktemp("secrets"))
 
@@ -150,5 +155,5 @@ def site_of(
 
 @pytest.fixture
 def render(site: LoadedInventory) -> Callable[..., str]:
-    """A function that renders a template of a role for a host of the example inventory."""
+    """``LoadedInventory.render`` of the example inventory."""
     return site.render

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selections from folders, lines, playbooks and tasks, which tests compare."""
+"""Functions that select values from folders, lines, playbooks and tasks for comparisons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def names_in(folder: Path) -> set[str]:
 
 
 def texts_below(folder: Path) -> dict[str, str]:
-    """Return the text of each file below a folder by its path in the folder."""
+    """Return the text of each file below a folder, by the file's path relative to the folder."""
     paths = [path for path in folder.rglob("*") if path.is_file()]
     return {str(path.relative_to(folder)): path.read_text() for path in paths}
 

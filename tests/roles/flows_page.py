@@ -37,7 +37,7 @@ def table(flows: Iterable[dict[str, Any]]) -> str:
 
 
 def page(text: str) -> str:
-    """Return the page with the current table."""
+    """Return the text of the page with the current table."""
     before, _, rest = text.partition(START)
     _, _, after = rest.partition(END)
     flows = yaml.safe_load(DATA.read_text())["gridstead_flows"]
@@ -45,12 +45,12 @@ def page(text: str) -> str:
 
 
 def names(value: list[str] | str) -> str:
-    """Return the targets or the sources of a flow."""
+    """Return the targets or the sources of a flow as the text of a cell."""
     return _value(value) if isinstance(value, str) else ", ".join(value)
 
 
 def tls(flow: dict[str, Any]) -> str:
-    """Return whether a flow uses TLS, or why it does not."""
+    """Return the cell that says whether a flow uses TLS: "yes", or "no" with the reason."""
     return f"no: {flow['plain']}" if "plain" in flow else "yes"
 
 

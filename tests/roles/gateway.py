@@ -28,9 +28,9 @@ BINARY = ROOT / ".venv/traefik/bin/traefik"
 def render_configuration(
     site: LoadedInventory, directory: Path, **variables: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the static and the dynamic configuration that the role writes with these variables.
+    """Return Traefik's static and dynamic configuration as the role writes them.
 
-    ``directory`` replaces /etc/traefik.
+    ``directory`` replaces /etc/traefik. There are no routes, except for those in ``variables``.
     """
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     no_routes = {"traefik_routes": [], "traefik_ldaps_names": []}
@@ -69,7 +69,7 @@ class Gateway:
 
 @contextmanager
 def run_traefik(folder: Path, static: dict[str, Any], dynamic: dict[str, Any]) -> Iterator[Gateway]:
-    """Run Traefik with a static and a dynamic configuration until the end of the block."""
+    """Run Traefik until the end of the ``with`` block, on free ports instead of its usual ports."""
     with closing(configuration.free_addresses()) as addresses:
         trial_static = checks.make_trial(static, str(folder), addresses)
     trial_static["accessLog"] = {**static["accessLog"], "filePath": str(folder / "access.log")}

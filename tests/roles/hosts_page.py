@@ -21,7 +21,7 @@ PORTS = re.compile(r"<!-- ports (\w+) -->\n.*?<!-- /ports -->\n", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The section of one or several groups."""
+    """A section of the page, about one or several groups."""
 
     groups: tuple[str, ...]
     units: tuple[str, ...]
@@ -29,7 +29,7 @@ class Section:
 
 
 def page(text: str) -> str:
-    """Return the page with the current tables of ports."""
+    """Return the text of the page with the current tables of ports."""
     variables = yaml.safe_load(flows_page.DATA.read_text())
 
     def current_table(match: re.Match[str]) -> str:
@@ -53,7 +53,11 @@ def _table(group: str, variables: dict[str, Any]) -> str:
 
 
 def _port(port: int | str, protocol: str, variables: dict[str, Any]) -> str:
-    """Return a port, or the variable with the port, with its default if that is a number."""
+    """Return the cell of a port.
+
+    The port is a number or a template. For a template, the cell names the variable, after its
+    default if the default is a number, for example ``443/tcp (`gateway_port`)``.
+    """
     variable = re.search(r"\{\{ (\w+)", str(port))
     if variable is None:
         return f"{port}/{protocol}"
@@ -63,7 +67,7 @@ def _port(port: int | str, protocol: str, variables: dict[str, Any]) -> str:
 
 
 def sections() -> list[Section]:
-    """Return the sections about groups."""
+    """Return the sections of the page whose titles name groups."""
     parts = re.split(r"^## Groups? (.+)\n", PAGE.read_text(), flags=re.MULTILINE)[1:]
     return [_section(title, text) for title, text in zip(parts[::2], parts[1::2], strict=True)]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inventories of the repository, which a test may change and check."""
+"""Inventories of the repository as data, for tests that change them and run the inventory check."""
 
 from __future__ import annotations
 
@@ -27,7 +27,14 @@ NOW = dt.datetime(2030, 1, 1, tzinfo=dt.UTC)
 
 @dataclass
 class Inventory:
-    """An inventory that a test may change."""
+    """An inventory that a test may change.
+
+    Args:
+        loader: The loader of Ansible for the files of the inventory check.
+        groups: The names of the hosts by group.
+        variables: The variables by host.
+        secrets: The folder of the site's secrets, which the test creates.
+    """
 
     loader: DataLoader
     groups: dict[str, list[str]]
@@ -59,13 +66,13 @@ class Inventory:
         self.groups[name] = list(hosts)
 
     def problems(self) -> list[str]:
-        """Return the problems of the inventory."""
+        """Return the messages of the inventory check."""
         for host in self.variables:
             self.set_variables(host, groups=self.groups, group_names=self.groups_of(host))
         return [str(problem) for problem in check(self.groups, self.variables, self.loader, NOW)]
 
     def groups_of(self, host: str) -> list[str]:
-        """Return the groups of a host without group all, sorted."""
+        """Return the groups of a host, except for group all, sorted."""
         names = [group for group, hosts in self.groups.items() if host in hosts]
         return sorted(set(names) - {"all"})
 
@@ -76,7 +83,7 @@ def without_none(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None:
-    """Create a site's CA in the folder that role pki uses."""
+    """Create a self-signed CA in the folder that role pki uses, valid from begins to ends."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([])
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, begins, ends)
@@ -90,7 +97,7 @@ def make_authority(folder: Path, begins: dt.datetime, ends: dt.datetime) -> None
     (folder / "ca.key").chmod(0o600)
 
 
-# Regular expressions for values of the example, and what an operator replaces them by.
+# Patterns of the example's values, and the values with which an operator replaces them.
 EXAMPLE_VALUES = (
     (r"\.example\b(\.org)?", ".test"),
     (r"\bexample\.org", "site.test"),
@@ -100,14 +107,14 @@ EXAMPLE_VALUES = (
 
 
 def replace_example_values(text: str) -> str:
-    """Return a text of the example with an operator's values."""
+    """Return a text of an inventory with an operator's values instead of example values."""
     for pattern, replacement in EXAMPLE_VALUES:
         text = re.sub(pattern, replacement, text)
     return text
 
 
 def copy_inventory(name: str, folder: Path) -> Path:
-    """Copy an inventory of the repository, complete it like an operator, and return its folder."""
+    """Copy an inventory of the repository and replace its example values. Return the folder."""
     shutil.copytree(ROOT / "inventory" / name, folder, ignore=shutil.ignore_patterns("00-wiring"))
     for file in folder.rglob("*.yml"):
         file.write_text(replace_example_values(file.read_text()))
@@ -116,7 +123,7 @@ def copy_inventory(name: str, folder: Path) -> Path:
 
 
 def with_operator_values(value: Any) -> Any:
-    """Return a value of the example with an operator's values."""
+    """Return a variable with an operator's values instead of example values in all its strings."""
     if isinstance(value, dict):
         return {key: with_operator_values(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -128,7 +135,10 @@ def with_operator_values(value: Any) -> Any:
 
 
 def read_inventory(loader: DataLoader, name: str, secrets: Path) -> Inventory:
-    """Return an inventory of the repository, with a folder for its secrets."""
+    """Return an inventory of the repository with an operator's values.
+
+    ``secrets`` is the folder of the site's secrets.
+    """
     manager = InventoryManager(loader=loader, sources=[str(ROOT / "inventory" / name)])
     for number, host in enumerate(manager.get_hosts(), start=11):
         if "ansible_host" not in host.vars:  # The lab is not running.

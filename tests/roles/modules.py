@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ansible modules, run on this machine as Ansible runs them on a host."""
+"""A function that runs an Ansible module on this machine, as Ansible runs it on a host."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.roles.catalogue import ROOT
 
+# The arguments are the path of the module, its arguments as JSON, and the folder of collections.
 RUNNER = """
 import runpy, sys
 import ansible.module_utils.basic as basic
@@ -23,7 +24,10 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 def run_module(
     module: Path, arguments: dict[str, Any], *, tmp: Path, check_mode: bool = False
 ) -> dict[str, Any]:
-    """Run a module and return its result, even if the module failed."""
+    """Run a module and return its result, even if the module failed.
+
+    ``tmp`` is a folder for the module's temporary files.
+    """
     tmp.mkdir(exist_ok=True)
     internal_arguments = {
         "_ansible_check_mode": check_mode,

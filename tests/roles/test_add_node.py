@@ -59,7 +59,7 @@ def test_no_play_of_add_node_runs_on_existing_nodes():
 def find_new_nodes(folder, **variables):
     """Run the play that finds new nodes on a cluster whose only old node is compute1.
 
-    Return the exit code, the output, and the hosts that later plays reach.
+    gpu7 and gpu8 are new. Return the exit code, the output, and the hosts that later plays reach.
     """
     (folder / "sinfo").write_text("#!/bin/sh\necho compute1\n")
     (folder / "sinfo").chmod(0o755)

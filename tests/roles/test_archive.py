@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archive of a site: complete and refused archives, and copies of running services."""
+"""The archive of a site, which is a folder with a manifest and one encrypted file for each part.
+
+The tests cover complete and refused archives, and the copies of running services. ``refusal``
+returns the message about a refused archive.
+"""
 
 import json
 import os
@@ -135,7 +139,7 @@ def test_a_truncated_part_is_refused(archive):
 
 @pytest.fixture
 def keys(tmp_path):
-    """The files of the key of the archive, and of another key."""
+    """The key file of the archive's owner, and another key file."""
     files = [tmp_path / "owner", tmp_path / "other"]
     for file in files:
         subprocess.run(["age-keygen", "--output", file], check=True, capture_output=True)
@@ -288,7 +292,8 @@ def test_the_age_of_an_archive_does_not_depend_on_the_time_zone(tmp_path):
     assert time.time() - 600 < int(began_at[1]) <= time.time()
 
 
-def test_slurmctlds_state_is_copied_without_job_files_and_restored(tmp_path):
+def test_slurmctlds_state_is_copied_without_environments_and_restored(tmp_path):
+    """The restored state has the marker ``restored`` and no marker of a clean stop."""
     old, stage, new = tmp_path / "old", tmp_path / "stage", tmp_path / "new"
     job = old / "hash.7" / "job.17"
     job.mkdir(parents=True)
@@ -355,6 +360,7 @@ def test_only_the_services_own_folders_are_restored(tmp_path):
 
 @pytest.mark.parametrize("role", BACKED_UP_ROLES, ids=lambda role: role.name)
 def test_every_part_of_a_backup_is_checked_and_restored(role):
+    """Entry point vacant checks that the restoration would replace no data."""
     assert "backup" in entry_points_of("backup", role)
     assert {"vacant", "restore"} <= entry_points_of("restore", role)
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services restart or reload for new certificates, even of an earlier, interrupted run."""
+"""Services restart or reload if their certificates are newer than the service.
+
+Therefore, a run also restarts services for certificates that an interrupted earlier run installed.
+"""
 
 import json
 import os
@@ -10,8 +13,8 @@ import pytest
 import yaml
 from tests.roles.catalogue import ROOT
 
-# A fake systemctl. All units are active. It logs the commands and stores two times of each unit: of
-# its last start, and of its last start or reload.
+# A fake systemctl. All units are active. It logs the commands. For each unit it stores the time of
+# the last start in UNIT.start, and the time of the last start or reload in UNIT.change.
 SYSTEMCTL = """\
 #!{python}
 import pathlib, sys, time
@@ -53,7 +56,7 @@ def certificates_play(hosts):
 
 
 class Host:
-    """This machine with a fake systemctl. The services read files of the test."""
+    """This machine with a fake systemctl. The services read files in the folder of the test."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -64,10 +67,10 @@ class Host:
             (folder / name).write_text(name)
 
     def run(self, play, changed_files, **variables):
-        """Run a play, then run it again after the change of each file. An empty name changes no
-        file.
+        """Run a play, and run it again for each name in ``changed_files``.
 
-        Return the restarts and reloads of each run.
+        The file of this name changes before the run. An empty name changes no file. Return the
+        restarts and reloads of each run.
         """
         local = {"hosts": "localhost", "connection": "local", "gather_facts": False}
         plays = [play | local]
@@ -129,6 +132,7 @@ def test_services_restart_for_a_certificate_of_an_earlier_run(host):
         "control_plane_wallets": {},
     }
 
+    # All files are newer than the services at the first run. The logger reads no certificate.
     assert host.run(play, ["", "agent.crt", "ca.crt"], **variables) == [
         ["restart gridstead-agent", "restart gridstead-ldap-connector"],
         [],

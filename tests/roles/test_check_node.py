@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead-check-node drains unfit nodes, resumes fit nodes and ignores manually drained nodes."""
+"""gridstead-check-node drains unfit nodes, resumes fit nodes and ignores manually drained nodes.
+
+A node is fit if all of its checks pass. The program contacts slurmctld only if the node is unfit or
+the result has changed. It resumes only nodes that it has drained itself, or that Slurm has drained
+because of an unkillable job.
+"""
 
 import importlib.machinery
 import importlib.util
@@ -67,7 +72,7 @@ class Node:
         self.checks.write_text(json.dumps([{"what": "storage", "argv": argv, "wait_s": wait_s}]))
 
     def record_unkillable(self, job):
-        """Record a job like the program that Slurm runs for an unkillable step."""
+        """Record a job, as Slurm's UnkillableStepProgram does on this site."""
         (self.state / "unkillable").mkdir(parents=True)
         (self.state / "unkillable" / str(job)).touch()
 
@@ -99,7 +104,7 @@ def test_an_unfit_node_is_drained_and_resumed_when_its_checks_pass(node, slurmct
     assert slurmctld.state == ["IDLE"]
 
 
-def test_a_number_is_accepted_as_an_argument(node, slurmctld):
+def test_an_argument_of_a_check_may_be_a_number(node, slurmctld):
     node.set_check("test", 1, "-eq", 1)
     node.run()
     assert slurmctld.state == ["IDLE"]
@@ -149,7 +154,10 @@ def test_a_manually_drained_node_is_not_changed(node, slurmctld):
 
 @pytest.fixture
 def start_process(monkeypatch, tmp_path):
-    """A function that starts a process in a control group and returns a function that ends it."""
+    """A function that adds a process in a control group to a fake /proc.
+
+    It returns a function that removes the process.
+    """
     proc = tmp_path / "proc"
     monkeypatch.setattr(program, "PROC", proc)
 
@@ -168,7 +176,7 @@ def start_process(monkeypatch, tmp_path):
         "/slurm_compute1/uid_200001/job_38",
     ],
 )
-def test_a_node_resumes_after_all_processes_of_an_unkillable_job(
+def test_a_node_resumes_when_all_processes_of_an_unkillable_job_have_ended(
     node, slurmctld, start_process, group
 ):
     node.run()

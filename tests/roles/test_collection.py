@@ -42,7 +42,7 @@ def test_ansible_doc_prints_every_role_with_its_entry_points():
 
 @pytest.fixture(scope="module")
 def artifact(tmp_path_factory):
-    """The target of each link in the built artifact by the path; empty for other files."""
+    """By path: the link target of each file in the built artifact; empty if it is not a link."""
     folder = tmp_path_factory.mktemp("artifact")
     run("tools/collection", folder)
     (path,) = folder.iterdir()
@@ -81,6 +81,7 @@ def test_the_artifact_contains_neither_tests_nor_sources_of_other_programs(artif
         "roles",
         "tests",
     }
+    # ansible-test needs the ignore file.
     assert tests == {"tests/sanity", "tests/sanity/ignore-2.19.txt"}
     assert "inventory/lab" not in artifact
 

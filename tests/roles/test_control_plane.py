@@ -20,7 +20,7 @@ from gridstead.config import SERVICES
 
 ROLE = Role("control_plane")
 
-# Names of the registered results on which a restart depends.
+# Names in the variables __control_plane_NAME_result, on which a restart depends.
 RESULTS = ("environment", "secrets", "settings", "units", "ssh_keys", "known_hosts", "files")
 PLAIN_VALUES = st.one_of(
     st.booleans(),
@@ -118,7 +118,7 @@ def test_a_service_reads_its_credentials_and_the_files_of_its_settings():
 
 
 @pytest.mark.parametrize("service", sorted(SERVICES))
-def test_the_files_that_each_example_service_reads_are_known(service, site):
+def test_the_read_files_of_a_service_include_its_settings_ca_and_certificate(service, site):
     templar = site.templar(ROLE, site.hosts_of(ROLE)[0])
     templar.available_variables["__control_plane_item"] = service
     reads = templar.template(trust_as_template("{{ __control_plane_read_files }}"))

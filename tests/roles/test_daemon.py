@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module daemon restarts a daemon only if a file is newer than the daemon."""
+"""Module daemon restarts or reloads a daemon only if a file is newer than the daemon.
+
+A newer file in ``reads`` needs a restart, and a newer file in ``rereads`` needs a reload.
+"""
 
 import os
 
@@ -32,7 +35,7 @@ RUNNING = {
 
 
 def what_to_do(properties, reads=(), rereads=(), **options):
-    """Return the commands of systemctl and the reasons for a daemon."""
+    """Return the commands of systemctl that a daemon needs, and the reasons."""
     defaults = {"reads": reads, "rereads": rereads, "restart": False, "reload": False}
     return daemon.plan_commands(properties, defaults | options)
 

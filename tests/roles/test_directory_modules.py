@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of role directory: entries, passwords, certificates and the server itself."""
+"""The Ansible modules of role directory: directory_entries and directory_instance.
+
+Before a module changes a setting that needs a restart of the server, it creates the note file
+``unsettled``. A handler restarts the server and removes the note. If a run is killed before the
+handler, the next run finds the note and restarts the server.
+"""
 
 import re
 import types
@@ -49,7 +54,10 @@ class FakeDirectory:
 
 
 def entry(dn, *, initial=None, password=None, keep=False, **attributes):
-    """Return the arguments of module directory_entries for an entry."""
+    """Return the arguments of module directory_entries for an entry.
+
+    The module writes ``initial`` only when it adds the entry.
+    """
     return {
         "dn": dn,
         "attributes": attributes,
@@ -184,7 +192,7 @@ def test_the_first_certificate_is_read_without_line_breaks():
 
 
 class FakeConnection:
-    """A connection that fails at each write."""
+    """An LDAP connection that fails at each write."""
 
     def add_s(self, *_):
         raise ConnectionError
@@ -195,8 +203,8 @@ class FakeConnection:
 @pytest.mark.parametrize(
     "change", [("add", "cn=x", {"size": ["1"]}), ("modify", "cn=x", [("replace", "size", ["1"])])]
 )
-def test_a_change_is_recorded_before_it_is_made(tmp_path, monkeypatch, change):
-    """The record causes a restart of the server, even if the run is killed before the change."""
+def test_the_note_is_created_before_the_change(tmp_path, monkeypatch, change):
+    """Otherwise, a run that is killed during the change would leave no note for the next run."""
     method, *arguments = change
     monkeypatch.setattr(entries.Directory, "__init__", lambda *_: None)
     directory = entries.Directory("ldapi://")
@@ -211,14 +219,17 @@ def test_a_change_is_recorded_before_it_is_made(tmp_path, monkeypatch, change):
 
 
 class FakeModule:
-    """A fake AnsibleModule with a fake certutil. Other commands are only recorded."""
+    """A fake AnsibleModule with a fake certutil. Other commands are only recorded.
+
+    ``note_existed`` is whether the note file existed during the last recorded command.
+    """
 
     def __init__(self, tmp_path, *, check=False):
         self.check_mode = check
         self.certificates = {}
         self.calls = []
         self.dscreate_inputs = []
-        self.is_recorded = False
+        self.note_existed = False
         self.params = {
             "name": "t",
             "hostname": "h",
@@ -236,7 +247,7 @@ class FakeModule:
         self.calls.append(command[:2])
         if command[0] == "dscreate":
             self.dscreate_inputs.append(Path(command[-1]).read_text())
-        self.is_recorded = Path(self.params["unsettled"]).exists()
+        self.note_existed = Path(self.params["unsettled"]).exists()
         return 0, "", ""
 
 
@@ -246,7 +257,7 @@ def write_certificate(path, body):
 
 @pytest.fixture
 def settings(tmp_path):
-    """The settings file of a server, after the start of its unit."""
+    """The dse.ldif of a running server. The start of its unit has set opt-level to 0."""
     path = tmp_path / "etc/slapd-t/dse.ldif"
     path.parent.mkdir(parents=True)
     path.write_text("cn: config\nnsslapd-backend-opt-level: 0\nnsslapd-backend-implement: mdb\n")
@@ -255,6 +266,7 @@ def settings(tmp_path):
 
 @pytest.fixture
 def module(tmp_path, settings, monkeypatch):
+    """A fake module whose parameters name two certificate files."""
     monkeypatch.setattr(instance, "CONFIGURATION", settings.parents[1])
     fake = FakeModule(tmp_path)
     write_certificate(fake.params["certificate"], "AAA")
@@ -264,7 +276,7 @@ def module(tmp_path, settings, monkeypatch):
 
 @pytest.fixture
 def existing(module):
-    """An instance that exists."""
+    """An instance whose dse.ldif exists."""
     return instance.Instance(module)
 
 
@@ -296,11 +308,12 @@ def test_a_renewed_certificate_is_imported(existing, module):
 
     assert instance.ensure(existing, module) == ["certificate"]
     assert module.calls == [["dsctl", "t"]]
-    assert module.is_recorded
+    assert module.note_existed
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_an_instance_that_lost_changes_must_be_restarted(existing, module, settings, check):
+def test_a_server_with_an_unsafe_opt_level_must_be_restarted(existing, module, settings, check):
+    """With another opt-level than 0, a killed server forgets which changes it has."""
     module.check_mode = check
     module.certificates = {
         instance.SERVER_NICKNAME: Path(module.params["certificate"]).read_text(),
@@ -308,8 +321,11 @@ def test_an_instance_that_lost_changes_must_be_restarted(existing, module, setti
     }
     settings.write_text("cn: config\nnsslapd-backend-opt-level: 1\n")
 
-    assert instance.ensure(existing, module) == ["start"]
-    assert Path(module.params["unsettled"]).exists() is not check
+    changes = instance.ensure(existing, module)
+
+    assert changes == ["start"]  # only a start of the unit changes the setting
+    note_exists = Path(module.params["unsettled"]).exists()
+    assert note_exists == (not check)
 
 
 def test_check_mode_creates_no_instance(module, settings):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two directory suppliers: replication, ranges of uid numbers, and missing entries."""
+"""Two directory suppliers: replication, ranges of uid numbers, and missing entries.
+
+If two suppliers do not replicate, one of them is initialised: its entries are replaced by the
+entries of the other supplier, the source. A stuck supplier cannot send its changes to the other.
+"""
 
 from types import SimpleNamespace
 
@@ -19,10 +23,10 @@ def supplier_state(*names, replica_id=0, generation="", next_uid=0, uids=(), stu
     Args:
         names: The DNs of its entries.
         replica_id: Its replica id; 0 for a new server.
-        generation: The generation of its data; empty for a server that does not replicate.
+        generation: The id of the data that both suppliers replicate; empty without replication.
         next_uid: The uid number of the next user.
         uids: The uid numbers of its users.
-        stuck: Whether it retries to send changes.
+        stuck: Whether it keeps retrying to send its changes to the other supplier.
     """
     return {
         "id": replica_id,
@@ -62,13 +66,14 @@ def test_two_suppliers_have_disjoint_ranges_of_uid_numbers(first, last):
     assert upper["first"] == lower["last"] + 1
 
 
-def test_new_servers_can_be_any_suppliers():
+def test_two_new_servers_are_accepted():
     states = {"ldap1": supplier_state(), "ldap2": supplier_state()}
 
     assert suppliers.supplier_problem(states, PAIR, FIRST, LAST) == ""
 
 
-def test_a_supplier_with_anothers_id_is_refused():
+def test_a_supplier_with_the_id_of_another_place_is_refused():
+    """The id of a supplier must be its place in the list of hosts."""
     states = {"ldap1": supplier_state(replica_id=1), "ldap2": supplier_state(replica_id=2)}
 
     swapped = suppliers.supplier_problem(states, ["ldap2", "ldap1"], FIRST, LAST)
@@ -131,7 +136,7 @@ def test_suppliers_with_the_same_entries_are_in_sync(digests, in_sync):
 
 
 @pytest.mark.parametrize(("more_entries", "source"), [((), "ldap2"), (("uid=0xa",), "ldap1")])
-def test_a_stuck_supplier_without_missing_entries_is_the_source(more_entries, source):
+def test_a_stuck_supplier_is_the_source_unless_it_lacks_entries(more_entries, source):
     states = {
         "ldap1": supplier_state("dc=x", *more_entries),
         "ldap2": supplier_state("dc=x", stuck=True),
@@ -171,6 +176,10 @@ def test_a_new_supplier_assigns_no_number_that_was_used_before():
     share = suppliers.supplier_numbers(FIRST, LAST, 0, 2)
 
     def next_number(*used_numbers, own_next=0):
+        """Return the next number of new supplier ldap1, which skips 1000 numbers.
+
+        Users on ldap2 have ``used_numbers``. ``own_next`` is ldap1's next number so far.
+        """
         states = {
             "ldap1": supplier_state(next_uid=own_next),
             "ldap2": supplier_state(uids=used_numbers),
@@ -192,14 +201,15 @@ RUV = [
 
 
 def test_a_ruv_has_the_generation_and_the_last_change_of_each_supplier():
-    """Recorded with 389ds 3.1.2. A supplier without changes has no last change."""
+    """RUV is recorded with 389ds 3.1.2. In RUV, supplier 2 has made no changes."""
     expected = {"generation": "6b022651000000010000", "csns": {"1": "6b022670000000010000"}}
 
     assert info.parse_vector(RUV) == expected
     assert info.parse_vector([]) == {"generation": "", "csns": {}}
 
 
-# Recorded with 389ds 3.1.2: replication works; replication after the other supplier was killed.
+# Recorded with 389ds 3.1.2: the status of an agreement while replication works, and after the other
+# supplier was killed.
 HEALTHY_STATUS = (
     '{"state": "green", "ldap_rc": "0", "ldap_rc_text": "Success", "repl_rc": "0", '
     '"repl_rc_text": "replica acquired", '
@@ -227,9 +237,11 @@ def test_a_supplier_that_retries_to_send_changes_is_stuck(statuses, stuck):
     assert info.is_stuck(statuses) is stuck
 
 
-def test_a_supplier_must_have_the_others_entries():
+def test_a_supplier_without_the_changes_of_the_other_has_a_fault():
+    """The arguments of replication_fault are the states of this and of the other supplier."""
+
     def state(csn, generation="a"):
-        """Return the state of a supplier whose last change of supplier 1 has this number."""
+        """Return the state of a supplier that has the changes of supplier 1 up to this CSN."""
         return {"generation": generation, "csns": {"1": csn}}
 
     no_changes = {"generation": "a", "csns": {}}
@@ -247,9 +259,10 @@ def test_a_supplier_must_have_the_others_entries():
 
 @pytest.fixture
 def read_supplier(monkeypatch):
-    """A function that reads the state of a server with entries and deleted entries.
+    """A function that returns the state of a server with the entries ``names``.
 
-    ``other`` is the state of the other supplier, and ``csn`` the number of the last change.
+    ``other`` is the state of the other supplier, ``deleted`` has the DNs of tombstones, and ``csn``
+    is the number of the last change.
     """
 
     def read(names, other=None, *, deleted=(), csn="6b02"):
@@ -312,7 +325,7 @@ def test_entries_of_pending_changes_are_not_missing(read_supplier):
 
 
 class FakeSupplier:
-    """A supplier in memory. An initialisation ends with the given status."""
+    """A supplier in memory with its agreements. An initialisation ends with the given status."""
 
     def __init__(self, *, status="Error (0) Total update succeeded"):
         self.entries = {}
@@ -322,7 +335,7 @@ class FakeSupplier:
         return "cn=replica"
 
     def agreements(self):
-        """Return the entries without their credentials. Attribute names are in lower case."""
+        """Return the agreements without their credentials. Attribute names are in lower case."""
         readable = {}
         for dn, entry in self.entries.items():
             attributes = {name.lower(): [value] for name, value in entry.items()}
@@ -364,7 +377,7 @@ def test_an_agreement_is_created_once(supplier):
     assert agreements.ensure(supplier, arguments("ldap2"), check=False) == []
 
 
-def test_a_new_password_is_written_only_to_the_agreement(supplier):
+def test_a_new_password_is_written_only_to_the_credentials_of_the_agreement(supplier):
     agreements.ensure(supplier, arguments("ldap2"), check=False)
 
     changes = agreements.ensure(supplier, arguments("ldap2", password="q" * 40), check=False)

@@ -72,16 +72,18 @@ def cluster(tmp_path):
     return Cluster(tmp_path)
 
 
-def test_the_wait_ends_with_the_jobs_and_lists_the_running_jobs_every_30_s(cluster):
+def test_the_wait_lists_the_running_jobs_and_ends_with_the_last_job(cluster):
     cluster.add_job(queries=260)
 
     code, output = cluster.drain("-e", "nodes=gpu1 reason=disks wait_s=86400")
 
+    # The number of queries exceeds Ansible's limit of about 246 nested inclusions.
     assert code == 0, output[-2000:]
     assert output.count(f"1 jobs: {JOB}") == 260
     assert cluster.query_count() == 261
 
 
+# The playbook calls squeue at the start, every 30 s, and at the end of the wait.
 @pytest.mark.parametrize(("wait_s", "queries"), [(1, 2), (31, 3)])
 def test_jobs_that_exceed_the_wait_are_named_and_nodes_stay_drained(cluster, wait_s, queries):
     cluster.add_job(queries=1000)
@@ -126,6 +128,7 @@ def test_check_mode_reports_nodes_and_changes_none(state, nodes, report, cluster
 
     assert code == 0, output[-2000:]
     assert f"{report}\n" in output.replace("'", "")
+    # Check mode predicts a change unless the report names no node.
     assert ("changed=0" in output) is report.endswith("no node")
     assert not (cluster.folder / "updated").exists()
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module file_set changes all files of a set or none. The tests need root."""
+"""Module file_set changes all files of a set or none. The tests need root.
+
+The module records the paths of changed files in the file ``unsettled``. A handler deletes this file
+after the daemons have loaded the new files.
+"""
 
 import json
 
@@ -72,6 +76,10 @@ def test_mode_and_owner_are_compared(ensure, tmp_path):
 
 
 def test_a_login_is_tested_before_any_file_changes(ensure, tmp_path):
+    """If a file in ``try_first`` would change, the module only returns this file in ``held``.
+
+    The role then tests the login and calls the module again without ``try_first``.
+    """
     sshd_config = {"path": str(tmp_path / "sshd_config"), "content": "x\n"}
     other = {"path": str(tmp_path / "other"), "content": "x\n"}
     tested_files = [sshd_config["path"]]
@@ -89,7 +97,7 @@ def test_a_login_is_tested_before_any_file_changes(ensure, tmp_path):
 
 
 def test_a_file_is_reported_as_changed_until_its_command_succeeded(ensure, tmp_path):
-    """The command writes the content that is in force to another file."""
+    """The command that loads the file writes the loaded content to the file ``in_force``."""
     in_force = tmp_path / "in_force"
     rules = {"path": str(tmp_path / "rules"), "content": "x\n", "in_force": str(in_force)}
     ensure(rules)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gridstead-first-job-id, which runs before slurmctld, so that no job id is used twice."""
+"""gridstead-first-job-id sets Slurm's first job id, so that no job id is used twice.
+
+The program runs before slurmctld starts. It reads the used ids from the names of the folders in
+slurmctld's state. From 67,000,000 the ids start again at 1.
+"""
 
 import subprocess
 
@@ -37,5 +41,5 @@ def first_job_id(tmp_path):
         (("66999998",), 66_999_999),
     ],
 )
-def test_job_ids_continue_after_the_highest_id_with_a_script(first_job_id, ids, expected):
+def test_job_ids_continue_after_the_highest_id_with_a_folder(first_job_id, ids, expected):
     assert first_job_id(*ids) == f"FirstJobId={expected}\n"

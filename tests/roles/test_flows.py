@@ -28,7 +28,7 @@ FLOW = {"what": "it", "to": ["gateway"], "from": ["nodes"], "tcp": [443]}
 
 
 def rules(host="ash", networks=None, **changes):
-    """Return the rules of a host for a flow with these changes."""
+    """Return the firewall rules of a host for FLOW with these changes."""
     return flows.input_rules([FLOW | changes], host, GROUPS, HOSTS, networks)
 
 
@@ -106,8 +106,10 @@ def test_a_new_host_in_a_network_of_its_group_changes_no_rule():
 
 
 def test_nft_accepts_the_rules_of_every_example_host(render, site, tmp_path):
-    """The rules are loaded in a private network namespace, one host after another. Each file
-    replaces the rules of the file before.
+    """The rules of all hosts are loaded one after another in a private network namespace.
+
+    Each file replaces the rules of the previous file. The ruleset at the end has therefore only two
+    chains with a policy of drop, input and forward.
     """
     for host in site.hosts_of(ROLE):
         (tmp_path / host).write_text(render(ROLE, TEMPLATE, host))
@@ -138,7 +140,10 @@ def unit_commands(unit, setting):
     ("addition", "is_valid"), [("chain output { accept; }", True), ("no rules", False)]
 )
 def test_the_unit_writes_a_copy_of_the_kernels_rules(render, tmp_path, addition, is_valid):
-    """The unit starts with the old rules and reloads the new rules, with other paths."""
+    """The commands of the unit load the old rules and then reload the new rules.
+
+    The test replaces the unit's folders by its own folder.
+    """
     units = ROLE.path / "templates/etc/systemd/system"
     unit = render(ROLE, units / "gridstead-firewall.service.j2", "db")
     old = render(ROLE, TEMPLATE, "db")
@@ -186,7 +191,7 @@ def test_without_a_firewall_there_are_no_rules_and_no_flow_is_read(site):
     ],
 )
 def test_a_port_is_open_only_for_its_clients(render, host, port, addresses):
-    """Without addresses, no rule has the port."""
+    """If ``addresses`` is empty, no rule contains the port."""
     sources = set()
     for line in render(ROLE, TEMPLATE, host).splitlines():
         if f"{{ {port}" in line:
@@ -196,12 +201,15 @@ def test_a_port_is_open_only_for_its_clients(render, host, port, addresses):
 
 
 def test_the_page_lists_every_flow_of_the_inventory():
-    """Run ``python -m tests.roles.flows_page`` after a change of the table."""
+    """After a change of the flows, ``python -m tests.roles.flows_page`` updates the page."""
     assert flows_page.PAGE.read_text() == flows_page.page(flows_page.PAGE.read_text())
 
 
 def test_every_network_port_is_in_the_table():
-    """The inventory check lists the listening ports. A port for the host itself has no flow."""
+    """FIXED_PORTS of the inventory check has the listening ports.
+
+    A port that only programs on the same host use has no flow.
+    """
     local_ports = {
         3306,  # MariaDB accepts connections from its host only.
         9419,  # No other host has a metalogger.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of role footprint: they record the state of a host and restore it later."""
+"""The modules of role footprint: they record the state of a host and restore it later.
+
+A step is a pair: the description of a change, and the function that makes the change.
+"""
 
 from pathlib import Path
 
@@ -27,7 +30,10 @@ def etc(tmp_path):
 
 @pytest.fixture
 def make_record(tmp_path, etc):
-    """A function that records the present state of the host and returns the record."""
+    """A function that records the present state of the host and returns the record.
+
+    Its arguments replace values of HOST_STATE.
+    """
 
     def write_record(**host):
         record.write(tmp_path / "before", {**HOST_STATE, **host}, etc)
@@ -37,7 +43,11 @@ def make_record(tmp_path, etc):
 
 
 class Commands:
-    """Fake commands. Each call is recorded and returns the output that is set for the program."""
+    """A function that runs fake commands. It records each call and returns a fixed output.
+
+    Args:
+        outputs: The output of each program by name, with ``_`` instead of ``-``.
+    """
 
     def __init__(self, **outputs):
         self.outputs = {name.replace("_", "-"): output for name, output in outputs.items()}
@@ -197,8 +207,7 @@ def test_a_folder_is_removed_only_if_it_is_empty(tmp_path):
 
     steps = list(remove.drop_paths([tmp_path / "empty/inner/ours"], folders))
 
-    changes, _ = zip(*steps, strict=True)
-    assert list(changes) == [
+    assert [change for change, _ in steps] == [
         f"{tmp_path}/empty/inner/ours removed",
         f"{tmp_path}/empty/inner removed",
         f"{tmp_path}/empty removed",
@@ -221,7 +230,7 @@ def test_data_is_removed_only_on_request(tmp_path):
     assert changes == [f"{tmp_path}/wallets removed"]
 
 
-def test_our_unit_is_stopped_with_its_processes_and_disabled(make_record):
+def test_a_unit_of_the_site_is_stopped_with_its_processes_and_disabled(make_record):
     commands = Commands(systemctl="ActiveState=active\nUnitFileState=enabled\n")
 
     perform(remove.stop_units(["slurmd"], make_record(), commands))
@@ -319,7 +328,7 @@ def test_only_packages_of_the_site_get_debconf_answers_to_remove_data(make_recor
     assert perform(remove.answer_questions(lines, before, commands)) == []
 
 
-def test_only_changes_are_reported():
+def test_systemd_and_daemons_are_reloaded_only_after_a_change():
     commands = Commands()
     before = remove.Record(Path("/nonexistent"))
     traces = {**EMPTY_FOOTPRINT, "reloads": ["ssh"]}
@@ -367,6 +376,8 @@ def test_new_packages_are_removed_unless_they_were_installed_manually():
 
 
 def test_a_new_package_that_is_still_needed_is_retained():
+    """The removal of library would also remove a package that the site did not install."""
+
     class Apt(Commands):
         def __call__(self, *argv):
             super().__call__(*argv)
@@ -387,7 +398,7 @@ def test_a_half_installed_package_is_recorded():
 
 
 def test_packages_of_an_interrupted_removal_are_removed(tmp_path, make_record, monkeypatch):
-    """apt has marked these packages as manually installed."""
+    """After the interruption, apt regards these packages as manually installed."""
     make_record()
     host = Host(installed="sudo slurmd", manual="sudo", purge_error="interrupted")
     with pytest.raises(AptError, match="interrupted"):

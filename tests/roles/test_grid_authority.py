@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The certificate of the grid's CA: its check in the inventory, its file and its use on hosts."""
+"""The certificate of the grid's CA: its inventory check, and its file on the hosts."""
 
 import datetime as dt
 import subprocess
@@ -103,7 +103,7 @@ def test_verification_reports_a_missing_or_expiring_ca(site):
 
 @pytest.fixture
 def inventory(tmp_path):
-    """The completed example inventory without the grid's CA."""
+    """The example inventory with an operator's values, without the grid's CA."""
     loader = DataLoader()
     loader.set_basedir(str(ROOT / "playbooks"))
     inventory = read_inventory(loader, "example", tmp_path / "secrets")

@@ -47,7 +47,7 @@ def exit_code_of(function, *arguments):
         [*CANCEL, "--force", "1"],
         ["cancel", "--slurm-job-id", "12\n", "--proof", JOB_KEY],
         ["cancel", "--slurm-job-id", "-1", "--proof", JOB_KEY],
-        ["cancel", "--slurm-job-id", "٣", "--proof", JOB_KEY],
+        ["cancel", "--slurm-job-id", "٣", "--proof", JOB_KEY],  # an Arabic digit
         ["cancel", "--slurm-job-id", "12", "--proof", JOB_KEY + " x"],
         ["associate", "--user", "root"],
         ["associate", "--user", ADDRESS.upper()],
@@ -90,13 +90,13 @@ def test_broken_json_is_a_value_error():
 @pytest.mark.parametrize(
     ("uid", "gid"), [("200000", "100000"), ("1000000", "100000"), ("200001", "100001")]
 )
-def test_an_account_without_a_wallet_is_refused(uid, gid):
+def test_an_account_outside_the_range_of_wallets_is_refused(uid, gid):
     options = {"user": ADDRESS, "uid": uid, "gid": gid}
 
     assert exit_code_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
-def test_a_name_with_another_uid_is_refused(monkeypatch):
+def test_a_user_whose_account_has_another_uid_is_refused(monkeypatch):
     entry = pwd.struct_passwd((ADDRESS, "x", 200002, 100000, "", "/", "/bin/sh"))
     monkeypatch.setattr(program.pwd, "getpwnam", lambda _name: entry)
     options = {"user": ADDRESS, "uid": "200001", "gid": "100000"}
@@ -104,7 +104,7 @@ def test_a_name_with_another_uid_is_refused(monkeypatch):
     assert exit_code_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE
 
 
-def test_a_name_that_does_not_resolve_is_refused():
+def test_a_user_without_an_account_is_refused():
     options = {"user": ADDRESS, "uid": "200001", "gid": "100000"}
 
     assert exit_code_of(program.require_wallet, options, SETTINGS) == program.EXIT_USAGE

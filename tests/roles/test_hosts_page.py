@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/reference/hosts.md lists the units, ports and data of the roles of each group."""
+"""docs/reference/hosts.md lists the units, ports and data of the roles of each group.
+
+A trace is an object that the footprint of a role lists: a unit, or a path on the host. Data is what
+a teardown retains.
+"""
 
 import re
 from fnmatch import fnmatchcase
@@ -31,7 +35,7 @@ every_section = pytest.mark.parametrize("section", SECTIONS, ids=lambda item: it
 
 @pytest.fixture(scope="module")
 def footprints(site_of):
-    """The footprint of each role by its name."""
+    """By role name: the units, the paths and the data of the role's footprint."""
     return {role.name: footprint(site_of(role), role) for role in with_footprint()}
 
 
@@ -43,8 +47,8 @@ def with_footprint():
 def footprint(site, role):
     """Return the units, the paths and the data of a role.
 
-    Slurm's state is in its default folder. The footprint of role shared_storage includes both of
-    its own back ends.
+    Slurm's state is in its default folder. The result for role shared_storage covers both back ends
+    that the role itself runs, NFS and MooseFS.
     """
     host = (site.hosts_of(role) or ["controller"])[0]
     backends = ("nfs", "moosefs") if role.name == "shared_storage" else ("nfs",)
@@ -62,7 +66,7 @@ def footprint(site, role):
 
 @pytest.fixture(scope="module")
 def roles_of(site):
-    """The names of the roles whose plays name a group, by the group."""
+    """By group: the names of the roles whose plays run on the hosts of the group."""
     names = {}
     for role in with_footprint():
         for group in re.split("[:,]", ":".join(site.patterns_of(role))):
@@ -79,7 +83,7 @@ def merged_footprints(kind, names, footprints):
 
 
 def objects_of_section(kind, section, roles_of, footprints):
-    """Return the objects of a kind of all roles of a section's groups."""
+    """Return the objects of a kind in the footprints of all roles of a section's groups."""
     names = set()
     for group in section.groups:
         names |= roles_of.get(group, set())
@@ -87,12 +91,15 @@ def objects_of_section(kind, section, roles_of, footprints):
 
 
 def pattern(name):
-    """Return a name of the page as a pattern, for example of ``mount@<repository>``."""
+    """Return a name of the page as a pattern: ``mount@<repository>`` becomes ``mount@*``."""
     return re.sub(r"<\w+>", "*", name)
 
 
 def is_covered(path, traces):
-    """Return whether a path of the page is a trace, is below or above one, or matches one."""
+    """Return whether a path of the page belongs to one of the traces.
+
+    The path is a trace, contains a trace, is inside a trace, or matches one as a pattern.
+    """
     for trace in traces:
         if is_above(path, trace) or fnmatchcase(trace, path):
             return True
@@ -102,12 +109,12 @@ def is_covered(path, traces):
 
 
 def is_above(path, trace):
-    """Return whether a path is a trace or a folder above it."""
+    """Return whether a path is the trace or a folder that contains the trace."""
     return trace == path or trace.startswith(f"{path}/")
 
 
 def test_the_tables_of_ports_are_up_to_date():
-    """Run ``python -m tests.roles.hosts_page`` after a change of the flows."""
+    """After a change of the flows, ``python -m tests.roles.hosts_page`` updates the page."""
     assert hosts_page.PAGE.read_text() == hosts_page.page(hosts_page.PAGE.read_text())
 
 
@@ -163,7 +170,7 @@ def listed_files():
         yield from section.files
 
 
-def test_the_column_backup_names_parts_of_a_backup():
+def test_the_column_backup_names_every_part_of_a_backup():
     text = (ROOT / "docs/howto/backup.md").read_text()
     parts = set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
 

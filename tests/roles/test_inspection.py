@@ -149,6 +149,7 @@ def test_every_pattern_that_is_missing_is_named():
 
 
 def test_every_forbidden_line_is_named():
+    """The pattern forbids lines that do not end with idle."""
     check = inspection.command(
         command("printf", "n1 idle\\nn2 down\\nn3 drain\\n", refuse=["^(?!.* idle$).+$"])
     )

@@ -48,6 +48,7 @@ def make_expired_authority(inventory: Inventory) -> None:
 
 
 def add_local_chain(inventory: Inventory, **grid: Any) -> None:
+    """Run a chain and the grid's services on host control."""
     inventory.set_group("devnet", "control")
     inventory.set_group("grid", "control")
     inventory.set_grid(rpc_url="http://127.0.0.1:8545", **grid)

@@ -93,5 +93,6 @@ def test_wrong_types_everywhere_cause_messages_and_no_traceback(inventory: Inven
         ({}, [1]),
     ],
 )
-def test_a_value_that_ansible_does_not_convert_is_accepted(option, value):
+def test_a_value_whose_type_only_ansible_checks_is_accepted(option, value):
+    """type_fault checks only tables, lists and texts."""
     assert type_fault(option, value) is None

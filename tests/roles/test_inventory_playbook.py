@@ -42,7 +42,7 @@ def validate(folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A copy of the example inventory."""
+    """A copy of the example inventory with an operator's values."""
     return copy_inventory("example", tmp_path / "site")
 
 
@@ -127,6 +127,7 @@ def test_an_expired_ca_stops_every_run_except_its_replacement(name, expected_cod
     ends = dt.datetime(2021, 1, 1, tzinfo=dt.UTC)
     make_authority(site / ".secrets/pki", begins, ends)
     (site / ".secrets").chmod(0o700)
+    # The test runs only the play that imports validate.yml, with its variables.
     key = "ansible.builtin.import_playbook"
     plays = yaml.safe_load((ROOT / "playbooks" / name).read_text())
     (check,) = (play for play in plays if play.get(key) == "validate.yml")

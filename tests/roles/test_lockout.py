@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role base does not lock Ansible out of a host. The tests use a fake ssh on this machine."""
+"""Role base does not lock Ansible out of a host: it tests a login by key before it changes sshd.
+
+The tests use a fake ssh, which runs the commands on this machine.
+"""
 
 import json
 import os
@@ -42,7 +45,7 @@ PLAY = {
 
 
 class Host:
-    """A host that is this machine, with other paths for the role's files."""
+    """This machine as the host of role base, with other paths for the role's files."""
 
     def __init__(self, folder):
         self.ssh = folder / "ssh"
@@ -128,7 +131,7 @@ def test_the_login_is_tested_once_and_not_in_a_second_run(host):
     assert host.hosts_file.read_text() == "x\n"
     calls = host.ssh_calls()
     assert "-o ControlMaster=no -o ControlPath=none" in calls[-1]
-    # The options of the site apply to the test too.
+    # The login test also uses the ssh options of the inventory.
     assert all("-o ProxyJump=gateway" in call for call in calls)
 
     code, output = host.run("configure.yml")

@@ -14,6 +14,7 @@ SINFO = (
 
 
 def test_a_node_in_two_partitions_has_one_state():
+    """sinfo prints compute1 once for each of its partitions."""
     assert filters.node_states(SINFO) == {
         "compute1": "idle",
         "compute2": "mixed+drain",
@@ -57,4 +58,5 @@ def sinfo_result(*lines, **more):
     ],
 )
 def test_a_node_that_stopped_answering_is_named(result, message):
+    """A node that did not answer before, such as compute3, is not named."""
     assert filters.loss_of_nodes(result, STATES_BEFORE) == message

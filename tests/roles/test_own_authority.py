@@ -29,7 +29,11 @@ def name(text):
 
 
 class AuthorityFolder:
-    """A site's root CA and an intermediate CA, in the folder that role pki uses."""
+    """A root CA, and an intermediate CA in the folder that role pki uses.
+
+    The operator has created both. ``key`` and ``certificate`` belong to the intermediate CA, which
+    signs the certificates of services.
+    """
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -89,6 +93,7 @@ class AuthorityFolder:
 
 @pytest.fixture
 def site(tmp_path):
+    """The CAs of a site, created by its operator."""
     return AuthorityFolder(tmp_path / "pki")
 
 
@@ -213,7 +218,7 @@ def test_certificates_include_the_chain_up_to_the_root(site, tmp_path):
     subprocess.run(argv, check=True, capture_output=True)
 
 
-# A function that makes the CA unusable, and the start of the message.
+# By name: a function that makes the CA of its argument unusable, and the start of the message.
 MISTAKES = {
     "no-certificate": (
         lambda s: (s.folder / "ca.crt").write_text("x"),
@@ -289,7 +294,7 @@ def test_an_unsupported_key_type_has_one_message(site):
 
 @pytest.mark.parametrize("move_count", range(4))
 def test_a_valid_ca_has_no_message_even_during_a_replacement(move_count, site):
-    """The files are those of an interrupted change-authority.sh."""
+    """An interrupted change-authority.sh has made only the first ``move_count`` moves."""
     assert site.faults() == []
     site.key = ec.generate_private_key(ec.SECP384R1())
     site.certificate = site.sign(name("Cluster 2"), site.key)

@@ -108,6 +108,7 @@ def test_the_key_of_the_new_ca_is_retained(folder):
     assert trusted_keys(folder, "old_removed") == [key.public_key().public_bytes(*PUBLIC_PEM)]
 
 
+# The files in the CA's folder after an interruption, in addition to ca.crt and next.crt.
 INTERRUPTED = {
     "before the first step": {"next.key": "new"},
     "during the copy of the old certificate": {"next.key": "new", "old.crt.new": "o"},

@@ -24,6 +24,7 @@ def make_key() -> ec.EllipticCurvePrivateKey:
 
 
 def certificate(subject, public_key, signer, *, extensions=(), days=100) -> x509.Certificate:
+    """Return a certificate that is valid for ``days`` days after NOW, signed by a key."""
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -169,7 +170,7 @@ def test_a_host_reports_expiring_certificates_and_who_must_act(
 ):
     now = dt.datetime.now(dt.UTC)
     for name, days_left in (("agent", 30), ("logger", 300)):
-        valid_days = (now - NOW).days + 1 + days_left
+        valid_days = (now - NOW).days + 1 + days_left  # counted from NOW
         signed_certificate = certificate(
             CA_NAME, authority_key.public_key(), authority_key, days=valid_days
         )

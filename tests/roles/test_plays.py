@@ -17,7 +17,7 @@ GENERATED = plays.generated_files(TABLE)
 
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: path.name)
 def test_a_generated_file_matches_the_table(path):
-    """Run tools/plays.py after a change of the table."""
+    """After a change of the table, ``python tools/plays.py`` updates the files."""
     assert path.read_text() == GENERATED[path]
 
 

@@ -19,7 +19,7 @@ UV = Path(sys.executable).with_name("uv")
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 ENTRY_POINTS = "[console_scripts]\ngridstead = fake_gridstead:main\n"
-# The command prints its version and the text of a dependency.
+# The command prints its version and the text of a dependency, for example "one locked".
 MAIN = "import fake_dependency\n\n\ndef main():\n    print({!r}, fake_dependency.TEXT)\n"
 
 
@@ -40,7 +40,7 @@ class Host:
         (dependencies / "bin/uv").symlink_to(UV)
         (packages,) = dependencies.glob("lib/python3*/site-packages")
         (packages / "fake_dependency.py").write_text("TEXT = 'locked'\n")
-        (dependencies / ".whole").touch()
+        (dependencies / ".whole").touch()  # the mark of a complete environment
 
     def set_command(self, command, script):
         """Replace a command of the host."""
@@ -49,7 +49,7 @@ class Host:
         path.chmod(0o755)
 
     def run_script(self, name, *words):
-        """Run a script of the role with another /etc and return its output."""
+        """Run a script of the role with the host's folder etc as /etc. Return its output."""
         text = (FILES / name).read_text().replace("/etc/", f"{self.folder}/etc/")
         environment = os.environ | {
             "UV_NO_CACHE": "1",
@@ -62,14 +62,15 @@ class Host:
         return result.stdout.strip()
 
     def install(self, *wheels):
-        """Install the release of some wheels, like the role."""
+        """Install a release with these wheels, like the role. Return the output of the script."""
         return self.run_script("install-environment.sh", self.lock, "", *wheels)
 
     def switch(self, action, *services):
         """Run the role's script with an action.
 
         ``next`` activates the installed release, ``works`` records that the release works, and
-        ``former`` rolls back to the last release that worked.
+        ``former`` rolls back to the last release that worked. The script prints "changed" if it has
+        changed something.
         """
         return self.run_script("switch-environment.sh", action, *services)
 
@@ -87,7 +88,7 @@ class Host:
     def deploy(self, wheel, text, *services):
         """Install a wheel, write settings and units, and activate the release.
 
-        Return the output of the installation. The start of the services is not recorded.
+        Return the output of the installation. The release is not yet recorded as working.
         """
         output = self.install(wheel)
         self.configure(text, *services)
@@ -122,7 +123,7 @@ def build_gridstead(folder, version):
 
 
 def build_wheel(path, files):
-    """Write a wheel with these files. The name of the file has the project and the version."""
+    """Write a wheel with these files. The file name gives the project and the version."""
     project, version, _ = path.name.split("-", 2)
     files |= {
         f"{project}-{version}.dist-info/METADATA": METADATA.format(project, version),
@@ -147,7 +148,7 @@ def host(tmp_path):
 
 @pytest.fixture
 def wheels(tmp_path):
-    """Wheels of three versions of the control plane by their versions."""
+    """By version: wheels of three versions of the control plane."""
     return {version: build_gridstead(tmp_path, version) for version in ("one", "two", "three")}
 
 
@@ -179,7 +180,7 @@ def test_the_name_of_a_release_is_known_before_its_installation(host, wheels):
     assert str((host.root / "next").readlink()) == name
 
 
-def test_a_release_has_all_wheels_and_changes_with_each(host, wheels, tmp_path):
+def test_another_set_of_wheels_is_another_release(host, wheels, tmp_path):
     (tmp_path / "more").mkdir()
     other_wheel = build_wheel(tmp_path / "more/more-1.0-py3-none-any.whl", {"fake_more.py": ""})
     host.install(wheels["one"])
@@ -244,6 +245,7 @@ def test_the_next_run_completes_an_interrupted_rollback(host, wheels, command):
     host.set_command(command, f'[[ $1 == --list ]] && exec {real_command} "$@"\nkill -9 "$PPID"')
     with pytest.raises(subprocess.CalledProcessError):
         host.switch("former", "agent", "logger")
+    # The command works again. The command systemctl stays a fake.
     host.set_command(command, "" if command == "systemctl" else f'exec {real_command} "$@"')
 
     assert host.deploy(wheels["two"], "new", "agent", "logger") == "changed"
@@ -256,7 +258,7 @@ def test_the_next_run_completes_an_interrupted_rollback(host, wheels, command):
 def test_an_interrupted_start_is_repeated_and_rolled_back(host, wheels):
     host.deploy(wheels["one"], "old", "agent")
     host.switch("works", "agent")
-    host.deploy(wheels["two"], "new", "agent")
+    host.deploy(wheels["two"], "new", "agent")  # This run ends before it records that two works.
 
     assert host.deploy(wheels["two"], "new", "agent") == "changed"
     host.switch("former", "agent")
@@ -344,8 +346,10 @@ def test_two_releases_are_retained_and_the_old_environment_is_removed(host, whee
 
 @pytest.fixture
 def install_with_lock(host):
-    """A function that runs the installation with an entry for uv in the lock file and returns the
-    arguments of uv. ``{sha}`` in the entry is the hash of the fake uv.
+    """A function that installs the dependencies of a lock file with the given entry for uv.
+
+    It returns the arguments with which the script called the fake uv. The function replaces
+    ``{sha}`` in the entry by the hash of the fake uv.
     """
     wheelhouse = host.folder / "wheels"
     wheelhouse.mkdir()
@@ -390,7 +394,7 @@ def test_the_installer_is_the_uv_of_the_lock_file(install_with_lock):
     "entry", [f"uv==0.0.1 \\\n    --hash=sha256:{64 * '0'}\n", "uv==0.0.1\n", ""]
 )
 def test_any_other_installer_is_refused(host, install_with_lock, entry):
-    """A changed uv, a uv with an unknown hash and the newest uv are refused."""
+    """The entry of uv has a wrong hash or no hash, or it is missing."""
     with pytest.raises(subprocess.CalledProcessError):
         install_with_lock(entry)
 

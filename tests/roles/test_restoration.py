@@ -30,7 +30,9 @@ def archive(tmp_path):
 
 
 def restore(folder, **variables):
-    """Run restore.yml on the example with the archive of a folder and return Ansible's output.
+    """Run restore.yml on the example inventory with the archives of a folder.
+
+    Return Ansible's output.
 
     The playbook fails before it reaches any host.
     """
@@ -122,6 +124,7 @@ def restored_part(role_name):
 
 
 def test_every_host_is_checked_before_any_host_changes():
+    """Entry point vacant checks that the restoration replaces no data of the host."""
     steps = [step_of(play) for play in PLAYS[:-1]]
 
     assert steps[:9] == ["import", "check", "import", *["vacant"] * 5, "secrets"]

@@ -51,7 +51,7 @@ def test_variables_have_the_roles_name_as_prefix(role: Role):
 
 @every_role
 def test_the_readme_shows_the_variables(role: Role):
-    """Run ``python -m tests.roles.catalogue`` after a change of a specification."""
+    """After a change of a specification, ``python -m tests.roles.catalogue`` updates the README."""
     text = (role.path / "README.md").read_text()
 
     assert with_table(text, role) == text

@@ -84,8 +84,10 @@ def test_certificate_rotation_changes_no_password():
 
 @pytest.fixture
 def change(tmp_path):
-    """A function that runs gridstead-change-munge-key with fake commands. It returns the exit code,
-    the log of the commands and the key.
+    """A function that runs gridstead-change-munge-key with fake commands.
+
+    It returns the exit code, the log of the commands and the key. A line of the log has the time,
+    the command and the key at that time.
     """
     log = tmp_path / "log"
     key = tmp_path / "munge.key"
@@ -93,7 +95,7 @@ def change(tmp_path):
     commands = {
         "systemctl": f'echo "$(date +%s) $* $(cat {key})" >>{log}',
         "nft": f'echo "$(date +%s) nft ${{1%% *}} $(cat {key})" >>{log}',
-        # The program that the units wait for fails at its first call.
+        # The program that ends the block of users. It fails at its first call.
         "until": f"test -e {was_called} || {{ touch {was_called}; false; }}",
     }
     for name, script in commands.items():
@@ -150,7 +152,7 @@ def test_services_that_start_jobs_run_again_after_a_failed_change(change):
     ]
 
 
-def test_units_that_use_the_key_wait_for_the_program(change, tmp_path):
+def test_users_are_blocked_until_the_program_succeeds(change, tmp_path):
     (tmp_path / "munge.key.next").write_text("new")
 
     code, log, key = change(str(int(time.time()) + 1), "hold", "200001-999999", "6817", "until")
@@ -164,7 +166,8 @@ def test_units_that_use_the_key_wait_for_the_program(change, tmp_path):
     assert (tmp_path / "was-called").exists()
 
 
-def test_the_wait_for_the_program_is_limited(change, tmp_path):
+def test_the_block_of_users_ends_at_its_time_limit(change, tmp_path):
+    """At the program's first call, which fails, the limit has passed. There is no new key."""
     code, log, key = change(str(int(time.time()) - 20), "hold", "200001-999999", "6817", "until")
 
     assert code != 0
@@ -172,7 +175,7 @@ def test_the_wait_for_the_program_is_limited(change, tmp_path):
     assert commands_of(log) == ["nft add old", "nft delete old"]
 
 
-def test_a_host_without_these_units_changes_only_its_key(change, tmp_path):
+def test_without_units_and_users_only_the_key_changes(change, tmp_path):
     (tmp_path / "munge.key.next").write_text("new")
 
     code, log, key = change(str(int(time.time())))

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module secret_exchange replaces a secret on the control machine and retains the old one."""
+"""Module secret_exchange replaces a secret on the control machine and retains the old one.
+
+An exchange lasts from ``begin``, which writes the new secret, to ``end``, which removes the old
+secret.
+"""
 
 import stat
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets in Ansible Vault: the documented move, and refused white space."""
+"""Secrets in Ansible Vault: the documented command that moves a secret there, and white space.
+
+The inventory check refuses white space around a secret.
+"""
 
 import re
 import subprocess
@@ -20,6 +23,7 @@ from tests.roles.inventories import copy_inventory
 
 PAGE = (ROOT / "inventory/README.md").read_text()
 SECRET = "Zm9vYmFy"
+# A variable is a secret if the wiring reads it from a file in gridstead_secrets_dir.
 WIRING = {
     "munge_key": "{{ lookup('ansible.builtin.password', gridstead_secrets_dir ~ '/munge_key') }}",
     "munge_held_port": "6817",
@@ -27,7 +31,7 @@ WIRING = {
 
 
 def problems(**variables):
-    """Return the problems of an inventory whose two hosts have these variables."""
+    """Return the problems of an inventory with two hosts and these variables."""
     hosts = {name: Host(name, WIRING | variables, None) for name in ("ash", "birch")}
     return list(secrets(Inventory({"all": list(hosts)}, hosts, "/srv/secrets"), WIRING))
 

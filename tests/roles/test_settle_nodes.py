@@ -7,7 +7,9 @@ import pytest
 from tests.roles.catalogue import Role
 
 PROGRAM = Role("slurm").path / "files/usr/local/sbin/gridstead-settle-nodes"
-# A fake scontrol that refuses changes of partitions that are not in $PARTITIONS.
+# The fake commands write their calls to $LOG. $PARTITIONS is the output of "scontrol show
+# partition"; a change of another partition fails. $WAITING has the ids of pending jobs, $BUSY the
+# nodes of running jobs, and $NODES a script that prints the states of the nodes.
 SCONTROL = """
 if [[ $* == *"show partition" ]]; then
   printf '%s' "${PARTITIONS}"
@@ -33,7 +35,12 @@ fi
 
 @pytest.fixture
 def run_after_start(tmp_path, monkeypatch):
-    """A function that runs the program with a state of Slurm and returns its commands."""
+    """A function that runs the program with a state of Slurm.
+
+    ``waiting`` has the ids of pending jobs, ``busy`` the nodes of running jobs, ``nodes`` the
+    script of the fake sinfo, and ``partitions`` names and states. The function returns the calls of
+    scontrol, scancel and sleep. Its attribute ``state`` is slurmctld's state directory.
+    """
     state = tmp_path / "state"
     log = tmp_path / "log"
     commands = tmp_path / "bin"
@@ -80,8 +87,9 @@ def test_no_job_is_held_after_a_clean_stop(run_after_start):
 
 
 def test_pending_jobs_without_environment_are_cancelled_before_any_start(run_after_start):
-    """Job 17 has its environment, and job 18 has lost it. Job 19 is interactive and never had one.
-    Job 20 runs and does not need one.
+    """Only job 18 is cancelled.
+
+    Job 17 has its environment. Job 19 is interactive and has no script. Job 20 is not pending.
     """
     add_job(run_after_start.state, 17, "script", "environment")
     add_job(run_after_start.state, 18, "script")
@@ -91,7 +99,7 @@ def test_pending_jobs_without_environment_are_cancelled_before_any_start(run_aft
 
 
 def test_jobs_that_ran_during_the_backup_end_with_their_nodes(run_after_start):
-    """The next start does not end running jobs."""
+    """Only the first start after the restoration ends the running jobs."""
     add_job(run_after_start.state, 20, "script")
     (run_after_start.state / "restored").touch()
 
@@ -103,7 +111,7 @@ def test_jobs_that_ran_during_the_backup_end_with_their_nodes(run_after_start):
     assert run_after_start(busy=["compute1"]) == [DOWN, "sleep 8", UP]
 
 
-def test_an_archive_without_jobs_ends_no_job(run_after_start):
+def test_a_restored_state_without_jobs_changes_no_node(run_after_start):
     (run_after_start.state / "restored").touch()
 
     assert run_after_start() == [DOWN, UP]
@@ -114,7 +122,7 @@ def test_an_archive_without_jobs_ends_no_job(run_after_start):
     "nodes", ["exit 1", "echo unk", "echo 'idle*'; yes idle | head --lines=33000"]
 )
 def test_unregistered_nodes_are_waited_for(run_after_start, nodes):
-    """The wait continues if Slurm does not answer or lists only the first of many nodes."""
+    """sinfo fails, prints an unknown state, or prints one unregistered node before many others."""
     add_job(run_after_start.state, 20, "script")
 
     assert run_after_start(nodes=nodes) == [DOWN, *["sleep 1"] * 30, "sleep 8", UP]
@@ -131,7 +139,7 @@ def test_the_wait_ends_when_the_nodes_register(run_after_start):
     ]
 
 
-def test_slurmctld_starts_after_an_interrupted_start_without_partitions(run_after_start):
+def test_a_start_without_open_partitions_can_be_interrupted_and_repeated(run_after_start):
     add_job(run_after_start.state, 20, "script")
     with pytest.raises(subprocess.CalledProcessError):
         run_after_start(partitions=[("closed", "DOWN")], nodes="kill $PPID")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The costs of changes of Slurm's configuration."""
+"""The costs of changes of Slurm's configuration: nothing, a reconfiguration or a restart."""
 
 import json
 import os
@@ -97,7 +97,7 @@ FILES = {
         ("epilog", "exit 0", "exit 1", "reconfigure", ("epilog",)),
     ],
 )
-def test_the_cost_of_a_change(file, old, new, cost, differences):
+def test_a_change_has_the_cost_of_its_rule(file, old, new, cost, differences):
     changed_files = FILES | {file: FILES[file].replace(old, new, 1)}
 
     change_cost = costs.compute_cost(FILES, changed_files, RULES)
@@ -130,6 +130,7 @@ def test_the_cost_of_a_change(file, old, new, cost, differences):
     ],
 )
 def test_a_change_that_ends_jobs_names_the_jobs(file, old, new, ends):
+    """Each item of ``ends`` has options of squeue. No options select all jobs."""
     changed_files = FILES | {file: FILES[file].replace(old, new, 1)}
 
     assert costs.compute_cost(FILES, changed_files, RULES).ends == ends
@@ -172,14 +173,17 @@ def test_every_cost_has_a_handler():
 
 
 def test_the_page_shows_the_rules():
-    """Run ``python -m tests.roles.catalogue`` after a change of the rules."""
+    """After a change of the rules, ``python -m tests.roles.catalogue`` updates the page."""
     text = COSTS_PAGE.read_text()
 
     assert with_costs(text) == text
 
 
 def run_slurm_change(tmp_path, rules, installed="24.11.5"):
-    """Run module slurm_change with an installed version of Slurm and return Ansible's output."""
+    """Run module slurm_change after a change of KillWait and return Ansible's output.
+
+    ``installed`` is the version of the fake Slurm.
+    """
     program = tmp_path / "bin/scontrol"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho slurm-wlm {installed}\n")

@@ -22,7 +22,7 @@ NEW_ACCOUNT = dict.fromkeys(limits.ACCOUNT, "") | {"Fairshare": "1", "QOS": "nor
 
 
 class Sacctmgr:
-    """A fake AnsibleModule and a fake sacctmgr, which stores changes and records the commands."""
+    """A fake AnsibleModule whose sacctmgr stores changes and records the commands."""
 
     check_mode = False
 
@@ -63,7 +63,10 @@ class Sacctmgr:
         return "\n".join(lines)
 
     def changed_value(self, old, new):
-        """Return the value of a setting after a change. -1 removes the value or a TRES of it."""
+        """Return the value of a setting after a change.
+
+        ``-1`` removes the value, and ``cpu=-1`` removes TRES cpu from the value.
+        """
         if new == "-1":
             return ""
         if "=-1" not in new:
@@ -148,7 +151,7 @@ def test_an_undeclared_qos_is_not_changed(sacctmgr):
     assert sacctmgr.apply({"normal": {}}).commands == []
 
 
-def test_a_qos_without_settings_is_created_and_retains_its_limits(sacctmgr):
+def test_the_limits_of_a_qos_without_declared_settings_are_not_changed(sacctmgr):
     sacctmgr.qos["short"] = NEW_QOS | {"MaxWall": "01:00:00"}
 
     assert sacctmgr.apply({"short": None, "new": None}).commands == ["add qos new"]
@@ -324,7 +327,10 @@ def test_an_invalid_setting_is_reported(desired, name, fault, allowed):
     "desired", [{"MaxWall": 3599}, {"MaxWall": "43200"}, {"GraceTime": 43200}, {}, None]
 )
 def test_an_unambiguous_number_is_accepted(desired):
-    """A plain number for GraceTime is in seconds."""
+    """YAML reads 12:00:00 as 43200, so this number is ambiguous for MaxWall unless it is quoted.
+
+    A plain number for GraceTime is always in seconds.
+    """
     assert list(limits.faults(limits.QOS, desired)) == []
 
 

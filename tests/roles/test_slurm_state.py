@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of slurmctld's state: a missing mount is not treated as a new folder."""
+"""Role slurm creates the folder of slurmctld's state, but not in place of a missing mount.
+
+A marker file in the folder shows that the folder contains the state.
+"""
 
 import json
 import subprocess

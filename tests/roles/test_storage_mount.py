@@ -33,8 +33,10 @@ def mount_description(root, *folders):
 def check_mount(tmp_path, monkeypatch):
     """A function that runs the module with fake programs.
 
-    ``stat`` has the script of the fake stat for each path. ``job`` is the output of the fake pgrep,
-    or None without jobs. ``mounted`` is the description of the present mount, if it was recorded.
+    With ``must="spare"`` the module fails if a remount could close files of jobs. With
+    ``must="answer"`` it fails if the mount does not work. ``stat`` has the script of the fake stat
+    for each path. ``job`` is the output of the fake pgrep, or None without jobs. ``mounted`` is the
+    recorded description of the present mount, or None without a record.
     """
 
     def run(must, *, stat, paths=(ROOT, HOME), mounted=None, job=JOB_PROCESS, **options):
@@ -74,7 +76,7 @@ def test_a_working_mount_is_retained_while_a_job_runs(check_mount, stat):
 
 
 def test_without_jobs_the_mount_is_not_probed(check_mount, tmp_path):
-    """mfsmount ignores SIGTERM while a program waits for an answer."""
+    """A probe that waits for an answer would prevent the end of mfsmount by SIGTERM."""
     result = check_mount("spare", stat={ROOT: f"touch {tmp_path}/probed"}, job=None)
 
     assert "failed" not in result
@@ -103,7 +105,8 @@ def test_mounts_to_remove_are_retained_while_a_job_runs(check_mount):
     assert result["failed"]
 
 
-def test_a_silent_server_may_answer_later(check_mount):
+def test_a_mount_without_an_answer_is_retained_while_a_job_runs(check_mount):
+    """The server may answer later."""
     result = check_mount("spare", stat={ROOT: "exec sleep 30"}, paths=[ROOT], answer_s=0)
 
     assert result["failed"]
@@ -122,7 +125,7 @@ def test_a_correct_mount_is_accepted(check_mount):
         ({ROOT: DISCONNECTED}, [ROOT, HOME], f"({ROOT}: Transport endpoint is not connected)"),
     ],
 )
-def test_a_missing_mount_ends_the_run(check_mount, stat, paths, message):
+def test_a_missing_or_dead_mount_ends_the_run(check_mount, stat, paths, message):
     result = check_mount("answer", stat=stat, paths=paths, mounted=mount_description(*paths))
 
     assert result["failed"]

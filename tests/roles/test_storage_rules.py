@@ -58,7 +58,7 @@ def test_only_clients_have_an_export(render):
     assert moosefs_exports(render).keys() == ADDRESSES
 
 
-def test_root_is_not_mapped_only_on_the_host_of_user_directories(render):
+def test_only_the_host_of_user_directories_has_an_export_without_root_mapping(render):
     exports = moosefs_exports(render)
 
     assert addresses_with("maproot=0:0", exports) == {SERVER_ADDRESS}
@@ -66,7 +66,7 @@ def test_root_is_not_mapped_only_on_the_host_of_user_directories(render):
     assert addresses_with("maproot=nobody", exports) == ADDRESSES - {SERVER_ADDRESS}
 
 
-def test_root_of_the_controllers_is_not_mapped_on_their_state(render):
+def test_exports_to_controllers_with_shared_state_do_not_map_root(render):
     state = {"slurm_state_directory": "/srv/shared/slurm"}
 
     exports = moosefs_exports(render, **state)
@@ -82,7 +82,7 @@ def test_only_slurmctld_on_the_controllers_waits_for_the_mount_of_its_state(rend
         assert ("slurmctld.service" in unit) is host.startswith("controller")
 
 
-def test_exports_need_a_password_and_admin_exports_another(render):
+def test_clients_share_a_password_and_the_admin_export_has_another(render):
     passwords = passwords_of_exports(render)
 
     assert set(map(len, passwords.values())) == {40}
@@ -148,7 +148,7 @@ def test_only_the_admin_creates_the_top_directories(render):
 
 @pytest.mark.parametrize(("backend", "count"), [("moosefs", 1), ("nfs", 1), ("external", 0)])
 def test_the_root_of_an_external_file_system_keeps_its_mode(render, backend, count):
-    """Sites use modes such as 1777 and 2775."""
+    """Sites use modes such as 1777 and 2775. With an external back end, no command changes them."""
     variables = {"shared_storage_backend": backend, "shared_storage_external": EXTERNAL}
 
     unit = lines(render, MOUNT_UNIT, SERVER, **variables)
@@ -178,7 +178,7 @@ def mount_commands(render, host, **variables):
     return values_of("ExecStart", unit)
 
 
-def test_nfs_exports_map_root_except_on_the_host_of_directories(render):
+def test_nfs_exports_map_root_except_on_the_host_of_user_directories(render):
     template = "etc/exports.d/gridstead.exports.j2"
 
     exports = {}
@@ -195,7 +195,7 @@ def test_nfs_exports_map_root_except_on_the_host_of_directories(render):
     assert addresses_with("root_squash", exports) == ADDRESSES - {SERVER_ADDRESS}
 
 
-def test_nfs_is_mounted_by_clients_and_bound_by_its_server(render):
+def test_clients_mount_nfs_and_the_server_binds_its_folder(render):
     assert mount_commands(render, CLIENT, shared_storage_backend="nfs") == [
         "/usr/bin/mount -t nfs4 -o vers=4.2,hard,nosuid,nodev 192.0.2.13:/ /srv/shared"
     ]
@@ -259,7 +259,7 @@ def test_a_teardown_removes_only_data_of_its_own_back_end(site):
     assert {"/srv/moosefs", "/var/lib/mfs/metadata.mfs"} <= set(data("moosefs"))
 
 
-def test_nfs_is_the_back_end_of_the_role_and_of_the_example(site):
+def test_nfs_is_the_default_back_end_and_that_of_the_example(site):
     assert ROLE.defaults["shared_storage_backend"] == "nfs"
     assert site.templar(ROLE, SERVER).available_variables["shared_storage_backend"] == "nfs"
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of role shared_storage's steps, and the conditions to reload and to remount."""
+"""The order of role shared_storage's steps, and the conditions to reload and to remount.
+
+The description of a mount is a file with all parameters of the mount. The role remounts the file
+system if the description differs from the description of the present mount.
+"""
 
 import pytest
 import yaml
@@ -50,6 +54,7 @@ def daemons(site, backend):
     ],
 )
 def test_a_server_reloads_every_newer_file(site, backend, paths):
+    # The daemon is reloaded for newer files in rereads, and restarted for newer files in reads.
     reloaded_files = set()
     for daemon in daemons(site, backend).values():
         reloaded_files |= set(daemon["rereads"])
@@ -97,7 +102,7 @@ def test_the_run_stops_without_the_configured_mount():
 
 
 @pytest.mark.parametrize(
-    ("existing", "backend", "hidden_backends"),
+    ("existing", "backend", "old_backends"),
     [
         ([], "nfs", []),
         (["/var/lib/mfs/metadata.mfs"], "nfs", ["moosefs"]),
@@ -109,9 +114,9 @@ def test_the_run_stops_without_the_configured_mount():
     ],
 )
 def test_a_new_back_end_is_refused_if_another_back_end_has_files(
-    site, existing, backend, hidden_backends
+    site, existing, backend, old_backends
 ):
-    """MooseFS was the default once. Its users may not have set the variable."""
+    """MooseFS was the default in an old release, so its users may not have set the variable."""
     stat_task, assert_task = tasks("backend.yml")
     assertion = assert_task["ansible.builtin.assert"]
     templar = site.templar(ROLE, "infra", shared_storage_backend=backend)
@@ -121,13 +126,13 @@ def test_a_new_back_end_is_refused_if_another_back_end_has_files(
         results += [{"__shared_storage_item": item, "stat": stat}]
     templar.available_variables["__shared_storage_traces_result"] = {"results": results}
 
-    hidden = templar.template(templar.available_variables["__shared_storage_old_traces"])
+    old_traces = templar.template(templar.available_variables["__shared_storage_old_traces"])
     is_accepted = templar.evaluate_conditional(trust_as_template(assertion["that"]))
     message = templar.template(trust_as_template(assertion["fail_msg"]))
 
-    assert [entry["backend"] for entry in hidden] == hidden_backends
-    assert is_accepted is (hidden_backends == [])
-    for name in hidden_backends:
+    assert [trace["backend"] for trace in old_traces] == old_backends
+    assert is_accepted is (old_backends == [])
+    for name in old_backends:
         assert f"Set shared_storage_backend: {name}." in message
 
 
@@ -135,7 +140,11 @@ def test_a_changed_back_end_is_refused_before_any_change():
     assert steps()[:2] == ["validate.yml", "backend.yml"]
 
 
-def test_nftables_service_restores_our_rules(site):
+def test_the_drop_in_of_nftables_service_is_loaded(site):
+    """The drop-in restores the storage rules after nftables.service has flushed all tables.
+
+    The module runs systemctl daemon-reload if the files of a unit in more_units changed.
+    """
     assert daemons(site, "moosefs")["gridstead-storage-firewall"]["more_units"] == [
         "nftables.service"
     ]
@@ -173,7 +182,7 @@ def test_a_different_mount_has_a_different_description(site, variables):
     assert mount_description(site) != mount_description(site, **variables)
 
 
-def test_a_mounts_description_has_no_dependents_and_no_other_clients(site, render):
+def test_dependents_and_other_clients_change_the_unit_and_not_the_description(site, render):
     variables = {
         "shared_storage_needed_by": ["other.service"],
         "shared_storage_client_addresses": ["192.0.2.21"],
@@ -191,7 +200,7 @@ def test_slurmctlds_state_does_not_change_the_mounts_of_nodes(site, render):
     assert mount_description(site, "controller") != mount_description(site, "controller", **state)
 
 
-def test_a_mount_records_its_description_at_its_start(site, render):
+def test_the_mount_unit_records_the_description_of_the_present_mount(site, render):
     templar = site.templar(ROLE, "compute1")
     (file,) = templar.template(templar.available_variables["__shared_storage_mounts"])
     path, recorded_path = file["path"], file["in_force"]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategy plugin: with Mitogen, all tasks of a run use one interpreter."""
+"""The strategy plugin: with Mitogen, all tasks of a run use one Python process on the host.
+
+The playbook prints the parent process of two commands, and the CPUs that a command may use.
+"""
 
 from __future__ import annotations
 

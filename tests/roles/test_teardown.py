@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The footprint of a role lists all its objects on a host, so that its teardown removes them."""
+"""The footprint of a role lists all its objects on a host, so that its teardown removes them.
+
+Objects are paths, packages, units and accounts. A trace is an object that a footprint lists.
+"""
 
 import shutil
 import subprocess
@@ -13,7 +16,7 @@ from tests.roles.catalogue import COLLECTION, ROOT, Role, playbook_plays, roles
 from tests.roles.conftest import trust_templates
 from tests.roles.content import imported_playbooks, tasks_with
 
-# The argument of each module that is a path of the role.
+# By module: the argument with the path that a task writes.
 PATH_ARGUMENTS = {
     "ansible.builtin.copy": "dest",
     "ansible.builtin.file": "path",
@@ -22,7 +25,7 @@ PATH_ARGUMENTS = {
     "ansible.posix.authorized_key": "path",
     "community.crypto.openssh_keypair": "path",
 }
-# The kind of object that argument ``name`` of each module names.
+# By module: the kind of the object in its argument ``name``.
 NAMED_KINDS = {
     "ansible.builtin.apt": "packages",
     "ansible.builtin.systemd_service": "units",
@@ -90,7 +93,7 @@ def render_with_loop(templar, task, value):
 
 
 def is_covered(path, footprint):
-    """Return whether the footprint has a path or a folder above it."""
+    """Return whether the footprint lists a path, or a folder that contains the path."""
     if path.startswith("/var/lib/gridstead/archive/"):
         return True  # The stage folder of a backup, which role archive removes.
     if path in footprint.get("folders", []):
@@ -129,7 +132,7 @@ def footprint_of(templar, role):
 
 
 def objects_outside_the_footprint(templar, role):
-    """Yield the paths and the names that tasks of a role use and its footprint does not list."""
+    """Yield the paths and names that a role's tasks use but its footprint does not list."""
     footprint = footprint_of(templar, role)
     for task in tasks_of(role):
         for path in paths_of(templar, task):
@@ -164,9 +167,7 @@ def test_each_template_and_file_of_a_role_is_in_its_footprint(role, site):
 
 
 def test_roles_are_removed_in_reverse_order():
-    """If a role is applied before another role, and not again later, it is removed after that
-    role.
-    """
+    """If site.yml applies role a only before role b, the teardown removes a after b."""
     roles_with_teardown = {role.name for role in TEARDOWNS}
     applied = []
     for playbook in imported_playbooks("site"):
@@ -198,8 +199,9 @@ def roles_in(playbook):
     return [name.removeprefix(COLLECTION) for name in names]
 
 
-@pytest.mark.parametrize(("other_databases", "answers"), [(0, 1), (1, 0)])
-def test_mariadbs_tables_are_retained_with_another_database(other_databases, answers, site):
+@pytest.mark.parametrize(("other_databases", "answer_count"), [(0, 1), (1, 0)])
+def test_mariadbs_tables_are_retained_with_another_database(other_databases, answer_count, site):
+    """With the debconf answer, the removal of the package deletes the tables."""
     database = Role("database")
     tasks = yaml.safe_load((database.path / "tasks/teardown.yml").read_text())
     templar = site.templar(database, site.hosts_of(database)[0])
@@ -207,7 +209,7 @@ def test_mariadbs_tables_are_retained_with_another_database(other_databases, ans
 
     traces = templar.template(trust_as_template(tasks[-1]["vars"]["footprint_traces"]))
 
-    assert len(traces.get("answers", [])) == answers
+    assert len(traces.get("answers", [])) == answer_count
 
 
 def test_the_page_lists_the_remains_of_a_teardown():
@@ -218,6 +220,7 @@ def test_the_page_lists_the_remains_of_a_teardown():
     section = page.partition("## What stays")[2]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if "|" in line]
 
+    # The first two rows are the head of the table.
     assert rows[2:] == [[item["what"], item["why"]] for item in declared]
 
 

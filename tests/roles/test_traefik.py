@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traefik with the configuration of role traefik: who reaches which service, and with which TLS."""
+"""Clients of a real Traefik with the configuration of role traefik.
+
+The tests show which clients reach which service, and which TLS versions and names are accepted.
+"""
 
 import contextlib
 import http.client
@@ -18,7 +21,7 @@ from tests.fakes.certificates import Authority
 from tests.roles.conftest import LoadedInventory
 from tests.roles.gateway import render_configuration, run_traefik, wait_until
 
-STREAM_S = 2.0
+STREAM_S = 2.0  # longer than the read timeout of HTTP requests, which fixture gateway sets to 1 s
 SECRET = "hunter2"
 
 
@@ -55,7 +58,7 @@ def install(folder, files):
 
 @pytest.fixture(scope="module")
 def http_port(folder_and_ca):
-    """The port of an HTTPS service."""
+    """The port of an HTTPS service behind the gateway."""
     _, authority = folder_and_ca
     files = authority.issue("http-back")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), EchoHandler)
@@ -74,7 +77,7 @@ def http_port(folder_and_ca):
 
 @pytest.fixture(scope="module")
 def grpc_port(folder_and_ca):
-    """The port of a gRPC service whose method Count counts streamed messages."""
+    """The port of a gRPC service behind the gateway. Its method Count counts streamed messages."""
     _, authority = folder_and_ca
     files = authority.issue("grpc-back")
 
@@ -128,7 +131,7 @@ def gateway(site: LoadedInventory, folder_and_ca, http_port, grpc_port):
         traefik_ldaps_servers=[f"localhost:{http_port}"],
         traefik_ldaps_allowed=["127.0.0.0/8"],
     )
-    # The role sets a minute.
+    # The role sets one minute. With one second, the test of the timeout is short.
     static["entryPoints"]["websecure"]["transport"]["respondingTimeouts"]["readTimeout"] = "1s"
     with run_traefik(folder, static, dynamic) as traefik:
         yield traefik
@@ -246,7 +249,7 @@ def test_a_grpc_stream_outlasts_the_http_timeout(folder_and_ca, gateway):
 
         assert count(slow_messages(), timeout=20) == b"5"
         with pytest.raises(grpc.RpcError) as refusal:
-            # A unary call: gRPC reports a response during a stream as a broken stream.
+            # The call is unary, because gRPC reports a response during a stream as a broken stream.
             channel.unary_unary("/test.Other/Count")(b"x", timeout=20)
 
     assert refusal.value.code() == grpc.StatusCode.UNIMPLEMENTED  # gRPC's code for HTTP 404

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks of role traefik before and after it replaces its files, with a real Traefik."""
+"""The checks of role traefik before and after it replaces its files, with a real Traefik.
+
+Before: module traefik_configuration runs a trial, which is a Traefik with the new files on free
+ports. After: the live check compares the running Traefik with the files.
+"""
 
 import json
 import os
@@ -50,7 +54,7 @@ def known_flags():
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the files that the configuration names."""
+    """A folder with the certificate and the key that the configuration names."""
     files = Authority(tmp_path).issue("gateway", "a.test")
     files.certificate.rename(tmp_path / "tls.crt")
     files.key.rename(tmp_path / "tls.key")
@@ -224,6 +228,7 @@ def test_every_service_that_listens_has_a_route_or_a_reason(templar):
 
 def test_valid_files_are_written_once(options, folder):
     first = configuration.write_files(options, check_mode=False)
+    # Without a change there is no trial, so the second call does not need Traefik.
     second = configuration.write_files({**options, "binary": "/nonexistent"}, check_mode=False)
 
     assert first["changed"]
@@ -250,6 +255,7 @@ def test_routes_with_acme_are_tested_without_a_request_to_the_ca(site: LoadedInv
 
 
 def test_check_mode_writes_nothing(options, folder):
+    """On a new host, check mode has not installed Traefik."""
     without_traefik = configuration.write_files(
         {**options, "binary": "/nonexistent"}, check_mode=True
     )

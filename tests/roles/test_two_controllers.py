@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two controllers: their configuration, the takeover by the backup, and the move of the state."""
+"""Two controllers: their configuration, the takeover by the backup, and the move of the state.
+
+gridstead-settle-nodes prevents conflicts about running jobs after a crash; see
+test_settle_nodes.py. It runs at the start of the primary and after a takeover by the backup.
+"""
 
 import subprocess
 
@@ -93,8 +97,10 @@ def test_slurmctld_restarts_for_a_newer_jwt_key(component):
 
 @pytest.fixture
 def take_over(render, tmp_path, monkeypatch):
-    """A function that runs the takeover program on a host and returns the arguments of
-    gridstead-settle-nodes.
+    """A function that runs the takeover program on a host.
+
+    It returns the arguments of the fake gridstead-settle-nodes. During its run, the fake creates
+    the marker of a clean stop, like a primary that stops late.
     """
     state = tmp_path / "state"
     commands = tmp_path / "bin"
@@ -129,11 +135,11 @@ def test_the_backup_settles_the_nodes_after_a_takeover(take_over):
     assert take_over("controller2") == ["started", str(take_over.state), "8"]
 
 
-def test_the_primarys_nodes_are_settled_by_its_unit(take_over):
+def test_the_takeover_program_does_nothing_on_the_primary(take_over):
     assert take_over("controller") == []
 
 
-def test_a_late_stop_record_of_the_primary_is_removed(take_over):
+def test_a_late_stop_marker_of_the_primary_is_removed(take_over):
     take_over("controller2")
 
     assert [*take_over.state.iterdir()] == []

@@ -41,7 +41,10 @@ OLD, FIXED, NEXT = "24.11.5-4+deb13u1", "24.11.5-4+deb13u2", "25.05.3-1"
 
 
 def release_facts(version=OLD, target=FIXED, **more):
-    """Return the result of slurm_release for a host with one package."""
+    """Return the result of module slurm_release for a host with one package.
+
+    ``target`` is the version that apt would install.
+    """
     facts = {
         "version": version,
         "target": target,
@@ -75,6 +78,7 @@ def test_apt_changes_are_read_from_its_simulation():
 def test_an_unconfigured_package_is_installed_and_a_removed_package_is_not():
     packages = release.installed(DPKG_QUERY_OUTPUT, "slurm-wlm")
 
+    # Each value is the version, and whether the package is configured.
     assert packages == {"slurmd": (OLD, True), "slurmctld": (FIXED, False)}
 
 
@@ -165,7 +169,7 @@ def test_hosts_without_changes_are_skipped():
     }
 
 
-def test_a_host_with_several_components_is_upgraded_once_and_first():
+def test_a_host_with_several_components_is_upgraded_only_in_the_first_stage():
     same_host = {stage: ["all"] for stage in CLUSTER}
 
     assert filters.upgrade_stages({"all": release_facts()}, same_host) == NO_HOSTS | {
@@ -189,10 +193,10 @@ def test_the_report_lists_the_newer_versions_of_each_host():
 
 
 @pytest.mark.parametrize(
-    ("target", "changes"), [(FIXED, False), ("24.11.9-1", False), (NEXT, True)]
+    ("target", "is_new_series"), [(FIXED, False), ("24.11.9-1", False), (NEXT, True)]
 )
-def test_a_release_series_is_year_and_month(target, changes):
-    assert filters.changes_series(release_facts(target=target)) is changes
+def test_a_release_series_is_year_and_month(target, is_new_series):
+    assert filters.changes_series(release_facts(target=target)) is is_new_series
 
 
 def test_the_plays_follow_slurms_order_after_the_backup():

@@ -80,7 +80,7 @@ def upgrade_plays():
 
 
 def batch_play(**variables):
-    """Return a play with the checks after a batch of two hosts.
+    """Return a play with the checks that upgrade.yml runs after each batch of compute hosts.
 
     Variable ``failing`` names a host that fails before the checks.
     """
@@ -154,7 +154,10 @@ def test_a_failed_host_ends_the_upgrade(cluster):
 
 @pytest.fixture
 def releases(cluster):
-    """The names of this checkout's release and of another release. The backup is fake."""
+    """The names of this checkout's release and of another release.
+
+    The playbook of the backup is replaced by a message.
+    """
     (cluster.folder / "new.whl").write_text("wheel")
     (cluster.folder / "more.whl").write_text("more")
     (cluster.folder / "lock.txt").write_text("lock")
@@ -211,6 +214,7 @@ def test_an_upgrade_to_a_newer_version_creates_an_archive_first(
     [((), 4, {"ash", "birch"}), (("--extra-vars=without=cedar,birch",), 0, {"ash"})],
 )
 def test_excluded_hosts_are_reached_by_no_later_play(tmp_path, words, code, reached_hosts):
+    """Host cedar is unreachable. Ansible exits with 4 if a play reaches for it."""
     cluster = Cluster(tmp_path, slurm_compute="cedar", slurm_login="cedar")
     for name in ("control", "verify"):
         cluster.replace_tasks_by_ping(name)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""playbooks/verify.yml on hosts that are this machine, without any role applied."""
+"""playbooks/verify.yml on two hosts that are this machine, and on an unreachable host.
+
+No role was applied to this machine, so checks fail.
+"""
 
 import json
 import re
@@ -138,7 +141,7 @@ def test_the_checks_of_every_role_are_valid_on_every_host(role, site_of):
     ("components", "units"),
     [(["login"], ["sackd.service"]), (["compute", "login"], ["slurmd.service"])],
 )
-def test_a_login_host_needs_sackd_only_without_another_configuration(components, units, site):
+def test_a_login_host_needs_sackd_only_without_slurmd(components, units, site):
     role = Role("slurm")
     task = first_task(role)
     templar = site.templar(role, "login")
@@ -159,6 +162,7 @@ def test_a_login_host_needs_sackd_only_without_another_configuration(components,
     ],
 )
 def test_the_last_health_check_is_verified_only_with_the_roles_program(settings, waits, site):
+    """The verification waits for the interval of the health check and 10 s, or has no command."""
     role = Role("slurm")
     task = first_task(role)
     templar = site.templar(role, "compute1", slurm_config=settings)

@@ -36,7 +36,7 @@ class Host:
         self.keystore.parent.mkdir()
 
     def create_wallet(self, address):
-        """Create the host's wallet without a record."""
+        """Create the host's wallet, but not its record on the control machine."""
         self.keystore.write_text(json.dumps({"address": address.removeprefix("0x"), "version": 3}))
 
     def record_wallet(self, address):
@@ -157,7 +157,8 @@ def test_check_mode_on_a_new_host_predicts_wallet_and_record(host):
     assert host.files() == {}
 
 
-def test_the_first_playbook_of_site_yml_checks_for_lost_wallets():
+def test_site_yml_checks_for_lost_wallets_before_it_changes_a_host():
+    """Playbook wallets has the check. The playbooks before it change no host."""
     names = imported_playbooks("site")
 
     assert set(names[: names.index("wallets")]) == {"validate", "wheel"}
@@ -177,14 +178,14 @@ def test_each_host_of_a_group_has_its_own_record(site):
 @pytest.mark.parametrize(
     ("address", "expected"), [(OWN.removeprefix("0x"), OWN), (OWN, OWN), ("0x" + 40 * "A", OWN)]
 )
-def test_a_wallet_is_identified_by_its_key_file(address, expected, tmp_path):
+def test_the_address_of_a_wallet_is_read_from_its_key_file(address, expected, tmp_path):
     (tmp_path / "supervisor.json").write_text(json.dumps({"address": address}))
 
     assert read_addresses(tmp_path, "supervisor", "admin")["addresses"] == {"supervisor": expected}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"address": "0x12"}', '{"address": null}', "\0"])
-def test_a_key_file_without_an_address_is_named(text, tmp_path):
+def test_a_key_file_without_an_address_is_reported_with_its_path(text, tmp_path):
     (tmp_path / "supervisor.json").write_text(text)
 
     result = read_addresses(tmp_path, "supervisor")

@@ -59,6 +59,7 @@ def test_no_wheel_is_built_if_the_inventory_names_one(checkout):
 
 
 def test_an_installed_collection_builds_no_wheel(checkout):
+    """An installed collection contains the wheel and no pyproject.toml."""
     (checkout / "pyproject.toml").unlink()
 
     assert build(checkout) == []

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test that authority.yml replaces the site's CA in two steps while a paid job writes to its log.
 
-The job writes before the replacement, between the steps and after the replacement.
+The job starts between the two steps. It writes to its log before and after the second step.
 """
 
 import socket

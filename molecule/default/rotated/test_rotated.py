@@ -39,6 +39,7 @@ head = part(b'{"alg":"HS256","typ":"JWT"}') + b"." + part(json.dumps(claims).enc
 signature = hmac.new(sys.stdin.read().encode(), head, hashlib.sha256).digest()
 print((head + b"." + part(signature)).decode())
 """
+# curl reads the header with the token from stdin.
 CALL_SLURMRESTD = (
     "curl --silent --unix-socket /run/slurmrestd/slurmrestd.socket "
     "--header X-SLURM-USER-NAME:slurm --header @- http://slurmrestd/slurm/v0.0.42/diag/"
@@ -46,6 +47,7 @@ CALL_SLURMRESTD = (
 BIND_AS_SSSD = (
     "ldapwhoami -x -H ldaps://{} -D uid=sssd,ou=services,dc=gridstead,dc=internal -y /dev/stdin"
 )
+# Starts another munged with a key from stdin. The host's munged must decode its credential.
 SEAL_AND_UNSEAL = """
 umask 077; d=$(mktemp -d); chown munge: $d; trap 'kill $(cat $d/pid); rm -rf $d' EXIT
 install -o munge -m 400 /dev/stdin $d/key
@@ -70,6 +72,7 @@ def workflow(folder, number):
     take STEP_S, or no time after the exchange of the secrets. Every second workflow has a step
     that waits for the end of the exchange.
     """
+    # MIN_STEPS for the first job, MAX_STEPS for the last job
     steps = MIN_STEPS + number * (MAX_STEPS - MIN_STEPS) // (JOBS - 1)
     write_time = f"date +%s >>~/{folder}/{number}"
     middle_commands = [f"test -e ~/{folder}/exchanged || sleep {STEP_S}"] * (steps - 2)

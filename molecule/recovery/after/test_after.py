@@ -143,6 +143,7 @@ def test_an_old_user_has_the_same_uid_and_pays_for_a_new_job(
 
     assert job["uid"] == uids_of(before["users"])[customer.address]
     assert job["record"]["user"] == customer.address
+    # The new job and the paid job before the loss run the same example.
     assert site.output(customer, job["number"]) == before["output"]
     assert grid.check_money(customer, job["number"])["cost_wei"] > 0
 

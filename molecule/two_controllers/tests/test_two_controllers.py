@@ -85,9 +85,9 @@ def test_both_controllers_answer_and_share_their_state(cluster):
 
 
 def test_a_restart_of_the_second_controller_holds_no_partitions(cluster):
-    """The restart also writes no file stopped_cleanly.
+    """The restart also writes no marker of a clean stop, the file stopped_cleanly.
 
-    With this file a crash of the first controller would look like a clean stop.
+    With this file a later crash of the first controller would look like a clean stop.
     """
     cluster.run(SECOND, "systemctl", "restart", "slurmctld")
     wait_until(lambda: cluster.answering_controllers() == {FIRST, SECOND}, timeout=TIMEOUT_S)
@@ -118,6 +118,7 @@ def test_jobs_end_and_start_without_the_first_controller(cluster, running_job):
         "sbatch --parsable --uid=65534 --gid=65534 --account=grid --chdir=/tmp "
         "--output=/dev/null --time=1 --wrap=true"
     )
+    # sacctmgr fails if an earlier run has added the user.
     add_user = (
         "sacctmgr --immediate add user nobody account=grid || "
         "sacctmgr --noheader show user nobody | grep nobody"

@@ -155,7 +155,7 @@ def test_a_client_resolves_users_while_the_first_supplier_is_down(
 def test_a_killed_supplier_sends_its_pending_changes_after_its_start(
     get_host, add_user_on, read_uid_on, resume_second_supplier
 ):
-    """The first supplier is killed after a change that the suspended second cannot receive."""
+    """The first supplier is killed after a change that the suspended second one cannot receive."""
     address = add_user_on("ldap1")
     get_host("ldap1").check_output(f"{KILL_SERVER} && systemctl start dirsrv@gridstead")
 
