@@ -7,6 +7,7 @@ creates the wallet of a new customer.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -168,12 +169,18 @@ def _user(grid: LabGrid, name: str, keystore: Path, password: Path) -> User:
 
 
 def _fund(grid: LabGrid, address: str, credits_: int) -> None:
-    """Send coins for gas and ``credits_`` (wei) to a wallet, as `gridstead devnet fund` does."""
+    """Send coins for gas and ``credits_`` (wei) to a wallet, as `gridstead devnet fund` does.
+
+    A file lock lets only one process use the administrator's wallet at a time: two processes would
+    sign transactions with the same nonce.
+    """
     owner = administrator(grid)
     admin = (owner.keystore, owner.password)
     node = deployment.check_chain(grid.rpc_url, CHAIN_ID)
     try:
-        deployment.fund(node, admin, [address], minimum=COINS_WEI // 2, amount=COINS_WEI)
-        deployment.mint(node, admin, grid.contract.lower(), address, credits_)
+        with (grid.folder / "funding.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            deployment.fund(node, admin, [address], minimum=COINS_WEI // 2, amount=COINS_WEI)
+            deployment.mint(node, admin, grid.contract.lower(), address, credits_)
     finally:
         node.close()

@@ -5,10 +5,9 @@ $GRIDSTEAD_LAB_NAME names the lab; the default is "default". site.yml has run on
 restores the lab to its former state, even if the test fails.
 
 tools/e2e runs the tests in rounds, and the groups of a round at the same time: first ``chain``,
-``slurm`` and ``hosts``, then ``jobs`` and ``site``, then all tests without a group. pyproject.toml
-describes the groups. A test belongs to a group only if it does not affect the parts of the grid
-that the other groups of its round use. Only one group of a round submits paid jobs, because all
-customers get their credits from one wallet.
+``slurm`` and ``hosts``, then ``jobs``, ``steps`` and ``site``, then all tests without a group.
+pyproject.toml describes the groups. A test belongs to a group only if it does not affect the parts
+of the grid that the other groups of its round use.
 """
 
 import contextlib

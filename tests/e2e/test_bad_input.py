@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from tests.e2e import many_customers
 
-pytestmark = pytest.mark.jobs
+pytestmark = pytest.mark.chain
 
 INPUT_ERROR, CONFIG_ERROR, INTERRUPTED = 65, 78, 130  # exit codes
 VALID_WORKFLOW = many_customers.one_step("true")

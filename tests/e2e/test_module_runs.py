@@ -13,7 +13,7 @@ from tests.e2e.registry import issue_certificate
 
 from gridstead.rpc.tls import TlsFiles
 
-pytestmark = pytest.mark.chain
+pytestmark = pytest.mark.steps
 
 TAG = f"v{time.time_ns()}"  # unique, because the service caches modules by tag
 PORT = 8450  # the lab's inventory allows modules from this port

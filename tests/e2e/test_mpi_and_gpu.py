@@ -15,7 +15,7 @@ from tests.e2e.conftest import wait_until
 
 from gridstead.domain.jobs.billing import Prices, Resources
 
-pytestmark = pytest.mark.jobs
+pytestmark = pytest.mark.steps
 
 CREDIT = 10**18
 PRICES = Prices(

@@ -14,7 +14,7 @@ import yaml
 from tests.e2e import many_customers
 from tests.e2e import store as stores
 
-pytestmark = pytest.mark.jobs
+pytestmark = pytest.mark.steps
 
 APPEND_TO_OUTPUT = '>>"$DEEPSQUARE_OUTPUT/said"'
 CREATE_IMAGE = textwrap.dedent(r"""

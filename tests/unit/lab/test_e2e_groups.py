@@ -8,7 +8,8 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[3]
 FILES = {file.name: file.read_text() for file in (CHECKOUT / "tests/e2e").glob("test_*.py")}
-ROUNDS = [{"chain", "slurm", "hosts"}, {"jobs", "site"}]  # the groups that run at the same time
+# The groups that run at the same time.
+ROUNDS = [{"chain", "slurm", "hosts"}, {"jobs", "steps", "site"}]
 MARK = re.compile(r"^pytestmark = pytest\.mark\.(\w+)$", re.MULTILINE)
 
 
@@ -43,7 +44,7 @@ def test_tools_e2e_runs_each_group_and_the_files_without_a_group(tmp_path):
     *groups, last_expression = record.read_text().splitlines()
     assert [set(groups[:3]), set(groups[3:])] == ROUNDS
     assert set(groups) == set(GROUPS.values())
-    assert last_expression == "not (chain or slurm or hosts or jobs or site)"
+    assert last_expression == "not (chain or slurm or hosts or jobs or steps or site)"
 
 
 def test_tools_e2e_fails_if_a_group_fails(tmp_path):
@@ -59,11 +60,11 @@ def test_tools_e2e_fails_if_a_group_fails(tmp_path):
     assert result.returncode == 1
 
 
-def test_only_one_group_of_a_round_uses_the_wallet_that_pays_the_customers():
+def test_groups_that_disturb_the_chain_or_slurm_run_beside_no_paid_jobs_of_other_groups():
     uses_grid = re.compile(r"^def .*\bgrid\b", re.MULTILINE)
 
     groups = set()
     for name, group in GROUPS.items():
         if uses_grid.search(FILES[name]):
             groups.add(group)
-    assert groups == {"chain", "jobs"}
+    assert groups == {"chain", "jobs", "steps"}
