@@ -162,7 +162,10 @@ def _members(names: Iterable[str], *types: str) -> list[dict[str, str]]:
 
 
 def measure_job(grid: GasGrid) -> tuple[Figures, Figures]:
-    """Return the gas of each step: of the first job of customer and provider, and of later jobs."""
+    """Return the gas of each step for the first job, and its mean for the later jobs.
+
+    The first job is the first one of its customer and of its provider.
+    """
     first = _measure_steps(grid)
     totals = dict.fromkeys(STEPS, 0)
     for _ in range(LATER_JOBS):

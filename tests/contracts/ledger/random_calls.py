@@ -156,6 +156,8 @@ class RandomCalls:
         return tuple(self._draw_value(member, function) for member in members)
 
     def _values_by_type(self, function: str) -> dict[str, tuple]:
+        # An enum parameter (also "uint8" in the ABI) gets only existing members: 9 states in
+        # setEnded, 3 queues in push and pop. Other status parameters can be unknown states.
         values: dict[str, tuple] = {
             "bool": (True, False),
             "uint8": tuple(range(9 if function == "setEnded" else 11)),

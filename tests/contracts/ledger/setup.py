@@ -95,6 +95,7 @@ def set_up(model: ContractModel, accounts: Accounts) -> Iterator[Call]:
     yield Call(admin, "JobRepository", "grantRole", (META_SCHEDULER_ROLE, grid))
     yield Call(admin, "ProviderManager", "grantRole", (CONTRACT_ROLE, grid))
     yield Call(admin, "ProviderJobQueues", "offerOwnership", (grid,))
+    # The transfer also deletes the offer, which MetaScheduler cannot accept.
     yield Call(admin, "ProviderJobQueues", "transferOwnership", (grid,))
     yield Call(
         admin, "MetaScheduler", "grantRole", (META_SCHEDULER_ROLE, accounts.operator.address)

@@ -170,6 +170,7 @@ def test_no_event_is_read_again_if_a_server_lags(ledger, cursor, monkeypatch):
         ledger.request(CUSTOMER)
         follower.tick(reader)
     with monkeypatch.context() as patch:
+        # A server of the endpoint that lags answers one request.
         patch.setattr(ledger, "head", lambda: ledger.block(2))
         follower.tick(reader)
     follower.tick(reader)
@@ -250,6 +251,7 @@ def test_reorg_during_a_tick_is_read_by_the_next_tick(ledger, cursor, length):
         follower.tick(reader)
     follower.tick(reader)
 
+    # The reorg has removed the block of the request.
     assert reader.calls == []
     assert cursor.load() == ledger.head()
 

@@ -150,11 +150,17 @@ def test_challenge_for_the_provider_is_accepted(definitions_setup):
 
 
 class TestOldSupervisor:
-    """Requests of an old supervisor, which treats every error as final."""
+    """Requests of an old supervisor, which treats every error as final.
+
+    An old supervisor cannot receive secrets beside the script (``secrets_beside=False``).
+    """
 
     @pytest.fixture
     def during_sleep(self, definitions_setup):
-        """Return a list of functions. The service calls the first one instead of each sleep."""
+        """Return a list of functions. The service removes and calls the first instead of sleeping.
+
+        The test appends the functions.
+        """
         functions = []
 
         def sleep(_seconds):

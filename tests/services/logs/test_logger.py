@@ -160,6 +160,7 @@ def test_job_of_the_same_number_on_a_new_chain_has_its_own_log(service, permit, 
     service.write(permit, line(b"old"))
     service.write(new_permit, line(b"new"))
 
+    # Without an identity, the newest log with the name is found.
     for log_identity, data in (("1" * 32, b"old"), ("2" * 32, b"new"), ("", b"new")):
         log = service.find(owner.address, NAME, log_identity)
         assert service.read(log, 0)[0].chunk.data == data

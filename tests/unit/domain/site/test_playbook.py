@@ -166,7 +166,7 @@ def test_record_has_names_and_messages_but_no_diffs():
     run = PlaybookRun(
         outcome=RunOutcome.FAILED,
         events=(changed, failed, RunEnded(failed=frozenset({"a"}))),
-        waiting={"b": ("x_restart",)},
+        waiting={"b": ("x_restart",)},  # Handlers that were notified but did not run.
     )
     circumstances = Circumstances(by="me@here", commit="abc+", started_at=1, ended_at=2)
     request = PlaybookRequest(playbook="p.yml", limit="b")
