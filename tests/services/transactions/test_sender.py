@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rare cases of the sender, on fakes. tests/adapters/chain has the common ones on a real chain."""
+"""Rare cases of the sender, with fakes. tests/adapters/chain has the common cases on anvil."""
 
 from __future__ import annotations
 
@@ -338,8 +338,10 @@ def test_backoff_of_a_refused_call_is_not_longer_after_the_clock_was_set_back(wa
     assert wallet_sender.states()[-1] is SendState.FINAL
 
 
-@pytest.mark.parametrize("old_is_mined", [False, True])
-def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(wallet_sender, old_is_mined):
+@pytest.mark.parametrize("withdrawn_is_mined", [False, True])
+def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(
+    wallet_sender, withdrawn_is_mined
+):
     """An objection to a call withdraws a transaction that the node already has.
 
     The next block may contain the withdrawn transaction or the empty one that replaces it.
@@ -351,11 +353,13 @@ def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(wallet_sender
     wallet_sender.outbox.put("refuse:2", Refuse(job_key=second.job_key))
     ledger.mine()
     wallet_sender.sender.tick()
+    # After a reorg the sender reads the jobs of pending calls again. The pool stays the same.
     old_pool, ledger.pool = ledger.pool, {}
     ledger.reorg(1)
     ledger.pool = dict(old_pool)
     jobs = ledger.jobs
 
+    # A call has an objection if its job does not exist.
     def jobs_without_first(job_ids, *, at_block):
         return jobs(set(job_ids) - {first.id}, at_block=at_block)
 
@@ -363,13 +367,13 @@ def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(wallet_sender
     wallet_sender.sender.tick()
     ledger.jobs = jobs
     assert wallet_sender.states() == [SendState.REJECTED, SendState.SENT]
-    if old_is_mined:
+    if withdrawn_is_mined:
         ledger.pool |= old_pool
     ledger.mine()
     wallet_sender.tick_and_mine(6)
 
     assert wallet_sender.states() == [SendState.REJECTED, SendState.FINAL]
-    state_of_first = JobState.PENDING if old_is_mined else JobState.SCHEDULED
+    state_of_first = JobState.PENDING if withdrawn_is_mined else JobState.SCHEDULED
     assert ledger.job(first.id.number).state is state_of_first
     assert ledger.job(second.id.number).state is JobState.PENDING
     assert wallet_sender.open_transactions() == []

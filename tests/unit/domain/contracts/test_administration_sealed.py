@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sealing JobRepository, and the administration of a set whose JobRepository is sealed."""
+"""Sealing JobRepository, and the administration of a set whose JobRepository is sealed.
+
+A sealed JobRepository has no admin, so nobody can add another writer.
+"""
 
 import pytest
 from tests.unit.domain.contracts.sets import (

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time at which a job expires, and the providers to which it may be matched again."""
+"""The time at which a job expires, and the providers to which it may be matched again.
+
+A job is due if the contracts allow its expiry and a safety margin has passed.
+"""
 
 from dataclasses import replace
 
@@ -149,7 +152,8 @@ def test_pending_or_cold_job_is_never_due(state):
     assert not is_due(job(state), head=newest, timeouts=TIMEOUTS, claimed_at=T0)
 
 
-# The contracts emit JOB_REFUSED for a refusal and for a claim timeout.
+# The return of a job to PENDING is either a refusal or a claim timeout. For both, the contracts
+# emit JOB_REFUSED.
 def test_return_after_a_claim_is_a_refusal():
     history = history_of(
         (ChainEventKind.JOB_CLAIMED, 5, PROVIDER),

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan for a job from its claim to its start, also if Slurm does not answer."""
+"""The plan for a job from its claim to its start, also if Slurm does not answer.
+
+An attempt is a Slurm job that was submitted for a job of the grid. A job is absent if neither
+slurmctld nor slurmdbd lists an attempt of the job.
+"""
 
 from dataclasses import replace
 
@@ -99,6 +103,7 @@ def test_second_absence_is_ignored_if_it_is_too_early():
 def test_end_in_slurmdbd_applies_only_to_the_run_that_slurmctld_lists(
     start_difference_s, settlement_count
 ):
+    """The entries in slurmctld and slurmdbd are of the same run if their start times are equal."""
     our_job = job(JobState.RUNNING)
     ended = attempt(our_job, "COMPLETED")
     started_at = ended.started_at + start_difference_s

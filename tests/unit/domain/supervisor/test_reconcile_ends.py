@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan for a job that ends: settlement, refusal and cancellation. A top-up delays the end."""
+"""The plan for a job that ends: settlement, refusal and cancellation. A top-up delays the end.
+
+Plain contracts are those of DeepSquare 1.2. They bill whole minutes, and accept at most the minutes
+since the start plus a slack.
+"""
 
 from dataclasses import replace
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decisions of a wallet's sender."""
+"""The decisions of a wallet's sender.
+
+An outbox entry is a call that must be sent. A transaction contains the calls of its entries. A
+nonce has several transactions if the sender replaced one with a transaction with higher fees.
+"""
 
 from __future__ import annotations
 
