@@ -13,7 +13,8 @@ interface CallCounter {
     function expectCall(address callee, bytes calldata data, uint64 count) external;
 }
 
-/// @notice Exact values and boundaries that no other test checks. The mutation campaign found them.
+/// @notice Exact values and boundaries that the other tests do not check, as a mutation campaign
+/// showed.
 contract BoundariesTest is Grid {
     CallCounter private callCounter = CallCounter(address(vm));
 

@@ -18,7 +18,7 @@ interface EventLog {
     function getRecordedLogs() external returns (Log[] memory);
 }
 
-/// @notice Events and rights that no other test checks. The mutation campaign found them.
+/// @notice Events and rights that the other tests do not check, as a mutation campaign showed.
 contract EventsTest is Grid {
     EventLog private eventLog = EventLog(address(vm));
 

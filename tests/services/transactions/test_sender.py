@@ -339,7 +339,7 @@ def test_backoff_of_a_refused_call_is_not_longer_after_the_clock_was_set_back(wa
 
 
 @pytest.mark.parametrize("withdrawn_is_mined", [False, True])
-def test_no_call_is_made_twice_if_a_withdrawn_transaction_is_mined(
+def test_no_call_is_made_twice_if_its_withdrawn_transaction_is_mined(
     wallet_sender, withdrawn_is_mined
 ):
     """An objection to a call withdraws a transaction that the node already has.

@@ -60,6 +60,7 @@ def test_tools_e2e_fails_if_a_group_fails(tmp_path):
 
 
 def test_only_one_group_of_a_round_uses_the_wallet_that_pays_the_customers():
+    # The fixture ``grid`` pays customers from one wallet.
     uses_grid = re.compile(r"^def .*\bgrid\b", re.MULTILINE)
 
     groups = set()

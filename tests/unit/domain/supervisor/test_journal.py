@@ -70,7 +70,7 @@ def test_absence_ends_when_the_job_is_present():
 
 
 def test_impostor_does_not_change_the_record():
-    """An impostor is a Slurm job with the job's key that another user submitted."""
+    """An impostor is a Slurm job that has the job's key but does not belong to the job."""
     submitted = (EntryKind.SUBMITTED, T0, 42)
     impostor = (EntryKind.IMPOSTOR, T0 + 1, None, "uid 0")
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan for a job from its claim to its start, also if Slurm does not answer.
 
-An attempt is a Slurm job that was submitted for a job of the grid. A job is absent if neither
-slurmctld nor slurmdbd lists an attempt of the job.
+An attempt is a Slurm job that was submitted for a job of the grid. A job is absent if slurmctld
+lists no attempt and slurmdbd lists no end of an attempt. An attempt is durable when slurmctld has
+saved it, so that a crash does not lose it.
 """
 
 from dataclasses import replace

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan for attempts whose claim disappears from the chain, and for other unclaimed attempts.
 
-An attempt is a Slurm job that was submitted for a job of the grid. An orphan is an attempt whose
-job this provider has not claimed and has not recorded in its journal.
+An attempt is a Slurm job that was submitted for a job of the grid. An orphan is an attempt without
+a record in the journal, whose job is not a claimed job of this provider.
 """
 
 from dataclasses import replace

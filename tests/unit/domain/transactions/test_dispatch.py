@@ -2,7 +2,8 @@
 """The decisions of a wallet's sender.
 
 An outbox entry is a call that must be sent. A transaction contains the calls of its entries. A
-nonce has several transactions if the sender replaced one with a transaction with higher fees.
+nonce has several transactions if the sender replaced one with a transaction with higher fees. A
+call is cleared if its job was read again and there is no objection, so that it may be sent now.
 """
 
 from __future__ import annotations
