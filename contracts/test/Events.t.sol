@@ -181,6 +181,7 @@ contract EventsTest is Grid {
         vm.startPrank(PROVIDER);
         meta.claimNextJob();
         meta.setJobRunning(jobId, uint64(block.timestamp));
+        // 39 whole minutes have elapsed, so 31 of the paid minutes remain.
         passTime(40 minutes - 1);
         vm.expectRevert(
             abi.encodeWithSelector(IMetaScheduler.RemainingTimeAboveLimit.selector, 31, 30)

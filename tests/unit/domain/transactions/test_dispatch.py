@@ -335,6 +335,7 @@ def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_cra
 
 
 def test_pending_gap_filler_is_not_sent_again_at_once():
+    """A gap filler is an empty transaction with the nonce of a withdrawn transaction."""
     plan = plan_for(transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")])
 
     assert plan.withdrawn == ()
@@ -405,6 +406,7 @@ def test_batch_uses_at_most_half_of_the_gas_of_a_block():
 
 def test_new_transactions_of_one_tick_are_limited_by_gas():
     entries = entries_from(1, 4)
+    # Each transaction uses 500,000 gas. One tick sends at most the gas of two blocks.
     policy = replace(POLICY, batch=1, blocks_at_once=2)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
@@ -419,6 +421,7 @@ def test_new_transactions_of_one_tick_are_limited_by_gas():
 def test_pending_transactions_are_limited_by_gas():
     pending = [transaction(7, 1), transaction(8, 2)]
     entries = [*sent_entries(1, 2), *entries_from(3, 4)]
+    # Each transaction uses 500,000 gas. Two are pending, and three blocks limit their number.
     policy = replace(POLICY, batch=1, blocks_ahead=3)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
