@@ -7,7 +7,7 @@ import {JobId, JobStatus} from "../src/Types.sol";
 import {Grid} from "./Grid.sol";
 
 /// @notice Top-ups of the escrow by any account, and delegated top-ups. A delegated top-up takes
-/// the credits of the customer, who has given the job the authority to spend them.
+/// the customer's credits. The customer must have allowed this (setDelegateSpendingAuthority).
 contract TopUpsTest is Grid {
     // topUpJob
 

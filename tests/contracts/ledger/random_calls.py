@@ -156,8 +156,8 @@ class RandomCalls:
         return tuple(self._draw_value(member, function) for member in members)
 
     def _values_by_type(self, function: str) -> dict[str, tuple]:
-        # An enum parameter (also "uint8" in the ABI) gets only existing members: 9 states in
-        # setEnded, 3 queues in push and pop. Other status parameters can be unknown states.
+        # The contracts take these numbers as a state (0 to 8) or as a queue (0 to 2). Where the
+        # parameter is an enum (setEnded, push, pop), it gets only existing members.
         values: dict[str, tuple] = {
             "bool": (True, False),
             "uint8": tuple(range(9 if function == "setEnded" else 11)),

@@ -170,7 +170,7 @@ def test_no_event_is_read_again_if_a_server_lags(ledger, cursor, monkeypatch):
         ledger.request(CUSTOMER)
         follower.tick(reader)
     with monkeypatch.context() as patch:
-        # A server of the endpoint that lags answers one request.
+        # During one tick, a server of the endpoint answers that lags behind.
         patch.setattr(ledger, "head", lambda: ledger.block(2))
         follower.tick(reader)
     follower.tick(reader)

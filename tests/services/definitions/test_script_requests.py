@@ -152,7 +152,7 @@ def test_challenge_for_the_provider_is_accepted(definitions_setup):
 class TestOldSupervisor:
     """Requests of an old supervisor, which treats every error as final.
 
-    An old supervisor cannot receive secrets beside the script (``secrets_beside=False``).
+    An old supervisor cannot receive secrets apart from the script (``secrets_beside=False``).
     """
 
     @pytest.fixture

@@ -3,7 +3,7 @@
 
 An outbox entry is a call that must be sent. A transaction contains the calls of its entries. A
 nonce has several transactions if the sender replaced one with a transaction with higher fees. A
-call is cleared if its job was read again and there is no objection, so that it may be sent now.
+call is cleared if it may be sent to the node now.
 """
 
 from __future__ import annotations
@@ -335,7 +335,7 @@ def test_withdrawn_transaction_is_never_sent_and_its_nonce_is_filled_after_a_cra
 
 
 def test_pending_gap_filler_is_not_sent_again_at_once():
-    """A gap filler is an empty transaction with the nonce of a withdrawn transaction."""
+    """A gap filler is an empty transaction with the nonce of a withdrawn or missing transaction."""
     plan = plan_for(transactions=[transaction(7, 1, withdrawn=True), transaction(7, name="filler")])
 
     assert plan.withdrawn == ()
@@ -421,7 +421,7 @@ def test_new_transactions_of_one_tick_are_limited_by_gas():
 def test_pending_transactions_are_limited_by_gas():
     pending = [transaction(7, 1), transaction(8, 2)]
     entries = [*sent_entries(1, 2), *entries_from(3, 4)]
-    # Each transaction uses 500,000 gas. Two are pending, and three blocks limit their number.
+    # Each transaction uses 500,000 gas. Pending transactions may use the gas of three blocks.
     policy = replace(POLICY, batch=1, blocks_ahead=3)
     gas = dict.fromkeys(range(1, 5), 500_000 - BASE_GAS)
 
