@@ -16,9 +16,12 @@ ESCROW = 1000 * 10**18
 BATCH_SIZE = 50
 UNLIMITED = 2**256 - 1
 CANCELLED, FINISHED, RUNNING = 4, 5, 3
+# GPUs, MB per CPU, CPUs per task, tasks, script id, storage type, labels and conditions.
 DEFINITION = (1, 100, 2, 3, "abcdefghijklmnopqrstuv", 4, [], [])
 NAME = b"job".ljust(32, b"\0")
+# The prices of a GPU, a CPU and a MB of memory per minute, in wei.
 PRICES = (85 * 10**17, 95 * 10**16, 8 * 10**13)
+# The number of nodes, and the GPUs, CPUs and MB of memory of each node.
 HARDWARE = (1, [1], [64], [10**6])
 LABELS = [("os", "linux")]
 EVIDENCE = keccak(text="accounting record")

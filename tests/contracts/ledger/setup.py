@@ -17,6 +17,7 @@ from gridstead.adapters.chain.wallet import Wallet
 
 SUPPLY = 10**7 * COIN
 MILLICOIN = COIN // 1000
+# The number of nodes, and the GPUs, CPUs and MB of memory of each node.
 HARDWARE = (2, (1, 1), (64, 64), (10**6, 10**6))
 LABELS = (("os", "linux"), ("region", "ch"))
 # The prices in the examples of DeepSquare, prices of a few wei to test rounding, and zero prices.

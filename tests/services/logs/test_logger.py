@@ -234,17 +234,17 @@ def test_owner_address_may_have_any_case(service, owner, clock):
 
 
 def test_wallet_cannot_read_the_logs_of_another_wallet(service, owner, clock):
-    other = Wallet()
+    other_wallet = Wallet()
 
-    for signer, address in [(other, owner.address), (owner, other.address)]:
+    for signer, address in [(other_wallet, owner.address), (owner, other_wallet.address)]:
         signature = signer.sign(read_text(address, NAME, clock.now()).encode())
         with pytest.raises(NotAllowed):
             service.authorize_read(address, NAME, clock.now(), signature)
 
 
 def test_names_of_the_owners_logs_are_returned(service, clock):
-    owner, other = Wallet(), Wallet()
-    for wallet, name in ((owner, "b"), (owner, "a"), (other, "c")):
+    owner, other_wallet = Wallet(), Wallet()
+    for wallet, name in ((owner, "b"), (owner, "a"), (other_wallet, "c")):
         service.write(
             WritePermit(log=log_of(wallet.address, name), expires_at=clock.now()), line(b"x")
         )

@@ -138,10 +138,12 @@ def test_receipt_of_a_nonce_does_not_close_a_lower_nonce(wallet_sender):
     wallet_sender.put_running()
     wallet_sender.put_running()
     wallet_sender.tick_and_mine()
-    earlier, later = wallet_sender.open_transactions()
+    earlier_transaction, later_transaction = wallet_sender.open_transactions()
     receipts = wallet_sender.account.receipts
-    assert later.nonce == earlier.nonce + 1
-    wallet_sender.account.receipts = lambda hashes: receipts(set(hashes) - {earlier.hash})
+    assert later_transaction.nonce == earlier_transaction.nonce + 1
+    wallet_sender.account.receipts = lambda hashes: receipts(
+        set(hashes) - {earlier_transaction.hash}
+    )
     wallet_sender.tick_and_mine(3)
     assert wallet_sender.states()[0] is SendState.SENT
     wallet_sender.account.receipts = receipts

@@ -27,7 +27,10 @@ LOG_LINES = [b"a", b"b", b"c", b"d", b"e"]
 
 
 def lines(first, *data):
-    """Return an answer of the logger. ``first`` is the number of the first line."""
+    """Return an answer of the logger. ``first`` is the number of the first line.
+
+    A later request continues after line ``resume``, which is the last line of the answer.
+    """
     return Lines(
         lines=data, timestamp_ns=0, stream=Stream.STDOUT, first=first, resume=first + len(data) - 1
     )

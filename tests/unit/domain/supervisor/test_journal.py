@@ -31,18 +31,18 @@ def test_entry_with_another_slurm_job_id_is_a_new_attempt():
     ("reason", "recorded_reason"), [("no partition", "no partition"), ("", "rejected")]
 )
 def test_rejection_has_a_reason_until_the_next_submission(reason, recorded_reason):
-    rejected = journal_record(job(), (EntryKind.SUBMIT_REJECTED, T0 + 1, None, reason))
+    rejected_record = journal_record(job(), (EntryKind.SUBMIT_REJECTED, T0 + 1, None, reason))
 
-    assert rejected.rejection_reason == recorded_reason
-    assert rejected.rejected_at == T0 + 1
-    assert rejected.rejection_count == 1
+    assert rejected_record.rejection_reason == recorded_reason
+    assert rejected_record.rejected_at == T0 + 1
+    assert rejected_record.rejection_count == 1
 
     intended = JournalEntry(
-        job_key=rejected.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=T0 + 61
+        job_key=rejected_record.job_key, kind=EntryKind.SUBMIT_INTENDED, occurred_at=T0 + 61
     )
-    resubmitted = apply(rejected, intended)
-    assert resubmitted.rejection_reason == ""
-    assert resubmitted.rejection_count == 1
+    resubmitted_record = apply(rejected_record, intended)
+    assert resubmitted_record.rejection_reason == ""
+    assert resubmitted_record.rejection_count == 1
 
 
 @pytest.mark.parametrize(
