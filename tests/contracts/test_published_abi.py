@@ -31,10 +31,10 @@ def published_rows():
 
 def to_type(parameter):
     """Return a type as in a signature. A struct is its members, such as ``(uint256,string)``."""
-    kind = parameter["type"]
-    if not kind.startswith("tuple"):
-        return kind
-    return to_types(parameter["components"]) + kind.removeprefix("tuple")
+    abi_type = parameter["type"]
+    if not abi_type.startswith("tuple"):
+        return abi_type
+    return to_types(parameter["components"]) + abi_type.removeprefix("tuple")
 
 
 def to_types(parameters):

@@ -172,8 +172,10 @@ class SensibleCalls:
 
     def claim_other(self) -> Call:
         """Claim one or several cancellations or top-ups."""
-        filled = {kind for (kind, _), queue in self._model.state.queues.items() if queue.waiting}
-        kind = self._choice(sorted(filled - {QueueKind.CLAIMABLE}))
+        filled_kinds = {
+            kind for (kind, _), queue in self._model.state.queues.items() if queue.waiting
+        }
+        kind = self._choice(sorted(filled_kinds - {QueueKind.CLAIMABLE}))
         single, batch = {
             QueueKind.CANCELLING: ("claimNextCancellingJob", "claimCancellations"),
             QueueKind.TOP_UP: ("claimNextTopUpJob", "claimTopUps"),

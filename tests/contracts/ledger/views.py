@@ -84,8 +84,10 @@ def other_views(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]
         yield View(contract, "hasRole", (role, account), (is_member,))
     supply = sum(model.state.balances.values())
     yield View("Credit", "totalSupply", (), (supply,))
-    listed = tuple(bytes(12) + bytes.fromhex(provider[2:]) for _, provider in model.state.listed)
-    yield View(MANAGER, "fetchPage", (0, PEEK_LIMIT), (listed, len(listed), 0))
+    provider_words = tuple(
+        bytes(12) + bytes.fromhex(provider[2:]) for _, provider in model.state.listed
+    )
+    yield View(MANAGER, "fetchPage", (0, PEEK_LIMIT), (provider_words, len(provider_words), 0))
     for account in accounts:
         yield from _account_views(model, account)
 

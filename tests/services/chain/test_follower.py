@@ -271,6 +271,7 @@ def test_range_is_delivered_with_its_last_block(ledger, cursor):
 
 
 def test_old_range_is_delivered_with_a_block_whose_state_a_pruning_node_keeps(ledger, cursor):
+    """A pruning node keeps only the states of the last blocks."""
     ledger.request(CUSTOMER)
     head = ledger.mine(100)
     deliveries = []

@@ -50,7 +50,7 @@ def test_no_call_is_lost_if_the_node_returns_the_state_of_the_next_block(
     assert sorted(entry_ids) == list(range(1, 13))
 
 
-def test_call_that_the_newest_block_made_obsolete_is_rejected_a_block_later(wallet_sender):
+def test_call_that_the_newest_block_made_obsolete_is_rejected_one_block_later(wallet_sender):
     job = wallet_sender.run_job()
     wallet_sender.outbox.put("end", settlement(job))
     wallet_sender.ledger.settle(job.id.number)

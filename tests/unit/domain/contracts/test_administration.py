@@ -343,6 +343,7 @@ def test_take_over_reports_a_third_admin_that_remains():
 
 
 def test_admin_that_was_appointed_by_an_appointee_of_the_new_admin_remains():
+    """The new admin appointed the old admin again, and the old admin appointed OUTSIDER."""
     grid = taken_over_set()
     for contract in ROLE_CONTRACTS:
         grid = with_role(grid, contract, Role.ADMIN, OLD_ADMIN, by=NEW_ADMIN)

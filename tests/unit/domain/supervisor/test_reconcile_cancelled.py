@@ -118,7 +118,7 @@ def test_attempt_that_survived_its_cancellation_is_cancelled_again():
 
 
 @pytest.mark.parametrize("job_on_chain", UNCLAIMED)
-def test_attempt_is_not_cancelled_before_its_claim_is_missing_for_the_confirmations(job_on_chain):
+def test_attempt_is_not_cancelled_until_its_claim_is_missing_for_enough_blocks(job_on_chain):
     our_job = job()
 
     actions = planned_actions(
@@ -132,7 +132,7 @@ def test_attempt_is_not_cancelled_before_its_claim_is_missing_for_the_confirmati
 
 
 @pytest.mark.parametrize("job_on_chain", UNCLAIMED)
-def test_attempt_is_cancelled_if_its_claim_is_missing_for_the_confirmations(job_on_chain):
+def test_attempt_is_cancelled_when_its_claim_is_missing_for_enough_blocks(job_on_chain):
     our_job = job()
 
     actions = planned_actions(

@@ -129,7 +129,7 @@ def test_last_accepted_transaction_is_sent_again_if_the_node_refused_its_replace
     assert plan.resend == (accepted_transaction,)
 
 
-def test_newest_transaction_is_sent_again_if_the_node_refused_all_with_its_nonce():
+def test_newest_transaction_of_a_nonce_is_sent_again_if_all_were_refused():
     refused_transaction = transaction(7, 1)
     waiting = {refused_transaction.hash: Waiting(since=NOW, last_sent_at=NOW - 20, refused=True)}
 
@@ -515,7 +515,7 @@ def test_nonce_used_by_an_unknown_transaction_of_the_newest_block_is_not_used_ag
     assert (plan.next_nonce, plan.replacements) == (9, ())
 
 
-def test_own_transaction_whose_nonce_the_newest_block_has_used_is_not_replaced():
+def test_own_transaction_is_not_replaced_if_the_newest_block_has_used_its_nonce():
     sent_entry = entry(1, state=SendState.SENT)
 
     plan = plan_for(sent_entry, transactions=[transaction(8, 1)], nonce=7, nonce_at_head=9)

@@ -116,7 +116,7 @@ def test_call_that_is_valid_for_the_state_of_its_job_has_no_objection(call, job)
 @pytest.mark.parametrize(
     "job", [replace(UNCLAIMED, state=JobState.SCHEDULED), replace(UNCLAIMED, state_block=2)]
 )
-def test_objection_to_an_expiry_if_the_job_has_changed_its_state_since_the_call(job):
+def test_expiry_of_a_job_that_has_changed_its_state_has_an_objection(job):
     assert "changed its state" in objection(EXPIRE, job, wallet=WALLET)
 
 
