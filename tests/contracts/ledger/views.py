@@ -84,6 +84,7 @@ def other_views(model: ContractModel, accounts: Iterable[str]) -> Iterator[View]
         yield View(contract, "hasRole", (role, account), (is_member,))
     supply = sum(model.state.balances.values())
     yield View("Credit", "totalSupply", (), (supply,))
+    # fetchPage returns each address as a word of 32 bytes.
     provider_words = tuple(
         bytes(12) + bytes.fromhex(provider[2:]) for _, provider in model.state.listed
     )

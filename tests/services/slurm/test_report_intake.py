@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The intake of reports: which reports are stored, and which are dropped."""
+"""The intake of reports: which reports are stored, and which are dropped.
+
+A node sends a report in a datagram. Slurm's job completion plugin writes a report as a line of a
+spool. A report is stored as a hint, which says that a Slurm job has started or ended.
+"""
 
 import json
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builders of domain values. Every field has a default. A test sets only the fields it needs."""
+"""Builders of domain values. Every field has a default. A test sets only the fields it needs.
+
+An attempt is a Slurm job that the supervisor submitted for a job of the grid. A record is the state
+of a job that follows from its entries in the supervisor's journal.
+"""
 
 from dataclasses import replace
 
